@@ -1,0 +1,43 @@
+"""Usage: what an aggregation says about a bucket of events, and all that a charge model needs to price it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from usagebill.core.numbers import ZERO
+
+__all__ = ["Stretch", "Usage"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """One step of a prorated quantity: `full` units decide the tier, `prorated` units are priced (sheet 10, 9.4)."""
+
+    full: Decimal
+    prorated: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """The usage of one bucket (a charge, one of its filters, one group) over one period.
+
+    `units` are the billable units after proration and metric rounding. `full_units` are the units without
+    proration, None where nothing is prorated. `running_totals` and `event_values` are built only for the
+    properties that need them (free units, per-transaction bounds), in order of time; `stretches` only for prorated
+    graduated charges. `amount_cents` is the sum of the events' own prices (dynamic) or of the program's (custom).
+    """
+
+    units: Decimal
+    full_units: Decimal | None = None
+    events_count: int = 0
+    total_aggregated_units: Decimal | None = None
+    amount_cents: Decimal = ZERO
+    running_totals: tuple[Decimal, ...] = ()
+    event_values: tuple[Decimal, ...] = ()
+    stretches: tuple[Stretch, ...] | None = None
+
+    @property
+    def shown_units(self) -> Decimal:
+        """The units that fees show and unit amounts divide by: never prorated."""
+        return self.units if self.full_units is None else self.full_units
