@@ -1,0 +1,43 @@
+"""CPU time that `import usagebill.core` and every module below it take beyond the interpreter's own start.
+
+Prints each figure against the floor that it should keep: 50 ms. Best of several fresh interpreters.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import resource
+import subprocess
+import sys
+
+import usagebill.core
+
+RUNS = 7
+FLOOR_MS = 50
+
+
+def cpu_ms(statement: str) -> float:
+    """User and system time of the cheapest of `RUNS` interpreters that run `statement`, in milliseconds."""
+    spent: list[float] = []
+    for _ in range(RUNS):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-c", statement], check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent.append((after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1000)
+    return min(spent)
+
+
+def main() -> None:
+    modules = [found.name for found in pkgutil.walk_packages(usagebill.core.__path__, "usagebill.core.")]
+    start = cpu_ms("pass")
+    print(f"{'interpreter start':24} {start:6.1f} ms")
+    for name, statement in (
+        ("usagebill.core", "import usagebill.core"),
+        ("every core module", "import " + ", ".join(modules)),
+    ):
+        beyond = cpu_ms(statement) - start
+        print(f"{name:24} {beyond:6.1f} ms beyond that: {beyond / FLOOR_MS:.2f} of the {FLOOR_MS} ms it may take")
+
+
+if __name__ == "__main__":
+    main()
