@@ -1,0 +1,265 @@
+"""Usage events: what one is, how its timestamp, numbers and texts are read, and whose subscription it belongs to."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Protocol, TypeAlias, TypeVar
+
+from usagebill.core.numbers import ZERO, floor_to, parse_decimal, round_to
+
+__all__ = [
+    "LONGEST_VALUE",
+    "Event",
+    "JsonValue",
+    "Subscribed",
+    "active_subscription",
+    "cut_to_milliseconds",
+    "numeric_text",
+    "numeric_value",
+    "parse_amount",
+    "parse_timestamp",
+    "property_of",
+    "property_text",
+    "repeated_positions",
+    "subscription_at",
+    "up_to",
+]
+
+# JSON as it is read here: numbers are int or Decimal, never float.
+JsonValue: TypeAlias = "bool | int | Decimal | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
+
+# Longest text of a property that counts as a number: with the 20 decimals of a day ratio it stays exact.
+LONGEST_VALUE = 60
+_LONGEST_PLAIN_NUMBER = 1000
+_LARGEST_AMOUNT_DIGITS = 40
+_AMOUNT_DECIMALS = 15
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# A day inside what `datetime` holds, so that every accepted instant has a local date in every time zone.
+_EARLIEST = Decimal((datetime(1, 1, 2, tzinfo=UTC) - _EPOCH) // timedelta(seconds=1))
+_LATEST = Decimal((datetime(9999, 12, 30, tzinfo=UTC) - _EPOCH) // timedelta(seconds=1))
+
+_NUMERIC = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened at a customer's: `code` names the billable metric that counts it.
+
+    `timestamp` is when it happened and `created_at` when it was received (both aware, UTC, microseconds).
+    `precise_total_amount_cents` is the price that came with it, in fractions of cents (dynamic charges).
+    """
+
+    id: str
+    organization_id: str
+    transaction_id: str
+    code: str
+    external_subscription_id: str | None
+    timestamp: datetime
+    properties: Mapping[str, JsonValue]
+    precise_total_amount_cents: Decimal | None
+    created_at: datetime
+
+    @property
+    def order(self) -> tuple[datetime, datetime, str]:
+        """The place of the event in time: timestamp, then arrival, then id."""
+        return (self.timestamp, self.created_at, self.id)
+
+
+def parse_timestamp(value: JsonValue) -> datetime | None:
+    """The instant that `value`, Unix seconds as a JSON number or as decimal text, names; None where it names none.
+
+    Seconds are read as exact decimals and cut to microseconds. ISO 8601 texts, blanks and booleans name no
+    instant, nor do seconds beyond the years 1 to 9999 (milliseconds sent by mistake).
+    """
+    seconds: Decimal | None
+    match value:
+        case bool():
+            return None
+        case int() | Decimal():
+            seconds = Decimal(value)
+        case str():
+            seconds = parse_decimal(value)
+        case _:
+            return None
+    if seconds is None or not seconds.is_finite() or not _EARLIEST <= seconds <= _LATEST:
+        return None
+    return _EPOCH + timedelta(microseconds=int(floor_to(seconds, 6).scaleb(6)))
+
+
+def parse_amount(value: JsonValue) -> Decimal | None:
+    """The `precise_total_amount_cents` that `value` spells: cents with 15 decimals, half away from zero.
+
+    null stays None; what is no number, or has over 40 digits before the point, is 0.
+    """
+    amount: Decimal | None
+    match value:
+        case None:
+            return None
+        case bool():
+            return ZERO
+        case int() | Decimal():
+            amount = Decimal(value)
+        case str():
+            amount = parse_decimal(value)
+        case _:
+            return ZERO
+    if amount is None or not amount.is_finite() or amount.adjusted() >= _LARGEST_AMOUNT_DIGITS:
+        return ZERO
+    return round_to(amount, _AMOUNT_DECIMALS)
+
+
+def property_text(value: JsonValue) -> str | None:
+    """The text form of a property: what filters, groups and unique counts compare.
+
+    Strings are taken as they are, numbers in plain decimal notation with the digits sent, null has none; booleans,
+    arrays and objects give their JSON text (keys sorted, so that equal objects have one text).
+    """
+    match value:
+        case None:
+            return None
+        case str():
+            return value
+        case _:
+            return _json_text(value)
+
+
+def property_of(event: Event, field: str | None) -> str | None:
+    """The text form of the event's property `field`; None where the property is missing or null."""
+    return None if field is None else property_text(event.properties.get(field))
+
+
+def numeric_value(event: Event, field: str | None) -> Decimal | None:
+    """The event's property `field` as the number that sum, max, latest and weighted sum take.
+
+    None unless its text form is an optional `-`, digits, and optionally `.` and digits: an event without such a
+    number counts neither for the value nor for the number of events. Over 60 characters are no number.
+    """
+    text = property_of(event, field)
+    return Decimal(text) if text is not None and numeric_text(text) else None
+
+
+def numeric_text(text: str) -> bool:
+    """Whether `text` is a number by the rule of `numeric_value`."""
+    return len(text) <= LONGEST_VALUE and _NUMERIC.fullmatch(text) is not None
+
+
+def cut_to_milliseconds(instant: datetime) -> datetime:
+    """`instant` without what lies below its milliseconds."""
+    return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
+
+
+def repeated_positions(transaction_ids: Iterable[str]) -> tuple[int, ...]:
+    """Zero-based positions, in one batch, of every transaction id that stands earlier in the batch already."""
+    seen: set[str] = set()
+    positions = []
+    for position, transaction_id in enumerate(transaction_ids):
+        if transaction_id in seen:
+            positions.append(position)
+        seen.add(transaction_id)
+    return tuple(positions)
+
+
+def up_to(events: Iterable[Event], event: Event) -> list[Event]:
+    """The events that stand before `event` or are it, in order of time: what its price in advance is based on."""
+    return sorted((other for other in events if other.order <= event.order), key=lambda other: other.order)
+
+
+class Subscribed(Protocol):
+    """What matching needs to know of a subscription."""
+
+    @property
+    def started_at(self) -> datetime | None: ...
+
+    @property
+    def terminated_at(self) -> datetime | None: ...
+
+    @property
+    def status(self) -> str: ...
+
+
+S = TypeVar("S", bound=Subscribed)
+
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
+
+
+def subscription_at(subscriptions: Iterable[S], timestamp: datetime) -> S | None:
+    """Of `subscriptions` (all with the event's external id), the one that an event at `timestamp` belongs to.
+
+    Started at or before it and terminated, if at all, at or after it, both cut to milliseconds; those that wait for
+    a first payment (`incomplete`) are left out. Of several: not terminated first, then the latest terminated, then
+    the latest started.
+    """
+    matching = [
+        subscription
+        for subscription in subscriptions
+        if subscription.status != "incomplete"
+        and subscription.started_at is not None
+        and cut_to_milliseconds(subscription.started_at) <= timestamp
+        and (subscription.terminated_at is None or cut_to_milliseconds(subscription.terminated_at) >= timestamp)
+    ]
+    return max(
+        matching,
+        key=lambda match: (match.terminated_at is None, match.terminated_at or _BEGINNING, match.started_at),
+        default=None,
+    )
+
+
+def active_subscription(subscriptions: Iterable[S]) -> S | None:
+    """The latest started active one of `subscriptions`.
+
+    An event of a recurring metric that no subscription matches refreshes this one's usage; it is never billed in
+    advance for it.
+    """
+    active = [subscription for subscription in subscriptions if subscription.status == "active"]
+    return max(active, key=lambda match: match.started_at or _BEGINNING, default=None)
+
+
+def _number_text(value: int | Decimal) -> str:
+    number = Decimal(value)
+    if abs(number.adjusted()) > _LONGEST_PLAIN_NUMBER:
+        return str(number)  # plain notation of 1e999999 would only serve to exhaust memory
+    return format(number, "f")
+
+
+def _scalar_text(value: bool | int | Decimal | str | None) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return json.dumps(value, ensure_ascii=False)
+        case _:
+            return _number_text(value)
+
+
+def _json_text(value: JsonValue) -> str:
+    """JSON text without recursion: events may be nested as deeply as their sender likes."""
+    parts: list[str] = []
+    pending: list[tuple[str, JsonValue, bool]] = [("", value, True)]  # a text to print, then a value if it has one
+    while pending:
+        before, current, has_value = pending.pop()
+        parts.append(before)
+        if not has_value:
+            continue
+        match current:
+            case None | bool() | int() | Decimal() | str():
+                parts.append(_scalar_text(current))
+            case Mapping():
+                keys = sorted(current)
+                pending.append(("}" if keys else "{}", None, False))
+                for position in range(len(keys) - 1, -1, -1):
+                    key = json.dumps(keys[position], ensure_ascii=False)
+                    pending.append((f"{', ' if position else '{'}{key}: ", current[keys[position]], True))
+            case _:
+                pending.append(("]" if current else "[]", None, False))
+                pending.extend(
+                    (", " if position else "[", current[position], True) for position in range(len(current) - 1, -1, -1)
+                )
+    return "".join(parts)
