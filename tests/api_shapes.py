@@ -1,0 +1,158 @@
+"""Checks HTTP responses and webhook messages against the reference's description of their shapes.
+
+`ShapeChecker` reads the OpenAPI document that lies beside the checkout and says, for the response of an operation,
+which required fields are missing and which values have another type, format or enum value. How it reads the document:
+
+- Fields that the document does not know are allowed; operations and webhooks that it does not know are not checked.
+- "An absent value is null": null is allowed for every field that is not required, whatever its type.
+- `oneOf` means any of: branches are told apart by no field, so several may hold.
+- Decimal strings may be negative: usage can be.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonschema import Draft202012Validator, FormatChecker, ValidationError, validators
+
+__all__ = ["AMENDMENTS", "SHAPES", "ShapeChecker"]
+
+SHAPES = Path(__file__).parents[1].parent / "shared" / "reference" / "api-shapes.yaml"
+
+_PREFIX = "/api/v1"
+_MOST_PROBLEMS = 20
+_DECIMAL_STRING = "^[0-9]+.?[0-9]*$"  # the document's own pattern, which knows no sign
+
+# Where a source that wins over the document gives another shape: path in the document -> what stands there instead.
+AMENDMENTS: Mapping[tuple[str, ...], object] = {
+    # The interface: "The payment-retrieval response is the bare payment record."
+    ("components", "schemas", "Payment"): {"$ref": "#/components/schemas/PaymentObject"},
+}
+
+# Answers that are empty until there is something to show: the document is still being made.
+_MAY_BE_EMPTY = "/download"
+
+
+def _is_date_time(value: object) -> bool:
+    return not isinstance(value, str) or ("T" in value and datetime.fromisoformat(value).tzinfo is not None)
+
+
+def _is_date(value: object) -> bool:
+    return not isinstance(value, str) or (len(value) == len("2024-01-31") and bool(date.fromisoformat(value)))
+
+
+def _is_uuid(value: object) -> bool:
+    return not isinstance(value, str) or str(uuid.UUID(value)) == value
+
+
+_FORMATS = FormatChecker(formats=())
+for _name, _check in {"date-time": _is_date_time, "date": _is_date, "uuid": _is_uuid}.items():
+    _FORMATS.checks(_name, raises=ValueError)(_check)
+
+
+def _properties(
+    validator: Draft202012Validator, properties: Mapping[str, Any], instance: object, schema: Mapping[str, Any]
+) -> Iterator[ValidationError]:
+    if not isinstance(instance, dict):
+        return
+    required = schema.get("required", ())
+    for name, shape in properties.items():
+        if name in instance and (instance[name] is not None or name in required):
+            yield from validator.descend(instance[name], shape, path=name, schema_path=name)
+
+
+def _pattern(
+    _: Draft202012Validator, pattern: str, instance: object, schema: Mapping[str, Any]
+) -> Iterator[ValidationError]:
+    if pattern == _DECIMAL_STRING:
+        pattern = r"^-?[0-9]+(\.[0-9]+)?$"
+    if isinstance(instance, str) and not re.search(pattern, instance):
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+_Shape: type[Draft202012Validator] = validators.extend(  # type: ignore[no-untyped-call]
+    Draft202012Validator,
+    {"properties": _properties, "pattern": _pattern, "oneOf": Draft202012Validator.VALIDATORS["anyOf"]},
+)
+
+
+class ShapeChecker:
+    """The shapes of one OpenAPI document; see the module for how it is read."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._document = document
+        self._webhooks: dict[str, Mapping[str, Any]] = {}
+        for hook in document.get("webhooks", {}).values():
+            schema = hook["post"]["requestBody"]["content"]["application/json"]["schema"]
+            for name in schema["properties"]["webhook_type"]["enum"]:
+                self._webhooks[name] = schema
+        self._validators: dict[int, Draft202012Validator] = {}
+
+    @classmethod
+    @cache
+    def of_reference(cls) -> ShapeChecker:
+        """The checker of the document beside the checkout. FileNotFoundError where there is none."""
+        document = yaml.load(SHAPES.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        for path, instead in AMENDMENTS.items():
+            place = document
+            for key in path[:-1]:
+                place = place[key]
+            if path[-1] not in place:
+                raise KeyError(path)
+            place[path[-1]] = instead
+        return cls(document)
+
+    def operation(self, method: str, path: str) -> str | None:
+        """The template of the operation that answers `method` at `path` (query ignored), None where none does."""
+        segments = path.partition("?")[0].removeprefix(_PREFIX).strip("/").split("/")
+        best: tuple[int, str] | None = None
+        for template, operations in self._document["paths"].items():
+            parts = template.strip("/").split("/")
+            if method.lower() not in operations or len(parts) != len(segments):
+                continue
+            variable = [part.startswith("{") for part in parts]
+            if all(free or part == segment for free, part, segment in zip(variable, parts, segments, strict=True)):
+                best = min(best or (len(parts) + 1, ""), (sum(variable), template))
+        return best[1] if best else None
+
+    def check(self, method: str, path: str, status: int, body: Any) -> list[str]:
+        """What is wrong with `body`, the parsed JSON that `method` at `path` answered with `status`."""
+        template = self.operation(method, path)
+        if template is None:
+            return []
+        response = self._document["paths"][template][method.lower()]["responses"].get(str(status))
+        if response is None:
+            return []
+        if "$ref" in response:
+            response = self._document["components"]["responses"][response["$ref"].rpartition("/")[2]]
+        content = response.get("content", {}).get("application/json")
+        if content is None or (body is None and template.endswith(_MAY_BE_EMPTY)):
+            return []
+        problems = self._problems(content["schema"], body)
+        return [f"{method.upper()} {template} {status}: {problem}" for problem in problems]
+
+    def check_webhook(self, message: Mapping[str, Any]) -> list[str]:
+        """What is wrong with the body of a webhook message."""
+        schema = self._webhooks.get(str(message.get("webhook_type")))
+        if schema is None:
+            return []
+        return [f"webhook {message['webhook_type']}: {problem}" for problem in self._problems(schema, message)]
+
+    def _problems(self, schema: Mapping[str, Any], instance: Any) -> list[str]:
+        validator = self._validators.get(id(schema))
+        if validator is None:
+            whole = {**schema, "components": self._document["components"]}
+            validator = self._validators[id(schema)] = _Shape(whole, format_checker=_FORMATS)
+        found: list[str] = []
+        for error in validator.iter_errors(instance):
+            if len(found) == _MOST_PROBLEMS:
+                break
+            found.append(f"{error.json_path}: {error.message[:300]}")
+        return found
