@@ -30,10 +30,30 @@ _PREFIX = "/api/v1"
 _MOST_PROBLEMS = 20
 _DECIMAL_STRING = "^[0-9]+.?[0-9]*$"  # the document's own pattern, which knows no sign
 
+
+def _wrapped(name: str, schema: str) -> Mapping[str, object]:
+    """The shape of an object that holds a `schema` of the document under `name`, and nothing else that is required."""
+    return {"type": "object", "required": [name], "properties": {name: {"$ref": f"#/components/schemas/{schema}"}}}
+
+
+def _answer(method: str, template: str) -> tuple[str, ...]:
+    """Where the document says what an operation answers."""
+    return ("paths", template, method, "responses", "200", "content", "application/json", "schema")
+
+
+_ENTITLEMENTS = {"$ref": "#/components/schemas/SubscriptionEntitlements"}
+_FEATURE = "/subscriptions/{external_id}/entitlements/{feature_code}"
+
 # Where a source that wins over the document gives another shape: path in the document -> what stands there instead.
 AMENDMENTS: Mapping[tuple[str, ...], object] = {
-    # The interface: "The payment-retrieval response is the bare payment record."
-    ("components", "schemas", "Payment"): {"$ref": "#/components/schemas/PaymentObject"},
+    # The interface: "A single-record response is an object with one key named after the resource."
+    _answer("post", "/billing_entities"): _wrapped("billing_entity", "BillingEntityObject"),
+    _answer("put", "/billing_entities/{code}"): _wrapped("billing_entity", "BillingEntityObjectExtended"),
+    _answer("get", "/payment_requests/{svc_id}"): _wrapped("payment_request", "PaymentRequestObject"),
+    _answer("get", "/wallet_transactions/{svc_id}"): _wrapped("wallet_transaction", "WalletTransactionObject"),
+    # Sheet 60: what remains of the subscription's entitlements is answered, not the one that was removed.
+    _answer("delete", _FEATURE): _ENTITLEMENTS,
+    _answer("delete", _FEATURE + "/privileges/{privilege_code}"): _ENTITLEMENTS,
 }
 
 # Answers that are empty until there is something to show: the document is still being made.

@@ -141,9 +141,18 @@ class TestReference:
             "/customers/{external_customer_id}/applied_coupons/{applied_coupon_id}"
         )
 
-    def test_a_payment_is_answered_bare(self) -> None:
-        found = ShapeChecker.of_reference().check("GET", "/api/v1/payments/1", 200, {})
-        assert any("'svc_id' is a required property" in problem for problem in found)
+    @pytest.mark.parametrize(
+        ("path", "missing"),
+        [
+            ("/payments/1", "svc_id"),  # the one bare record of the interface
+            ("/invoices/1", "invoice"),
+            ("/payment_requests/1", "payment_request"),
+            ("/wallet_transactions/1", "wallet_transaction"),
+        ],
+    )
+    def test_every_record_but_a_payment_stands_under_its_name(self, path: str, missing: str) -> None:
+        found = ShapeChecker.of_reference().check("GET", "/api/v1" + path, 200, {})
+        assert any(f"'{missing}' is a required property" in problem for problem in found)
 
     def test_a_message_names_its_organization_and_object(self) -> None:
         found = ShapeChecker.of_reference().check_webhook({"webhook_type": "plan.created", "object_type": "plan"})
