@@ -1,0 +1,281 @@
+"""The six boundaries of a billing record: what each invoice of a subscription covers.
+
+A record bills three windows: the subscription fee, the usage charges and the fixed charges. Which ones it bills
+follows from the moment of billing:
+
+    billing                         subscription fee        usage charges, fixed charges
+    a run, or the start             arrears: period closed  period closed
+                                    in advance: period open
+    now (current usage)             period open             period open
+    an end, or an upgrade           period open, up to it   period open, up to it
+    a downgrade, at a period's end  as a run                period closed
+
+The start of the subscription cuts each window from below. A yearly or half-yearly plan may bill its usage or its fixed
+charges every month: those windows are then months of the same calendar or anniversary, and what is not billed
+monthly has no window on the runs in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta, tzinfo
+from enum import StrEnum
+
+from usagebill.core.days import local_date
+from usagebill.core.periods.calendar import (
+    BillingTime,
+    Interval,
+    Period,
+    day_end,
+    day_start,
+    period_containing,
+    previous_period,
+)
+
+__all__ = [
+    "Boundaries",
+    "Cycle",
+    "Succession",
+    "Window",
+    "advance_window",
+    "billing_boundaries",
+    "current_billing_period",
+    "current_boundaries",
+    "downgrade_plan_date",
+    "ended_on_boundary_day",
+    "opens_interval",
+    "resumed",
+]
+
+_DAY = timedelta(days=1)
+_INSTANT = timedelta(microseconds=1)
+# A change of time zone moves a midnight by at most 26 hours (UTC-12 to UTC+14).
+_WIDEST_MOVE = timedelta(hours=26)
+
+
+class Succession(StrEnum):
+    """How a plan change ended a subscription: at once (same or higher yearly price), or at a period's end."""
+
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cycle:
+    """All that decides a subscription's periods: its plan's interval and flags, its dates, its time zone.
+
+    `subscription_at` is the anchor of anniversary periods. `succession` says what took the place of a terminated
+    subscription, None for nothing. The two monthly flags count on yearly and semiannual plans only.
+    """
+
+    interval: Interval
+    billing_time: BillingTime
+    pay_in_advance: bool
+    subscription_at: datetime
+    started_at: datetime
+    tz: tzinfo
+    bill_charges_monthly: bool = False
+    bill_fixed_charges_monthly: bool = False
+    terminated_at: datetime | None = None
+    succession: Succession | None = None
+
+    @property
+    def anchor(self) -> date:
+        """The local date that anniversary periods are counted from."""
+        return local_date(self.subscription_at, self.tz)
+
+    @property
+    def start_date(self) -> date:
+        """The local date on which the subscription started."""
+        return local_date(self.started_at, self.tz)
+
+    @property
+    def charges_interval(self) -> Interval:
+        """How often usage charges are billed."""
+        return self._part(self.bill_charges_monthly)
+
+    @property
+    def fixed_charges_interval(self) -> Interval:
+        """How often fixed charges are billed."""
+        return self._part(self.bill_fixed_charges_monthly)
+
+    @property
+    def billing_interval(self) -> Interval:
+        """How often anything is billed: monthly where the plan bills a part of itself monthly."""
+        return self._part(self.bill_charges_monthly or self.bill_fixed_charges_monthly)
+
+    def _part(self, monthly: bool) -> Interval:
+        splittable = self.interval in (Interval.SEMIANNUAL, Interval.YEARLY)
+        return Interval.MONTHLY if monthly and splittable else self.interval
+
+    def period(self, day: date, interval: Interval | None = None) -> Period:
+        """The period of `interval` (the plan's own if None) that local date `day` belongs to."""
+        return period_containing(day, interval or self.interval, self.billing_time, self.anchor)
+
+    def before(self, period: Period, interval: Interval | None = None) -> Period:
+        """The period of `interval` that ended the day before `period`."""
+        return previous_period(period, interval or self.interval, self.billing_time, self.anchor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Two instants, both included, and the days of the whole period they lie in (never of the clipped window)."""
+
+    start: datetime
+    end: datetime
+    duration: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boundaries:
+    """What one billing record covers. A None window means that nothing of its kind is billed.
+
+    A window of no length (start = end) bills no usage; fixed charges paid in advance replace it (`advance_window`).
+    `opens_interval` is true in the first month of the plan's interval, always for plans billed in one piece.
+    """
+
+    timestamp: datetime
+    subscription: Window
+    charges: Window | None
+    fixed_charges: Window | None
+    opens_interval: bool
+
+
+def opens_interval(cycle: Cycle, day: date) -> bool:
+    """Whether local date `day` lies in the first month (week) of the plan's interval."""
+    smallest = Interval.WEEKLY if cycle.interval is Interval.WEEKLY else Interval.MONTHLY
+    return cycle.period(day, smallest).start == cycle.period(day).start
+
+
+def ended_on_boundary_day(cycle: Cycle) -> bool:
+    """Whether the subscription ended for good on the first day of a billing period later than its first day.
+
+    Such an end bills the period closed the day before, and nothing of the day just started, unless a run has
+    already billed that period.
+    """
+    if cycle.terminated_at is None or cycle.succession is not None:
+        return False
+    day = local_date(cycle.terminated_at, cycle.tz)
+    return cycle.period(day, cycle.billing_interval).start == day and cycle.start_date < day
+
+
+def billing_boundaries(cycle: Cycle, at: datetime, *, period_billed: bool = False) -> Boundaries:
+    """The record of an invoice with billing timestamp `at`: a start, a run, or an end at or before `at`.
+
+    `period_billed` tells an end on the first day of a period that a run has billed the period before it: only then
+    is the day just started billed.
+    """
+    ended = cycle.terminated_at
+    if ended is None or ended > at:
+        return _closed(cycle, at)
+    day = local_date(ended, cycle.tz)
+    if cycle.succession is Succession.DOWNGRADE:
+        record = _closed(cycle, at, day)
+        subscription = replace(record.subscription, end=min(record.subscription.end, ended))
+        return replace(record, subscription=subscription)
+    if ended_on_boundary_day(cycle) and not period_billed:
+        return _open(cycle, day - _DAY, day_end(day - _DAY, cycle.tz), at)
+    return _open(cycle, day, ended, at)
+
+
+def current_boundaries(cycle: Cycle, at: datetime) -> Boundaries:
+    """The periods open at `at` (at the start if that is later, at the end if that is earlier), all three whole."""
+    at = max(at, cycle.started_at)
+    ended = cycle.terminated_at
+    if ended is not None and ended <= at:
+        return _open(cycle, local_date(ended, cycle.tz), ended, at)
+    return _open(cycle, local_date(at, cycle.tz), None, at)
+
+
+def advance_window(cycle: Cycle, at: datetime) -> Window:
+    """What a fixed charge paid in advance covers when billed at `at`: its period that contains `at`."""
+    period = cycle.period(local_date(at, cycle.tz), cycle.fixed_charges_interval)
+    return _exact(cycle, period, None)
+
+
+def resumed(fresh: Boundaries, last: Boundaries, started_at: datetime) -> Boundaries:
+    """`fresh` without gap or overlap after `last`, which was billed in another time zone.
+
+    Usage and fixed charges start right after their last window when that is less than 26 hours from where the new
+    time zone would start them. Call it only when the time zone has changed between the two.
+    """
+    return replace(
+        fresh,
+        charges=_resumed(fresh.charges, last.charges, started_at),
+        fixed_charges=_resumed(fresh.fixed_charges, last.fixed_charges, started_at),
+    )
+
+
+def current_billing_period(cycle: Cycle, now: datetime) -> Window:
+    """The period shown on a subscription: the usage window that contains `now` (the start, if that is later)."""
+    record = current_boundaries(cycle, now)
+    assert record.charges is not None, "the open period always has a usage window"
+    return record.charges
+
+
+def downgrade_plan_date(cycle: Cycle, now: datetime) -> date:
+    """The local date on which a pending downgrade takes effect: the day after the interval open at `now`."""
+    return cycle.period(local_date(max(now, cycle.started_at), cycle.tz)).end + _DAY
+
+
+def _closed(cycle: Cycle, at: datetime, day: date | None = None) -> Boundaries:
+    """The record of a run on local date `day`: the periods that closed before it, the fee's open one in advance."""
+    day = local_date(at, cycle.tz) if day is None else day
+    opens = opens_interval(cycle, day)
+    # Nothing has been billed before the start: its record has every window, if only to be replaced.
+    whole = opens or day == cycle.start_date
+    current = cycle.period(day)
+    fee = current if cycle.pay_in_advance else cycle.before(current)
+
+    def window(interval: Interval) -> Window | None:
+        if not whole and interval is not cycle.billing_interval:
+            return None
+        return _exact(cycle, cycle.before(cycle.period(day, interval), interval), None)
+
+    return Boundaries(
+        timestamp=at.replace(microsecond=0),
+        subscription=_fee(cycle, fee, None),
+        charges=window(cycle.charges_interval),
+        fixed_charges=window(cycle.fixed_charges_interval),
+        opens_interval=opens,
+    )
+
+
+def _open(cycle: Cycle, day: date, end: datetime | None, at: datetime) -> Boundaries:
+    """The record of the periods that contain local date `day`, up to `end`."""
+    return Boundaries(
+        timestamp=at.replace(microsecond=0),
+        subscription=_fee(cycle, cycle.period(day), end),
+        charges=_exact(cycle, cycle.period(day, cycle.charges_interval), end),
+        fixed_charges=_exact(cycle, cycle.period(day, cycle.fixed_charges_interval), end),
+        opens_interval=opens_interval(cycle, day),
+    )
+
+
+def _fee(cycle: Cycle, period: Period, end: datetime | None) -> Window:
+    """The window of the subscription fee: whole local days, from the day of the start."""
+    first = max(period.start, cycle.start_date)
+    return Window(start=day_start(first, cycle.tz), end=_end(cycle, period, end), duration=cycle.period(first).days)
+
+
+def _exact(cycle: Cycle, period: Period, end: datetime | None) -> Window:
+    """A window of usage or fixed charges: from the very instant of the start."""
+    return Window(
+        start=max(day_start(period.start, cycle.tz), cycle.started_at),
+        end=_end(cycle, period, end),
+        duration=period.days,
+    )
+
+
+def _end(cycle: Cycle, period: Period, end: datetime | None) -> datetime:
+    whole = max(day_end(period.end, cycle.tz), cycle.started_at)
+    return whole if end is None else min(whole, end)
+
+
+def _resumed(fresh: Window | None, last: Window | None, started_at: datetime) -> Window | None:
+    if fresh is None or last is None or last.start >= last.end:
+        return fresh
+    start = last.end + _INSTANT
+    if abs(start - fresh.start) >= _WIDEST_MOVE:
+        return fresh
+    return replace(fresh, start=max(start, started_at))

@@ -1,0 +1,111 @@
+"""The clock: at which instant each thing that time brings about is due.
+
+Time zones reach their midnight at different hours, so whatever starts with a local day runs a few minutes after that
+midnight: subscriptions end at minute 5 and are billed at minute 10. What follows from an instant or from a UTC date
+runs at a fixed minute of each hour. Whoever runs late runs each of these at the instant given here, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+
+from usagebill.core.days import local_date
+from usagebill.core.periods.boundaries import Cycle
+from usagebill.core.periods.calendar import day_start
+
+__all__ = [
+    "activation_at",
+    "draft_finalization_at",
+    "ending_at_instant",
+    "gate_expiry_at",
+    "is_billing_day",
+    "next_billing_run",
+    "overdue_at",
+    "termination_alerts",
+    "trial_end_run",
+]
+
+_DAY = timedelta(days=1)
+_INSTANT = timedelta(microseconds=1)
+_HOUR = timedelta(hours=1)
+_ENDING = timedelta(minutes=5)
+_BILLING = timedelta(minutes=10)
+_FINALIZATION = timedelta(minutes=20)
+_OVERDUE = timedelta(minutes=25)
+_TRIAL_END = timedelta(minutes=35)
+_ALERT = timedelta(minutes=50)
+
+
+def is_billing_day(cycle: Cycle, day: date) -> bool:
+    """Whether a run on local date `day` bills the subscription: a period starts then, later than the subscription."""
+    return cycle.start_date < day and cycle.period(day, cycle.billing_interval).start == day
+
+
+def next_billing_run(
+    cycle: Cycle, after: datetime, *, billed_on: date | None = None, ending_at: datetime | None = None
+) -> datetime:
+    """The first instant after `after` at which a run bills the subscription.
+
+    That is ten minutes after the local midnight of a billing day; where that moment has passed and the day is not
+    over (a start in the past, told of on a billing day), minute 10 of the next hour. `billed_on` is the local date of
+    the last run that billed it, None before the first. The day of `ending_at` is left to the end itself.
+    """
+    spared = None if ending_at is None else local_date(ending_at, cycle.tz)
+    earliest = cycle.start_date if billed_on is None else max(billed_on, cycle.start_date)
+    day = cycle.period(local_date(after, cycle.tz), cycle.billing_interval).start
+    while True:
+        run = day_start(day, cycle.tz) + _BILLING
+        if run <= after:
+            run = _hourly(after + _INSTANT, _BILLING)
+        if day > earliest and day != spared and run < day_start(day + _DAY, cycle.tz):
+            return run
+        day = cycle.period(day, cycle.billing_interval).end + _DAY
+
+
+def activation_at(subscription_at: datetime, tz: tzinfo) -> datetime:
+    """When a future subscription becomes active: the first multiple of five minutes on its local date."""
+    midnight = day_start(local_date(subscription_at, tz), tz)
+    late = timedelta(minutes=midnight.minute % 5, seconds=midnight.second, microseconds=midnight.microsecond)
+    return midnight + (timedelta(minutes=5) - late if late else late)
+
+
+def ending_at_instant(ending_at: datetime, tz: tzinfo) -> datetime:
+    """When a subscription with an `ending_at` ends: five minutes into that local date."""
+    return day_start(local_date(ending_at, tz), tz) + _ENDING
+
+
+def trial_end_run(trial_end: datetime) -> datetime:
+    """When the end of a trial is noticed and billed: minute 35 at or after it."""
+    return _hourly(trial_end, _TRIAL_END)
+
+
+def draft_finalization_at(expected_finalization_date: date) -> datetime:
+    """When a draft is finalized without being asked: minute 20 of that UTC date."""
+    return _utc_midnight(expected_finalization_date) + _FINALIZATION
+
+
+def overdue_at(payment_due_date: date) -> datetime:
+    """When an unpaid invoice becomes overdue: minute 25 of the UTC date after its due date."""
+    return _utc_midnight(payment_due_date + _DAY) + _OVERDUE
+
+
+def gate_expiry_at(expires_at: datetime) -> datetime:
+    """When an activation that waits for its payment is given up: minute 20 at or after `expires_at`."""
+    return _hourly(expires_at, _FINALIZATION)
+
+
+def termination_alerts(ending_at: datetime, days: Iterable[int] = (45, 15)) -> tuple[datetime, ...]:
+    """When the coming end is announced: minute 50 of the UTC date so many days before, earliest first."""
+    ending = ending_at.astimezone(UTC).date()
+    return tuple(_utc_midnight(ending - timedelta(days=ahead)) + _ALERT for ahead in sorted(set(days), reverse=True))
+
+
+def _utc_midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)
+
+
+def _hourly(instant: datetime, minute: timedelta) -> datetime:
+    """The first instant at or after `instant` that lies `minute` into an hour (UTC)."""
+    run = instant.astimezone(UTC).replace(minute=0, second=0, microsecond=0) + minute
+    return run if run >= instant else run + _HOUR
