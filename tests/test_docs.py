@@ -2,7 +2,7 @@
 
 - A `python` block runs in an empty folder, with the names that the document's earlier blocks left.
 - The curl commands of an `sh` block are sent to a `Sandbox`, one for each document; each must be answered 2xx.
-  The paths are those after `/api/v1`. Other commands of the block are not run.
+  Other commands of the block are not run.
 - A comment `#> text` says what a block prints, line by line; after a curl command, what its response holds.
 """
 
