@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from usagebill.core.numbers import CONTEXT, divide, multiply, round_to
+from usagebill.core.numbers import CONTEXT, divide, multiply, round_cents
 
 __all__ = ["CURRENCIES", "cents_from_major", "exponent", "major_from_cents", "rounded_cents", "subunits"]
 
@@ -29,6 +29,9 @@ CURRENCIES: dict[str, int] = {
 }
 
 
+_SUBUNITS = {code: Decimal(10**decimals) for code, decimals in CURRENCIES.items()}
+
+
 def exponent(currency: str) -> int:
     """How many decimals the currency's major unit has: 2 for EUR, 0 for JPY, 3 for KWD. KeyError if unknown."""
     return CURRENCIES[currency]
@@ -36,19 +39,19 @@ def exponent(currency: str) -> int:
 
 def subunits(currency: str) -> int:
     """How many cents (smallest units) make one major unit: 100 for EUR, 1 for JPY, 1000 for KWD."""
-    return int(10 ** CURRENCIES[currency])
+    return int(_SUBUNITS[currency])
 
 
 def cents_from_major(amount: Decimal, currency: str) -> Decimal:
     """An amount in major units as unrounded cents."""
-    return multiply(amount, Decimal(subunits(currency)))
+    return multiply(amount, _SUBUNITS[currency])
 
 
 def major_from_cents(cents: Decimal | int, currency: str) -> Decimal:
     """An amount in (fractions of) cents in major units, exactly."""
-    return divide(CONTEXT.create_decimal(cents), Decimal(subunits(currency)))
+    return divide(CONTEXT.create_decimal(cents), _SUBUNITS[currency])
 
 
 def rounded_cents(amount: Decimal, currency: str) -> int:
     """An amount in major units as whole cents, half away from zero at the currency's minor unit."""
-    return int(multiply(round_to(amount, exponent(currency)), Decimal(subunits(currency))))
+    return round_cents(multiply(amount, _SUBUNITS[currency]))

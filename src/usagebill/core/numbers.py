@@ -31,6 +31,7 @@ __all__ = [
     "divide",
     "floor_to",
     "multiply",
+    "multiply_add",
     "parse_decimal",
     "ratio",
     "round_cents",
@@ -54,6 +55,9 @@ CONTEXT = Context(
 ZERO = Decimal(0)
 ONE = Decimal(1)
 
+# Rounding never shortens the whole part of a number, however long: it must not fail where the 100 digits end.
+_ROUNDING = Context(prec=100_000, Emin=-999_999, Emax=999_999, traps=[InvalidOperation])
+
 
 def add(left: Decimal, right: Decimal) -> Decimal:
     """`left + right` in the project's context."""
@@ -70,6 +74,11 @@ def multiply(left: Decimal, right: Decimal) -> Decimal:
     return CONTEXT.multiply(left, right)
 
 
+def multiply_add(left: Decimal, right: Decimal, addend: Decimal) -> Decimal:
+    """`left * right + addend` in the project's context."""
+    return CONTEXT.fma(left, right, addend)
+
+
 def divide(left: Decimal, right: Decimal) -> Decimal:
     """`left / right` with 100 significant digits; raises `decimal.DivisionByZero` on a zero divisor."""
     return CONTEXT.divide(left, right)
@@ -83,10 +92,20 @@ def total(values: Iterable[Decimal]) -> Decimal:
     return result
 
 
+# No parsed number and no product of four of them comes near: beyond, there are no decimals left to round.
+_LONGEST_WHOLE_PART = 90_000
+
+
+_STEPS = {places: Decimal((0, (1,), -places)) for places in range(-20, 21)}
+
+
 def _quantize(value: Decimal, places: int, rounding: str) -> Decimal:
     if value.is_zero():
         return ZERO
-    return value.quantize(Decimal((0, (1,), -places)), rounding=rounding, context=CONTEXT)
+    if value.adjusted() > _LONGEST_WHOLE_PART:
+        return value
+    step = _STEPS.get(places) or Decimal((0, (1,), -places))
+    return value.quantize(step, rounding=rounding, context=_ROUNDING)
 
 
 def round_to(value: Decimal, places: int) -> Decimal:

@@ -1,0 +1,58 @@
+"""Pay in advance: what one event adds to the price of everything before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from usagebill.core.numbers import ZERO, subtract
+from usagebill.core.pricing import graduated_percentage, percentage
+from usagebill.core.pricing import price as model_price
+from usagebill.core.usage import Usage
+
+if TYPE_CHECKING:
+    from usagebill.core.pricing import Properties
+
+__all__ = ["AdvancePrice", "pay_in_advance_price"]
+
+# The flat amount of the first range is due at zero usage in arrears; in advance the first unit pays it.
+_FIRST_FLAT_AMOUNT = frozenset({"graduated", "graduated_percentage"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdvancePrice:
+    """What one event costs: `amount` in major units, unrounded and never negative, and how it came about."""
+
+    amount: Decimal
+    amount_details: dict[str, object]
+
+
+def pay_in_advance_price(
+    charge_model: str, properties: Properties, with_usage: Usage, without_usage: Usage
+) -> AdvancePrice:
+    """The price of the usage with the event, less the price of the usage without it.
+
+    `with_usage` is everything up to and including the event; `without_usage` has the event's billed units taken off,
+    one event less, and the event left out of its `event_values` and `amount_cents`. Free units are those of the usage
+    with the event on both sides. A graduated charge pays its first flat amount with the event that leaves zero.
+    """
+    before = replace(without_usage, running_totals=with_usage.running_totals)
+    difference = subtract(_amount(charge_model, properties, with_usage), _amount(charge_model, properties, before))
+    return AdvancePrice(amount=max(difference, ZERO), amount_details=_details(properties, with_usage, before))
+
+
+def _amount(charge_model: str, properties: Properties, usage: Usage) -> Decimal:
+    if usage.units.is_zero() and charge_model in _FIRST_FLAT_AMOUNT:
+        return ZERO
+    return model_price(charge_model, properties, usage).amount
+
+
+def _details(properties: Properties, with_usage: Usage, without_usage: Usage) -> dict[str, object]:
+    match properties:
+        case percentage.PercentageProperties():
+            return percentage.difference_details(properties, with_usage, without_usage)
+        case graduated_percentage.GraduatedPercentageProperties():
+            return graduated_percentage.difference_details(properties, with_usage, without_usage)
+        case _:
+            return {}

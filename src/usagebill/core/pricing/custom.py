@@ -1,0 +1,51 @@
+"""Custom: the amount is what the metric's own program accumulated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from usagebill.core.numbers import divide
+from usagebill.core.pricing.model import Model, Price
+from usagebill.core.usage import Usage
+
+__all__ = ["CUSTOM", "CustomProperties", "price"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CustomProperties:
+    """`subunits` is how many of the program's cents make one major unit."""
+
+    subunits: Decimal
+
+
+def price(properties: CustomProperties, usage: Usage) -> Price:
+    """The accumulated amount."""
+    return Price(amount=divide(usage.amount_cents, properties.subunits), divisor=usage.shown_units)
+
+
+def amount_details(properties: CustomProperties, usage: Usage) -> dict[str, object]:
+    """Nothing to explain."""
+    return {}
+
+
+def validate(properties: Mapping[str, object]) -> list[str]:
+    """Nothing to check: `custom_properties` belong to the program."""
+    return []
+
+
+def parse(properties: Mapping[str, object], subunits: int) -> CustomProperties:
+    """The currency is all that pricing needs to know."""
+    return CustomProperties(subunits=Decimal(subunits))
+
+
+CUSTOM: Model[CustomProperties] = Model(
+    name="custom",
+    keys=("custom_properties",),
+    defaults={},
+    validate=validate,
+    parse=parse,
+    price=price,
+    amount_details=amount_details,
+)

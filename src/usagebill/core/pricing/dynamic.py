@@ -1,0 +1,52 @@
+"""Dynamic: every event brings its own price."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from usagebill.core.numbers import ZERO, divide
+from usagebill.core.pricing.model import Model, Price
+from usagebill.core.usage import Usage
+
+__all__ = ["DYNAMIC", "DynamicProperties", "price"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DynamicProperties:
+    """`subunits` is how many of the cents that events carry make one major unit."""
+
+    subunits: Decimal
+
+
+def price(properties: DynamicProperties, usage: Usage) -> Price:
+    """The sum of the events' own prices; nothing where their units come to zero."""
+    amount = ZERO if usage.units.is_zero() else divide(usage.amount_cents, properties.subunits)
+    return Price(amount=amount, divisor=usage.shown_units)
+
+
+def amount_details(properties: DynamicProperties, usage: Usage) -> dict[str, object]:
+    """Nothing to explain."""
+    return {}
+
+
+def validate(properties: Mapping[str, object]) -> list[str]:
+    """Nothing to check: there are no properties."""
+    return []
+
+
+def parse(properties: Mapping[str, object], subunits: int) -> DynamicProperties:
+    """The currency is all there is to know."""
+    return DynamicProperties(subunits=Decimal(subunits))
+
+
+DYNAMIC: Model[DynamicProperties] = Model(
+    name="dynamic",
+    keys=(),
+    defaults={},
+    validate=validate,
+    parse=parse,
+    price=price,
+    amount_details=amount_details,
+)

@@ -1,0 +1,58 @@
+"""Graduated pricing of a prorated quantity: the full units choose the ranges, the prorated units are priced.
+
+Each stretch moves a running total of full units up or down. It is cut where it crosses from range to range, and each
+slice is priced at its range's rate, scaled by the share of the period for which the stretch counts. Flat amounts are
+due in full for every range that the running total ever reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+
+from usagebill.core.numbers import ZERO, add, divide, multiply, subtract, total
+from usagebill.core.pricing.model import Price
+from usagebill.core.pricing.ranges import Range, Ranges
+from usagebill.core.usage import Stretch
+
+__all__ = ["price"]
+
+
+def price(ranges: Ranges, units: Decimal, stretches: Iterable[Stretch]) -> Price:
+    """The price of `stretches` in order of time; `units` are the prorated units that they add up to."""
+    steps = tuple(stretches)
+    divisor = total(step.full for step in steps)
+    if units.is_zero():
+        return Price(amount=ranges.ranges[0].flat_amount, divisor=divisor)
+    amount = level = highest = ZERO
+    for step in steps:
+        after = add(level, step.full)
+        if step.full.is_zero() or (step.prorated.is_zero() and (step.full > ZERO or after < ZERO)):
+            continue
+        listed = _between(ranges, min(level, after), max(level, after))
+        amount = add(amount, divide(multiply(listed, step.prorated), abs(step.full)))
+        level = after
+        highest = max(highest, level)
+    if level < ZERO:
+        return Price(amount=ZERO, divisor=divisor)
+    return Price(amount=add(max(amount, ZERO), total(_flat_amounts(ranges, highest))), divisor=divisor)
+
+
+def _between(ranges: Ranges, low: Decimal, high: Decimal) -> Decimal:
+    """What the full units from `low` to `high` cost, flat amounts aside. The first range reaches below zero."""
+    amount = ZERO
+    for position, one in enumerate(ranges.ranges):
+        start = low if position == 0 else max(low, one.floor)
+        end = high if one.to_value is None else min(high, one.to_value)
+        if end > start:
+            amount = add(amount, multiply(subtract(end, start), one.rate))
+    return amount
+
+
+def _flat_amounts(ranges: Ranges, highest: Decimal) -> Iterable[Decimal]:
+    reached: list[Range] = []
+    for one in ranges.ranges:
+        reached.append(one)
+        if one.to_value is None or highest <= one.to_value:
+            break
+    return (one.flat_amount for one in reached)

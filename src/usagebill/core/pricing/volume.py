@@ -1,0 +1,78 @@
+"""Volume: the range that the whole quantity falls into prices every unit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from usagebill.core.numbers import ONE, ZERO, add, decimal_text, divide, multiply, round_to
+from usagebill.core.pricing.model import Model, Price
+from usagebill.core.pricing.ranges import Range, Ranges, default_range, range_errors
+from usagebill.core.usage import Usage
+
+__all__ = ["VOLUME", "VolumeProperties", "price"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeProperties:
+    """`ranges` of the whole quantity; the rate of each is the price of one unit in major units."""
+
+    ranges: Ranges
+
+
+def price(properties: VolumeProperties, usage: Usage) -> Price:
+    """Units times the rate of the range that the full units choose, plus its flat amount; zero for negative units."""
+    full = usage.shown_units
+    if full < ZERO:
+        return Price(amount=ZERO, divisor=full)
+    one = _range_of(properties.ranges, full)
+    return Price(amount=add(multiply(usage.units, one.rate), one.flat_amount), divisor=full)
+
+
+def _range_of(ranges: Ranges, full: Decimal) -> Range:
+    for one in ranges.ranges[:-1]:
+        if one.to_value is not None and full <= one.to_value:
+            return one
+    return ranges.ranges[-1]
+
+
+def amount_details(properties: VolumeProperties, usage: Usage) -> dict[str, object]:
+    """The flat amount and the units' own amount, for one unit and in all; the price of a prorated unit is prorated."""
+    full = usage.shown_units
+    if full < ZERO:
+        return {"flat_unit_amount": "0.0", "per_unit_amount": "0.0", "per_unit_total_amount": "0.0"}
+    one = _range_of(properties.ranges, full)
+    units_amount = multiply(usage.units, one.rate)
+    return {
+        "flat_unit_amount": decimal_text(one.flat_amount),
+        "per_unit_amount": decimal_text(ZERO if full.is_zero() else round_to(divide(units_amount, full), 15)),
+        "per_unit_total_amount": decimal_text(units_amount),
+    }
+
+
+def validate(properties: Mapping[str, object]) -> list[str]:
+    """The error codes of raw properties; ranges count whole units (0-10, 11-20)."""
+    return range_errors(
+        properties.get("volume_ranges"),
+        missing="missing_volume_ranges",
+        invalid="invalid_volume_ranges",
+        amounts=(("per_unit_amount", "invalid_amount"), ("flat_amount", "invalid_amount")),
+        gap=ONE,
+    )
+
+
+def parse(properties: Mapping[str, object], subunits: int) -> VolumeProperties:
+    """Valid raw properties, read."""
+    return VolumeProperties(ranges=Ranges.read(properties.get("volume_ranges"), rate_key="per_unit_amount"))
+
+
+VOLUME: Model[VolumeProperties] = Model(
+    name="volume",
+    keys=("volume_ranges",),
+    defaults={"volume_ranges": [default_range("per_unit_amount")]},
+    validate=validate,
+    parse=parse,
+    price=price,
+    amount_details=amount_details,
+)
