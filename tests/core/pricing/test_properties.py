@@ -8,7 +8,7 @@ import pytest
 
 from usagebill.core.pricing import (
     MODELS,
-    InvalidProperties,
+    PropertiesError,
     displayed_properties,
     grouping_keys,
     normalized_properties,
@@ -223,6 +223,6 @@ def test_presentation_keys_belong_to_charges_only() -> None:
 
 
 def test_properties_that_do_not_validate_are_not_read() -> None:
-    with pytest.raises(InvalidProperties) as refusal:
+    with pytest.raises(PropertiesError) as refusal:
         parse_properties("percentage", {"fixed_amount": 1}, subunits=100)
     assert refusal.value.codes == ("invalid_rate", "invalid_fixed_amount")

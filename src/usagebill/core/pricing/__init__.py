@@ -26,10 +26,10 @@ from usagebill.core.usage import Usage
 __all__ = [
     "MODELS",
     "PRICING_UNIT_SUBUNITS",
-    "InvalidProperties",
     "Model",
     "Price",
     "Properties",
+    "PropertiesError",
     "amount_details",
     "displayed_properties",
     "grouping_keys",
@@ -60,7 +60,7 @@ MODELS: Mapping[str, Model[Any]] = {
 PRICING_UNIT_SUBUNITS = 100
 
 
-class InvalidProperties(ValueError):
+class PropertiesError(ValueError):
     """Properties that their charge model cannot price; `codes` say why, in order."""
 
     def __init__(self, codes: tuple[str, ...]) -> None:
@@ -110,11 +110,11 @@ def parse_properties(charge_model: str, properties: Mapping[str, object], *, sub
     """Stored `properties` as the typed record that `price` takes: read them once, price many times.
 
     `subunits` is how many cents make one major unit of the currency that the charge is priced in: the plan's
-    (`currencies.subunits`), or `PRICING_UNIT_SUBUNITS`. Raises `InvalidProperties` for properties that do not validate.
+    (`currencies.subunits`), or `PRICING_UNIT_SUBUNITS`. Raises `PropertiesError` for properties that do not validate.
     """
     codes = validate_properties(charge_model, properties)
     if codes:
-        raise InvalidProperties(codes)
+        raise PropertiesError(codes)
     parsed: Properties = MODELS[charge_model].parse(properties, subunits)
     return parsed
 
