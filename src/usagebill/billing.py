@@ -1,0 +1,195 @@
+"""Billing: the one object that a library user opens, and that the HTTP service, the workers and the tests stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar, cast
+
+import structlog
+
+from usagebill.clock import Clock, SystemClock
+from usagebill.core.errors import BillingError
+from usagebill.core.jobs import ATTEMPTS, Job, retry_delay
+from usagebill.core.organizations import Organization
+from usagebill.operations import organizations
+from usagebill.operations.jobs import HANDLERS
+from usagebill.settings import Settings
+from usagebill.storage.ports import Store, Transaction
+from usagebill.storage.sqlite import SqliteStore
+from usagebill.work import JsonObject, Work
+
+__all__ = ["OUTSIDE", "Billing"]
+
+T = TypeVar("T")
+
+# What talks to others while no transaction is open: kind -> what does it, at least once.
+OUTSIDE: Mapping[str, Callable[[Billing, Organization, Job], None]] = {}
+
+# How many jobs share one commit, and how long a worker keeps a leased job to itself.
+_BATCH = 50
+_LEASE = timedelta(minutes=5)
+_log = structlog.get_logger("usagebill.jobs")
+
+
+class JobFailed(Exception):
+    """A job raised; `job` names it and the cause follows."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(f"{job.kind} of {job.subject_id}, due {job.due_at.isoformat()}")
+        self.job = job
+
+
+class Billing:
+    """A billing system in one file (or in memory), seen by one of its organizations.
+
+    `path` is a file, `:memory:`, or an open store. `organization` is an id; without it the oldest organization of the
+    file is used, and a new file gets one of the name `Default organization`. `on_message` is given the body of every
+    webhook message, once the change that caused it is durable; without `deliver` nothing is sent over a network.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | Store = ":memory:",
+        *,
+        organization: str | None = None,
+        clock: Clock | None = None,
+        settings: Settings | None = None,
+        on_message: Callable[[JsonObject], None] | None = None,
+        deliver: bool = True,
+    ) -> None:
+        self.clock: Clock = clock or SystemClock()
+        self.settings = settings or Settings()
+        self.store: Store = path if not isinstance(path, (str, Path)) else cast(Store, SqliteStore(path))
+        self._on_message = on_message
+        self._deliver = deliver
+        self.organization = self.store.write(None, lambda tx: self._own(tx, organization))
+
+    def _own(self, tx: Transaction, id: str | None) -> Organization:
+        if id is not None:
+            found = tx.get(Organization, id)
+            if found is None:
+                raise LookupError(f"no organization {id}")
+            return found
+        existing = organizations.find_all(tx)
+        return existing[0] if existing else organizations.create(tx, self.clock.now(), "Default organization")
+
+    def __enter__(self) -> Billing:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.store.close()
+
+    def _work(self, tx: Transaction, organization: Organization, now: datetime) -> Work:
+        return Work(tx, organization, now, self.settings, listening=self._on_message is not None)
+
+    def _tell(self, messages: list[JsonObject]) -> None:
+        if self._on_message is not None:
+            for message in messages:
+                self._on_message(message)
+
+    def reading(self, question: Callable[[Work], T], organization: Organization | None = None) -> T:
+        """Answer a question from one consistent snapshot."""
+        own = organization or self.organization
+        return self.store.read(own.id, lambda tx: question(self._work(tx, own, self.clock.now())))
+
+    def writing(self, change: Callable[[Work], T], organization: Organization | None = None) -> T:
+        """Make a change, all of it or nothing; durable once this returns."""
+        own = organization or self.organization
+
+        def act(tx: Transaction) -> tuple[T, list[JsonObject]]:
+            work = self._work(tx, own, self.clock.now())
+            return change(work), work.messages
+
+        result, messages = self.store.write(own.id, act)
+        self._tell(messages)
+        return result
+
+    # Jobs
+
+    def next_due(self) -> datetime | None:
+        """When the next job waits to be done, or None where none waits."""
+        return self.store.read(None, lambda tx: tx.jobs.next_due())
+
+    def run_due(self, now: datetime | None = None, *, immediate: bool = False, strict: bool = False) -> int:
+        """Do every job that is due at `now` (the clock's, unless given), in order, and say how many were done.
+
+        `immediate` does only those that follow at once from an operation. A job that fails is left for a later try and
+        does not keep the others from being done; `strict` raises `JobFailed` instead.
+        """
+        now = now or self.clock.now()
+        done = 0
+        while True:
+            batch = self._run_batch(now, immediate=immediate, strict=strict)
+            outside = self._run_outside(now, immediate=immediate)
+            done += batch + outside
+            if not batch and not outside:
+                return done
+
+    def _run_batch(self, now: datetime, *, immediate: bool, strict: bool) -> int:
+        def act(tx: Transaction) -> tuple[int, list[JsonObject]]:
+            messages: list[JsonObject] = []
+            done = 0
+            for _ in range(_BATCH):
+                job = tx.jobs.claim(now, immediate=immediate)
+                if job is None:
+                    break
+                done += 1
+                try:
+                    messages += tx.attempt(lambda job=job: self._do(tx, job))  # type: ignore[misc]
+                except Exception as problem:
+                    if strict:
+                        raise JobFailed(job) from problem
+                    self._postpone(tx, job, now, problem)
+            return done, messages
+
+        done, messages = self.store.write(None, act)
+        self._tell(messages)
+        return done
+
+    def _do(self, tx: Transaction, job: Job) -> list[JsonObject]:
+        own = tx.scoped(job.organization_id)
+        organization = own.get(Organization, job.organization_id)
+        if organization is None:
+            raise LookupError(f"no organization {job.organization_id}")
+        work = self._work(own, organization, job.due_at)
+        # The row goes first, so that the job may schedule its own successor under the same key.
+        own.jobs.complete(job)
+        HANDLERS[job.kind](work, job)
+        return work.messages
+
+    def _postpone(self, tx: Transaction, job: Job, now: datetime, problem: Exception) -> None:
+        failed = job.attempts + 1 >= ATTEMPTS
+        reason = f"{type(problem).__name__}: {problem}"
+        tx.jobs.postpone(job, now + retry_delay(job.attempts + 1), reason, failed=failed)
+        log = _log.bind(kind=job.kind, subject=job.subject_id, due_at=job.due_at.isoformat(), attempt=job.attempts + 1)
+        log.error("job_failed", reason=reason, exc_info=not isinstance(problem, BillingError))
+
+    def _run_outside(self, now: datetime, *, immediate: bool) -> int:
+        done = 0
+        while (
+            job := self.store.write(None, lambda tx: tx.jobs.claim(now, immediate=immediate, lease_until=now + _LEASE))
+        ) is not None:
+            self._reach_out(job, now)
+            done += 1
+        return done
+
+    def _reach_out(self, job: Job, now: datetime) -> None:
+        organization = self.store.read(None, lambda tx: tx.get(Organization, job.organization_id))
+        if organization is None:
+            raise LookupError(f"no organization {job.organization_id}")
+        try:
+            if self._deliver:
+                OUTSIDE[job.kind](self, organization, job)
+            else:
+                self.store.write(None, lambda tx: tx.jobs.complete(job))
+        except Exception as problem:
+            failure = problem
+            self.store.write(None, lambda tx: self._postpone(tx, job, now, failure))

@@ -1,0 +1,94 @@
+"""API keys: who may do what. The value of a key is shown once; only its hash is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+__all__ = ["MODES", "RESOURCES", "ApiKey", "all_permissions", "is_allowed", "is_valid", "permission_errors"]
+
+RESOURCES: tuple[str, ...] = (
+    "activity_log",
+    "add_on",
+    "alert",
+    "analytic",
+    "api_log",
+    "applied_coupon",
+    "billable_metric",
+    "billing_entity",
+    "coupon",
+    "credit_note",
+    "customer",
+    "customer_usage",
+    "event",
+    "feature",
+    "fee",
+    "invoice",
+    "invoice_custom_section",
+    "lifetime_usage",
+    "order",
+    "order_form",
+    "organization",
+    "payment",
+    "payment_method",
+    "payment_receipt",
+    "payment_request",
+    "plan",
+    "plan_rate_card",
+    "product",
+    "product_category",
+    "quote",
+    "rate_card",
+    "security_log",
+    "subscription",
+    "tax",
+    "wallet",
+    "wallet_transaction",
+    "webhook_endpoint",
+    "webhook_jwt_public_key",
+)
+MODES = ("read", "write")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    """`value_hash` is the SHA-256 of the key in hexadecimal; `value_ending` its last three characters, for lists."""
+
+    id: str
+    organization_id: str
+    name: str | None
+    value_hash: str
+    value_ending: str
+    permissions: Mapping[str, tuple[str, ...]]
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None = None
+    last_used_at: datetime | None = None
+
+
+def all_permissions() -> dict[str, tuple[str, ...]]:
+    """Read and write on every resource: what a new key has unless told otherwise."""
+    return dict.fromkeys(RESOURCES, MODES)
+
+
+def is_valid(key: ApiKey, now: datetime) -> bool:
+    """Whether the key opens anything at `now`: a key that expires at this very instant no longer does."""
+    return key.expires_at is None or key.expires_at > now
+
+
+def is_allowed(key: ApiKey, resource: str, mode: str) -> bool:
+    """Whether the key may `read` or `write` the resource; a resource that its map leaves out is denied."""
+    return mode in key.permissions.get(resource, ())
+
+
+def permission_errors(permissions: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """What is wrong with a permission map, as codes; empty where nothing is."""
+    if not permissions:
+        return ["value_is_mandatory"]
+    unknown = sorted(set(permissions) - set(RESOURCES))
+    if unknown:
+        return [f"contains forbidden keys: {unknown}"]
+    if any(mode not in MODES for modes in permissions.values() for mode in modes):
+        return ["forbidden_values"]
+    return []

@@ -1,0 +1,120 @@
+"""Customers: who is billed, and which settings they inherit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from usagebill.core.billing_entities import BillingEntity
+
+__all__ = [
+    "Address",
+    "Customer",
+    "MetadataItem",
+    "finalizes_zero_amount_invoices",
+    "grace_period",
+    "issuing_date_adjustment",
+    "issuing_date_anchor",
+    "net_payment_term",
+    "timezone",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    address_line1: str | None = None
+    address_line2: str | None = None
+    city: str | None = None
+    state: str | None = None
+    zipcode: str | None = None
+    country: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataItem:
+    id: str
+    key: str
+    value: str
+    created_at: datetime
+    display_in_invoice: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Customer:
+    """Null settings are inherited from the billing entity. Grace period and payment term are in days."""
+
+    id: str
+    organization_id: str
+    external_id: str
+    billing_entity_id: str
+    sequential_id: int
+    slug: str
+    created_at: datetime
+    updated_at: datetime
+    name: str | None = None
+    firstname: str | None = None
+    lastname: str | None = None
+    customer_type: str | None = None
+    account_type: str = "customer"
+    currency: str | None = None
+    email: str | None = None
+    phone: str | None = None
+    url: str | None = None
+    logo_url: str | None = None
+    legal_name: str | None = None
+    legal_number: str | None = None
+    tax_identification_number: str | None = None
+    address_line1: str | None = None
+    address_line2: str | None = None
+    city: str | None = None
+    state: str | None = None
+    zipcode: str | None = None
+    country: str | None = None
+    shipping_address: Address = field(default_factory=Address)
+    timezone: str | None = None
+    net_payment_term: int | None = None
+    invoice_grace_period: int | None = None
+    subscription_invoice_issuing_date_anchor: str | None = None
+    subscription_invoice_issuing_date_adjustment: str | None = None
+    document_locale: str | None = None
+    payment_provider: str | None = None
+    payment_provider_code: str | None = None
+    provider_customer_id: str | None = None
+    finalize_zero_amount_invoice: str = "inherit"
+    skip_invoice_custom_sections: bool = False
+    invoice_custom_section_ids: tuple[str, ...] = ()
+    tax_ids: tuple[str, ...] = ()
+    metadata: tuple[MetadataItem, ...] = ()
+    deleted_at: datetime | None = None
+
+
+def timezone(customer: Customer, entity: BillingEntity) -> str:
+    """The IANA name of the zone in which the customer's days begin and end."""
+    return customer.timezone or entity.timezone or "UTC"
+
+
+def grace_period(customer: Customer, entity: BillingEntity) -> int:
+    """Days for which a subscription invoice stays a draft."""
+    return entity.invoice_grace_period if customer.invoice_grace_period is None else customer.invoice_grace_period
+
+
+def net_payment_term(customer: Customer, entity: BillingEntity) -> int:
+    """Days from the issuing date to the payment due date."""
+    return entity.net_payment_term if customer.net_payment_term is None else customer.net_payment_term
+
+
+def issuing_date_anchor(customer: Customer, entity: BillingEntity) -> str:
+    """`next_period_start` or `current_period_end`."""
+    return customer.subscription_invoice_issuing_date_anchor or entity.subscription_invoice_issuing_date_anchor
+
+
+def issuing_date_adjustment(customer: Customer, entity: BillingEntity) -> str:
+    """`align_with_finalization_date` or `keep_anchor`."""
+    return customer.subscription_invoice_issuing_date_adjustment or entity.subscription_invoice_issuing_date_adjustment
+
+
+def finalizes_zero_amount_invoices(customer: Customer, entity: BillingEntity) -> bool:
+    """Whether an invoice whose fees add up to nothing is issued."""
+    if customer.finalize_zero_amount_invoice == "inherit":
+        return entity.finalize_zero_amount_invoice
+    return customer.finalize_zero_amount_invoice == "finalize"

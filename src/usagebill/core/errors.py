@@ -1,0 +1,78 @@
+"""The one family of errors: what a caller asked for that cannot be done, and why, in codes a program can read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+__all__ = ["BadRequest", "BillingError", "Forbidden", "Invalid", "NotAllowed", "NotFound", "Unauthorized"]
+
+type_of_details = Mapping[str, object] | str
+
+
+class BillingError(Exception):
+    """Any refusal. `status` is the HTTP status it is spoken with, `code` the machine-readable reason."""
+
+    status = 500
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class BadRequest(BillingError):
+    """The request itself cannot be read (400). `code` is the whole text of the error."""
+
+    status = 400
+
+
+class Unauthorized(BillingError):
+    """No key, or one that is not valid (401)."""
+
+    status = 401
+
+    def __init__(self) -> None:
+        super().__init__("unauthorized")
+
+
+class Forbidden(BillingError):
+    """The key, the organization or the product does not permit it (403)."""
+
+    status = 403
+
+
+class NotFound(BillingError):
+    """A record that does not exist, or belongs to another organization (404). `resource` is its singular name."""
+
+    status = 404
+
+    def __init__(self, resource: str) -> None:
+        super().__init__(f"{resource}_not_found")
+        self.resource = resource
+
+
+class NotAllowed(BillingError):
+    """The record is in a state that refuses the action (405)."""
+
+    status = 405
+
+
+class Invalid(BillingError):
+    """Values that break a rule (422). `details` maps each field to its codes, in the order they were found.
+
+    A batch maps the position (as text) of each bad item to its own details; a failed expression is a plain text.
+    """
+
+    status = 422
+
+    def __init__(self, details: type_of_details | None = None, /, **fields: str | Sequence[str]) -> None:
+        super().__init__("validation_errors")
+        if isinstance(details, str):
+            self.details: type_of_details = details
+            return
+        merged: dict[str, object] = dict(details or {})
+        for field, codes in fields.items():
+            merged[field] = [codes] if isinstance(codes, str) else list(codes)
+        self.details = merged
+
+    def __str__(self) -> str:
+        return f"validation_errors: {self.details}"

@@ -1,0 +1,90 @@
+"""Fees: the lines of invoices. A fee shows its own copy of every name and number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+
+from usagebill.core.taxes import AppliedTax
+
+__all__ = ["FEE_TYPES", "Fee", "FeeItem"]
+
+FEE_TYPES = ("charge", "add_on", "subscription", "credit", "commitment", "fixed_charge")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeeItem:
+    """What the fee is for, as it was when the fee was made. `type` as in `FEE_TYPES`; `item_type` names the record."""
+
+    type: str
+    item_type: str
+    id: str
+    code: str
+    name: str
+    description: str | None = None
+    invoice_display_name: str | None = None
+    filter_invoice_display_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fee:
+    """One line. `amount_cents` is rounded once; `precise_amount_cents` has 15 decimals.
+
+    `from_datetime` and `to_datetime` are the period shown; `charges_*` the usage window it was computed over.
+    `precise_coupons_amount_cents` is the fee's share of coupons and progressive billing credits (5 decimals).
+    A fee without `invoice_id` was made in advance for a charge that is not invoiceable.
+    """
+
+    id: str
+    organization_id: str
+    customer_id: str
+    fee_type: str
+    item: FeeItem
+    amount_cents: int
+    precise_amount_cents: Decimal
+    currency: str
+    units: Decimal
+    created_at: datetime
+    updated_at: datetime
+    invoice_id: str | None = None
+    subscription_id: str | None = None
+    external_subscription_id: str | None = None
+    charge_id: str | None = None
+    charge_filter_id: str | None = None
+    billable_metric_id: str | None = None
+    fixed_charge_id: str | None = None
+    add_on_id: str | None = None
+    true_up_parent_fee_id: str | None = None
+    true_up_fee_id: str | None = None
+    original_fee_id: str | None = None
+    total_aggregated_units: Decimal | None = None
+    unit_amount_cents: int = 0
+    precise_unit_amount: Decimal = Decimal(0)
+    events_count: int | None = None
+    pay_in_advance: bool = False
+    invoiceable: bool = True
+    self_billed: bool = False
+    payment_status: str = "pending"
+    succeeded_at: datetime | None = None
+    failed_at: datetime | None = None
+    refunded_at: datetime | None = None
+    taxes_amount_cents: int = 0
+    taxes_precise_amount_cents: Decimal = Decimal(0)
+    taxes_rate: Decimal = Decimal(0)
+    applied_taxes: tuple[AppliedTax, ...] = ()
+    precise_coupons_amount_cents: Decimal = Decimal(0)
+    precise_credit_notes_amount_cents: Decimal = Decimal(0)
+    from_datetime: datetime | None = None
+    to_datetime: datetime | None = None
+    charges_from_datetime: datetime | None = None
+    charges_to_datetime: datetime | None = None
+    event_transaction_id: str | None = None
+    description: str | None = None
+    filters: Mapping[str, tuple[str, ...]] | None = None
+    grouped_by: Mapping[str, str | None] = field(default_factory=dict)
+    amount_details: Mapping[str, object] = field(default_factory=dict)
+    pricing_unit_details: Mapping[str, object] | None = None
+    presentation_breakdowns: tuple[Mapping[str, object], ...] = ()
+    deleted_at: datetime | None = None

@@ -1,0 +1,165 @@
+"""What is kept of an invoice. A finalized invoice never changes: what it shows of others is its own copy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+
+from usagebill.core.taxes import AppliedTax
+
+__all__ = [
+    "VISIBLE_STATUSES",
+    "AppliedCustomSection",
+    "AppliedThreshold",
+    "BillingPeriod",
+    "Credit",
+    "ErrorDetail",
+    "Invoice",
+    "InvoiceMetadata",
+]
+
+VISIBLE_STATUSES = ("draft", "finalized", "voided", "failed", "pending")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvoiceMetadata:
+    id: str
+    key: str
+    value: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credit:
+    """A line that reduces the invoice: `item_type` coupon, invoice (progressive billing) or credit_note."""
+
+    id: str
+    amount_cents: int
+    amount_currency: str
+    before_taxes: bool
+    item_id: str
+    item_type: str
+    item_code: str
+    item_name: str
+    created_at: datetime
+    item_description: str | None = None
+    # What the line took from: the applied coupon, credit note or progressive billing invoice.
+    source_id: str | None = None
+    subscription_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedCustomSection:
+    id: str
+    code: str
+    name: str
+    details: str | None
+    display_name: str | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedThreshold:
+    id: str
+    usage_threshold_id: str
+    amount_cents: int
+    recurring: bool
+    threshold_display_name: str | None
+    lifetime_usage_amount_cents: int
+    created_at: datetime
+    threshold_created_at: datetime
+    threshold_updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorDetail:
+    id: str
+    error_code: str
+    details: Mapping[str, object]
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invoice:
+    """`status`: generating, draft, open, pending, failed, finalized, voided, closed or deleted.
+
+    All amounts are whole cents of `currency`. `customer_snapshot` is the customer as shown when the invoice was
+    issued, null while it is a draft.
+    """
+
+    id: str
+    organization_id: str
+    customer_id: str
+    billing_entity_id: str
+    invoice_type: str
+    status: str
+    currency: str
+    number: str
+    issuing_date: date
+    payment_due_date: date
+    net_payment_term: int
+    created_at: datetime
+    updated_at: datetime
+    timezone: str = "UTC"
+    sequential_id: int | None = None
+    entity_sequential_id: int | None = None
+    expected_finalization_date: date | None = None
+    payment_status: str = "pending"
+    fees_amount_cents: int = 0
+    progressive_billing_credit_amount_cents: int = 0
+    coupons_amount_cents: int = 0
+    sub_total_excluding_taxes_amount_cents: int = 0
+    taxes_amount_cents: int = 0
+    sub_total_including_taxes_amount_cents: int = 0
+    credit_notes_amount_cents: int = 0
+    prepaid_credit_amount_cents: int = 0
+    prepaid_granted_credit_amount_cents: int | None = None
+    prepaid_purchased_credit_amount_cents: int | None = None
+    total_amount_cents: int = 0
+    total_paid_amount_cents: int = 0
+    version_number: int = 4
+    self_billed: bool = False
+    skip_charges: bool = False
+    skip_automatic_payment: bool = False
+    payment_overdue: bool = False
+    payment_dispute_lost_at: datetime | None = None
+    finalized_at: datetime | None = None
+    voided_at: datetime | None = None
+    voided_invoice_id: str | None = None
+    purchase_order_number: str | None = None
+    refresh_wanted: bool = False
+    applied_taxes: tuple[AppliedTax, ...] = ()
+    credits: tuple[Credit, ...] = ()
+    metadata: tuple[InvoiceMetadata, ...] = ()
+    applied_custom_sections: tuple[AppliedCustomSection, ...] = ()
+    applied_usage_thresholds: tuple[AppliedThreshold, ...] = ()
+    error_details: tuple[ErrorDetail, ...] = ()
+    customer_snapshot: Mapping[str, object] | None = None
+    # The search of invoices looks at the customer as the invoice names it.
+    customer_search: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BillingPeriod:
+    """What an invoice bills of one subscription. `recurring` only for periodic records; null windows bill nothing."""
+
+    id: str
+    organization_id: str
+    invoice_id: str
+    subscription_id: str
+    external_subscription_id: str
+    plan_id: str
+    timestamp: datetime
+    invoicing_reason: str
+    created_at: datetime
+    recurring: bool = False
+    subscription_from_datetime: datetime | None = None
+    subscription_to_datetime: datetime | None = None
+    charges_from_datetime: datetime | None = None
+    charges_to_datetime: datetime | None = None
+    fixed_charges_from_datetime: datetime | None = None
+    fixed_charges_to_datetime: datetime | None = None
+    charges_duration: int | None = None
+    fixed_charges_duration: int | None = None
+    subscription_snapshot: Mapping[str, object] = field(default_factory=dict)

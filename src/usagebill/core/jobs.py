@@ -1,0 +1,43 @@
+"""Jobs: whatever happens later, as a record with an instant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+__all__ = ["ATTEMPTS", "Job", "retry_delay"]
+
+# A job that keeps failing is tried this often, then left with its error for a person to look at and retry.
+ATTEMPTS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Something to do at `due_at` (UTC). Its effects and its completion commit together.
+
+    `key` is unique within the organization: writing the same job twice writes it once. The job acts as of
+    `due_at`, whenever it really runs; `run_at` is when to try (again). `immediate` marks what follows at once from
+    an operation and is not waited for. `leased` jobs talk to the outside: they are claimed for a while, run outside
+    a transaction, and are therefore done at least once instead of exactly once.
+    """
+
+    id: str
+    organization_id: str
+    kind: str
+    subject_id: str
+    key: str
+    due_at: datetime
+    run_at: datetime
+    created_at: datetime
+    immediate: bool = False
+    leased: bool = False
+    payload: Mapping[str, object] = field(default_factory=dict)
+    attempts: int = 0
+    error: str | None = None
+    failed: bool = False
+
+
+def retry_delay(attempts: int) -> timedelta:
+    """How long to wait after the given number of failed attempts: 1 minute, doubling, at most 1 hour."""
+    return timedelta(minutes=min(60, 2 ** max(0, attempts - 1)))

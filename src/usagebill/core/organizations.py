@@ -1,0 +1,22 @@
+"""Organizations: each is one tenant, to which every other record belongs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+__all__ = ["Organization"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Organization:
+    """A tenant. `hmac_key` signs its webhook messages. Addresses, taxes and defaults are its billing entities'."""
+
+    id: str
+    organization_id: str
+    name: str
+    hmac_key: str
+    created_at: datetime
+    updated_at: datetime
+    document_number_prefix: str
+    granular_permissions: bool = True

@@ -1,0 +1,5 @@
+"""How it is spoken: the table of endpoints and the ASGI app that serves it."""
+
+from usagebill.http.app import create_app
+
+__all__ = ["create_app"]

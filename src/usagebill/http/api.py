@@ -1,0 +1,257 @@
+"""The API: a request in, an answer out. Routing, keys, permissions, parsing, paging and errors, in this one place."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from math import ceil
+from typing import Any
+from urllib.parse import unquote_to_bytes
+from uuid import uuid4
+
+import attrs
+import structlog
+
+from usagebill.billing import Billing
+from usagebill.core.api_keys import ApiKey, is_allowed, is_valid
+from usagebill.core.errors import BadRequest, BillingError, Forbidden, Invalid, NotFound, Unauthorized
+from usagebill.core.organizations import Organization
+from usagebill.http.endpoints import Endpoint
+from usagebill.inputs import Paging, read
+from usagebill.operations import api_keys
+from usagebill.storage.ports import Page, Transaction
+from usagebill.work import Json, JsonObject, Work, encode_json, parse_json, with_prefix
+
+__all__ = ["Answer", "Api", "Request"]
+
+BASE = "/api/v1"
+_TITLES = {
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    422: "Unprocessable Entity",
+}
+_KEY_USE_NOTED_EVERY = timedelta(hours=1)
+_log = structlog.get_logger("usagebill.http")
+
+
+@attrs.frozen(kw_only=True)
+class Request:
+    """`path` and `query` are as sent, percent-encoded; header names are lower case."""
+
+    method: str
+    path: str
+    query: str = ""
+    headers: Mapping[str, str] = attrs.field(factory=dict)
+    body: bytes = b""
+
+
+@attrs.frozen(kw_only=True)
+class Answer:
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = attrs.field(factory=dict)
+
+
+def _decoded(text: str) -> str:
+    if re.search(r"%(?![0-9A-Fa-f]{2})", text):
+        raise BadRequest("Bad Request")
+    try:
+        return unquote_to_bytes(text).decode()
+    except UnicodeDecodeError as problem:
+        raise BadRequest("Bad Request") from problem
+
+
+def query_parameters(query: str) -> JsonObject:
+    """`a=1&b[]=2&b[]=3&c[d]=4` as {"a": "1", "b": ["2", "3"], "c": {"d": "4"}}."""
+    found: JsonObject = {}
+    for part in query.split("&"):
+        if not part:
+            continue
+        name, _, value = part.replace("+", " ").partition("=")
+        name, value = _decoded(name), _decoded(value)
+        nested = re.fullmatch(r"([^\[\]]+)\[([^\[\]]*)\]", name)
+        if nested is None:
+            found[name] = value
+        elif nested.group(2) == "":
+            items = found.setdefault(nested.group(1), [])
+            if isinstance(items, list):
+                items.append(value)
+        else:
+            members = found.setdefault(nested.group(1), {})
+            if isinstance(members, dict):
+                members[nested.group(2)] = value
+    return found
+
+
+def _leading_integer(value: object) -> int | None:
+    found = re.match(r"\s*(-?\d{1,9})", str(value))
+    return int(found.group(1)) if found else None
+
+
+def paging_of(parameters: Mapping[str, object]) -> Paging:
+    """The page asked for. Odd values: page falls back to 1; per_page to 25, or to 100 where it is absent or zero."""
+    page = _leading_integer(parameters["page"]) if "page" in parameters else 1
+    per_page: int | None = 100
+    if parameters.get("per_page") is not None:
+        per_page = _leading_integer(parameters["per_page"])
+        if per_page == 0:
+            per_page = 100
+    return Paging(page=page if page and page > 0 else 1, per_page=per_page if per_page and per_page > 0 else 25)
+
+
+def meta_of(page: Page[Any]) -> JsonObject:
+    if page.total_count == 0:
+        return {"current_page": 0, "next_page": None, "prev_page": None, "total_pages": 0, "total_count": 0}
+    pages = ceil(page.total_count / page.per_page)
+    return {
+        "current_page": page.page,
+        "next_page": page.page + 1 if page.page < pages else None,
+        "prev_page": page.page - 1 if page.page > 1 else None,
+        "total_pages": pages,
+        "total_count": page.total_count,
+    }
+
+
+def error_body(problem: BillingError) -> JsonObject:
+    """What is said about a refusal, for every endpoint alike."""
+    if isinstance(problem, BadRequest):
+        return {"status": 400, "error": problem.code}
+    if isinstance(problem, Unauthorized):
+        return {"status": 401, "error": "Unauthorized"}
+    body: JsonObject = {"status": problem.status, "error": _TITLES[problem.status], "code": problem.code}
+    if isinstance(problem, Invalid):
+        body["error_details"] = problem.details
+    return body
+
+
+class _Routes:
+    """Endpoints by verb and path segments; a segment in braces takes whatever stands there."""
+
+    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
+        self._by_shape: dict[tuple[str, int], list[tuple[tuple[str, ...], Endpoint]]] = {}
+        for endpoint in endpoints:
+            pattern = tuple(endpoint.path.strip("/").split("/"))
+            merges = endpoint.method == "PUT" and not endpoint.one_verb
+            for verb in ("PUT", "PATCH") if merges else (endpoint.method,):
+                self._by_shape.setdefault((verb, len(pattern)), []).append((pattern, endpoint))
+        for candidates in self._by_shape.values():
+            # Literal segments win over braces: /events/batch before /events/{transaction_id}.
+            candidates.sort(key=lambda found: tuple(segment.startswith("{") for segment in found[0]))
+
+    def match(self, method: str, path: str) -> tuple[Endpoint, dict[str, str]]:
+        segments = path.strip("/").split("/")
+        for pattern, endpoint in self._by_shape.get((method, len(segments)), ()):
+            if all(mine.startswith("{") or mine == theirs for mine, theirs in zip(pattern, segments, strict=True)):
+                return endpoint, {
+                    mine[1:-1]: _decoded(theirs)
+                    for mine, theirs in zip(pattern, segments, strict=True)
+                    if mine.startswith("{")
+                }
+        raise NotFound("resource")
+
+
+class Api:
+    """Answers requests below `/api/v1` from a table of endpoints."""
+
+    def __init__(self, billing: Billing, endpoints: Sequence[Endpoint]) -> None:
+        self.billing = billing
+        self.endpoints = endpoints
+        self._routes = _Routes(endpoints)
+        self._prefix = billing.settings.id_prefix
+
+    def answer(self, request: Request) -> Answer:
+        """The answer to `request`; whatever goes wrong is an answer too, and nothing of a refused request remains."""
+        sent_id = re.sub(r"[^A-Za-z0-9_@-]", "", request.headers.get("x-request-id", ""))[:255]
+        headers = {"x-request-id": sent_id or str(uuid4())}
+        try:
+            answer = self._answer(request)
+        except BillingError as problem:
+            answer = self._spoken(problem.status, error_body(problem))
+        except Exception:
+            _log.exception("request_failed", method=request.method, path=request.path, **headers)
+            answer = self._spoken(500, {"status": 500, "error": "Internal Server Error"})
+        return attrs.evolve(answer, headers={**answer.headers, **headers})
+
+    def _spoken(self, status: int, body: Json, content_type: str = "application/json; charset=utf-8") -> Answer:
+        payload = encode_json(with_prefix(body, "svc_", self._prefix))
+        return Answer(status=status, body=payload, headers={"content-type": content_type})
+
+    def _answer(self, request: Request) -> Answer:
+        parameters = with_prefix(query_parameters(request.query), self._prefix, "svc_")
+        body: Json = {}
+        if request.body.strip():
+            try:
+                body = with_prefix(parse_json(request.body), self._prefix, "svc_")
+            except ValueError as problem:
+                raise BadRequest("Bad Request") from problem
+        if not request.path.startswith(BASE + "/"):
+            raise NotFound("resource")
+        endpoint, path = self._routes.match(request.method, request.path.removeprefix(BASE))
+        organization, key = self._authenticated(request.headers.get("authorization", ""))
+        mode = "read" if request.method == "GET" else "write"
+        if organization.granular_permissions and not is_allowed(key, endpoint.permission, mode):
+            raise Forbidden(f"{mode}_action_not_allowed_for_{endpoint.permission}")
+
+        def act(work: Work) -> Json:
+            arguments: dict[str, Any] = dict(path)
+            if endpoint.before is not None:
+                endpoint.before(work, **path)
+            if endpoint.body is not None:
+                arguments["given"] = read(endpoint.body, self._root(endpoint, body))
+            merged = {**body, **parameters} if isinstance(body, dict) else parameters
+            if endpoint.query is not None:
+                arguments["options"] = read(endpoint.query, merged)
+            if endpoint.paged:
+                arguments["paging"] = paging_of(merged)
+            return self._shown(endpoint, work, endpoint.call(work, **arguments))
+
+        run = self.billing.reading if request.method == "GET" else self.billing.writing
+        shown = run(act, organization)
+        if isinstance(shown, bytes):
+            return Answer(status=200, body=shown, headers={"content-type": endpoint.content_type})
+        return self._spoken(200, shown, endpoint.content_type)
+
+    def _root(self, endpoint: Endpoint, body: Json) -> Mapping[str, object]:
+        if endpoint.root is None:
+            return body if isinstance(body, dict) else {}
+        found = body.get(endpoint.root) if isinstance(body, dict) else None
+        if not isinstance(found, dict) or not found:
+            raise BadRequest(
+                f"BadRequest: param is missing or the value is empty or invalid: {endpoint.root}",
+            )
+        return found
+
+    def _shown(self, endpoint: Endpoint, work: Work, result: Any) -> Json:
+        if endpoint.view is None:
+            return b""
+        if endpoint.paged:
+            assert endpoint.returns is not None
+            return {endpoint.returns: [endpoint.view(work, item) for item in result.items], "meta": meta_of(result)}
+        shown = endpoint.view(work, result)
+        return shown if endpoint.returns is None else {endpoint.returns: shown}
+
+    def _authenticated(self, header: str) -> tuple[Organization, ApiKey]:
+        words = header.split()
+        if len(words) < 2:
+            raise Unauthorized
+        value_hash = hashlib.sha256(words[1].encode()).hexdigest()
+
+        def look_up(tx: Transaction) -> tuple[Organization, ApiKey] | None:
+            key = api_keys.by_hash(tx, value_hash)
+            organization = None if key is None else tx.get(Organization, key.organization_id)
+            return None if key is None or organization is None else (organization, key)
+
+        found = self.billing.store.read(None, look_up)
+        now = self.billing.clock.now()
+        if found is None:
+            raise Unauthorized
+        organization, key = found
+        if not hmac.compare_digest(key.value_hash, value_hash) or not is_valid(key, now):
+            raise Unauthorized
+        if key.last_used_at is None or now - key.last_used_at >= _KEY_USE_NOTED_EVERY:
+            self.billing.writing(lambda work: api_keys.note_use(work, key), organization)
+        return organization, key

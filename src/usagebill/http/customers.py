@@ -1,0 +1,52 @@
+"""Customers over HTTP."""
+
+from __future__ import annotations
+
+from usagebill.http.endpoints import Endpoint
+from usagebill.operations import customers
+from usagebill.views.customers import customer_summary, customer_view
+
+__all__ = ["ENDPOINTS"]
+
+ENDPOINTS = [
+    Endpoint(
+        "POST",
+        "/customers",
+        customers.upsert,
+        permission="customer",
+        body=customers.CustomerInput,
+        root="customer",
+        returns="customer",
+        view=customer_view,
+        summary="Create a customer, or change the one with this external id",
+    ),
+    Endpoint(
+        "GET",
+        "/customers",
+        customers.list_all,
+        permission="customer",
+        query=customers.CustomerFilters,
+        paged=True,
+        returns="customers",
+        view=customer_summary,
+        summary="List customers",
+    ),
+    Endpoint(
+        "GET",
+        "/customers/{external_id}",
+        customers.get,
+        permission="customer",
+        returns="customer",
+        view=customer_view,
+        summary="Get a customer",
+    ),
+    Endpoint(
+        "DELETE",
+        "/customers/{external_id}",
+        customers.delete,
+        permission="customer",
+        returns="customer",
+        view=customer_view,
+        summary="Delete a customer",
+    ),
+]

@@ -1,0 +1,41 @@
+"""The shape of the table of endpoints: everything the API does with a request follows from its row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from usagebill.work import Json
+
+__all__ = ["Endpoint"]
+
+
+@attrs.frozen(kw_only=True)
+class Endpoint:
+    """One row: which request calls which operation, and how its answer is shown.
+
+    The operation is called as `call(work, **path parameters, given=body, options=query, paging=...)`, each only where
+    the row names it. Rows of PUT also answer to PATCH, unless `one_verb`.
+    """
+
+    method: str = attrs.field(kw_only=False)
+    path: str = attrs.field(kw_only=False)
+    call: Callable[..., Any] = attrs.field(kw_only=False)
+    permission: str
+    # The input class of the body, and the key it stands under (None: the body is the input itself).
+    body: type | None = None
+    root: str | None = None
+    # The input class of query parameters; the members of the body count too, the query's winning.
+    query: type | None = None
+    # Whether the answer is a page, shown with its meta.
+    paged: bool = False
+    # The key of the answer; None where the view gives the whole body. Without a view the body is empty.
+    returns: str | None = None
+    view: Callable[..., Json] | None = None
+    # Called with the path parameters before the body's root is looked for: its 404 comes before the 400.
+    before: Callable[..., object] | None = None
+    one_verb: bool = False
+    content_type: str = "application/json; charset=utf-8"
+    summary: str = ""

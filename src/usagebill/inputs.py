@@ -1,0 +1,239 @@
+"""Inputs: what a caller sends to an operation, as attrs classes whose absent fields stay absent.
+
+The same classes serve library callers (keyword arguments) and HTTP bodies. `read` turns parsed JSON into one: scalars
+are converted where that is harmless (`"10"` for an integer, a number for a text), values of the wrong shape count as
+absent, unknown keys are ignored, and null is a value.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Final, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
+
+import attrs
+import cattrs
+
+from usagebill.core.errors import Invalid
+from usagebill.core.numbers import parse_decimal
+
+__all__ = ["ABSENT", "Absent", "Input", "Maybe", "Paging", "changes", "is_given", "parse_instant", "read", "value_or"]
+
+T = TypeVar("T")
+
+
+class Absent(Enum):
+    """The type of `ABSENT`."""
+
+    ABSENT = "absent"
+
+    def __bool__(self) -> Literal[False]:
+        return False
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Final = Absent.ABSENT
+Maybe: TypeAlias = Union[T, Literal[Absent.ABSENT], None]  # noqa: UP007
+
+# Every input class: keyword arguments only, each with ABSENT as its default.
+Input = attrs.frozen(kw_only=True)
+
+
+@attrs.frozen(kw_only=True)
+class Paging:
+    """Which page of a list is asked for, from 1, and how many items it holds."""
+
+    page: int = 1
+    per_page: int = 100
+
+
+class _Dropped(Exception):
+    """The value has the wrong shape for its field, which therefore counts as absent."""
+
+
+class _Bad(Exception):
+    def __init__(self, code: str) -> None:
+        self.code = code
+
+
+def is_given(value: object) -> bool:
+    """Whether the caller sent the field at all, null included."""
+    return value is not ABSENT
+
+
+def value_or(value: T | Literal[Absent.ABSENT] | None, default: T) -> T:
+    """The value sent, or `default` where it is absent or null."""
+    return default if value is None or value is ABSENT else value
+
+
+def changes(given: Any, *names: str) -> dict[str, Any]:
+    """The fields that the caller sent, by name (all fields of the input, or only `names`)."""
+    wanted = names or tuple(item.name for item in attrs.fields(type(given)))
+    return {name: getattr(given, name) for name in wanted if getattr(given, name) is not ABSENT}
+
+
+_FALSE = frozenset({"0", "f", "F", "false", "FALSE", "off", "OFF"})
+
+
+def _text(value: object, _: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, Decimal)):
+        return str(value)
+    raise _Dropped
+
+
+def _number(value: object) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, (str, int, Decimal)):
+        raise _Bad("is not a number")
+    if isinstance(value, str):
+        found = parse_decimal(value.strip())
+        if found is None:
+            raise _Bad("is not a number")
+        return found
+    return Decimal(value)
+
+
+def _decimal(value: object, _: Any) -> Decimal:
+    return _number(value)
+
+
+def _integer(value: object, _: Any) -> int:
+    number = _number(value)
+    if abs(number) >= 1 << 63:
+        raise _Bad("value_is_out_of_range")
+    return int(number)
+
+
+def _boolean(value: object, _: Any) -> bool | None:
+    if value == "":
+        return None
+    if isinstance(value, str):
+        return value not in _FALSE
+    if isinstance(value, (int, Decimal)):
+        return value != 0
+    return True
+
+
+def parse_instant(text: str) -> datetime | None:
+    """An ISO 8601 date or date-time as an instant in UTC; without an offset it is UTC, without a time midnight.
+
+    None for anything else: other texts, week dates, ordinal dates, texts of over 128 characters.
+    """
+    if len(text) > 128 or "W" in text or not text[:4].isdigit() or (len(text) > 4 and text[4] != "-"):
+        return None
+    try:
+        found = datetime.fromisoformat(text.strip())
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _instant(value: object, _: Any) -> datetime:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+    found = parse_instant(value) if isinstance(value, str) else None
+    if found is None:
+        raise _Bad("invalid_date")
+    return found
+
+
+def _object(value: object, _: Any) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise _Dropped
+    return value
+
+
+def _without_absent(hint: Any) -> Any:
+    options = [o for o in get_args(hint) if o is not type(None) and o != Literal[Absent.ABSENT]]
+    return options[0] if len(options) == 1 else Union[tuple(options)]  # noqa: UP007
+
+
+def _is_maybe(hint: Any) -> bool:
+    return get_origin(hint) in (Union, types.UnionType)
+
+
+def _maybe(hint: Any) -> Callable[[Any, Any], Any]:
+    inner = _without_absent(hint)
+
+    def structure(value: Any, _: Any) -> Any:
+        return None if value is None else _converter.structure(value, inner)
+
+    return structure
+
+
+def _is_mapping(hint: Any) -> bool:
+    return get_origin(hint) is Mapping
+
+
+def _is_list(hint: Any) -> bool:
+    return get_origin(hint) in (list, tuple)
+
+
+def _list(hint: Any) -> Callable[[Any, Any], Any]:
+    item = get_args(hint)[0]
+
+    def structure(value: Any, _: Any) -> Any:
+        if not isinstance(value, (list, tuple)):
+            raise _Dropped
+        items = []
+        for each in value:
+            if each is None:
+                continue
+            try:
+                items.append(_converter.structure(each, item))
+            except _Dropped:
+                continue
+        return tuple(items)
+
+    return structure
+
+
+def _class(kind: Any) -> Callable[[Any, Any], Any]:
+    hints = {item.name: item.type for item in attrs.fields(attrs.resolve_types(kind))}
+
+    def structure(value: Any, _: Any) -> Any:
+        if isinstance(value, kind):
+            return value
+        if not isinstance(value, Mapping):
+            raise _Dropped
+        found: dict[str, Any] = {}
+        wrong: dict[str, object] = {}
+        for name, hint in hints.items():
+            if name in value:
+                try:
+                    found[name] = _converter.structure(value[name], hint)
+                except _Dropped:
+                    continue
+                except _Bad as problem:
+                    wrong[name] = [problem.code]
+        if wrong:
+            raise Invalid(wrong)
+        return kind(**found)
+
+    return structure
+
+
+_converter = cattrs.Converter(detailed_validation=False)
+_converter.register_structure_hook(str, _text)
+_converter.register_structure_hook(int, _integer)
+_converter.register_structure_hook(bool, _boolean)
+_converter.register_structure_hook(Decimal, _decimal)
+_converter.register_structure_hook(datetime, _instant)
+_converter.register_structure_hook_func(lambda hint: hint is object, lambda value, _: value)
+_converter.register_structure_hook_func(_is_mapping, _object)
+_converter.register_structure_hook_factory(_is_list, _list)
+_converter.register_structure_hook_factory(attrs.has, _class)
+_converter.register_structure_hook_factory(_is_maybe, _maybe)
+
+
+def read(kind: type[T], source: Mapping[str, object]) -> T:
+    """`source` as an input of `kind`. Raises `Invalid`, naming each field whose value cannot be understood."""
+    return _converter.structure(source, kind)

@@ -1,0 +1,22 @@
+"""Settings: what an installation chooses once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Settings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """`id_prefix` leads the names of service-owned ids (`svc_id`) in bodies, query parameters and headers.
+
+    `public_url` is the issuer named in webhook signatures. `events_per_batch` bounds one batch of events.
+    `webhook_timeout` is in seconds, for connecting, reading and writing each.
+    """
+
+    id_prefix: str = "svc_"
+    public_url: str = "http://localhost:8000"
+    events_per_batch: int = 100
+    webhook_timeout: int = 30
+    termination_alert_days: tuple[int, ...] = (15, 45)

@@ -1,0 +1,197 @@
+"""Conditions: what a query asks of records, as values that every engine translates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+__all__ = [
+    "AllOf",
+    "AnyOf",
+    "Compare",
+    "Condition",
+    "Has",
+    "Item",
+    "Negate",
+    "Null",
+    "Order",
+    "Related",
+    "Search",
+    "Within",
+    "all_of",
+    "any_of",
+    "asc",
+    "at_least",
+    "at_most",
+    "contains",
+    "desc",
+    "eq",
+    "has",
+    "has_item",
+    "less",
+    "missing",
+    "more",
+    "ne",
+    "negate",
+    "present",
+    "related",
+    "within",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """`column operator value`, with operator one of = != < <= > >= (never true of an absent value)."""
+
+    column: str
+    operator: str
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """The column's value is one of `values`; nothing is within an empty list."""
+
+    column: str
+    values: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Null:
+    """The column is absent (`present` False) or present (True)."""
+
+    column: str
+    present: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Any of `columns` contains `text`, whatever its case; `%` and `_` are ordinary characters."""
+
+    columns: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """The JSON list in `column` has an item whose members equal `members`; a plain value where `members` is a text."""
+
+    column: str
+    members: tuple[tuple[str, object], ...] | str
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Negate:
+    condition: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """The record of `kind` whose id stands in `column` satisfies `conditions` (deleted ones count too)."""
+
+    kind: type
+    column: str
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Has:
+    """At least one live record of `kind`, whose `column` holds this record's id, satisfies `conditions`."""
+
+    kind: type
+    column: str
+    conditions: tuple[Condition, ...]
+
+
+Condition = Compare | Within | Null | Search | Item | AnyOf | AllOf | Negate | Related | Has
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Sort by `column`; absent values come last whatever the direction."""
+
+    column: str
+    descending: bool = False
+
+
+def eq(column: str, value: object) -> Condition:
+    """`column` equals `value`; None asks for an absent value."""
+    return Null(column, False) if value is None else Compare(column, "=", value)
+
+
+def ne(column: str, value: object) -> Condition:
+    return Compare(column, "!=", value)
+
+
+def less(column: str, value: object) -> Condition:
+    return Compare(column, "<", value)
+
+
+def more(column: str, value: object) -> Condition:
+    return Compare(column, ">", value)
+
+
+def at_least(column: str, value: object) -> Condition:
+    return Compare(column, ">=", value)
+
+
+def at_most(column: str, value: object) -> Condition:
+    return Compare(column, "<=", value)
+
+
+def within(column: str, values: Iterable[object]) -> Condition:
+    return Within(column, tuple(values))
+
+
+def missing(column: str) -> Condition:
+    return Null(column, False)
+
+
+def present(column: str) -> Condition:
+    return Null(column, True)
+
+
+def contains(columns: Iterable[str], text: str) -> Condition:
+    return Search(tuple(columns), text)
+
+
+def has_item(column: str, members: str | None = None, **equal: object) -> Condition:
+    return Item(column, members if members is not None else tuple(equal.items()))
+
+
+def any_of(*conditions: Condition) -> Condition:
+    return AnyOf(conditions)
+
+
+def all_of(*conditions: Condition) -> Condition:
+    return AllOf(conditions)
+
+
+def negate(condition: Condition) -> Condition:
+    return Negate(condition)
+
+
+def related(kind: type, column: str, *conditions: Condition) -> Condition:
+    return Related(kind, column, conditions)
+
+
+def has(kind: type, column: str, *conditions: Condition) -> Condition:
+    return Has(kind, column, conditions)
+
+
+def asc(column: str) -> Order:
+    return Order(column)
+
+
+def desc(column: str) -> Order:
+    return Order(column, descending=True)

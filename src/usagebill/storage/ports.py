@@ -1,0 +1,122 @@
+"""Ports: what operations need of a storage engine, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, Protocol, TypeVar
+
+from usagebill.core.events import Event
+from usagebill.core.jobs import Job
+from usagebill.storage.conditions import Condition, Order
+
+__all__ = ["Duplicate", "EventReader", "JobQueue", "Page", "Store", "Transaction"]
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Duplicate(Exception):
+    """An insert or replace broke a unique rule of the table; `columns` names the rule's columns."""
+
+    def __init__(self, columns: tuple[str, ...]) -> None:
+        super().__init__(", ".join(columns))
+        self.columns = columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page(Generic[R]):
+    """One page of a list. `page` and `per_page` are as asked; `total_count` counts all that match."""
+
+    items: Sequence[R]
+    page: int
+    per_page: int
+    total_count: int
+
+
+class JobQueue(Protocol):
+    """Due jobs. Everything here is part of the transaction it belongs to."""
+
+    def add(self, job: Job) -> bool:
+        """Write `job`; False (and nothing written) where its key exists already."""
+
+    def claim(self, now: datetime, *, immediate: bool = False, lease_until: datetime | None = None) -> Job | None:
+        """The first job whose `run_at` has come, in order of `due_at`; of the immediate ones only, where asked.
+
+        A leased job is returned only where `lease_until` is given, and is hidden from other workers until then.
+        """
+
+    def next_due(self) -> datetime | None:
+        """The earliest `run_at` of all jobs that wait, or None."""
+
+    def get(self, key: str) -> Job | None: ...
+    def complete(self, job: Job) -> None: ...
+    def cancel(self, key: str) -> None: ...
+    def postpone(self, job: Job, run_at: datetime, error: str, *, failed: bool) -> None: ...
+    def failures(self) -> list[Job]: ...
+
+
+class EventReader(Protocol):
+    """Events and the questions aggregations ask. Appending is part of the transaction too."""
+
+    def append(self, events: Sequence[Event]) -> list[int]:
+        """Store `events`; returns positions whose (subscription, transaction id) exists already, storing none then."""
+
+
+class Transaction(Protocol):
+    """Reads and writes within one organization (or across all, where opened for none).
+
+    Records whose table has `deleted_at` are left out once deleted, except where `deleted=True`.
+    """
+
+    jobs: JobQueue
+    events: Any
+
+    @property
+    def organization_id(self) -> str | None: ...
+    def scoped(self, organization_id: str) -> Transaction:
+        """The same transaction, within one organization."""
+
+    def attempt(self, change: Callable[[], T]) -> T:
+        """Run `change`; where it raises, its effects alone are undone and the exception goes on."""
+
+    def get(self, kind: type[R], id: str, *, deleted: bool = False) -> R | None: ...
+    def first(
+        self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False
+    ) -> R | None: ...
+    def find(
+        self,
+        kind: type[R],
+        *conditions: Condition,
+        order: Sequence[Order] = (),
+        limit: int | None = None,
+        offset: int = 0,
+        deleted: bool = False,
+    ) -> list[R]: ...
+    def count(self, kind: type[Any], *conditions: Condition, deleted: bool = False) -> int: ...
+    def total(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int:
+        """The sum of an integer column over the records that match; 0 where none does."""
+
+    def maximum(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int | None: ...
+    def insert(self, *records: object) -> None:
+        """Raises `Duplicate` where a unique rule is broken."""
+
+    def replace(self, record: object) -> None: ...
+    def delete(self, *records: object) -> None:
+        """Removes the rows for good; setting `deleted_at` is a `replace`."""
+
+    def next_number(self, name: str, start: int = 1) -> int:
+        """The next number of a gapless sequence: it commits, and rolls back, with this transaction."""
+
+
+class Store(Protocol):
+    """A storage engine."""
+
+    def read(self, organization_id: str | None, question: Callable[[Transaction], T]) -> T:
+        """Answer from one consistent snapshot."""
+
+    def write(self, organization_id: str | None, change: Callable[[Transaction], T]) -> T:
+        """Run `change` and make it durable before returning; an exception undoes all of it."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,122 @@
+"""The store: connections, transactions and durable commits shared by the writes that arrive together."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from usagebill.storage.sqlite.schema import bring_forward
+from usagebill.storage.sqlite.transaction import SqliteTransaction
+
+__all__ = ["SqliteStore"]
+
+T = TypeVar("T")
+
+# At most this many writes share one commit, so that none waits long for the others.
+_SHARED = 64
+_BUSY_SECONDS = 60.0
+
+
+class _Write(Generic[T]):
+    """One caller's change, waiting for the commit that it will share."""
+
+    def __init__(self, organization_id: str | None, change: Callable[[Any], T]) -> None:
+        self.organization_id = organization_id
+        self.change = change
+        self.done = False
+        self.result: T
+        self.error: BaseException | None = None
+
+
+class SqliteStore:
+    """One SQLite file, or memory (`:memory:`). Safe to use from many threads, and from many processes on one file.
+
+    What `write` has returned from is on disk: the file is in WAL mode with full synchronisation. Reads run beside the
+    writer, each on a snapshot of its own.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = str(path)
+        self._memory = self.path == ":memory:"
+        self._turn = threading.RLock()
+        self._waiting: deque[_Write[Any]] = deque()
+        self._readers: list[sqlite3.Connection] = []
+        self._idle: deque[sqlite3.Connection] = deque()
+        self._writer = self._connect()
+        bring_forward(self._writer)
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=512
+        )
+        connection.execute("PRAGMA foreign_keys = ON")
+        if not self._memory:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA cache_size = -65536")
+            connection.execute("PRAGMA mmap_size = 1073741824")
+        connection.create_function("casefold", 1, lambda text: None if text is None else str(text).casefold())
+        return connection
+
+    def read(self, organization_id: str | None, question: Callable[[SqliteTransaction], T]) -> T:
+        if self._memory:
+            with self._turn:
+                return question(SqliteTransaction(self._writer, organization_id))
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._connect()
+            self._readers.append(connection)
+        try:
+            connection.execute("BEGIN")
+            try:
+                return question(SqliteTransaction(connection, organization_id))
+            finally:
+                connection.execute("ROLLBACK")
+        finally:
+            self._idle.append(connection)
+
+    def write(self, organization_id: str | None, change: Callable[[SqliteTransaction], T]) -> T:
+        mine = _Write(organization_id, change)
+        self._waiting.append(mine)
+        with self._turn:
+            # Whoever comes first commits for all who have queued up meanwhile; they find their write done.
+            while not mine.done:
+                self._commit([self._waiting.popleft() for _ in range(min(_SHARED, len(self._waiting)))])
+        if mine.error is not None:
+            raise mine.error
+        return mine.result
+
+    def _commit(self, writes: list[_Write[Any]]) -> None:
+        connection = self._writer
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            for write in writes:
+                connection.execute("SAVEPOINT one")
+                try:
+                    write.result = write.change(SqliteTransaction(connection, write.organization_id))
+                except BaseException as problem:
+                    write.error = problem
+                    connection.execute("ROLLBACK TO one")
+                connection.execute("RELEASE one")
+            connection.execute("COMMIT")
+        except BaseException as problem:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            for write in writes:
+                write.error = write.error or problem
+        finally:
+            for write in writes:
+                write.done = True
+
+    def close(self) -> None:
+        """Close every connection. The store is not to be used afterwards."""
+        with self._turn:
+            for connection in (*self._readers, self._writer):
+                connection.close()
+            self._readers.clear()
+            self._idle.clear()

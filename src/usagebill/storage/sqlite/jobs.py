@@ -1,0 +1,121 @@
+"""The job queue: a table of its own, claimed within the transaction that does the work."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from usagebill.core.jobs import Job
+from usagebill.storage.sqlite.rows import sql_value
+
+__all__ = ["SqliteJobs"]
+
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+_decode = msgspec.json.Decoder(float_hook=Decimal).decode
+_COLUMNS = (
+    "id, organization_id, kind, subject_id, key, due_at, run_at, created_at, immediate, leased, payload, attempts,"
+    " error, failed"
+)
+
+
+def _job(row: tuple[Any, ...]) -> Job:
+    return Job(
+        id=row[0],
+        organization_id=row[1],
+        kind=row[2],
+        subject_id=row[3],
+        key=row[4],
+        due_at=datetime.fromisoformat(row[5]),
+        run_at=datetime.fromisoformat(row[6]),
+        created_at=datetime.fromisoformat(row[7]),
+        immediate=bool(row[8]),
+        leased=bool(row[9]),
+        payload=_decode(row[10]),
+        attempts=row[11],
+        error=row[12],
+        failed=bool(row[13]),
+    )
+
+
+class SqliteJobs:
+    """See `storage.ports.JobQueue`."""
+
+    def __init__(self, connection: sqlite3.Connection, organization_id: str | None) -> None:
+        self._connection = connection
+        self._organization_id = organization_id
+
+    def add(self, job: Job) -> bool:
+        cursor = self._connection.execute(
+            f"INSERT INTO jobs ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+            " ON CONFLICT (organization_id, key) DO NOTHING",
+            (
+                job.id,
+                job.organization_id,
+                job.kind,
+                job.subject_id,
+                job.key,
+                sql_value(job.due_at),
+                sql_value(job.run_at),
+                sql_value(job.created_at),
+                job.immediate,
+                job.leased,
+                _encode(job.payload).decode(),
+                job.attempts,
+                job.error,
+                job.failed,
+            ),
+        )
+        return cursor.rowcount == 1
+
+    def claim(self, now: datetime, *, immediate: bool = False, lease_until: datetime | None = None) -> Job | None:
+        # Nothing runs before it is due, so `due_at` bounds the search; `run_at` leaves out what waits to retry.
+        tests = ["failed = 0", "leased = ?", "due_at <= ?", "run_at <= ?"]
+        values: list[Any] = [lease_until is not None, sql_value(now), sql_value(now)]
+        if immediate:
+            tests.append("immediate = 1")
+        if self._organization_id is not None:
+            tests.append("organization_id = ?")
+            values.append(self._organization_id)
+        row = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM jobs WHERE {' AND '.join(tests)} ORDER BY due_at, sequence LIMIT 1", values
+        ).fetchone()
+        if row is None:
+            return None
+        job = _job(row)
+        if lease_until is not None:
+            self._connection.execute("UPDATE jobs SET run_at = ? WHERE id = ?", (sql_value(lease_until), job.id))
+        return job
+
+    def next_due(self) -> datetime | None:
+        row = self._connection.execute("SELECT MIN(run_at) FROM jobs WHERE failed = 0").fetchone()
+        return None if row[0] is None else datetime.fromisoformat(row[0])
+
+    def get(self, key: str) -> Job | None:
+        row = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM jobs WHERE organization_id = ? AND key = ?", (self._organization_id, key)
+        ).fetchone()
+        return None if row is None else _job(row)
+
+    def complete(self, job: Job) -> None:
+        self._connection.execute("DELETE FROM jobs WHERE id = ?", (job.id,))
+
+    def cancel(self, key: str) -> None:
+        self._connection.execute("DELETE FROM jobs WHERE organization_id = ? AND key = ?", (self._organization_id, key))
+
+    def postpone(self, job: Job, run_at: datetime, error: str, *, failed: bool) -> None:
+        self._connection.execute(
+            "UPDATE jobs SET run_at = ?, attempts = attempts + 1, error = ?, failed = ? WHERE id = ?",
+            (sql_value(run_at), error, failed, job.id),
+        )
+
+    def failures(self) -> list[Job]:
+        where = "" if self._organization_id is None else " WHERE organization_id = ?"
+        values = () if self._organization_id is None else (self._organization_id,)
+        rows = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM jobs{where or ' WHERE 1'} AND error IS NOT NULL ORDER BY due_at, sequence", values
+        ).fetchall()
+        return [_job(row) for row in rows]

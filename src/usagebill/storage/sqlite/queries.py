@@ -1,0 +1,120 @@
+"""Queries: conditions and orders as SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from usagebill.storage.conditions import (
+    AllOf,
+    AnyOf,
+    Compare,
+    Condition,
+    Has,
+    Item,
+    Negate,
+    Null,
+    Order,
+    Related,
+    Search,
+    Within,
+)
+from usagebill.storage.sqlite.rows import sql_value
+from usagebill.storage.tables import table_of
+
+__all__ = ["order_sql", "quoted", "where_sql"]
+
+_OPERATORS = frozenset({"=", "!=", "<", "<=", ">", ">="})
+
+
+def quoted(name: str) -> str:
+    if not name.replace("_", "").isalnum():
+        raise ValueError(f"not a column: {name!r}")
+    return f'"{name}"'
+
+
+def can_be_deleted(kind: type) -> bool:
+    return any(item.name == "deleted_at" for item in fields(kind))
+
+
+def _many(conditions: Sequence[Condition], table: str, values: list[Any], joint: str, nothing: str) -> str:
+    parts = [_one(condition, table, values) for condition in conditions]
+    return "(" + f" {joint} ".join(parts) + ")" if parts else nothing
+
+
+def _one(condition: Condition, table: str, values: list[Any]) -> str:
+    match condition:
+        case Compare(column, operator, value):
+            if operator not in _OPERATORS:
+                raise ValueError(f"not an operator: {operator!r}")
+            values.append(sql_value(value))
+            return f"{table}.{quoted(column)} {operator} ?"
+        case Within(column, options):
+            if not options:
+                return "0"
+            values.extend(sql_value(option) for option in options)
+            return f"{table}.{quoted(column)} IN ({','.join('?' * len(options))})"
+        case Null(column, present):
+            return f"{table}.{quoted(column)} IS {'NOT ' if present else ''}NULL"
+        case Search(columns, text):
+            parts = []
+            for column in columns:
+                values.append(text.casefold())
+                parts.append(f"instr(casefold({table}.{quoted(column)}), ?) > 0")
+            return "(" + " OR ".join(parts) + ")"
+        case Item(column, members):
+            source = f"json_each(coalesce({table}.{quoted(column)}, '[]')) item"
+            if isinstance(members, str):
+                values.append(members)
+                return f"EXISTS (SELECT 1 FROM {source} WHERE item.value = ?)"
+            tests = []
+            for key, value in members:
+                values.append(sql_value(value))
+                tests.append(f"json_extract(item.value, '$.{quoted(key)}') = ?")
+            return f"EXISTS (SELECT 1 FROM {source} WHERE {' AND '.join(tests)})"
+        case AnyOf(conditions):
+            return _many(conditions, table, values, "OR", "0")
+        case AllOf(conditions):
+            return _many(conditions, table, values, "AND", "1")
+        case Negate(inner):
+            return f"NOT coalesce({_one(inner, table, values)}, 0)"
+        case Related(kind, column, conditions):
+            other = table_of(kind).name
+            alias = f"{table}_{other}"
+            inside = _many(conditions, alias, values, "AND", "1")
+            return (
+                f"EXISTS (SELECT 1 FROM {quoted(other)} {alias} WHERE {alias}.id = {table}.{quoted(column)}"
+                f" AND {alias}.organization_id = {table}.organization_id AND {inside})"
+            )
+        case Has(kind, column, conditions):
+            other = table_of(kind).name
+            alias = f"{table}_{other}"
+            inside = _many(conditions, alias, values, "AND", "1")
+            live = f" AND {alias}.deleted_at IS NULL" if can_be_deleted(kind) else ""
+            return (
+                f"EXISTS (SELECT 1 FROM {quoted(other)} {alias} WHERE {alias}.{quoted(column)} = {table}.id"
+                f" AND {alias}.organization_id = {table}.organization_id{live} AND {inside})"
+            )
+
+
+def where_sql(
+    kind: type, conditions: Sequence[Condition], organization_id: str | None, deleted: bool
+) -> tuple[str, list[Any]]:
+    """The WHERE clause for records of `kind` (its table aliased `t`), and the values it binds."""
+    values: list[Any] = []
+    parts = []
+    if organization_id is not None:
+        parts.append("t.organization_id = ?")
+        values.append(organization_id)
+    if not deleted and can_be_deleted(kind):
+        parts.append("t.deleted_at IS NULL")
+    parts.extend(_one(condition, "t", values) for condition in conditions)
+    return (" WHERE " + " AND ".join(parts) if parts else ""), values
+
+
+def order_sql(order: Sequence[Order]) -> str:
+    parts = [f"t.{quoted(item.column)} {'DESC' if item.descending else 'ASC'} NULLS LAST" for item in order]
+    if not any(item.column == "id" for item in order):
+        parts.append("t.id ASC")
+    return " ORDER BY " + ", ".join(parts)

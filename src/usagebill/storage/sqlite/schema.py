@@ -1,0 +1,142 @@
+"""The schema of a file, made and brought forward.
+
+The tables follow from the records (`storage.tables`). `VERSION` goes up whenever they change. Opening an older file
+adds the tables, columns and indexes that it lacks, then runs the numbered steps that it has not run, all in one
+transaction; a newer file is refused.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from datetime import date, datetime
+
+import msgspec
+import sqlite_utils
+
+from usagebill.storage.sqlite.queries import can_be_deleted
+from usagebill.storage.sqlite.rows import codec_of
+from usagebill.storage.tables import TABLES, Table, table_of
+
+__all__ = ["STEPS", "VERSION", "NewerFile", "bring_forward"]
+
+VERSION = 1
+
+# version -> what to do to the rows of a file older than that version, once its tables have their columns.
+STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {}
+
+
+class NewerFile(Exception):
+    """The file was written by a later version of usagebill than this one."""
+
+    def __init__(self, found: int) -> None:
+        super().__init__(
+            f"this database has schema version {found}; this usagebill knows versions up to {VERSION}. "
+            "Open it with the usagebill that wrote it, or a later one."
+        )
+        self.found = found
+
+
+_FIXED = """
+CREATE TABLE IF NOT EXISTS sequences (
+    organization_id TEXT NOT NULL, name TEXT NOT NULL, value INTEGER NOT NULL,
+    PRIMARY KEY (organization_id, name)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS jobs (
+    sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, organization_id TEXT NOT NULL, kind TEXT NOT NULL,
+    subject_id TEXT NOT NULL, key TEXT NOT NULL, due_at TEXT NOT NULL, run_at TEXT NOT NULL, created_at TEXT NOT NULL,
+    immediate INTEGER NOT NULL, leased INTEGER NOT NULL, payload TEXT NOT NULL, attempts INTEGER NOT NULL DEFAULT 0,
+    error TEXT, failed INTEGER NOT NULL DEFAULT 0, UNIQUE (organization_id, key));
+CREATE INDEX IF NOT EXISTS jobs_due ON jobs (failed, leased, due_at, sequence);
+CREATE INDEX IF NOT EXISTS jobs_next ON jobs (failed, run_at);
+CREATE INDEX IF NOT EXISTS jobs_immediate ON jobs (failed, leased, due_at, sequence) WHERE immediate = 1;
+CREATE TABLE IF NOT EXISTS events (
+    sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, organization_id TEXT NOT NULL, transaction_id TEXT NOT NULL,
+    code TEXT NOT NULL, external_subscription_id TEXT, timestamp INTEGER NOT NULL, properties TEXT NOT NULL,
+    precise_total_amount_cents TEXT, created_at INTEGER NOT NULL);
+CREATE UNIQUE INDEX IF NOT EXISTS events_transaction ON events (
+    organization_id, external_subscription_id, transaction_id);
+CREATE INDEX IF NOT EXISTS events_usage ON events (organization_id, external_subscription_id, code, timestamp);
+"""
+
+
+def _default(kind: type, name: str) -> object:
+    """What an older row has in a column that it lacks: the field's own default, as stored."""
+    for item in fields(kind):
+        if item.name != name:
+            continue
+        if item.default is not MISSING:
+            value = item.default
+        elif item.default_factory is not MISSING:
+            value = item.default_factory()
+        else:
+            raise ValueError(f"{kind.__name__}.{name} was added without a default")
+        if value is None or (isinstance(value, (int, str)) and not isinstance(value, bool)):
+            return value
+        if isinstance(value, bool):
+            return int(value)
+        if isinstance(value, (datetime, date)):
+            return value.isoformat()
+        return getattr(value, "value", None) or msgspec.json.encode(value, order=None).decode()
+    raise KeyError(name)
+
+
+def _make(db: sqlite_utils.Database, table: Table) -> None:
+    codec = codec_of(table.kind)
+    columns = {column.name: column.sql_type for column in codec.columns}
+    target = db[table.name]
+    if not target.exists():
+        required = {
+            item.name
+            for item in fields(table.kind)
+            if item.default is MISSING and item.default_factory is MISSING and "None" not in str(item.type)
+        }
+        references = [(column, table_of(kind).name, "id") for column, kind in table.references.items()]
+        db.execute(db.create_table_sql(table.name, columns, pk="id", not_null=required, foreign_keys=references))
+    else:
+        present = {column.name for column in target.columns}
+        for name, sql_type in columns.items():
+            if name not in present:
+                default = _default(table.kind, name)
+                affinity = "INTEGER" if sql_type is int else "TEXT"
+                db.execute(f'ALTER TABLE "{table.name}" ADD COLUMN "{name}" {affinity}')
+                if default is not None:
+                    db.execute(f'UPDATE "{table.name}" SET "{name}" = ?', [default])
+    live = " WHERE deleted_at IS NULL" if can_be_deleted(table.kind) else ""
+    for rule, where in [(rule, live) for rule in table.unique] + [(rule, "") for rule in table.always_unique]:
+        listed = ", ".join(f'"{column}"' for column in ("organization_id", *rule))
+        db.execute(
+            f'CREATE UNIQUE INDEX IF NOT EXISTS "{table.name}_unique_{"_".join(rule)}"'
+            f' ON "{table.name}" ({listed}){where}'
+        )
+    for index in (("created_at", "id"), *table.indexes) if "created_at" in columns else table.indexes:
+        listed = ", ".join(f'"{column}"' for column in ("organization_id", *index))
+        db.execute(f'CREATE INDEX IF NOT EXISTS "{table.name}_{"_".join(index)}" ON "{table.name}" ({listed})')
+
+
+def bring_forward(connection: sqlite3.Connection) -> None:
+    """Make the schema of a new file, or of an older one, this version's; raises `NewerFile` for a newer one."""
+    found = connection.execute("PRAGMA user_version").fetchone()[0]
+    if found > VERSION:
+        raise NewerFile(found)
+    if found == VERSION:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have brought the file forward while this one waited for the lock.
+        found = connection.execute("PRAGMA user_version").fetchone()[0]
+        if found < VERSION:
+            for statement in _FIXED.split(";"):
+                if statement.strip():
+                    connection.execute(statement)
+            db = sqlite_utils.Database(connection)
+            for table in TABLES:
+                _make(db, table)
+            for version in range(found + 1, VERSION + 1):
+                if found and version in STEPS:
+                    STEPS[version](connection)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise

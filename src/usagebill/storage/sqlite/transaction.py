@@ -1,0 +1,172 @@
+"""A transaction on a connection: records by kind and condition, within one organization."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from usagebill.storage.conditions import Condition, Order
+from usagebill.storage.ports import Duplicate
+from usagebill.storage.sqlite.events import SqliteEvents
+from usagebill.storage.sqlite.jobs import SqliteJobs
+from usagebill.storage.sqlite.queries import order_sql, quoted, where_sql
+from usagebill.storage.sqlite.rows import codec_of
+from usagebill.storage.tables import table_of
+
+__all__ = ["SqliteTransaction"]
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class SqliteTransaction:
+    """See `storage.ports.Transaction`. Records read by id are kept for the rest of the transaction."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        organization_id: str | None,
+        known: dict[tuple[type, str], Any] | None = None,
+    ) -> None:
+        self._connection = connection
+        self._organization_id = organization_id
+        self._known: dict[tuple[type, str], Any] = {} if known is None else known
+        self.jobs = SqliteJobs(connection, organization_id)
+        self.events = SqliteEvents(connection, organization_id)
+
+    @property
+    def organization_id(self) -> str | None:
+        return self._organization_id
+
+    def scoped(self, organization_id: str) -> SqliteTransaction:
+        """The same transaction, within `organization_id`."""
+        return SqliteTransaction(self._connection, organization_id, self._known)
+
+    def attempt(self, change: Callable[[], T]) -> T:
+        """Run `change`; where it raises, its effects alone are undone and the exception goes on."""
+        self._connection.execute("SAVEPOINT attempt")
+        try:
+            result = change()
+        except BaseException:
+            self._known.clear()
+            self._connection.execute("ROLLBACK TO attempt")
+            self._connection.execute("RELEASE attempt")
+            raise
+        self._connection.execute("RELEASE attempt")
+        return result
+
+    def get(self, kind: type[R], id: str, *, deleted: bool = False) -> R | None:
+        found: R | None = self._known.get((kind, id))
+        if found is None:
+            found = next(iter(self._select(kind, "t.id = ?", [id])), None)
+            if found is None:
+                return None
+            self._known[kind, id] = found
+        if self._organization_id is not None and getattr(found, "organization_id", None) != self._organization_id:
+            return None
+        if not deleted and getattr(found, "deleted_at", None) is not None:
+            return None
+        return found
+
+    def first(
+        self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False
+    ) -> R | None:
+        return next(iter(self.find(kind, *conditions, order=order, limit=1, deleted=deleted)), None)
+
+    def find(
+        self,
+        kind: type[R],
+        *conditions: Condition,
+        order: Sequence[Order] = (),
+        limit: int | None = None,
+        offset: int = 0,
+        deleted: bool = False,
+    ) -> list[R]:
+        where, values = where_sql(kind, conditions, self._organization_id, deleted)
+        bounds = ""
+        if limit is not None:
+            bounds = " LIMIT ? OFFSET ?"
+            values += [limit, offset]
+        records = self._rows(kind, where + order_sql(order) + bounds, values)
+        for record in records:
+            self._known[kind, record.id] = record  # type: ignore[attr-defined]
+        return records
+
+    def count(self, kind: type[Any], *conditions: Condition, deleted: bool = False) -> int:
+        return int(self._scalar(kind, "COUNT(*)", conditions, deleted))
+
+    def total(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int:
+        return int(self._scalar(kind, f"coalesce(SUM(t.{quoted(column)}), 0)", conditions, deleted))
+
+    def maximum(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int | None:
+        value = self._scalar(kind, f"MAX(t.{quoted(column)})", conditions, deleted)
+        return None if value is None else int(value)
+
+    def insert(self, *records: object) -> None:
+        for record in records:
+            self._check_organization(record)
+            codec = codec_of(type(record))
+            marks = ",".join("?" * len(codec.columns))
+            names = ",".join(f'"{column.name}"' for column in codec.columns)
+            self._execute(
+                f"INSERT INTO {quoted(table_of(type(record)).name)} ({names}) VALUES ({marks})", codec.row(record)
+            )
+            self._known[type(record), record.id] = record  # type: ignore[attr-defined]
+
+    def replace(self, record: object) -> None:
+        self._check_organization(record)
+        codec = codec_of(type(record))
+        assigned = ",".join(f'"{column.name}"=?' for column in codec.columns)
+        id = record.id  # type: ignore[attr-defined]
+        changed = self._execute(
+            f"UPDATE {quoted(table_of(type(record)).name)} SET {assigned} WHERE id = ?", (*codec.row(record), id)
+        )
+        if changed != 1:
+            raise LookupError(f"no {type(record).__name__} {id} to replace")
+        self._known[type(record), id] = record
+
+    def delete(self, *records: object) -> None:
+        for record in records:
+            self._check_organization(record)
+            id = record.id  # type: ignore[attr-defined]
+            self._execute(f"DELETE FROM {quoted(table_of(type(record)).name)} WHERE id = ?", (id,))
+            self._known.pop((type(record), id), None)
+
+    def next_number(self, name: str, start: int = 1) -> int:
+        row = self._connection.execute(
+            "INSERT INTO sequences (organization_id, name, value) VALUES (?, ?, ?)"
+            " ON CONFLICT (organization_id, name) DO UPDATE SET value = value + 1 RETURNING value",
+            (self._organization_id or "", name, start),
+        ).fetchone()
+        return int(row[0])
+
+    def _check_organization(self, record: object) -> None:
+        owner = getattr(record, "organization_id", None)
+        if self._organization_id is not None and owner != self._organization_id:
+            raise PermissionError(f"a record of organization {owner} in a transaction of {self._organization_id}")
+
+    def _execute(self, statement: str, values: Sequence[Any]) -> int:
+        try:
+            return self._connection.execute(statement, values).rowcount
+        except sqlite3.IntegrityError as problem:
+            text = str(problem)
+            if not text.startswith("UNIQUE constraint failed: "):
+                raise
+            columns = (part.split(".")[-1] for part in text.split(": ", 1)[1].split(", "))
+            raise Duplicate(tuple(column for column in columns if column != "organization_id")) from problem
+
+    def _scalar(self, kind: type, what: str, conditions: Sequence[Condition], deleted: bool) -> Any:
+        where, values = where_sql(kind, conditions, self._organization_id, deleted)
+        return self._connection.execute(
+            f"SELECT {what} FROM {quoted(table_of(kind).name)} t{where}", values
+        ).fetchone()[0]
+
+    def _select(self, kind: type[R], where: str, values: list[Any]) -> list[R]:
+        return self._rows(kind, " WHERE " + where, values)
+
+    def _rows(self, kind: type[R], rest: str, values: list[Any]) -> list[R]:
+        codec = codec_of(kind)
+        names = ",".join(f't."{column.name}"' for column in codec.columns)
+        cursor = self._connection.execute(f"SELECT {names} FROM {quoted(table_of(kind).name)} t{rest}", values)
+        return [codec.record(row) for row in cursor.fetchall()]

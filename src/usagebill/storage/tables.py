@@ -1,0 +1,97 @@
+"""Tables: where each record lives, and which rules of uniqueness and which indexes its table has.
+
+A table's columns are the fields of its record. Text, numbers, instants and dates have columns of their own kind;
+whatever is nested (lists, mappings, records within records) is JSON text. Adding a field with a default to a record
+adds a column to the table of every file that is opened from then on (`storage.sqlite.schema`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from usagebill.core.add_ons import AddOn
+from usagebill.core.api_keys import ApiKey
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.customers import Customer
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.organizations import Organization
+from usagebill.core.plans import Charge, FixedCharge, Plan
+from usagebill.core.subscriptions import Subscription
+from usagebill.core.taxes import Tax
+from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
+
+__all__ = ["TABLES", "Table", "table_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """`unique`: each tuple of columns is unique within an organization, among live records where any can be deleted.
+
+    `always_unique` counts deleted ones too. `indexes` serve queries; each is led by the organization.
+    `references` names the column -> record kind that must exist.
+    """
+
+    kind: type
+    name: str
+    unique: tuple[tuple[str, ...], ...] = ()
+    always_unique: tuple[tuple[str, ...], ...] = ()
+    indexes: tuple[tuple[str, ...], ...] = ()
+    references: Mapping[str, type] = field(default_factory=dict)
+
+
+TABLES: tuple[Table, ...] = (
+    Table(kind=Organization, name="organizations"),
+    Table(kind=ApiKey, name="api_keys", always_unique=(("value_hash",),)),
+    Table(kind=BillingEntity, name="billing_entities", unique=(("code",),)),
+    Table(kind=Customer, name="customers", unique=(("external_id",),), indexes=(("created_at",),)),
+    Table(kind=BillableMetric, name="billable_metrics", unique=(("code",),)),
+    Table(kind=AddOn, name="add_ons", unique=(("code",),)),
+    Table(kind=Tax, name="taxes", always_unique=(("code",),)),
+    # A plan's code is unique among plans that are no overrides: `operations.plans` sees to it.
+    Table(kind=Plan, name="plans", indexes=(("code",), ("parent_id",))),
+    Table(kind=Charge, name="charges", indexes=(("plan_id",), ("billable_metric_id",), ("parent_id",))),
+    Table(kind=FixedCharge, name="fixed_charges", indexes=(("plan_id",), ("add_on_id",), ("parent_id",))),
+    Table(
+        kind=Subscription,
+        name="subscriptions",
+        indexes=(("external_id", "status"), ("customer_id",), ("plan_id",), ("previous_subscription_id",)),
+        references={"customer_id": Customer, "plan_id": Plan},
+    ),
+    Table(
+        kind=Invoice,
+        name="invoices",
+        indexes=(("customer_id", "issuing_date"), ("issuing_date", "created_at"), ("status",), ("number",)),
+        references={"customer_id": Customer, "billing_entity_id": BillingEntity},
+    ),
+    Table(
+        kind=BillingPeriod,
+        name="billing_periods",
+        indexes=(("invoice_id",), ("subscription_id", "timestamp"), ("external_subscription_id",)),
+        references={"invoice_id": Invoice},
+    ),
+    Table(
+        kind=Fee,
+        name="fees",
+        indexes=(
+            ("invoice_id",),
+            ("subscription_id", "fee_type"),
+            ("external_subscription_id",),
+            ("customer_id",),
+            ("charge_id",),
+            ("event_transaction_id",),
+        ),
+        references={"customer_id": Customer},
+    ),
+    Table(kind=WebhookEndpoint, name="webhook_endpoints", unique=(("webhook_url",),)),
+    Table(kind=WebhookMessage, name="webhook_messages", indexes=(("webhook_endpoint_id", "updated_at"),)),
+)
+
+_BY_KIND = {table.kind: table for table in TABLES}
+
+
+def table_of(kind: type) -> Table:
+    """The table of a kind of record. KeyError for a record that is not stored on its own."""
+    return _BY_KIND[kind]

@@ -1,0 +1,101 @@
+"""A billing system in memory, with a clock that stands still until it is moved: try a price list on a year of usage."""
+
+from __future__ import annotations
+
+import json as json_text
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+from usagebill.billing import Billing
+from usagebill.clock import ManualClock
+from usagebill.http.api import Api, Request
+from usagebill.http.app import endpoints
+from usagebill.operations import api_keys
+from usagebill.settings import Settings
+from usagebill.work import JsonObject
+
+__all__ = ["Sandbox"]
+
+
+def _instant(text: str | datetime) -> datetime:
+    found = text if isinstance(text, datetime) else datetime.fromisoformat(text)
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+class Sandbox:
+    """One organization in memory, one API key with all permissions, and the HTTP API without a network.
+
+        with Sandbox(now="2024-01-01T00:00:00Z") as box:
+            status, body = box.request("POST", "/api/v1/customers", json={"customer": {"external_id": "acme"}})
+            box.travel_to("2024-02-01T00:10:00Z")
+
+    `billing` is the same system for library calls. Webhook messages are kept in `webhooks`, oldest first, whether or
+    not an endpoint listens; nothing is sent over a network.
+    """
+
+    def __init__(self, now: str | datetime, settings: Settings | None = None) -> None:
+        self.webhooks: list[JsonObject] = []
+        self.clock = ManualClock(_instant(now))
+        self.billing = Billing(
+            ":memory:", clock=self.clock, settings=settings, on_message=self.webhooks.append, deliver=False
+        )
+        _, self.api_key = self.billing.writing(lambda work: api_keys.create(work))
+        self._api = Api(self.billing, endpoints())
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.billing.close()
+
+    @property
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    def request(
+        self, method: str, path: str, json: object = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
+        """Send an authenticated request and do what follows from it at once; the status and the parsed body.
+
+        The body is None where it is empty, and text where it is not JSON.
+        """
+        target, _, query = path.partition("?")
+        answer = self._api.answer(
+            Request(
+                method=method,
+                path=quote(target, safe="/%:@!$&'()*+,;=~-._"),
+                query=quote(query, safe="/%:@!$&'()*+,;=~-._?[]"),
+                headers={"authorization": f"Bearer {self.api_key}", **(headers or {})},
+                body=b"" if json is None else json_text.dumps(json).encode(),
+            )
+        )
+        self.billing.run_due(immediate=True, strict=True)
+        if not answer.body:
+            return answer.status, None
+        if not answer.headers["content-type"].startswith("application/json"):
+            return answer.status, answer.body.decode()
+        return answer.status, json_text.loads(answer.body)
+
+    def jump_to(self, now: str | datetime) -> None:
+        """Move the clock and run nothing."""
+        self.clock.set(_instant(now))
+
+    def travel_to(self, now: str | datetime) -> None:
+        """Move the clock through every instant at which something is due, running each job at its own instant."""
+        target = _instant(now)
+        while (due := self.billing.next_due()) is not None and due <= target:
+            if due > self.clock.now():
+                self.clock.set(due)
+            self.billing.run_due(strict=True)
+        self.clock.set(target)
+
+    def run_due(self) -> None:
+        """Run what is due now, without moving the clock: each job as of the instant it was due."""
+        self.billing.run_due(strict=True)

@@ -1,0 +1,91 @@
+"""How customers are shown."""
+
+from __future__ import annotations
+
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.customers import Customer, timezone
+from usagebill.views.formats import instant_text
+from usagebill.work import JsonObject, Work
+
+__all__ = ["customer_summary", "customer_view", "entity_of"]
+
+
+def entity_of(work: Work, customer: Customer) -> BillingEntity:
+    """The billing entity that the customer belongs to."""
+    found = work.tx.get(BillingEntity, customer.billing_entity_id, deleted=True)
+    if found is None:
+        raise LookupError(f"no billing entity {customer.billing_entity_id}")
+    return found
+
+
+def customer_summary(work: Work, customer: Customer) -> JsonObject:
+    """The customer's own fields, as lists and other objects show them."""
+    entity = entity_of(work, customer)
+    address = customer.shipping_address
+    return {
+        "svc_id": customer.id,
+        "sequential_id": customer.sequential_id,
+        "slug": customer.slug,
+        "external_id": customer.external_id,
+        "billing_entity_code": entity.code,
+        "account_type": customer.account_type,
+        "customer_type": customer.customer_type,
+        "name": customer.name,
+        "firstname": customer.firstname,
+        "lastname": customer.lastname,
+        "address_line1": customer.address_line1,
+        "address_line2": customer.address_line2,
+        "city": customer.city,
+        "state": customer.state,
+        "zipcode": customer.zipcode,
+        "country": customer.country,
+        "currency": customer.currency,
+        "email": customer.email,
+        "phone": customer.phone,
+        "url": customer.url,
+        "logo_url": customer.logo_url,
+        "legal_name": customer.legal_name,
+        "legal_number": customer.legal_number,
+        "tax_identification_number": customer.tax_identification_number,
+        "timezone": customer.timezone,
+        "applicable_timezone": timezone(customer, entity),
+        "net_payment_term": customer.net_payment_term,
+        "external_salesforce_id": None,
+        "finalize_zero_amount_invoice": customer.finalize_zero_amount_invoice,
+        "skip_invoice_custom_sections": customer.skip_invoice_custom_sections,
+        "created_at": instant_text(customer.created_at),
+        "updated_at": instant_text(customer.updated_at),
+        "billing_configuration": {
+            "invoice_grace_period": customer.invoice_grace_period,
+            "payment_provider": customer.payment_provider,
+            "payment_provider_code": customer.payment_provider_code,
+            "document_locale": customer.document_locale,
+            "subscription_invoice_issuing_date_anchor": customer.subscription_invoice_issuing_date_anchor,
+            "subscription_invoice_issuing_date_adjustment": customer.subscription_invoice_issuing_date_adjustment,
+        },
+        "shipping_address": {
+            "address_line1": address.address_line1,
+            "address_line2": address.address_line2,
+            "city": address.city,
+            "state": address.state,
+            "zipcode": address.zipcode,
+            "country": address.country,
+        },
+        "metadata": [
+            {
+                "svc_id": item.id,
+                "key": item.key,
+                "value": item.value,
+                "display_in_invoice": item.display_in_invoice,
+                "created_at": instant_text(item.created_at),
+            }
+            for item in customer.metadata
+        ],
+        "taxes": [],
+        "integration_customers": [],
+    }
+
+
+def customer_view(work: Work, customer: Customer) -> JsonObject:
+    """The customer as a single-record response shows it."""
+    return {**customer_summary(work, customer), "applicable_invoice_custom_sections": [], "error_details": []}
