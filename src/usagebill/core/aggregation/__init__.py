@@ -1,0 +1,73 @@
+"""Aggregation: how the events of a bucket become units.
+
+Each aggregation type is a fold (`tally.Aggregation`) in a module of its own; `registry` maps wire values (`"sum_agg"`)
+to them. `fold` runs one over events and is what storage engines are tested against; `usage` (from events) and
+`usage_of` (from what an engine has counted) go on to proration, metric rounding and per-event lists, and give all
+that a charge model prices. `advance` is about events that are billed one by one.
+"""
+
+from __future__ import annotations
+
+from usagebill.core.aggregation.advance import (
+    AdvanceUsage,
+    EventUnits,
+    LedgerRow,
+    advance_usage,
+    current_usage,
+    event_units,
+)
+from usagebill.core.aggregation.bucket import active_before, prorated, usage, usage_of
+from usagebill.core.aggregation.custom import Program, Running
+from usagebill.core.aggregation.lists import counted_totals, event_values, running_totals, summed_totals
+from usagebill.core.aggregation.metric import (
+    Metric,
+    Window,
+    billable_in_advance,
+    counts_history,
+    in_scope,
+    lacks_property,
+    lower_bound,
+    round_units,
+)
+from usagebill.core.aggregation.proration import Prorated, persisted_units
+from usagebill.core.aggregation.registry import AGGREGATIONS, fold
+from usagebill.core.aggregation.tally import Aggregation, Tally, fold_events
+from usagebill.core.aggregation.unique_count import Operation, operation_of
+from usagebill.core.aggregation.weighted_sum import initial_level
+
+__all__ = [
+    "AGGREGATIONS",
+    "AdvanceUsage",
+    "Aggregation",
+    "EventUnits",
+    "LedgerRow",
+    "Metric",
+    "Operation",
+    "Program",
+    "Prorated",
+    "Running",
+    "Tally",
+    "Window",
+    "active_before",
+    "advance_usage",
+    "billable_in_advance",
+    "counted_totals",
+    "counts_history",
+    "current_usage",
+    "event_units",
+    "event_values",
+    "fold",
+    "fold_events",
+    "in_scope",
+    "initial_level",
+    "lacks_property",
+    "lower_bound",
+    "operation_of",
+    "persisted_units",
+    "prorated",
+    "round_units",
+    "running_totals",
+    "summed_totals",
+    "usage",
+    "usage_of",
+]

@@ -1,0 +1,41 @@
+"""count_agg: every event counts one, whatever its properties hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from usagebill.core.aggregation.tally import Aggregation, Tally
+from usagebill.core.events import Event
+from usagebill.core.numbers import ZERO, add
+
+__all__ = ["Count", "Counted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """How many events there were, and the sum of their own prices in cents."""
+
+    events_count: int = 0
+    amount_cents: Decimal = ZERO
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count(Aggregation[Counted]):
+    """The number of events."""
+
+    def empty(self) -> Counted:
+        return Counted()
+
+    def of(self, event: Event) -> Counted:
+        return Counted(events_count=1, amount_cents=event.precise_total_amount_cents or ZERO)
+
+    def merge(self, left: Counted, right: Counted) -> Counted:
+        return Counted(
+            events_count=left.events_count + right.events_count, amount_cents=add(left.amount_cents, right.amount_cents)
+        )
+
+    def result(self, state: Counted) -> Tally:
+        return Tally(
+            units=Decimal(state.events_count), events_count=state.events_count, amount_cents=state.amount_cents
+        )

@@ -1,0 +1,54 @@
+"""custom_agg: a program of the caller's own that takes events one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from heapq import merge as merge_sorted
+from typing import TypeAlias
+
+from usagebill.core.aggregation.tally import Aggregation, Tally
+from usagebill.core.events import Event
+from usagebill.core.numbers import ZERO
+
+__all__ = ["Custom", "Program", "Running", "unchanged"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """What a program has made of the events so far: the units, and the amount in cents."""
+
+    units: Decimal = ZERO
+    amount_cents: Decimal = ZERO
+
+
+Program: TypeAlias = Callable[[Running, Event], Running]
+
+
+def unchanged(running: Running, event: Event) -> Running:
+    """The program of a metric that has none: events change nothing."""
+    return running
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Custom(Aggregation[tuple[Event, ...]]):
+    """What `program` makes of all events in order of time, starting at `initial` (the saved state if recurring)."""
+
+    program: Program = unchanged
+    initial: Running = Running()
+
+    def empty(self) -> tuple[Event, ...]:
+        return ()
+
+    def of(self, event: Event) -> tuple[Event, ...]:
+        return (event,)
+
+    def merge(self, left: tuple[Event, ...], right: tuple[Event, ...]) -> tuple[Event, ...]:
+        return tuple(merge_sorted(left, right, key=lambda event: event.order))
+
+    def result(self, state: tuple[Event, ...]) -> Tally:
+        running = self.initial
+        for event in state:
+            running = self.program(running, event)
+        return Tally(units=running.units, events_count=len(state), amount_cents=running.amount_cents)

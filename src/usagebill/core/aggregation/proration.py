@@ -1,0 +1,112 @@
+"""Proration of recurring quantities: units weigh as much as the days of the period in which they were there."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+
+from usagebill.core.aggregation.metric import Window
+from usagebill.core.aggregation.unique_count import Operation, operation_of
+from usagebill.core.days import calendar_days, local_date
+from usagebill.core.events import Event, cut_to_milliseconds, numeric_value, property_of
+from usagebill.core.numbers import ONE, ZERO, add, ceil_to, divide, multiply, ratio, round_to, subtract, total
+from usagebill.core.usage import Stretch
+
+__all__ = ["Prorated", "persisted_units", "prorated_sum", "prorated_unique_count"]
+
+_UNIT_DECIMALS = 5
+_RATIO_DECIMALS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prorated:
+    """A prorated quantity: `units` rounded up to 5 decimals, and the `stretches` it grew by, in order of time."""
+
+    units: Decimal
+    stretches: tuple[Stretch, ...]
+
+
+def persisted_units(units: Decimal, window: Window) -> Decimal:
+    """The part of `units` that falls on the billed days of `window`: units x days / period_days, with 20 decimals."""
+    return round_to(divide(multiply(units, Decimal(window.days)), Decimal(window.period_days)), _RATIO_DECIMALS)
+
+
+def prorated_sum(events: Iterable[Event], field_name: str | None, window: Window) -> Prorated:
+    """The sum of `field_name` over all history up to the end of `window`, prorated.
+
+    What was there before the window weighs its billed days; each event inside weighs the local days from its own to
+    the last, both counted, divided by the period's (20 decimals). A negative value is refunded from its day on.
+    The first stretch is all that was there before, unless that is 0.
+    """
+    start = cut_to_milliseconds(window.start)
+    before, current = ZERO, []
+    for event in sorted(events, key=lambda event: event.order):
+        value = numeric_value(event, field_name)
+        if value is None or event.timestamp > window.end:
+            continue
+        if event.timestamp < start:
+            before = add(before, value)
+        else:
+            share = ratio(calendar_days(event.timestamp, window.end, window.tz), window.period_days)
+            current.append(Stretch(full=value, prorated=multiply(value, share)))
+    persisted = [] if before.is_zero() else [Stretch(full=before, prorated=persisted_units(before, window))]
+    stretches = (*persisted, *current)
+    return Prorated(
+        units=ceil_to(total(stretch.prorated for stretch in stretches), _UNIT_DECIMALS), stretches=stretches
+    )
+
+
+def prorated_unique_count(events: Iterable[Event], field_name: str | None, window: Window) -> Prorated:
+    """The distinct values of `field_name` over all history up to the end of `window`, prorated.
+
+    A value weighs the local days from that of its adding (or of the window's start) to that of its removal (or of
+    the window's end), both counted: adding and removing it on one day is one day, and so is adding it again on a day
+    on which it was removed. What was removed before the window weighs nothing and has no stretch.
+    """
+    by_value: defaultdict[str, list[tuple[Event, Operation]]] = defaultdict(list)
+    for event in sorted(events, key=lambda event: event.order):
+        value, operation = property_of(event, field_name), operation_of(event)
+        if value is not None and operation is not None and event.timestamp <= window.end:
+            by_value[value].append((event, operation))
+
+    shares: list[Decimal] = []
+    placed: list[tuple[Event, str, Stretch]] = []
+    for value, operations in by_value.items():
+        for added, removed in _spells(operations, window):
+            if removed is not None and removed.timestamp < window.start:
+                continue
+            first = local_date(max(added.timestamp, window.start), window.tz)
+            last = local_date(window.end if removed is None else removed.timestamp, window.tz)
+            share = ratio((last - first).days + 1, window.period_days)
+            shares.append(share)
+            placed.append((added, value, Stretch(full=ONE, prorated=ceil_to(share, _UNIT_DECIMALS))))
+            if removed is not None:
+                placed.append((removed, value, Stretch(full=subtract(ZERO, ONE), prorated=ZERO)))
+    placed.sort(key=lambda item: (item[0].timestamp, item[1], item[0].order))
+    return Prorated(units=ceil_to(total(shares), _UNIT_DECIMALS), stretches=tuple(stretch for _, _, stretch in placed))
+
+
+def _spells(operations: list[tuple[Event, Operation]], window: Window) -> list[tuple[Event, Event | None]]:
+    """From when to when one value was there: each adding with the removal that ended it, if any."""
+    last_adding: dict[date, Event] = {}
+    for event, operation in operations:
+        if operation is Operation.ADD:
+            last_adding[local_date(event.timestamp, window.tz)] = event
+
+    spells: list[tuple[Event, Event | None]] = []
+    added: Event | None = None
+    for event, operation in operations:
+        if operation is Operation.ADD:
+            added = added or event
+            continue
+        adding = last_adding.get(local_date(event.timestamp, window.tz))
+        added_again = adding is not None and adding.order > event.order
+        if added is not None and not added_again:
+            spells.append((added, event))
+            added = None
+    if added is not None:
+        spells.append((added, None))
+    return spells

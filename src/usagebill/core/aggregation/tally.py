@@ -1,0 +1,75 @@
+"""What every aggregation is: a fold over events whose state starts empty, takes events in any order, and merges."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Generic, TypeVar
+
+from usagebill.core.events import Event
+from usagebill.core.numbers import ZERO
+
+__all__ = ["Aggregation", "Tally", "fold_events"]
+
+State = TypeVar("State")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """What an aggregation says of a bucket of events, before proration and metric rounding.
+
+    `amount_cents` is the sum of the counted events' own prices (the program's amount for custom). `level` is what
+    a weighted sum stands at after the last event, and `last_at` the timestamp of its last event.
+    """
+
+    units: Decimal = ZERO
+    events_count: int = 0
+    amount_cents: Decimal = ZERO
+    level: Decimal | None = None
+    last_at: datetime | None = None
+
+
+class Aggregation(ABC, Generic[State]):
+    """A fold over the events of a bucket.
+
+    States form a commutative monoid: `merge` is associative and commutative with `empty()` as its neutral element,
+    so the result depends neither on the order of arrival nor on how the events were split into parts.
+    """
+
+    @abstractmethod
+    def empty(self) -> State:
+        """The state of no event."""
+
+    @abstractmethod
+    def of(self, event: Event) -> State:
+        """The state of one event; the empty state where the event does not count."""
+
+    @abstractmethod
+    def merge(self, left: State, right: State) -> State:
+        """The state of the events of both, which have no event in common."""
+
+    @abstractmethod
+    def result(self, state: State) -> Tally:
+        """What the events of `state` amount to."""
+
+    def add(self, state: State, event: Event) -> State:
+        """`state` with one more event."""
+        return self.merge(state, self.of(event))
+
+
+def fold_events(aggregation: Aggregation[State], events: Iterable[Event]) -> State:
+    """The state of all `events`, merged in balanced halves so that growing states are copied rarely."""
+    parts: list[State] = []
+    for number, event in enumerate(events, start=1):
+        part = aggregation.of(event)
+        while number % 2 == 0:
+            part = aggregation.merge(parts.pop(), part)
+            number //= 2
+        parts.append(part)
+    state = aggregation.empty()
+    while parts:
+        state = aggregation.merge(parts.pop(), state)
+    return state

@@ -1,0 +1,75 @@
+"""unique_count_agg: how many distinct values of a property are active, each added and removed by events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+
+from usagebill.core.aggregation.tally import Aggregation, Tally
+from usagebill.core.events import Event, property_of
+from usagebill.core.numbers import ZERO, add
+
+__all__ = ["Active", "Operation", "UniqueCount", "operation_of"]
+
+
+class Operation(StrEnum):
+    """What an event does to its value (`properties.operation_type`)."""
+
+    ADD = "add"
+    REMOVE = "remove"
+
+
+def operation_of(event: Event) -> Operation | None:
+    """What the event does: adds where it says nothing; None (the event is ignored) where it says anything else."""
+    match property_of(event, "operation_type"):
+        case None | "add":
+            return Operation.ADD
+        case "remove":
+            return Operation.REMOVE
+        case _:
+            return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Active:
+    """Per value, the place in time of its latest event and what that event did; and the events' own prices."""
+
+    latest: Mapping[str, tuple[tuple[datetime, datetime, str], Operation]] = field(default_factory=dict)
+    amount_cents: Decimal = ZERO
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UniqueCount(Aggregation[Active]):
+    """The number of values of `field_name` (text form) whose latest operation is `add`.
+
+    An event counts only if its operation differs from the one before for its value, removed being the state before
+    the first: adds +1, removes -1, repeats 0. The sum of that is the number of values that were added last. Events
+    without the property, or with another operation, are ignored. events_count equals the units.
+    """
+
+    field_name: str | None
+
+    def empty(self) -> Active:
+        return Active()
+
+    def of(self, event: Event) -> Active:
+        value, operation = property_of(event, self.field_name), operation_of(event)
+        if value is None or operation is None:
+            return Active()
+        return Active(latest={value: (event.order, operation)}, amount_cents=event.precise_total_amount_cents or ZERO)
+
+    def merge(self, left: Active, right: Active) -> Active:
+        more, fewer = (left, right) if len(left.latest) >= len(right.latest) else (right, left)
+        latest = dict(more.latest)
+        for value, (order, operation) in fewer.latest.items():
+            known = latest.get(value)
+            if known is None or known[0] < order:
+                latest[value] = (order, operation)
+        return Active(latest=latest, amount_cents=add(left.amount_cents, right.amount_cents))
+
+    def result(self, state: Active) -> Tally:
+        units = sum(operation is Operation.ADD for _, operation in state.latest.values())
+        return Tally(units=Decimal(units), events_count=units, amount_cents=state.amount_cents)

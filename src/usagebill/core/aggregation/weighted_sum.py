@@ -1,0 +1,133 @@
+"""weighted_sum_agg: a level that events change, averaged over the seconds of the period."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from usagebill.core.aggregation.sum import Sum
+from usagebill.core.aggregation.tally import Aggregation, Tally, fold_events
+from usagebill.core.events import Event, numeric_value
+from usagebill.core.numbers import CONTEXT, ZERO, add, ceil_to, divide, multiply, round_to, subtract
+
+__all__ = ["Weighted", "WeightedSum", "initial_level", "quotient"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_SECONDS_OF_A_DAY = 86400
+_DECIMALS = 20
+
+
+def quotient(numerator: Decimal, denominator: Decimal) -> Decimal:
+    """`numerator / denominator`, half away from zero at the number of decimals that weighted sums have always shown.
+
+    With both written in base 10000: w the place of the leading digit, L its value, q the difference of the places,
+    one less where the numerator's L is not larger; decimals = max(16 - 4 q, those of either, 0).
+    """
+    if numerator.is_zero():
+        return ZERO
+    places, leading = zip(*(_leading_digit(number.copy_abs()) for number in (numerator, denominator)), strict=True)
+    weight = places[0] - places[1] - (1 if leading[0] <= leading[1] else 0)
+    decimals = max(16 - 4 * weight, _decimals(numerator), _decimals(denominator), 0)
+    return round_to(divide(numerator, denominator), decimals)
+
+
+def _leading_digit(number: Decimal) -> tuple[int, int]:
+    place = number.adjusted() // 4
+    return place, int(CONTEXT.scaleb(number, -4 * place))
+
+
+def _decimals(number: Decimal) -> int:
+    exponent = number.as_tuple().exponent
+    return max(-exponent, 0) if isinstance(exponent, int) else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighted:
+    """Sum of the changes, sum of each change times the microseconds from 1970 to it, how many, the last's timestamp.
+
+    That is all the area under the level needs: each change adds itself times the time from it to the end.
+    """
+
+    change: Decimal = ZERO
+    moment: Decimal = ZERO
+    events_count: int = 0
+    last_at: datetime | None = None
+    amount_cents: Decimal = ZERO
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightedSum(Aggregation[Weighted]):
+    """The average level over a period of `period_days` days of 86,400 seconds.
+
+    The level is `initial` at `start`; each event changes it by its `field_name`; it is held until `end` rounded up to
+    the whole second. units = sum of level x seconds / (period_days x 86,400), rounded up at 20 decimals. Events must
+    lie in [start, end]. events_count are the numeric events, `level` is what it stands at in the end.
+    """
+
+    field_name: str | None
+    start: datetime
+    end: datetime
+    period_days: int
+    initial: Decimal = ZERO
+
+    def empty(self) -> Weighted:
+        return Weighted()
+
+    def of(self, event: Event) -> Weighted:
+        value = numeric_value(event, self.field_name)
+        if value is None:
+            return Weighted()
+        return Weighted(
+            change=value,
+            moment=multiply(value, _microseconds(event.timestamp)),
+            events_count=1,
+            last_at=event.timestamp,
+            amount_cents=event.precise_total_amount_cents or ZERO,
+        )
+
+    def merge(self, left: Weighted, right: Weighted) -> Weighted:
+        return Weighted(
+            change=add(left.change, right.change),
+            moment=add(left.moment, right.moment),
+            events_count=left.events_count + right.events_count,
+            last_at=max((at for at in (left.last_at, right.last_at) if at is not None), default=None),
+            amount_cents=add(left.amount_cents, right.amount_cents),
+        )
+
+    def result(self, state: Weighted) -> Tally:
+        end = self.end + (timedelta(seconds=1) if self.end.microsecond else timedelta(0))
+        end_at = _microseconds(end.replace(microsecond=0))
+        carried = multiply(self.initial, subtract(end_at, _microseconds(self.start)))
+        changed = subtract(multiply(state.change, end_at), state.moment)
+        area = CONTEXT.scaleb(add(carried, changed), -6)
+        return Tally(
+            units=ceil_to(quotient(area, Decimal(self.period_days * _SECONDS_OF_A_DAY)), _DECIMALS),
+            events_count=state.events_count,
+            amount_cents=state.amount_cents,
+            level=add(self.initial, state.change),
+            last_at=state.last_at,
+        )
+
+
+def initial_level(
+    *, saved: Decimal | None, follows_another: bool, earlier: Iterable[Event], field_name: str | None, start: datetime
+) -> Decimal:
+    """The level that a recurring weighted sum starts at in the period from `start`.
+
+    The level `saved` when the last period of the charge, filter and group was billed; else, for a subscription that
+    follows another (upgrade, downgrade), the sum of all events up to a second before `start`; else 0. Because the
+    saved level wins, an event dated back into a billed period does not reach later ones.
+    """
+    if saved is not None:
+        return saved
+    if not follows_another:
+        return ZERO
+    latest = start - timedelta(seconds=1)
+    return fold_events(Sum(field_name=field_name), (event for event in earlier if event.timestamp < latest)).units
+
+
+def _microseconds(instant: datetime) -> Decimal:
+    return Decimal((instant - _EPOCH) // _MICROSECOND)
