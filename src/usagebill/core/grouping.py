@@ -1,0 +1,42 @@
+"""Grouping: usage priced apart by the values of some properties (`pricing_group_keys`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from usagebill.core.events import Event, property_of
+
+__all__ = ["TARGET_WALLET_KEY", "Group", "charge_group_keys", "group_of", "grouped", "grouped_by"]
+
+TARGET_WALLET_KEY = "target_wallet_code"
+
+# One value a key, in the order of the keys; None where the property is missing, null or empty.
+Group: TypeAlias = tuple[str | None, ...]
+
+
+def charge_group_keys(pricing_group_keys: Iterable[str], *, accepts_target_wallet: bool = False) -> tuple[str, ...]:
+    """The properties that the usage of a charge or one of its filters is grouped by; repeated keys count once.
+
+    A charge that accepts a target wallet is grouped by `target_wallet_code` too.
+    """
+    wallet_key = (TARGET_WALLET_KEY,) if accepts_target_wallet else ()
+    return tuple(dict.fromkeys((*pricing_group_keys, *wallet_key)))
+
+
+def group_of(event: Event, keys: Sequence[str]) -> Group:
+    """The group of `event`: the text forms of its `keys`."""
+    return tuple(property_of(event, key) or None for key in keys)
+
+
+def grouped(events: Iterable[Event], keys: Sequence[str]) -> dict[Group, list[Event]]:
+    """`events` by group, groups in the order of their first event in time; no event at all is one group of Nones."""
+    groups: dict[Group, list[Event]] = {}
+    for event in sorted(events, key=lambda event: event.order):
+        groups.setdefault(group_of(event, keys), []).append(event)
+    return groups or {(None,) * len(keys): []}
+
+
+def grouped_by(keys: Sequence[str], group: Group) -> dict[str, str | None]:
+    """`group` as fees show it: key -> value or null."""
+    return dict(zip(keys, group, strict=True))
