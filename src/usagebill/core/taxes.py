@@ -1,12 +1,37 @@
-"""Taxes: rates, which of them a fee is taxed with, and what they come to."""
+"""Taxes: rates, which of them a fee is taxed with, and what they come to.
+
+Taxes stand side by side, each on the same base, never one on top of another. The tax of an invoice is computed from
+the bases of its fees and rounded once: it is neither the sum of its fees' taxes nor of its own lines.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
-__all__ = ["AppliedTax", "Tax"]
+from usagebill.core.numbers import ZERO, divide, multiply, round_cents, round_to, subtract, total, truncate_cents
+
+if TYPE_CHECKING:
+    from usagebill.core.fees import Fee
+
+__all__ = [
+    "AppliedTax",
+    "InvoiceTaxes",
+    "Tax",
+    "chosen_taxes",
+    "invoice_taxes",
+    "net_of_coupons",
+    "summed_fee_taxes",
+    "taxed_fee",
+    "usage_taxes_cents",
+]
+
+_HUNDRED = Decimal(100)
+_PRECISE_DECIMALS = 15
+_RATE_DECIMALS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,16 +46,17 @@ class Tax:
     created_at: datetime
     updated_at: datetime
     description: str | None = None
+    auto_generated: bool = False
     deleted_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedTax:
     """A tax as it was when it was applied. `base_amount_cents` is what it was applied to: the fees of an invoice
-    (whole cents), the fee itself, or the items of a credit note."""
+    (cut to whole cents), the fee itself, or the items of a credit note. `tax_id` is None for a provider's tax."""
 
     id: str
-    tax_id: str
+    tax_id: str | None
     name: str
     code: str
     rate: Decimal
@@ -40,3 +66,139 @@ class AppliedTax:
     created_at: datetime
     base_amount_cents: int = 0
     precise_amount_cents: Decimal = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvoiceTaxes:
+    """The taxes of an invoice: one line a tax, the whole amount in cents, and the average rate (5 decimals)."""
+
+    lines: tuple[AppliedTax, ...]
+    amount_cents: int
+    rate: Decimal
+
+
+def chosen_taxes(*sources: Sequence[Tax]) -> tuple[Tax, ...]:
+    """The first of `sources` that has any tax, from the most to the least specific; sources are never merged.
+
+    For a fee: its own (add-on, charge, fixed charge or commitment), the plan's, the customer's, the billing entity's.
+    """
+    return next((tuple(source) for source in sources if source), ())
+
+
+def net_of_coupons(fee: Fee) -> Decimal:
+    """What a fee is taxed on: its cents less its share of coupons and progressive billing credits (5 decimals)."""
+    return subtract(Decimal(fee.amount_cents), fee.precise_coupons_amount_cents)
+
+
+def _share(base: Decimal, rate: Decimal) -> Decimal:
+    return divide(multiply(base, rate), _HUNDRED)
+
+
+def taxed_fee(fee: Fee, taxes: Iterable[Tax], now: datetime, new_id: Callable[[], str]) -> Fee:
+    """The fee with `taxes` applied, each rounded for its line, the fee's own amount rounded once from their sum.
+
+    A fee that has applied taxes already is left as it is.
+    """
+    if fee.applied_taxes:
+        return fee
+    listed = tuple(taxes)
+    base = net_of_coupons(fee)
+    precise_base = subtract(fee.precise_amount_cents, fee.precise_coupons_amount_cents)
+    lines = tuple(
+        AppliedTax(
+            id=new_id(),
+            tax_id=tax.id,
+            name=tax.name,
+            code=tax.code,
+            rate=tax.rate,
+            description=tax.description,
+            amount_cents=round_cents(_share(base, tax.rate)),
+            amount_currency=fee.currency,
+            created_at=now,
+            base_amount_cents=truncate_cents(base),
+            precise_amount_cents=round_to(_share(precise_base, tax.rate), _PRECISE_DECIMALS),
+        )
+        for tax in listed
+    )
+    return replace(
+        fee,
+        applied_taxes=lines,
+        taxes_rate=total(tax.rate for tax in listed),
+        taxes_amount_cents=round_cents(total(_share(base, tax.rate) for tax in listed)),
+        taxes_precise_amount_cents=round_to(total(_share(precise_base, tax.rate) for tax in listed), _PRECISE_DECIMALS),
+    )
+
+
+def _grouped(fees: Sequence[Fee]) -> Mapping[str, tuple[AppliedTax, list[Fee]]]:
+    groups: dict[str, tuple[AppliedTax, list[Fee]]] = {}
+    for fee in fees:
+        for line in fee.applied_taxes:
+            groups.setdefault(line.code, (line, []))[1].append(fee)
+    return groups
+
+
+def invoice_taxes(
+    fees: Sequence[Fee], subtotal_cents: int, currency: str, now: datetime, new_id: Callable[[], str]
+) -> InvoiceTaxes:
+    """The taxes of an invoice, from the bases of its taxed fees.
+
+    `subtotal_cents` (excluding taxes) weighs the average rate; where it is zero, the number of fees does.
+    """
+    raw_amounts = []
+    weighted = []
+    lines = []
+    for line, group in _grouped(fees).values():
+        base = total(net_of_coupons(fee) for fee in group)
+        raw = _share(base, line.rate)
+        raw_amounts.append(raw)
+        if subtotal_cents > 0:
+            weight = divide(base, Decimal(subtotal_cents))
+        else:
+            weight = divide(Decimal(len(group)), Decimal(len(fees)))
+        weighted.append(multiply(weight, line.rate))
+        lines.append(
+            replace(
+                line,
+                id=new_id(),
+                amount_cents=round_cents(raw),
+                amount_currency=currency,
+                created_at=now,
+                base_amount_cents=truncate_cents(base),
+                precise_amount_cents=round_to(raw, _PRECISE_DECIMALS),
+            )
+        )
+    return InvoiceTaxes(
+        lines=tuple(lines),
+        amount_cents=round_cents(total(raw_amounts)),
+        rate=round_to(total(weighted), _RATE_DECIMALS),
+    )
+
+
+def summed_fee_taxes(fees: Sequence[Fee], currency: str, now: datetime, new_id: Callable[[], str]) -> InvoiceTaxes:
+    """The taxes of an invoice of fees that were taxed one by one before: sums of their lines, nothing computed anew.
+
+    The average rate has 2 decimals here.
+    """
+    lines = []
+    for line, group in _grouped(fees).values():
+        own = [applied for fee in group for applied in fee.applied_taxes if applied.code == line.code]
+        lines.append(
+            replace(
+                line,
+                id=new_id(),
+                amount_cents=sum(applied.amount_cents for applied in own),
+                amount_currency=currency,
+                created_at=now,
+                base_amount_cents=sum(fee.amount_cents for fee in group),
+                precise_amount_cents=total(applied.precise_amount_cents for applied in own),
+            )
+        )
+    amount = sum(fee.taxes_amount_cents for fee in fees)
+    fees_amount = sum(fee.amount_cents for fee in fees)
+    rate = ZERO if fees_amount == 0 else round_to(divide(Decimal(amount * 100), Decimal(fees_amount)), 2)
+    return InvoiceTaxes(lines=tuple(lines), amount_cents=amount, rate=rate)
+
+
+def usage_taxes_cents(amounts: Iterable[tuple[int, Sequence[Tax]]]) -> int:
+    """The tax on usage that is not invoiced yet: amounts in cents with their taxes, rounded once over all of them."""
+    return round_cents(total(_share(Decimal(cents), tax.rate) for cents, taxes in amounts for tax in taxes))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from decimal import Decimal
 
 from usagebill.core.taxes import AppliedTax
 
@@ -111,6 +112,7 @@ class Invoice:
     coupons_amount_cents: int = 0
     sub_total_excluding_taxes_amount_cents: int = 0
     taxes_amount_cents: int = 0
+    taxes_rate: Decimal = Decimal(0)
     sub_total_including_taxes_amount_cents: int = 0
     credit_notes_amount_cents: int = 0
     prepaid_credit_amount_cents: int = 0

@@ -1,0 +1,223 @@
+"""Coupons: what they take off an invoice, in which order, and when they are used up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+
+from usagebill.core.fees import Fee
+from usagebill.core.numbers import ZERO, add, divide, multiply, round_cents, round_to, subtract, total, truncate_cents
+from usagebill.core.taxes import net_of_coupons
+
+__all__ = [
+    "TRANSITIONS",
+    "AppliedCoupon",
+    "Coupon",
+    "CouponEvent",
+    "CouponStatus",
+    "CouponUse",
+    "Targets",
+    "apply_coupon",
+    "given_back",
+    "in_order",
+    "remaining_amount",
+    "used",
+]
+
+_SHARE_DECIMALS = 5
+_HUNDRED = Decimal(100)
+
+
+class CouponStatus(StrEnum):
+    ACTIVE = "active"
+    TERMINATED = "terminated"
+
+
+class CouponEvent(StrEnum):
+    USED_UP = "used_up"
+    TERMINATE = "terminate"
+    GIVE_BACK = "give_back"
+
+
+# A terminated applied coupon comes back only when an invoice that used it is voided.
+TRANSITIONS: Mapping[tuple[CouponStatus, CouponEvent], CouponStatus] = {
+    (CouponStatus.ACTIVE, CouponEvent.USED_UP): CouponStatus.TERMINATED,
+    (CouponStatus.ACTIVE, CouponEvent.TERMINATE): CouponStatus.TERMINATED,
+    (CouponStatus.TERMINATED, CouponEvent.TERMINATE): CouponStatus.TERMINATED,
+    (CouponStatus.ACTIVE, CouponEvent.GIVE_BACK): CouponStatus.ACTIVE,
+    (CouponStatus.TERMINATED, CouponEvent.GIVE_BACK): CouponStatus.ACTIVE,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coupon:
+    """What may be applied to customers. `plan_ids` and `billable_metric_ids` limit it, one kind at most."""
+
+    id: str
+    organization_id: str
+    name: str
+    code: str
+    coupon_type: str
+    frequency: str
+    expiration: str
+    created_at: datetime
+    updated_at: datetime
+    description: str | None = None
+    status: str = CouponStatus.ACTIVE.value
+    amount_cents: int | None = None
+    amount_currency: str | None = None
+    percentage_rate: Decimal | None = None
+    frequency_duration: int | None = None
+    reusable: bool = True
+    expiration_at: datetime | None = None
+    limited_plans: bool = False
+    limited_billable_metrics: bool = False
+    plan_ids: tuple[str, ...] = ()
+    billable_metric_ids: tuple[str, ...] = ()
+    terminated_at: datetime | None = None
+    deleted_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedCoupon:
+    """A coupon attached to a customer, with its own amounts: cents of `amount_currency`, or a rate in percent."""
+
+    id: str
+    organization_id: str
+    coupon_id: str
+    customer_id: str
+    status: str
+    frequency: str
+    created_at: datetime
+    updated_at: datetime
+    amount_cents: int | None = None
+    amount_currency: str | None = None
+    percentage_rate: Decimal | None = None
+    frequency_duration: int | None = None
+    frequency_duration_remaining: int | None = None
+    terminated_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Targets:
+    """Which fees a coupon may reduce: those of metrics, those of subscriptions on plans, or (both None) all.
+
+    `plan_ids` holds the targeted plans and the overrides made from them.
+    """
+
+    billable_metric_ids: frozenset[str] | None = None
+    plan_ids: frozenset[str] | None = None
+
+    @property
+    def limited(self) -> bool:
+        return self.billable_metric_ids is not None or self.plan_ids is not None
+
+    def matches(self, fee: Fee, plan_id: str | None) -> bool:
+        if self.billable_metric_ids is not None:
+            return fee.fee_type == "charge" and fee.billable_metric_id in self.billable_metric_ids
+        if self.plan_ids is not None:
+            return plan_id in self.plan_ids
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CouponUse:
+    """A coupon used on an invoice: what it took off in cents, and what it is afterwards."""
+
+    coupon: AppliedCoupon
+    amount_cents: int
+
+
+def in_order(coupons: Sequence[tuple[AppliedCoupon, Targets]]) -> list[tuple[AppliedCoupon, Targets]]:
+    """The order of application: limited to metrics, limited to plans, unlimited; older ones first within each."""
+
+    def rank(item: tuple[AppliedCoupon, Targets]) -> tuple[int, datetime, str]:
+        applied, targets = item
+        kind = 0 if targets.billable_metric_ids is not None else 1 if targets.plan_ids is not None else 2
+        return kind, applied.created_at, applied.id
+
+    return sorted(coupons, key=rank)
+
+
+def _credit(applied: AppliedCoupon, base: Decimal, remaining_cents: int) -> Decimal:
+    if applied.percentage_rate is not None:
+        return min(base, Decimal(round_cents(divide(multiply(base, applied.percentage_rate), _HUNDRED))))
+    if applied.frequency == "once":
+        return min(Decimal(remaining_cents), base)
+    return min(Decimal(applied.amount_cents or 0), base)
+
+
+def apply_coupon(
+    applied: AppliedCoupon,
+    targets: Targets,
+    fees: Sequence[Fee],
+    plan_of: Mapping[str, str],
+    *,
+    subtotal_cents: int,
+    currency: str,
+    remaining_cents: int,
+) -> tuple[list[Fee], int] | None:
+    """The fees with their shares of the discount, and the discount in cents; None where the coupon does not apply.
+
+    `plan_of` gives the plan of each fee's subscription. `subtotal_cents` is the invoice's, net of all credits so far;
+    `remaining_cents` what is left of a fixed coupon used once. A limited coupon is worth at most what its own fees
+    still come to, an unlimited one at most the subtotal. Shares have 5 decimals, and no share exceeds its fee.
+    """
+    if applied.percentage_rate is None and applied.amount_currency != currency:
+        return None
+    own = [fee for fee in fees if targets.matches(fee, plan_of.get(fee.subscription_id or ""))]
+    if not own:
+        return None
+    base = total(net_of_coupons(fee) for fee in own) if targets.limited else Decimal(subtotal_cents)
+    credit = max(ZERO, _credit(applied, base, remaining_cents))
+    changed = {fee.id: _shared(fee, credit, base) for fee in own}
+    return [changed.get(fee.id, fee) for fee in fees], truncate_cents(credit)
+
+
+def _shared(fee: Fee, credit: Decimal, base: Decimal) -> Fee:
+    if base <= ZERO:
+        return fee
+    share = divide(multiply(credit, net_of_coupons(fee)), base)
+    taken = round_to(add(fee.precise_coupons_amount_cents, share), _SHARE_DECIMALS)
+    return replace(fee, precise_coupons_amount_cents=min(taken, Decimal(fee.amount_cents)))
+
+
+def used(applied: AppliedCoupon, credit_cents: int, remaining_cents: int, now: datetime) -> AppliedCoupon:
+    """The coupon after an invoice took `credit_cents` of it: `remaining_cents` was left before."""
+    duration = applied.frequency_duration_remaining
+    if applied.frequency == "recurring":
+        duration = max((duration or 0) - 1, 0)
+    ends = (
+        (applied.frequency == "once" and applied.percentage_rate is not None)
+        or (applied.frequency == "once" and credit_cents >= remaining_cents)
+        or (applied.frequency == "recurring" and duration == 0)
+    )
+    if not ends:
+        return replace(applied, frequency_duration_remaining=duration, updated_at=now)
+    status = TRANSITIONS[CouponStatus(applied.status), CouponEvent.USED_UP]
+    return replace(
+        applied, status=status.value, frequency_duration_remaining=duration, terminated_at=now, updated_at=now
+    )
+
+
+def given_back(applied: AppliedCoupon, coupon_status: str, now: datetime) -> AppliedCoupon:
+    """The coupon after an invoice that used it was voided. One whose coupon has been ended stays as it is."""
+    duration = applied.frequency_duration_remaining
+    if applied.frequency == "recurring":
+        duration = (duration or 0) + 1
+    if applied.frequency == "forever" or coupon_status == CouponStatus.TERMINATED.value:
+        return replace(applied, frequency_duration_remaining=duration, updated_at=now)
+    status = TRANSITIONS[CouponStatus(applied.status), CouponEvent.GIVE_BACK]
+    return replace(
+        applied, status=status.value, frequency_duration_remaining=duration, terminated_at=None, updated_at=now
+    )
+
+
+def remaining_amount(applied: AppliedCoupon, credited_cents: int) -> int | None:
+    """What is left of a fixed coupon used once, given what invoices that stand have taken; None for all others."""
+    if applied.frequency != "once" or applied.percentage_rate is not None:
+        return None
+    return int(subtract(Decimal(applied.amount_cents or 0), Decimal(credited_cents)))

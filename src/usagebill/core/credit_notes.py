@@ -1,0 +1,353 @@
+"""Credit notes: what may be credited of an invoice, what a note comes to, and how its balance is used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from decimal import Decimal
+from enum import StrEnum
+
+from usagebill.core.fees import Fee
+from usagebill.core.numbers import (
+    ONE,
+    ZERO,
+    add,
+    divide,
+    multiply,
+    round_cents,
+    round_to,
+    subtract,
+    total,
+    truncate_cents,
+)
+from usagebill.core.taxes import AppliedTax, net_of_coupons
+
+__all__ = [
+    "REASONS",
+    "TRANSITIONS",
+    "CreditNote",
+    "CreditNoteEvent",
+    "CreditNoteItem",
+    "CreditNoteStatus",
+    "Credited",
+    "Parts",
+    "adjusted_parts",
+    "after_use",
+    "creditable_fee",
+    "creditable_invoice",
+    "credited",
+    "gross_total",
+    "proportional_items",
+    "refundable_invoice",
+    "share_over_fees",
+    "validation_errors",
+]
+
+REASONS = (
+    "duplicated_charge",
+    "product_unsatisfactory",
+    "order_change",
+    "order_cancellation",
+    "fraudulent_charge",
+    "other",
+)
+_DECIMALS = 5
+_HUNDRED = Decimal(100)
+
+
+class CreditNoteStatus(StrEnum):
+    AVAILABLE = "available"
+    CONSUMED = "consumed"
+    VOIDED = "voided"
+
+
+class CreditNoteEvent(StrEnum):
+    USE_UP = "use_up"
+    VOID = "void"
+    GIVE_BACK = "give_back"
+
+
+TRANSITIONS: Mapping[tuple[CreditNoteStatus, CreditNoteEvent], CreditNoteStatus] = {
+    (CreditNoteStatus.AVAILABLE, CreditNoteEvent.USE_UP): CreditNoteStatus.CONSUMED,
+    (CreditNoteStatus.AVAILABLE, CreditNoteEvent.VOID): CreditNoteStatus.VOIDED,
+    (CreditNoteStatus.AVAILABLE, CreditNoteEvent.GIVE_BACK): CreditNoteStatus.AVAILABLE,
+    (CreditNoteStatus.CONSUMED, CreditNoteEvent.GIVE_BACK): CreditNoteStatus.AVAILABLE,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreditNoteItem:
+    """Part of a fee, before taxes and coupons. `precise_amount_cents` has 5 decimals."""
+
+    id: str
+    fee_id: str
+    amount_cents: int
+    precise_amount_cents: Decimal
+    amount_currency: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreditNote:
+    """`status`: draft, finalized or deleted. The total is credit + refund + offset; the balance what is left of credit.
+
+    Amounts are whole cents of `currency`, taxes included and coupons taken off.
+    """
+
+    id: str
+    organization_id: str
+    customer_id: str
+    invoice_id: str
+    billing_entity_id: str
+    number: str
+    sequential_id: int
+    issuing_date: date
+    currency: str
+    reason: str
+    created_at: datetime
+    updated_at: datetime
+    status: str = "finalized"
+    credit_status: str = CreditNoteStatus.AVAILABLE.value
+    refund_status: str | None = None
+    description: str | None = None
+    total_amount_cents: int = 0
+    credit_amount_cents: int = 0
+    refund_amount_cents: int = 0
+    offset_amount_cents: int = 0
+    balance_amount_cents: int = 0
+    taxes_amount_cents: int = 0
+    precise_taxes_amount_cents: Decimal = Decimal(0)
+    taxes_rate: Decimal = Decimal(0)
+    sub_total_excluding_taxes_amount_cents: int = 0
+    coupons_adjustment_amount_cents: int = 0
+    precise_coupons_adjustment_amount_cents: Decimal = Decimal(0)
+    precise_total_amount_cents: Decimal = Decimal(0)
+    items: tuple[CreditNoteItem, ...] = ()
+    applied_taxes: tuple[AppliedTax, ...] = ()
+    metadata: Mapping[str, str | None] | None = None
+    self_billed: bool = False
+    purchase_order_number: str | None = None
+    voided_at: datetime | None = None
+    refunded_at: datetime | None = None
+    automatic: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """How a note's total is given: as balance for later invoices, paid back, or settling its own invoice (cents)."""
+
+    credit: int = 0
+    refund: int = 0
+    offset: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.credit + self.refund + self.offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credited:
+    """What a set of items comes to. `precise_*` have 5 decimals, the rest are whole cents."""
+
+    items_precise: Decimal
+    coupons_adjustment_precise: Decimal
+    coupons_adjustment_cents: int
+    taxes_precise: Decimal
+    taxes_cents: int
+    taxes_rate: Decimal
+    sub_total_cents: int
+    lines: tuple[AppliedTax, ...]
+
+    @property
+    def precise_total(self) -> Decimal:
+        return add(subtract(self.items_precise, self.coupons_adjustment_precise), self.taxes_precise)
+
+    @property
+    def total_cents(self) -> int:
+        return round_cents(self.precise_total)
+
+
+def creditable_fee(fee: Fee, items: Sequence[CreditNoteItem]) -> int:
+    """What is left to credit of a fee (cents, before taxes and coupons): items of all notes count, voided ones too."""
+    return fee.amount_cents - sum(item.amount_cents for item in items if item.fee_id == fee.id)
+
+
+def creditable_invoice(
+    fees: Sequence[Fee], items: Sequence[CreditNoteItem], reductions_cents: int, fees_amount_cents: int
+) -> Decimal:
+    """What is left to credit of an invoice, taxes included, in (fractions of) cents.
+
+    `items` are those of all its notes; `reductions_cents` its coupons and progressive billing credits together.
+    """
+    left = {fee.id: creditable_fee(fee, items) for fee in fees}
+    whole = sum(left.values())
+    if whole == 0 or fees_amount_cents == 0:
+        return ZERO
+    adjustment = divide(Decimal(reductions_cents * whole), Decimal(fees_amount_cents))
+    tax = ZERO
+    for fee in fees:
+        own = Decimal(left[fee.id])
+        net = subtract(own, divide(multiply(adjustment, own), Decimal(whole)))
+        tax = add(tax, divide(multiply(net, fee.taxes_rate), _HUNDRED))
+    return add(subtract(Decimal(whole), adjustment), Decimal(round_cents(tax)))
+
+
+def refundable_invoice(creditable: Decimal, paid_cents: int, refunded_cents: int) -> int:
+    """What may be paid back of an invoice: never more than was paid and not refunded yet, nor than is creditable."""
+    return max(0, truncate_cents(min(Decimal(paid_cents - refunded_cents), creditable)))
+
+
+def credited(
+    items: Sequence[tuple[Fee, Decimal]],
+    invoice_lines: Sequence[AppliedTax],
+    *,
+    last_note_excess: Decimal | None,
+    currency: str,
+    now: datetime,
+    new_id: Callable[[], str],
+) -> Credited:
+    """What items (fee, precise amount before taxes and coupons) come to: coupons and taxes in proportion to the fee.
+
+    Rates and names come from the invoice's own tax lines. `last_note_excess` is given for the note that empties the
+    invoice: the sum, over the other notes, of rounded less precise taxes; taking it off makes the notes' taxes add
+    up to the invoice's.
+    """
+    lines_by_code = {line.code: line for line in invoice_lines}
+    items_precise = total(amount for _, amount in items)
+    bases: dict[str, Decimal] = {}
+    adjustment = ZERO
+    for fee, amount in items:
+        share = ZERO if fee.amount_cents == 0 else divide(amount, Decimal(fee.amount_cents))
+        own = multiply(fee.precise_coupons_amount_cents, share)
+        adjustment = add(adjustment, own)
+        for line in fee.applied_taxes:
+            bases[line.code] = add(bases.get(line.code, ZERO), subtract(amount, own))
+    net = subtract(items_precise, adjustment)
+    taxes = ZERO
+    rates = []
+    lines = []
+    for code, base in bases.items():
+        source = lines_by_code.get(code)
+        if source is None:
+            continue
+        raw = divide(multiply(base, source.rate), _HUNDRED)
+        taxes = add(taxes, raw)
+        rates.append(ZERO if net == ZERO else multiply(divide(base, net), source.rate))
+        lines.append(
+            replace(
+                source,
+                id=new_id(),
+                amount_cents=round_cents(raw),
+                amount_currency=currency,
+                created_at=now,
+                base_amount_cents=round_cents(base),
+                precise_amount_cents=round_to(raw, _DECIMALS),
+            )
+        )
+    if last_note_excess is not None:
+        taxes = subtract(taxes, last_note_excess)
+    taxes = round_to(taxes, _DECIMALS)
+    return Credited(
+        items_precise=items_precise,
+        coupons_adjustment_precise=round_to(adjustment, _DECIMALS),
+        coupons_adjustment_cents=round_cents(adjustment),
+        taxes_precise=taxes,
+        taxes_cents=round_cents(taxes),
+        taxes_rate=round_to(total(rates), _DECIMALS),
+        sub_total_cents=round_cents(net),
+        lines=tuple(lines),
+    )
+
+
+def adjusted_parts(parts: Parts, result: Credited) -> Parts:
+    """The parts as stored: one cent is moved where the parts and the rounded subtotal and taxes differ by a cent.
+
+    It is moved on the largest part, so that a note that is all refund or all offset stays so.
+    """
+    difference = parts.total - result.taxes_cents - result.sub_total_cents
+    if difference == 0:
+        return parts
+    step = -1 if difference > 0 else 1
+    if (parts.credit > 0 and parts.credit >= max(parts.refund, parts.offset)) or not parts.total:
+        return replace(parts, credit=parts.credit + step)
+    if parts.refund >= parts.offset:
+        return replace(parts, refund=parts.refund + step)
+    return replace(parts, offset=parts.offset + step)
+
+
+def gross_total(fees: Sequence[Fee]) -> int:
+    """The invoice's fees with their taxes, coupons not taken off: the ceiling of all that may be credited."""
+    amount = sum(fee.amount_cents for fee in fees)
+    taxes = total(divide(multiply(Decimal(fee.amount_cents), fee.taxes_rate), _HUNDRED) for fee in fees)
+    return amount + round_cents(taxes)
+
+
+def validation_errors(
+    parts: Parts,
+    result: Credited,
+    *,
+    gross_cents: int,
+    total_cents: int,
+    paid_cents: int,
+    payment_succeeded: bool,
+    others: Parts,
+) -> dict[str, list[str]]:
+    """Why a note may not be made of these parts: field -> codes, empty where it may.
+
+    `others` sums the parts of the invoice's other finalized notes (voided ones included); `gross_cents` is
+    `gross_total`, `total_cents` the invoice's total and `paid_cents` what was paid of it.
+    """
+    found: dict[str, list[str]] = {}
+
+    def refuse(field: str, code: str) -> None:
+        if code not in found.setdefault(field, []):
+            found[field].append(code)
+
+    if parts.refund > 0 and (paid_cents <= 0 or (not payment_succeeded and paid_cents == total_cents)):
+        refuse("refund_amount_cents", "cannot_refund_unpaid_invoice")
+    if parts.refund > max(0, paid_cents - others.refund):
+        refuse("refund_amount_cents", "higher_than_remaining_invoice_amount")
+    if parts.credit > gross_cents - others.credit - others.offset + 1:
+        refuse("credit_amount_cents", "higher_than_remaining_invoice_amount")
+    due = total_cents - paid_cents - others.offset
+    if parts.offset > max(0, min(due, gross_cents - others.credit - others.offset)):
+        refuse("offset_amount_cents", "higher_than_remaining_invoice_amount")
+    if abs(parts.total - result.total_cents) > 1:
+        refuse("base", "does_not_match_item_amounts")
+    if parts.total > gross_cents - others.total + 1:
+        refuse("base", "higher_than_remaining_invoice_amount")
+    if parts.total <= 0:
+        refuse("base", "total_amount_must_be_positive")
+    return found
+
+
+def after_use(note: CreditNote, amount_cents: int, now: datetime) -> CreditNote:
+    """The note after `amount_cents` of its balance went to an invoice."""
+    balance = note.balance_amount_cents - amount_cents
+    if balance < 0:
+        raise ValueError(f"{amount_cents} of a balance of {note.balance_amount_cents}")
+    status = CreditNoteStatus(note.credit_status)
+    if balance == 0:
+        status = TRANSITIONS[status, CreditNoteEvent.USE_UP]
+    return replace(note, balance_amount_cents=balance, credit_status=status.value, updated_at=now)
+
+
+def share_over_fees(fees: Sequence[Fee], credit_cents: int, remaining_cents: int) -> list[Fee]:
+    """The fees with their shares of a credit note of `credit_cents` on an invoice of which `remaining_cents` is due."""
+    if remaining_cents <= 0:
+        return list(fees)
+    shared = []
+    for fee in fees:
+        after_tax = add(net_of_coupons(fee), Decimal(fee.taxes_amount_cents))
+        left = subtract(after_tax, fee.precise_credit_notes_amount_cents)
+        part = divide(multiply(Decimal(credit_cents), left), Decimal(remaining_cents))
+        taken = round_to(add(fee.precise_credit_notes_amount_cents, part), _DECIMALS)
+        shared.append(replace(fee, precise_credit_notes_amount_cents=min(taken, after_tax)))
+    return shared
+
+
+def proportional_items(left: Mapping[str, int], wanted_cents: int, base_cents: int) -> dict[str, Decimal]:
+    """Items that give back `wanted_cents` of `base_cents` over all fees: fee id -> precise amount, nothing of zero."""
+    ratio = ONE if base_cents == 0 else divide(Decimal(wanted_cents), Decimal(base_cents))
+    return {fee_id: multiply(Decimal(cents), ratio) for fee_id, cents in left.items() if cents > 0}

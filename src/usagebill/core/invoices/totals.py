@@ -1,0 +1,293 @@
+"""Totals: how fees become what a customer owes. The order of the steps is the order of `STEPS`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
+
+from usagebill.core.coupons import AppliedCoupon, Coupon, CouponUse, Targets, apply_coupon, in_order, used
+from usagebill.core.credit_notes import CreditNote, after_use, share_over_fees
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import Credit, Invoice
+from usagebill.core.numbers import add
+from usagebill.core.taxes import Tax, invoice_taxes, taxed_fee
+
+__all__ = [
+    "STEPS",
+    "Circumstances",
+    "CouponAtHand",
+    "InvoiceDraft",
+    "ProgressiveBilled",
+    "ProgressiveFee",
+    "settled",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressiveFee:
+    """A usage fee that a progressive billing invoice has billed already (cents)."""
+
+    charge_id: str
+    charge_filter_id: str | None
+    grouped_by: Mapping[str, str | None]
+    amount_cents: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressiveBilled:
+    """The last progressive billing invoice of a subscription's period, and what of it is not credited yet (cents)."""
+
+    invoice_id: str
+    number: str
+    subscription_id: str
+    left_cents: int
+    fees: tuple[ProgressiveFee, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CouponAtHand:
+    """An active coupon of the customer. `remaining_cents` is what is left of a fixed one that is used once."""
+
+    applied: AppliedCoupon
+    coupon: Coupon
+    targets: Targets
+    remaining_cents: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """Everything the totals depend on besides the fees.
+
+    `taxes` holds the chosen taxes of each fee by fee id, `plan_of` the plan of each subscription. Coupons, credit notes
+    and what else is consumed are left out where the invoice is a draft or of a type that takes none.
+    """
+
+    now: datetime
+    new_id: Callable[[], str]
+    taxes: Mapping[str, Sequence[Tax]] = field(default_factory=dict)
+    plan_of: Mapping[str, str] = field(default_factory=dict)
+    progressive: tuple[ProgressiveBilled, ...] = ()
+    coupons: tuple[CouponAtHand, ...] = ()
+    credit_notes: tuple[CreditNote, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvoiceDraft:
+    """An invoice on its way through the steps, and what it has used up. `excess` is by progressive invoice: cents
+    that it billed and usage no longer comes to."""
+
+    invoice: Invoice
+    fees: tuple[Fee, ...]
+    coupon_uses: tuple[CouponUse, ...] = ()
+    notes_used: tuple[CreditNote, ...] = ()
+    excess: Mapping[str, int] = field(default_factory=dict)
+
+
+Step = Callable[[InvoiceDraft, Circumstances], InvoiceDraft]
+
+
+def fees_step(draft: InvoiceDraft, _: Circumstances) -> InvoiceDraft:
+    """Fees add up; everything else starts from nothing."""
+    amount = sum(fee.amount_cents for fee in draft.fees)
+    invoice = replace(
+        draft.invoice,
+        fees_amount_cents=amount,
+        sub_total_excluding_taxes_amount_cents=amount,
+        progressive_billing_credit_amount_cents=0,
+        coupons_amount_cents=0,
+        taxes_amount_cents=0,
+        sub_total_including_taxes_amount_cents=amount,
+        credit_notes_amount_cents=0,
+        prepaid_credit_amount_cents=0,
+        total_amount_cents=amount,
+        applied_taxes=(),
+        credits=(),
+    )
+    return replace(draft, invoice=invoice)
+
+
+def progressive_billing_step(draft: InvoiceDraft, around: Circumstances) -> InvoiceDraft:
+    """What progressive billing invoices billed of this usage is taken off, at most what the usage comes to now."""
+    for billed in around.progressive:
+        draft = _progressive_credit(draft, billed, around)
+    return draft
+
+
+def _progressive_credit(draft: InvoiceDraft, billed: ProgressiveBilled, around: Circumstances) -> InvoiceDraft:
+    charges = {fee.charge_id for fee in billed.fees}
+    own = [fee for fee in draft.fees if fee.subscription_id == billed.subscription_id and fee.charge_id in charges]
+    limit = sum(fee.amount_cents for fee in own if fee.fee_type == "charge")
+    excess = dict(draft.excess)
+    if billed.left_cents > limit:
+        excess[billed.invoice_id] = billed.left_cents - limit
+    credit = max(0, min(billed.left_cents, limit))
+    if credit == 0:
+        return replace(draft, excess=excess)
+    shares = {(fee.charge_id, fee.charge_filter_id, _group(fee.grouped_by)): fee.amount_cents for fee in billed.fees}
+    mine = {fee.id for fee in own}
+    fees = tuple(
+        _with_share(fee, shares.get((fee.charge_id or "", fee.charge_filter_id, _group(fee.grouped_by)), 0))
+        if fee.id in mine and fee.true_up_parent_fee_id is None
+        else fee
+        for fee in draft.fees
+    )
+    line = Credit(
+        id=around.new_id(),
+        amount_cents=credit,
+        amount_currency=draft.invoice.currency,
+        before_taxes=True,
+        item_id=billed.invoice_id,
+        item_type="invoice",
+        item_code=billed.number,
+        item_name=billed.number,
+        created_at=around.now,
+        source_id=billed.invoice_id,
+        subscription_id=billed.subscription_id,
+    )
+    invoice = draft.invoice
+    invoice = replace(
+        invoice,
+        credits=(*invoice.credits, line),
+        progressive_billing_credit_amount_cents=invoice.progressive_billing_credit_amount_cents + credit,
+        sub_total_excluding_taxes_amount_cents=invoice.sub_total_excluding_taxes_amount_cents - credit,
+    )
+    return replace(draft, invoice=invoice, fees=fees, excess=excess)
+
+
+def _group(grouped_by: Mapping[str, str | None]) -> tuple[tuple[str, str | None], ...]:
+    return tuple(sorted(grouped_by.items()))
+
+
+def _with_share(fee: Fee, cents: int) -> Fee:
+    share = min(add(fee.precise_coupons_amount_cents, Decimal(cents)), Decimal(fee.amount_cents))
+    return replace(fee, precise_coupons_amount_cents=share)
+
+
+def coupons_step(draft: InvoiceDraft, around: Circumstances) -> InvoiceDraft:
+    """Coupons, in their order, until nothing is left to take off. Those not reached, or not matching, stay unused."""
+    at_hand = {held.applied.id: held for held in around.coupons}
+    if draft.invoice.fees_amount_cents <= 0:
+        return draft
+    for applied, targets in in_order([(held.applied, held.targets) for held in around.coupons]):
+        invoice = draft.invoice
+        if invoice.sub_total_excluding_taxes_amount_cents <= 0:
+            break
+        held = at_hand[applied.id]
+        result = apply_coupon(
+            applied,
+            targets,
+            draft.fees,
+            around.plan_of,
+            subtotal_cents=invoice.sub_total_excluding_taxes_amount_cents,
+            currency=invoice.currency,
+            remaining_cents=held.remaining_cents,
+        )
+        if result is None:
+            continue
+        fees, credit = result
+        line = Credit(
+            id=around.new_id(),
+            amount_cents=credit,
+            amount_currency=invoice.currency,
+            before_taxes=True,
+            item_id=held.coupon.id,
+            item_type="coupon",
+            item_code=held.coupon.code,
+            item_name=held.coupon.name,
+            item_description=held.coupon.description,
+            created_at=around.now,
+            source_id=applied.id,
+        )
+        draft = replace(
+            draft,
+            fees=tuple(fees),
+            invoice=replace(
+                invoice,
+                credits=(*invoice.credits, line),
+                coupons_amount_cents=invoice.coupons_amount_cents + credit,
+                sub_total_excluding_taxes_amount_cents=invoice.sub_total_excluding_taxes_amount_cents - credit,
+            ),
+            coupon_uses=(
+                *draft.coupon_uses,
+                CouponUse(coupon=used(applied, credit, held.remaining_cents, around.now), amount_cents=credit),
+            ),
+        )
+    return draft
+
+
+def taxes_step(draft: InvoiceDraft, around: Circumstances) -> InvoiceDraft:
+    """Each fee is taxed on what is left of it, and the invoice on what is left of all of them."""
+    fees = tuple(taxed_fee(fee, around.taxes.get(fee.id, ()), around.now, around.new_id) for fee in draft.fees)
+    invoice = draft.invoice
+    subtotal = invoice.sub_total_excluding_taxes_amount_cents
+    taxes = invoice_taxes(fees, subtotal, invoice.currency, around.now, around.new_id)
+    gross = subtotal + taxes.amount_cents
+    invoice = replace(
+        invoice,
+        applied_taxes=taxes.lines,
+        taxes_amount_cents=taxes.amount_cents,
+        taxes_rate=taxes.rate,
+        sub_total_including_taxes_amount_cents=gross,
+        total_amount_cents=gross,
+    )
+    return replace(draft, invoice=invoice, fees=fees)
+
+
+def credit_notes_step(draft: InvoiceDraft, around: Circumstances) -> InvoiceDraft:
+    """Credit notes of the same currency, oldest first, each up to its balance, until nothing is due."""
+    for note in sorted(around.credit_notes, key=lambda note: (note.created_at, note.id)):
+        invoice = draft.invoice
+        amount = min(note.balance_amount_cents, invoice.total_amount_cents)
+        if amount <= 0 or note.currency != invoice.currency or note.invoice_id == invoice.id:
+            continue
+        line = Credit(
+            id=around.new_id(),
+            amount_cents=amount,
+            amount_currency=invoice.currency,
+            before_taxes=False,
+            item_id=note.id,
+            item_type="credit_note",
+            item_code=note.number,
+            item_name=note.number.rsplit("-CN", 1)[0],
+            item_description=note.description,
+            created_at=around.now,
+            source_id=note.id,
+        )
+        draft = replace(
+            draft,
+            fees=tuple(share_over_fees(draft.fees, amount, invoice.total_amount_cents)),
+            invoice=replace(
+                invoice,
+                credits=(*invoice.credits, line),
+                credit_notes_amount_cents=invoice.credit_notes_amount_cents + amount,
+                total_amount_cents=invoice.total_amount_cents - amount,
+            ),
+            notes_used=(*draft.notes_used, after_use(note, amount, around.now)),
+        )
+    return draft
+
+
+def payment_status_step(draft: InvoiceDraft, _: Circumstances) -> InvoiceDraft:
+    """Nothing due is paid."""
+    status = "pending" if draft.invoice.total_amount_cents > 0 else "succeeded"
+    return replace(draft, invoice=replace(draft.invoice, payment_status=status))
+
+
+STEPS: tuple[Step, ...] = (
+    fees_step,
+    progressive_billing_step,
+    coupons_step,
+    taxes_step,
+    credit_notes_step,
+    payment_status_step,
+)
+
+
+def settled(invoice: Invoice, fees: Sequence[Fee], around: Circumstances) -> InvoiceDraft:
+    """The invoice with its totals, its fees with their shares and taxes, and what was used up on the way."""
+    draft = InvoiceDraft(invoice=invoice, fees=tuple(fees))
+    for step in STEPS:
+        draft = step(draft, around)
+    return draft
