@@ -143,7 +143,7 @@ def ratio(part: int, whole: int) -> Decimal:
     return round_to(divide(Decimal(part), Decimal(whole)), 20)
 
 
-_DECIMAL = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?")
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 _LONGEST_NUMBER = 1000
 
 

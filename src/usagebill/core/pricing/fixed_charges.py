@@ -1,0 +1,65 @@
+"""Fixed charges: agreed units of an add-on, priced for a period or for the rest of a period that is already paid."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+from usagebill.core.numbers import ZERO, divide, multiply, round_cents, subtract
+from usagebill.core.pricing import Properties, price
+from usagebill.core.pricing.fees import FeeAmounts, fee_amounts
+from usagebill.core.pricing.model import NOTHING
+from usagebill.core.usage import Stretch, Usage
+
+__all__ = ["after_upgrade_cents", "fixed_charge_amounts", "units_change_amounts"]
+
+
+def fixed_charge_amounts(
+    charge_model: str, properties: Properties, currency: str, *, units: Decimal, full_units: Decimal | None = None
+) -> FeeAmounts:
+    """The fee of a fixed charge for one period. Its `events_count` is of no meaning (always 0).
+
+    `units` are prorated where `full_units`, the units at the end of the period, are given. The fee shows the full
+    units, which also choose the ranges.
+    """
+    stretches = None
+    if full_units is not None and charge_model == "graduated":
+        stretches = (Stretch(full=full_units, prorated=units),)
+    usage = Usage(units=units, full_units=full_units, stretches=stretches)
+    return fee_amounts(price(charge_model, properties, usage), usage, currency)
+
+
+def units_change_amounts(
+    charge_model: str,
+    properties: Properties,
+    currency: str,
+    *,
+    new_units: Decimal,
+    paid_units: Decimal,
+    days: int,
+    period_days: int,
+) -> FeeAmounts:
+    """The fee for units added to a fixed charge during a period that is paid in advance.
+
+    `paid_units` is the sum over the fees already issued for the period. `days` are the days left, the day of the
+    change and the last day included, out of `period_days`; pass the same number twice where the charge is not
+    prorated. The added units are priced from the first range on. Fewer units than paid give a fee of nothing.
+    """
+    added = max(subtract(new_units, paid_units), ZERO)
+    usage = Usage(units=divide(multiply(added, Decimal(days)), Decimal(period_days)), full_units=added)
+    due = NOTHING if added.is_zero() else price(charge_model, properties, usage)
+    fee = fee_amounts(due, usage, currency)
+    unit_cents = 0 if added.is_zero() else round_cents(divide(Decimal(fee.amount_cents), added))
+    return replace(fee, unit_amount_cents=unit_cents)
+
+
+def after_upgrade_cents(amount_cents: int, *, paid_amount_cents: int, days: int, paid_days: int) -> int:
+    """The cents of the first prorated fee after an upgrade, less what the old plan was paid for the same add-on.
+
+    `amount_cents` is the new fee for `days` days; `paid_amount_cents` covers `paid_days` days, from the issue of the
+    earlier fee to the end of its period. Never negative.
+    """
+    if paid_days <= 0:
+        return max(amount_cents, 0)
+    credit = round_cents(divide(multiply(Decimal(paid_amount_cents), Decimal(days)), Decimal(paid_days)))
+    return max(amount_cents - credit, 0)

@@ -1,0 +1,103 @@
+"""Fixed charges: periods, changes of units, upgrades."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from usagebill.core.pricing import Properties, parse_properties
+from usagebill.core.pricing.fees import FeeAmounts
+from usagebill.core.pricing.fixed_charges import after_upgrade_cents, fixed_charge_amounts, units_change_amounts
+
+D = Decimal
+
+
+def standard(amount: str) -> Properties:
+    return parse_properties("standard", {"amount": amount}, subunits=100)
+
+
+def graduated(*rows: tuple[int, int | None, str, str]) -> Properties:
+    ranges = [{"from_value": a, "to_value": b, "per_unit_amount": c, "flat_amount": d} for a, b, c, d in rows]
+    return parse_properties("graduated", {"graduated_ranges": ranges}, subunits=100)
+
+
+def change(new: int, paid: int, days: int = 31) -> FeeAmounts:
+    return units_change_amounts(
+        "standard", standard("10"), "EUR", new_units=D(new), paid_units=D(paid), days=days, period_days=31
+    )
+
+
+def test_a_prorated_period_shows_the_full_units() -> None:
+    fee = fixed_charge_amounts("standard", standard("310"), "EUR", units=D("3.225806"), full_units=D(10))
+    assert [fee.units, fee.amount_cents, fee.unit_amount_cents] == [10, 100000, 9999]
+
+
+def test_a_full_period() -> None:
+    fee = fixed_charge_amounts("standard", standard("10"), "EUR", units=D(3))
+    assert [fee.units, fee.amount_cents, fee.unit_amount_cents, fee.precise_unit_amount] == [3, 3000, 1000, 10]
+
+
+def test_prorated_ranges_are_chosen_by_the_full_units() -> None:
+    terms = graduated((0, 5, "10", "100"), (6, None, "5", "50"))
+    fee = fixed_charge_amounts("graduated", terms, "EUR", units=D(5), full_units=D(10))
+    assert fee.amount_cents == (25 + 12.5 + 150) * 100
+    whole = fixed_charge_amounts("graduated", terms, "EUR", units=D(10), full_units=D(10))
+    assert whole.amount_cents == fixed_charge_amounts("graduated", terms, "EUR", units=D(10)).amount_cents
+
+
+def test_added_units_are_paid_and_removed_units_are_not_refunded() -> None:
+    added = change(15, paid=10)
+    assert [added.units, added.amount_cents, added.unit_amount_cents] == [5, 5000, 1000]
+    removed = change(5, paid=10)
+    assert [removed.units, removed.amount_cents, removed.unit_amount_cents] == [0, 0, 0]
+    assert change(15, paid=10).units == 5
+
+
+@pytest.mark.parametrize(
+    ("added", "days", "cents"),
+    [(10, 17, 5484), (10, 1, 323), (5, 12, 1935)],
+)
+def test_added_units_are_paid_for_the_days_left(added: int, days: int, cents: int) -> None:
+    fee = change(added, paid=0, days=days)
+    assert [fee.units, fee.amount_cents] == [added, cents]
+
+
+def test_the_unit_amount_of_added_units_is_rounded() -> None:
+    fee = change(10, paid=0, days=17)
+    assert fee.unit_amount_cents == 548
+    assert fee.precise_unit_amount == D("5.483870967741935")
+
+
+def test_added_units_are_priced_from_the_first_range() -> None:
+    terms = graduated((0, 5, "10", "100"), (6, None, "5", "50"))
+    fee = units_change_amounts("graduated", terms, "EUR", new_units=D(12), paid_units=D(10), days=31, period_days=31)
+    assert [fee.units, fee.amount_cents] == [2, 12000]
+
+
+def test_nothing_added_owes_no_flat_amount() -> None:
+    fee = units_change_amounts(
+        "graduated", graduated((0, None, "1", "5")), "EUR", new_units=D(1), paid_units=D(1), days=31, period_days=31
+    )
+    assert [fee.units, fee.amount_cents] == [0, 0]
+
+
+def test_an_upgrade_takes_off_what_was_paid() -> None:
+    assert after_upgrade_cents(28000, paid_amount_cents=2000, days=14, paid_days=20) == 26600
+    assert after_upgrade_cents(1000, paid_amount_cents=2000, days=20, paid_days=20) == 0
+    assert after_upgrade_cents(1000, paid_amount_cents=2000, days=20, paid_days=0) == 1000
+
+
+@given(amount=st.integers(0, 10**7), paid=st.integers(0, 10**7), days=st.integers(1, 366))
+def test_an_upgrade_on_the_day_of_the_fee_takes_all_of_it_off(amount: int, paid: int, days: int) -> None:
+    assert after_upgrade_cents(amount, paid_amount_cents=paid, days=days, paid_days=days) == max(amount - paid, 0)
+
+
+@given(units=st.integers(1, 1000), split=st.integers(0, 1000), days=st.integers(1, 31))
+def test_adding_in_two_steps_costs_what_one_step_costs(units: int, split: int, days: int) -> None:
+    first = min(split, units)
+    one = change(units, 0, days).precise_amount_cents
+    two = change(first, 0, days).precise_amount_cents + change(units, first, days).precise_amount_cents
+    assert abs(one - two) <= D("2e-15")

@@ -1,0 +1,216 @@
+"""Laws that hold for every price list and every usage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from usagebill.core.numbers import add, ceil_to, divide, multiply, subtract
+from usagebill.core.pricing import amount_details, parse_properties, price, validate_properties
+from usagebill.core.pricing.advance import pay_in_advance_price
+from usagebill.core.pricing.fees import fee_amounts
+from usagebill.core.usage import Stretch, Usage
+
+D = Decimal
+AMOUNTS = st.decimals(min_value=0, max_value=10**6, places=6).map(str)
+ANY_UNITS = st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**30), max_value=10**30)
+UNITS = st.decimals(min_value=0, max_value=10**6, places=4)
+
+
+@st.composite
+def range_lists(draw: st.DrawFn, rate: str = "per_unit_amount", touching: bool | None = None) -> list[dict[str, Any]]:
+    ends = sorted(draw(st.sets(st.integers(1, 1000), max_size=4)))
+    gap = 0 if (draw(st.booleans()) if touching is None else touching) else 1
+    found: list[dict[str, Any]] = []
+    for position, end in enumerate([*ends, None]):
+        start = 0 if position == 0 else ends[position - 1] + gap
+        if end is not None and end <= start:
+            continue
+        found.append({"from_value": start, "to_value": end, rate: draw(AMOUNTS), "flat_amount": draw(AMOUNTS)})
+    for before, after in pairwise(found):
+        after["from_value"] = before["to_value"] + gap
+    return found
+
+
+@st.composite
+def charges(draw: st.DrawFn) -> tuple[str, dict[str, object]]:
+    bounds = sorted([draw(st.integers(0, 100)), draw(st.integers(0, 100))])
+    models: list[tuple[str, dict[str, object]]] = [
+        ("standard", {"amount": draw(AMOUNTS)}),
+        ("graduated", {"graduated_ranges": draw(range_lists())}),
+        ("graduated_percentage", {"graduated_percentage_ranges": draw(range_lists("rate"))}),
+        ("volume", {"volume_ranges": draw(range_lists(touching=False))}),
+        (
+            "package",
+            {
+                "amount": draw(AMOUNTS),
+                "free_units": draw(st.integers(0, 100)),
+                "package_size": draw(st.integers(1, 100)),
+            },
+        ),
+        (
+            "percentage",
+            {
+                "rate": draw(AMOUNTS),
+                "fixed_amount": draw(AMOUNTS),
+                "free_units_per_events": draw(st.none() | st.integers(1, 5)),
+                "free_units_per_total_aggregation": draw(st.none() | AMOUNTS),
+            },
+        ),
+        (
+            "percentage",
+            {
+                "rate": draw(AMOUNTS),
+                "free_units_per_events": draw(st.none() | st.integers(1, 5)),
+                "per_transaction_min_amount": str(bounds[0]),
+                "per_transaction_max_amount": str(bounds[1]),
+            },
+        ),
+        ("dynamic", {}),
+    ]
+    return draw(st.sampled_from(models))
+
+
+def usages(units: st.SearchStrategy[Decimal]) -> st.SearchStrategy[Usage]:
+    values = st.lists(units, max_size=4).map(tuple)
+    stretch = st.builds(Stretch, full=units, prorated=units)
+    return st.builds(
+        Usage,
+        units=units,
+        full_units=st.none() | units,
+        events_count=st.integers(0, 10),
+        amount_cents=units,
+        running_totals=values,
+        event_values=values,
+        stretches=st.none() | st.lists(stretch, max_size=4).map(tuple),
+    )
+
+
+@given(charge=charges(), usage=usages(ANY_UNITS), other=usages(ANY_UNITS), currency=st.sampled_from(["EUR", "JPY"]))
+def test_any_usage_has_a_price_a_fee_and_an_explanation(
+    charge: tuple[str, dict[str, object]], usage: Usage, other: Usage, currency: str
+) -> None:
+    model, properties = charge
+    assert validate_properties(model, properties) == ()
+    parsed = parse_properties(model, properties, subunits=100)
+    found = price(model, parsed, usage)
+    assert found.unit_amount.is_finite()
+    for rate in (None, D("0.3")):
+        fee = fee_amounts(found, usage, currency, conversion_rate=rate)
+        assert fee.amount_cents >= 0
+        assert fee.units >= 0
+    assert isinstance(amount_details(model, parsed, usage), dict)
+    assert pay_in_advance_price(model, parsed, usage, other).amount >= 0
+
+
+@given(charge=charges(), units=UNITS, more=UNITS)
+def test_more_units_never_cost_less(charge: tuple[str, dict[str, object]], units: Decimal, more: Decimal) -> None:
+    model, properties = charge
+    if model in {"volume", "dynamic"} or "per_transaction_min_amount" in properties:
+        return
+    parsed = parse_properties(model, properties, subunits=100)
+    low, high = Usage(units=units, events_count=3), Usage(units=units + more, events_count=3)
+    assert price(model, parsed, low).amount <= price(model, parsed, high).amount
+
+
+@given(ranges=range_lists(), units=UNITS, data=st.data())
+def test_cutting_a_range_in_two_changes_no_price(
+    ranges: list[dict[str, Any]], units: Decimal, data: st.DataObject
+) -> None:
+    position = data.draw(st.integers(0, len(ranges) - 1))
+    one = ranges[position]
+    floor = 0 if position == 0 else ranges[position - 1]["to_value"]
+    top = floor + 1000 if one["to_value"] is None else one["to_value"]
+    if top - floor < 2:
+        return
+    cut = data.draw(st.integers(floor + 1, top - 1))
+    gap = 0 if position and one["from_value"] == floor else 1
+    halves = [{**one, "to_value": cut}, {**one, "from_value": cut + gap, "flat_amount": "0"}]
+    after = [*ranges[:position], *halves, *ranges[position + 1 :]]
+
+    def cost(listed: list[dict[str, Any]]) -> Decimal:
+        parsed = parse_properties("graduated", {"graduated_ranges": listed}, subunits=100)
+        return price("graduated", parsed, Usage(units=units)).amount
+
+    if validate_properties("graduated", {"graduated_ranges": after}) == ():
+        assert cost(ranges) == cost(after)
+
+
+@given(ranges=range_lists(), units=UNITS)
+def test_details_of_ranges_account_for_every_unit_and_the_whole_amount(
+    ranges: list[dict[str, Any]], units: Decimal
+) -> None:
+    for model, key, rate in (
+        ("graduated", "graduated_ranges", "per_unit_amount"),
+        ("graduated_percentage", "graduated_percentage_ranges", "rate"),
+    ):
+        listed = [{**one, rate: one["per_unit_amount"]} for one in ranges]
+        parsed = parse_properties(model, {key: listed}, subunits=100)
+        entries: Any = amount_details(model, parsed, Usage(units=units))[key]
+        assert sum((D(entry["units"]) for entry in entries), D(0)) == units
+        whole = D(0)
+        for entry in entries:
+            whole = add(whole, D(entry["total_with_flat_amount"]))
+        assert whole == price(model, parsed, Usage(units=units)).amount
+
+
+@given(ranges=range_lists(), values=st.lists(st.decimals(min_value="0.01", max_value=100, places=2), max_size=6))
+def test_stretches_of_a_whole_period_cost_what_the_units_cost(
+    ranges: list[dict[str, Any]], values: list[Decimal]
+) -> None:
+    """However the units arrive, when each counts for the whole period nothing is prorated."""
+    parsed = parse_properties("graduated", {"graduated_ranges": ranges}, subunits=100)
+    stretches = tuple(Stretch(full=value, prorated=value) for value in values)
+    units = sum(values, D(0))
+    split = price("graduated", parsed, Usage(units=units, stretches=stretches)).amount
+    assert abs(split - price("graduated", parsed, Usage(units=units)).amount) < D("1e-60")
+
+
+@given(ranges=range_lists(touching=False), units=UNITS)
+def test_volume_prices_all_units_alike(ranges: list[dict[str, Any]], units: Decimal) -> None:
+    parsed = parse_properties("volume", {"volume_ranges": ranges}, subunits=100)
+    holding = next(one for one in ranges if one["to_value"] is None or units <= one["to_value"])
+    expected = add(multiply(units, D(holding["per_unit_amount"])), D(holding["flat_amount"]))
+    assert price("volume", parsed, Usage(units=units)).amount == expected
+
+
+@given(units=UNITS, amount=AMOUNTS, size=st.integers(1, 1000), free=st.integers(0, 1000))
+def test_packages_are_bought_whole(units: Decimal, amount: str, size: int, free: int) -> None:
+    properties: Mapping[str, object] = {"amount": amount, "package_size": size, "free_units": free}
+    parsed = parse_properties("package", properties, subunits=100)
+    found = price("package", parsed, Usage(units=units)).amount
+    paid = max(subtract(units, D(free)), D(0))
+    assert found == multiply(ceil_to(divide(paid, D(size)), 0), D(amount))
+    assert found >= multiply(divide(paid, D(size)), D(amount))
+
+
+@given(amount=AMOUNTS, left=UNITS, right=UNITS)
+def test_standard_prices_add_up(amount: str, left: Decimal, right: Decimal) -> None:
+    parsed = parse_properties("standard", {"amount": amount}, subunits=100)
+
+    def cost(units: Decimal) -> Decimal:
+        return price("standard", parsed, Usage(units=units)).amount
+
+    assert cost(left) + cost(right) == cost(left + right)
+
+
+@given(
+    values=st.lists(st.decimals(min_value=0, max_value=10**6, places=2), min_size=1, max_size=6),
+    rate=AMOUNTS,
+    bounds=st.tuples(st.integers(0, 100), st.integers(0, 100)).map(sorted),
+)
+def test_bounded_transactions_stay_within_their_bounds(values: list[Decimal], rate: str, bounds: list[int]) -> None:
+    properties = {
+        "rate": rate,
+        "per_transaction_min_amount": str(bounds[0]),
+        "per_transaction_max_amount": str(bounds[1]),
+    }
+    parsed = parse_properties("percentage", properties, subunits=100)
+    usage = Usage(units=sum(values, D(0)), events_count=len(values), event_values=tuple(values))
+    found = price("percentage", parsed, usage).amount
+    assert bounds[0] * len(values) <= found <= bounds[1] * len(values)
