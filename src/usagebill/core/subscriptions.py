@@ -1,13 +1,42 @@
-"""Subscriptions: a customer on a plan, from its first day to its last."""
+"""Subscriptions: a customer on a plan, from its first day to its last.
+
+Its status is one of
+
+    pending      starts on a later date, or takes over when a scheduled downgrade is applied
+    incomplete   has started, and waits for its first payment
+    active       is billed
+    terminated   has ended
+    canceled     never became active
+
+and changes as `TRANSITIONS` says, in no other way.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, tzinfo
 from decimal import Decimal
+from enum import Enum, StrEnum
 
-__all__ = ["Subscription"]
+from usagebill.core.days import local_date
+from usagebill.core.periods import BillingTime, Cycle, Interval, Succession
+from usagebill.core.plans import Plan
+
+__all__ = [
+    "TRANSITIONS",
+    "Event",
+    "Start",
+    "Status",
+    "Subscription",
+    "TransitionError",
+    "cycle_of",
+    "is_upgrade",
+    "start_of",
+    "started_in_past_at",
+    "transition",
+    "yearly_amount",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,3 +77,116 @@ class Subscription:
     skip_invoice_custom_sections: bool = False
     invoice_custom_section_ids: tuple[str, ...] = ()
     fixed_charge_units: Mapping[str, Decimal] = field(default_factory=dict)
+
+
+def cycle_of(subscription: Subscription, plan: Plan, tz: tzinfo, *, succession: Succession | None = None) -> Cycle:
+    """What decides the periods of a subscription that has started; `ValueError` for one that has not.
+
+    `tz` is the customer's applicable time zone, `succession` the plan change that ended the subscription, if one did.
+    """
+    if subscription.started_at is None:
+        raise ValueError("a subscription has no periods before it starts")
+    return Cycle(
+        interval=Interval(plan.interval),
+        billing_time=BillingTime(subscription.billing_time),
+        pay_in_advance=plan.pay_in_advance,
+        bill_charges_monthly=bool(plan.bill_charges_monthly),
+        bill_fixed_charges_monthly=bool(plan.bill_fixed_charges_monthly),
+        subscription_at=subscription.subscription_at,
+        started_at=subscription.started_at,
+        terminated_at=subscription.terminated_at,
+        succession=succession,
+        tz=tz,
+    )
+
+
+class Status(StrEnum):
+    """The state of a subscription, as the interface names it."""
+
+    PENDING = "pending"
+    INCOMPLETE = "incomplete"
+    ACTIVE = "active"
+    TERMINATED = "terminated"
+    CANCELED = "canceled"
+
+
+class Event(Enum):
+    """What can happen to a subscription."""
+
+    ACTIVATE = "activate"
+    AWAIT_PAYMENT = "await_payment"
+    PAYMENT_SUCCEEDED = "payment_succeeded"
+    PAYMENT_FAILED = "payment_failed"
+    PAYMENT_TIMED_OUT = "payment_timed_out"
+    CANCEL = "cancel"
+    TERMINATE = "terminate"
+
+
+# Every subscription is created pending; one that starts at once is activated, or awaits its payment, at once.
+TRANSITIONS: Mapping[tuple[Status, Event], Status] = {
+    (Status.PENDING, Event.ACTIVATE): Status.ACTIVE,
+    (Status.PENDING, Event.AWAIT_PAYMENT): Status.INCOMPLETE,
+    (Status.PENDING, Event.CANCEL): Status.CANCELED,
+    (Status.INCOMPLETE, Event.PAYMENT_SUCCEEDED): Status.ACTIVE,
+    (Status.INCOMPLETE, Event.PAYMENT_FAILED): Status.CANCELED,
+    (Status.INCOMPLETE, Event.PAYMENT_TIMED_OUT): Status.CANCELED,
+    (Status.INCOMPLETE, Event.CANCEL): Status.CANCELED,
+    (Status.ACTIVE, Event.TERMINATE): Status.TERMINATED,
+}
+
+
+class TransitionError(ValueError):
+    """The event cannot happen to a subscription of that status."""
+
+    def __init__(self, status: Status, event: Event) -> None:
+        super().__init__(f"{event.value} cannot happen to a subscription that is {status.value}")
+        self.status = status
+        self.event = event
+
+
+def transition(status: Status, event: Event) -> Status:
+    """The status that follows `event`; raises `TransitionError` for what is not in `TRANSITIONS`."""
+    following = TRANSITIONS.get((status, event))
+    if following is None:
+        raise TransitionError(status, event)
+    return following
+
+
+class Start(Enum):
+    """When a new subscription starts, by local date."""
+
+    PAST = "past"
+    TODAY = "today"
+    FUTURE = "future"
+
+
+def start_of(subscription_at: datetime, now: datetime, tz: tzinfo) -> Start:
+    """Whether a subscription asked for at `now` starts on an earlier, the same or a later local date.
+
+    Today it starts at `subscription_at` itself, even if that is later in the day, and is billed at once; in the
+    past it is billed by the next run; in the future it stays pending.
+    """
+    asked, today = local_date(subscription_at, tz), local_date(now, tz)
+    if asked == today:
+        return Start.TODAY
+    return Start.PAST if asked < today else Start.FUTURE
+
+
+def started_in_past_at(subscription_at: datetime, billed_ends: Iterable[datetime]) -> datetime:
+    """The start of a subscription whose `subscription_at` lies in the past: never before the latest end that has been
+    billed of the customer's subscriptions with the same external id, so that no time is billed twice.
+    """
+    return max([subscription_at, *billed_ends])
+
+
+def yearly_amount(amount_cents: int, interval: Interval) -> int:
+    """What a plan's fee comes to in a year of 52 weeks, 12 months, 4 quarters or 2 half-years."""
+    return amount_cents * interval.per_year
+
+
+def is_upgrade(current_cents: int, current: Interval, asked_cents: int, asked: Interval) -> bool:
+    """Whether a plan change takes effect at once: the asked plan's fee is yearly no lower than the current one's.
+
+    A lower one is a downgrade, applied when the current period ends.
+    """
+    return yearly_amount(asked_cents, asked) >= yearly_amount(current_cents, current)

@@ -166,7 +166,8 @@ def billing_boundaries(cycle: Cycle, at: datetime, *, period_billed: bool = Fals
     is the day just started billed.
     """
     ended = cycle.terminated_at
-    if ended is None or ended > at:
+    # Timestamps of records are whole seconds: an end within that second is the one being billed.
+    if ended is None or ended.replace(microsecond=0) > at:
         return _closed(cycle, at)
     day = local_date(ended, cycle.tz)
     if cycle.succession is Succession.DOWNGRADE:

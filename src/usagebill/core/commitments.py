@@ -1,0 +1,95 @@
+"""Minimum commitments: what a plan's interval must bring in at least, and the true-up fee that fills the gap.
+
+A commitment is settled once an interval, never for a month of a plan that bills a part of itself monthly. In arrears
+that is the period of the record itself; in advance the period that the last subscription fee paid for, once it is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, tzinfo
+from decimal import Decimal
+
+from usagebill.core.days import calendar_days, local_date
+from usagebill.core.numbers import ZERO, divide, multiply, round_cents, subtract, total
+from usagebill.core.periods import (
+    Boundaries,
+    Cycle,
+    Succession,
+    Window,
+    current_boundaries,
+    day_end,
+    day_start,
+)
+
+__all__ = ["Settlement", "commitment_due", "counts_toward", "settlement", "true_up", "true_up_precise"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """The period whose commitment a record settles.
+
+    `window` is the part of it in which the subscription lived, `period` the whole: fees whose own window lies in
+    `period` count toward the commitment.
+    """
+
+    window: Window
+    period: Window
+
+
+def settlement(cycle: Cycle, record: Boundaries, *, last_fee_at: datetime | None = None) -> Settlement | None:
+    """The commitment period that `record` settles, None where it settles none.
+
+    `last_fee_at` is the timestamp of the latest earlier record that carries a subscription fee: a plan in advance has
+    nothing to settle before one. Starting records never settle anything; do not ask for them.
+    """
+    ended_at = cycle.terminated_at
+    ended = ended_at is not None and ended_at.replace(microsecond=0) <= record.timestamp
+    if not ended and not record.opens_interval:
+        return None
+    if not cycle.pay_in_advance:
+        return _settlement(cycle, record.subscription)
+    if last_fee_at is None:
+        return None
+    if not ended:
+        return _settlement(cycle, current_boundaries(cycle, last_fee_at).subscription)
+    if cycle.succession is not Succession.DOWNGRADE:
+        return _settlement(cycle, record.subscription)
+    # A downgrade takes effect at a period's end: the fee of the period that it opens is the new plan's.
+    closed = cycle.before(cycle.period(local_date(record.timestamp, cycle.tz)))
+    if closed.end < cycle.start_date:
+        return None
+    lived = current_boundaries(replace(cycle, terminated_at=None), day_end(closed.end, cycle.tz))
+    return _settlement(cycle, lived.subscription)
+
+
+def _settlement(cycle: Cycle, window: Window) -> Settlement:
+    period = cycle.period(local_date(window.start, cycle.tz))
+    whole = Window(start=day_start(period.start, cycle.tz), end=day_end(period.end, cycle.tz), duration=period.days)
+    return Settlement(window=window, period=whole)
+
+
+def commitment_due(amount_cents: int, window: Window, tz: tzinfo) -> int:
+    """Cents that the commitment asks of `window`: its share of the whole period, by days, rounded to a cent."""
+    days = calendar_days(window.start, window.end, tz)
+    return round_cents(divide(multiply(Decimal(amount_cents), Decimal(days)), Decimal(window.duration)))
+
+
+def counts_toward(period: Window, start: datetime, end: datetime) -> bool:
+    """Whether a fee whose own window is `start` to `end` counts toward the commitment of `period`.
+
+    For recurring usage renewed in advance, whose record shows the period that closed, pass the moment of the
+    renewal as both. What counts is a fee's amount before coupons, taxes and credits.
+    """
+    return period.start <= start and end <= period.end
+
+
+def true_up(due_cents: int, counted_cents: Iterable[int]) -> int:
+    """Cents of the true-up fee: what the counted fees leave of the commitment, 0 if nothing (then there is no fee)."""
+    return max(due_cents - sum(counted_cents), 0)
+
+
+def true_up_precise(due_cents: int, counted_cents: Iterable[Decimal]) -> Decimal:
+    """The same over unrounded fee amounts, unrounded."""
+    return max(subtract(Decimal(due_cents), total(counted_cents)), ZERO)

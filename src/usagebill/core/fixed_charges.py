@@ -1,0 +1,129 @@
+"""Fixed charges: how many units a subscription has had, and what is left to bill when they change.
+
+Units are a list of events, each with the instant from which it counts and the instant at which it was decided. A later
+decision that takes effect earlier cancels a planned one. The day of a change belongs to the new units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from decimal import Decimal
+
+from usagebill.core.days import calendar_days, days_between, local_date
+from usagebill.core.numbers import ZERO, divide, multiply, round_cents, round_to, subtract, total
+from usagebill.core.periods import Cycle, Window, advance_window
+from usagebill.core.usage import Stretch, Usage
+
+__all__ = [
+    "UnitEvent",
+    "added_units",
+    "fixed_charge_is_due",
+    "next_period_start",
+    "plan_change_deduction",
+    "units_at_start",
+    "units_in",
+]
+
+_DAY = timedelta(days=1)
+_SECOND = timedelta(seconds=1)
+_INSTANT = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitEvent:
+    """From `effective_at` on, the subscription has `units` (never negative) of the fixed charge.
+
+    Events decided at one instant follow each other by `id`, and else in the order in which they are given.
+    """
+
+    units: Decimal
+    effective_at: datetime
+    created_at: datetime
+    id: str = ""
+
+
+def units_at_start(started_at: datetime) -> datetime:
+    """The instant from which the plan's units count for a subscription that starts."""
+    return started_at + _SECOND
+
+
+def next_period_start(cycle: Cycle, now: datetime) -> datetime:
+    """The instant from which units count that were changed for the next period of the fixed charge."""
+    return advance_window(cycle, now).end + _INSTANT
+
+
+def units_in(events: Sequence[UnitEvent], window: Window, tz: tzinfo, *, prorated: bool) -> Usage:
+    """The units to bill for `window`: those decided last, or each for the days it was in force if `prorated`.
+
+    What is decided last counts for the whole window where nothing is prorated. Prorated terms are rounded to six
+    decimals each; `full_units` are then the units at the end of the window.
+    """
+    considered = _considered(events, window)
+    if not prorated:
+        return Usage(units=considered[-1].units if considered else ZERO)
+    standing = [
+        event
+        for place, event in enumerate(considered)
+        if all(later.effective_at >= event.effective_at for later in considered[place + 1 :])
+    ]
+    first = local_date(window.start, tz)
+    days = [max(local_date(event.effective_at, tz), first) for event in standing]
+    days.append(local_date(window.end, tz) + _DAY)
+    terms = [
+        round_to(_share(event.units, (until - since).days, window.duration), 6)
+        for event, since, until in zip(standing, days, days[1:], strict=False)
+    ]
+    units, full = total(max(term, ZERO) for term in terms), standing[-1].units if standing else ZERO
+    return Usage(units=units, full_units=full, stretches=(Stretch(full=full, prorated=units),))
+
+
+def _considered(events: Sequence[UnitEvent], window: Window) -> list[UnitEvent]:
+    """The events that take effect in the window and the last decided one before it, by order of decision."""
+    ordered = sorted(events, key=lambda event: (event.created_at, event.id))
+    before = [event for event in ordered if event.effective_at < window.start][-1:]
+    inside = [event for event in ordered if window.start <= event.effective_at < window.end]
+    return sorted(before + inside, key=lambda event: (event.created_at, event.id))
+
+
+def added_units(
+    new_units: Decimal, billed_units: Decimal, changed_at: datetime, window: Window, tz: tzinfo, *, prorated: bool
+) -> Usage:
+    """What an immediate change bills of a fixed charge paid in advance: the units above those already billed for
+    the very `window`, for the days left in it if `prorated`. Nothing (0 units) where there are no more.
+    """
+    delta = max(subtract(new_units, billed_units), ZERO)
+    if not prorated:
+        return Usage(units=delta)
+    days = max(calendar_days(changed_at, window.end, tz), 0)
+    units = _share(delta, days, window.duration)
+    return Usage(units=units, full_units=delta, stretches=(Stretch(full=delta, prorated=units),))
+
+
+def plan_change_deduction(
+    billed_cents: int, billed_at: datetime, billed_until: datetime, window: Window, tz: tzinfo
+) -> int:
+    """Cents of the old plan's prorated fee in advance, `billed_at` for the time up to `billed_until`, that pay for the
+    new plan's `window` of the same add-on. The caller takes it off the new fee, down to 0 at the least.
+    """
+    paid = days_between(billed_at, billed_until, tz)
+    if paid <= 0:
+        return 0
+    left = max(days_between(window.start, window.end, tz), 0)
+    return round_cents(_share(Decimal(billed_cents), left, paid))
+
+
+def fixed_charge_is_due(
+    *, pay_in_advance: bool, ended: bool, starting: bool, billed_before: bool, ended_after_invoice: bool = False
+) -> bool:
+    """Whether a record bills a fixed charge: in arrears from the first closed period on, in advance while the
+    subscription lives and once a window. `starting`: the subscription's first record, made at its start.
+    """
+    if pay_in_advance:
+        return not billed_before and (not ended or ended_after_invoice)
+    return not starting
+
+
+def _share(amount: Decimal, part: int, whole: int) -> Decimal:
+    return divide(multiply(amount, Decimal(part)), Decimal(whole))

@@ -1,0 +1,182 @@
+"""The subscription fee: when it is billed, for how many days, and what of it is given back when time is left unused.
+
+    amount = plan amount x billed days / days of the whole period
+
+in exact decimals; a whole period is the plan amount itself. The day of an upgrade belongs to the new plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, tzinfo
+from decimal import Decimal
+from enum import Enum
+
+from usagebill.core.days import calendar_days, days_between, local_date
+from usagebill.core.numbers import ZERO, divide, multiply, subtract, truncate_to
+from usagebill.core.periods import BillingTime, Boundaries, Cycle, Interval, Period, Succession, Window, day_start
+
+__all__ = [
+    "FeeFacts",
+    "FeeRule",
+    "fee_amount",
+    "fee_is_due",
+    "fee_rule",
+    "prorated",
+    "unused_days",
+    "unused_time_credit",
+    "used_days",
+]
+
+_DAY = timedelta(days=1)
+
+
+class FeeRule(Enum):
+    """How a fee's days are counted."""
+
+    ENDED = "ended"  # the used days of an arrears plan, the day of an upgrade excepted
+    AFTER_UPGRADE = "after_upgrade"  # from the day of the upgrade
+    FULL = "full"  # the whole period
+    PARTIAL = "partial"  # the days of a first period
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeeFacts:
+    """What is known about a subscription at the moment its fee may be billed with the record `boundaries`."""
+
+    cycle: Cycle
+    boundaries: Boundaries
+    created_at: datetime
+    active: bool = True  # status active or incomplete
+    predecessor: Succession | None = None  # the plan change that brought this subscription about
+    first_invoice: bool = False  # no other invoice of this subscription than the present one
+    fee_billed: bool = False  # a subscription fee of this subscription exists already
+    fee_billed_today: bool = False  # one exists, on another invoice, made on the local date of this record
+    starting: bool = False  # the subscription's first record, with the reason `subscription_starting`
+    advance_fixed_charges: bool = False  # the plan has fixed charges paid in advance
+    ended_after_invoice: bool = False  # terminated after the invoice was created (a draft refreshed since)
+    in_trial: bool = False
+    trial_end: datetime | None = None
+
+    @property
+    def record_date(self) -> date:
+        """The local date of the billing record."""
+        return local_date(self.boundaries.timestamp, self.cycle.tz)
+
+    @property
+    def started_in_past(self) -> bool:
+        """Whether the subscription was created on a later local date than that of its start."""
+        return self.cycle.start_date < local_date(self.created_at, self.cycle.tz)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the subscription has ended at or before the record."""
+        ended = self.cycle.terminated_at
+        return ended is not None and ended.replace(microsecond=0) <= self.boundaries.timestamp
+
+
+def fee_is_due(facts: FeeFacts) -> bool:
+    """Whether the record carries a subscription fee at all. A fee of 0 (a trial) is due once this holds."""
+    cycle = facts.cycle
+    if cycle.pay_in_advance and facts.fee_billed_today:
+        return False
+    if cycle.interval in (Interval.SEMIANNUAL, Interval.YEARLY) and not _long_interval_is_due(facts):
+        return False
+    if facts.in_trial and facts.trial_end is not None and local_date(facts.trial_end, cycle.tz) != facts.record_date:
+        return False
+    if facts.starting and not cycle.pay_in_advance and facts.advance_fixed_charges:
+        return False
+    return facts.active or not cycle.pay_in_advance or facts.ended_after_invoice
+
+
+def _long_interval_is_due(facts: FeeFacts) -> bool:
+    """Yearly and half-yearly fees: once an interval, in its first month, whatever else is billed monthly."""
+    cycle, first_month = facts.cycle, facts.boundaries.opens_interval
+    if not cycle.pay_in_advance:
+        return facts.ended or first_month
+    if not facts.started_in_past:
+        return first_month or not facts.fee_billed
+    return first_month and cycle.period(facts.record_date) != cycle.period(cycle.anchor)
+
+
+def fee_rule(facts: FeeFacts) -> FeeRule:
+    """How the days of the fee are counted: the first rule that fits."""
+    cycle = facts.cycle
+    if facts.ended and not cycle.pay_in_advance and cycle.succession is not Succession.DOWNGRADE:
+        return FeeRule.ENDED
+    if facts.predecessor is Succession.UPGRADE and facts.first_invoice:
+        return FeeRule.AFTER_UPGRADE
+    whole_first_period = (
+        cycle.pay_in_advance and cycle.billing_time is BillingTime.ANNIVERSARY and facts.predecessor is None
+    )
+    previous = cycle.before(cycle.period(facts.record_date))
+    started_long_ago = facts.started_in_past and (
+        cycle.pay_in_advance or cycle.started_at < day_start(previous.start, cycle.tz)
+    )
+    if whole_first_period or facts.fee_billed or started_long_ago:
+        return FeeRule.FULL
+    return FeeRule.PARTIAL
+
+
+def fee_amount(
+    plan_amount_cents: int,
+    rule: FeeRule,
+    window: Window,
+    tz: tzinfo,
+    *,
+    trial_end: datetime | None = None,
+    upgraded: bool = False,
+) -> Decimal:
+    """The unrounded fee in cents for the subscription `window` of the record.
+
+    The trial takes its days off; the day on which it ends is billed. `upgraded` says that an upgrade ended the
+    subscription.
+    """
+    if trial_end is not None and trial_end >= window.end:
+        return ZERO
+    if trial_end is not None and window.start < trial_end:
+        days = days_between(trial_end, window.end, tz)
+    elif rule is FeeRule.FULL:
+        return Decimal(plan_amount_cents)
+    else:
+        # The window starts with a local day, so that these are the local dates it touches.
+        days = calendar_days(window.start, window.end, tz)
+    if rule is FeeRule.ENDED and upgraded:
+        days = max(days - 1, 0)
+    return prorated(plan_amount_cents, days, window.duration)
+
+
+def prorated(amount_cents: int, days: int, duration: int) -> Decimal:
+    """`amount_cents x days / duration`, unrounded."""
+    return divide(multiply(Decimal(amount_cents), Decimal(days)), Decimal(duration))
+
+
+def unused_days(
+    ended_at: datetime, period: Period, tz: tzinfo, *, upgraded: bool = False, trial_end: datetime | None = None
+) -> int:
+    """How many days of a period paid in advance are left after an end: the day of the end is used, except by an
+    upgrade. During a trial all days from the one on which it would have ended are left.
+    """
+    ended_on = local_date(ended_at, tz)
+    first = ended_on if upgraded else ended_on + _DAY
+    if trial_end is not None and local_date(trial_end, tz) >= ended_on:
+        first = local_date(trial_end, tz)
+    return max((period.end - first).days + 1, 0)
+
+
+def used_days(ended_at: datetime, window: Window, tz: tzinfo, *, trial_end: datetime | None = None) -> int:
+    """How many local dates of the subscription window (of its part after the trial) have begun at an end."""
+    first = window.start if trial_end is None else max(window.start, trial_end)
+    return max(calendar_days(first, ended_at, tz), 0)
+
+
+def unused_time_credit(
+    plan_amount_cents: int, days: int, duration: int, *, fee_amount_cents: int, credited_cents: Decimal = ZERO
+) -> Decimal:
+    """Cents to give back for `days` unused days, before coupons and taxes, cut to five decimals.
+
+    `plan_amount_cents` is the plan amount that the fee was billed with, `credited_cents` what has been given back on
+    that fee before. Never more than what is left of the fee, and 0 when nothing is.
+    """
+    base = min(prorated(plan_amount_cents, days, duration), Decimal(fee_amount_cents))
+    return truncate_to(max(subtract(base, credited_cents), ZERO), 5)

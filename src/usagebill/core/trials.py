@@ -1,0 +1,41 @@
+"""Trials: the days during which a plan's subscription fee is free. Usage, fixed charges and commitments are not.
+
+A trial counts from the customer's first start under the same external id: a subscription that is created again, or
+changed to another plan, has no fresh trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from usagebill.core.numbers import multiply
+
+__all__ = ["in_trial", "trial_end", "trial_start"]
+
+_MICROSECONDS_A_DAY = Decimal(86_400_000_000)
+_LAST_INSTANT = datetime.max.replace(tzinfo=UTC)
+
+
+def trial_start(started_at: Iterable[datetime | None], subscription_at: datetime) -> datetime:
+    """The earliest start among all subscriptions of the customer with the external id, ended and canceled ones
+    included; `subscription_at` while none has started.
+    """
+    return min((moment for moment in started_at if moment is not None), default=subscription_at)
+
+
+def trial_end(start: datetime, trial_period: Decimal | None) -> datetime | None:
+    """The instant at which a trial of `trial_period` days (24 hours each, fractions allowed) ends; None if there
+    is none. A trial longer than the calendar ends with it.
+    """
+    if not trial_period or trial_period < 0:
+        return None
+    room = (_LAST_INSTANT - start) // timedelta(microseconds=1)
+    return start + timedelta(microseconds=min(int(multiply(trial_period, _MICROSECONDS_A_DAY)), room))
+
+
+def in_trial(start: datetime, trial_period: Decimal | None, now: datetime, trial_ended_at: datetime | None) -> bool:
+    """Whether `now` lies in the trial. `trial_ended_at` is set once the end has been noticed."""
+    end = trial_end(start, trial_period)
+    return trial_ended_at is None and end is not None and start <= now < end

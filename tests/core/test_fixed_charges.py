@@ -1,0 +1,275 @@
+"""Units of fixed charges over time: what a period bills, what a change bills, what a plan change deducts."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from usagebill.core.days import local_date
+from usagebill.core.fixed_charges import (
+    UnitEvent,
+    added_units,
+    fixed_charge_is_due,
+    next_period_start,
+    plan_change_deduction,
+    units_at_start,
+    units_in,
+)
+from usagebill.core.numbers import multiply, round_cents, total
+from usagebill.core.periods import (
+    BillingTime,
+    Cycle,
+    Interval,
+    Window,
+    advance_window,
+    billing_boundaries,
+    day_end,
+    day_start,
+)
+
+
+def instant(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def month(year: int, number: int, start: str = "") -> Window:
+    first = date(year, number, 1)
+    following = date(year + number // 12, number % 12 + 1, 1)
+    return Window(
+        start=instant(start) if start else day_start(first, UTC),
+        end=day_end(following - timedelta(days=1), UTC),
+        duration=(following - first).days,
+    )
+
+
+def units(amount: int, effective: str, created: str = "") -> UnitEvent:
+    return UnitEvent(units=Decimal(amount), effective_at=instant(effective), created_at=instant(created or effective))
+
+
+JANUARY = [
+    units(30, "2023-12-01"),
+    units(77, "2024-01-22", "2024-01-07"),
+    units(10, "2024-01-01", "2024-01-09"),
+    units(7, "2024-01-20", "2024-01-10"),
+]
+
+
+def test_a_later_decision_that_takes_effect_earlier_cancels_a_planned_one() -> None:
+    usage = units_in(JANUARY, month(2024, 1), UTC, prorated=True)
+    assert usage.units == Decimal("6.129032") + Decimal("2.709677")  # 10 x 19/31 + 7 x 12/31
+    assert usage.full_units == 7
+
+
+def test_what_is_decided_last_counts_for_the_whole_period_where_nothing_is_prorated() -> None:
+    assert units_in(JANUARY, month(2024, 1), UTC, prorated=False).units == 7
+    assert units_in(JANUARY, month(2024, 2), UTC, prorated=False).units == 7
+    assert units_in(JANUARY, month(2023, 12), UTC, prorated=False).units == 30
+    assert units_in(JANUARY, month(2023, 11), UTC, prorated=False).units == 0
+
+
+def test_no_events_no_units() -> None:
+    usage = units_in([], month(2024, 1), UTC, prorated=True)
+    assert usage.units == 0
+    assert usage.full_units == 0
+
+
+def test_a_late_start_is_prorated_over_the_whole_period() -> None:
+    start = "2024-02-04T00:00:00"
+    events = [UnitEvent(units=Decimal(10), effective_at=units_at_start(instant(start)), created_at=instant(start))]
+    usage = units_in(events, month(2024, 2, start), UTC, prorated=True)
+    assert usage.units == Decimal("8.965517")  # 10 x 26/29
+    assert round_cents(multiply(usage.units, Decimal(20_000))) == 179_310
+    assert units_in(events, month(2024, 2, start), UTC, prorated=False).units == 10
+
+
+def test_units_that_become_none_are_billed_until_the_day_before() -> None:
+    events = [units(10, "2024-01-01"), units(0, "2024-01-11T15:00:00")]
+    usage = units_in(events, month(2024, 1), UTC, prorated=True)
+    assert usage.units == Decimal("3.225806")
+    assert usage.full_units == 0
+
+
+def test_the_day_of_a_change_is_a_local_date() -> None:
+    events = [units(0, "2023-12-01"), units(31, "2024-01-30T23:30:00")]
+    window = month(2024, 1)
+    assert units_in(events, window, UTC, prorated=True).units == 2
+    paris = ZoneInfo("Europe/Paris")
+    paris_january = Window(start=day_start(date(2024, 1, 1), paris), end=day_end(date(2024, 1, 31), paris), duration=31)
+    assert units_in(events, paris_january, paris, prorated=True).units == 1
+
+
+def test_units_decided_at_one_instant_follow_each_other_as_given() -> None:
+    first, second = units(5, "2024-01-05"), units(8, "2024-01-05")
+    assert units_in([first, second], month(2024, 1), UTC, prorated=False).units == 8
+    assert units_in([second, first], month(2024, 1), UTC, prorated=False).units == 5
+
+
+@pytest.mark.parametrize(
+    ("ended", "cents"), [("2023-08-21T12:00:00", 677), ("2023-08-31T23:00:00", 1_000), ("2023-08-01T05:00:00", 32)]
+)
+def test_an_end_counts_its_own_day(ended: str, cents: int) -> None:
+    window = Window(start=instant("2023-08-01"), end=instant(ended), duration=31)
+    usage = units_in([units(1, "2023-05-01")], window, UTC, prorated=True)
+    assert round_cents(multiply(usage.units, Decimal(1_000))) == cents
+
+
+@pytest.mark.parametrize(
+    ("interval", "billing_time", "started", "cents"),
+    [
+        ("monthly", "calendar", "2024-03-15T09:00:00", 5_484),  # 17/31
+        ("weekly", "calendar", "2024-03-07T09:00:00", 5_714),  # 4/7
+        ("yearly", "calendar", "2024-07-01T00:00:00", 5_027),  # 184/366
+        ("monthly", "anniversary", "2024-03-15T09:00:00", 10_000),
+    ],
+)
+def test_ten_units_added_in_mid_period(interval: str, billing_time: str, started: str, cents: int) -> None:
+    at = instant(started)
+    cycle = Cycle(
+        interval=Interval(interval),
+        billing_time=BillingTime(billing_time),
+        pay_in_advance=False,
+        subscription_at=at,
+        started_at=at,
+        tz=UTC,
+    )
+    usage = added_units(Decimal(10), Decimal(0), at, advance_window(cycle, at), UTC, prorated=True)
+    assert usage.full_units == 10
+    assert round_cents(multiply(usage.units, Decimal(1_000))) == cents
+
+
+@pytest.mark.parametrize(
+    ("new", "billed", "changed", "cents"),
+    [(15, 10, "2024-03-20T10:00:00", 1_935), (20, 15, "2024-03-25T10:00:00", 1_129), (5, 10, "2024-03-20T10:00:00", 0)],
+)
+def test_more_units_at_once_bill_the_days_that_are_left(new: int, billed: int, changed: str, cents: int) -> None:
+    usage = added_units(Decimal(new), Decimal(billed), instant(changed), month(2024, 3), UTC, prorated=True)
+    assert usage.full_units == max(new - billed, 0)
+    assert round_cents(multiply(usage.units, Decimal(1_000))) == cents
+
+
+def test_units_that_were_billed_once_are_not_billed_again_after_a_reduction() -> None:
+    march, at = month(2024, 3), instant("2024-03-20")
+    changes = [(5, 10), (15, 10), (20, 15)]
+    added = [added_units(Decimal(new), Decimal(billed), at, march, UTC, prorated=False) for new, billed in changes]
+    assert [usage.units for usage in added] == [0, 5, 5]
+
+
+def test_the_day_of_an_addition_is_a_local_date() -> None:
+    angeles = ZoneInfo("America/Los_Angeles")
+    march = Window(start=day_start(date(2024, 3, 1), angeles), end=day_end(date(2024, 3, 31), angeles), duration=31)
+    usage = added_units(Decimal(31), Decimal(0), instant("2024-04-01T01:00:00"), march, angeles, prorated=True)
+    assert usage.units == 1
+
+
+@pytest.mark.parametrize(
+    ("billed", "billed_at", "until", "upgraded", "cents"),
+    [
+        (1_500, "2023-08-01T00:10:00", "2023-08-31T23:59:59", "2023-08-21T12:00:00", 532),
+        (1_065, "2025-12-10T12:00:00", "2025-12-31T23:59:59", "2025-12-22T12:00:00", 484),
+        (484, "2025-12-22T12:12:01", "2025-12-31T23:59:59", "2025-12-22T13:12:00", 484),
+        (500, "2025-12-31T23:59:59", "2025-12-30T00:00:00", "2025-12-31T23:59:59", 0),
+    ],
+)
+def test_a_plan_change_deducts_the_days_already_paid(
+    billed: int, billed_at: str, until: str, upgraded: str, cents: int
+) -> None:
+    window = Window(start=instant(upgraded), end=instant(until), duration=31)
+    assert plan_change_deduction(billed, instant(billed_at), instant(until), window, UTC) == cents
+
+
+def test_the_next_period_starts_where_the_window_of_the_fixed_charge_ends() -> None:
+    started = instant("2024-03-05T10:00:00")
+    cycle = Cycle(
+        interval=Interval.YEARLY,
+        billing_time=BillingTime.CALENDAR,
+        pay_in_advance=False,
+        subscription_at=started,
+        started_at=started,
+        tz=UTC,
+        bill_fixed_charges_monthly=True,
+    )
+    following = next_period_start(cycle, started)
+    assert following == instant("2024-04-01")
+    closed = billing_boundaries(cycle, instant("2024-04-01T00:10:00")).fixed_charges
+    assert closed is not None
+    events = [
+        units(10, "2024-03-05T10:00:01"),
+        units(99, following.strftime("%Y-%m-%d"), "2024-03-10"),
+    ]
+    assert units_in(events, closed, UTC, prorated=False).units == 10
+    assert units_in(events, advance_window(cycle, following), UTC, prorated=False).units == 99
+
+
+@pytest.mark.parametrize(
+    ("pay_in_advance", "ended", "starting", "billed_before", "due"),
+    [
+        (False, False, False, False, True),
+        (False, False, True, False, False),
+        (False, True, False, False, True),
+        (True, False, True, False, True),
+        (True, False, False, True, False),
+        (True, True, False, False, False),
+    ],
+)
+def test_which_fixed_charges_a_record_bills(
+    pay_in_advance: bool, ended: bool, starting: bool, billed_before: bool, due: bool
+) -> None:
+    assert (
+        fixed_charge_is_due(pay_in_advance=pay_in_advance, ended=ended, starting=starting, billed_before=billed_before)
+        is due
+    )
+
+
+def test_a_draft_made_before_the_end_keeps_its_fixed_charges_in_advance() -> None:
+    assert fixed_charge_is_due(
+        pay_in_advance=True, ended=True, starting=False, billed_before=False, ended_after_invoice=True
+    )
+
+
+seconds = st.integers(0, 70 * 86_400).map(lambda since: instant("2023-12-15") + timedelta(seconds=since))
+event_lists = st.lists(
+    st.builds(UnitEvent, units=st.integers(0, 10**6).map(Decimal), effective_at=seconds, created_at=seconds),
+    max_size=8,
+    unique_by=lambda event: event.created_at,
+)
+
+
+@given(event_lists, st.data(), st.booleans())
+def test_the_order_in_which_events_are_read_does_not_matter(
+    events: list[UnitEvent], data: st.DataObject, prorated: bool
+) -> None:
+    shuffled = data.draw(st.permutations(events))
+    window = month(2024, 1)
+    assert units_in(events, window, UTC, prorated=prorated) == units_in(shuffled, window, UTC, prorated=prorated)
+
+
+@given(event_lists)
+def test_prorated_units_never_exceed_the_most_units_decided(events: list[UnitEvent]) -> None:
+    usage = units_in(events, month(2024, 1), UTC, prorated=True)
+    assert 0 <= usage.units <= max((event.units for event in events), default=Decimal(0)) + Decimal("1e-5")
+
+
+@given(event_lists, st.integers(1, 30))
+def test_two_parts_of_a_period_hold_as_many_units_as_the_whole(events: list[UnitEvent], cut: int) -> None:
+    settled = [event for event in events if event.created_at < instant("2024-01-01")]
+    whole = month(2024, 1)
+    middle = instant("2024-01-01") + timedelta(days=cut)
+    left = Window(start=whole.start, end=middle - timedelta(microseconds=1), duration=31)
+    right = Window(start=middle, end=whole.end, duration=31)
+    parts = total(units_in(settled, window, UTC, prorated=True).units for window in (left, right))
+    assert abs(parts - units_in(settled, whole, UTC, prorated=True).units) <= Decimal("1e-5")
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 30))
+def test_additions_one_by_one_bill_as_much_as_all_at_once(first: int, second: int, day: int) -> None:
+    at, march = instant("2024-03-01") + timedelta(days=day), month(2024, 3)
+    assert local_date(at, UTC).month == 3
+    step = added_units(Decimal(first), Decimal(0), at, march, UTC, prorated=True).units
+    rest = added_units(Decimal(first + second), Decimal(first), at, march, UTC, prorated=True).units
+    once = added_units(Decimal(first + second), Decimal(0), at, march, UTC, prorated=True).units
+    assert abs(step + rest - once) < Decimal("1e-20")
