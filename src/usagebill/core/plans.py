@@ -13,6 +13,7 @@ __all__ = [
     "Charge",
     "ChargeFilter",
     "FixedCharge",
+    "FixedChargeUnits",
     "MinimumCommitment",
     "Plan",
     "UsageThreshold",
@@ -141,3 +142,19 @@ class FixedCharge:
     tax_ids: tuple[str, ...] = ()
     parent_id: str | None = None
     deleted_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedChargeUnits:
+    """From `effective_at` on, the subscription has `units` of the fixed charge; `created_at` is when that was decided.
+
+    A fixed charge that was deleted has 0 units from then on.
+    """
+
+    id: str
+    organization_id: str
+    subscription_id: str
+    fixed_charge_id: str
+    units: Decimal
+    effective_at: datetime
+    created_at: datetime

@@ -18,7 +18,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.organizations import Organization
-from usagebill.core.plans import Charge, FixedCharge, Plan
+from usagebill.core.plans import Charge, FixedCharge, FixedChargeUnits, Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
 from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
@@ -60,6 +60,7 @@ TABLES: tuple[Table, ...] = (
         indexes=(("external_id", "status"), ("customer_id",), ("plan_id",), ("previous_subscription_id",)),
         references={"customer_id": Customer, "plan_id": Plan},
     ),
+    Table(kind=FixedChargeUnits, name="fixed_charge_units", indexes=(("subscription_id", "fixed_charge_id"),)),
     Table(
         kind=Invoice,
         name="invoices",
