@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from usagebill.core.days import local_date
 from usagebill.core.fixed_charges import (
     UnitEvent,
-    added_units,
+    days_left,
+    days_paid_and_left,
     fixed_charge_is_due,
     next_period_start,
-    plan_change_deduction,
     units_at_start,
     units_in,
 )
@@ -31,6 +31,9 @@ from usagebill.core.periods import (
     day_end,
     day_start,
 )
+from usagebill.core.pricing import parse_properties
+from usagebill.core.pricing.fees import FeeAmounts
+from usagebill.core.pricing.fixed_charges import after_upgrade_cents, units_change_amounts
 
 
 def instant(text: str) -> datetime:
@@ -118,6 +121,19 @@ def test_an_end_counts_its_own_day(ended: str, cents: int) -> None:
     assert round_cents(multiply(usage.units, Decimal(1_000))) == cents
 
 
+def added(new: int, billed: int, at: datetime, window: Window, *, prorated: bool = True) -> FeeAmounts:
+    """The fee for units added at `at`, at 10.00 a unit."""
+    return units_change_amounts(
+        "standard",
+        parse_properties("standard", {"amount": "10"}, subunits=100),
+        "EUR",
+        new_units=Decimal(new),
+        paid_units=Decimal(billed),
+        days=days_left(at, window, UTC, prorated=prorated),
+        period_days=window.duration,
+    )
+
+
 @pytest.mark.parametrize(
     ("interval", "billing_time", "started", "cents"),
     [
@@ -137,9 +153,7 @@ def test_ten_units_added_in_mid_period(interval: str, billing_time: str, started
         started_at=at,
         tz=UTC,
     )
-    usage = added_units(Decimal(10), Decimal(0), at, advance_window(cycle, at), UTC, prorated=True)
-    assert usage.full_units == 10
-    assert round_cents(multiply(usage.units, Decimal(1_000))) == cents
+    assert added(10, 0, at, advance_window(cycle, at)).amount_cents == cents
 
 
 @pytest.mark.parametrize(
@@ -147,39 +161,39 @@ def test_ten_units_added_in_mid_period(interval: str, billing_time: str, started
     [(15, 10, "2024-03-20T10:00:00", 1_935), (20, 15, "2024-03-25T10:00:00", 1_129), (5, 10, "2024-03-20T10:00:00", 0)],
 )
 def test_more_units_at_once_bill_the_days_that_are_left(new: int, billed: int, changed: str, cents: int) -> None:
-    usage = added_units(Decimal(new), Decimal(billed), instant(changed), month(2024, 3), UTC, prorated=True)
-    assert usage.full_units == max(new - billed, 0)
-    assert round_cents(multiply(usage.units, Decimal(1_000))) == cents
+    fee = added(new, billed, instant(changed), month(2024, 3))
+    assert (fee.units, fee.amount_cents) == (max(new - billed, 0), cents)
 
 
 def test_units_that_were_billed_once_are_not_billed_again_after_a_reduction() -> None:
-    march, at = month(2024, 3), instant("2024-03-20")
-    changes = [(5, 10), (15, 10), (20, 15)]
-    added = [added_units(Decimal(new), Decimal(billed), at, march, UTC, prorated=False) for new, billed in changes]
-    assert [usage.units for usage in added] == [0, 5, 5]
+    at = instant("2024-03-20")
+    fees = [added(new, billed, at, month(2024, 3), prorated=False) for new, billed in [(5, 10), (15, 10), (20, 15)]]
+    assert [fee.amount_cents for fee in fees] == [0, 5_000, 5_000]
 
 
 def test_the_day_of_an_addition_is_a_local_date() -> None:
     angeles = ZoneInfo("America/Los_Angeles")
     march = Window(start=day_start(date(2024, 3, 1), angeles), end=day_end(date(2024, 3, 31), angeles), duration=31)
-    usage = added_units(Decimal(31), Decimal(0), instant("2024-04-01T01:00:00"), march, angeles, prorated=True)
-    assert usage.units == 1
+    assert days_left(instant("2024-04-01T01:00:00"), march, angeles, prorated=True) == 1
+    assert days_left(instant("2024-04-01T08:00:00"), march, angeles, prorated=True) == 0
+    assert days_left(instant("2024-04-01T01:00:00"), march, angeles, prorated=False) == 31
 
 
 @pytest.mark.parametrize(
-    ("billed", "billed_at", "until", "upgraded", "cents"),
+    ("new", "billed", "billed_at", "until", "upgraded", "cents"),
     [
-        (1_500, "2023-08-01T00:10:00", "2023-08-31T23:59:59", "2023-08-21T12:00:00", 532),
-        (1_065, "2025-12-10T12:00:00", "2025-12-31T23:59:59", "2025-12-22T12:00:00", 484),
-        (484, "2025-12-22T12:12:01", "2025-12-31T23:59:59", "2025-12-22T13:12:00", 484),
-        (500, "2025-12-31T23:59:59", "2025-12-30T00:00:00", "2025-12-31T23:59:59", 0),
+        (3_548, 1_500, "2023-08-01T00:10:00", "2023-08-31T23:59:59", "2023-08-21T12:00:00", 3_016),
+        (3_226, 1_065, "2025-12-10T12:00:00", "2025-12-31T23:59:59", "2025-12-22T12:00:00", 2_742),
+        (3_226, 484, "2025-12-22T12:12:01", "2025-12-31T23:59:59", "2025-12-22T13:12:00", 2_742),
+        (3_226, 500, "2025-12-31T23:59:59", "2025-12-30T00:00:00", "2025-12-31T23:59:59", 3_226),
     ],
 )
 def test_a_plan_change_deducts_the_days_already_paid(
-    billed: int, billed_at: str, until: str, upgraded: str, cents: int
+    new: int, billed: int, billed_at: str, until: str, upgraded: str, cents: int
 ) -> None:
     window = Window(start=instant(upgraded), end=instant(until), duration=31)
-    assert plan_change_deduction(billed, instant(billed_at), instant(until), window, UTC) == cents
+    paid, left = days_paid_and_left(instant(billed_at), instant(until), window, UTC)
+    assert after_upgrade_cents(new, paid_amount_cents=billed, days=left, paid_days=paid) == cents
 
 
 def test_the_next_period_starts_where_the_window_of_the_fixed_charge_ends() -> None:
@@ -265,11 +279,18 @@ def test_two_parts_of_a_period_hold_as_many_units_as_the_whole(events: list[Unit
     assert abs(parts - units_in(settled, whole, UTC, prorated=True).units) <= Decimal("1e-5")
 
 
-@given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 30))
-def test_additions_one_by_one_bill_as_much_as_all_at_once(first: int, second: int, day: int) -> None:
-    at, march = instant("2024-03-01") + timedelta(days=day), month(2024, 3)
-    assert local_date(at, UTC).month == 3
-    step = added_units(Decimal(first), Decimal(0), at, march, UTC, prorated=True).units
-    rest = added_units(Decimal(first + second), Decimal(first), at, march, UTC, prorated=True).units
-    once = added_units(Decimal(first + second), Decimal(0), at, march, UTC, prorated=True).units
-    assert abs(step + rest - once) < Decimal("1e-20")
+@given(st.integers(0, 30), st.integers(0, 23), st.booleans())
+def test_days_before_and_after_an_addition_make_up_the_period(day: int, hour: int, prorated: bool) -> None:
+    at, march = instant("2024-03-01") + timedelta(days=day, hours=hour), month(2024, 3)
+    left = days_left(at, march, UTC, prorated=prorated)
+    assert left == (march.duration - day if prorated else march.duration)
+    assert local_date(at, UTC).day == day + 1
+
+
+@given(seconds, seconds, seconds, st.sampled_from(["UTC", "America/New_York", "Asia/Kolkata"]))
+def test_no_more_days_are_left_than_were_paid(
+    billed_at: datetime, upgraded: datetime, until: datetime, zone: str
+) -> None:
+    window = Window(start=upgraded, end=until, duration=31)
+    paid, left = days_paid_and_left(billed_at, until, window, ZoneInfo(zone))
+    assert 0 <= left <= paid

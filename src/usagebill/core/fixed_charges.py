@@ -1,4 +1,4 @@
-"""Fixed charges: how many units a subscription has had, and what is left to bill when they change.
+"""Fixed charges: how many units a subscription has had, and for how many days they are billed when they change.
 
 Units are a list of events, each with the instant from which it counts and the instant at which it was decided. A later
 decision that takes effect earlier cancels a planned one. The day of a change belongs to the new units.
@@ -12,16 +12,16 @@ from datetime import datetime, timedelta, tzinfo
 from decimal import Decimal
 
 from usagebill.core.days import calendar_days, days_between, local_date
-from usagebill.core.numbers import ZERO, divide, multiply, round_cents, round_to, subtract, total
+from usagebill.core.numbers import ZERO, divide, multiply, round_to, total
 from usagebill.core.periods import Cycle, Window, advance_window
-from usagebill.core.usage import Stretch, Usage
+from usagebill.core.usage import Usage
 
 __all__ = [
     "UnitEvent",
-    "added_units",
+    "days_left",
+    "days_paid_and_left",
     "fixed_charge_is_due",
     "next_period_start",
-    "plan_change_deduction",
     "units_at_start",
     "units_in",
 ]
@@ -72,11 +72,11 @@ def units_in(events: Sequence[UnitEvent], window: Window, tz: tzinfo, *, prorate
     days = [max(local_date(event.effective_at, tz), first) for event in standing]
     days.append(local_date(window.end, tz) + _DAY)
     terms = [
-        round_to(_share(event.units, (until - since).days, window.duration), 6)
+        round_to(divide(multiply(event.units, Decimal((until - since).days)), Decimal(window.duration)), 6)
         for event, since, until in zip(standing, days, days[1:], strict=False)
     ]
-    units, full = total(max(term, ZERO) for term in terms), standing[-1].units if standing else ZERO
-    return Usage(units=units, full_units=full, stretches=(Stretch(full=full, prorated=units),))
+    full = standing[-1].units if standing else ZERO
+    return Usage(units=total(max(term, ZERO) for term in terms), full_units=full)
 
 
 def _considered(events: Sequence[UnitEvent], window: Window) -> list[UnitEvent]:
@@ -87,31 +87,20 @@ def _considered(events: Sequence[UnitEvent], window: Window) -> list[UnitEvent]:
     return sorted(before + inside, key=lambda event: (event.created_at, event.id))
 
 
-def added_units(
-    new_units: Decimal, billed_units: Decimal, changed_at: datetime, window: Window, tz: tzinfo, *, prorated: bool
-) -> Usage:
-    """What an immediate change bills of a fixed charge paid in advance: the units above those already billed for
-    the very `window`, for the days left in it if `prorated`. Nothing (0 units) where there are no more.
+def days_left(changed_at: datetime, window: Window, tz: tzinfo, *, prorated: bool) -> int:
+    """How many days of a `window` already paid in advance are billed for units added at once: those from the local
+    date of the change on if `prorated`, else all of them.
     """
-    delta = max(subtract(new_units, billed_units), ZERO)
-    if not prorated:
-        return Usage(units=delta)
-    days = max(calendar_days(changed_at, window.end, tz), 0)
-    units = _share(delta, days, window.duration)
-    return Usage(units=units, full_units=delta, stretches=(Stretch(full=delta, prorated=units),))
+    return max(calendar_days(changed_at, window.end, tz), 0) if prorated else window.duration
 
 
-def plan_change_deduction(
-    billed_cents: int, billed_at: datetime, billed_until: datetime, window: Window, tz: tzinfo
-) -> int:
-    """Cents of the old plan's prorated fee in advance, `billed_at` for the time up to `billed_until`, that pay for the
-    new plan's `window` of the same add-on. The caller takes it off the new fee, down to 0 at the least.
+def days_paid_and_left(billed_at: datetime, billed_until: datetime, window: Window, tz: tzinfo) -> tuple[int, int]:
+    """Of an old plan's prorated fee in advance, the days it paid for, and those of them in the new plan's `window`.
+
+    The fee was `billed_at` for the time up to `billed_until`. Started days count as whole ones; neither is negative.
     """
-    paid = days_between(billed_at, billed_until, tz)
-    if paid <= 0:
-        return 0
-    left = max(days_between(window.start, window.end, tz), 0)
-    return round_cents(_share(Decimal(billed_cents), left, paid))
+    paid = max(days_between(billed_at, billed_until, tz), 0)
+    return paid, min(max(days_between(window.start, window.end, tz), 0), paid)
 
 
 def fixed_charge_is_due(
@@ -123,7 +112,3 @@ def fixed_charge_is_due(
     if pay_in_advance:
         return not billed_before and (not ended or ended_after_invoice)
     return not starting
-
-
-def _share(amount: Decimal, part: int, whole: int) -> Decimal:
-    return divide(multiply(amount, Decimal(part)), Decimal(whole))

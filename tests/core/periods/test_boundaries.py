@@ -418,6 +418,21 @@ def test_an_arrears_plan_billed_at_its_start_has_empty_windows() -> None:
     assert shown(record.charges) == shown(record.fixed_charges) == "2024-01-17T10:00:00"
 
 
+def test_a_subscription_created_again_keeps_its_anniversary_and_bills_nothing_twice() -> None:
+    cycle = subscription("yearly anniversary arrears", "2026-03-13T09:00:00", anchor="2025-03-15")
+    record = billing_boundaries(cycle, instant("2026-03-15T00:10:00"))
+    assert shown(record.subscription) == "2026-03-13 2026-03-14"
+    assert billed_days(record) == "2/365"
+    assert shown(record.charges) == "2026-03-13T09:00:00 2026-03-14"
+
+
+def test_a_record_of_whole_seconds_finds_an_end_within_its_second() -> None:
+    end = instant("2024-08-21T12:00:00") + timedelta(milliseconds=250)
+    cycle = replace(subscription("monthly calendar arrears", "2024-01-17T10:00:00"), terminated_at=end)
+    record = billing_boundaries(cycle, end)
+    assert billing_boundaries(cycle, record.timestamp) == record
+
+
 def test_a_new_time_zone_resumes_where_the_old_one_stopped() -> None:
     old = subscription("monthly calendar arrears", "2021-11-05T00:00:00")
     new = replace(old, tz=ZoneInfo("America/Los_Angeles"))

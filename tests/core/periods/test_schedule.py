@@ -17,6 +17,7 @@ from usagebill.core.periods.schedule import (
     ending_at_instant,
     gate_expiry_at,
     is_billing_day,
+    latest_boundary,
     next_billing_run,
     overdue_at,
     termination_alerts,
@@ -105,6 +106,14 @@ def test_a_start_in_the_past_told_of_on_a_billing_day_is_billed_within_the_hour(
     assert next_billing_run(subscription, instant("2024-03-01T09:30:00"), billed_on=date(2024, 3, 1)) == instant(
         "2024-04-01T00:10:00"
     )
+
+
+def test_a_late_first_payment_leaves_the_latest_boundary_to_bill() -> None:
+    yearly = cycle("yearly calendar C", "2026-11-10T09:00:00")
+    assert latest_boundary(yearly, instant("2027-01-05T12:00:00")) == instant("2027-01-01T00:00:00")
+    assert latest_boundary(yearly, instant("2026-11-30T12:00:00")) is None
+    tokyo = cycle("monthly calendar", "2026-03-01T09:00:00", "Asia/Tokyo")
+    assert latest_boundary(tokyo, instant("2026-04-03T12:00:00")) == instant("2026-03-31T15:00:00")
 
 
 def test_the_first_day_is_never_a_billing_day() -> None:

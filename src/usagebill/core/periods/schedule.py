@@ -20,6 +20,7 @@ __all__ = [
     "ending_at_instant",
     "gate_expiry_at",
     "is_billing_day",
+    "latest_boundary",
     "next_billing_run",
     "overdue_at",
     "termination_alerts",
@@ -61,6 +62,15 @@ def next_billing_run(
         if day > earliest and day != spared and run < day_start(day + _DAY, cycle.tz):
             return run
         day = cycle.period(day, cycle.billing_interval).end + _DAY
+
+
+def latest_boundary(cycle: Cycle, now: datetime) -> datetime | None:
+    """The local midnight of the latest billing day up to `now`, None before the first.
+
+    A subscription whose first payment took until after it is billed once with this timestamp when it becomes active.
+    """
+    day = cycle.period(local_date(now, cycle.tz), cycle.billing_interval).start
+    return day_start(day, cycle.tz) if day > cycle.start_date else None
 
 
 def activation_at(subscription_at: datetime, tz: tzinfo) -> datetime:
