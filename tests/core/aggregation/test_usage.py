@@ -112,14 +112,14 @@ class TestRounding:
         assert usage(metric, dated(12, 12, 12, D("12.434")), WINDOW).units == D("48.44")
 
     @given(
-        st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**20), max_value=10**20),
+        st.decimals(places=14, min_value=-(10**9), max_value=10**9),
         st.sampled_from(["round", "ceil", "floor"]),
         st.integers(-5, 12),
     )
     def test_it_moves_less_than_one_step_and_only_once(self, units: Decimal, function: str, precision: int) -> None:
         metric = Metric("sum_agg", rounding_function=function, rounding_precision=precision)
         rounded = round_units(units, metric)
-        assert abs(rounded - units) < D(10) ** -precision or abs(rounded - units) < abs(units) * D("1e-27")
+        assert abs(rounded - units) < D(10) ** -precision
         assert round_units(rounded, metric) == rounded
 
 
