@@ -7,9 +7,9 @@ decision that takes effect earlier cancels a planned one. The day of a change be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from decimal import Decimal
+from typing import Protocol
 
 from usagebill.core.days import calendar_days, days_between, local_date
 from usagebill.core.numbers import ZERO, divide, multiply, round_to, total
@@ -31,17 +31,20 @@ _SECOND = timedelta(seconds=1)
 _INSTANT = timedelta(microseconds=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnitEvent:
+class UnitEvent(Protocol):
     """From `effective_at` on, the subscription has `units` (never negative) of the fixed charge.
 
-    Events decided at one instant follow each other by `id`, and else in the order in which they are given.
+    `plans.FixedChargeUnits` is one. What was decided at one instant is in the order of the time-ordered ids.
     """
 
-    units: Decimal
-    effective_at: datetime
-    created_at: datetime
-    id: str = ""
+    @property
+    def id(self) -> str: ...
+    @property
+    def units(self) -> Decimal: ...
+    @property
+    def effective_at(self) -> datetime: ...
+    @property
+    def created_at(self) -> datetime: ...
 
 
 def units_at_start(started_at: datetime) -> datetime:
