@@ -74,9 +74,7 @@ class TestSum:
         priced = [event(1, 10, cents="10.1"), event(2, 10, cents="901.9"), event(3, "foo", cents="5"), event(4, 0)]
         assert tally("sum_agg", priced).amount_cents == D("912.0")
 
-    @given(
-        st.lists(st.decimals(allow_nan=False, allow_infinity=False, places=15, min_value=-(10**9), max_value=10**9))
-    )
+    @given(st.lists(st.decimals(allow_nan=False, allow_infinity=False, places=15, min_value=-(10**9), max_value=10**9)))
     def test_it_is_exact(self, values: list[Decimal]) -> None:
         scale = 10**15
         assert tally("sum_agg", events(*values)).units * scale == sum(int(value * scale) for value in values)
