@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from usagebill.core.add_ons import AddOn
+from usagebill.core.billable_metrics import BillableMetric
+
 __all__ = [
     "INTERVALS",
     "AppliedPricingUnit",
@@ -16,6 +19,7 @@ __all__ = [
     "FixedChargeUnits",
     "MinimumCommitment",
     "Plan",
+    "PlanDefinition",
     "UsageThreshold",
 ]
 
@@ -158,3 +162,14 @@ class FixedChargeUnits:
     units: Decimal
     effective_at: datetime
     created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanDefinition:
+    """A plan with its live charges, in the order in which they were made, and what these price, by id."""
+
+    plan: Plan
+    charges: tuple[Charge, ...]
+    fixed_charges: tuple[FixedCharge, ...]
+    metrics: Mapping[str, BillableMetric]
+    add_ons: Mapping[str, AddOn]

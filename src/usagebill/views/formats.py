@@ -7,7 +7,15 @@ from decimal import Decimal
 
 from usagebill.core.numbers import decimal_text
 
-__all__ = ["date_text", "instant_text", "millisecond_text", "offset_text", "optional_decimal", "rate_number"]
+__all__ = [
+    "date_text",
+    "instant_text",
+    "millisecond_text",
+    "offset_text",
+    "optional_decimal",
+    "plain_number",
+    "rate_number",
+]
 
 
 def instant_text(value: datetime | None) -> str | None:
@@ -35,6 +43,11 @@ def date_text(value: date | None) -> str | None:
 def rate_number(value: Decimal) -> Decimal:
     """A tax rate as a JSON number with at least one decimal: 20.0."""
     return Decimal(decimal_text(value))
+
+
+def plain_number(value: Decimal) -> int | Decimal:
+    """A decimal as a JSON number, without a fraction where it has none: 10, 2.5."""
+    return int(value) if value == value.to_integral_value() else Decimal(decimal_text(value))
 
 
 def optional_decimal(value: Decimal | None) -> str | None:

@@ -1,0 +1,165 @@
+"""How plans are shown, with their charges, filters and fixed charges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from usagebill.core.numbers import decimal_text
+from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, MinimumCommitment, Plan, UsageThreshold
+from usagebill.core.pricing import displayed_properties
+from usagebill.core.taxes import Tax
+from usagebill.definitions import definition
+from usagebill.storage.conditions import within
+from usagebill.views.formats import instant_text, plain_number
+from usagebill.views.taxes import tax_view
+from usagebill.work import JsonObject, Work
+
+__all__ = ["charge_view", "filter_view", "fixed_charge_view", "plan_summary", "plan_view", "taxes_view"]
+
+
+def taxes_view(work: Work, ids: Iterable[str]) -> list[JsonObject]:
+    """The live taxes among `ids`, in that order."""
+    wanted = tuple(ids)
+    if not wanted:
+        return []
+    taxes = {tax.id: tax for tax in work.tx.find(Tax, within("id", wanted))}
+    return [tax_view(work, taxes[id]) for id in wanted if id in taxes]
+
+
+def filter_view(charge: Charge, one: ChargeFilter) -> JsonObject:
+    """A charge filter, as charges hold it and as it is shown by itself."""
+    return {
+        "svc_id": one.id,
+        "charge_code": charge.code,
+        "invoice_display_name": one.invoice_display_name,
+        "properties": displayed_properties(one.properties),
+        "values": {key: list(values) for key, values in one.values.items()},
+    }
+
+
+def charge_view(work: Work, charge: Charge) -> JsonObject:
+    metric = definition(work, charge.plan_id).metrics.get(charge.billable_metric_id)
+    unit = charge.applied_pricing_unit
+    return {
+        "svc_id": charge.id,
+        "svc_billable_metric_id": charge.billable_metric_id,
+        "code": charge.code,
+        "invoice_display_name": charge.invoice_display_name,
+        "billable_metric_code": None if metric is None else metric.code,
+        "created_at": instant_text(charge.created_at),
+        "charge_model": charge.charge_model,
+        "invoiceable": charge.invoiceable,
+        "regroup_paid_fees": charge.regroup_paid_fees,
+        "pay_in_advance": charge.pay_in_advance,
+        "prorated": charge.prorated,
+        "min_amount_cents": charge.min_amount_cents,
+        "accepts_target_wallet": charge.accepts_target_wallet,
+        "properties": displayed_properties(charge.properties),
+        "filters": [filter_view(charge, one) for one in charge.filters],
+        "applied_pricing_unit": None
+        if unit is None
+        else {"code": unit.code, "conversion_rate": decimal_text(unit.conversion_rate)},
+        "svc_parent_id": charge.parent_id,
+        "taxes": taxes_view(work, charge.tax_ids),
+    }
+
+
+def fixed_charge_view(work: Work, fixed_charge: FixedCharge) -> JsonObject:
+    add_on = definition(work, fixed_charge.plan_id).add_ons.get(fixed_charge.add_on_id)
+    return {
+        "svc_id": fixed_charge.id,
+        "svc_add_on_id": fixed_charge.add_on_id,
+        "code": fixed_charge.code,
+        "invoice_display_name": fixed_charge.invoice_display_name,
+        "add_on_code": None if add_on is None else add_on.code,
+        "created_at": instant_text(fixed_charge.created_at),
+        "charge_model": fixed_charge.charge_model,
+        "pay_in_advance": fixed_charge.pay_in_advance,
+        "prorated": fixed_charge.prorated,
+        "properties": displayed_properties(fixed_charge.properties),
+        "units": plain_number(fixed_charge.units),
+        "svc_parent_id": fixed_charge.parent_id,
+        "taxes": taxes_view(work, fixed_charge.tax_ids),
+    }
+
+
+def _commitment_view(work: Work, plan: Plan, commitment: MinimumCommitment) -> JsonObject:
+    return {
+        "svc_id": commitment.id,
+        "plan_code": plan.code,
+        "amount_cents": commitment.amount_cents,
+        "interval": plan.interval,
+        "invoice_display_name": commitment.invoice_display_name,
+        "created_at": instant_text(commitment.created_at),
+        "updated_at": instant_text(commitment.updated_at),
+        "taxes": taxes_view(work, commitment.tax_ids),
+    }
+
+
+def _threshold_view(threshold: UsageThreshold) -> JsonObject:
+    return {
+        "svc_id": threshold.id,
+        "threshold_display_name": threshold.threshold_display_name,
+        "amount_cents": threshold.amount_cents,
+        "recurring": threshold.recurring,
+        "created_at": instant_text(threshold.created_at),
+        "updated_at": instant_text(threshold.updated_at),
+    }
+
+
+def _applicable_thresholds(work: Work, plan: Plan) -> tuple[UsageThreshold, ...]:
+    """The parent's thresholds for an override that has none of its own, as for the subscriptions on it."""
+    if plan.usage_thresholds or plan.parent_id is None:
+        return plan.usage_thresholds
+    parent = work.tx.get(Plan, plan.parent_id, deleted=True)
+    return () if parent is None else parent.usage_thresholds
+
+
+def plan_summary(work: Work, plan: Plan) -> JsonObject:
+    """The plan as lists show it: without its fixed charges."""
+    shown: JsonObject = {
+        "svc_id": plan.id,
+        "name": plan.name,
+        "invoice_display_name": plan.invoice_display_name,
+        "created_at": instant_text(plan.created_at),
+        "code": plan.code,
+        "interval": plan.interval,
+        "description": plan.description,
+        "amount_cents": plan.amount_cents,
+        "amount_currency": plan.amount_currency,
+        "trial_period": None if plan.trial_period is None else plain_number(plan.trial_period),
+        "pay_in_advance": plan.pay_in_advance,
+        "bill_charges_monthly": plan.bill_charges_monthly,
+        "bill_fixed_charges_monthly": plan.bill_fixed_charges_monthly,
+        "customers_count": 0,
+        "active_subscriptions_count": 0,
+        "draft_invoices_count": 0,
+        "parent_id": plan.parent_id,
+        "pending_deletion": plan.pending_deletion,
+        "charges": [charge_view(work, charge) for charge in definition(work, plan.id).charges],
+        "taxes": taxes_view(work, plan.tax_ids),
+        "usage_thresholds": [_threshold_view(threshold) for threshold in plan.usage_thresholds],
+        "applicable_usage_thresholds": [
+            {
+                "threshold_display_name": threshold.threshold_display_name,
+                "amount_cents": threshold.amount_cents,
+                "recurring": threshold.recurring,
+            }
+            for threshold in _applicable_thresholds(work, plan)
+        ],
+        "entitlements": [],
+    }
+    if plan.minimum_commitment is not None:
+        shown["minimum_commitment"] = _commitment_view(work, plan, plan.minimum_commitment)
+    if plan.metadata is not None:
+        shown["metadata"] = dict(plan.metadata)
+    return shown
+
+
+def plan_view(work: Work, plan: Plan) -> JsonObject:
+    """The plan as single-record responses, messages and subscriptions show it."""
+    fixed_charges = definition(work, plan.id).fixed_charges
+    return {
+        **plan_summary(work, plan),
+        "fixed_charges": [fixed_charge_view(work, fixed_charge) for fixed_charge in fixed_charges],
+    }
