@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
-from typing import Any, Final, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
+from typing import Any, Final, Literal, TypeAlias, TypeVar, Union, dataclass_transform, get_args, get_origin
 
 import attrs
 import cattrs
@@ -40,8 +40,11 @@ class Absent(Enum):
 ABSENT: Final = Absent.ABSENT
 Maybe: TypeAlias = Union[T, Literal[Absent.ABSENT], None]  # noqa: UP007
 
-# Every input class: keyword arguments only, each with ABSENT as its default.
-Input = attrs.frozen(kw_only=True)
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def Input(kind: type[T]) -> type[T]:  # noqa: N802
+    """Makes an input class: keyword arguments only, each with ABSENT as its default."""
+    return attrs.frozen(kw_only=True)(kind)
 
 
 @attrs.frozen(kw_only=True)

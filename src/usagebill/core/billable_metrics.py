@@ -1,11 +1,24 @@
-"""Billable metrics: which events count, and how they are aggregated into units."""
+"""Billable metrics: which events count, how they are aggregated into units, and which definitions make sense."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-__all__ = ["AGGREGATION_TYPES", "BillableMetric", "MetricFilter"]
+from usagebill.core import expressions
+
+__all__ = [
+    "AGGREGATION_TYPES",
+    "ROUNDING_FUNCTIONS",
+    "WEIGHTED_INTERVALS",
+    "BillableMetric",
+    "MetricFilter",
+    "declared_values",
+    "definition_errors",
+    "filter_errors",
+    "merged_filters",
+]
 
 AGGREGATION_TYPES = (
     "count_agg",
@@ -16,6 +29,12 @@ AGGREGATION_TYPES = (
     "latest_agg",
     "custom_agg",
 )
+ROUNDING_FUNCTIONS = ("round", "ceil", "floor")
+WEIGHTED_INTERVALS = ("seconds",)
+
+# What these do with events leaves nothing to carry into the next period.
+_NEVER_RECURRING = frozenset({"count_agg", "max_agg", "latest_agg"})
+_WITHOUT_FIELD = frozenset({"count_agg", "custom_agg"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,3 +63,51 @@ class BillableMetric:
     expression: str | None = None
     filters: tuple[MetricFilter, ...] = ()
     deleted_at: datetime | None = None
+
+
+def definition_errors(metric: BillableMetric) -> dict[str, list[str]]:
+    """What is wrong with a metric by itself, as field -> codes; empty where nothing is.
+
+    Codes: value_is_mandatory, value_is_invalid, not_compatible_with_aggregation_type, invalid_expression. Whether its
+    code is free only the store knows.
+    """
+    found: dict[str, list[str]] = {}
+    if not metric.name:
+        found["name"] = ["value_is_mandatory"]
+    if not metric.code:
+        found["code"] = ["value_is_mandatory"]
+    if not metric.field_name and metric.aggregation_type not in _WITHOUT_FIELD:
+        found["field_name"] = ["value_is_mandatory"]
+    if metric.aggregation_type not in AGGREGATION_TYPES:
+        found["aggregation_type"] = ["value_is_invalid"]
+    if metric.recurring and metric.aggregation_type in _NEVER_RECURRING:
+        found["recurring"] = ["not_compatible_with_aggregation_type"]
+    wants_interval = metric.aggregation_type == "weighted_sum_agg" or metric.weighted_interval is not None
+    if wants_interval and metric.weighted_interval not in WEIGHTED_INTERVALS:
+        found["weighted_interval"] = ["value_is_invalid"]
+    if metric.rounding_function is not None and metric.rounding_function not in ROUNDING_FUNCTIONS:
+        found["rounding_function"] = ["value_is_invalid"]
+    if metric.expression and not expressions.is_valid(metric.expression):
+        found["expression"] = ["invalid_expression"]
+    return found
+
+
+def filter_errors(filters: Iterable[tuple[str | None, tuple[str, ...]]]) -> dict[str, list[str]]:
+    """What is wrong with the filters sent for a metric, each (key, values): the first mistake counts."""
+    for key, values in filters:
+        if not values:
+            return {"values": ["value_is_mandatory"]}
+        if key is None or not key.strip():
+            return {"key": ["value_is_mandatory"]}
+    return {}
+
+
+def merged_filters(filters: Iterable[tuple[str, tuple[str, ...]]]) -> tuple[MetricFilter, ...]:
+    """Filters as they are kept: of the same key twice the last, each value once, in the order sent."""
+    values_by_key = dict(filters)
+    return tuple(MetricFilter(key=key, values=tuple(dict.fromkeys(values))) for key, values in values_by_key.items())
+
+
+def declared_values(metric: BillableMetric) -> Mapping[str, tuple[str, ...]]:
+    """The values that the metric declares for each of its filter keys."""
+    return {one.key: one.values for one in metric.filters}

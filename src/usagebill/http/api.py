@@ -219,7 +219,8 @@ class Api:
         if endpoint.root is None:
             return body if isinstance(body, dict) else {}
         found = body.get(endpoint.root) if isinstance(body, dict) else None
-        if not isinstance(found, dict) or not found:
+        known = {item.name for item in attrs.fields(endpoint.body)} if endpoint.known_field and endpoint.body else None
+        if not isinstance(found, dict) or not found or (known is not None and known.isdisjoint(found)):
             raise BadRequest(
                 f"BadRequest: param is missing or the value is empty or invalid: {endpoint.root}",
             )

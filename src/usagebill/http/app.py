@@ -12,13 +12,13 @@ from starlette.routing import Route
 
 from usagebill import __version__
 from usagebill.billing import Billing
-from usagebill.http import customers
+from usagebill.http import billable_metrics, customers
 from usagebill.http.api import Api, Request
 from usagebill.http.endpoints import Endpoint
 
 __all__ = ["create_app", "endpoints"]
 
-_RESOURCES = (customers,)
+_RESOURCES = (billable_metrics, customers)
 
 
 def endpoints() -> Sequence[Endpoint]:

@@ -1,0 +1,74 @@
+"""Billable metrics over HTTP."""
+
+from __future__ import annotations
+
+from usagebill.http.endpoints import Endpoint
+from usagebill.operations import billable_metrics
+from usagebill.views.billable_metrics import billable_metric_view, expression_result_view
+
+__all__ = ["ENDPOINTS"]
+
+ENDPOINTS = [
+    Endpoint(
+        "POST",
+        "/billable_metrics",
+        billable_metrics.create,
+        permission="billable_metric",
+        body=billable_metrics.BillableMetricInput,
+        root="billable_metric",
+        known_field=True,
+        returns="billable_metric",
+        view=billable_metric_view,
+        summary="Create a billable metric",
+    ),
+    Endpoint(
+        "GET",
+        "/billable_metrics",
+        billable_metrics.list_all,
+        permission="billable_metric",
+        paged=True,
+        returns="billable_metrics",
+        view=billable_metric_view,
+        summary="List billable metrics",
+    ),
+    Endpoint(
+        "POST",
+        "/billable_metrics/evaluate_expression",
+        billable_metrics.evaluate_expression,
+        permission="billable_metric",
+        body=billable_metrics.ExpressionInput,
+        returns="expression_result",
+        view=expression_result_view,
+        summary="Try an expression on an event",
+    ),
+    Endpoint(
+        "GET",
+        "/billable_metrics/{code}",
+        billable_metrics.get,
+        permission="billable_metric",
+        returns="billable_metric",
+        view=billable_metric_view,
+        summary="Get a billable metric",
+    ),
+    Endpoint(
+        "PUT",
+        "/billable_metrics/{code}",
+        billable_metrics.update,
+        permission="billable_metric",
+        body=billable_metrics.BillableMetricInput,
+        root="billable_metric",
+        known_field=True,
+        returns="billable_metric",
+        view=billable_metric_view,
+        summary="Change a billable metric",
+    ),
+    Endpoint(
+        "DELETE",
+        "/billable_metrics/{code}",
+        billable_metrics.delete,
+        permission="billable_metric",
+        returns="billable_metric",
+        view=billable_metric_view,
+        summary="Delete a billable metric and the charges that price it",
+    ),
+]

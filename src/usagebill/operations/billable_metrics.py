@@ -1,0 +1,258 @@
+"""Billable metrics: create, change, delete, and what that does to the charges that price them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Literal
+
+from usagebill.core import expressions
+from usagebill.core.billable_metrics import (
+    BillableMetric,
+    MetricFilter,
+    declared_values,
+    definition_errors,
+    filter_errors,
+    merged_filters,
+)
+from usagebill.core.errors import Forbidden, Invalid, NotFound
+from usagebill.core.events import JsonValue, property_text
+from usagebill.core.filters import trimmed_values
+from usagebill.core.numbers import parse_decimal
+from usagebill.core.plans import Charge, Plan
+from usagebill.inputs import ABSENT, Absent, Input, Maybe, Paging, changes, value_or
+from usagebill.operations import draft_invoices
+from usagebill.storage.conditions import eq, missing, related
+from usagebill.storage.ports import Page
+from usagebill.views.billable_metrics import billable_metric_view
+from usagebill.work import Work
+
+__all__ = [
+    "BillableMetricInput",
+    "ExpressionInput",
+    "MetricFilterInput",
+    "create",
+    "delete",
+    "evaluate_expression",
+    "get",
+    "list_all",
+    "update",
+]
+
+
+@Input
+class MetricFilterInput:
+    key: Maybe[str] = ABSENT
+    values: Maybe[tuple[str, ...]] = ABSENT
+
+
+@Input
+class BillableMetricInput:
+    name: Maybe[str] = ABSENT
+    code: Maybe[str] = ABSENT
+    description: Maybe[str] = ABSENT
+    aggregation_type: Maybe[str] = ABSENT
+    field_name: Maybe[str] = ABSENT
+    recurring: Maybe[bool] = ABSENT
+    weighted_interval: Maybe[str] = ABSENT
+    rounding_function: Maybe[str] = ABSENT
+    rounding_precision: Maybe[int] = ABSENT
+    expression: Maybe[str] = ABSENT
+    filters: Maybe[tuple[MetricFilterInput, ...]] = ABSENT
+
+
+@Input
+class ExpressionEventInput:
+    code: Maybe[str] = ABSENT
+    timestamp: Maybe[str] = ABSENT
+    properties: Maybe[Mapping[str, object]] = ABSENT
+
+
+@Input
+class ExpressionInput:
+    expression: Maybe[str] = ABSENT
+    event: Maybe[ExpressionEventInput] = ABSENT
+
+
+# What can still be changed once a charge prices the metric (filters too).
+_ALWAYS_EDITABLE = ("name", "description")
+_EDITABLE = (
+    *_ALWAYS_EDITABLE,
+    "code",
+    "aggregation_type",
+    "field_name",
+    "recurring",
+    "weighted_interval",
+    "rounding_function",
+    "rounding_precision",
+    "expression",
+)
+
+
+def get(work: Work, code: str) -> BillableMetric:
+    """The metric with this code. Raises `NotFound`."""
+    found = work.tx.first(BillableMetric, eq("code", code))
+    if found is None:
+        raise NotFound("billable_metric")
+    return found
+
+
+def list_all(work: Work, paging: Paging) -> Page[BillableMetric]:
+    return work.page(BillableMetric, paging=paging)
+
+
+def create(work: Work, given: BillableMetricInput) -> BillableMetric:
+    """A new metric. Raises `Invalid`, and `Forbidden` for custom aggregations."""
+    _refuse_custom(given)
+    filters = _filters_sent(given)
+    metric = _checked(
+        work,
+        BillableMetric(
+            id=work.new_id(),
+            organization_id=work.organization.id,
+            name=value_or(given.name, ""),
+            code=value_or(given.code, ""),
+            aggregation_type=value_or(given.aggregation_type, ""),
+            description=value_or(given.description, None),
+            field_name=value_or(given.field_name, None),
+            recurring=value_or(given.recurring, False),
+            weighted_interval=value_or(given.weighted_interval, None),
+            rounding_function=value_or(given.rounding_function, None),
+            rounding_precision=value_or(given.rounding_precision, None),
+            expression=value_or(given.expression, None),
+            filters=filters or (),
+            created_at=work.now,
+            updated_at=work.now,
+        ),
+    )
+    work.tx.insert(metric)
+    work.emit("billable_metric.created", lambda: billable_metric_view(work, metric), metric.id)
+    return metric
+
+
+def update(work: Work, code: str, given: BillableMetricInput) -> BillableMetric:
+    """Change what is sent; once a charge of a plan prices the metric, only name, description and filters change."""
+    before = get(work, code)
+    _refuse_custom(given)
+    filters = _filters_sent(given)
+    sent = changes(given, *(_ALWAYS_EDITABLE if _is_used(work, before) else _EDITABLE))
+    for name in ("name", "code", "aggregation_type"):
+        if name in sent and sent[name] is None:
+            sent[name] = ""
+    if sent.get("recurring", False) is None:
+        sent["recurring"] = False
+    after = _checked(work, replace(before, updated_at=work.now, **sent))
+    if filters is not None:
+        after = replace(after, filters=filters)
+    work.tx.replace(after)
+    if filters is not None:
+        _adapt_charges(work, after)
+    work.emit("billable_metric.updated", lambda: billable_metric_view(work, after), after.id)
+    return after
+
+
+def delete(work: Work, code: str) -> BillableMetric:
+    """Delete the metric and every charge that prices it. Events and past fees stay; the code is free again."""
+    deleted = replace(get(work, code), deleted_at=work.now, updated_at=work.now)
+    work.tx.replace(deleted)
+    charges = work.tx.find(Charge, eq("billable_metric_id", deleted.id))
+    for charge in charges:
+        work.tx.replace(replace(charge, deleted_at=work.now, updated_at=work.now))
+    draft_invoices.flag(work, draft_invoices.drafts_of_plans({charge.plan_id for charge in charges}))
+    work.emit("billable_metric.deleted", lambda: billable_metric_view(work, deleted), deleted.id)
+    return deleted
+
+
+def evaluate_expression(work: Work, given: ExpressionInput) -> str:
+    """The value that an expression has for an event, as text: numbers as decimals. Raises `Invalid`.
+
+    All property values count as text. The event's timestamp is in Unix seconds and defaults to now.
+    """
+    if not given.expression or not given.expression.strip():
+        raise Invalid(expression="value_is_mandatory")
+    try:
+        parsed = expressions.parse(given.expression)
+    except expressions.ExpressionSyntaxError as problem:
+        raise Invalid(expression="invalid_expression") from problem
+    event = value_or(given.event, ExpressionEventInput())
+    try:
+        value = expressions.evaluate(
+            parsed,
+            code=value_or(event.code, ""),
+            timestamp=_timestamp(event.timestamp, work.now),
+            properties=_texts(value_or(event.properties, {})),
+        )
+        return expressions.value_text(value)
+    except expressions.EvaluationError as problem:
+        raise Invalid(event="invalid_event") from problem
+
+
+def _texts(properties: Mapping[str, object]) -> Mapping[str, JsonValue]:
+    return {key: property_text(value) or "" for key, value in properties.items()}  # type: ignore[arg-type]
+
+
+def _timestamp(sent: str | Literal[Absent.ABSENT] | None, now: datetime) -> datetime:
+    if not sent:
+        return now
+    seconds = parse_decimal(sent)
+    if seconds is None:
+        raise Invalid(event="invalid_event")
+    try:
+        return datetime.fromtimestamp(int(seconds), UTC)
+    except (OverflowError, ValueError, OSError) as problem:
+        raise Invalid(event="invalid_event") from problem
+
+
+def _refuse_custom(given: BillableMetricInput) -> None:
+    # Their units come from a program of the caller's own, which no request can carry.
+    if given.aggregation_type == "custom_agg":
+        raise Forbidden("feature_unavailable")
+
+
+def _filters_sent(given: BillableMetricInput) -> tuple[MetricFilter, ...] | None:
+    if given.filters is None or given.filters is ABSENT:
+        return None
+    sent = [(value_or(one.key, ""), value_or(one.values, ())) for one in given.filters]
+    problems = filter_errors(sent)
+    if problems:
+        raise Invalid(problems)
+    return merged_filters(sent)
+
+
+def _checked(work: Work, metric: BillableMetric) -> BillableMetric:
+    """The metric as it is kept; raises `Invalid` where it makes no sense or its code is taken."""
+    if metric.aggregation_type == "count_agg":
+        metric = replace(metric, field_name=None)
+    problems = definition_errors(metric)
+    if metric.code:
+        other = work.tx.first(BillableMetric, eq("code", metric.code))
+        if other is not None and other.id != metric.id:
+            problems["code"] = ["value_already_exist"]
+    if problems:
+        raise Invalid(problems)
+    return metric
+
+
+def _is_used(work: Work, metric: BillableMetric) -> bool:
+    on_a_plan = related(Plan, "plan_id", missing("deleted_at"))
+    return work.tx.first(Charge, eq("billable_metric_id", metric.id), on_a_plan) is not None
+
+
+def _adapt_charges(work: Work, metric: BillableMetric) -> None:
+    """Take what the metric no longer declares out of the filters of its charges.
+
+    A charge filter without any key left goes; one that keeps a key matches more events than before.
+    """
+    declared = declared_values(metric)
+    charges = work.tx.find(Charge, eq("billable_metric_id", metric.id))
+    for charge in charges:
+        kept = []
+        for one in charge.filters:
+            values = trimmed_values(one.values, declared)
+            if values is not None:
+                changed = dict(one.values) != values
+                kept.append(replace(one, values=values, updated_at=work.now) if changed else one)
+        if tuple(kept) != charge.filters:
+            work.tx.replace(replace(charge, filters=tuple(kept), updated_at=work.now))
+    draft_invoices.flag(work, draft_invoices.drafts_of_plans({charge.plan_id for charge in charges}))

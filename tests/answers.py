@@ -1,0 +1,29 @@
+"""What tests read out of the API's answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["found", "missing", "refused"]
+
+
+def found(answer: tuple[int, Any], root: str) -> Any:
+    """What stands under `root` in a successful answer."""
+    status, body = answer
+    assert status == 200, body
+    return body[root]
+
+
+def refused(answer: tuple[int, Any]) -> Any:
+    """The details of a refusal of values."""
+    status, body = answer
+    assert (status, body["code"]) == (422, "validation_errors"), body
+    return body["error_details"]
+
+
+def missing(answer: tuple[int, Any]) -> str:
+    """What an answer says does not exist."""
+    status, body = answer
+    assert (status, body["error"]) == (404, "Not Found"), body
+    code: str = body["code"]
+    return code.removesuffix("_not_found")
