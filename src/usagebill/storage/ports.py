@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
+from usagebill.core.aggregation import Tally
 from usagebill.core.events import Event
 from usagebill.core.jobs import Job
 from usagebill.storage.conditions import Condition, Order
+from usagebill.storage.questions import EventFilter, EventQuestion, Group
 
-__all__ = ["Duplicate", "EventReader", "JobQueue", "Page", "Store", "Transaction"]
+__all__ = ["Duplicate", "EventStore", "JobQueue", "Page", "Store", "Transaction"]
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -57,11 +59,35 @@ class JobQueue(Protocol):
     def failures(self) -> list[Job]: ...
 
 
-class EventReader(Protocol):
-    """Events and the questions aggregations ask. Appending is part of the transaction too."""
+class EventStore(Protocol):
+    """Events and the questions aggregations ask, within one organization. Appending is part of the transaction too."""
 
     def append(self, events: Sequence[Event]) -> list[int]:
         """Store `events`; returns positions whose (subscription, transaction id) exists already, storing none then."""
+
+    def get(self, transaction_id: str) -> Event | None:
+        """An event with this transaction id: where several subscriptions have one, the first that was received."""
+
+    def named(self, external_subscription_id: str, transaction_ids: Sequence[str]) -> list[Event]:
+        """The events of one external subscription id with these transaction ids, in order of time."""
+
+    def find(self, wanted: EventFilter, *, limit: int | None = None, offset: int = 0) -> list[Event]:
+        """The events that match, by timestamp descending, then by transaction id ascending."""
+
+    def count(self, wanted: EventFilter) -> int: ...
+
+    def received(self, start: datetime, end: datetime) -> Iterator[Event]:
+        """The events with `start <= created_at < end`, in no order, one by one."""
+
+    def scan(self, question: EventQuestion) -> Iterator[Event]:
+        """The events that the question asks about, in order of time, one by one. Its grouping is left to the caller."""
+
+    def tallies(self, question: EventQuestion) -> dict[Group, Tally]:
+        """What the question's aggregation says of each group, in the order of their first events.
+
+        No event at all is one group of Nones. Answers equal the folds of `core.aggregation`, to the last digit.
+        ValueError for an aggregation that is not among `questions.COUNTED`.
+        """
 
 
 class Transaction(Protocol):
@@ -71,7 +97,7 @@ class Transaction(Protocol):
     """
 
     jobs: JobQueue
-    events: Any
+    events: EventStore
 
     @property
     def organization_id(self) -> str | None: ...

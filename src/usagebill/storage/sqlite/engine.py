@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from usagebill.storage.sqlite.events import prepare
 from usagebill.storage.sqlite.schema import bring_forward
 from usagebill.storage.sqlite.transaction import SqliteTransaction
 
@@ -60,6 +61,7 @@ class SqliteStore:
             connection.execute("PRAGMA cache_size = -65536")
             connection.execute("PRAGMA mmap_size = 1073741824")
         connection.create_function("casefold", 1, lambda text: None if text is None else str(text).casefold())
+        prepare(connection)
         return connection
 
     def read(self, organization_id: str | None, question: Callable[[SqliteTransaction], T]) -> T:

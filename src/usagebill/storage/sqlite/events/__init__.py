@@ -1,0 +1,133 @@
+"""Events: appended, never changed; read by subscription, code and time."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from usagebill.core.aggregation import Tally
+from usagebill.core.events import Event
+from usagebill.storage.questions import EventFilter, EventQuestion, Group
+from usagebill.storage.sqlite.events.answers import answer, prepare, rows_sql
+from usagebill.storage.sqlite.events.rows import COLUMNS, event_of, microseconds, row_of
+
+__all__ = ["SqliteEvents", "prepare"]
+
+_INSERT: Final = f"INSERT INTO events ({COLUMNS}, millionths, long_numbers) VALUES (?,?,?,?,?,?,?,?,?,?,?)"
+_ROWS_AT_ONCE: Final = 500
+# Clocks of the processes that write to one file differ by less than this.
+_CLOCKS_DIFFER: Final = timedelta(minutes=10)
+
+
+class SqliteEvents:
+    """See `storage.ports.EventStore`."""
+
+    def __init__(self, connection: sqlite3.Connection, organization_id: str | None) -> None:
+        self._connection = connection
+        self._opened_for = organization_id
+
+    @property
+    def _organization_id(self) -> str:
+        if self._opened_for is None:
+            raise PermissionError("events are read and written within one organization")
+        return self._opened_for
+
+    def append(self, events: Sequence[Event]) -> list[int]:
+        for event in events:
+            if event.organization_id != self._organization_id:
+                raise PermissionError(
+                    f"an event of organization {event.organization_id} in a transaction of {self._organization_id}"
+                )
+        self._connection.execute("SAVEPOINT append")
+        try:
+            self._connection.executemany(_INSERT, map(row_of, events))
+        except sqlite3.IntegrityError:
+            self._connection.execute("ROLLBACK TO append")
+            self._connection.execute("RELEASE append")
+            return self._taken(events)
+        except BaseException:
+            self._connection.execute("ROLLBACK TO append")
+            self._connection.execute("RELEASE append")
+            raise
+        self._connection.execute("RELEASE append")
+        return []
+
+    def _taken(self, events: Sequence[Event]) -> list[int]:
+        seen: set[tuple[str, str]] = set()
+        positions = []
+        for position, event in enumerate(events):
+            if event.external_subscription_id is None:
+                continue
+            key = (event.external_subscription_id, event.transaction_id)
+            stored = self._connection.execute(
+                "SELECT 1 FROM events WHERE organization_id = ? AND external_subscription_id = ?"
+                " AND transaction_id = ?",
+                (self._organization_id, *key),
+            ).fetchone()
+            if stored or key in seen:
+                positions.append(position)
+            seen.add(key)
+        return positions
+
+    def get(self, transaction_id: str) -> Event | None:
+        row = self._connection.execute(
+            f"SELECT {COLUMNS} FROM events WHERE organization_id = ? AND transaction_id = ? ORDER BY sequence LIMIT 1",
+            (self._organization_id, transaction_id),
+        ).fetchone()
+        return None if row is None else event_of(row)
+
+    def named(self, external_subscription_id: str, transaction_ids: Sequence[str]) -> list[Event]:
+        found: list[Event] = []
+        for start in range(0, len(transaction_ids), _ROWS_AT_ONCE):
+            some = transaction_ids[start : start + _ROWS_AT_ONCE]
+            rows = self._connection.execute(
+                f"SELECT {COLUMNS} FROM events WHERE organization_id = ? AND external_subscription_id = ?"
+                f" AND transaction_id IN ({','.join('?' * len(some))})",
+                (self._organization_id, external_subscription_id, *some),
+            )
+            found.extend(map(event_of, rows))
+        return sorted(found, key=lambda event: event.order)
+
+    def find(self, wanted: EventFilter, *, limit: int | None = None, offset: int = 0) -> list[Event]:
+        where, values = self._matching(wanted)
+        rows = self._connection.execute(
+            f"SELECT {COLUMNS} FROM events{where} ORDER BY timestamp DESC, transaction_id, sequence LIMIT ? OFFSET ?",
+            (*values, -1 if limit is None else limit, offset),
+        )
+        return [event_of(row) for row in rows]
+
+    def count(self, wanted: EventFilter) -> int:
+        where, values = self._matching(wanted)
+        return int(self._connection.execute(f"SELECT COUNT(*) FROM events{where}", values).fetchone()[0])
+
+    def _matching(self, wanted: EventFilter) -> tuple[str, list[Any]]:
+        tests: list[str] = ["organization_id = ?"]
+        values: list[Any] = [self._organization_id]
+        for test, value in (
+            ("code = ?", wanted.code),
+            ("external_subscription_id = ?", wanted.external_subscription_id),
+            ("timestamp >= ?", wanted.timestamp_from and microseconds(wanted.timestamp_from)),
+            ("timestamp <= ?", wanted.timestamp_to and microseconds(wanted.timestamp_to)),
+        ):
+            if value is not None:
+                tests.append(test)
+                values.append(value)
+        return " WHERE " + " AND ".join(tests), values
+
+    def received(self, start: datetime, end: datetime) -> Iterator[Event]:
+        # Events are stored in the order in which they are received, so the search ends where earlier ones begin.
+        rows = self._connection.execute(
+            f"SELECT {COLUMNS} FROM events WHERE organization_id = ? AND created_at >= ? AND created_at < ?"
+            " AND sequence > coalesce((SELECT MAX(sequence) FROM events WHERE created_at < ?), 0)",
+            (self._organization_id, *map(microseconds, (start, end, start - _CLOCKS_DIFFER))),
+        )
+        yield from map(event_of, rows)
+
+    def scan(self, question: EventQuestion) -> Iterator[Event]:
+        sql, values = rows_sql(COLUMNS, self._organization_id, question)
+        yield from map(event_of, self._connection.execute(sql, values))
+
+    def tallies(self, question: EventQuestion) -> dict[Group, Tally]:
+        return answer(self._connection, self._organization_id, question)

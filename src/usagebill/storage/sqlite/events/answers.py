@@ -1,0 +1,327 @@
+"""Answers: an aggregation over events as one SQL query, exact to the last digit.
+
+No event becomes a Python object. Numbers are added up as whole millionths; the few that do not fit those go through
+the aggregate functions below, which keep every digit.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+from usagebill.core.aggregation import Tally
+from usagebill.core.events import Event
+from usagebill.core.filters import Bucket
+from usagebill.core.numbers import CONTEXT, ZERO, add
+from usagebill.storage.questions import EventQuestion, Group
+from usagebill.storage.sqlite.events.rows import member_in, microseconds, text_in
+
+__all__ = ["answer", "prepare", "rows_sql"]
+
+_MILLION: Final = 1_000_000
+_BILLION: Final = 10**9
+# Microseconds from the year 1 to 1970: with them no instant is negative, and texts of them sort as they do.
+_YEAR_1: Final = 62_135_596_800_000_000
+
+
+class _ExactSum:
+    def __init__(self) -> None:
+        self._sum = ZERO
+
+    def step(self, text: object) -> None:
+        self._sum = add(self._sum, Decimal(str(text)))
+
+    def finalize(self) -> str:
+        return str(self._sum)
+
+
+class _ExactMax:
+    def __init__(self) -> None:
+        self._max: Decimal | None = None
+
+    def step(self, text: object) -> None:
+        value = Decimal(str(text))
+        if self._max is None or value > self._max:
+            self._max = value
+
+    def finalize(self) -> str | None:
+        return None if self._max is None else str(self._max)
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """Give `connection` the functions that these queries use."""
+    # The stubs know aggregates of integers only.
+    connection.create_aggregate("exact_sum", 1, _ExactSum)  # type: ignore[arg-type]
+    connection.create_aggregate("exact_max", 1, _ExactMax)  # type: ignore[arg-type]
+    connection.create_function("text_in", 2, text_in, deterministic=True)
+    connection.create_function("member_in", 2, member_in, deterministic=True)
+
+
+class _Query:
+    """The parts of one query, and the values that it binds."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self._names: dict[Any, str] = {}
+
+    def bind(self, value: Any) -> str:
+        """A parameter for `value`; equal values share one."""
+        name = self._names.get((type(value), value))
+        if name is None:
+            name = self._names[type(value), value] = f"v{len(self._names)}"
+            self.values[name] = value
+        return ":" + name
+
+    def member(self, column: str, key: str) -> str:
+        """The member `key` of the JSON object in `column`, a number or a text."""
+        if not _has_path(key):
+            return f"member_in({column}, {self.bind(key)})"
+        return f"{column} ->> {self.bind(_path(key))}"
+
+    def text(self, key: str) -> str:
+        """The text form of the property `key` (`core.events.property_text`), NULL where it has none."""
+        if not _has_path(key):
+            return f"text_in(properties, {self.bind(key)})"
+        path = self.bind(_path(key))
+        return (
+            f"CASE json_type(properties, {path}) WHEN 'text' THEN properties ->> {path} WHEN 'null' THEN NULL"
+            f" WHEN 'array' THEN text_in(properties, {self.bind(key)})"
+            f" WHEN 'object' THEN text_in(properties, {self.bind(key)}) ELSE properties -> {path} END"
+        )
+
+    def among(self, key: str, accepted: Sequence[str]) -> str:
+        return f"{self.text(key)} IN ({', '.join(self.bind(value) for value in accepted)})"
+
+    def matches(self, wanted: Mapping[str, Sequence[str]]) -> str:
+        return " AND ".join(f"({self.among(key, accepted)})" for key, accepted in wanted.items()) or "1"
+
+    def group(self, key: str) -> str:
+        return f"nullif({self.text(key)}, '')"
+
+    def is_one_of(self, key: str, values: Sequence[str | None]) -> str:
+        present = [value for value in values if value is not None]
+        inside = f"{self.group(key)} IN ({', '.join(self.bind(value) for value in present)})"
+        return f"({self.group(key)} IS NULL OR {inside})" if len(present) < len(values) else inside
+
+    def place(self, event: Event) -> str:
+        return f"({microseconds(event.timestamp)}, {microseconds(event.created_at)}, {self.bind(event.id)})"
+
+
+def _has_path(key: str) -> bool:
+    """Whether SQLite's JSON paths can name the property: no quotes, escapes or control characters."""
+    return '"' not in key and "\\" not in key and key.isprintable()
+
+
+def _path(key: str) -> str:
+    return f'$."{key}"'
+
+
+def _where(query: _Query, question: EventQuestion, organization_id: str) -> str:
+    """The WHERE clause for the events that `question` asks about."""
+    parts = [
+        f"organization_id = {query.bind(organization_id)}",
+        f"external_subscription_id = {query.bind(question.external_subscription_id)}",
+        f"code = {query.bind(question.code)}",
+    ]
+    if question.earliest is not None:
+        parts.append(f"timestamp >= {microseconds(question.earliest)}")
+    uppers = [question.latest, *(end.timestamp for end in (question.up_to, question.before) if end is not None)]
+    if latest := min((upper for upper in uppers if upper is not None), default=None):
+        parts.append(f"timestamp <= {microseconds(latest)}")
+    if question.up_to is not None:
+        parts.append(f"(timestamp, created_at, id) <= {query.place(question.up_to)}")
+    if question.before is not None:
+        parts.append(f"(timestamp, created_at, id) < {query.place(question.before)}")
+    parts.extend(_bucket(query, question.bucket))
+    parts.extend(query.is_one_of(key, values) for key, values in question.only.items())
+    return " WHERE " + " AND ".join(parts)
+
+
+def _bucket(query: _Query, bucket: Bucket) -> list[str]:
+    parts = [query.among(key, accepted) for key, accepted in bucket.matches.items()]
+    parts.extend(f"NOT coalesce({query.matches(exclude)}, 0)" for exclude in bucket.excludes)
+    return parts
+
+
+def _number(text: str | None) -> Decimal:
+    return ZERO if text is None else Decimal(text)
+
+
+def _from_millionths(value: int | None) -> Decimal:
+    if value is None:
+        return ZERO
+    whole, rest = divmod(value, _MILLION)
+    return CONTEXT.normalize(CONTEXT.scaleb(Decimal(value), -6)) if rest else Decimal(whole)
+
+
+class _Asked:
+    """One question being put to the events of one organization."""
+
+    def __init__(self, connection: sqlite3.Connection, organization_id: str, question: EventQuestion) -> None:
+        self._connection = connection
+        self._question = question
+        self.query = _Query()
+        self.keys = [self.query.group(key) for key in question.group_keys]
+        self.where = _where(self.query, question, organization_id)
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        return self._connection.execute(sql, self.query.values).fetchall()
+
+    def amounts(self, counted: str = "1") -> str:
+        """What adds up the prices of the events for which `counted` holds."""
+        if not self._question.amounts:
+            return "NULL"
+        return (
+            "exact_sum(precise_total_amount_cents)"
+            f" FILTER (WHERE precise_total_amount_cents IS NOT NULL AND ({counted}))"
+        )
+
+    def per_group(self, *columns: str) -> dict[Group, tuple[Any, ...]]:
+        """The aggregates `columns` of each group, in the order of the groups' first events."""
+        if not self.keys:
+            return {(): self.rows(f"SELECT {', '.join(columns)} FROM events{self.where}")[0]}
+        count = len(self.keys)
+        rows = self.rows(
+            f"SELECT {', '.join(self.keys)}, {', '.join(columns)} FROM events{self.where}"
+            f" GROUP BY {_places(count)} ORDER BY MIN(timestamp), MIN(sequence)"
+        )
+        return {tuple(row[:count]): row[count:] for row in rows}
+
+    def numbers(self, field: str | None) -> tuple[str, str]:
+        """The field as whole millionths, and as text where it is longer: at most one of them is not NULL."""
+        if field is None:
+            return "NULL", "NULL"
+        return f"({self.query.member('millionths', field)})", f"({self.query.member('long_numbers', field)})"
+
+
+def _places(count: int) -> str:
+    return ", ".join(str(place + 1) for place in range(count))
+
+
+def rows_sql(columns: str, organization_id: str, question: EventQuestion) -> tuple[str, dict[str, Any]]:
+    """The query for `columns` of the events that `question` asks about, in order of time, and what it binds."""
+    query = _Query()
+    where = _where(query, question, organization_id)
+    return f"SELECT {columns} FROM events{where} ORDER BY timestamp, created_at, id", query.values
+
+
+def answer(connection: sqlite3.Connection, organization_id: str, question: EventQuestion) -> dict[Group, Tally]:
+    """See `storage.ports.EventStore.tallies`."""
+    ask = _ANSWERS.get(question.aggregation_type)
+    if ask is None:
+        raise ValueError(f"no query answers {question.aggregation_type}")
+    found = ask(_Asked(connection, organization_id, question), question.field_name)
+    return found or {(None,) * len(question.group_keys): Tally()}
+
+
+def _count(asked: _Asked, field: str | None) -> dict[Group, Tally]:
+    return {
+        group: Tally(units=Decimal(count), events_count=count, amount_cents=_number(amount))
+        for group, (count, amount) in asked.per_group("COUNT(*)", asked.amounts()).items()
+    }
+
+
+def _sum(asked: _Asked, field: str | None) -> dict[Group, Tally]:
+    short, long = asked.numbers(field)
+    columns = (
+        f"COUNT({short})",
+        f"COUNT({long})",
+        f"exact_sum({long}) FILTER (WHERE {long} IS NOT NULL)",
+        asked.amounts(f"{short} IS NOT NULL OR {long} IS NOT NULL"),
+    )
+    try:
+        found = asked.per_group(*columns, f"SUM({short})", "0")
+    except sqlite3.OperationalError as problem:
+        if "overflow" not in str(problem):
+            raise
+        # Beyond 64 bits: the billions and what lies below them apart, neither of which can pass them.
+        found = asked.per_group(*columns, f"SUM({short} % {_BILLION})", f"SUM({short} / {_BILLION})")
+    return {
+        group: Tally(
+            units=add(_from_millionths((low or 0) + (high or 0) * _BILLION), _number(rest)),
+            events_count=count + long_count,
+            amount_cents=_number(amount),
+        )
+        for group, (count, long_count, rest, amount, low, high) in found.items()
+    }
+
+
+def _max(asked: _Asked, field: str | None) -> dict[Group, Tally]:
+    short, long = asked.numbers(field)
+    found = asked.per_group(
+        f"COUNT({short})",
+        f"COUNT({long})",
+        f"MAX({short})",
+        f"exact_max({long}) FILTER (WHERE {long} IS NOT NULL)",
+        asked.amounts(f"{short} IS NOT NULL OR {long} IS NOT NULL"),
+    )
+    tallies = {}
+    for group, (count, long_count, largest, longest, amount) in found.items():
+        values = [_from_millionths(largest)] if count else []
+        values += [Decimal(longest)] if long_count else []
+        tallies[group] = Tally(
+            units=max(values, default=ZERO), events_count=count + long_count, amount_cents=_number(amount)
+        )
+    return tallies
+
+
+def _latest(asked: _Asked, field: str | None) -> dict[Group, Tally]:
+    short, long = asked.numbers(field)
+    is_number = f"{short} IS NOT NULL OR {long} IS NOT NULL"
+    found = asked.per_group(f"COUNT({short}) + COUNT({long})", asked.amounts(is_number))
+    order = "timestamp DESC, created_at DESC, id DESC"
+    where = f"{asked.where} AND ({is_number})"
+    if asked.keys:
+        names = [f"g{place}" for place in range(len(asked.keys))]
+        keys = ", ".join(f"{key} AS {name}" for key, name in zip(asked.keys, names, strict=True))
+        last = asked.rows(
+            f"SELECT {', '.join(names)}, short, long FROM (SELECT {keys}, {short} AS short, {long} AS long,"
+            f" row_number() OVER (PARTITION BY {', '.join(asked.keys)} ORDER BY {order}) AS place"
+            f" FROM events{where}) WHERE place = 1"
+        )
+    else:
+        last = asked.rows(f"SELECT {short}, {long} FROM events{where} ORDER BY {order} LIMIT 1")
+    values = {tuple(row[:-2]): _from_millionths(row[-2]) if row[-1] is None else Decimal(row[-1]) for row in last}
+    return {
+        group: Tally(units=max(values.get(group, ZERO), ZERO), events_count=count, amount_cents=_number(amount))
+        for group, (count, amount) in found.items()
+    }
+
+
+def _unique_count(asked: _Asked, field: str | None) -> dict[Group, Tally]:
+    value = "NULL" if field is None else f"({asked.query.text(field)})"
+    operation = f"coalesce({asked.query.text('operation_type')}, 'add')"
+    found = asked.per_group(
+        f"COUNT(DISTINCT {value}) FILTER (WHERE {operation} = 'add')",
+        f"COUNT({value}) FILTER (WHERE {operation} = 'remove')",
+        asked.amounts(f"{value} IS NOT NULL AND {operation} IN ('add', 'remove')"),
+    )
+    units: dict[Group, int] = {group: added for group, (added, _, _) in found.items()}
+    if any(removals for _, removals, _ in found.values()):
+        # Somewhere values are removed again: each counts where its latest event adds it.
+        names = [f"g{place}" for place in range(len(asked.keys))]
+        keys = "".join(f"{key} AS {name}, " for key, name in zip(asked.keys, names, strict=True))
+        chosen = "".join(f"{name}, " for name in names)
+        by = f" GROUP BY {_places(len(names))}" if names else ""
+        rows = asked.rows(
+            f"SELECT {chosen}SUM(operation = 'add') FROM (SELECT {keys}{value} AS value, {operation} AS operation,"
+            f" MAX(printf('%020d%020d', timestamp + {_YEAR_1}, created_at + {_YEAR_1}) || id) FROM events{asked.where}"
+            f" AND {value} IS NOT NULL AND {operation} IN ('add', 'remove')"
+            f" GROUP BY {_places(len(names) + 1)}){by}"
+        )
+        units.update((tuple(row[:-1]), row[-1] or 0) for row in rows)
+    return {
+        group: Tally(units=Decimal(units[group]), events_count=units[group], amount_cents=_number(amount))
+        for group, (_, _, amount) in found.items()
+    }
+
+
+_ANSWERS: Mapping[str, Callable[[_Asked, str | None], dict[Group, Tally]]] = {
+    "count_agg": _count,
+    "sum_agg": _sum,
+    "max_agg": _max,
+    "latest_agg": _latest,
+    "unique_count_agg": _unique_count,
+}
