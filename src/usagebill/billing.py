@@ -65,6 +65,7 @@ class Billing:
         self.store: Store = path if not isinstance(path, (str, Path)) else cast(Store, SqliteStore(path))
         self._on_message = on_message
         self._deliver = deliver
+        self._wake: Callable[[], None] | None = None
         self.organization = self.store.write(None, lambda tx: self._own(tx, organization))
 
     def _own(self, tx: Transaction, id: str | None) -> Organization:
@@ -104,41 +105,66 @@ class Billing:
         """Make a change, all of it or nothing; durable once this returns."""
         own = organization or self.organization
 
-        def act(tx: Transaction) -> tuple[T, list[JsonObject]]:
+        def act(tx: Transaction) -> tuple[T, Work]:
             work = self._work(tx, own, self.clock.now())
-            return change(work), work.messages
+            return change(work), work
 
-        result, messages = self.store.write(own.id, act)
-        self._tell(messages)
+        result, work = self.store.write(own.id, act)
+        self._tell(work.messages)
+        if work.left_immediate and self._wake is not None:
+            self._wake()
         return result
 
     # Jobs
 
-    def next_due(self) -> datetime | None:
-        """When the next job waits to be done, or None where none waits."""
-        return self.store.read(None, lambda tx: tx.jobs.next_due())
+    def on_immediate(self, wake: Callable[[], None] | None) -> None:
+        """Have `wake` called after each change that left a job to do at once (a worker's way of being told)."""
+        self._wake = wake
 
-    def run_due(self, now: datetime | None = None, *, immediate: bool = False, strict: bool = False) -> int:
-        """Do every job that is due at `now` (the clock's, unless given), in order, and say how many were done.
+    def next_due(self, *, leased: bool | None = None) -> datetime | None:
+        """When the next job waits to be done (of those that talk to the outside, or of the others, where asked)."""
+        return self.store.read(None, lambda tx: tx.jobs.next_due(leased=leased))
+
+    def run_due(
+        self,
+        now: datetime | None = None,
+        *,
+        immediate: bool = False,
+        strict: bool = False,
+        on_failure: Callable[[Job, Exception], None] | None = None,
+    ) -> int:
+        """Do every job that is due at `now` (the clock's, unless given), in order, and say how many were tried.
 
         `immediate` does only those that follow at once from an operation. A job that fails is left for a later try and
-        does not keep the others from being done; `strict` raises `JobFailed` instead.
+        does not keep the others from being done; `on_failure` is told. `strict` raises `JobFailed` instead.
         """
         now = now or self.clock.now()
         done = 0
         while True:
-            batch = self._run_batch(now, immediate=immediate, strict=strict)
-            outside = self._run_outside(now, immediate=immediate)
-            done += batch + outside
-            if not batch and not outside:
+            tried = self.run_batch(now, immediate=immediate, strict=strict, on_failure=on_failure)
+            while self.reach_out(now, immediate=immediate, on_failure=on_failure):
+                tried += 1
+            if not tried:
                 return done
+            done += tried
 
-    def _run_batch(self, now: datetime, *, immediate: bool, strict: bool) -> int:
-        def act(tx: Transaction) -> tuple[int, list[JsonObject]]:
+    def run_batch(
+        self,
+        now: datetime | None = None,
+        *,
+        immediate: bool = False,
+        strict: bool = False,
+        on_failure: Callable[[Job, Exception], None] | None = None,
+    ) -> int:
+        """Do some of the due jobs in one commit: how many were tried, 0 where none was due."""
+        instant = now or self.clock.now()
+
+        def act(tx: Transaction) -> tuple[int, list[JsonObject], list[tuple[Job, Exception]]]:
             messages: list[JsonObject] = []
+            failures: list[tuple[Job, Exception]] = []
             done = 0
             for _ in range(_BATCH):
-                job = tx.jobs.claim(now, immediate=immediate)
+                job = tx.jobs.claim(instant, immediate=immediate)
                 if job is None:
                     break
                 done += 1
@@ -147,11 +173,19 @@ class Billing:
                 except Exception as problem:
                     if strict:
                         raise JobFailed(job) from problem
-                    self._postpone(tx, job, now, problem)
-            return done, messages
+                    self._postpone(tx, job, instant, problem)
+                    failures.append((job, problem))
+            return done, messages, failures
 
-        done, messages = self.store.write(None, act)
+        due = self.next_due(leased=False)
+        if due is None or due > instant:
+            return 0
+        done, messages, failures = self.store.write(None, act)
         self._tell(messages)
+        for job, problem in failures if on_failure is not None else ():
+            on_failure(job, problem)  # type: ignore[misc]
+        if done and self._wake is not None:
+            self._wake()
         return done
 
     def _do(self, tx: Transaction, job: Job) -> list[JsonObject]:
@@ -172,16 +206,26 @@ class Billing:
         log = _log.bind(kind=job.kind, subject=job.subject_id, due_at=job.due_at.isoformat(), attempt=job.attempts + 1)
         log.error("job_failed", reason=reason, exc_info=not isinstance(problem, BillingError))
 
-    def _run_outside(self, now: datetime, *, immediate: bool) -> int:
-        done = 0
-        while (
-            job := self.store.write(None, lambda tx: tx.jobs.claim(now, immediate=immediate, lease_until=now + _LEASE))
-        ) is not None:
-            self._reach_out(job, now)
-            done += 1
-        return done
+    def reach_out(
+        self,
+        now: datetime | None = None,
+        *,
+        immediate: bool = False,
+        on_failure: Callable[[Job, Exception], None] | None = None,
+    ) -> int:
+        """Do one due job of those that talk to the outside, while no transaction is open: 1, or 0 where none was due.
 
-    def _reach_out(self, job: Job, now: datetime) -> None:
+        It is leased meanwhile: no other worker takes it up, unless this one dies.
+        """
+        instant = now or self.clock.now()
+        due = self.next_due(leased=True)
+        if due is None or due > instant:
+            return 0
+        job = self.store.write(
+            None, lambda tx: tx.jobs.claim(instant, immediate=immediate, lease_until=instant + _LEASE)
+        )
+        if job is None:
+            return 0
         organization = self.store.read(None, lambda tx: tx.get(Organization, job.organization_id))
         if organization is None:
             raise LookupError(f"no organization {job.organization_id}")
@@ -192,4 +236,7 @@ class Billing:
                 self.store.write(None, lambda tx: tx.jobs.complete(job))
         except Exception as problem:
             failure = problem
-            self.store.write(None, lambda tx: self._postpone(tx, job, now, failure))
+            self.store.write(None, lambda tx: self._postpone(tx, job, instant, failure))
+            if on_failure is not None:
+                on_failure(job, problem)
+        return 1

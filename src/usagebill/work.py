@@ -67,6 +67,7 @@ class Work:
         self.now = now
         self.settings = settings
         self.messages: list[JsonObject] = []
+        self.left_immediate = False
         self._listening = listening
         self._endpoints: list[WebhookEndpoint] | None = None
         self._memory: dict[object, Any] = {}
@@ -160,6 +161,8 @@ class Work:
 
         The key is `kind:subject` unless given otherwise. A job that is due at this very instant is immediate.
         """
+        immediate = due_at <= self.now
+        self.left_immediate = self.left_immediate or immediate
         return self.tx.jobs.add(
             Job(
                 id=self.new_id(),
@@ -170,7 +173,7 @@ class Work:
                 due_at=due_at,
                 run_at=due_at,
                 created_at=self.now,
-                immediate=due_at <= self.now,
+                immediate=immediate,
                 leased=leased,
                 payload=payload or {},
             )

@@ -25,7 +25,7 @@ from usagebill.operations import api_keys
 from usagebill.storage.ports import Page, Transaction
 from usagebill.work import Json, JsonObject, Work, encode_json, parse_json, with_prefix
 
-__all__ = ["Answer", "Api", "Request"]
+__all__ = ["Answer", "Api", "Request", "request_id"]
 
 BASE = "/api/v1"
 _TITLES = {
@@ -51,9 +51,12 @@ class Request:
 
 @attrs.frozen(kw_only=True)
 class Answer:
+    """`organization_id` is whose key the request came with; None where it had no valid one."""
+
     status: int
     body: bytes = b""
     headers: Mapping[str, str] = attrs.field(factory=dict)
+    organization_id: str | None = None
 
 
 def _decoded(text: str) -> str:
@@ -85,6 +88,11 @@ def query_parameters(query: str) -> JsonObject:
             if isinstance(members, dict):
                 members[nested.group(2)] = value
     return found
+
+
+def request_id(sent: str) -> str:
+    """The id of a request: the one it was sent with, cut to letters, digits, `_`, `-` and `@`, or a new one."""
+    return re.sub(r"[^A-Za-z0-9_@-]", "", sent)[:255] or str(uuid4())
 
 
 def _leading_integer(value: object) -> int | None:
@@ -165,22 +173,28 @@ class Api:
 
     def answer(self, request: Request) -> Answer:
         """The answer to `request`; whatever goes wrong is an answer too, and nothing of a refused request remains."""
-        sent_id = re.sub(r"[^A-Za-z0-9_@-]", "", request.headers.get("x-request-id", ""))[:255]
-        headers = {"x-request-id": sent_id or str(uuid4())}
+        id = request_id(request.headers.get("x-request-id", ""))
+        caller: list[str] = []
         try:
-            answer = self._answer(request)
+            answer = self._answer(request, caller)
         except BillingError as problem:
-            answer = self._spoken(problem.status, error_body(problem))
+            answer = self.refusal(problem)
         except Exception:
-            _log.exception("request_failed", method=request.method, path=request.path, **headers)
+            _log.exception("request_failed", method=request.method, path=request.path, request_id=id)
             answer = self._spoken(500, {"status": 500, "error": "Internal Server Error"})
-        return attrs.evolve(answer, headers={**answer.headers, **headers})
+        return attrs.evolve(
+            answer, headers={**answer.headers, "x-request-id": id}, organization_id=caller[0] if caller else None
+        )
+
+    def refusal(self, problem: BillingError) -> Answer:
+        """How `problem` is spoken."""
+        return self._spoken(problem.status, error_body(problem))
 
     def _spoken(self, status: int, body: Json, content_type: str = "application/json; charset=utf-8") -> Answer:
         payload = encode_json(with_prefix(body, "svc_", self._prefix))
         return Answer(status=status, body=payload, headers={"content-type": content_type})
 
-    def _answer(self, request: Request) -> Answer:
+    def _answer(self, request: Request, caller: list[str]) -> Answer:
         parameters = with_prefix(query_parameters(request.query), self._prefix, "svc_")
         body: Json = {}
         if request.body.strip():
@@ -192,6 +206,7 @@ class Api:
             raise NotFound("resource")
         endpoint, path = self._routes.match(request.method, request.path.removeprefix(BASE))
         organization, key = self._authenticated(request.headers.get("authorization", ""))
+        caller.append(organization.id)
         mode = "read" if request.method == "GET" else "write"
         if organization.granular_permissions and not is_allowed(key, endpoint.permission, mode):
             raise Forbidden(f"{mode}_action_not_allowed_for_{endpoint.permission}")

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from typing import cast
+from urllib.parse import quote
 
+import structlog
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders
+from starlette.middleware import Middleware
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from usagebill import __version__
 from usagebill.billing import Billing
+from usagebill.core.errors import BadRequest
 from usagebill.http import billable_metrics, customers
-from usagebill.http.api import Api, Request
+from usagebill.http.api import Answer, Api, Request, request_id
 from usagebill.http.endpoints import Endpoint
 
 __all__ = ["create_app", "endpoints"]
 
 _RESOURCES = (billable_metrics, customers)
+
+# What a body may hold at most; and how much more of a refused one is read (and dropped), so that its sender, who may
+# still be sending, gets to see the refusal.
+MOST_BYTES = 10 * 1024 * 1024
+_MOST_DROPPED_BYTES = 8 * MOST_BYTES
+_log = structlog.get_logger("usagebill.requests")
 
 
 def endpoints() -> Sequence[Endpoint]:
@@ -26,20 +40,13 @@ def endpoints() -> Sequence[Endpoint]:
     return [endpoint for resource in _RESOURCES for endpoint in resource.ENDPOINTS]
 
 
-def create_app(billing: Billing) -> Starlette:
-    """An ordinary ASGI app over `billing`: serve it alone, or mount it inside another."""
-    api = Api(billing, endpoints())
+def create_app(
+    billing: Billing, *, log_requests: bool = False, is_stopping: Callable[[], bool] = lambda: False
+) -> Starlette:
+    """An ordinary ASGI app over `billing`: serve it alone, or mount it inside another.
 
-    async def answer(request: HttpRequest) -> Response:
-        asked = Request(
-            method=request.method,
-            path=request.scope.get("raw_path", request.url.path.encode()).decode("latin-1").split("?")[0],
-            query=request.scope["query_string"].decode("latin-1"),
-            headers={name.decode("latin-1").lower(): value.decode("latin-1") for name, value in request.headers.raw},
-            body=await request.body(),
-        )
-        given = await run_in_threadpool(api.answer, asked)
-        return Response(given.body, status_code=given.status, headers=dict(given.headers))
+    `log_requests` writes one line of the structured log a request. While `is_stopping` says so, `/ready` is 503.
+    """
 
     async def health(_: HttpRequest) -> Response:
         try:
@@ -49,13 +56,143 @@ def create_app(billing: Billing) -> Starlette:
         return JSONResponse({"version": __version__, "message": "Success"})
 
     async def ready(_: HttpRequest) -> Response:
+        if is_stopping():
+            return JSONResponse({"status": "shutting down"}, 503)
         return JSONResponse({"status": "ok"})
 
-    verbs = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
     return Starlette(
         routes=[
             Route("/health", health),
             Route("/ready", ready),
-            Route("/{path:path}", answer, methods=verbs),
-        ]
+            Mount("/", _ApiApp(Api(billing, endpoints()))),
+        ],
+        middleware=[Middleware(_Conversation, log_requests=log_requests)],
     )
+
+
+class _TooLarge(Exception):
+    pass
+
+
+class _Gone(Exception):
+    """The client has hung up."""
+
+
+class _ApiApp:
+    """The API as an ASGI app: any verb, any path."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        closing: dict[str, str] = {}
+        try:
+            body = await _body(headers, receive)
+        except _Gone:
+            return
+        except _TooLarge:
+            payload = self._api.refusal(BadRequest("Bad Request"))
+            answer, closing = payload, {"connection": "close"}
+        else:
+            asked = Request(
+                # A HEAD is a GET whose answer has no body.
+                method="GET" if scope["method"] == "HEAD" else scope["method"],
+                path=_path(scope),
+                query=scope["query_string"].decode("latin-1"),
+                headers=headers,
+                body=body,
+            )
+            answer = await run_in_threadpool(self._api.answer, asked)
+        scope.setdefault("state", {})["organization"] = answer.organization_id
+        given = Response(
+            b"" if scope["method"] == "HEAD" else answer.body,
+            status_code=answer.status,
+            headers={**answer.headers, **closing, **_length(scope, answer)},
+        )
+        await given(scope, receive, send)
+
+
+def _length(scope: Scope, answer: Answer) -> dict[str, str]:
+    return {"content-length": str(len(answer.body))} if scope["method"] == "HEAD" else {}
+
+
+def _path(scope: Scope) -> str:
+    """The path as it was sent, percent-encoded, from this app's own root on."""
+    raw = scope.get("raw_path") or quote(scope["path"]).encode()
+    path = cast(bytes, raw).decode("latin-1").split("?")[0]
+    for root in (scope.get("root_path", ""), quote(scope.get("root_path", ""))):
+        if root and path.startswith(root + "/"):
+            return path[len(root) :]
+    return path
+
+
+async def _body(headers: dict[str, str], receive: Receive) -> bytes:
+    """The whole body. Raises `_TooLarge` after having read enough of one that is too large."""
+    announced = headers.get("content-length", "")
+    if announced.isdigit() and int(announced) > _MOST_DROPPED_BYTES:
+        raise _TooLarge
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _Gone
+        part = message.get("body", b"")
+        size += len(part)
+        if size <= MOST_BYTES:
+            parts.append(part)
+        else:
+            parts.clear()
+        if not message.get("more_body", False) or size > _MOST_DROPPED_BYTES:
+            break
+    if size > MOST_BYTES:
+        raise _TooLarge
+    return b"".join(parts)
+
+
+class _Conversation:
+    """Around every request, whatever answers it: its id, its line in the log, and an answer where something broke."""
+
+    def __init__(self, app: ASGIApp, log_requests: bool) -> None:
+        self._app = app
+        self._log_requests = log_requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        sent = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"x-request-id"), "")
+        id = request_id(sent)
+        # What answers below reads the id from here, and so tells the same one.
+        scope["headers"] = [item for item in scope["headers"] if item[0] != b"x-request-id"]
+        scope["headers"].append((b"x-request-id", id.encode()))
+        scope.setdefault("state", {})
+        status = 0
+
+        async def tell(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message)["x-request-id"] = id
+            await send(message)
+
+        try:
+            await self._app(scope, receive, tell)
+        except Exception:
+            _log.exception("request_failed", request_id=id, method=scope["method"], path=scope["path"])
+            if not status:
+                broken = JSONResponse({"status": 500, "error": "Internal Server Error"}, 500)
+                await broken(scope, receive, tell)
+        finally:
+            if self._log_requests:
+                _log.info(
+                    "request",
+                    request_id=id,
+                    method=scope["method"],
+                    path=scope["path"],
+                    status=status,
+                    milliseconds=round((time.perf_counter() - started) * 1000, 2),
+                    organization=scope["state"].get("organization"),
+                )

@@ -49,14 +49,18 @@ class JobQueue(Protocol):
         A leased job is returned only where `lease_until` is given, and is hidden from other workers until then.
         """
 
-    def next_due(self) -> datetime | None:
-        """The earliest `run_at` of all jobs that wait, or None."""
+    def next_due(self, *, leased: bool | None = None) -> datetime | None:
+        """The earliest `run_at` of all jobs that wait (leased ones or others only, where asked), or None."""
 
     def get(self, key: str) -> Job | None: ...
     def complete(self, job: Job) -> None: ...
     def cancel(self, key: str) -> None: ...
     def postpone(self, job: Job, run_at: datetime, error: str, *, failed: bool) -> None: ...
-    def failures(self) -> list[Job]: ...
+    def failures(self) -> list[Job]:
+        """The jobs that have failed at least once and are not done yet, in order of `due_at`."""
+
+    def retry(self, id: str, run_at: datetime) -> bool:
+        """Give the job a fresh set of attempts from `run_at` on; False where there is no such job."""
 
 
 class EventStore(Protocol):

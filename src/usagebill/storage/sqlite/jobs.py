@@ -90,9 +90,14 @@ class SqliteJobs:
             self._connection.execute("UPDATE jobs SET run_at = ? WHERE id = ?", (sql_value(lease_until), job.id))
         return job
 
-    def next_due(self) -> datetime | None:
-        row = self._connection.execute("SELECT MIN(run_at) FROM jobs WHERE failed = 0").fetchone()
-        return None if row[0] is None else datetime.fromisoformat(row[0])
+    def next_due(self, *, leased: bool | None = None) -> datetime | None:
+        found = [
+            row[0]
+            for kind in ((False, True) if leased is None else (leased,))
+            for row in self._connection.execute("SELECT MIN(run_at) FROM jobs WHERE failed = 0 AND leased = ?", (kind,))
+            if row[0] is not None
+        ]
+        return datetime.fromisoformat(min(found)) if found else None
 
     def get(self, key: str) -> Job | None:
         row = self._connection.execute(
@@ -119,3 +124,12 @@ class SqliteJobs:
             f"SELECT {_COLUMNS} FROM jobs{where or ' WHERE 1'} AND error IS NOT NULL ORDER BY due_at, sequence", values
         ).fetchall()
         return [_job(row) for row in rows]
+
+    def retry(self, id: str, run_at: datetime) -> bool:
+        tests, values = "id = ?", [id]
+        if self._organization_id is not None:
+            tests, values = "id = ? AND organization_id = ?", [id, self._organization_id]
+        changed = self._connection.execute(
+            f"UPDATE jobs SET run_at = ?, attempts = 0, failed = 0 WHERE {tests}", (sql_value(run_at), *values)
+        )
+        return changed.rowcount == 1

@@ -1,0 +1,103 @@
+"""`usagebill run-due` and `usagebill jobs`: what is to be done later, and what has gone wrong."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+
+import click
+
+from usagebill.cli.options import Instant, as_json, database, opened, print_json, print_table
+from usagebill.core.jobs import Job
+from usagebill.logs import configure
+from usagebill.views.formats import instant_text
+
+__all__ = ["jobs", "run_due"]
+
+
+@click.command("run-due")
+@click.option("--at", type=Instant(), help="Do what is due at this time (default: now).")
+@database()
+@as_json
+def run_due(at: datetime | None, path: str, json_output: bool) -> None:
+    """Do every due job once, each as of the instant at which it was due, and say what came of it.
+
+    Exits with 1 where a job failed. A failed job is tried again later; `jobs list` shows why.
+    """
+    configure()
+    failed: dict[str, dict[str, object]] = {}
+
+    def note(job: Job, problem: Exception) -> None:
+        failed[job.id] = {
+            "id": job.id,
+            "kind": job.kind,
+            "subject_id": job.subject_id,
+            "due_at": instant_text(job.due_at),
+            "error": f"{type(problem).__name__}: {problem}",
+        }
+
+    with opened(path) as billing:
+        tried = billing.run_due(at, on_failure=note)
+    if json_output:
+        print_json({"done": tried - len(failed), "failed": list(failed.values())})
+    else:
+        click.echo(f"{tried - len(failed)} done, {len(failed)} failed")
+        for row in failed.values():
+            click.echo(f"  {row['kind']} of {row['subject_id']}, due {row['due_at']}: {row['error']}")
+    sys.exit(1 if failed else 0)
+
+
+@click.group()
+def jobs() -> None:
+    """Look at the jobs that failed, and have them tried again."""
+
+
+@jobs.command("list")
+@database()
+@as_json
+def list_failed(path: str, json_output: bool) -> None:
+    """List the jobs that have failed and are not done yet."""
+    with opened(path) as billing:
+        found = billing.store.read(None, lambda tx: tx.jobs.failures())
+    rows: list[dict[str, object]] = [
+        {
+            "id": job.id,
+            "organization_id": job.organization_id,
+            "kind": job.kind,
+            "subject_id": job.subject_id,
+            "due_at": instant_text(job.due_at),
+            "attempts": job.attempts,
+            "next_try_at": None if job.failed else instant_text(job.run_at),
+            "error": job.error,
+        }
+        for job in found
+    ]
+    if json_output:
+        print_json(rows)
+    else:
+        columns = ("id", "kind", "subject_id", "due_at", "attempts", "next_try_at", "error")
+        print_table(columns, rows, "no failed jobs")
+
+
+@jobs.command()
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.option("--all", "all_failed", is_flag=True, help="Every job that has failed.")
+@database()
+@as_json
+def retry(ids: tuple[str, ...], all_failed: bool, path: str, json_output: bool) -> None:
+    """Have failed jobs tried again by the next worker, with a fresh set of attempts."""
+    if bool(ids) == all_failed:
+        raise click.UsageError("name the jobs to retry, or --all")
+    with opened(path) as billing:
+        if all_failed:
+            ids = tuple(job.id for job in billing.store.read(None, lambda tx: tx.jobs.failures()))
+        now = billing.clock.now()
+        found = billing.store.write(None, lambda tx: {id: tx.jobs.retry(id, now) for id in ids})
+    waiting = [id for id in ids if found[id]]
+    unknown = [id for id in ids if not found[id]]
+    if json_output:
+        print_json({"retried": waiting, "unknown": unknown})
+    else:
+        click.echo(f"{len(waiting)} to be tried again")
+    if unknown:
+        raise click.ClickException(f"no such job: {', '.join(unknown)}")

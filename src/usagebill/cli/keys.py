@@ -1,0 +1,126 @@
+"""`usagebill keys`: who may use the API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+import click
+
+from usagebill.cli.options import Instant, as_json, database, opened, print_json, print_table
+from usagebill.core.api_keys import MODES, ApiKey, all_permissions
+from usagebill.operations import api_keys
+from usagebill.views.formats import instant_text
+
+__all__ = ["keys"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _of_organization(command: F) -> F:
+    command = click.option(
+        "--organization", envvar="USAGEBILL_ORGANIZATION", show_envvar=True, help="Its id (default: the oldest)."
+    )(command)
+    return database()(as_json(command))
+
+
+@click.group()
+def keys() -> None:
+    """Create, list, rotate and revoke API keys. Only hashes are kept: a key's value is shown once."""
+
+
+def _permissions(texts: tuple[str, ...]) -> Mapping[str, tuple[str, ...]] | None:
+    """`customer`, `event:write`, `invoice:read` as a map of permissions; None where nothing is said."""
+    found: dict[str, tuple[str, ...]] = {}
+    for text in texts:
+        resource, _, modes = text.partition(":")
+        wanted = tuple(modes.split(",")) if modes else MODES
+        found[resource] = tuple(dict.fromkeys((*found.get(resource, ()), *wanted)))
+    return found or None
+
+
+def _shown(key: ApiKey) -> dict[str, object]:
+    return {
+        "id": key.id,
+        "name": key.name,
+        "value": "••••••••" + key.value_ending,
+        "permissions": {resource: list(modes) for resource, modes in key.permissions.items()},
+        "created_at": instant_text(key.created_at),
+        "expires_at": instant_text(key.expires_at),
+        "last_used_at": instant_text(key.last_used_at),
+    }
+
+
+def _print_new(key: ApiKey, value: str, json_output: bool) -> None:
+    if json_output:
+        print_json({**_shown(key), "value": value})
+    else:
+        click.echo(f"id       {key.id}\nAPI key  {value}  (shown this once)")
+
+
+@keys.command()
+@click.option("--name", help="What the key is for.")
+@click.option(
+    "--permission",
+    "permissions",
+    multiple=True,
+    metavar="RESOURCE[:MODES]",
+    help="What the key may do, such as event:write, invoice:read or customer:read,write; may be repeated."
+    " Whatever is not named is denied. Without it the key may do everything.",
+)
+@_of_organization
+def create(
+    name: str | None, permissions: tuple[str, ...], path: str, organization: str | None, json_output: bool
+) -> None:
+    """Create a key and show its value, this once."""
+    with opened(path, organization) as billing:
+        key, value = billing.writing(lambda work: api_keys.create(work, name, _permissions(permissions)))
+    _print_new(key, value, json_output)
+
+
+@keys.command("list")
+@_of_organization
+def list_all(path: str, organization: str | None, json_output: bool) -> None:
+    """List the keys that are valid, their values masked."""
+    with opened(path, organization) as billing:
+        found = billing.reading(api_keys.list_live)
+    rows = [_shown(key) for key in found]
+    if json_output:
+        print_json(rows)
+        return
+    for row, key in zip(rows, found, strict=True):
+        everything = key.permissions == all_permissions()
+        row["permissions"] = "everything" if everything else _summary(key.permissions)
+    print_table(("id", "name", "value", "permissions", "expires_at", "last_used_at"), rows, "no keys")
+
+
+def _summary(permissions: Mapping[str, tuple[str, ...]]) -> str:
+    return " ".join(f"{resource}:{','.join(modes)}" for resource, modes in permissions.items() if modes)
+
+
+@keys.command()
+@click.argument("id")
+@click.option("--name", help="The new key's name.")
+@click.option("--expires-at", type=Instant(), help="Let the old key live on until then; both work meanwhile.")
+@_of_organization
+def rotate(
+    id: str, name: str | None, expires_at: datetime | None, path: str, organization: str | None, json_output: bool
+) -> None:
+    """Replace a key by a new one, which may do everything."""
+    with opened(path, organization) as billing:
+        key, value = billing.writing(lambda work: api_keys.rotate(work, id, name, expires_at))
+    _print_new(key, value, json_output)
+
+
+@keys.command()
+@click.argument("id")
+@_of_organization
+def revoke(id: str, path: str, organization: str | None, json_output: bool) -> None:
+    """End a key at once. The last key without an expiry cannot be revoked: create another first."""
+    with opened(path, organization) as billing:
+        key = billing.writing(lambda work: api_keys.revoke(work, id))
+    if json_output:
+        print_json(_shown(key))
+    else:
+        click.echo(f"revoked {key.id}")

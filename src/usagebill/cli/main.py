@@ -1,0 +1,38 @@
+"""The root of the command line, and the commands that say what is there."""
+
+from __future__ import annotations
+
+import platform
+import sqlite3
+
+import click
+
+from usagebill import __version__
+from usagebill.cli.jobs import jobs, run_due
+from usagebill.cli.keys import keys
+from usagebill.cli.options import as_json, print_json
+from usagebill.cli.organizations import organizations
+from usagebill.cli.serve import serve, work
+
+__all__ = ["main"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, message="usagebill %(version)s")
+def main() -> None:
+    """Usage events in, exact invoices out: the service, its workers and its keys."""
+
+
+@main.command()
+@as_json
+def version(json_output: bool) -> None:
+    """Say which usagebill this is, and what it runs on."""
+    known = {"usagebill": __version__, "python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
+    if json_output:
+        print_json(known)
+    else:
+        click.echo(" ".join(f"{name} {number}" for name, number in known.items()))
+
+
+for command in (serve, work, run_due, jobs, keys, organizations):
+    main.add_command(command)

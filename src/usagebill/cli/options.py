@@ -1,0 +1,106 @@
+"""Options that commands share, and how refusals are told."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from usagebill.billing import Billing
+from usagebill.core.errors import BillingError, Invalid
+from usagebill.inputs import parse_instant
+from usagebill.settings import Settings
+from usagebill.storage.sqlite.schema import NewerFile
+
+__all__ = ["Instant", "as_json", "database", "opened", "print_json", "print_table", "settings_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+as_json = click.option("--json", "json_output", is_flag=True, help="Print JSON, for programs.")
+
+
+def database(*, must_exist: bool = True) -> Callable[[F], F]:
+    """`--db`, and `--organization` for what belongs to one."""
+    return click.option(
+        "--db",
+        "path",
+        envvar="USAGEBILL_DB",
+        required=True,
+        show_envvar=True,
+        type=click.Path(dir_okay=False, exists=must_exist),
+        help="The file that holds everything.",
+    )
+
+
+def settings_options(command: F) -> F:
+    """The options of `Settings`, which the command is given as keyword arguments of the same names."""
+    defaults = Settings()
+    for name, kind, text in (
+        ("webhook-timeout", int, "Seconds that a webhook's receiver may take."),
+        ("events-per-batch", int, "How many events one request may bring."),
+        ("public-url", str, "Where this service is reached; the issuer of webhook signatures."),
+        ("id-prefix", str, "What the names of service-owned ids begin with."),
+    ):
+        field = name.replace("-", "_")
+        command = click.option(
+            f"--{name}",
+            type=kind,
+            default=getattr(defaults, field),
+            show_default=True,
+            envvar=f"USAGEBILL_{field.upper()}",
+            show_envvar=True,
+            help=text,
+        )(command)
+    return command
+
+
+class Instant(click.ParamType[datetime, Any]):
+    """A date or date-time, in UTC where it names no offset."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        found = value if isinstance(value, datetime) else parse_instant(str(value))
+        if found is None:
+            self.fail(f"{value!r} is no ISO 8601 time, such as 2024-02-01T00:10:00Z", param, ctx)
+        return found
+
+
+@contextmanager
+def opened(path: str, organization: str | None = None, settings: Settings | None = None) -> Iterator[Billing]:
+    """The billing system in `path`; refusals below end the command with a line that says why."""
+    try:
+        with Billing(path, organization=organization, settings=settings) as billing:
+            yield billing
+    except Invalid as problem:
+        raise click.ClickException(json.dumps(problem.details, default=str)) from problem
+    except (BillingError, LookupError, NewerFile) as problem:
+        raise click.ClickException(str(problem)) from problem
+    except sqlite3.DatabaseError as problem:
+        raise click.ClickException(f"{path}: {problem}") from problem
+
+
+def print_json(value: object) -> None:
+    click.echo(json.dumps(value, indent=2, default=str, ensure_ascii=False))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Mapping[str, object]], empty: str) -> None:
+    """`rows` as a table of `columns`, or the text `empty` where there are none."""
+    if not rows:
+        click.echo(empty)
+        return
+    table = Table(*[column.replace("_", " ") for column in columns], box=None, header_style="bold")
+    for row in rows:
+        table.add_row(*["" if row[column] is None else str(row[column]) for column in columns])
+    console = Console()
+    # A pipe has no width: whole values matter more there than lines that fit.
+    if not console.is_terminal:
+        console = Console(width=10_000)
+    console.print(table)

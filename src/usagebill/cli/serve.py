@@ -1,0 +1,160 @@
+"""`usagebill serve` and `usagebill work`: the processes that run for long."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import click
+
+from usagebill.billing import Billing
+from usagebill.cli.options import as_json, database, opened, print_json, settings_options
+from usagebill.core.api_keys import ApiKey
+from usagebill.logs import LogFormat, configure
+from usagebill.operations import api_keys
+from usagebill.server import bind
+from usagebill.server import serve as run_server
+from usagebill.settings import Settings
+from usagebill.work import Work
+from usagebill.worker import Worker
+
+__all__ = ["serve", "work"]
+
+_log_format = click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    envvar="USAGEBILL_LOG_FORMAT",
+    show_envvar=True,
+    help="How log lines are written to standard error (default: text on a terminal, JSON elsewhere).",
+)
+_log_level = click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    envvar="USAGEBILL_LOG_LEVEL",
+    show_envvar=True,
+    help="Leave out log lines of less weight.",
+)
+
+
+def _first_key(work: Work) -> str | None:
+    """The value of a new key where the organization never had one."""
+    return None if work.tx.count(ApiKey) else api_keys.create(work, "First key")[1]
+
+
+@click.command()
+@database(must_exist=False)
+@click.option("--host", default="127.0.0.1", show_default=True, envvar="USAGEBILL_HOST", show_envvar=True)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    envvar="USAGEBILL_PORT",
+    show_envvar=True,
+    help="0 takes a free one.",
+)
+@click.option(
+    "--workers-in-process",
+    type=click.IntRange(0, 16),
+    is_flag=False,
+    flag_value=1,
+    default=1,
+    show_default=True,
+    envvar="USAGEBILL_WORKERS_IN_PROCESS",
+    show_envvar=True,
+    help="Workers that do due jobs beside the API; 0 leaves them to `usagebill work`.",
+)
+@click.option(
+    "--drain-seconds",
+    type=click.FloatRange(0),
+    default=1.0,
+    show_default=True,
+    envvar="USAGEBILL_DRAIN_SECONDS",
+    show_envvar=True,
+    help="How long requests are still taken after SIGTERM, while /ready is 503.",
+)
+@settings_options
+@_log_format
+@_log_level
+@as_json
+def serve(
+    path: str,
+    host: str,
+    port: int,
+    workers_in_process: int,
+    drain_seconds: float,
+    log_format: LogFormat | None,
+    log_level: str,
+    json_output: bool,
+    id_prefix: str,
+    public_url: str,
+    events_per_batch: int,
+    webhook_timeout: int,
+) -> None:
+    """Serve the API from one file, and bill by itself.
+
+    A file that does not exist yet is made, with an organization and a first API key, which is shown this once.
+    """
+    configure(log_format, log_level)
+    settings = Settings(
+        id_prefix=id_prefix,
+        public_url=public_url,
+        events_per_batch=events_per_batch,
+        webhook_timeout=webhook_timeout,
+    )
+    # First the port: a key that has been made but not shown would be lost.
+    try:
+        listener = bind(host, port)
+    except OSError as problem:
+        raise click.ClickException(f"cannot listen on {host}, port {port}: {problem.strerror}") from problem
+    with listener, opened(path, settings=settings) as billing:
+        value = billing.writing(_first_key)
+        url = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+
+        def announce() -> None:
+            _announce(billing, url, value, json_output)
+
+        run_server(billing, listener, workers=workers_in_process, drain_seconds=drain_seconds, on_start=announce)
+
+
+def _announce(billing: Billing, url: str, key: str | None, json_output: bool) -> None:
+    organization = billing.organization
+    if json_output:
+        print_json({"url": url, "organization": {"id": organization.id, "name": organization.name}, "api_key": key})
+        return
+    click.echo(f"organization  {organization.id}  {organization.name}")
+    if key is not None:
+        click.echo(f"API key       {key}  (shown this once; `usagebill keys create` makes more)")
+    click.echo(f"serving       {url}/api/v1  (described at {url}/docs)")
+
+
+@click.command()
+@database(must_exist=False)
+@settings_options
+@_log_format
+@_log_level
+def work(
+    path: str,
+    log_format: LogFormat | None,
+    log_level: str,
+    id_prefix: str,
+    public_url: str,
+    events_per_batch: int,
+    webhook_timeout: int,
+) -> None:
+    """Do due jobs in a process of its own, until SIGTERM or Ctrl-C. Several may share a file."""
+    configure(log_format, log_level)
+    settings = Settings(
+        id_prefix=id_prefix,
+        public_url=public_url,
+        events_per_batch=events_per_batch,
+        webhook_timeout=webhook_timeout,
+    )
+    told = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: told.set())
+    with opened(path, settings=settings) as billing, Worker(billing):
+        click.echo(f"working on {path}")
+        told.wait()

@@ -1,0 +1,47 @@
+"""Structured logs of a process: one line an event, as JSON or as text, on standard error."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Literal
+
+import structlog
+
+__all__ = ["LogFormat", "configure"]
+
+LogFormat = Literal["json", "text"]
+
+
+def configure(log_format: LogFormat | None = None, level: str = "info") -> None:
+    """Send this process's logs, those of the libraries it uses included, to standard error.
+
+    Without a format it is text on a terminal and JSON elsewhere. Only programs call this; a library never does.
+    """
+    wanted = log_format or ("text" if sys.stderr.isatty() else "json")
+    number = logging.getLevelNamesMapping()[level.upper()]
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    last: list[structlog.typing.Processor]
+    if wanted == "json":
+        last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    else:
+        last = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+    structlog.configure(
+        processors=[*shared, *last],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared, processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last]
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    # What other libraries tell of their everyday work is noise beside our own lines.
+    root.setLevel(max(number, logging.WARNING))

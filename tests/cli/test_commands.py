@@ -1,0 +1,134 @@
+"""Commands that do one thing and end: organizations, keys, jobs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from usagebill import Billing, __version__
+from usagebill.cli import main
+from usagebill.core.jobs import Job
+from usagebill.operations.jobs import HANDLERS
+from usagebill.work import Work
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "billing.db"
+    Billing(path).close()
+    return str(path)
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == code, done.output
+    return done.stdout if code == 0 else done.output
+
+
+def run_json(*arguments: str, code: int = 0) -> Any:
+    done = CliRunner().invoke(main, [*arguments, "--json"])
+    assert done.exit_code == code, done.output
+    return json.loads(done.stdout)
+
+
+def test_version_names_what_runs() -> None:
+    assert run("--version") == f"usagebill {__version__}\n"
+    assert run_json("version")["usagebill"] == __version__
+
+
+def test_organizations_are_made_with_a_key_and_listed(file: str) -> None:
+    made = run_json("organizations", "create", "Hooli", "--db", file)
+    assert [row["name"] for row in run_json("organizations", "list", "--db", file)] == ["Default organization", "Hooli"]
+    keys = run_json("keys", "list", "--db", file, "--organization", made["id"])
+    assert [key["id"] for key in keys] == [made["api_key"]["id"]]
+    assert run_json("keys", "list", "--db", file) == []
+    assert "Hooli" in run("organizations", "list", "--db", file)
+
+
+def test_keys_are_shown_once_and_masked_ever_after(file: str) -> None:
+    made = run_json("keys", "create", "--name", "ci", "--db", file)
+    assert len(made["value"]) == 36
+    listed = run("keys", "list", "--db", file)
+    assert made["value"] not in listed
+    assert "••••••••" + made["value"][-3:] in listed
+    assert "everything" in listed
+
+
+def test_keys_may_be_narrow(file: str) -> None:
+    made = run_json("keys", "create", "--permission", "event:write", "--permission", "customer", "--db", file)
+    assert made["permissions"] == {"event": ["write"], "customer": ["read", "write"]}
+    assert "event:write customer:read,write" in run("keys", "list", "--db", file)
+    assert "contains forbidden keys" in run("keys", "create", "--permission", "evnt", "--db", file, code=1)
+
+
+def test_rotating_ends_the_old_key_now_or_later(file: str) -> None:
+    first = run_json("keys", "create", "--db", file)
+    second = run_json("keys", "rotate", first["id"], "--db", file)
+    assert second["value"] != first["value"]
+    assert [key["id"] for key in run_json("keys", "list", "--db", file)] == [second["id"]]
+    run_json("keys", "rotate", second["id"], "--expires-at", "2999-01-01", "--db", file)
+    listed = run_json("keys", "list", "--db", file)
+    assert [key["expires_at"] for key in listed] == ["2999-01-01T00:00:00Z", None]
+
+
+def test_the_last_key_cannot_be_revoked(file: str) -> None:
+    first = run_json("keys", "create", "--db", file)
+    second = run_json("keys", "create", "--db", file)
+    assert run("keys", "revoke", first["id"], "--db", file) == f"revoked {first['id']}\n"
+    assert "last_non_expiring_api_key" in run("keys", "revoke", second["id"], "--db", file, code=1)
+    assert "api_key_not_found" in run("keys", "revoke", "nonsense", "--db", file, code=1)
+
+
+def test_a_missing_file_is_not_made_in_passing(tmp_path: Path) -> None:
+    assert "does not exist" in run("keys", "list", "--db", str(tmp_path / "typo.db"), code=2)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def failing(file: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A file with two jobs of which one fails until it is mended."""
+
+    def act(work: Work, job: Job) -> None:
+        if job.subject_id == "bad":
+            raise ValueError("out of paper")
+
+    monkeypatch.setitem(HANDLERS, "print", act)  # type: ignore[arg-type]
+    with Billing(file) as billing:
+        for subject in ("good", "bad"):
+            billing.writing(lambda work, subject=subject: work.schedule("print", subject, work.now))  # type: ignore[misc]
+    return file
+
+
+def test_run_due_says_what_failed_and_a_retry_mends_it(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = run_json("run-due", "--db", failing, code=1)
+    assert ran["done"] == 1
+    assert [(row["subject_id"], row["error"]) for row in ran["failed"]] == [("bad", "ValueError: out of paper")]
+    listed = run_json("jobs", "list", "--db", failing)
+    assert [(row["kind"], row["attempts"]) for row in listed] == [("print", 1)]
+    assert "out of paper" in run("jobs", "list", "--db", failing)
+    # It waits for its next try, unless told not to.
+    assert run_json("run-due", "--db", failing) == {"done": 0, "failed": []}
+    monkeypatch.setitem(HANDLERS, "print", lambda work, job: None)  # type: ignore[arg-type]
+    assert run_json("jobs", "retry", listed[0]["id"], "--db", failing) == {"retried": [listed[0]["id"]], "unknown": []}
+    assert run("run-due", "--db", failing) == "1 done, 0 failed\n"
+    assert run("jobs", "list", "--db", failing) == "no failed jobs\n"
+
+
+def test_run_due_at_a_time_does_what_is_due_by_then(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+    monkeypatch.setitem(HANDLERS, "note", lambda work, job: ran.append(work.now.isoformat()))  # type: ignore[arg-type]
+    with Billing(file) as billing:
+        billing.writing(lambda work: work.schedule("note", "x", work.now.replace(year=2990)))
+    assert run_json("run-due", "--at", "2989-12-31", "--db", file)["done"] == 0
+    assert run_json("run-due", "--at", "2991-01-01T00:00:00+01:00", "--db", file)["done"] == 1
+    assert [text[:4] for text in ran] == ["2990"]
+    assert "is no ISO 8601 time" in run("run-due", "--at", "tomorrow", "--db", file, code=2)
+
+
+def test_unknown_jobs_are_named(file: str) -> None:
+    assert "no such job: x" in run("jobs", "retry", "x", "--db", file, code=1)
+    assert "name the jobs" in run("jobs", "retry", "--db", file, code=2)

@@ -1,0 +1,103 @@
+"""One command is a service: it makes its file, shows its key once, does what is due, and stops with care."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.service import Service, command, start
+
+
+def test_first_start_makes_everything_and_shows_the_key_once(tmp_path: Path) -> None:
+    file = tmp_path / "billing.db"
+    with Service(file) as service:
+        first = service.announced
+        made = service.client.post("/api/v1/customers", json={"customer": {"external_id": "acme"}})
+        assert made.status_code == 200
+    with Service(file, key=first["api_key"]) as service:
+        assert service.announced["api_key"] is None
+        assert service.announced["organization"] == first["organization"]
+        assert service.client.get("/api/v1/customers/acme").json() == made.json()
+
+
+def test_announcement_for_people_names_key_and_address(tmp_path: Path) -> None:
+    process = start("serve", "--db", str(tmp_path / "billing.db"), "--port", "0")
+    assert process.stdout is not None
+    lines = [process.stdout.readline() for _ in range(3)]
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    key = lines[1].split()[2]
+    assert [line.split()[0] for line in lines] == ["organization", "API", "serving"]
+    assert len(key) == 36
+    assert process.returncode == 0
+
+
+def test_port_in_use_is_told_before_a_key_is_made(tmp_path: Path) -> None:
+    with Service(tmp_path / "one.db") as service:
+        port = service.announced["url"].rsplit(":", 1)[1]
+        refused = command("serve", "--db", str(tmp_path / "two.db"), "--port", port, check=False)
+    assert refused.returncode == 1
+    assert "cannot listen" in refused.stderr
+    assert not (tmp_path / "two.db").exists()
+
+
+def test_a_file_that_is_no_database_is_refused_in_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "letter.txt"
+    file.write_text("Dear Sir or Madam, this is a letter and not a database." * 100)
+    refused = command("serve", "--db", str(file), "--port", "0", check=False)
+    assert refused.returncode == 1
+    assert refused.stderr.strip() == f"Error: {file}: file is not a database"
+
+
+def test_sigterm_turns_ready_into_503_and_requests_still_finish(tmp_path: Path) -> None:
+    with Service(tmp_path / "billing.db", "--drain-seconds", "3") as service:
+        assert service.client.get("/ready").json() == {"status": "ok"}
+        service.process.send_signal(signal.SIGTERM)
+        for _ in range(10_000):
+            answer = service.client.get("/ready")
+            if answer.status_code != 200:
+                break
+        assert (answer.status_code, answer.json()) == (503, {"status": "shutting down"})
+        assert service.client.get("/health").json()["message"] == "Success"
+        code, _ = service.stop()
+        assert code == 0
+        with pytest.raises(httpx.TransportError):
+            httpx.get(service.announced["url"] + "/ready")
+
+
+def test_requests_in_flight_are_answered_after_the_signal(tmp_path: Path) -> None:
+    with Service(tmp_path / "billing.db", "--drain-seconds", "0") as service:
+        sent = threading.Event()
+
+        def parts() -> object:
+            yield b'{"customer": '
+            sent.set()
+            service.process.send_signal(signal.SIGTERM)
+            yield b'{"external_id": "late"}}'
+
+        answer = service.client.post("/api/v1/customers", content=parts())  # type: ignore[arg-type]
+        assert sent.is_set()
+        assert answer.json()["customer"]["external_id"] == "late"
+
+
+def test_every_request_leaves_a_line_in_the_log(tmp_path: Path) -> None:
+    with Service(tmp_path / "billing.db") as service:
+        service.client.get("/api/v1/customers/nobody", headers={"X-Request-Id": "abc-1"})
+        httpx.get(service.announced["url"] + "/api/v1/customers")
+        _, log = service.stop()
+    lines = {line["request_id"]: line for line in log if line["event"] == "request"}
+    known = lines.pop("abc-1")
+    assert (known["method"], known["path"], known["status"]) == ("GET", "/api/v1/customers/nobody", 404)
+    assert known["organization"] == service.announced["organization"]["id"]
+    assert known["milliseconds"] > 0
+    assert [(line["status"], line["organization"]) for line in lines.values()] == [(401, None)]
+
+
+def test_settings_come_from_options_and_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Service(tmp_path / "billing.db", "--id-prefix", "acme_") as service:
+        made = service.client.post("/api/v1/customers", json={"customer": {"external_id": "a"}}).json()
+        assert "acme_id" in made["customer"]
+        assert "svc_id" not in made["customer"]

@@ -1,0 +1,72 @@
+"""A real server process for tests: `usagebill serve` on a free port."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+ROOT = Path(__file__).parents[1]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200"}
+
+
+def command(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run `usagebill` with `arguments` to its end."""
+    done = subprocess.run(
+        [sys.executable, "-m", "usagebill", *arguments], env=ENVIRONMENT, capture_output=True, text=True, check=False
+    )
+    assert not check or done.returncode == 0, done.stderr
+    return done
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    """Start `usagebill` with `arguments`, its output left to be read."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "usagebill", *arguments],
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+class Service:
+    """`usagebill serve` on `file`: what it announced, a client that speaks to it, and its end."""
+
+    def __init__(self, file: Path, *options: str, key: str | None = None) -> None:
+        self.process = start("serve", "--db", str(file), "--port", "0", "--json", *options)
+        assert self.process.stdout is not None
+        text = ""
+        while not text.endswith("}\n") or text.count("{") != text.count("}"):
+            line = self.process.stdout.readline()
+            assert line, self.process.communicate()[1]
+            text += line
+        self.announced: dict[str, Any] = json.loads(text)
+        self.key = key or self.announced["api_key"]
+        self.client = httpx.Client(
+            base_url=self.announced["url"], headers={"Authorization": f"Bearer {self.key}"}, timeout=30
+        )
+
+    def __enter__(self) -> Service:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.client.close()
+        if self.process.poll() is None:
+            self.stop(signal.SIGINT)
+
+    def stop(self, number: int = signal.SIGTERM) -> tuple[int, Sequence[dict[str, Any]]]:
+        """Ask the process to end; its exit code and the lines of its log."""
+        self.process.send_signal(number)
+        _, log = self.process.communicate(timeout=30)
+        return self.process.returncode, [json.loads(line) for line in log.splitlines()]

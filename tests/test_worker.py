@@ -1,0 +1,111 @@
+"""Workers do what is due by themselves, each job once however many they are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.service import ENVIRONMENT
+from usagebill import Billing
+from usagebill.billing import OUTSIDE
+from usagebill.core.jobs import Job
+from usagebill.operations.jobs import HANDLERS
+from usagebill.work import Work
+from usagebill.worker import Worker
+
+JOBS = 1000
+COUNTING = """
+import sys
+from usagebill import Billing
+from usagebill.operations.jobs import HANDLERS
+HANDLERS["count"] = lambda work, job: work.tx.next_number("counted")
+with Billing(sys.argv[1]) as billing:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    done = 0
+    while some := billing.run_batch():
+        done += some
+    print(done)
+"""
+
+
+def test_two_processes_on_one_file_do_each_job_once(tmp_path: Path) -> None:
+    file = str(tmp_path / "billing.db")
+    with Billing(file) as billing:
+        billing.writing(lambda work: [work.schedule("count", str(number), work.now) for number in range(JOBS)])
+        workers = [
+            subprocess.Popen(
+                [sys.executable, "-c", COUNTING, file],
+                env=ENVIRONMENT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for _ in range(2)
+        ]
+        for worker in workers:
+            assert worker.stdout is not None
+            assert worker.stdout.readline() == "ready\n"
+        for worker in workers:
+            assert worker.stdin is not None
+            worker.stdin.write("go\n")
+            worker.stdin.flush()
+        done = [int(worker.communicate(timeout=60)[0]) for worker in workers]
+        assert sum(done) == JOBS
+        assert billing.next_due() is None
+        assert billing.writing(lambda work: work.tx.next_number("counted")) == JOBS + 1
+
+
+def test_jobs_that_talk_to_the_outside_are_done_by_one_worker_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    all_seen = threading.Event()
+
+    def talk(billing: Billing, organization: object, job: Job) -> None:
+        seen.append(job.subject_id)
+        billing.store.write(None, lambda tx: tx.jobs.complete(job))
+        if len(seen) == 50:
+            all_seen.set()
+
+    monkeypatch.setitem(OUTSIDE, "talk", talk)  # type: ignore[arg-type]
+    with Billing(tmp_path / "billing.db") as billing:
+        billing.writing(
+            lambda work: [work.schedule("talk", str(number), work.now, leased=True) for number in range(50)]
+        )
+        with Worker(billing), Worker(billing):
+            assert all_seen.wait(30)
+        assert sorted(seen, key=int) == [str(number) for number in range(50)]
+
+
+def test_a_write_wakes_the_worker_and_a_broken_job_does_not_stop_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = threading.Event()
+
+    def act(work: Work, job: Job) -> None:
+        if job.subject_id == "broken":
+            raise ZeroDivisionError
+        work.schedule("follow", job.subject_id, work.now)
+
+    monkeypatch.setitem(HANDLERS, "act", act)  # type: ignore[arg-type]
+    monkeypatch.setitem(HANDLERS, "follow", lambda work, job: done.set())  # type: ignore[arg-type]
+    # It polls once in a thousand seconds: only being woken can bring it to work.
+    with Billing(tmp_path / "billing.db") as billing, Worker(billing, poll_seconds=1000):
+        billing.writing(lambda work: work.schedule("act", "broken", work.now))
+        billing.writing(lambda work: work.schedule("act", "sound", work.now))
+        assert done.wait(30)
+        assert [job.error for job in billing.store.read(None, lambda tx: tx.jobs.failures())] == ["ZeroDivisionError: "]
+
+
+def test_jobs_of_other_processes_are_seen_without_being_woken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = threading.Event()
+    monkeypatch.setitem(HANDLERS, "act", lambda work, job: done.set())  # type: ignore[arg-type]
+    file = tmp_path / "billing.db"
+    with Billing(file) as mine, Billing(file) as other, Worker(mine, poll_seconds=0.01):
+        other.writing(lambda work: work.schedule("act", "x", work.now))
+        assert done.wait(30)
