@@ -72,7 +72,7 @@ def test_jobs_that_talk_to_the_outside_are_done_by_one_worker_each(
         if len(seen) == 50:
             all_seen.set()
 
-    monkeypatch.setitem(OUTSIDE, "talk", talk)  # type: ignore[arg-type]
+    monkeypatch.setitem(OUTSIDE, "talk", talk)
     with Billing(tmp_path / "billing.db") as billing:
         billing.writing(
             lambda work: [work.schedule("talk", str(number), work.now, leased=True) for number in range(50)]
@@ -92,19 +92,20 @@ def test_a_write_wakes_the_worker_and_a_broken_job_does_not_stop_it(
             raise ZeroDivisionError
         work.schedule("follow", job.subject_id, work.now)
 
-    monkeypatch.setitem(HANDLERS, "act", act)  # type: ignore[arg-type]
-    monkeypatch.setitem(HANDLERS, "follow", lambda work, job: done.set())  # type: ignore[arg-type]
+    monkeypatch.setitem(HANDLERS, "act", act)
+    monkeypatch.setitem(HANDLERS, "follow", lambda work, job: done.set())
     # It polls once in a thousand seconds: only being woken can bring it to work.
-    with Billing(tmp_path / "billing.db") as billing, Worker(billing, poll_seconds=1000):
-        billing.writing(lambda work: work.schedule("act", "broken", work.now))
-        billing.writing(lambda work: work.schedule("act", "sound", work.now))
-        assert done.wait(30)
+    with Billing(tmp_path / "billing.db") as billing:
+        with Worker(billing, poll_seconds=1000):
+            billing.writing(lambda work: work.schedule("act", "broken", work.now))
+            billing.writing(lambda work: work.schedule("act", "sound", work.now))
+            assert done.wait(30)
         assert [job.error for job in billing.store.read(None, lambda tx: tx.jobs.failures())] == ["ZeroDivisionError: "]
 
 
 def test_jobs_of_other_processes_are_seen_without_being_woken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = threading.Event()
-    monkeypatch.setitem(HANDLERS, "act", lambda work, job: done.set())  # type: ignore[arg-type]
+    monkeypatch.setitem(HANDLERS, "act", lambda work, job: done.set())
     file = tmp_path / "billing.db"
     with Billing(file) as mine, Billing(file) as other, Worker(mine, poll_seconds=0.01):
         other.writing(lambda work: work.schedule("act", "x", work.now))

@@ -96,7 +96,7 @@ def failing(file: str, monkeypatch: pytest.MonkeyPatch) -> str:
         if job.subject_id == "bad":
             raise ValueError("out of paper")
 
-    monkeypatch.setitem(HANDLERS, "print", act)  # type: ignore[arg-type]
+    monkeypatch.setitem(HANDLERS, "print", act)
     with Billing(file) as billing:
         for subject in ("good", "bad"):
             billing.writing(lambda work, subject=subject: work.schedule("print", subject, work.now))  # type: ignore[misc]
@@ -112,7 +112,7 @@ def test_run_due_says_what_failed_and_a_retry_mends_it(failing: str, monkeypatch
     assert "out of paper" in run("jobs", "list", "--db", failing)
     # It waits for its next try, unless told not to.
     assert run_json("run-due", "--db", failing) == {"done": 0, "failed": []}
-    monkeypatch.setitem(HANDLERS, "print", lambda work, job: None)  # type: ignore[arg-type]
+    monkeypatch.setitem(HANDLERS, "print", lambda work, job: None)
     assert run_json("jobs", "retry", listed[0]["id"], "--db", failing) == {"retried": [listed[0]["id"]], "unknown": []}
     assert run("run-due", "--db", failing) == "1 done, 0 failed\n"
     assert run("jobs", "list", "--db", failing) == "no failed jobs\n"
@@ -120,7 +120,7 @@ def test_run_due_says_what_failed_and_a_retry_mends_it(failing: str, monkeypatch
 
 def test_run_due_at_a_time_does_what_is_due_by_then(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
-    monkeypatch.setitem(HANDLERS, "note", lambda work, job: ran.append(work.now.isoformat()))  # type: ignore[arg-type]
+    monkeypatch.setitem(HANDLERS, "note", lambda work, job: ran.append(work.now.isoformat()))
     with Billing(file) as billing:
         billing.writing(lambda work: work.schedule("note", "x", work.now.replace(year=2990)))
     assert run_json("run-due", "--at", "2989-12-31", "--db", file)["done"] == 0
