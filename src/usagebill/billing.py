@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import structlog
 
+from usagebill import groups
 from usagebill.clock import Clock, SystemClock
 from usagebill.core.errors import BillingError
 from usagebill.core.jobs import ATTEMPTS, Job, retry_delay
@@ -17,9 +18,9 @@ from usagebill.core.organizations import Organization
 from usagebill.operations import organizations
 from usagebill.operations.jobs import HANDLERS
 from usagebill.settings import Settings
-from usagebill.storage.ports import Store, Transaction
+from usagebill.storage.ports import Page, Store, Transaction
 from usagebill.storage.sqlite import SqliteStore
-from usagebill.work import JsonObject, Work
+from usagebill.work import JsonObject, Work, with_prefix
 
 __all__ = ["OUTSIDE", "Billing"]
 
@@ -65,8 +66,10 @@ class Billing:
         self.store: Store = path if not isinstance(path, (str, Path)) else cast(Store, SqliteStore(path))
         self._on_message = on_message
         self._deliver = deliver
-        self._wake: Callable[[], None] | None = None
+        self._wakes: list[Callable[[], None]] = []
         self.organization = self.store.write(None, lambda tx: self._own(tx, organization))
+        self.billable_metrics = groups.BillableMetrics(self)
+        self.customers = groups.Customers(self)
 
     def _own(self, tx: Transaction, id: str | None) -> Organization:
         if id is not None:
@@ -111,15 +114,30 @@ class Billing:
 
         result, work = self.store.write(own.id, act)
         self._tell(work.messages)
-        if work.left_immediate and self._wake is not None:
+        if work.left_immediate:
             self._wake()
         return result
 
+    def view(self, record: object) -> Any:
+        """A record as the JSON object that the HTTP API shows (decimals as `Decimal`); a page as a list of them."""
+
+        def shown(work: Work) -> Any:
+            if isinstance(record, Page):
+                return [groups.VIEWS[type(item)](work, item) for item in record.items]
+            return groups.VIEWS[type(record)](work, record)
+
+        return with_prefix(self.reading(shown), "svc_", self.settings.id_prefix)
+
     # Jobs
 
-    def on_immediate(self, wake: Callable[[], None] | None) -> None:
-        """Have `wake` called after each change that left a job to do at once (a worker's way of being told)."""
-        self._wake = wake
+    def on_immediate(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """Have `wake` called after each change that left a job to do at once, until the function returned is called."""
+        self._wakes.append(wake)
+        return lambda: self._wakes.remove(wake)
+
+    def _wake(self) -> None:
+        for wake in tuple(self._wakes):
+            wake()
 
     def next_due(self, *, leased: bool | None = None) -> datetime | None:
         """When the next job waits to be done (of those that talk to the outside, or of the others, where asked)."""
@@ -184,7 +202,7 @@ class Billing:
         self._tell(messages)
         for job, problem in failures if on_failure is not None else ():
             on_failure(job, problem)  # type: ignore[misc]
-        if done and self._wake is not None:
+        if done:
             self._wake()
         return done
 

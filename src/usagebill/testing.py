@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json as json_text
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any
@@ -10,7 +12,7 @@ from urllib.parse import quote
 
 from usagebill.billing import Billing
 from usagebill.clock import ManualClock
-from usagebill.http.api import Api, Request
+from usagebill.http.api import Answer, Api, Request
 from usagebill.http.app import endpoints
 from usagebill.operations import api_keys
 from usagebill.settings import Settings
@@ -43,6 +45,8 @@ class Sandbox:
         )
         _, self.api_key = self.billing.writing(lambda work: api_keys.create(work))
         self._api = Api(self.billing, endpoints())
+        self._busy = False
+        self.billing.on_immediate(self._follow)
 
     def __enter__(self) -> Sandbox:
         return self
@@ -54,6 +58,20 @@ class Sandbox:
 
     def close(self) -> None:
         self.billing.close()
+
+    def _follow(self) -> None:
+        # What follows at once from a library call is done before that call returns.
+        if not self._busy:
+            with self._undisturbed():
+                self.billing.run_due(immediate=True, strict=True)
+
+    @contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
 
     @property
     def now(self) -> datetime:
@@ -67,7 +85,17 @@ class Sandbox:
         The body is None where it is empty, and text where it is not JSON.
         """
         target, _, query = path.partition("?")
-        answer = self._api.answer(
+        with self._undisturbed():
+            answer = self._answer(method, target, query, json, headers)
+            self.billing.run_due(immediate=True, strict=True)
+        if not answer.body:
+            return answer.status, None
+        if not answer.headers["content-type"].startswith("application/json"):
+            return answer.status, answer.body.decode()
+        return answer.status, json_text.loads(answer.body)
+
+    def _answer(self, method: str, target: str, query: str, json: object, headers: dict[str, str] | None) -> Answer:
+        return self._api.answer(
             Request(
                 method=method,
                 path=quote(target, safe="/%:@!$&'()*+,;=~-._"),
@@ -76,12 +104,6 @@ class Sandbox:
                 body=b"" if json is None else json_text.dumps(json).encode(),
             )
         )
-        self.billing.run_due(immediate=True, strict=True)
-        if not answer.body:
-            return answer.status, None
-        if not answer.headers["content-type"].startswith("application/json"):
-            return answer.status, answer.body.decode()
-        return answer.status, json_text.loads(answer.body)
 
     def jump_to(self, now: str | datetime) -> None:
         """Move the clock and run nothing."""
@@ -90,12 +112,14 @@ class Sandbox:
     def travel_to(self, now: str | datetime) -> None:
         """Move the clock through every instant at which something is due, running each job at its own instant."""
         target = _instant(now)
-        while (due := self.billing.next_due()) is not None and due <= target:
-            if due > self.clock.now():
-                self.clock.set(due)
-            self.billing.run_due(strict=True)
+        with self._undisturbed():
+            while (due := self.billing.next_due()) is not None and due <= target:
+                if due > self.clock.now():
+                    self.clock.set(due)
+                self.billing.run_due(strict=True)
         self.clock.set(target)
 
     def run_due(self) -> None:
         """Run what is due now, without moving the clock: each job as of the instant it was due."""
-        self.billing.run_due(strict=True)
+        with self._undisturbed():
+            self.billing.run_due(strict=True)

@@ -29,6 +29,7 @@ class Worker:
         self._billing = billing
         self._poll_seconds = poll_seconds
         self._stopping = False
+        self._deaf: Callable[[], None] = lambda: None
         self._roles = [self._role(billing.run_batch, leased=False, name="billing")]
         self._roles += [
             self._role(billing.reach_out, leased=True, name=f"outside-{number + 1}")
@@ -50,7 +51,7 @@ class Worker:
 
     def start(self) -> None:
         """Begin; returns at once."""
-        self._billing.on_immediate(self.wake)
+        self._deaf = self._billing.on_immediate(self.wake)
         for thread, _ in self._roles:
             thread.start()
 
@@ -60,7 +61,7 @@ class Worker:
         self.wake()
         for thread, _ in self._roles:
             thread.join()
-        self._billing.on_immediate(None)
+        self._deaf()
 
     def wake(self) -> None:
         """Look for due jobs now."""

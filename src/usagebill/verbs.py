@@ -1,0 +1,158 @@
+"""Verbs: how an operation becomes a method of a library object, with plain keyword arguments."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum
+from functools import cached_property
+from typing import Any, Generic, Protocol, TypeVar, get_type_hints, overload
+
+import attrs
+
+from usagebill.inputs import Paging, read
+from usagebill.work import Work
+
+__all__ = ["Call", "Group", "Runner", "Verb", "exact", "reads", "writes"]
+
+T = TypeVar("T")
+_PAGING = ("page", "per_page")
+
+
+class Runner(Protocol):
+    """What runs an operation in a transaction: `Billing`."""
+
+    def reading(self, question: Callable[[Work], T]) -> T: ...
+    def writing(self, change: Callable[[Work], T]) -> T: ...
+
+
+class Group:
+    """The operations on one kind of thing, as methods."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+
+def exact(value: object) -> object:
+    """A caller's value as parsed JSON would hold it: a float is the decimal number that it prints as.
+
+    Raises `TypeError` for what JSON has no word for, `ValueError` for infinities.
+    """
+    if value is None or isinstance(value, (str, bool, int)):
+        return value.value if isinstance(value, Enum) else value
+    if isinstance(value, (float, Decimal)):
+        number = Decimal(repr(value)) if isinstance(value, float) else value
+        if not number.is_finite():
+            raise ValueError(f"{value!r} is no number that can be billed")
+        return number
+    if isinstance(value, Enum):
+        return exact(value.value)
+    if isinstance(value, (datetime, date)):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {str(key): exact(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [exact(item) for item in value]
+    if attrs.has(type(value)):
+        return value
+    raise TypeError(f"a {type(value).__name__} cannot be sent: {value!r}")
+
+
+class Verb(Generic[T]):
+    """An operation as a method of a group: `upsert = writes(customers.upsert)`.
+
+    The operation's own parameters come first, by position or by name; every other keyword argument is a field of its
+    input class. An unknown one is a `TypeError`.
+    """
+
+    def __init__(self, operation: Callable[..., T], *, changes: bool) -> None:
+        self.operation = operation
+        self._changes = changes
+        self.__doc__ = operation.__doc__
+
+    @overload
+    def __get__(self, group: None, owner: type) -> Verb[T]: ...
+    @overload
+    def __get__(self, group: Group, owner: type) -> Call[T]: ...
+    def __get__(self, group: Group | None, owner: type) -> Verb[T] | Call[T]:
+        return self if group is None else Call(self, group._runner)
+
+    @cached_property
+    def path(self) -> tuple[str, ...]:
+        """The operation's own parameters: what names the things that it acts on."""
+        named = list(inspect.signature(self.operation).parameters)[1:]
+        return tuple(name for name in named if name not in self._inputs and name != "paging")
+
+    @cached_property
+    def paged(self) -> bool:
+        return "paging" in inspect.signature(self.operation).parameters
+
+    @cached_property
+    def _inputs(self) -> dict[str, type]:
+        hints = get_type_hints(self.operation)
+        return {name: hints[name] for name in ("given", "options") if name in hints}
+
+    @cached_property
+    def fields(self) -> dict[str, str]:
+        """Each keyword argument -> which parameter of the operation it belongs to."""
+        found = {item.name: name for name, kind in self._inputs.items() for item in attrs.fields(kind)}
+        return {**found, **(dict.fromkeys(_PAGING, "paging") if self.paged else {})}
+
+    def arguments(self, positional: Sequence[str], named: Mapping[str, object]) -> dict[str, Any]:
+        """What the operation is called with."""
+        if len(positional) > len(self.path):
+            raise TypeError(f"takes {len(self.path)} positional arguments ({', '.join(self.path)})")
+        rest = dict(named)
+        arguments: dict[str, Any] = dict(zip(self.path, positional, strict=False))
+        for name in self.path[len(positional) :]:
+            if name not in rest:
+                raise TypeError(f"{name} is missing")
+            arguments[name] = rest.pop(name)
+        sent: dict[str, dict[str, object]] = {name: {} for name in self._inputs}
+        paging: dict[str, Any] = {}
+        for name, value in rest.items():
+            parameter = self.fields.get(name)
+            if parameter is None:
+                raise TypeError(self._unknown(name))
+            if parameter == "paging":
+                paging[name] = value
+            else:
+                sent[parameter][name] = exact(value)
+        for parameter, values in sent.items():
+            arguments[parameter] = read(self._inputs[parameter], values)
+        if self.paged:
+            arguments["paging"] = Paging(**paging)
+        return arguments
+
+    def _unknown(self, name: str) -> str:
+        close = difflib.get_close_matches(name, [*self.path, *self.fields], n=1)
+        return f"unknown argument {name}" + (f"; did you mean {close[0]}?" if close else "")
+
+    def run(self, runner: Runner, arguments: Mapping[str, Any]) -> T:
+        act = runner.writing if self._changes else runner.reading
+        return act(lambda work: self.operation(work, **arguments))
+
+
+class Call(Generic[T]):
+    """A verb of one billing system, ready to be called."""
+
+    def __init__(self, verb: Verb[T], runner: Runner) -> None:
+        self._verb = verb
+        self._runner = runner
+        self.__doc__ = verb.__doc__
+
+    def __call__(self, *path: str, **fields: object) -> T:
+        return self._verb.run(self._runner, self._verb.arguments(path, fields))
+
+
+def reads(operation: Callable[..., T]) -> Verb[T]:
+    """An operation that only looks; one that pages also takes `page` and `per_page`."""
+    return Verb(operation, changes=False)
+
+
+def writes(operation: Callable[..., T]) -> Verb[T]:
+    """An operation that changes something: durable once it returns, or not done at all."""
+    return Verb(operation, changes=True)
