@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-__all__ = ["AddOn"]
+from usagebill.core.currencies import CURRENCIES
+
+__all__ = ["AddOn", "definition_errors"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,3 +24,17 @@ class AddOn:
     description: str | None = None
     tax_ids: tuple[str, ...] = ()
     deleted_at: datetime | None = None
+
+
+def definition_errors(add_on: AddOn) -> dict[str, list[str]]:
+    """What is wrong with an add-on by itself, as field -> codes; empty where nothing is."""
+    found: dict[str, list[str]] = {}
+    if not add_on.name:
+        found["name"] = ["value_is_mandatory"]
+    if not add_on.code:
+        found["code"] = ["value_is_mandatory"]
+    if add_on.amount_cents <= 0:
+        found["amount_cents"] = ["value_is_out_of_range"]
+    if add_on.amount_currency not in CURRENCIES:
+        found["amount_currency"] = ["value_is_invalid"]
+    return found

@@ -49,7 +49,7 @@ TABLES: tuple[Table, ...] = (
     Table(kind=Customer, name="customers", unique=(("external_id",),), indexes=(("created_at",),)),
     Table(kind=BillableMetric, name="billable_metrics", unique=(("code",),)),
     Table(kind=AddOn, name="add_ons", unique=(("code",),)),
-    Table(kind=Tax, name="taxes", always_unique=(("code",),)),
+    Table(kind=Tax, name="taxes", unique=(("code",),)),
     # A plan's code is unique among plans that are no overrides: `operations.plans` sees to it.
     Table(kind=Plan, name="plans", indexes=(("code",), ("parent_id",))),
     Table(kind=Charge, name="charges", indexes=(("plan_id",), ("billable_metric_id",), ("parent_id",))),

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from usagebill.core.numbers import decimal_text
 from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, MinimumCommitment, Plan, UsageThreshold
 from usagebill.core.pricing import displayed_properties
-from usagebill.core.taxes import Tax
 from usagebill.definitions import definition
-from usagebill.storage.conditions import within
 from usagebill.views.formats import instant_text, plain_number
-from usagebill.views.taxes import tax_view
+from usagebill.views.taxes import taxes_view
 from usagebill.work import JsonObject, Work
 
-__all__ = ["charge_view", "filter_view", "fixed_charge_view", "plan_summary", "plan_view", "taxes_view"]
-
-
-def taxes_view(work: Work, ids: Iterable[str]) -> list[JsonObject]:
-    """The live taxes among `ids`, in that order."""
-    wanted = tuple(ids)
-    if not wanted:
-        return []
-    taxes = {tax.id: tax for tax in work.tx.find(Tax, within("id", wanted))}
-    return [tax_view(work, taxes[id]) for id in wanted if id in taxes]
+__all__ = ["charge_view", "filter_view", "fixed_charge_view", "plan_summary", "plan_view"]
 
 
 def filter_view(charge: Charge, one: ChargeFilter) -> JsonObject:

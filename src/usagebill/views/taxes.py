@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.taxes import Tax
-from usagebill.storage.conditions import asc, missing
+from usagebill.storage.conditions import has_item, missing, within
+from usagebill.views.billing_entities import default_entity
 from usagebill.views.formats import instant_text, rate_number
 from usagebill.work import JsonObject, Work
 
-__all__ = ["tax_view"]
+__all__ = ["tax_details", "tax_view", "taxes_view"]
 
 
 def tax_view(work: Work, tax: Tax) -> JsonObject:
-    """`applied_to_organization`: whether the default billing entity, the oldest active one, applies the tax."""
-    entity = work.remember(
-        "default billing entity",
-        lambda: work.tx.first(BillingEntity, missing("archived_at"), order=[asc("created_at")]),
-    )
+    """The tax as other objects hold it. `applied_to_organization`: whether the default billing entity applies it."""
+    entity = default_entity(work)
     return {
         "svc_id": tax.id,
         "name": tax.name,
@@ -31,3 +31,19 @@ def tax_view(work: Work, tax: Tax) -> JsonObject:
         "plans_count": 0,
         "created_at": instant_text(tax.created_at),
     }
+
+
+def tax_details(work: Work, tax: Tax) -> JsonObject:
+    """The tax by itself, with the billing entities that apply it."""
+    entities = work.tx.find(BillingEntity, missing("archived_at"), has_item("tax_ids", tax.id))
+    codes = sorted(entity.code for entity in entities)
+    return {**tax_view(work, tax), "applied_to_billing_entities_codes": codes}
+
+
+def taxes_view(work: Work, ids: Iterable[str]) -> list[JsonObject]:
+    """The live taxes among `ids`, in that order."""
+    wanted = tuple(ids)
+    if not wanted:
+        return []
+    taxes = {tax.id: tax for tax in work.tx.find(Tax, within("id", wanted))}
+    return [tax_view(work, taxes[id]) for id in wanted if id in taxes]

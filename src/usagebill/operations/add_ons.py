@@ -1,0 +1,97 @@
+"""Add-ons: create, change, delete."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from usagebill.core.add_ons import AddOn, definition_errors
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.plans import FixedCharge
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, value_or
+from usagebill.operations import taxes
+from usagebill.storage.conditions import eq
+from usagebill.storage.ports import Page
+from usagebill.work import Work
+
+__all__ = ["AddOnInput", "create", "delete", "get", "list_all", "update"]
+
+
+@Input
+class AddOnInput:
+    name: Maybe[str] = ABSENT
+    code: Maybe[str] = ABSENT
+    amount_cents: Maybe[int] = ABSENT
+    amount_currency: Maybe[str] = ABSENT
+    invoice_display_name: Maybe[str] = ABSENT
+    description: Maybe[str] = ABSENT
+    tax_codes: Maybe[tuple[str, ...]] = ABSENT
+
+
+def get(work: Work, code: str) -> AddOn:
+    """The add-on with this code. Raises `NotFound`."""
+    found = work.tx.first(AddOn, eq("code", code))
+    if found is None:
+        raise NotFound("add_on")
+    return found
+
+
+def list_all(work: Work, paging: Paging) -> Page[AddOn]:
+    return work.page(AddOn, paging=paging)
+
+
+def create(work: Work, given: AddOnInput) -> AddOn:
+    """A new add-on. Raises `Invalid`, and `NotFound` for an unknown tax."""
+    add_on = AddOn(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        name=value_or(given.name, ""),
+        code=value_or(given.code, ""),
+        # Nothing sent is refused below, as any amount that is not above zero.
+        amount_cents=value_or(given.amount_cents, 0),
+        amount_currency=value_or(given.amount_currency, ""),
+        invoice_display_name=value_or(given.invoice_display_name, None),
+        description=value_or(given.description, None),
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    _check(work, add_on, without_amount=value_or(given.amount_cents, None) is None)
+    add_on = replace(add_on, tax_ids=taxes.ids_of_codes(work, value_or(given.tax_codes, ())))
+    work.tx.insert(add_on)
+    return add_on
+
+
+def update(work: Work, code: str, given: AddOnInput) -> AddOn:
+    """Change what is sent; `tax_codes` replaces the taxes. Raises as `create` does."""
+    before = get(work, code)
+    sent = changes(given, "name", "code", "amount_cents", "amount_currency", "invoice_display_name", "description")
+    without_amount = "amount_cents" in sent and sent["amount_cents"] is None
+    for name, empty in (("name", ""), ("code", ""), ("amount_currency", ""), ("amount_cents", 0)):
+        if name in sent and sent[name] is None:
+            sent[name] = empty
+    after = replace(before, updated_at=work.now, **sent)
+    _check(work, after, without_amount=without_amount)
+    if given.tax_codes is not ABSENT and given.tax_codes is not None:
+        after = replace(after, tax_ids=taxes.ids_of_codes(work, given.tax_codes))
+    work.tx.replace(after)
+    return after
+
+
+def delete(work: Work, code: str) -> AddOn:
+    """Delete the add-on and the fixed charges built on it; fees stay, and the code is free again."""
+    deleted = replace(get(work, code), deleted_at=work.now, updated_at=work.now)
+    work.tx.replace(deleted)
+    for charge in work.tx.find(FixedCharge, eq("add_on_id", deleted.id)):
+        work.tx.replace(replace(charge, deleted_at=work.now, updated_at=work.now))
+    return deleted
+
+
+def _check(work: Work, add_on: AddOn, *, without_amount: bool) -> None:
+    problems = definition_errors(add_on)
+    if without_amount:
+        problems["amount_cents"] = ["is not a number"]
+    if add_on.code:
+        other = work.tx.first(AddOn, eq("code", add_on.code))
+        if other is not None and other.id != add_on.id:
+            problems["code"] = ["value_already_exist"]
+    if problems:
+        raise Invalid(problems)

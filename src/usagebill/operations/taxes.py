@@ -1,0 +1,163 @@
+"""Taxes: create, change, delete, and attach by code to whatever is taxed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from decimal import Decimal
+from typing import TypeAlias
+
+from usagebill.core.add_ons import AddOn
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.customers import Customer
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.plans import Charge, FixedCharge, Plan
+from usagebill.core.taxes import Tax
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, value_or
+from usagebill.operations import draft_invoices
+from usagebill.storage.conditions import any_of, asc, desc, eq, has_item, present, related, within
+from usagebill.storage.ports import Page
+from usagebill.views.billing_entities import default_entity, forget_default_entity
+from usagebill.work import Work
+
+__all__ = ["TaxInput", "create", "delete", "get", "ids_of_codes", "list_all", "update"]
+
+# Whatever holds ids of taxes.
+Taxed: TypeAlias = BillingEntity | Customer | Plan | Charge | FixedCharge | AddOn
+_TAXED: tuple[type[Taxed], ...] = (BillingEntity, Customer, Plan, Charge, FixedCharge, AddOn)
+
+
+@Input
+class TaxInput:
+    """`rate` is in percent."""
+
+    name: Maybe[str] = ABSENT
+    code: Maybe[str] = ABSENT
+    rate: Maybe[Decimal] = ABSENT
+    description: Maybe[str] = ABSENT
+    applied_to_organization: Maybe[bool] = ABSENT
+
+
+def get(work: Work, code: str) -> Tax:
+    """The tax with this code. Raises `NotFound`."""
+    found = work.tx.first(Tax, eq("code", code))
+    if found is None:
+        raise NotFound("tax")
+    return found
+
+
+def ids_of_codes(work: Work, codes: Iterable[str], *, any_case: bool = False) -> tuple[str, ...]:
+    """The ids of the taxes with these codes, each once, in their order. Raises `NotFound` for an unknown code."""
+    ids: dict[str, None] = {}
+    by_folded = {tax.code.casefold(): tax for tax in work.tx.find(Tax)} if any_case else {}
+    for code in codes:
+        tax = by_folded.get(code.casefold()) if any_case else work.tx.first(Tax, eq("code", code))
+        if tax is None:
+            raise NotFound("tax")
+        ids[tax.id] = None
+    return tuple(ids)
+
+
+def list_all(work: Work, paging: Paging) -> Page[Tax]:
+    """Taxes by name."""
+    return work.page(Tax, paging=paging, order=(asc("name"), desc("created_at")))
+
+
+def create(work: Work, given: TaxInput) -> Tax:
+    """A new tax; `applied_to_organization` attaches it to the default billing entity. Raises `Invalid`."""
+    rate = value_or(given.rate, None)
+    name, code = value_or(given.name, ""), value_or(given.code, "")
+    _check(work, name, code, rate, id=None)
+    assert rate is not None
+    tax = Tax(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        name=name,
+        code=code,
+        rate=rate,
+        description=value_or(given.description, None),
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    work.tx.insert(tax)
+    if value_or(given.applied_to_organization, False):
+        _apply_to_default_entity(work, tax, True)
+        _flag_drafts(work, tax)
+    return tax
+
+
+def update(work: Work, code: str, given: TaxInput) -> Tax:
+    """Change what is sent; drafts of those who pay the tax, before or after the change, are computed anew."""
+    before = get(work, code)
+    sent = changes(given, "name", "code", "rate", "description")
+    _check(
+        work, sent.get("name", before.name), sent.get("code", before.code), sent.get("rate", before.rate), id=before.id
+    )
+    after = replace(before, updated_at=work.now, **sent)
+    work.tx.replace(after)
+    _flag_drafts(work, before)
+    if given.applied_to_organization is not ABSENT:
+        _apply_to_default_entity(work, after, bool(given.applied_to_organization))
+        _flag_drafts(work, after)
+    return after
+
+
+def delete(work: Work, code: str) -> Tax:
+    """Delete the tax and detach it from everything that is taxed with it; issued documents keep their copies."""
+    tax = get(work, code)
+    _flag_drafts(work, tax)
+    deleted = replace(tax, deleted_at=work.now, updated_at=work.now)
+    work.tx.replace(deleted)
+    for kind in _TAXED:
+        for holder in work.tx.find(kind, has_item("tax_ids", tax.id)):
+            work.tx.replace(replace(holder, tax_ids=_without(holder.tax_ids, tax.id), updated_at=work.now))
+    for plan in work.tx.find(Plan, present("minimum_commitment")):
+        commitment = plan.minimum_commitment
+        if commitment is not None and tax.id in commitment.tax_ids:
+            left = replace(commitment, tax_ids=_without(commitment.tax_ids, tax.id))
+            work.tx.replace(replace(plan, minimum_commitment=left))
+    forget_default_entity(work)
+    return deleted
+
+
+def _without(ids: tuple[str, ...], id: str) -> tuple[str, ...]:
+    return tuple(one for one in ids if one != id)
+
+
+def _check(work: Work, name: str | None, code: str | None, rate: Decimal | None, *, id: str | None) -> None:
+    problems: dict[str, object] = {}
+    if not name:
+        problems["name"] = ["value_is_mandatory"]
+    if rate is None:
+        problems["rate"] = ["value_is_mandatory"]
+    if not code:
+        problems["code"] = ["value_is_mandatory"]
+    else:
+        other = work.tx.first(Tax, eq("code", code))
+        if other is not None and other.id != id:
+            problems["code"] = ["value_already_exist"]
+    if problems:
+        raise Invalid(problems)
+
+
+def _apply_to_default_entity(work: Work, tax: Tax, apply: bool) -> None:
+    entity = default_entity(work)
+    if entity is None or (tax.id in entity.tax_ids) is apply:
+        return
+    ids = (*entity.tax_ids, tax.id) if apply else _without(entity.tax_ids, tax.id)
+    work.tx.replace(replace(entity, tax_ids=ids, updated_at=work.now))
+    forget_default_entity(work)
+
+
+def _flag_drafts(work: Work, tax: Tax) -> None:
+    """Flag the drafts of customers with the tax, and of those without taxes whose billing entity has it."""
+    entities = [entity.id for entity in work.tx.find(BillingEntity, has_item("tax_ids", tax.id))]
+    taxed = any_of(has_item("tax_ids", tax.id), within("billing_entity_id", entities))
+    drafts = work.tx.find(Invoice, eq("status", "draft"), related(Customer, "customer_id", taxed))
+    payers = []
+    for id in {draft.customer_id for draft in drafts}:
+        customer = work.tx.get(Customer, id, deleted=True)
+        if customer is not None and (not customer.tax_ids or tax.id in customer.tax_ids):
+            payers.append(id)
+    draft_invoices.flag(work, draft_invoices.drafts_of_customers(payers))
