@@ -1,0 +1,406 @@
+"""What every storage engine does with events. An engine's own test module subclasses this and gives a `store`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from itertools import count
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from usagebill.core.aggregation import Tally, fold
+from usagebill.core.events import Event, JsonValue, property_text
+from usagebill.core.filters import Bucket
+from usagebill.core.grouping import Group, grouped
+from usagebill.storage.ports import Store, Transaction
+from usagebill.storage.questions import COUNTED, EventFilter, EventQuestion, concerns
+
+D = Decimal
+T = TypeVar("T")
+START = datetime(2024, 1, 1, tzinfo=UTC)
+_organizations = count(1)
+
+KEYS = ("value", "region", "operation_type", 'a "quoted" key', "tab\tbed", "é.[0]", "", "it's")
+NUMBERS: tuple[JsonValue, ...] = (
+    *("0.1", "0.2", "-0.3", "007", "12", "-0", "0.000001", "0.0000001", "999999999999.999999", "1000000000000"),
+    *("123456789012345678901234567890", "0.12345678901234567890", "9" * 60, "9" * 61, "-" + "9" * 59),
+    *(0, 1, -1, 10**12, -(10**12) + 1, 10**30, D("1.50"), D("1E+3"), D("1E-7"), D("0.10"), D("-0.0"), D("1E+40")),
+    *(D("1E-59"), D("1E-61"), D("1E+2000"), D("12345678901234567890.5")),
+)
+LIST: JsonValue = [1, "b"]
+OBJECT: JsonValue = {"b": 1, "a": [D("1.0"), None]}
+ODD: tuple[JsonValue, ...] = (
+    *("1e3", "+5", ".5", "5.", " 5", "5 ", "1,5", "", "-", ".", "1.2.3", "1-2", "٣", "abc", "true", "null", "[1]"),
+    *(None, True, False, LIST, [], {}, OBJECT, "add", "remove", "x\ny", 'x"y', "é", "\\"),
+)
+values = st.sampled_from(NUMBERS + ODD)
+operations = st.sampled_from([None, "add", "remove", "remove", "other", "", True])
+instants = st.integers(0, 6).map(lambda seconds: START + timedelta(seconds=seconds, microseconds=seconds))
+texts = st.sampled_from([text for value in NUMBERS + ODD if (text := property_text(value)) is not None])
+
+
+History = list[tuple[datetime, datetime, dict[str, JsonValue], Decimal | None]]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> History:
+    """Timestamps, arrivals, properties and prices of events that have few values, so that these meet often."""
+    pool = st.sampled_from(draw(st.lists(values, min_size=1, max_size=4)))
+    keys = st.sampled_from(["value", "value", *draw(st.lists(st.sampled_from(KEYS), max_size=3))])
+    prices = st.sampled_from([None, D("0.1"), D("1E-15"), D("123456789012345.5")])
+    found = []
+    for _ in range(draw(st.integers(0, 12))):
+        properties: dict[str, JsonValue] = draw(st.dictionaries(keys, pool, max_size=3))
+        if draw(st.booleans()):
+            properties["operation_type"] = draw(operations)
+        found.append((draw(instants), draw(instants), properties, draw(prices)))
+    return found
+
+
+matches = st.dictionaries(st.sampled_from(KEYS), st.lists(texts, max_size=4).map(tuple), max_size=2)
+some_bucket = st.builds(
+    lambda wanted, excludes: Bucket(matches=wanted, excludes=tuple(excludes)),
+    st.one_of(st.just({}), matches),
+    st.lists(matches, max_size=2),
+)
+
+
+def second(number: int) -> datetime:
+    return START + timedelta(seconds=number)
+
+
+def event(
+    organization_id: str,
+    number: int,
+    properties: dict[str, JsonValue] | None = None,
+    *,
+    at: datetime = START,
+    received: datetime | None = None,
+    transaction_id: str | None = None,
+    subscription: str | None = "sub",
+    code: str = "calls",
+    cents: Decimal | None = None,
+) -> Event:
+    return Event(
+        id=f"{number:06}",
+        organization_id=organization_id,
+        transaction_id=transaction_id or f"t{number}",
+        code=code,
+        external_subscription_id=subscription,
+        timestamp=at,
+        properties=properties or {},
+        precise_total_amount_cents=cents,
+        created_at=received or START,
+    )
+
+
+def expected(question: EventQuestion, events: Iterable[Event]) -> dict[Group, Tally]:
+    """What the core's folds say."""
+    found = {}
+    for group, members in grouped([one for one in events if concerns(question, one)], question.group_keys).items():
+        tally = fold(question.aggregation_type, members, field_name=question.field_name)
+        amount = tally.amount_cents if question.amounts else D(0)
+        found[group] = Tally(units=tally.units, events_count=tally.events_count, amount_cents=amount)
+    return found
+
+
+class Organization:
+    """The events of one organization of a store."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self.store = store
+        self.id = name
+
+    def append(self, *events: Event) -> list[int]:
+        return self.store.write(self.id, lambda tx: tx.events.append(events))
+
+    def ask(self, question: Callable[[Transaction], T]) -> T:
+        return self.store.read(self.id, question)
+
+    def tallies(self, **asked: Any) -> dict[Group, Tally]:
+        question = EventQuestion(code="calls", external_subscription_id="sub", **asked)
+        return self.ask(lambda tx: tx.events.tallies(question))
+
+    def units(self, aggregation_type: str, **asked: Any) -> Decimal:
+        return self.tallies(aggregation_type=aggregation_type, field_name="value", **asked)[()].units
+
+
+def new_organization(store: Store) -> Organization:
+    return Organization(store, f"organization-{next(_organizations)}")
+
+
+class EventsContract:
+    """Subclasses define the class-scoped fixture `store`."""
+
+    @pytest.fixture
+    def own(self, store: Store) -> Organization:
+        return new_organization(store)
+
+    @pytest.fixture
+    def other(self, store: Store) -> Organization:
+        return new_organization(store)
+
+    # Appending
+
+    def test_what_is_stored_comes_back_as_it_was(self, own: Organization) -> None:
+        stored = [
+            event(own.id, number, {key: value}, at=START + timedelta(microseconds=number), cents=D("0.000000000000001"))
+            for number, (key, value) in enumerate((key, value) for key in KEYS for value in NUMBERS + ODD)
+        ]
+        assert own.append(*stored) == []
+        question = EventQuestion(code="calls", external_subscription_id="sub")
+        assert own.ask(lambda tx: list(tx.events.scan(question))) == stored
+
+    def test_the_text_forms_of_properties_survive_storage(self, own: Organization) -> None:
+        own.append(*(event(own.id, number, {"value": value}) for number, value in enumerate(NUMBERS + ODD)))
+        question = EventQuestion(code="calls", external_subscription_id="sub")
+        read = own.ask(lambda tx: list(tx.events.scan(question)))
+        assert [property_text(one.properties["value"]) for one in read] == [property_text(v) for v in NUMBERS + ODD]
+
+    @pytest.mark.parametrize("year", [1, 1969, 1970, 9999])
+    def test_any_instant_of_the_calendar_is_kept_to_the_microsecond(self, own: Organization, year: int) -> None:
+        at = datetime(year, 6, 30, 23, 59, 59, 999_999, tzinfo=UTC)
+        own.append(event(own.id, 1, at=at))
+        stored = own.ask(lambda tx: tx.events.get("t1"))
+        assert stored is not None
+        assert stored.timestamp == at
+
+    def test_a_transaction_id_is_taken_once_per_subscription(self, own: Organization) -> None:
+        assert own.append(event(own.id, 1, transaction_id="t")) == []
+        assert own.append(event(own.id, 2, transaction_id="t", subscription="another")) == []
+        assert own.append(event(own.id, 3), event(own.id, 4, transaction_id="t"), event(own.id, 5)) == [1]
+        assert own.ask(lambda tx: tx.events.count(EventFilter())) == 2
+
+    def test_repeats_within_one_append_are_named(self, own: Organization) -> None:
+        repeated = [event(own.id, number, transaction_id="t") for number in range(3)]
+        assert own.append(*repeated) == [1, 2]
+        assert own.ask(lambda tx: tx.events.count(EventFilter())) == 0
+
+    def test_events_without_a_subscription_never_collide(self, own: Organization) -> None:
+        assert own.append(*(event(own.id, n, transaction_id="t", subscription=None) for n in range(3))) == []
+        assert own.append(event(own.id, 9, transaction_id="t", subscription=None)) == []
+
+    def test_a_refused_append_leaves_what_the_transaction_did_before(self, own: Organization) -> None:
+        def change(tx: Transaction) -> list[int]:
+            tx.events.append([event(own.id, 1)])
+            return tx.events.append([event(own.id, 2), event(own.id, 1)])
+
+        assert own.store.write(own.id, change) == [1]
+        assert own.ask(lambda tx: tx.events.count(EventFilter())) == 1
+
+    def test_a_failed_transaction_leaves_no_event(self, own: Organization) -> None:
+        def change(tx: Transaction) -> None:
+            tx.events.append([event(own.id, 1)])
+            raise ArithmeticError
+
+        with pytest.raises(ArithmeticError):
+            own.store.write(own.id, change)
+        assert own.ask(lambda tx: tx.events.get("t1")) is None
+
+    # Organizations
+
+    def test_an_organization_sees_its_own_events_only(self, own: Organization, other: Organization) -> None:
+        other.append(event(other.id, 1, {"value": 5, "region": "eu"}))
+        question = EventQuestion(code="calls", external_subscription_id="sub")
+        assert own.ask(lambda tx: tx.events.get("t1")) is None
+        assert own.ask(lambda tx: tx.events.named("sub", ["t1"])) == []
+        assert own.ask(lambda tx: tx.events.find(EventFilter())) == []
+        assert own.ask(lambda tx: tx.events.count(EventFilter())) == 0
+        assert own.ask(lambda tx: list(tx.events.received(START, START + timedelta(days=1)))) == []
+        assert own.ask(lambda tx: list(tx.events.scan(question))) == []
+        for aggregation_type in COUNTED:
+            assert own.units(aggregation_type) == 0
+        assert own.tallies(group_keys=("region",)) == {(None,): Tally()}
+        assert own.append(event(own.id, 1)) == []
+
+    def test_an_event_of_another_organization_is_not_taken(self, own: Organization, other: Organization) -> None:
+        with pytest.raises(PermissionError):
+            own.append(event(own.id, 1), event(other.id, 2))
+        assert own.ask(lambda tx: tx.events.count(EventFilter())) == 0
+        assert other.ask(lambda tx: tx.events.count(EventFilter())) == 0
+
+    def test_events_are_never_asked_for_across_organizations(self, own: Organization) -> None:
+        own.append(event(own.id, 1))
+        with pytest.raises(PermissionError):
+            own.store.read(None, lambda tx: tx.events.get("t1"))
+
+    # Lists
+
+    def test_lists_are_newest_first_then_by_transaction_id(self, own: Organization) -> None:
+        later = START + timedelta(seconds=1)
+        own.append(*(event(own.id, number, at=at) for number, at in ((3, START), (1, START), (2, later), (4, later))))
+        found = own.ask(lambda tx: tx.events.find(EventFilter()))
+        assert [one.transaction_id for one in found] == ["t2", "t4", "t1", "t3"]
+        page = own.ask(lambda tx: tx.events.find(EventFilter(), limit=2, offset=1))
+        assert [one.transaction_id for one in page] == ["t4", "t1"]
+
+    @pytest.mark.parametrize(
+        ("wanted", "expected"),
+        [
+            (EventFilter(), "t1 t2 t3 t4"),
+            (EventFilter(code="other"), "t3"),
+            (EventFilter(external_subscription_id="sub"), "t1 t2 t3"),
+            (EventFilter(external_subscription_id="sub", code="calls"), "t1 t2"),
+            (EventFilter(timestamp_from=second(2)), "t2 t3 t4"),
+            (EventFilter(timestamp_to=second(2)), "t1 t2"),
+            (
+                EventFilter(timestamp_from=START + timedelta(seconds=2), timestamp_to=START + timedelta(seconds=3)),
+                "t2 t3",
+            ),
+            (
+                EventFilter(
+                    timestamp_from=datetime(1960, 1, 1, tzinfo=UTC), timestamp_to=datetime(1970, 1, 1, tzinfo=UTC)
+                ),
+                "",
+            ),
+        ],
+    )
+    def test_filters_combine_and_bounds_are_inclusive(
+        self, own: Organization, wanted: EventFilter, expected: str
+    ) -> None:
+        own.append(
+            event(own.id, 1, at=START + timedelta(seconds=1)),
+            event(own.id, 2, at=START + timedelta(seconds=2)),
+            event(own.id, 3, at=START + timedelta(seconds=3), code="other"),
+            event(own.id, 4, at=START + timedelta(seconds=4), subscription=None),
+        )
+        found = own.ask(lambda tx: tx.events.find(wanted))
+        assert sorted(one.transaction_id for one in found) == expected.split()
+        assert own.ask(lambda tx: tx.events.count(wanted)) == len(found)
+
+    def test_one_is_found_by_its_transaction_id(self, own: Organization) -> None:
+        own.append(event(own.id, 1, transaction_id="a/b é"), event(own.id, 2, subscription=None))
+        found = own.ask(lambda tx: tx.events.get("a/b é"))
+        assert found == event(own.id, 1, transaction_id="a/b é")
+        assert own.ask(lambda tx: tx.events.get("T2")) is None
+
+    def test_several_are_found_by_subscription_and_transaction_id(self, own: Organization) -> None:
+        own.append(*(event(own.id, number, at=START - timedelta(seconds=number)) for number in range(1200)))
+        own.append(event(own.id, 5000, transaction_id="t1", subscription="another"))
+        names = [f"t{number}" for number in range(100, 1300)]
+        found = own.ask(lambda tx: tx.events.named("sub", names))
+        assert [one.transaction_id for one in found] == [f"t{number}" for number in range(1199, 99, -1)]
+
+    def test_received_is_about_arrival_and_leaves_its_end_out(self, own: Organization) -> None:
+        hour = timedelta(hours=1)
+        for number in range(4):
+            own.append(event(own.id, number, at=START - 30 * hour, received=START + number * hour))
+        found = own.ask(lambda tx: list(tx.events.received(START + hour, START + 3 * hour)))
+        assert sorted(one.transaction_id for one in found) == ["t1", "t2"]
+
+    # Aggregations
+
+    def test_decimals_add_up_exactly(self, own: Organization) -> None:
+        own.append(event(own.id, 1, {"value": "0.1"}), event(own.id, 2, {"value": D("0.2")}))
+        assert own.units("sum_agg") == D("0.3")
+
+    def test_thirty_digits_survive(self, own: Organization) -> None:
+        own.append(event(own.id, 1, {"value": "123456789012345678901234567890"}), event(own.id, 2, {"value": "0.1"}))
+        assert own.units("sum_agg") == D("123456789012345678901234567890.1")
+        assert own.units("max_agg") == D("123456789012345678901234567890")
+
+    def test_a_sum_beyond_64_bits_is_exact(self, own: Organization) -> None:
+        own.append(*(event(own.id, number, {"value": "-999999999999.999999"}) for number in range(30)))
+        assert own.units("sum_agg") == D("-999999999999.999999") * 30
+        assert own.tallies(aggregation_type="sum_agg", field_name="value", group_keys=("region",)) == {
+            (None,): Tally(units=D("-29999999999999.99997"), events_count=30)
+        }
+
+    def test_the_latest_is_by_timestamp_then_arrival_then_id(self, own: Organization) -> None:
+        own.append(
+            event(own.id, 1, {"value": 1}, at=second(1), received=second(5)),
+            event(own.id, 2, {"value": 2}, at=second(1), received=second(9)),
+            event(own.id, 3, {"value": 3}, at=second(1), received=second(7)),
+            event(own.id, 4, {"value": 4}, at=second(0), received=second(9)),
+            event(own.id, 0, {"value": 5}, at=second(1), received=second(9)),
+        )
+        assert own.units("latest_agg") == 2
+        assert own.tallies(aggregation_type="latest_agg", field_name="value", group_keys=("region",)) == {
+            (None,): Tally(units=D(2), events_count=5)
+        }
+
+    def test_an_aggregation_that_needs_the_events_is_not_counted(self, own: Organization) -> None:
+        with pytest.raises(ValueError, match="weighted_sum_agg"):
+            own.tallies(aggregation_type="weighted_sum_agg", field_name="value")
+
+    def test_groups_come_in_the_order_of_their_first_events(self, own: Organization) -> None:
+        own.append(
+            event(own.id, 1, {"region": "us"}, at=START + timedelta(seconds=2)),
+            event(own.id, 2, {"region": "eu"}, at=START + timedelta(seconds=1)),
+            event(own.id, 3, at=START + timedelta(seconds=1)),
+        )
+        assert list(own.tallies(group_keys=("region",))) == [("eu",), (None,), ("us",)]
+
+    @settings(max_examples=100, deadline=None)
+    @given(
+        history=histories(),
+        aggregation_type=st.sampled_from(sorted(COUNTED)),
+        field_name=st.one_of(st.just("value"), st.sampled_from([None, *KEYS])),
+        earliest=st.one_of(st.none(), instants),
+        latest=st.one_of(st.none(), instants),
+        position=st.one_of(st.none(), st.tuples(st.booleans(), st.integers(0, 11))),
+        bucket=st.one_of(st.just(Bucket(matches={})), some_bucket),
+        only=st.one_of(
+            st.just({}),
+            st.dictionaries(
+                st.sampled_from(KEYS), st.lists(st.one_of(st.none(), texts), max_size=3).map(tuple), max_size=1
+            ),
+        ),
+        group_keys=st.lists(st.sampled_from(KEYS), max_size=2, unique=True).map(tuple),
+        amounts=st.booleans(),
+    )
+    def test_answers_are_those_of_the_folds(
+        self,
+        store: Store,
+        history: History,
+        aggregation_type: str,
+        field_name: str | None,
+        earliest: datetime | None,
+        latest: datetime | None,
+        position: tuple[bool, int] | None,
+        bucket: Bucket,
+        only: dict[str, tuple[str | None, ...]],
+        group_keys: tuple[str, ...],
+        amounts: bool,
+    ) -> None:
+        own = new_organization(store)
+        events = [
+            event(own.id, number, found, at=at, received=received, cents=cents)
+            for number, (at, received, found, cents) in enumerate(history)
+        ]
+        noise = [event(own.id, 100, {"value": 1}, code="other"), event(own.id, 101, {"value": 1}, subscription="other")]
+        own.append(*events, *noise)
+        place = events[position[1]] if position and position[1] < len(events) else None
+        question = EventQuestion(
+            code="calls",
+            external_subscription_id="sub",
+            aggregation_type=aggregation_type,
+            field_name=field_name,
+            earliest=earliest,
+            latest=latest,
+            up_to=place if position and position[0] else None,
+            before=place if position and not position[0] else None,
+            bucket=bucket,
+            only=only,
+            group_keys=group_keys,
+            amounts=amounts,
+        )
+        assert own.ask(lambda tx: tx.events.tallies(question)) == expected(question, events)
+        scanned = own.ask(lambda tx: list(tx.events.scan(question)))
+        assert scanned == sorted((one for one in events if concerns(question, one)), key=lambda one: one.order)
+
+    @settings(max_examples=50, deadline=None)
+    @given(value=st.one_of(st.from_regex(r"[-+0-9. eE_]{0,20}", fullmatch=True), st.text(max_size=20), values))
+    def test_what_is_a_number_is_decided_as_the_core_does(self, store: Store, value: JsonValue) -> None:
+        if isinstance(value, str) and ("\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value)):
+            return  # never accepted as part of an event
+        own = new_organization(store)
+        one = event(own.id, 1, {"value": value})
+        own.append(one)
+        for aggregation_type in COUNTED:
+            found = own.tallies(aggregation_type=aggregation_type, field_name="value")[()]
+            assert found == fold(aggregation_type, [one], field_name="value")
