@@ -132,6 +132,14 @@ class CreditNote:
     refunded_at: datetime | None = None
     automatic: bool = False
 
+    @property
+    def net_amount_cents(self) -> int:
+        """What the note takes back of its invoice's fees, before taxes: of the surplus of a progressive billing
+        invoice its items in full, of any other note what is left of them after coupons."""
+        if self.automatic:
+            return round_cents(total(item.precise_amount_cents for item in self.items))
+        return self.sub_total_excluding_taxes_amount_cents
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:

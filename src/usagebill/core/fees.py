@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 
 from usagebill.core.taxes import AppliedTax
 
-__all__ = ["FEE_TYPES", "Fee", "FeeItem"]
+__all__ = ["FEE_TYPES", "Fee", "FeeItem", "with_payment_status"]
 
 FEE_TYPES = ("charge", "add_on", "subscription", "credit", "commitment", "fixed_charge")
 
@@ -88,3 +88,14 @@ class Fee:
     pricing_unit_details: Mapping[str, object] | None = None
     presentation_breakdowns: tuple[Mapping[str, object], ...] = ()
     deleted_at: datetime | None = None
+
+
+def with_payment_status(fee: Fee, status: str, at: datetime) -> Fee:
+    """The fee paid, failed or refunded at that instant; pending clears all three instants."""
+    return replace(
+        fee,
+        payment_status=status,
+        succeeded_at=at if status == "succeeded" else None,
+        failed_at=at if status == "failed" else None,
+        refunded_at=at if status == "refunded" else None,
+    )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 __all__ = [
     "AllOf",
     "AnyOf",
+    "Columns",
     "Compare",
     "Condition",
     "Has",
@@ -16,6 +17,7 @@ __all__ = [
     "Null",
     "Order",
     "Related",
+    "SameText",
     "Search",
     "Within",
     "all_of",
@@ -29,12 +31,14 @@ __all__ = [
     "has",
     "has_item",
     "less",
+    "less_than_column",
     "missing",
     "more",
     "ne",
     "negate",
     "present",
     "related",
+    "same_text",
     "within",
 ]
 
@@ -46,6 +50,15 @@ class Compare:
     column: str
     operator: str
     value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """`left operator right`, both columns of the same record (never true where either is absent)."""
+
+    left: str
+    operator: str
+    right: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +82,14 @@ class Search:
     """Any of `columns` contains `text`, whatever its case; `%` and `_` are ordinary characters."""
 
     columns: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SameText:
+    """The column's text is `text`, whatever the case of either."""
+
+    column: str
     text: str
 
 
@@ -113,7 +134,7 @@ class Has:
     conditions: tuple[Condition, ...]
 
 
-Condition = Compare | Within | Null | Search | Item | AnyOf | AllOf | Negate | Related | Has
+Condition = Columns | Compare | Within | Null | Search | SameText | Item | AnyOf | AllOf | Negate | Related | Has
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +156,11 @@ def ne(column: str, value: object) -> Condition:
 
 def less(column: str, value: object) -> Condition:
     return Compare(column, "<", value)
+
+
+def less_than_column(column: str, other: str) -> Condition:
+    """`column` is less than `other` of the same record."""
+    return Columns(column, "<", other)
 
 
 def more(column: str, value: object) -> Condition:
@@ -163,6 +189,10 @@ def present(column: str) -> Condition:
 
 def contains(columns: Iterable[str], text: str) -> Condition:
     return Search(tuple(columns), text)
+
+
+def same_text(column: str, text: str) -> Condition:
+    return SameText(column, text)
 
 
 def has_item(column: str, members: str | None = None, **equal: object) -> Condition:

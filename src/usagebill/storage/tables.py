@@ -14,6 +14,8 @@ from usagebill.core.add_ons import AddOn
 from usagebill.core.api_keys import ApiKey
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.coupons import AppliedCoupon, Coupon
+from usagebill.core.credit_notes import CreditNote
 from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
@@ -85,6 +87,19 @@ TABLES: tuple[Table, ...] = (
             ("event_transaction_id",),
         ),
         references={"customer_id": Customer},
+    ),
+    Table(kind=Coupon, name="coupons", unique=(("code",),)),
+    Table(
+        kind=AppliedCoupon,
+        name="applied_coupons",
+        indexes=(("customer_id", "status"), ("coupon_id",)),
+        references={"customer_id": Customer, "coupon_id": Coupon},
+    ),
+    Table(
+        kind=CreditNote,
+        name="credit_notes",
+        indexes=(("invoice_id",), ("customer_id", "credit_status"), ("created_at",)),
+        references={"customer_id": Customer, "invoice_id": Invoice},
     ),
     Table(kind=WebhookEndpoint, name="webhook_endpoints", unique=(("webhook_url",),)),
     Table(kind=WebhookMessage, name="webhook_messages", indexes=(("webhook_endpoint_id", "updated_at"),)),

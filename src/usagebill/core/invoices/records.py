@@ -85,8 +85,9 @@ class ErrorDetail:
 class Invoice:
     """`status`: generating, draft, open, pending, failed, finalized, voided, closed or deleted.
 
-    All amounts are whole cents of `currency`. `customer_snapshot` is the customer as shown when the invoice was
-    issued, null while it is a draft.
+    `tax_status` is null where taxes are computed at once, else pending, succeeded or failed. All amounts are whole
+    cents of `currency`. `customer_snapshot` is the customer as shown when the invoice was issued, null while it is a
+    draft.
     """
 
     id: str
@@ -107,6 +108,7 @@ class Invoice:
     entity_sequential_id: int | None = None
     expected_finalization_date: date | None = None
     payment_status: str = "pending"
+    tax_status: str | None = None
     fees_amount_cents: int = 0
     progressive_billing_credit_amount_cents: int = 0
     coupons_amount_cents: int = 0
@@ -120,6 +122,8 @@ class Invoice:
     prepaid_purchased_credit_amount_cents: int | None = None
     total_amount_cents: int = 0
     total_paid_amount_cents: int = 0
+    # What credit notes of this very invoice settled of it.
+    total_offset_amount_cents: int = 0
     version_number: int = 4
     self_billed: bool = False
     skip_charges: bool = False

@@ -12,7 +12,7 @@ from usagebill.core.credit_notes import CreditNote, after_use, share_over_fees
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Credit, Invoice
 from usagebill.core.numbers import add
-from usagebill.core.taxes import Tax, invoice_taxes, taxed_fee
+from usagebill.core.taxes import Tax, invoice_taxes, summed_fee_taxes, taxed_fee
 
 __all__ = [
     "STEPS",
@@ -218,11 +218,17 @@ def coupons_step(draft: InvoiceDraft, around: Circumstances) -> InvoiceDraft:
 
 
 def taxes_step(draft: InvoiceDraft, around: Circumstances) -> InvoiceDraft:
-    """Each fee is taxed on what is left of it, and the invoice on what is left of all of them."""
+    """Each fee is taxed on what is left of it, and the invoice on what is left of all of them.
+
+    The fees of an `advance_charges` invoice have been paid with their taxes: there these are only added up.
+    """
     fees = tuple(taxed_fee(fee, around.taxes.get(fee.id, ()), around.now, around.new_id) for fee in draft.fees)
     invoice = draft.invoice
     subtotal = invoice.sub_total_excluding_taxes_amount_cents
-    taxes = invoice_taxes(fees, subtotal, invoice.currency, around.now, around.new_id)
+    if invoice.invoice_type == "advance_charges":
+        taxes = summed_fee_taxes(fees, invoice.currency, around.now, around.new_id)
+    else:
+        taxes = invoice_taxes(fees, subtotal, invoice.currency, around.now, around.new_id)
     gross = subtotal + taxes.amount_cents
     invoice = replace(
         invoice,
@@ -270,8 +276,10 @@ def credit_notes_step(draft: InvoiceDraft, around: Circumstances) -> InvoiceDraf
 
 
 def payment_status_step(draft: InvoiceDraft, _: Circumstances) -> InvoiceDraft:
-    """Nothing due is paid."""
-    status = "pending" if draft.invoice.total_amount_cents > 0 else "succeeded"
+    """Where nothing is due, the invoice is paid; so is one of fees that were paid one by one before."""
+    invoice = draft.invoice
+    paid = invoice.total_amount_cents <= 0 or invoice.invoice_type == "advance_charges"
+    status = "succeeded" if paid else "pending"
     return replace(draft, invoice=replace(draft.invoice, payment_status=status))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from usagebill.storage.conditions import (
     AllOf,
     AnyOf,
+    Columns,
     Compare,
     Condition,
     Has,
@@ -17,6 +18,7 @@ from usagebill.storage.conditions import (
     Null,
     Order,
     Related,
+    SameText,
     Search,
     Within,
 )
@@ -50,6 +52,10 @@ def _one(condition: Condition, table: str, values: list[Any]) -> str:
                 raise ValueError(f"not an operator: {operator!r}")
             values.append(sql_value(value))
             return f"{table}.{quoted(column)} {operator} ?"
+        case Columns(left, operator, right):
+            if operator not in _OPERATORS:
+                raise ValueError(f"not an operator: {operator!r}")
+            return f"{table}.{quoted(left)} {operator} {table}.{quoted(right)}"
         case Within(column, options):
             if not options:
                 return "0"
@@ -63,6 +69,9 @@ def _one(condition: Condition, table: str, values: list[Any]) -> str:
                 values.append(text.casefold())
                 parts.append(f"instr(casefold({table}.{quoted(column)}), ?) > 0")
             return "(" + " OR ".join(parts) + ")"
+        case SameText(column, text):
+            values.append(text.casefold())
+            return f"casefold({table}.{quoted(column)}) = ?"
         case Item(column, members):
             source = f"json_each(coalesce({table}.{quoted(column)}, '[]')) item"
             if isinstance(members, str):

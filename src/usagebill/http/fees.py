@@ -1,0 +1,45 @@
+"""Fees over HTTP."""
+
+from __future__ import annotations
+
+from usagebill.http.endpoints import Endpoint
+from usagebill.operations import fees
+from usagebill.views.fees import deleted_fee_view, fee_view
+
+__all__ = ["ENDPOINTS"]
+
+ENDPOINTS = [
+    Endpoint(
+        "GET",
+        "/fees",
+        fees.list_all,
+        permission="fee",
+        query=fees.FeeFilters,
+        paged=True,
+        returns="fees",
+        view=fee_view,
+        summary="List fees",
+    ),
+    Endpoint("GET", "/fees/{fee_id}", fees.get, permission="fee", returns="fee", view=fee_view, summary="Get a fee"),
+    Endpoint(
+        "PUT",
+        "/fees/{fee_id}",
+        fees.update,
+        permission="fee",
+        body=fees.FeeInput,
+        root="fee",
+        before=fees.get,
+        returns="fee",
+        view=fee_view,
+        summary="Set the payment status of a fee without invoice",
+    ),
+    Endpoint(
+        "DELETE",
+        "/fees/{fee_id}",
+        fees.delete,
+        permission="fee",
+        returns="fee",
+        view=deleted_fee_view,
+        summary="Take back a fee without invoice",
+    ),
+]

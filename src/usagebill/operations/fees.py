@@ -1,0 +1,125 @@
+"""Fees: looked up, and, as long as no invoice holds them, marked as paid or taken back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.customers import Customer
+from usagebill.core.errors import Invalid, NotAllowed, NotFound
+from usagebill.core.fees import FEE_TYPES, Fee, with_payment_status
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, parse_instant
+from usagebill.storage.conditions import Condition, asc, at_least, at_most, eq, related
+from usagebill.storage.ports import Page
+from usagebill.work import Work
+
+__all__ = ["PAYMENT_STATUSES", "FeeFilters", "FeeInput", "delete", "get", "list_all", "update"]
+
+PAYMENT_STATUSES = ("pending", "succeeded", "failed", "refunded")
+_INSTANTS = ("created_at", "succeeded_at", "failed_at", "refunded_at")
+
+
+@Input
+class FeeInput:
+    payment_status: Maybe[str] = ABSENT
+
+
+@Input
+class FeeFilters:
+    """What a list of fees is narrowed to; the bounds of instants are inclusive."""
+
+    external_customer_id: Maybe[str] = ABSENT
+    external_subscription_id: Maybe[str] = ABSENT
+    currency: Maybe[str] = ABSENT
+    fee_type: Maybe[str] = ABSENT
+    billable_metric_code: Maybe[str] = ABSENT
+    payment_status: Maybe[str] = ABSENT
+    event_transaction_id: Maybe[str] = ABSENT
+    created_at_from: Maybe[str] = ABSENT
+    created_at_to: Maybe[str] = ABSENT
+    succeeded_at_from: Maybe[str] = ABSENT
+    succeeded_at_to: Maybe[str] = ABSENT
+    failed_at_from: Maybe[str] = ABSENT
+    failed_at_to: Maybe[str] = ABSENT
+    refunded_at_from: Maybe[str] = ABSENT
+    refunded_at_to: Maybe[str] = ABSENT
+
+
+def get(work: Work, fee_id: str) -> Fee:
+    """The fee with this id, with an invoice or without. Raises `NotFound`."""
+    found = work.tx.get(Fee, fee_id)
+    if found is None:
+        raise NotFound("fee")
+    return found
+
+
+def list_all(work: Work, options: FeeFilters, paging: Paging) -> Page[Fee]:
+    """The fees that match, the oldest first. Raises `Invalid` for an unknown type, status or date."""
+    problems: dict[str, object] = {}
+    conditions: list[Condition] = []
+    if options.fee_type:
+        if options.fee_type not in FEE_TYPES:
+            problems["fee_type"] = ["value_is_invalid"]
+        conditions.append(eq("fee_type", options.fee_type))
+    if options.payment_status:
+        if options.payment_status not in PAYMENT_STATUSES:
+            problems["payment_status"] = ["value_is_invalid"]
+        conditions.append(eq("payment_status", options.payment_status))
+    for column in _INSTANTS:
+        for suffix, bound in (("from", at_least), ("to", at_most)):
+            field = f"{column}_{suffix}"
+            instant = _instant(field, getattr(options, field), problems)
+            if instant is not None:
+                conditions.append(bound(column, instant))
+    if problems:
+        raise Invalid(problems)
+    if options.external_customer_id:
+        conditions.append(related(Customer, "customer_id", eq("external_id", options.external_customer_id)))
+    if options.external_subscription_id:
+        conditions.append(eq("external_subscription_id", options.external_subscription_id))
+    if options.currency:
+        conditions.append(eq("currency", options.currency.upper()))
+    if options.billable_metric_code:
+        conditions.append(related(BillableMetric, "billable_metric_id", eq("code", options.billable_metric_code)))
+    if options.event_transaction_id:
+        conditions.append(eq("event_transaction_id", options.event_transaction_id))
+    return work.page(Fee, *conditions, paging=paging, order=[asc("created_at"), asc("id")])
+
+
+def _instant(field: str, value: Maybe[str], problems: dict[str, object]) -> datetime | None:
+    if not value:
+        return None
+    found = parse_instant(value)
+    if found is None:
+        problems[field] = ["invalid_date"]
+    return found
+
+
+def _free(work: Work, fee_id: str) -> Fee:
+    fee = get(work, fee_id)
+    if fee.invoice_id is not None:
+        raise NotAllowed("invoiced_fee")
+    return fee
+
+
+def update(work: Work, fee_id: str, given: FeeInput) -> Fee:
+    """Mark a fee without invoice as pending, succeeded, failed or refunded, as of now.
+
+    Raises `NotAllowed` where an invoice holds the fee, and `Invalid` for any other status.
+    """
+    fee = _free(work, fee_id)
+    if given.payment_status is ABSENT:
+        return fee
+    if given.payment_status not in PAYMENT_STATUSES:
+        raise Invalid(payment_status="value_is_invalid")
+    changed = replace(with_payment_status(fee, given.payment_status, work.now), updated_at=work.now)
+    work.tx.replace(changed)
+    return changed
+
+
+def delete(work: Work, fee_id: str) -> Fee:
+    """Take back a fee without invoice. Raises `NotAllowed` where an invoice holds it."""
+    deleted = replace(_free(work, fee_id), deleted_at=work.now, updated_at=work.now)
+    work.tx.replace(deleted)
+    return deleted

@@ -1,0 +1,254 @@
+"""Invoices looked up: one by its id, or all that match what is asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import date
+from decimal import Decimal
+
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.customers import Customer
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.invoices.records import VISIBLE_STATUSES, Invoice
+from usagebill.core.numbers import ceil_to, floor_to, parse_decimal
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, is_given, parse_instant
+from usagebill.operations import customers
+from usagebill.storage.conditions import (
+    Condition,
+    all_of,
+    any_of,
+    asc,
+    at_least,
+    at_most,
+    contains,
+    desc,
+    eq,
+    has_item,
+    less_than_column,
+    missing,
+    more,
+    negate,
+    present,
+    related,
+    same_text,
+    within,
+)
+from usagebill.storage.ports import Page
+from usagebill.work import Work
+
+__all__ = ["InvoiceFilters", "get", "list_all", "list_of_customer", "named_entities", "search_conditions"]
+
+PAYMENT_STATUSES = ("pending", "succeeded", "failed")
+_SETTLEMENTS = ("payment", "credit_note")
+_CUSTOMER_COLUMNS = ("name", "firstname", "lastname", "external_id", "email")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_TRUE = frozenset({"1", "on", "t", "true", "y", "yes"})
+_FALSE = frozenset({"0", "off", "f", "false", "n", "no"})
+
+
+@Input
+class InvoiceFilters:
+    """What a list of invoices is narrowed to. Amounts are whole totals in cents; both bounds are inclusive."""
+
+    external_customer_id: Maybe[str] = ABSENT
+    customer_external_id: Maybe[str] = ABSENT
+    status: Maybe[object] = ABSENT
+    statuses: Maybe[object] = ABSENT
+    payment_status: Maybe[object] = ABSENT
+    payment_statuses: Maybe[object] = ABSENT
+    payment_overdue: Maybe[object] = ABSENT
+    payment_dispute_lost: Maybe[object] = ABSENT
+    partially_paid: Maybe[object] = ABSENT
+    self_billed: Maybe[object] = ABSENT
+    invoice_type: Maybe[str] = ABSENT
+    currency: Maybe[str] = ABSENT
+    issuing_date_from: Maybe[str] = ABSENT
+    issuing_date_to: Maybe[str] = ABSENT
+    amount_from: Maybe[str] = ABSENT
+    amount_to: Maybe[str] = ABSENT
+    purchase_order_number: Maybe[str] = ABSENT
+    settlements: Maybe[object] = ABSENT
+    billing_entity_codes: Maybe[tuple[str, ...]] = ABSENT
+    metadata: Maybe[Mapping[str, object]] = ABSENT
+    search_term: Maybe[str] = ABSENT
+
+
+def get(work: Work, invoice_id: str) -> Invoice:
+    """The invoice with this id. Raises `NotFound` for one that no caller may see."""
+    found = work.tx.get(Invoice, invoice_id)
+    if found is None or found.status not in VISIBLE_STATUSES:
+        raise NotFound("invoice")
+    return found
+
+
+def list_all(work: Work, options: InvoiceFilters, paging: Paging) -> Page[Invoice]:
+    """The invoices that match, the latest issuing date first."""
+    conditions = _conditions(work, options)
+    external_id = options.external_customer_id or options.customer_external_id
+    if external_id:
+        conditions.append(related(Customer, "customer_id", eq("external_id", external_id)))
+    return _page(work, conditions, options, paging, of_customer=bool(external_id))
+
+
+def list_of_customer(work: Work, external_id: str, options: InvoiceFilters, paging: Paging) -> Page[Invoice]:
+    """The invoices of one customer. Raises `NotFound` for an unknown customer."""
+    customer = customers.get(work, external_id)
+    conditions = [eq("customer_id", customer.id), *_conditions(work, options)]
+    return _page(work, conditions, options, paging, of_customer=True)
+
+
+def _page(
+    work: Work, conditions: list[Condition], options: InvoiceFilters, paging: Paging, *, of_customer: bool
+) -> Page[Invoice]:
+    columns = () if of_customer else _CUSTOMER_COLUMNS
+    conditions += search_conditions(options.search_term, ("number",), columns)
+    return work.page(Invoice, *conditions, paging=paging, order=[desc("issuing_date"), desc("created_at"), asc("id")])
+
+
+def search_conditions(term: Maybe[str], columns: tuple[str, ...], of_customer: tuple[str, ...]) -> list[Condition]:
+    """What matches a search: own `columns` or those of the customer, in part and in any case; a whole id exactly."""
+    text = (term or "").strip()
+    if not text:
+        return []
+    options = [contains(columns, text)]
+    if of_customer:
+        options.append(related(Customer, "customer_id", contains(of_customer, text)))
+    if _UUID.fullmatch(text):
+        options.append(eq("id", text.lower()))
+    return [any_of(*options)]
+
+
+def named_entities(work: Work, codes: Iterable[str]) -> list[str]:
+    """The ids of the billing entities with these codes, archived ones included. Raises `NotFound` for others."""
+    wanted = set(codes)
+    found = work.tx.find(BillingEntity, within("code", wanted), deleted=True)
+    if {entity.code for entity in found} != wanted:
+        raise NotFound("billing_entity")
+    return [entity.id for entity in found]
+
+
+def _conditions(work: Work, options: InvoiceFilters) -> list[Condition]:
+    problems: dict[str, object] = {}
+    statuses = _choices("status", _either(options.status, options.statuses), VISIBLE_STATUSES, problems)
+    payment_statuses = _choices(
+        "payment_status", _either(options.payment_status, options.payment_statuses), PAYMENT_STATUSES, problems
+    )
+    settlements = _choices("settlements", options.settlements, _SETTLEMENTS, problems)
+    flags = {
+        name: _flag(name, getattr(options, name), problems)
+        for name in ("payment_overdue", "payment_dispute_lost", "partially_paid", "self_billed")
+    }
+    bounds = {name: _amount(name, getattr(options, name), problems) for name in ("amount_from", "amount_to")}
+    metadata = _metadata(options.metadata, problems)
+    if problems:
+        raise Invalid(problems)
+    conditions = [within("status", statuses if statuses is not None else VISIBLE_STATUSES), *metadata]
+    if options.billing_entity_codes:
+        conditions.append(within("billing_entity_id", named_entities(work, options.billing_entity_codes)))
+    if payment_statuses is not None:
+        conditions.append(within("payment_status", payment_statuses))
+    if settlements is not None:
+        conditions.append(any_of(*(_SETTLED_BY[kind] for kind in settlements)))
+    if options.invoice_type:
+        conditions.append(eq("invoice_type", options.invoice_type))
+    if options.currency:
+        conditions.append(eq("currency", options.currency))
+    if options.purchase_order_number:
+        conditions.append(same_text("purchase_order_number", options.purchase_order_number))
+    conditions += _flag_conditions(flags)
+    if (lowest := bounds["amount_from"]) is not None:
+        conditions.append(at_least("total_amount_cents", int(ceil_to(lowest, 0))))
+    if (highest := bounds["amount_to"]) is not None:
+        conditions.append(at_most("total_amount_cents", int(floor_to(highest, 0))))
+    if (since := _day(options.issuing_date_from)) is not None:
+        conditions.append(at_least("issuing_date", since))
+    if (until := _day(options.issuing_date_to)) is not None:
+        conditions.append(at_most("issuing_date", until))
+    return conditions
+
+
+_SETTLED_BY: Mapping[str, Condition] = {
+    "payment": more("total_paid_amount_cents", 0),
+    "credit_note": more("total_offset_amount_cents", 0),
+}
+
+
+def _flag_conditions(flags: Mapping[str, bool | None]) -> list[Condition]:
+    conditions: list[Condition] = [
+        eq(name, flags[name]) for name in ("payment_overdue", "self_billed") if flags[name] is not None
+    ]
+    disputed = flags["payment_dispute_lost"]
+    if disputed is not None:
+        conditions.append(present("payment_dispute_lost_at") if disputed else missing("payment_dispute_lost_at"))
+    partly = flags["partially_paid"]
+    if partly is not None:
+        paid = all_of(
+            more("total_paid_amount_cents", 0), less_than_column("total_paid_amount_cents", "total_amount_cents")
+        )
+        conditions.append(paid if partly else negate(paid))
+    return conditions
+
+
+def _either(single: object, several: object) -> object:
+    return several if several is not ABSENT else single
+
+
+def _choices(
+    field: str, value: object, options: tuple[str, ...], problems: dict[str, object]
+) -> tuple[str, ...] | None:
+    """One value or a list of them, each of which must be one of `options`; None where nothing is asked for."""
+    if value is ABSENT or value is None or value == "" or value == [] or value == ():
+        return None
+    sentence = f"must be one of: {', '.join(options)}"
+    if isinstance(value, (list, tuple)):
+        wrong = {str(place): [sentence] for place, each in enumerate(value) if each not in options}
+        if wrong:
+            problems[field] = wrong
+            return None
+        return tuple(str(each) for each in value)
+    if value not in options:
+        problems[field] = [f"{sentence} or must be an array"]
+        return None
+    return (str(value),)
+
+
+def _flag(field: str, value: object, problems: dict[str, object]) -> bool | None:
+    if value is ABSENT or value is None or value == "":
+        return None
+    text = str(value).lower()
+    if text not in _TRUE | _FALSE:
+        problems[field] = ["must be boolean"]
+        return None
+    return text in _TRUE
+
+
+def _amount(field: str, value: Maybe[str], problems: dict[str, object]) -> Decimal | None:
+    if not value:
+        return None
+    found = parse_decimal(value.strip())
+    if found is None:
+        problems[field] = ["value_is_invalid"]
+    return found
+
+
+def _day(value: Maybe[str]) -> date | None:
+    """The date that a text names; None for what names none, which then narrows nothing."""
+    found = parse_instant(value) if value else None
+    return None if found is None else found.date()
+
+
+def _metadata(given: Maybe[Mapping[str, object]], problems: dict[str, object]) -> list[Condition]:
+    """Pairs of metadata that an invoice has; an empty value asks for those without the key."""
+    conditions: list[Condition] = []
+    if not is_given(given) or given is None or given is ABSENT:
+        return conditions
+    wrong = {key: ["must be a string"] for key, value in given.items() if not isinstance(value, str)}
+    if wrong:
+        problems["metadata"] = wrong
+    for key, value in given.items():
+        if value == "":
+            conditions.append(negate(has_item("metadata", key=key)))
+        else:
+            conditions.append(has_item("metadata", key=key, value=value))
+    return conditions

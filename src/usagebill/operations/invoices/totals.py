@@ -1,0 +1,229 @@
+"""Totals: what an invoice's fees come to, with everything of the customer's that takes part in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from usagebill.core.add_ons import AddOn
+from usagebill.core.coupons import AppliedCoupon, Coupon, Targets, remaining_amount
+from usagebill.core.credit_notes import CreditNote
+from usagebill.core.customers import Customer
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.invoices.totals import (
+    Circumstances,
+    CouponAtHand,
+    InvoiceDraft,
+    ProgressiveBilled,
+    ProgressiveFee,
+    settled,
+)
+from usagebill.core.plans import Charge, FixedCharge, Plan
+from usagebill.core.subscriptions import Subscription
+from usagebill.core.taxes import Tax
+from usagebill.operations.fee_taxes import taxes_for
+from usagebill.storage.conditions import at_most, desc, eq, has_item, more, ne, related, within
+from usagebill.work import Work
+
+__all__ = ["CONSUMING_TYPES", "available_coupons", "available_notes", "coupon_credits_cents", "fee_taxes", "settle"]
+
+# The types of invoice that use up coupons and credit notes.
+CONSUMING_TYPES = ("subscription", "progressive_billing")
+# Of these nothing counts any more: what they took from coupons and progressive billing invoices is free again.
+_UNDONE = ("voided", "closed", "deleted")
+
+
+def settle(work: Work, invoice: Invoice, fees: Sequence[Fee], *, finalizing: bool) -> tuple[Invoice, list[Fee]]:
+    """The invoice with its totals, and its fees with their shares and taxes; neither is stored here.
+
+    Coupons and credit notes are used only while `finalizing`: what is left of them is stored in this transaction.
+    """
+    draft = computed(work, invoice, fees, consuming=finalizing and invoice.invoice_type in CONSUMING_TYPES)
+    for use in draft.coupon_uses:
+        work.tx.replace(use.coupon)
+    for note in draft.notes_used:
+        work.tx.replace(note)
+    return draft.invoice, list(draft.fees)
+
+
+def computed(work: Work, invoice: Invoice, fees: Sequence[Fee], *, consuming: bool) -> InvoiceDraft:
+    """The totals of `fees` and what they use up, nothing of it stored."""
+    customer = work.tx.get(Customer, invoice.customer_id, deleted=True)
+    if customer is None:
+        raise LookupError(f"no customer {invoice.customer_id}")
+    subscriptions = _subscriptions(work, fees)
+    around = Circumstances(
+        now=work.now,
+        new_id=work.new_id,
+        taxes={fee.id: fee_taxes(work, customer, fee) for fee in fees if not fee.applied_taxes},
+        plan_of={id: _root_plan_id(work, subscription) for id, subscription in subscriptions.items()},
+        progressive=_progressive(work, invoice) if invoice.invoice_type in CONSUMING_TYPES else (),
+        coupons=available_coupons(work, customer, invoice) if consuming else (),
+        credit_notes=available_notes(work, customer, invoice) if consuming else (),
+    )
+    return settled(invoice, fees, around)
+
+
+def _subscriptions(work: Work, fees: Iterable[Fee]) -> Mapping[str, Subscription]:
+    ids = dict.fromkeys(fee.subscription_id for fee in fees if fee.subscription_id is not None)
+    found = ((id, work.tx.get(Subscription, id)) for id in ids)
+    return {id: subscription for id, subscription in found if subscription is not None}
+
+
+def _root_plan_id(work: Work, subscription: Subscription) -> str:
+    """The plan that a coupon names: of an override the plan it was made from."""
+    plan = work.tx.get(Plan, subscription.plan_id, deleted=True)
+    return subscription.plan_id if plan is None or plan.parent_id is None else plan.parent_id
+
+
+def fee_taxes(work: Work, customer: Customer, fee: Fee) -> tuple[Tax, ...]:
+    """What a fee is taxed with: its own, else its plan's, else the customer's, else the billing entity's taxes.
+
+    A prepaid credit is not taxed.
+    """
+    if fee.fee_type == "credit":
+        return ()
+    plan = None
+    own: Sequence[str] = ()
+    if fee.subscription_id is not None and fee.fee_type != "add_on":
+        subscription = work.tx.get(Subscription, fee.subscription_id)
+        plan = None if subscription is None else work.tx.get(Plan, subscription.plan_id, deleted=True)
+    if fee.charge_id is not None:
+        charge = work.tx.get(Charge, fee.charge_id, deleted=True)
+        own = () if charge is None else charge.tax_ids
+    elif fee.fixed_charge_id is not None:
+        fixed = work.tx.get(FixedCharge, fee.fixed_charge_id, deleted=True)
+        own = () if fixed is None else fixed.tax_ids
+    elif fee.fee_type == "add_on" and fee.add_on_id is not None:
+        add_on = work.tx.get(AddOn, fee.add_on_id, deleted=True)
+        own = () if add_on is None else add_on.tax_ids
+    elif fee.fee_type == "commitment" and plan is not None and plan.minimum_commitment is not None:
+        own = plan.minimum_commitment.tax_ids
+    key = ("taxes of fees", customer.id, None if plan is None else plan.id, tuple(own))
+    return work.remember(key, lambda: taxes_for(work, customer, plan, own))
+
+
+def coupon_credits_cents(work: Work, applied: AppliedCoupon) -> int:
+    """What invoices that stand have taken of an applied coupon."""
+    used_on = work.tx.find(
+        Invoice,
+        eq("customer_id", applied.customer_id),
+        has_item("credits", source_id=applied.id, item_type="coupon"),
+    )
+    return sum(
+        credit.amount_cents
+        for invoice in used_on
+        if invoice.status not in _UNDONE
+        for credit in invoice.credits
+        if credit.source_id == applied.id
+    )
+
+
+def available_coupons(work: Work, customer: Customer, invoice: Invoice) -> tuple[CouponAtHand, ...]:
+    """The customer's active coupons, with what they are limited to and what is left of each."""
+    at_hand = []
+    for applied in work.tx.find(AppliedCoupon, eq("customer_id", customer.id), eq("status", "active")):
+        coupon = work.tx.get(Coupon, applied.coupon_id, deleted=True)
+        if coupon is None:
+            raise LookupError(f"no coupon {applied.coupon_id}")
+        left = remaining_amount(applied, coupon_credits_cents(work, applied))
+        at_hand.append(
+            CouponAtHand(applied=applied, coupon=coupon, targets=targets_of(coupon), remaining_cents=left or 0)
+        )
+    return tuple(at_hand)
+
+
+def targets_of(coupon: Coupon) -> Targets:
+    """What the coupon is limited to."""
+    return Targets(
+        billable_metric_ids=frozenset(coupon.billable_metric_ids) if coupon.limited_billable_metrics else None,
+        plan_ids=frozenset(coupon.plan_ids) if coupon.limited_plans else None,
+    )
+
+
+def available_notes(work: Work, customer: Customer, invoice: Invoice) -> tuple[CreditNote, ...]:
+    """The customer's credit notes that may pay for `invoice`: those with a balance in its currency, not its own."""
+    return tuple(
+        work.tx.find(
+            CreditNote,
+            eq("customer_id", customer.id),
+            eq("status", "finalized"),
+            eq("credit_status", "available"),
+            eq("currency", invoice.currency),
+            ne("invoice_id", invoice.id),
+            more("balance_amount_cents", 0),
+        )
+    )
+
+
+def _progressive(work: Work, invoice: Invoice) -> tuple[ProgressiveBilled, ...]:
+    """The last progressive billing invoice of each period that `invoice` bills, with what is left of it to credit."""
+    found = []
+    for period in work.tx.find(BillingPeriod, eq("invoice_id", invoice.id)):
+        if period.charges_from_datetime is None or period.invoicing_reason.startswith("in_advance_charge"):
+            continue
+        billed = _last_progressive(work, invoice, period)
+        if billed is not None:
+            found.append(_progressive_billed(work, invoice, billed, period.subscription_id))
+    return tuple(found)
+
+
+def _last_progressive(work: Work, invoice: Invoice, period: BillingPeriod) -> Invoice | None:
+    start = period.charges_from_datetime
+    others = work.tx.find(
+        BillingPeriod,
+        eq("subscription_id", period.subscription_id),
+        eq("invoicing_reason", "progressive_billing"),
+        ne("invoice_id", invoice.id),
+        at_most("charges_from_datetime", start),
+        more("charges_to_datetime", start),
+    )
+    if not others:
+        return None
+    return work.tx.first(
+        Invoice,
+        within("id", [other.invoice_id for other in others]),
+        eq("invoice_type", "progressive_billing"),
+        within("status", ["finalized", "failed"]),
+        at_most("created_at", invoice.created_at),
+        order=[desc("issuing_date"), desc("created_at"), desc("id")],
+    )
+
+
+def _progressive_billed(work: Work, invoice: Invoice, billed: Invoice, subscription_id: str) -> ProgressiveBilled:
+    taken = sum(
+        credit.amount_cents
+        for other in work.tx.find(
+            Invoice,
+            eq("customer_id", billed.customer_id),
+            ne("id", invoice.id),
+            has_item("credits", source_id=billed.id, item_type="invoice"),
+        )
+        if other.status not in _UNDONE
+        for credit in other.credits
+        if credit.item_type == "invoice" and credit.source_id == billed.id
+    )
+    noted = sum(
+        note.net_amount_cents
+        for note in work.tx.find(CreditNote, eq("invoice_id", billed.id), within("credit_status", _COUNTED_NOTES))
+    )
+    left = billed.fees_amount_cents - billed.coupons_amount_cents - taken - noted
+    fees = work.tx.find(Fee, eq("invoice_id", billed.id), related(Invoice, "invoice_id", eq("id", billed.id)))
+    return ProgressiveBilled(
+        invoice_id=billed.id,
+        number=billed.number,
+        subscription_id=subscription_id,
+        left_cents=max(0, left),
+        fees=tuple(
+            ProgressiveFee(
+                charge_id=fee.charge_id or "",
+                charge_filter_id=fee.charge_filter_id,
+                grouped_by=fee.grouped_by,
+                amount_cents=fee.amount_cents,
+            )
+            for fee in fees
+        ),
+    )
+
+
+_COUNTED_NOTES = ("available", "consumed")

@@ -1,0 +1,260 @@
+"""How invoices are shown.
+
+An issued invoice shows its own copies of the customer, the subscriptions and everything else that may change later; a
+draft shows them as they are now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.customers import Customer
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import BillingPeriod, Credit, ErrorDetail, Invoice
+from usagebill.core.plans import Plan
+from usagebill.core.subscriptions import Subscription
+from usagebill.storage.conditions import asc, eq
+from usagebill.views.customers import customer_summary
+from usagebill.views.fees import applied_tax_view, fee_view
+from usagebill.views.formats import date_text, instant_text, millisecond_text
+from usagebill.work import JsonObject, Work
+
+__all__ = [
+    "credit_view",
+    "error_detail_view",
+    "invoice_summary",
+    "invoice_view",
+    "invoice_webhook_view",
+    "listed_invoice_view",
+    "payment_dispute_lost_view",
+]
+
+
+def invoice_summary(work: Work, invoice: Invoice) -> JsonObject:
+    """The invoice's own fields."""
+    entity = work.tx.get(BillingEntity, invoice.billing_entity_id, deleted=True)
+    due = invoice.total_amount_cents - invoice.total_paid_amount_cents - invoice.total_offset_amount_cents
+    return {
+        "svc_id": invoice.id,
+        "billing_entity_code": None if entity is None else entity.code,
+        "sequential_id": invoice.sequential_id,
+        "number": invoice.number,
+        "issuing_date": date_text(invoice.issuing_date),
+        "payment_due_date": date_text(invoice.payment_due_date),
+        "net_payment_term": invoice.net_payment_term,
+        "invoice_type": invoice.invoice_type,
+        "status": invoice.status,
+        "payment_status": invoice.payment_status,
+        "payment_dispute_lost_at": millisecond_text(invoice.payment_dispute_lost_at),
+        "payment_overdue": invoice.payment_overdue,
+        "tax_status": invoice.tax_status,
+        "currency": invoice.currency,
+        "fees_amount_cents": invoice.fees_amount_cents,
+        "progressive_billing_credit_amount_cents": invoice.progressive_billing_credit_amount_cents,
+        "coupons_amount_cents": invoice.coupons_amount_cents,
+        "taxes_amount_cents": invoice.taxes_amount_cents,
+        "sub_total_excluding_taxes_amount_cents": invoice.sub_total_excluding_taxes_amount_cents,
+        "sub_total_including_taxes_amount_cents": invoice.sub_total_including_taxes_amount_cents,
+        "credit_notes_amount_cents": invoice.credit_notes_amount_cents,
+        "prepaid_credit_amount_cents": invoice.prepaid_credit_amount_cents,
+        "prepaid_granted_credit_amount_cents": invoice.prepaid_granted_credit_amount_cents,
+        "prepaid_purchased_credit_amount_cents": invoice.prepaid_purchased_credit_amount_cents,
+        "total_amount_cents": invoice.total_amount_cents,
+        "total_due_amount_cents": 0 if invoice.status == "voided" else due,
+        "total_paid_amount_cents": invoice.total_paid_amount_cents,
+        "total_offsetted_credit_note_amount_cents": invoice.total_offset_amount_cents,
+        "version_number": invoice.version_number,
+        "self_billed": invoice.self_billed,
+        "purchase_order_number": invoice.purchase_order_number,
+        "file_url": None,
+        "xml_url": None,
+        "web_url": None,
+        "created_at": instant_text(invoice.created_at),
+        "updated_at": instant_text(invoice.updated_at),
+        "voided_at": instant_text(invoice.voided_at),
+    }
+
+
+def credit_view(credit: Credit, invoice: Invoice) -> JsonObject:
+    """A line that reduces `invoice`."""
+    return {
+        "svc_id": credit.id,
+        "amount_cents": credit.amount_cents,
+        "amount_currency": credit.amount_currency,
+        "before_taxes": credit.before_taxes,
+        "item": {
+            "svc_item_id": credit.item_id,
+            "type": credit.item_type,
+            "code": credit.item_code,
+            "name": credit.item_name,
+            "description": credit.item_description,
+        },
+        "invoice": {"svc_id": invoice.id, "payment_status": invoice.payment_status},
+    }
+
+
+def error_detail_view(detail: ErrorDetail) -> JsonObject:
+    return {"svc_id": detail.id, "error_code": detail.error_code, "details": dict(detail.details)}
+
+
+def _customer(work: Work, invoice: Invoice) -> object:
+    if invoice.customer_snapshot is not None:
+        return dict(invoice.customer_snapshot)
+    customer = work.tx.get(Customer, invoice.customer_id, deleted=True)
+    return None if customer is None else customer_summary(work, customer)
+
+
+def _periods(work: Work, invoice: Invoice) -> list[BillingPeriod]:
+    """The billing periods of the invoice by the name that their subscriptions are shown with."""
+
+    def name(period: BillingPeriod) -> str:
+        subscription = work.tx.get(Subscription, period.subscription_id)
+        plan = work.tx.get(Plan, period.plan_id, deleted=True)
+        own = None if subscription is None else subscription.name
+        return own or ("" if plan is None else plan.invoice_display_name or plan.name)
+
+    return sorted(work.tx.find(BillingPeriod, eq("invoice_id", invoice.id), order=[asc("created_at")]), key=name)
+
+
+def _period_view(period: BillingPeriod) -> JsonObject:
+    return {
+        "svc_subscription_id": period.subscription_id,
+        "external_subscription_id": period.external_subscription_id,
+        "svc_plan_id": period.plan_id,
+        "subscription_from_datetime": instant_text(period.subscription_from_datetime),
+        "subscription_to_datetime": instant_text(period.subscription_to_datetime),
+        "charges_from_datetime": instant_text(period.charges_from_datetime),
+        "charges_to_datetime": instant_text(period.charges_to_datetime),
+        "fixed_charges_from_datetime": instant_text(period.fixed_charges_from_datetime),
+        "fixed_charges_to_datetime": instant_text(period.fixed_charges_to_datetime),
+        "invoicing_reason": period.invoicing_reason,
+    }
+
+
+def _subscriptions(work: Work, invoice: Invoice) -> list[JsonObject]:
+    return [dict(period.subscription_snapshot) for period in _periods(work, invoice) if period.subscription_snapshot]
+
+
+def _fees(work: Work, invoice: Invoice) -> list[JsonObject]:
+    found = work.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at")])
+    return [fee_view(work, fee) for fee in found]
+
+
+def _applied_thresholds(_: Work, invoice: Invoice) -> list[JsonObject]:
+    return [
+        {
+            "lifetime_usage_amount_cents": applied.lifetime_usage_amount_cents,
+            "created_at": instant_text(applied.created_at),
+            "usage_threshold": {
+                "svc_id": applied.usage_threshold_id,
+                "threshold_display_name": applied.threshold_display_name,
+                "amount_cents": applied.amount_cents,
+                "recurring": applied.recurring,
+                "created_at": instant_text(applied.threshold_created_at),
+                "updated_at": instant_text(applied.threshold_updated_at),
+            },
+        }
+        for applied in invoice.applied_usage_thresholds
+    ]
+
+
+def _custom_sections(_: Work, invoice: Invoice) -> list[JsonObject]:
+    return [
+        {
+            "svc_id": section.id,
+            "svc_invoice_id": invoice.id,
+            "code": section.code,
+            "name": section.name,
+            "details": section.details,
+            "display_name": section.display_name,
+            "created_at": instant_text(section.created_at),
+        }
+        for section in invoice.applied_custom_sections
+    ]
+
+
+def _metadata(_: Work, invoice: Invoice) -> list[JsonObject]:
+    return [
+        {"svc_id": item.id, "key": item.key, "value": item.value, "created_at": instant_text(item.created_at)}
+        for item in invoice.metadata
+    ]
+
+
+def _applied_taxes(_: Work, invoice: Invoice) -> list[JsonObject]:
+    return [
+        {
+            **applied_tax_view(line),
+            "svc_invoice_id": invoice.id,
+            "fees_amount_cents": line.base_amount_cents,
+        }
+        for line in invoice.applied_taxes
+    ]
+
+
+_PARTS: Mapping[str, Callable[[Work, Invoice], object]] = {
+    "customer": _customer,
+    "metadata": _metadata,
+    "applied_taxes": _applied_taxes,
+    "billing_periods": lambda work, invoice: [_period_view(period) for period in _periods(work, invoice)],
+    "subscriptions": _subscriptions,
+    "fees": _fees,
+    "credits": lambda _, invoice: [credit_view(credit, invoice) for credit in invoice.credits],
+    "error_details": lambda _, invoice: [error_detail_view(detail) for detail in invoice.error_details],
+    "applied_invoice_custom_sections": _custom_sections,
+}
+
+_LISTED = ("customer", "metadata", "applied_taxes")
+_CREATED = (
+    "customer",
+    "subscriptions",
+    "billing_periods",
+    "fees",
+    "credits",
+    "applied_taxes",
+    "applied_invoice_custom_sections",
+)
+_DRAFTED = ("customer", "subscriptions", "billing_periods", "fees", "credits", "applied_taxes", "error_details")
+_VOIDED = ("customer", "billing_periods", "subscriptions", "fees", "credits", "applied_taxes")
+_ONE_OFF = ("customer", "fees", "applied_taxes", "applied_invoice_custom_sections")
+
+# Which parts each message carries besides the invoice's own fields.
+_MESSAGES: Mapping[str, tuple[str, ...]] = {
+    "invoice.created": _CREATED,
+    "invoice.one_off_created": _ONE_OFF,
+    "invoice.paid_credit_added": _ONE_OFF,
+    "invoice.generated": ("customer",),
+    "invoice.drafted": _DRAFTED,
+    "invoice.ready_to_finalize": _DRAFTED,
+    "invoice.voided": _VOIDED,
+    "invoice.deleted": _VOIDED,
+    "invoice.payment_status_updated": ("customer", "fees"),
+    "invoice.payment_overdue": ("customer", "fees", "applied_taxes"),
+}
+
+
+def _with_parts(work: Work, invoice: Invoice, parts: tuple[str, ...]) -> JsonObject:
+    shown = {**invoice_summary(work, invoice), **{part: _PARTS[part](work, invoice) for part in parts}}
+    if invoice.invoice_type == "progressive_billing":
+        shown["applied_usage_thresholds"] = _applied_thresholds(work, invoice)
+    return shown
+
+
+def invoice_view(work: Work, invoice: Invoice) -> JsonObject:
+    """The invoice with everything that belongs to it, as a single-record response shows it."""
+    return _with_parts(work, invoice, tuple(_PARTS))
+
+
+def listed_invoice_view(work: Work, invoice: Invoice) -> JsonObject:
+    """The invoice as lists show it: without fees, subscriptions and credits."""
+    return _with_parts(work, invoice, _LISTED)
+
+
+def invoice_webhook_view(work: Work, webhook_type: str, invoice: Invoice) -> JsonObject:
+    """The invoice as the message of this type carries it."""
+    return _with_parts(work, invoice, _MESSAGES[webhook_type])
+
+
+def payment_dispute_lost_view(work: Work, invoice: Invoice) -> JsonObject:
+    """A lost dispute as its message tells it."""
+    return {"invoice": _with_parts(work, invoice, ("customer",))}
