@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from importlib import resources
 from typing import cast
 from urllib.parse import quote
 
@@ -13,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from starlette.requests import Request as HttpRequest
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -23,6 +24,7 @@ from usagebill.core.errors import BadRequest
 from usagebill.http import add_ons, billable_metrics, customers, fees, invoices, taxes
 from usagebill.http.api import Answer, Api, Request, request_id
 from usagebill.http.endpoints import Endpoint
+from usagebill.http.openapi import document
 
 __all__ = ["create_app", "endpoints"]
 
@@ -60,8 +62,17 @@ def create_app(
             return JSONResponse({"status": "shutting down"}, 503)
         return JSONResponse({"status": "ok"})
 
+    async def description(request: HttpRequest) -> Response:
+        server = request.scope.get("root_path", "") or "/"
+        return JSONResponse(document(endpoints(), prefix=billing.settings.id_prefix, server=server))
+
+    async def page(_: HttpRequest) -> Response:
+        return HTMLResponse(resources.files("usagebill.http").joinpath("docs.html").read_text("utf-8"))
+
     return Starlette(
         routes=[
+            Route("/openapi.json", description),
+            Route("/docs", page),
             Route("/health", health),
             Route("/ready", ready),
             Mount("/", _ApiApp(Api(billing, endpoints()))),

@@ -1,0 +1,235 @@
+"""The OpenAPI description of the API, made from the table of endpoints."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Literal, Union, get_args, get_origin
+
+import attrs
+
+from usagebill import __version__
+from usagebill.http.api import BASE
+from usagebill.http.endpoints import Endpoint
+from usagebill.inputs import Absent
+from usagebill.work import JsonObject, with_prefix
+
+__all__ = ["document"]
+
+_ABOUT = """\
+Usage events in, exact invoices out.
+
+Amounts of money in fields named `*_cents` are integers of the currency's smallest unit; decimal quantities are texts.
+Instants are ISO 8601 in UTC. A page is asked for with `page` and `per_page`. What a caller names is `external_*`.
+"""
+_DECIMAL = "A decimal number, as a number or as a text; texts keep every digit."
+_ERRORS = {
+    400: ("BadRequest", "The request cannot be read, or its body lacks the key it stands under."),
+    401: ("Unauthorized", "No API key, or one that is not valid."),
+    403: ("Forbidden", "The key may not do this; `code` says what it may not."),
+    404: ("NotFound", "There is no such record; `code` says of which kind."),
+    405: ("NotAllowed", "The record's state refuses this; `code` says why."),
+    422: ("Invalid", "Values break a rule; `error_details` maps each field to its codes."),
+    500: ("Failure", "Something broke here. Nothing of the request was done."),
+}
+_PAGE_META = {
+    "type": "object",
+    "properties": {
+        "current_page": {"type": "integer"},
+        "next_page": {"type": ["integer", "null"]},
+        "prev_page": {"type": ["integer", "null"]},
+        "total_pages": {"type": "integer"},
+        "total_count": {"type": "integer"},
+    },
+    "required": ["current_page", "next_page", "prev_page", "total_pages", "total_count"],
+}
+
+
+def document(endpoints: Sequence[Endpoint], *, prefix: str = "svc_", server: str = "/") -> JsonObject:
+    """The whole description, OpenAPI 3.1, of the API found at the URL `server`."""
+    inputs = _Inputs()
+    paths: dict[str, JsonObject] = {}
+    taken: set[str] = set()
+    for endpoint in endpoints:
+        for method in ("PUT", "PATCH") if endpoint.method == "PUT" and not endpoint.one_verb else (endpoint.method,):
+            shown = _operation(endpoint, method, inputs)
+            shown["operationId"] = _unique(shown["operationId"], method, endpoint.path, taken)
+            paths.setdefault(BASE + endpoint.path, {})[method.lower()] = shown
+    described: JsonObject = {
+        "openapi": "3.1.0",
+        "info": {"title": "usagebill", "version": __version__, "description": _ABOUT},
+        "servers": [{"url": server}],
+        "security": [{"api_key": []}],
+        "tags": [{"name": name} for name in sorted({_tag(endpoint) for endpoint in endpoints})],
+        "paths": dict(sorted(paths.items())),
+        "components": {
+            "securitySchemes": {
+                "api_key": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer <API key>`"}
+            },
+            "schemas": {**inputs.schemas, "PageMeta": _PAGE_META, **dict(_error_schemas())},
+            "responses": dict(_error_responses()),
+        },
+    }
+    renamed: JsonObject = with_prefix(described, "svc_", prefix)
+    return renamed
+
+
+def _tag(endpoint: Endpoint) -> str:
+    return endpoint.path.strip("/").split("/")[0].replace("_", " ")
+
+
+def _unique(name: str, method: str, path: str, taken: set[str]) -> str:
+    """`name`, or one that also says method and path where another operation has it already."""
+    if name in taken:
+        name = "_".join([method.lower(), *re.findall(r"\w+", path)])
+    taken.add(name)
+    return name
+
+
+def _operation(endpoint: Endpoint, method: str, inputs: _Inputs) -> JsonObject:
+    mode = "read" if endpoint.method == "GET" else "write"
+    function = inspect.unwrap(endpoint.call)
+    name = getattr(function, "__name__", type(function).__name__)
+    module = function.__module__.removeprefix("usagebill.operations.").replace(".", "_")
+    about = inspect.getdoc(endpoint.call) or ""
+    operation: JsonObject = {
+        "operationId": f"{module}_{name}",
+        "summary": endpoint.summary or about.split("\n")[0].rstrip("."),
+        "description": f"Needs the permission `{endpoint.permission}:{mode}`.",
+        "tags": [_tag(endpoint)],
+        "parameters": [*_path_parameters(endpoint), *_query_parameters(endpoint, inputs)],
+        "responses": {
+            "200": _success(endpoint),
+            **{
+                str(status): {"$ref": f"#/components/responses/{known}"}
+                for status, (known, _) in _ERRORS.items()
+                if status != 405 or method != "GET"
+            },
+        },
+    }
+    if endpoint.body is not None:
+        operation["requestBody"] = _request_body(endpoint, inputs)
+    return operation
+
+
+def _path_parameters(endpoint: Endpoint) -> Iterator[JsonObject]:
+    for name in re.findall(r"{(\w+)}", endpoint.path):
+        yield {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+
+
+def _query_parameters(endpoint: Endpoint, inputs: _Inputs) -> Iterator[JsonObject]:
+    if endpoint.query is not None:
+        for name, hint in inputs.fields(endpoint.query):
+            schema = inputs.schema(hint)
+            kinds = schema.get("type", ())
+            if "array" in kinds:
+                yield {"name": f"{name}[]", "in": "query", "style": "form", "explode": True, "schema": schema}
+            elif "object" in kinds:
+                yield {"name": name, "in": "query", "style": "deepObject", "explode": True, "schema": schema}
+            else:
+                yield {"name": name, "in": "query", "schema": schema}
+    if endpoint.paged:
+        yield {"name": "page", "in": "query", "schema": {"type": "integer", "minimum": 1, "default": 1}}
+        yield {"name": "per_page", "in": "query", "schema": {"type": "integer", "minimum": 1, "default": 100}}
+
+
+def _request_body(endpoint: Endpoint, inputs: _Inputs) -> JsonObject:
+    assert endpoint.body is not None
+    schema = inputs.reference(endpoint.body)
+    if endpoint.root is not None:
+        schema = {"type": "object", "required": [endpoint.root], "properties": {endpoint.root: schema}}
+    return {"required": endpoint.root is not None, "content": {"application/json": {"schema": schema}}}
+
+
+def _success(endpoint: Endpoint) -> JsonObject:
+    if endpoint.view is None:
+        return {"description": "Done; the body is empty."}
+    kind = endpoint.content_type.split(";")[0]
+    if kind != "application/json":
+        return {"description": "As text.", "content": {kind: {"schema": {"type": "string"}}}}
+    schema: JsonObject = {"type": "object"}
+    if endpoint.returns is not None:
+        inner: JsonObject = {"type": "object"}
+        properties: JsonObject = {endpoint.returns: inner}
+        if endpoint.paged:
+            properties = {
+                endpoint.returns: {"type": "array", "items": inner},
+                "meta": {"$ref": "#/components/schemas/PageMeta"},
+            }
+        schema = {"type": "object", "required": list(properties), "properties": properties}
+    return {"description": "Done.", "content": {"application/json": {"schema": schema}}}
+
+
+def _error_schemas() -> Iterator[tuple[str, JsonObject]]:
+    for status, (name, _) in _ERRORS.items():
+        properties: JsonObject = {"status": {"type": "integer", "const": status}, "error": {"type": "string"}}
+        if status in (403, 404, 405, 422):
+            properties["code"] = {"type": "string"}
+        required = list(properties)
+        if status == 422:
+            properties["error_details"] = {
+                "description": "Field -> codes; for a batch, position -> field -> codes; sometimes one text.",
+                "oneOf": [{"type": "object"}, {"type": "string"}],
+            }
+        yield name, {"type": "object", "required": required, "properties": properties}
+
+
+def _error_responses() -> Iterator[tuple[str, JsonObject]]:
+    for name, text in _ERRORS.values():
+        schema = {"$ref": f"#/components/schemas/{name}"}
+        yield name, {"description": text, "content": {"application/json": {"schema": schema}}}
+
+
+class _Inputs:
+    """The schemas of input classes, each described once under its own name."""
+
+    _SCALARS: Mapping[Any, JsonObject] = {
+        str: {"type": ["string", "null"]},
+        int: {"type": ["integer", "null"]},
+        bool: {"type": ["boolean", "null"]},
+        Decimal: {"type": ["string", "number", "null"], "description": _DECIMAL},
+        datetime: {"type": ["string", "null"], "format": "date-time"},
+        date: {"type": ["string", "null"], "format": "date"},
+    }
+
+    def __init__(self) -> None:
+        self.schemas: dict[str, JsonObject] = {}
+        self._names: dict[type, str] = {}
+
+    def fields(self, kind: type) -> list[tuple[str, Any]]:
+        return [(item.name, item.type) for item in attrs.fields(attrs.resolve_types(kind))]
+
+    def reference(self, kind: type) -> JsonObject:
+        """A reference to the schema of `kind`, which is described where it has not been before."""
+        name = self._names.get(kind)
+        if name is None:
+            name = kind.__name__
+            if name in self.schemas:
+                name = kind.__module__.rsplit(".", 1)[-1].title().replace("_", "") + name
+            self._names[kind] = name
+            self.schemas[name] = {}
+            about = inspect.getdoc(kind) or ""
+            self.schemas[name] = {
+                "type": "object",
+                **({"description": about} if about and not about.startswith("Method generated") else {}),
+                "properties": {field: self.schema(hint) for field, hint in self.fields(kind)},
+            }
+        return {"$ref": f"#/components/schemas/{name}"}
+
+    def schema(self, hint: Any) -> JsonObject:
+        options = [part for part in get_args(hint) if part not in (type(None), Literal[Absent.ABSENT])]
+        if get_origin(hint) is Union or type(hint).__name__ == "UnionType":
+            shown = [self.schema(option) for option in options]
+            return shown[0] if len(shown) == 1 else {"anyOf": shown}
+        if hint in self._SCALARS:
+            return dict(self._SCALARS[hint])
+        if get_origin(hint) in (list, tuple):
+            return {"type": ["array", "null"], "items": self.schema(get_args(hint)[0])}
+        if get_origin(hint) is Mapping:
+            return {"type": ["object", "null"]}
+        if isinstance(hint, type) and attrs.has(hint):
+            return self.reference(hint)
+        return {}

@@ -1,0 +1,81 @@
+"""The description of the API is valid, whole, and stays with what the API does."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from openapi_spec_validator import validate
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from tests.asgi import send
+
+from usagebill import Billing
+from usagebill.http.app import create_app, endpoints
+from usagebill.http.openapi import document
+from usagebill.operations import api_keys
+
+
+@pytest.fixture(scope="module")
+def described() -> dict[str, Any]:
+    return document(endpoints())
+
+
+def test_description_is_valid(described: dict[str, Any]) -> None:
+    validate(described)
+
+
+def test_every_endpoint_is_described(described: dict[str, Any]) -> None:
+    assert {(row.method.lower(), "/api/v1" + row.path) for row in endpoints()} <= {
+        (method, path) for path, methods in described["paths"].items() for method in methods
+    }
+    assert set(described["paths"]["/api/v1/billable_metrics/{code}"]) == {"get", "put", "patch", "delete"}
+
+
+def test_operations_have_names_of_their_own_and_a_summary(described: dict[str, Any]) -> None:
+    operations = [one for methods in described["paths"].values() for one in methods.values()]
+    names = [one["operationId"] for one in operations]
+    assert len(set(names)) == len(names)
+    assert [one["operationId"] for one in operations if not one["summary"]] == []
+
+
+def test_an_operation_says_what_it_takes_and_needs(described: dict[str, Any]) -> None:
+    create = described["paths"]["/api/v1/customers"]["post"]
+    body = create["requestBody"]["content"]["application/json"]["schema"]
+    assert body["required"] == ["customer"]
+    named = body["properties"]["customer"]["$ref"].rsplit("/", 1)[1]
+    assert "external_id" in described["components"]["schemas"][named]["properties"]
+    assert "`customer:write`" in create["description"]
+    listed = described["paths"]["/api/v1/customers"]["get"]
+    assert {"page", "per_page", "search_term"} <= {parameter["name"] for parameter in listed["parameters"]}
+    assert "PageMeta" in str(listed["responses"]["200"])
+    assert set(create["responses"]) == {"200", "400", "401", "403", "404", "405", "422", "500"}
+
+
+def test_prefix_of_ids_is_the_installation_own() -> None:
+    assert "svc_" not in str(document(endpoints(), prefix="acme_")["components"])
+
+
+def test_page_shows_the_description_without_anything_from_elsewhere() -> None:
+    with Billing() as billing:
+        app = create_app(billing)
+        page = send(app, "GET", "/docs")
+        assert page.headers["content-type"].startswith("text/html")
+        assert re.findall(r"https?://|src=|href=\"(?!#)|@import|url\(", page.text) == []
+        assert 'fetch("openapi.json")' in page.text
+        validate(send(app, "GET", "/openapi.json").json())
+
+
+def test_mounted_below_a_path_everything_is_found_there() -> None:
+    with Billing() as billing:
+        _, key = billing.writing(lambda work: api_keys.create(work))
+        outer = Starlette(routes=[Mount("/billing", app=create_app(billing))])
+        headers = {"Authorization": f"Bearer {key}"}
+        assert send(outer, "GET", "/billing/health").json()["message"] == "Success"
+        assert send(outer, "GET", "/billing/openapi.json").json()["servers"] == [{"url": "/billing"}]
+        body = {"customer": {"external_id": "a/b c"}}
+        assert send(outer, "POST", "/billing/api/v1/customers", json=body, headers=headers).status_code == 200
+        found = send(outer, "GET", "/billing/api/v1/customers/a%2Fb%20c", headers=headers)
+        assert found.json()["customer"]["external_id"] == "a/b c"
+        assert send(outer, "GET", "/api/v1/customers", headers=headers).status_code == 404
