@@ -16,6 +16,7 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.coupons import AppliedCoupon, Coupon
 from usagebill.core.credit_notes import CreditNote
+from usagebill.core.charge_ledger import LedgerEntry, SavedLevel
 from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
@@ -101,6 +102,13 @@ TABLES: tuple[Table, ...] = (
         indexes=(("invoice_id",), ("customer_id", "credit_status"), ("created_at",)),
         references={"customer_id": Customer, "invoice_id": Invoice},
     ),
+    Table(
+        kind=LedgerEntry,
+        name="charge_ledger",
+        always_unique=(("charge_id", "event_id"),),
+        indexes=(("external_subscription_id", "charge_id", "timestamp"),),
+    ),
+    Table(kind=SavedLevel, name="saved_levels", indexes=(("charge_id", "subscription_id"),)),
     Table(kind=WebhookEndpoint, name="webhook_endpoints", unique=(("webhook_url",),)),
     Table(kind=WebhookMessage, name="webhook_messages", indexes=(("webhook_endpoint_id", "updated_at"),)),
 )

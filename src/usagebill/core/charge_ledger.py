@@ -1,0 +1,58 @@
+"""What is remembered of usage between periods and between events, for each charge, filter and group."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+__all__ = ["LedgerEntry", "SavedLevel", "group_pairs", "group_text"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerEntry:
+    """What a pay-in-advance charge stands at after an event (`core.aggregation.LedgerRow`), by filter and group."""
+
+    id: str
+    organization_id: str
+    external_subscription_id: str
+    charge_id: str
+    charge_filter_id: str | None
+    group: str
+    event_id: str
+    timestamp: datetime
+    event_created_at: datetime
+    current: Decimal
+    maximum: Decimal
+    maximum_prorated: Decimal
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedLevel:
+    """Where a recurring weighted sum stood when a period was billed. `reached_at` is its last event, or the start."""
+
+    id: str
+    organization_id: str
+    subscription_id: str
+    charge_id: str
+    charge_filter_id: str | None
+    group: str
+    level: Decimal
+    reached_at: datetime
+    period_end: datetime
+    created_at: datetime
+    updated_at: datetime
+
+
+def group_text(grouped_by: Mapping[str, str | None]) -> str:
+    """A group as one text that is the same for equal groups."""
+    return json.dumps(sorted(grouped_by.items()))
+
+
+def group_pairs(text: str) -> dict[str, str | None]:
+    """The group that `group_text` made `text` of."""
+    return dict(json.loads(text))

@@ -1,0 +1,209 @@
+"""Fees of usage billed in arrears: a line for each filter and group that was used, and what a minimum adds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+
+from usagebill.core.aggregation import Window
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.fees import Fee, FeeItem
+from usagebill.core.numbers import decimal_text, total
+from usagebill.core.plans import Charge, PlanDefinition
+from usagebill.core.pricing.fees import FeeAmounts, true_up, true_up_fee_amounts
+from usagebill.core.subscriptions import Subscription
+from usagebill.operations.usage.charges import ChargeResult, ChargeScope, charge_results, save_level
+from usagebill.work import Work
+
+__all__ = ["UsageToBill", "charge_fee", "charge_item", "pricing_unit_object", "usage_fees"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageToBill:
+    """Whose usage an invoice bills, over which window.
+
+    `next_plan` is the plan of the subscription that an upgrade put in this one's place. Without `with_minimum` no
+    charge is brought up to its minimum, and levels of weighted sums are not remembered (progressive billing, previews).
+    `created_at` is the invoice's.
+    """
+
+    invoice_id: str | None
+    subscription: Subscription
+    definition: PlanDefinition
+    window: Window
+    created_at: datetime
+    next_plan: PlanDefinition | None = None
+    with_minimum: bool = True
+    remembered: bool = True
+
+
+def usage_fees(work: Work, billed: UsageToBill) -> list[Fee]:
+    """The usage fees of `billed`, charge by charge in the order of the plan; those of nothing at all are left out.
+
+    Charges paid in advance are not among them, nor what the plan after an upgrade goes on to bill.
+    """
+    if billed.window.start >= billed.window.end:
+        return []
+    fees: list[Fee] = []
+    for charge in billed.definition.charges:
+        metric = billed.definition.metrics[charge.billable_metric_id]
+        if charge.invoiceable and not charge.pay_in_advance and not _billed_by_next_plan(billed, charge, metric):
+            fees += _charge_fees(work, billed, charge, metric)
+    return fees
+
+
+def _billed_by_next_plan(billed: UsageToBill, charge: Charge, metric: BillableMetric) -> bool:
+    """After an upgrade, what is carried over whole is billed by the new plan where it charges for the same metric."""
+    if not billed.window.ended_by_upgrade or not metric.recurring or charge.prorated or billed.next_plan is None:
+        return False
+    return any(other.billable_metric_id == metric.id for other in billed.next_plan.charges)
+
+
+def _charge_fees(work: Work, billed: UsageToBill, charge: Charge, metric: BillableMetric) -> list[Fee]:
+    subscription = billed.subscription
+    scope = ChargeScope(
+        subscription_id=subscription.id,
+        external_subscription_id=subscription.external_id,
+        currency=billed.definition.plan.amount_currency,
+        window=billed.window,
+        follows_another=subscription.previous_subscription_id is not None,
+    )
+    results = charge_results(work, charge, metric, scope)
+    if billed.remembered:
+        for result in results:
+            save_level(work, result, scope)
+    fees = [charge_fee(work, billed, result) for result in results]
+    added = _true_up(work, billed, charge, fees, results) if billed.with_minimum else None
+    kept = [
+        fee
+        for fee, result in zip(fees, results, strict=True)
+        if not result.amounts.is_empty or (added is not None and fee.id == added.true_up_parent_fee_id)
+    ]
+    if added is None:
+        return kept
+    return [
+        *(replace(fee, true_up_fee_id=added.id) if fee.id == added.true_up_parent_fee_id else fee for fee in kept),
+        added,
+    ]
+
+
+def charge_item(charge: Charge, metric: BillableMetric, filter_name: str | None = None) -> FeeItem:
+    """What a usage fee is for."""
+    return FeeItem(
+        type="charge",
+        item_type="BillableMetric",
+        id=metric.id,
+        code=metric.code,
+        name=metric.name,
+        description=metric.description,
+        invoice_display_name=charge.invoice_display_name or metric.name,
+        filter_invoice_display_name=filter_name,
+    )
+
+
+def pricing_unit_object(charge: Charge, amounts: FeeAmounts) -> dict[str, object] | None:
+    """The amounts of a fee in its charge's pricing unit, as the fee shows them; None without a pricing unit."""
+    unit, own = charge.applied_pricing_unit, amounts.pricing_unit
+    if unit is None or own is None:
+        return None
+    return {
+        "svc_pricing_unit_id": unit.pricing_unit_id,
+        "pricing_unit_code": unit.code,
+        "short_name": unit.short_name,
+        "amount_cents": own.amount_cents,
+        "precise_amount_cents": decimal_text(own.precise_amount_cents),
+        "unit_amount_cents": own.unit_amount_cents,
+        "precise_unit_amount": decimal_text(own.precise_unit_amount),
+        "conversion_rate": decimal_text(own.conversion_rate),
+    }
+
+
+def charge_fee(work: Work, billed: UsageToBill, result: ChargeResult) -> Fee:
+    """The line of one result."""
+    charge, amounts, part, window = result.charge, result.amounts, result.part, billed.window
+    return Fee(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        customer_id=billed.subscription.customer_id,
+        invoice_id=billed.invoice_id,
+        subscription_id=billed.subscription.id,
+        external_subscription_id=billed.subscription.external_id,
+        fee_type="charge",
+        charge_id=charge.id,
+        charge_filter_id=part.filter.id if part.filter else None,
+        billable_metric_id=result.metric.id,
+        item=charge_item(charge, result.metric, part.display_name),
+        amount_cents=amounts.amount_cents,
+        precise_amount_cents=amounts.precise_amount_cents,
+        currency=billed.definition.plan.amount_currency,
+        units=amounts.units,
+        total_aggregated_units=amounts.total_aggregated_units,
+        unit_amount_cents=amounts.unit_amount_cents,
+        precise_unit_amount=amounts.precise_unit_amount,
+        events_count=amounts.events_count,
+        invoiceable=charge.invoiceable,
+        from_datetime=window.start,
+        to_datetime=window.end,
+        charges_from_datetime=window.start,
+        charges_to_datetime=window.end,
+        filters=part.filter.values if part.filter else None,
+        grouped_by=result.grouped_by,
+        amount_details=result.amount_details,
+        pricing_unit_details=pricing_unit_object(charge, amounts),
+        presentation_breakdowns=tuple(
+            {"presentation_by": dict(by), "units": decimal_text(units)} for by, units in result.shown_breakdown
+        ),
+        created_at=billed.created_at,
+        updated_at=work.now,
+    )
+
+
+def _true_up(
+    work: Work, billed: UsageToBill, charge: Charge, fees: Sequence[Fee], results: Sequence[ChargeResult]
+) -> Fee | None:
+    """The fee that brings the charge up to its minimum for the days billed, hung on the first fee without a filter."""
+    if charge.min_amount_cents <= 0:
+        return None
+    window = billed.window
+    missing = true_up(
+        charge.min_amount_cents,
+        window.days,
+        window.period_days,
+        sum(_own_cents(result) for result in results),
+        total(_own_precise_cents(result) for result in results),
+    )
+    if missing is None:
+        return None
+    parent = next(fee for fee in fees if fee.charge_filter_id is None)
+    unit = charge.applied_pricing_unit
+    amounts = true_up_fee_amounts(
+        missing, parent.currency, conversion_rate=None if unit is None else unit.conversion_rate
+    )
+    return replace(
+        parent,
+        id=work.new_id(),
+        true_up_parent_fee_id=parent.id,
+        amount_cents=amounts.amount_cents,
+        precise_amount_cents=amounts.precise_amount_cents,
+        units=amounts.units,
+        total_aggregated_units=amounts.total_aggregated_units,
+        unit_amount_cents=amounts.unit_amount_cents,
+        precise_unit_amount=amounts.precise_unit_amount,
+        events_count=amounts.events_count,
+        grouped_by={},
+        amount_details={},
+        pricing_unit_details=pricing_unit_object(charge, amounts),
+        presentation_breakdowns=(),
+    )
+
+
+def _own_cents(result: ChargeResult) -> int:
+    unit = result.amounts.pricing_unit
+    return result.amounts.amount_cents if unit is None else unit.amount_cents
+
+
+def _own_precise_cents(result: ChargeResult) -> Decimal:
+    unit = result.amounts.pricing_unit
+    return result.amounts.precise_amount_cents if unit is None else unit.precise_amount_cents

@@ -1,0 +1,87 @@
+"""Usage of closed periods, as it was invoiced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.customers import Customer
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.storage.conditions import desc, eq, present, related
+from usagebill.storage.ports import Page
+from usagebill.work import Work
+
+__all__ = ["PastUsage", "PastUsageOptions", "past"]
+
+
+@Input
+class PastUsageOptions:
+    external_subscription_id: Maybe[str] = ABSENT
+    billable_metric_code: Maybe[str] = ABSENT
+    periods_count: Maybe[int] = ABSENT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastUsage:
+    """What one invoice billed of a subscription's usage. `invoice_fees` are all of the invoice, `fees` the usage."""
+
+    period: BillingPeriod
+    invoice: Invoice
+    invoice_fees: Sequence[Fee]
+    fees: Sequence[Fee]
+
+
+def past(work: Work, external_customer_id: str, options: PastUsageOptions, paging: Paging) -> Page[PastUsage]:
+    """The billed usage periods of a subscription, newest first; none for an unknown customer.
+
+    `periods_count` takes the place of the page size.
+    """
+    external_id = options.external_subscription_id
+    if not external_id:
+        raise Invalid(external_subscription_id="value_is_mandatory")
+    metric = None
+    if options.billable_metric_code:
+        metric = work.tx.first(BillableMetric, eq("code", options.billable_metric_code))
+        if metric is None:
+            raise NotFound("billable_metric")
+    customer = work.tx.first(Customer, eq("external_id", external_customer_id))
+    limit = options.periods_count if options.periods_count and options.periods_count > 0 else paging.per_page
+    if customer is None:
+        return Page(items=(), page=paging.page, per_page=limit, total_count=0)
+    conditions = (
+        eq("external_subscription_id", external_id),
+        present("charges_from_datetime"),
+        related(Invoice, "invoice_id", eq("customer_id", customer.id)),
+    )
+    periods = work.tx.find(
+        BillingPeriod,
+        *conditions,
+        order=[desc("charges_from_datetime"), desc("created_at")],
+        limit=limit,
+        offset=(paging.page - 1) * paging.per_page,
+    )
+    return Page(
+        items=[_usage(work, period, metric) for period in periods],
+        page=paging.page,
+        per_page=limit,
+        total_count=work.tx.count(BillingPeriod, *conditions),
+    )
+
+
+def _usage(work: Work, period: BillingPeriod, metric: BillableMetric | None) -> PastUsage:
+    invoice = work.tx.get(Invoice, period.invoice_id)
+    if invoice is None:
+        raise LookupError(f"no invoice {period.invoice_id}")
+    fees = work.tx.find(Fee, eq("invoice_id", invoice.id))
+    own = [
+        fee
+        for fee in fees
+        if fee.fee_type == "charge"
+        and fee.subscription_id == period.subscription_id
+        and (metric is None or fee.billable_metric_id == metric.id)
+    ]
+    return PastUsage(period=period, invoice=invoice, invoice_fees=fees, fees=own)

@@ -1,0 +1,169 @@
+"""How usage is shown: for each charge its totals, then its filters and its groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+
+from usagebill.core.numbers import decimal_text, total
+from usagebill.views.formats import date_text, instant_text
+from usagebill.work import JsonObject
+
+__all__ = ["ShownUsage", "charge_usage_view", "usage_view"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownUsage:
+    """One line of usage: a filter and group of a charge. `filter_id` and `values` are None for what no filter takes.
+
+    `projected` holds units and cents where usage is projected; `breakdown` the displayed units by presentation keys.
+    """
+
+    filter_id: str | None
+    filter_name: str | None
+    values: Mapping[str, Sequence[str]] | None
+    grouped_by: Mapping[str, str | None]
+    units: Decimal
+    total_aggregated_units: Decimal
+    events_count: int
+    amount_cents: int
+    pricing_unit_amount_cents: int | None = None
+    projected: tuple[Decimal, int, int | None] | None = None
+    breakdown: tuple[tuple[Mapping[str, str | None], Decimal], ...] = ()
+
+
+def charge_usage_view(
+    lines: Sequence[ShownUsage],
+    *,
+    charge: JsonObject,
+    metric: JsonObject,
+    currency: str,
+    has_filters: bool,
+    short_name: str | None,
+    conversion_rate: Decimal | None,
+    is_projected: bool = False,
+) -> JsonObject:
+    """The usage of one charge: its totals, one entry for each filter, one for each group."""
+
+    def numbers(own: Sequence[ShownUsage], breakdown: Iterable[ShownUsage]) -> JsonObject:
+        return _numbers(own, breakdown, short_name, conversion_rate, is_projected=is_projected)
+
+    grouped = any(line.grouped_by for line in lines)
+    plain = [line for line in lines if not line.grouped_by and line.values is None]
+    shown = numbers(lines, plain)
+    if is_projected:
+        _project_whole(shown, lines, has_filters=has_filters)
+    return {
+        **shown,
+        "amount_currency": currency,
+        "charge": charge,
+        "billable_metric": metric,
+        "filters": _filters(lines, numbers) if has_filters else [],
+        "grouped_usage": [
+            {
+                **numbers(own, own),
+                "grouped_by": dict(own[0].grouped_by),
+                "filters": _filters(own, numbers) if has_filters else [],
+            }
+            for own in _gathered(lines, lambda line: tuple(line.grouped_by.items()))
+        ]
+        if grouped
+        else [],
+    }
+
+
+def _project_whole(shown: JsonObject, lines: Sequence[ShownUsage], *, has_filters: bool) -> None:
+    """The projection of a charge with filters leaves out what no filter takes."""
+    own = [line for line in lines if line.values is not None] if has_filters else list(lines)
+    shown["projected_units"] = decimal_text(total(line.projected[0] for line in own if line.projected))
+    shown["projected_amount_cents"] = sum(line.projected[1] for line in own if line.projected)
+
+
+def _gathered(lines: Sequence[ShownUsage], key: Callable[[ShownUsage], object]) -> list[list[ShownUsage]]:
+    gathered: dict[object, list[ShownUsage]] = {}
+    for line in lines:
+        gathered.setdefault(key(line), []).append(line)
+    return list(gathered.values())
+
+
+def _filters(
+    lines: Sequence[ShownUsage], numbers: Callable[[Sequence[ShownUsage], Iterable[ShownUsage]], JsonObject]
+) -> list[JsonObject]:
+    return [
+        {
+            **numbers(own, own),
+            "invoice_display_name": own[0].filter_name,
+            "values": None if own[0].values is None else {key: list(each) for key, each in own[0].values.items()},
+        }
+        for own in _gathered(lines, lambda line: line.filter_id)
+    ]
+
+
+def _numbers(
+    lines: Sequence[ShownUsage],
+    breakdown: Iterable[ShownUsage],
+    short_name: str | None,
+    conversion_rate: Decimal | None,
+    *,
+    is_projected: bool,
+) -> JsonObject:
+    unit: JsonObject | None = None
+    if conversion_rate is not None:
+        unit = {
+            "amount_cents": sum(line.pricing_unit_amount_cents or 0 for line in lines),
+            "short_name": short_name,
+            "conversion_rate": decimal_text(conversion_rate),
+        }
+    shown: JsonObject = {
+        "units": decimal_text(total(line.units for line in lines)),
+        "events_count": sum(line.events_count for line in lines),
+        "amount_cents": sum(line.amount_cents for line in lines),
+        "pricing_unit_details": unit,
+    }
+    rows = [
+        {"presentation_by": dict(by), "units": decimal_text(units)}
+        for line in breakdown
+        for by, units in line.breakdown
+    ]
+    if not is_projected:
+        shown["total_aggregated_units"] = decimal_text(total(line.total_aggregated_units for line in lines))
+        shown["presentation_breakdowns"] = rows
+        return shown
+    shown["projected_units"] = decimal_text(total(line.projected[0] for line in lines if line.projected))
+    shown["projected_amount_cents"] = sum(line.projected[1] for line in lines if line.projected)
+    shown["presentation_breakdowns"] = rows
+    shown["projected_presentation_breakdowns"] = []
+    if unit is not None:
+        unit["projected_amount_cents"] = sum((line.projected[2] or 0) for line in lines if line.projected)
+    return shown
+
+
+def usage_view(
+    *,
+    start: datetime | None,
+    end: datetime | None,
+    issuing_date: date,
+    currency: str,
+    invoice_id: str | None,
+    amount_cents: int,
+    taxes_amount_cents: int,
+    charges_usage: list[JsonObject],
+    projected_amount_cents: int | None = None,
+) -> JsonObject:
+    """The envelope of usage over a period."""
+    shown: JsonObject = {
+        "from_datetime": instant_text(start),
+        "to_datetime": instant_text(end),
+        "issuing_date": date_text(issuing_date),
+        "svc_invoice_id": invoice_id,
+        "currency": currency,
+        "amount_cents": amount_cents,
+        "taxes_amount_cents": taxes_amount_cents,
+        "total_amount_cents": amount_cents + taxes_amount_cents,
+        "charges_usage": charges_usage,
+    }
+    if projected_amount_cents is not None:
+        shown["projected_amount_cents"] = projected_amount_cents
+    return shown
