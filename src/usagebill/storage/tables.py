@@ -14,9 +14,9 @@ from usagebill.core.add_ons import AddOn
 from usagebill.core.api_keys import ApiKey
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.charge_ledger import LedgerEntry, SavedLevel
 from usagebill.core.coupons import AppliedCoupon, Coupon
 from usagebill.core.credit_notes import CreditNote
-from usagebill.core.charge_ledger import LedgerEntry, SavedLevel
 from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
