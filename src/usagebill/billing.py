@@ -10,11 +10,11 @@ from typing import Any, TypeVar, cast
 
 import structlog
 
-from usagebill import groups
 from usagebill.clock import Clock, SystemClock
 from usagebill.core.errors import BillingError
 from usagebill.core.jobs import ATTEMPTS, Job, retry_delay
 from usagebill.core.organizations import Organization
+from usagebill.groups import VIEWS, Groups
 from usagebill.operations import organizations
 from usagebill.operations.jobs import HANDLERS
 from usagebill.settings import Settings
@@ -43,12 +43,14 @@ class JobFailed(Exception):
         self.job = job
 
 
-class Billing:
+class Billing(Groups):
     """A billing system in one file (or in memory), seen by one of its organizations.
 
     `path` is a file, `:memory:`, or an open store. `organization` is an id; without it the oldest organization of the
     file is used, and a new file gets one of the name `Default organization`. `on_message` is given the body of every
     webhook message, once the change that caused it is durable; without `deliver` nothing is sent over a network.
+
+    The operations stand in groups: `billing.customers.upsert(external_id="acme")`.
     """
 
     def __init__(
@@ -68,8 +70,7 @@ class Billing:
         self._deliver = deliver
         self._wakes: list[Callable[[], None]] = []
         self.organization = self.store.write(None, lambda tx: self._own(tx, organization))
-        self.billable_metrics = groups.BillableMetrics(self)
-        self.customers = groups.Customers(self)
+        super().__init__(self)
 
     def _own(self, tx: Transaction, id: str | None) -> Organization:
         if id is not None:
@@ -123,8 +124,8 @@ class Billing:
 
         def shown(work: Work) -> Any:
             if isinstance(record, Page):
-                return [groups.VIEWS[type(item)](work, item) for item in record.items]
-            return groups.VIEWS[type(record)](work, record)
+                return [VIEWS[type(item)](work, item) for item in record.items]
+            return VIEWS[type(record)](work, record)
 
         return with_prefix(self.reading(shown), "svc_", self.settings.id_prefix)
 

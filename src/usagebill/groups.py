@@ -5,15 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.customers import Customer
-from usagebill.operations import billable_metrics, customers
-from usagebill.verbs import Group, reads, writes
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.taxes import Tax
+from usagebill.operations import add_ons, billable_metrics, customers, fees, taxes
+from usagebill.operations.invoices import listing as invoice_listing
+from usagebill.verbs import Group, Runner, reads, writes
+from usagebill.views.add_ons import add_on_view
 from usagebill.views.billable_metrics import billable_metric_view
 from usagebill.views.customers import customer_view
+from usagebill.views.fees import fee_view
+from usagebill.views.invoices import invoice_view
+from usagebill.views.taxes import tax_details
 from usagebill.work import JsonObject, Work
 
-__all__ = ["VIEWS", "BillableMetrics", "Customers"]
+__all__ = ["VIEWS", "Groups"]
+
+
+class AddOns(Group):
+    create = writes(add_ons.create)
+    update = writes(add_ons.update)
+    get = reads(add_ons.get)
+    list = reads(add_ons.list_all)
+    delete = writes(add_ons.delete)
 
 
 class BillableMetrics(Group):
@@ -32,8 +49,45 @@ class Customers(Group):
     delete = writes(customers.delete)
 
 
+class Fees(Group):
+    update = writes(fees.update)
+    get = reads(fees.get)
+    list = reads(fees.list_all)
+    delete = writes(fees.delete)
+
+
+class Invoices(Group):
+    get = reads(invoice_listing.get)
+    list = reads(invoice_listing.list_all)
+    list_of_customer = reads(invoice_listing.list_of_customer)
+
+
+class Taxes(Group):
+    create = writes(taxes.create)
+    update = writes(taxes.update)
+    get = reads(taxes.get)
+    list = reads(taxes.list_all)
+    delete = writes(taxes.delete)
+
+
+class Groups:
+    """Every group, as an attribute named for what it is about."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.add_ons = AddOns(runner)
+        self.billable_metrics = BillableMetrics(runner)
+        self.customers = Customers(runner)
+        self.fees = Fees(runner)
+        self.invoices = Invoices(runner)
+        self.taxes = Taxes(runner)
+
+
 # Kind of record -> how it is shown as JSON.
 VIEWS: Mapping[type, Callable[[Work, Any], JsonObject]] = {
+    AddOn: add_on_view,
     BillableMetric: billable_metric_view,
     Customer: customer_view,
+    Fee: fee_view,
+    Invoice: invoice_view,
+    Tax: tax_details,
 }
