@@ -7,13 +7,14 @@ which required fields are missing and which values have another type, format or 
 - "An absent value is null": null is allowed for every field that is not required, whatever its type.
 - `oneOf` means any of: branches are told apart by no field, so several may hold.
 - Decimal strings may be negative: usage can be.
+- A type that includes null takes null, also where a list of values leaves it out.
 """
 
 from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from functools import cache
 from pathlib import Path
@@ -51,6 +52,8 @@ AMENDMENTS: Mapping[tuple[str, ...], object] = {
     _answer("put", "/billing_entities/{code}"): _wrapped("billing_entity", "BillingEntityObjectExtended"),
     _answer("get", "/payment_requests/{svc_id}"): _wrapped("payment_request", "PaymentRequestObject"),
     _answer("get", "/wallet_transactions/{svc_id}"): _wrapped("wallet_transaction", "WalletTransactionObject"),
+    # Sheet 80: "Null for other fee types" than usage.
+    ("components", "schemas", "FeeObject", "properties", "total_aggregated_units"): {"type": ["string", "null"]},
     # Sheet 60: what remains of the subscription's entitlements is answered, not the one that was removed.
     _answer("delete", _FEATURE): _ENTITLEMENTS,
     _answer("delete", _FEATURE + "/privileges/{privilege_code}"): _ENTITLEMENTS,
@@ -97,9 +100,16 @@ def _pattern(
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
+def _enum(
+    _: Draft202012Validator, values: Sequence[object], instance: object, schema: Mapping[str, Any]
+) -> Iterator[ValidationError]:
+    if instance not in values and not (instance is None and "null" in schema.get("type", ())):
+        yield ValidationError(f"{instance!r} is not one of {values!r}")
+
+
 _Shape: type[Draft202012Validator] = validators.extend(  # type: ignore[no-untyped-call]
     Draft202012Validator,
-    {"properties": _properties, "pattern": _pattern, "oneOf": Draft202012Validator.VALIDATORS["anyOf"]},
+    {"properties": _properties, "pattern": _pattern, "enum": _enum, "oneOf": Draft202012Validator.VALIDATORS["anyOf"]},
 )
 
 

@@ -72,6 +72,13 @@ class Work:
         self._endpoints: list[WebhookEndpoint] | None = None
         self._memory: dict[object, Any] = {}
 
+    def at(self, instant: datetime) -> Work:
+        """The same unit of work at another instant: what was due earlier is done as of then."""
+        other = Work(self.tx, self.organization, instant, self.settings, listening=self._listening)
+        other.messages = self.messages
+        other._memory = self._memory
+        return other
+
     def new_id(self) -> str:
         return new_id(self.now)
 

@@ -44,7 +44,8 @@ class Subscription:
     """`subscription_at` is the anchor of anniversary periods, `started_at` the instant from which it is billed.
 
     `status`: pending, incomplete, active, terminated or canceled. Empty termination options mean credit and generate.
-    `fixed_charge_units` are this subscription's own numbers of units, by fixed charge id.
+    `fixed_charge_units` are this subscription's own numbers of units, by fixed charge id. `origin` is the plan change
+    (upgrade or downgrade) that brought it about, `succession` the one that ended it.
     """
 
     id: str
@@ -77,6 +78,9 @@ class Subscription:
     skip_invoice_custom_sections: bool = False
     invoice_custom_section_ids: tuple[str, ...] = ()
     fixed_charge_units: Mapping[str, Decimal] = field(default_factory=dict)
+    origin: str | None = None
+    succession: str | None = None
+    termination_announced_at: datetime | None = None
 
 
 def cycle_of(subscription: Subscription, plan: Plan, tz: tzinfo, *, succession: Succession | None = None) -> Cycle:

@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from usagebill.core.jobs import Job
+from usagebill.operations.invoices.billing_run import bill_customer
+from usagebill.operations.invoices.issue import mark_overdue
+from usagebill.operations.invoices.subscription import finalize_due
+from usagebill.operations.subscriptions.start import activate_due
+from usagebill.operations.subscriptions.termination import announce_due, end_due
+from usagebill.operations.subscriptions.trial import end_trial
 from usagebill.work import Work
 
 __all__ = ["HANDLERS", "Handler"]
@@ -12,4 +18,12 @@ __all__ = ["HANDLERS", "Handler"]
 Handler = Callable[[Work, Job], None]
 
 # kind -> what does it. Jobs that talk to the outside (leased ones) stand in `billing.OUTSIDE`.
-HANDLERS: Mapping[str, Handler] = {}
+HANDLERS: Mapping[str, Handler] = {
+    "activate_subscription": activate_due,
+    "end_subscription": end_due,
+    "bill_customer": bill_customer,
+    "end_trial": end_trial,
+    "finalize_invoice": finalize_due,
+    "mark_overdue": mark_overdue,
+    "announce_termination": announce_due,
+}

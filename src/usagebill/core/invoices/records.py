@@ -148,7 +148,11 @@ class Invoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BillingPeriod:
-    """What an invoice bills of one subscription. `recurring` only for periodic records; null windows bill nothing."""
+    """What an invoice bills of one subscription. `recurring` only for periodic records; null windows bill nothing.
+
+    The durations are the days of the whole periods, `timezone` is where they began and ended when they were billed.
+    `opens_interval` is false in the later months of a yearly or semiannual plan that bills a part of itself monthly.
+    """
 
     id: str
     organization_id: str
@@ -166,6 +170,9 @@ class BillingPeriod:
     charges_to_datetime: datetime | None = None
     fixed_charges_from_datetime: datetime | None = None
     fixed_charges_to_datetime: datetime | None = None
+    timezone: str = "UTC"
+    opens_interval: bool = True
+    subscription_duration: int | None = None
     charges_duration: int | None = None
     fixed_charges_duration: int | None = None
     subscription_snapshot: Mapping[str, object] = field(default_factory=dict)

@@ -99,6 +99,14 @@ class SqliteJobs:
         ]
         return datetime.fromisoformat(min(found)) if found else None
 
+    def overdue(self, subject_id: str, now: datetime) -> Job | None:
+        row = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM jobs WHERE organization_id = ? AND subject_id = ? AND leased = 0 AND due_at <= ?"
+            " ORDER BY due_at, sequence LIMIT 1",
+            (self._organization_id, subject_id, sql_value(now)),
+        ).fetchone()
+        return None if row is None else _job(row)
+
     def get(self, key: str) -> Job | None:
         row = self._connection.execute(
             f"SELECT {_COLUMNS} FROM jobs WHERE organization_id = ? AND key = ?", (self._organization_id, key)

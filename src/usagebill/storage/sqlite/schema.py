@@ -49,6 +49,7 @@ CREATE TABLE IF NOT EXISTS jobs (
     error TEXT, failed INTEGER NOT NULL DEFAULT 0, UNIQUE (organization_id, key));
 CREATE INDEX IF NOT EXISTS jobs_due ON jobs (failed, leased, due_at, sequence);
 CREATE INDEX IF NOT EXISTS jobs_next ON jobs (failed, leased, run_at);
+CREATE INDEX IF NOT EXISTS jobs_subject ON jobs (organization_id, subject_id, due_at);
 CREATE INDEX IF NOT EXISTS jobs_immediate ON jobs (failed, leased, due_at, sequence) WHERE immediate = 1;
 CREATE TABLE IF NOT EXISTS events (
     sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, organization_id TEXT NOT NULL, transaction_id TEXT NOT NULL,

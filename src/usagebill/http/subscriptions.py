@@ -1,0 +1,77 @@
+"""Subscriptions over HTTP."""
+
+from __future__ import annotations
+
+from usagebill.http.endpoints import Endpoint
+from usagebill.operations import subscriptions
+from usagebill.views.subscriptions import subscription_and_plan_view, subscription_view
+
+__all__ = ["ENDPOINTS"]
+
+ENDPOINTS = [
+    Endpoint(
+        "POST",
+        "/subscriptions",
+        subscriptions.create,
+        permission="subscription",
+        body=subscriptions.SubscriptionInput,
+        root="subscription",
+        returns="subscription",
+        view=subscription_and_plan_view,
+        summary="Put a customer on a plan, or change the plan of a subscription",
+    ),
+    Endpoint(
+        "GET",
+        "/subscriptions",
+        subscriptions.list_all,
+        permission="subscription",
+        query=subscriptions.SubscriptionFilters,
+        paged=True,
+        returns="subscriptions",
+        view=subscription_view,
+        summary="List subscriptions",
+    ),
+    Endpoint(
+        "GET",
+        "/subscriptions/{external_id}",
+        subscriptions.get,
+        permission="subscription",
+        query=subscriptions.SubscriptionStatus,
+        returns="subscription",
+        view=subscription_and_plan_view,
+        summary="Get a subscription",
+    ),
+    Endpoint(
+        "PUT",
+        "/subscriptions/{external_id}",
+        subscriptions.update,
+        permission="subscription",
+        body=subscriptions.SubscriptionUpdate,
+        root="subscription",
+        query=subscriptions.SubscriptionStatus,
+        returns="subscription",
+        view=subscription_view,
+        summary="Change a subscription",
+    ),
+    Endpoint(
+        "DELETE",
+        "/subscriptions/{external_id}",
+        subscriptions.delete,
+        permission="subscription",
+        query=subscriptions.SubscriptionTermination,
+        returns="subscription",
+        view=subscription_view,
+        summary="End a subscription, or cancel one that has not started",
+    ),
+    Endpoint(
+        "GET",
+        "/customers/{external_customer_id}/subscriptions",
+        subscriptions.list_of_customer,
+        permission="subscription",
+        query=subscriptions.SubscriptionFilters,
+        paged=True,
+        returns="subscriptions",
+        view=subscription_view,
+        summary="List the subscriptions of a customer",
+    ),
+]

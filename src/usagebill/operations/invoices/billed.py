@@ -1,0 +1,109 @@
+"""What an invoice bills of one subscription, with all that its fees depend on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.periods import Boundaries, Cycle, Window
+from usagebill.core.plans import Plan
+from usagebill.core.subscriptions import Subscription
+from usagebill.operations.plans import PlanDefinition, definition
+from usagebill.views.subscriptions import cycle
+from usagebill.work import Work
+
+__all__ = ["STARTING", "TERMINATING", "Billed", "billed_of", "boundaries_of", "period_fields"]
+
+PERIODIC = "subscription_periodic"
+STARTING = "subscription_starting"
+TERMINATING = "subscription_terminating"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Billed:
+    """One billing period of an invoice on its way, with its subscription and plan as they are now."""
+
+    invoice: Invoice
+    period: BillingPeriod
+    boundaries: Boundaries
+    subscription: Subscription
+    definition: PlanDefinition
+    cycle: Cycle
+
+    @property
+    def plan(self) -> Plan:
+        return self.definition.plan
+
+    @property
+    def ended(self) -> bool:
+        """Whether the subscription has ended at or before the billing timestamp."""
+        ended = self.subscription.terminated_at
+        return ended is not None and ended.replace(microsecond=0) <= self.boundaries.timestamp
+
+    @property
+    def ended_after_invoice(self) -> bool:
+        """Whether the subscription ended after this invoice was made: a draft that is computed anew."""
+        ended = self.subscription.terminated_at
+        return ended is not None and ended > self.invoice.created_at
+
+
+def period_fields(boundaries: Boundaries) -> dict[str, object]:
+    """`boundaries` as the fields of a `BillingPeriod`."""
+    charges, fixed = boundaries.charges, boundaries.fixed_charges
+    return {
+        "timestamp": boundaries.timestamp,
+        "opens_interval": boundaries.opens_interval,
+        "subscription_from_datetime": boundaries.subscription.start,
+        "subscription_to_datetime": boundaries.subscription.end,
+        "subscription_duration": boundaries.subscription.duration,
+        "charges_from_datetime": charges.start if charges else None,
+        "charges_to_datetime": charges.end if charges else None,
+        "charges_duration": charges.duration if charges else None,
+        "fixed_charges_from_datetime": fixed.start if fixed else None,
+        "fixed_charges_to_datetime": fixed.end if fixed else None,
+        "fixed_charges_duration": fixed.duration if fixed else None,
+    }
+
+
+def boundaries_of(period: BillingPeriod) -> Boundaries:
+    """The boundaries that a billing period was made with."""
+    subscription = _window(
+        period.subscription_from_datetime, period.subscription_to_datetime, period.subscription_duration
+    )
+    if subscription is None:
+        raise LookupError(f"billing period {period.id} has no boundaries")
+    return Boundaries(
+        timestamp=period.timestamp,
+        subscription=subscription,
+        charges=_window(period.charges_from_datetime, period.charges_to_datetime, period.charges_duration),
+        fixed_charges=_window(
+            period.fixed_charges_from_datetime, period.fixed_charges_to_datetime, period.fixed_charges_duration
+        ),
+        opens_interval=period.opens_interval,
+    )
+
+
+def _window(start: datetime | None, end: datetime | None, duration: int | None) -> Window | None:
+    if start is None or end is None or duration is None:
+        return None
+    return Window(start=start, end=end, duration=duration)
+
+
+def billed_of(work: Work, invoice: Invoice, period: BillingPeriod) -> Billed:
+    """The billing period `period` of `invoice` with everything its fees depend on.
+
+    The plan is the subscription's present one; days are counted in the time zone that the period was billed in.
+    """
+    subscription = work.tx.get(Subscription, period.subscription_id)
+    if subscription is None:
+        raise LookupError(f"no subscription {period.subscription_id}")
+    return Billed(
+        invoice=invoice,
+        period=period,
+        boundaries=boundaries_of(period),
+        subscription=subscription,
+        definition=definition(work, subscription.plan_id),
+        cycle=cycle(work, subscription, tz=ZoneInfo(period.timezone)),
+    )

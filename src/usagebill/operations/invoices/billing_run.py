@@ -1,0 +1,79 @@
+"""Billing runs: what is due of a customer at one instant, grouped into invoices.
+
+Each customer has its own job for each instant at which something of it is due, so that one customer's trouble never
+keeps another from being billed. A run that comes late acts as of the instant it was due at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from usagebill.core.customers import Customer
+from usagebill.core.dates import Occasion
+from usagebill.core.days import local_date
+from usagebill.core.jobs import Job
+from usagebill.core.periods import opens_interval
+from usagebill.core.subscriptions import Subscription
+from usagebill.operations.invoices.billed import PERIODIC
+from usagebill.operations.invoices.subscription import Entry, bill
+from usagebill.operations.subscriptions.change import apply_downgrade
+from usagebill.operations.subscriptions.schedule import is_due, schedule_billing
+from usagebill.storage.conditions import asc, eq
+from usagebill.views.subscriptions import customer_of, cycle, issuer_of, plan_of, successor_of
+from usagebill.work import Work
+
+__all__ = ["bill_customer", "groups"]
+
+
+def bill_customer(work: Work, job: Job) -> None:
+    """Job: bill every subscription of the customer that is due now, and have each billed again when it is due next."""
+    active = work.tx.find(
+        Subscription,
+        eq("customer_id", job.subject_id),
+        eq("status", "active"),
+        order=[asc("created_at"), asc("id")],
+    )
+    due = [subscription for subscription in active if is_due(work, subscription)]
+    changing = [subscription for subscription in due if _gives_way(work, subscription)]
+    staying = [subscription for subscription in due if subscription not in changing]
+    for subscription in changing:
+        apply_downgrade(work, subscription)
+    for group in groups(work, staying):
+        bill(
+            work,
+            [Entry(subscription=subscription, reason=PERIODIC) for subscription in group],
+            at=work.now,
+            occasion=Occasion.PERIODIC,
+        )
+    for subscription in active:
+        if subscription not in changing:
+            schedule_billing(work, subscription)
+
+
+def _gives_way(work: Work, subscription: Subscription) -> bool:
+    """Whether a scheduled downgrade takes the place of the subscription now: its interval is over."""
+    following = successor_of(work, subscription)
+    if following is None or following.status != "pending":
+        return False
+    periods = cycle(work, subscription)
+    return opens_interval(periods, local_date(work.now, periods.tz))
+
+
+def groups(work: Work, subscriptions: Sequence[Subscription]) -> list[list[Subscription]]:
+    """The subscriptions that share an invoice: same payment method, currency, billing entity and purchase order.
+
+    A subscription that asks for it has an invoice of its own.
+    """
+    found: dict[tuple[object, ...], list[Subscription]] = {}
+    for subscription in subscriptions:
+        customer: Customer = customer_of(work, subscription)
+        key = (
+            subscription.payment_method_type,
+            subscription.payment_method_id,
+            plan_of(work, subscription).amount_currency,
+            issuer_of(work, subscription, customer).id,
+            None if subscription.consolidate_invoice else subscription.id,
+            subscription.purchase_order_number,
+        )
+        found.setdefault(key, []).append(subscription)
+    return list(found.values())

@@ -1,0 +1,163 @@
+"""Issuing: from computed totals to a draft, or to a finalized invoice with its number, dates and copies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from zoneinfo import ZoneInfo
+
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.customers import Customer, finalizes_zero_amount_invoices, timezone
+from usagebill.core.dates import InvoiceDates, Occasion, dates_at_finalization
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.jobs import Job
+from usagebill.core.periods.schedule import draft_finalization_at, overdue_at
+from usagebill.core.subscriptions import Subscription
+from usagebill.operations.invoices.dating import dating_settings
+from usagebill.operations.invoices.numbering import numbered
+from usagebill.storage.conditions import eq
+from usagebill.views.customers import customer_view, entity_of
+from usagebill.views.fees import fee_view
+from usagebill.views.invoices import invoice_view
+from usagebill.views.subscriptions import subscription_view
+from usagebill.work import Work
+
+__all__ = ["customer_and_entity", "draft", "issue", "mark_overdue", "occasion_of", "redated", "watch_draft"]
+
+
+def customer_and_entity(work: Work, invoice: Invoice) -> tuple[Customer, BillingEntity]:
+    """Who is invoiced and who invoices."""
+    customer = work.tx.get(Customer, invoice.customer_id, deleted=True)
+    entity = work.tx.get(BillingEntity, invoice.billing_entity_id, deleted=True)
+    if customer is None or entity is None:
+        raise LookupError(f"invoice {invoice.id} has lost its customer or its billing entity")
+    return customer, entity
+
+
+def draft(work: Work, invoice: Invoice) -> Invoice:
+    """Keep the computed invoice as a draft until its grace period is over."""
+    invoice = replace(invoice, status="draft", updated_at=work.now)
+    work.tx.replace(invoice)
+    watch_draft(work, invoice)
+    work.emit("invoice.drafted", lambda: invoice_view(work, invoice), invoice.id)
+    work.emit("invoice.ready_to_finalize", lambda: invoice_view(work, invoice), invoice.id)
+    return invoice
+
+
+def watch_draft(work: Work, invoice: Invoice) -> None:
+    """Have the draft finalized on its expected date, instead of when it was to be before."""
+    key = f"finalize_invoice:{invoice.id}"
+    work.tx.jobs.cancel(key)
+    day = invoice.expected_finalization_date or invoice.issuing_date
+    work.schedule(
+        "finalize_invoice",
+        invoice.customer_id,
+        max(draft_finalization_at(day), work.now),
+        key=key,
+        payload={"invoice_id": invoice.id},
+    )
+
+
+def occasion_of(work: Work, invoice: Invoice) -> Occasion:
+    """What the invoice was made for, as far as its dates go."""
+    if invoice.invoice_type != "subscription":
+        return Occasion.IMMEDIATE
+    reasons = {period.invoicing_reason for period in work.tx.find(BillingPeriod, eq("invoice_id", invoice.id))}
+    if "in_advance_charge" in reasons:
+        return Occasion.IMMEDIATE
+    return Occasion.PERIODIC if "subscription_periodic" in reasons else Occasion.SUBSCRIPTION
+
+
+def redated(work: Work, invoice: Invoice) -> Invoice:
+    """The draft with the dates of a finalization now."""
+    customer, _ = customer_and_entity(work, invoice)
+    settings = dating_settings(customer, entity_of(work, customer))
+    dates = dates_at_finalization(
+        InvoiceDates(
+            issuing=invoice.issuing_date,
+            payment_due=invoice.payment_due_date,
+            expected_finalization=invoice.expected_finalization_date or invoice.issuing_date,
+        ),
+        occasion_of(work, invoice),
+        settings,
+        work.now,
+        ZoneInfo(timezone(customer, entity_of(work, customer))),
+    )
+    return replace(
+        invoice,
+        issuing_date=dates.issuing,
+        payment_due_date=dates.payment_due,
+        net_payment_term=settings.net_payment_term,
+    )
+
+
+def issue(work: Work, invoice: Invoice, *, may_be_empty: bool = True, message: str = "invoice.created") -> Invoice:
+    """Finalize an invoice whose totals are computed: number it, copy what it shows of others, tell those who listen.
+
+    With `may_be_empty`, one whose fees add up to nothing is closed instead where the customer is not sent such
+    invoices: it takes no number and is seen by nobody.
+    """
+    customer, entity = customer_and_entity(work, invoice)
+    own_entity = entity_of(work, customer)
+    if may_be_empty and invoice.fees_amount_cents == 0 and not finalizes_zero_amount_invoices(customer, own_entity):
+        closed = replace(invoice, status="closed", updated_at=work.now)
+        work.tx.replace(closed)
+        return closed
+    invoice = replace(
+        numbered(work, invoice, customer, entity),
+        status="finalized",
+        finalized_at=work.now,
+        updated_at=work.now,
+        customer_snapshot=customer_view(work, customer),
+        customer_search=" ".join(
+            part
+            for part in (customer.name, customer.firstname, customer.lastname, customer.external_id, customer.email)
+            if part
+        ),
+    )
+    work.tx.replace(invoice)
+    _copy_subscriptions(work, invoice)
+    if invoice.payment_status != "succeeded":
+        _watch_payment(work, invoice)
+    for fee in work.tx.find(Fee, eq("invoice_id", invoice.id)):
+        if fee.pay_in_advance and fee.fee_type in ("charge", "fixed_charge") and _is_immediate(work, invoice):
+            work.emit("fee.created", lambda fee=fee: fee_view(work, fee), fee.id)  # type: ignore[misc]
+    work.emit(message, lambda: invoice_view(work, invoice), invoice.id)
+    return invoice
+
+
+def _is_immediate(work: Work, invoice: Invoice) -> bool:
+    return invoice.invoice_type == "subscription" and occasion_of(work, invoice) is Occasion.IMMEDIATE
+
+
+def _copy_subscriptions(work: Work, invoice: Invoice) -> None:
+    for period in work.tx.find(BillingPeriod, eq("invoice_id", invoice.id)):
+        subscription = work.tx.get(Subscription, period.subscription_id)
+        if subscription is not None:
+            work.tx.replace(replace(period, subscription_snapshot=subscription_view(work, subscription)))
+
+
+def _watch_payment(work: Work, invoice: Invoice) -> None:
+    work.schedule(
+        "mark_overdue",
+        invoice.customer_id,
+        max(overdue_at(invoice.payment_due_date), work.now),
+        key=f"mark_overdue:{invoice.id}",
+        payload={"invoice_id": invoice.id},
+    )
+
+
+def mark_overdue(work: Work, job: Job) -> None:
+    """Job: an unpaid invoice whose due date has passed is overdue, unless a dispute over it was lost."""
+    invoice = work.tx.get(Invoice, str(job.payload["invoice_id"]))
+    if invoice is None or invoice.status != "finalized" or invoice.payment_status == "succeeded":
+        return
+    if invoice.payment_overdue or invoice.payment_dispute_lost_at is not None:
+        return
+    due = overdue_at(invoice.payment_due_date)
+    if due > work.now:
+        _watch_payment(work, invoice)
+        return
+    overdue = replace(invoice, payment_overdue=True, updated_at=work.now)
+    work.tx.replace(overdue)
+    work.emit("invoice.payment_overdue", lambda: invoice_view(work, overdue), invoice.id)

@@ -1,0 +1,36 @@
+"""Numbers of invoices: taken when an invoice is finalized, in the same transaction, so that none is lost or repeated.
+
+Two sequences are counted for every invoice, whichever of them its number shows: one for each customer and billing
+entity, one for each billing entity (which leaves out self-billed invoices). Switching the numbering therefore never
+loses count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from zoneinfo import ZoneInfo
+
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.customers import Customer
+from usagebill.core.invoices.records import Invoice
+from usagebill.work import Work
+
+__all__ = ["draft_number", "numbered"]
+
+
+def draft_number(entity: BillingEntity) -> str:
+    """What an invoice shows before it has a number."""
+    return f"{entity.document_number_prefix}-DRAFT"
+
+
+def numbered(work: Work, invoice: Invoice, customer: Customer, entity: BillingEntity) -> Invoice:
+    """The invoice with the next number of its customer or of its billing entity."""
+    own = work.tx.next_number(f"invoices of {entity.id} for {customer.id}")
+    of_entity = None if invoice.self_billed else work.tx.next_number(f"invoices of {entity.id}")
+    prefix = entity.document_number_prefix
+    if of_entity is None or entity.document_numbering == "per_customer":
+        number = f"{prefix}-{customer.sequential_id:03d}-{own:03d}"
+        return replace(invoice, sequential_id=own, number=number)
+    month = work.now.astimezone(ZoneInfo(entity.timezone))
+    number = f"{prefix}-{month:%Y%m}-{of_entity:03d}"
+    return replace(invoice, sequential_id=own, entity_sequential_id=of_entity, number=number)

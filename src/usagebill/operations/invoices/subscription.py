@@ -1,0 +1,196 @@
+"""Subscription invoices: what one or more subscriptions of a customer owe, at a start, a run, a change or an end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.customers import Customer, timezone
+from usagebill.core.dates import Occasion, dates_at_creation
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.jobs import Job
+from usagebill.core.periods import Boundaries, Cycle, billing_boundaries, ended_on_boundary_day, resumed
+from usagebill.core.subscriptions import Subscription
+from usagebill.operations.invoices.billed import PERIODIC, Billed, billed_of, boundaries_of, period_fields
+from usagebill.operations.invoices.dating import dating_settings
+from usagebill.operations.invoices.fees.subscription import subscription_fee
+from usagebill.operations.invoices.fees.usage import usage_fees
+from usagebill.operations.invoices.issue import draft, issue, redated
+from usagebill.operations.invoices.numbering import draft_number
+from usagebill.operations.invoices.totals import settle
+from usagebill.storage.conditions import asc, desc, eq, ne, related, within
+from usagebill.views.customers import entity_of
+from usagebill.views.subscriptions import customer_of, cycle, issuer_of, plan_of
+from usagebill.work import Work
+
+__all__ = ["Entry", "bill", "compute", "finalize", "finalize_due", "last_run", "opened"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A subscription to be billed, and why (an `invoicing_reason`)."""
+
+    subscription: Subscription
+    reason: str
+
+
+def bill(
+    work: Work, entries: Sequence[Entry], *, at: datetime, occasion: Occasion, skip_charges: bool = False
+) -> Invoice | None:
+    """Invoice `entries` (of one customer, currency and billing entity) with billing timestamp `at`.
+
+    The invoice is a draft while the customer's grace period lasts, and is issued at once without one. None where a run
+    has billed one of the subscriptions for the very same periods already.
+    """
+    invoice, customer = opened(work, entries[0].subscription, at=at, occasion=occasion, skip_charges=skip_charges)
+    periods = [_period(work, invoice, customer, entry, at) for entry in entries]
+    if any(period.recurring and _billed_before(work, period) for period in periods):
+        return None
+    work.tx.insert(invoice, *periods)
+    drafted = dating_settings(customer, entity_of(work, customer)).grace_period > 0
+    invoice = compute(work, invoice, finalizing=not drafted)
+    return draft(work, invoice) if drafted else issue(work, invoice)
+
+
+def opened(
+    work: Work, subscription: Subscription, *, at: datetime, occasion: Occasion, skip_charges: bool = False
+) -> tuple[Invoice, Customer]:
+    """An empty invoice of the subscription's customer, dated for billing timestamp `at`, not stored yet."""
+    customer = customer_of(work, subscription)
+    issuer: BillingEntity = issuer_of(work, subscription, customer)
+    settings = dating_settings(customer, entity_of(work, customer))
+    zone = timezone(customer, entity_of(work, customer))
+    dates = dates_at_creation(occasion, settings, at, ZoneInfo(zone))
+    invoice = Invoice(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        customer_id=customer.id,
+        billing_entity_id=issuer.id,
+        invoice_type="subscription",
+        status="generating",
+        currency=plan_of(work, subscription).amount_currency,
+        number=draft_number(issuer),
+        issuing_date=dates.issuing,
+        payment_due_date=dates.payment_due,
+        expected_finalization_date=dates.expected_finalization,
+        net_payment_term=settings.net_payment_term,
+        timezone=zone,
+        purchase_order_number=subscription.purchase_order_number,
+        skip_charges=skip_charges,
+        self_billed=customer.account_type == "partner",
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    return invoice, customer
+
+
+def _period(work: Work, invoice: Invoice, customer: Customer, entry: Entry, at: datetime) -> BillingPeriod:
+    subscription = entry.subscription
+    boundaries = _boundaries(work, invoice, subscription, at)
+    return BillingPeriod(
+        id=work.new_id(),
+        organization_id=invoice.organization_id,
+        invoice_id=invoice.id,
+        subscription_id=subscription.id,
+        external_subscription_id=subscription.external_id,
+        plan_id=subscription.plan_id,
+        invoicing_reason=entry.reason,
+        recurring=entry.reason == PERIODIC,
+        timezone=invoice.timezone,
+        created_at=invoice.created_at,
+        **period_fields(boundaries),  # type: ignore[arg-type]
+    )
+
+
+def _boundaries(work: Work, invoice: Invoice, subscription: Subscription, at: datetime) -> Boundaries:
+    periods: Cycle = cycle(work, subscription)
+    billed = ended_on_boundary_day(periods) and _closed_period_is_billed(work, subscription, periods)
+    fresh = billing_boundaries(periods, at, period_billed=billed)
+    last = last_run(work, subscription)
+    if last is None or last.timezone == invoice.timezone or subscription.started_at is None:
+        return fresh
+    return resumed(fresh, boundaries_of(last), subscription.started_at)
+
+
+def _closed_period_is_billed(work: Work, subscription: Subscription, periods: Cycle) -> bool:
+    """Whether a run has billed the period that closed right before the day on which the subscription ended."""
+    last = last_run(work, subscription)
+    if last is None or periods.terminated_at is None:
+        return False
+    zone = ZoneInfo(last.timezone)
+    return last.timestamp.astimezone(zone).date() == periods.terminated_at.astimezone(periods.tz).date()
+
+
+def last_run(work: Work, subscription: Subscription) -> BillingPeriod | None:
+    """The billing period that a run made last for this subscription."""
+    return work.tx.first(
+        BillingPeriod,
+        eq("subscription_id", subscription.id),
+        eq("recurring", True),
+        related(Invoice, "invoice_id", ne("status", "deleted")),
+        order=[desc("timestamp")],
+    )
+
+
+def _billed_before(work: Work, period: BillingPeriod) -> bool:
+    """Whether a run has billed the same windows of the subscription."""
+    return (
+        work.tx.first(
+            BillingPeriod,
+            eq("subscription_id", period.subscription_id),
+            eq("recurring", True),
+            eq("subscription_from_datetime", period.subscription_from_datetime),
+            eq("subscription_to_datetime", period.subscription_to_datetime),
+            eq("charges_from_datetime", period.charges_from_datetime),
+            eq("charges_to_datetime", period.charges_to_datetime),
+            eq("fixed_charges_from_datetime", period.fixed_charges_from_datetime),
+            eq("fixed_charges_to_datetime", period.fixed_charges_to_datetime),
+            related(
+                Invoice, "invoice_id", within("status", ("draft", "open", "pending", "failed", "finalized", "closed"))
+            ),
+        )
+        is not None
+    )
+
+
+def compute(work: Work, invoice: Invoice, *, finalizing: bool) -> Invoice:
+    """The invoice with fees and totals made anew from what is known now, and stored.
+
+    Its billing periods stay as they are: what came in late lies in them. Coupons and credits are used while
+    `finalizing` only, so that the total of a draft is an estimate.
+    """
+    work.tx.delete(*work.tx.find(Fee, eq("invoice_id", invoice.id), deleted=True))
+    fees: list[Fee] = []
+    for period in work.tx.find(BillingPeriod, eq("invoice_id", invoice.id), order=[asc("id")]):
+        fees += fees_of(work, billed_of(work, invoice, period))
+    invoice, fees = settle(work, invoice, fees, finalizing=finalizing)
+    work.tx.insert(*fees)
+    invoice = replace(invoice, updated_at=work.now, refresh_wanted=False)
+    work.tx.replace(invoice)
+    return invoice
+
+
+def fees_of(work: Work, billed: Billed) -> list[Fee]:
+    """The fees of one billing period, in the order in which the invoice lists them."""
+    fee = subscription_fee(work, billed)
+    fees = [] if fee is None else [fee]
+    fees += usage_fees(work, billed)
+    return fees
+
+
+def finalize(work: Work, invoice: Invoice) -> Invoice:
+    """Finalize a draft now: with everything known by now, dated today unless it keeps its anchor."""
+    work.tx.jobs.cancel(f"finalize_invoice:{invoice.id}")
+    invoice = compute(work, invoice, finalizing=True)
+    return issue(work, redated(work, invoice))
+
+
+def finalize_due(work: Work, job: Job) -> None:
+    """Job: the grace period of a draft is over."""
+    invoice = work.tx.get(Invoice, str(job.payload["invoice_id"]))
+    if invoice is not None and invoice.status == "draft":
+        finalize(work, invoice)

@@ -1,0 +1,36 @@
+"""Subscriptions: how they are created, changed, ended and billed over time."""
+
+from usagebill.operations.subscriptions.creation import create
+from usagebill.operations.subscriptions.inputs import (
+    SubscriptionFilters,
+    SubscriptionInput,
+    SubscriptionStatus,
+    SubscriptionTermination,
+    SubscriptionUpdate,
+)
+from usagebill.operations.subscriptions.overdue import catch_up
+from usagebill.operations.subscriptions.reading import get, get_of_status, list_all, list_of_customer
+from usagebill.operations.subscriptions.schedule import reschedule_customer
+from usagebill.operations.subscriptions.termination import cancel_pending, delete, terminate
+from usagebill.operations.subscriptions.update import update
+from usagebill.views.subscriptions import cycle
+
+__all__ = [
+    "SubscriptionFilters",
+    "SubscriptionInput",
+    "SubscriptionStatus",
+    "SubscriptionTermination",
+    "SubscriptionUpdate",
+    "cancel_pending",
+    "catch_up",
+    "create",
+    "cycle",
+    "delete",
+    "get",
+    "get_of_status",
+    "list_all",
+    "list_of_customer",
+    "reschedule_customer",
+    "terminate",
+    "update",
+]

@@ -1,0 +1,172 @@
+"""Plan changes: an upgrade takes effect at once, a downgrade when the current interval ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.dates import Occasion
+from usagebill.core.days import local_date
+from usagebill.core.periods import Interval, Succession
+from usagebill.core.periods.schedule import is_billing_day
+from usagebill.core.plans import Plan
+from usagebill.core.subscriptions import Event, Status, Subscription, is_upgrade, transition
+from usagebill.inputs import is_given, value_or
+from usagebill.operations.invoices.billed import PERIODIC, STARTING, TERMINATING
+from usagebill.operations.invoices.subscription import Entry, bill, last_run
+from usagebill.operations.plans import definition
+from usagebill.operations.subscriptions.inputs import SubscriptionInput, instant_of
+from usagebill.operations.subscriptions.schedule import forget
+from usagebill.operations.subscriptions.start import in_trial, start
+from usagebill.operations.subscriptions.unused_time import credit_unused_time
+from usagebill.storage.conditions import eq
+from usagebill.views.subscriptions import customer_of, cycle, issuer_of, plan_of, subscription_webhook_view
+from usagebill.work import Work
+
+__all__ = ["apply_downgrade", "cancel_downgrade", "change_plan", "upgrade_to"]
+
+_SECOND = timedelta(seconds=1)
+
+
+def change_plan(
+    work: Work, current: Subscription, plan: Plan, given: SubscriptionInput, entity: BillingEntity | None
+) -> Subscription:
+    """Change an active subscription to `plan`: an upgrade gives the new subscription, a downgrade the current one."""
+    own = plan_of(work, current)
+    upgrade = is_upgrade(own.amount_cents, Interval(own.interval), plan.amount_cents, Interval(plan.interval))
+    cancel_downgrade(work, current)
+    following = _following(work, current, plan, given, entity, Succession.UPGRADE if upgrade else Succession.DOWNGRADE)
+    work.tx.insert(following)
+    if upgrade:
+        return upgrade_to(work, current, following)
+    work.emit("subscription.updated", lambda: subscription_webhook_view(work, current), current.id)
+    return current
+
+
+def _following(
+    work: Work,
+    current: Subscription,
+    plan: Plan,
+    given: SubscriptionInput,
+    entity: BillingEntity | None,
+    origin: Succession,
+) -> Subscription:
+    name = given.name.strip() if isinstance(given.name, str) else ""
+    return Subscription(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        external_id=current.external_id,
+        customer_id=current.customer_id,
+        plan_id=plan.id,
+        status=Status.PENDING.value,
+        billing_time=current.billing_time,
+        subscription_at=current.subscription_at,
+        previous_subscription_id=current.id,
+        origin=origin.value,
+        name=name or (None if is_given(given.name) else current.name),
+        ending_at=instant_of(given.ending_at) if is_given(given.ending_at) else current.ending_at,
+        billing_entity_id=entity.id if entity else current.billing_entity_id,
+        consolidate_invoice=value_or(given.consolidate_invoice, current.consolidate_invoice),
+        purchase_order_number=given.purchase_order_number.strip() or None
+        if isinstance(given.purchase_order_number, str)
+        else current.purchase_order_number,
+        progressive_billing_disabled=value_or(given.progressive_billing_disabled, False),
+        created_at=work.now,
+        updated_at=work.now,
+    )
+
+
+def cancel_downgrade(work: Work, current: Subscription) -> bool:
+    """Cancel the downgrade that is to follow `current`, where there is one."""
+    pending = work.tx.find(Subscription, eq("previous_subscription_id", current.id), eq("status", "pending"))
+    for subscription in pending:
+        work.tx.replace(
+            replace(
+                subscription,
+                status=transition(Status(subscription.status), Event.CANCEL).value,
+                canceled_at=work.now,
+                updated_at=work.now,
+            )
+        )
+    return bool(pending)
+
+
+def _succeeded(work: Work, current: Subscription, succession: Succession) -> Subscription:
+    """The ended record of a subscription that another one follows from now on."""
+    ended = replace(
+        current,
+        status=transition(Status(current.status), Event.TERMINATE).value,
+        terminated_at=work.now,
+        succession=succession.value,
+        updated_at=work.now,
+    )
+    work.tx.replace(ended)
+    forget(work, ended)
+    return ended
+
+
+def upgrade_to(work: Work, current: Subscription, following: Subscription) -> Subscription:
+    """End `current` now and start `following` in its place; one invoice closes the one and opens the other.
+
+    What the day of the upgrade closes is billed first, where the run of that day has yet to come. The day itself
+    belongs to the new plan: an old plan in arrears is billed up to the day before, one in advance is credited from it.
+    """
+    _bill_closed_period(work, current)
+    ended = _succeeded(work, current, Succession.UPGRADE)
+    credit_unused_time(work, ended, option="skip" if ended.on_termination_credit_note == "skip" else "credit")
+    return _succeed(work, ended, following, at=work.now + _SECOND)
+
+
+def apply_downgrade(work: Work, current: Subscription) -> Subscription:
+    """Job of a run: the interval of `current` is over, and the downgrade that waits for it takes its place."""
+    following = work.tx.first(Subscription, eq("previous_subscription_id", current.id), eq("status", "pending"))
+    if following is None:
+        raise LookupError(f"no downgrade waits for subscription {current.id}")
+    return _succeed(work, _succeeded(work, current, Succession.DOWNGRADE), following, at=work.now)
+
+
+def _succeed(work: Work, ended: Subscription, following: Subscription, *, at: datetime) -> Subscription:
+    """Start `following`; one invoice with billing timestamp `at` closes `ended` and opens what is due in advance."""
+    work.emit("subscription.terminated", lambda: subscription_webhook_view(work, ended), ended.id)
+    active = start(work, following, work.now)
+    entries = [Entry(subscription=ended, reason=TERMINATING)]
+    if _owes_at_start(work, active):
+        entries.append(Entry(subscription=active, reason=STARTING))
+    for shared in _sharing(work, entries):
+        bill(work, shared, at=at, occasion=Occasion.SUBSCRIPTION)
+    return active
+
+
+def _owes_at_start(work: Work, subscription: Subscription) -> bool:
+    """Whether a subscription that has just started owes anything in advance."""
+    found = definition(work, subscription.plan_id)
+    if any(charge.pay_in_advance for charge in found.fixed_charges):
+        return True
+    return found.plan.pay_in_advance and not in_trial(work, subscription, work.now)
+
+
+def _sharing(work: Work, entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Entries that can stand on one invoice: of one currency, billing entity and purchase order."""
+    found: dict[tuple[object, ...], list[Entry]] = {}
+    for entry in entries:
+        subscription = entry.subscription
+        key = (
+            plan_of(work, subscription).amount_currency,
+            issuer_of(work, subscription, customer_of(work, subscription)).id,
+            subscription.purchase_order_number,
+        )
+        found.setdefault(key, []).append(entry)
+    return list(found.values())
+
+
+def _bill_closed_period(work: Work, current: Subscription) -> None:
+    """Bill the period that closed last midnight where the run of today has not: the change must not lose it."""
+    periods = cycle(work, current)
+    today = local_date(work.now, periods.tz)
+    last = last_run(work, current)
+    billed = last is not None and local_date(last.timestamp, ZoneInfo(last.timezone)) >= today
+    if is_billing_day(periods, today) and not billed:
+        bill(work, [Entry(subscription=current, reason=PERIODIC)], at=work.now, occasion=Occasion.PERIODIC)

@@ -1,0 +1,245 @@
+"""POST /subscriptions: a new subscription, the same one again, or a change of plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.customers import Customer
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.periods import BillingTime
+from usagebill.core.plans import Plan
+from usagebill.core.subscriptions import Start, Status, Subscription, start_of, started_in_past_at
+from usagebill.inputs import is_given, value_or
+from usagebill.operations import customers
+from usagebill.operations.subscriptions.change import change_plan
+from usagebill.operations.subscriptions.inputs import SubscriptionInput, instant_of
+from usagebill.operations.subscriptions.overdue import catch_up
+from usagebill.operations.subscriptions.schedule import schedule
+from usagebill.operations.subscriptions.start import bill_start, start
+from usagebill.storage.conditions import eq, missing, ne, present
+from usagebill.views.subscriptions import zone_of
+from usagebill.work import Work
+
+__all__ = ["create", "payment_method_of", "purchase_order_number_of", "request_errors"]
+
+_LONGEST_PURCHASE_ORDER_NUMBER = 255
+
+
+def create(work: Work, given: SubscriptionInput) -> Subscription:
+    """Put a customer on a plan.
+
+    With an external id that the customer has no live subscription of, a new subscription: active at once where it
+    starts today or started in the past, pending where it starts later. On the same plan, the existing one unchanged.
+    On another plan an upgrade, at once, where that costs as much a year or more, else a downgrade when the current
+    interval ends. An unknown customer is created.
+    """
+    entity = _entity(work, given)
+    plan = _plan(work, given)
+    problems = request_errors(work, given, value_or(given.subscription_at, work.now))
+    if problems:
+        raise Invalid(problems)
+    external_customer_id = _text(given.external_customer_id)
+    if not external_customer_id:
+        raise Invalid(external_customer_id="value_is_mandatory")
+    thresholds = (given.plan_overrides or {}).get("usage_thresholds")
+    if given.usage_thresholds and thresholds:
+        raise Invalid(
+            {"usage_thresholds": ["incompatible_params"], "plan_overrides.usage_thresholds": ["incompatible_params"]}
+        )
+    customer = _customer(work, external_customer_id, entity, plan, given)
+    catch_up(work, customer.id)
+    external_id = _text(given.external_id)
+    own = (eq("customer_id", customer.id), eq("external_id", external_id))
+    if external_id and work.tx.count(Subscription, *own, eq("status", Status.INCOMPLETE.value)):
+        raise Invalid(subscription="subscription_incomplete")
+    current = _current(work, customer, external_id) if external_id else None
+    if external_id and current is None and _taken(work, customer, external_id):
+        raise Invalid(external_id="value_already_exist")
+    if not external_id:
+        raise Invalid(external_id="value_is_mandatory")
+    if current is not None and current.plan_id == plan.id:
+        return current
+    purchase_order_number = purchase_order_number_of(given.purchase_order_number)
+    if current is None:
+        return _new(work, given, customer, entity, plan, external_id, purchase_order_number)
+    if current.status == Status.PENDING:
+        return _replanned(work, given, current, plan)
+    return change_plan(work, current, plan, given, entity if is_given(given.billing_entity_code) else None)
+
+
+def _entity(work: Work, given: SubscriptionInput) -> BillingEntity:
+    if not given.billing_entity_code:
+        return customers.default_entity(work)
+    found = work.tx.first(BillingEntity, eq("code", given.billing_entity_code), missing("archived_at"))
+    if found is None:
+        raise NotFound("billing_entity")
+    return found
+
+
+def _plan(work: Work, given: SubscriptionInput) -> Plan:
+    code = given.plan_code or ""
+    found = work.tx.first(Plan, eq("code", code), missing("parent_id"))
+    if found is None:
+        raise NotFound("plan")
+    return found
+
+
+def request_errors(work: Work, given: object, subscription_at: object) -> dict[str, object]:
+    """What is wrong with the dates and the payment method of a request, by field."""
+    problems: dict[str, object] = {}
+    starts = instant_of(subscription_at)
+    if starts is None:
+        problems["subscription_at"] = ["invalid_date"]
+    ending = getattr(given, "ending_at", None)
+    if ending and not _is_later(work, instant_of(ending), starts):
+        problems["ending_at"] = ["invalid_date"]
+    if not _is_payment_method(getattr(given, "payment_method", None)):
+        problems["payment_method"] = ["invalid_payment_method"]
+    return problems
+
+
+def _is_later(work: Work, ending: datetime | None, starts: datetime | None) -> bool:
+    if ending is None:
+        return False
+    day = ending.astimezone(UTC).date()
+    return day > work.now.astimezone(UTC).date() and (starts is None or day > starts.astimezone(UTC).date())
+
+
+def _is_payment_method(method: object) -> bool:
+    """A method of type manual has no id; one of type provider may name one."""
+    if not method:
+        return True
+    if not isinstance(method, dict):
+        return False
+    kind = method.get("payment_method_type")
+    if kind not in (None, "provider", "manual"):
+        return False
+    return kind != "manual" or not method.get("payment_method_id")
+
+
+def payment_method_of(method: object) -> dict[str, str | None]:
+    """The fields of a subscription that a request's payment method sets."""
+    if not isinstance(method, dict):
+        return {}
+    kind, id = method.get("payment_method_type"), method.get("payment_method_id")
+    return {
+        "payment_method_type": kind if isinstance(kind, str) else "provider",
+        "payment_method_id": id if isinstance(id, str) else None,
+    }
+
+
+def purchase_order_number_of(value: object) -> str | None:
+    """The number without blanks around it, None where nothing is left. Raises `Invalid` beyond 255 characters."""
+    text = value.strip() if isinstance(value, str) else ""
+    if len(text) > _LONGEST_PURCHASE_ORDER_NUMBER:
+        raise Invalid(purchase_order_number="value_is_too_long")
+    return text or None
+
+
+def _text(value: object) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _customer(work: Work, external_id: str, entity: BillingEntity, plan: Plan, given: SubscriptionInput) -> Customer:
+    """The customer of this external id, created where there is none, with the plan's currency where it has none."""
+    found = work.tx.first(Customer, eq("external_id", external_id))
+    if found is None:
+        found = customers.upsert(
+            work, customers.CustomerInput(external_id=external_id, billing_entity_code=entity.code)
+        )
+    if found.currency is None:
+        asked = (given.plan_overrides or {}).get("amount_currency")
+        currency = asked if isinstance(asked, str) and asked else plan.amount_currency
+        found = replace(found, currency=currency, updated_at=work.now)
+        work.tx.replace(found)
+    return found
+
+
+def _current(work: Work, customer: Customer, external_id: str) -> Subscription | None:
+    """The customer's subscription that the request speaks of: the active one, else the one that has yet to start."""
+    own = (eq("customer_id", customer.id), eq("external_id", external_id))
+    return work.tx.first(Subscription, *own, eq("status", "active")) or work.tx.first(
+        Subscription, *own, eq("status", "pending"), missing("previous_subscription_id")
+    )
+
+
+def _taken(work: Work, customer: Customer, external_id: str) -> bool:
+    return (
+        work.tx.first(
+            Subscription, eq("external_id", external_id), eq("status", "active"), ne("customer_id", customer.id)
+        )
+        is not None
+    )
+
+
+def _new(
+    work: Work,
+    given: SubscriptionInput,
+    customer: Customer,
+    entity: BillingEntity,
+    plan: Plan,
+    external_id: str,
+    purchase_order_number: str | None,
+) -> Subscription:
+    billing_time = BillingTime.CALENDAR.value if not is_given(given.billing_time) else given.billing_time
+    if not billing_time:
+        raise Invalid(billing_time="value_is_mandatory")
+    if billing_time not in tuple(BillingTime):
+        raise Invalid(billing_time="value_is_invalid")
+    subscription_at = instant_of(value_or(given.subscription_at, work.now)) or work.now
+    pending = Subscription(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        external_id=external_id,
+        customer_id=customer.id,
+        plan_id=plan.id,
+        status=Status.PENDING.value,
+        billing_time=billing_time,
+        subscription_at=subscription_at,
+        ending_at=instant_of(given.ending_at),
+        name=_text(given.name) or None,
+        billing_entity_id=entity.id if is_given(given.billing_entity_code) else None,
+        consolidate_invoice=value_or(given.consolidate_invoice, True),
+        progressive_billing_disabled=value_or(given.progressive_billing_disabled, False),
+        purchase_order_number=purchase_order_number,
+        created_at=work.now,
+        updated_at=work.now,
+        **payment_method_of(given.payment_method),  # type: ignore[arg-type]
+    )
+    work.tx.insert(pending)
+    begins = start_of(subscription_at, work.now, zone_of(work, customer))
+    if begins is Start.FUTURE:
+        schedule(work, pending)
+        return pending
+    if begins is Start.PAST:
+        return start(work, pending, started_in_past_at(subscription_at, _billed_ends(work, customer, external_id)))
+    active = start(work, pending, subscription_at)
+    bill_start(work, active)
+    return active
+
+
+def _billed_ends(work: Work, customer: Customer, external_id: str) -> list[datetime]:
+    """When the customer's ended subscriptions of this external id, whose ends were invoiced, ended."""
+    ended = work.tx.find(
+        Subscription,
+        eq("customer_id", customer.id),
+        eq("external_id", external_id),
+        eq("status", "terminated"),
+        eq("on_termination_invoice", "generate"),
+        present("terminated_at"),
+    )
+    return [other.terminated_at for other in ended if other.terminated_at is not None]
+
+
+def _replanned(work: Work, given: SubscriptionInput, pending: Subscription, plan: Plan) -> Subscription:
+    """A subscription that has yet to start, on another plan."""
+    changed = replace(
+        pending,
+        plan_id=plan.id,
+        name=_text(given.name) or pending.name,
+        updated_at=work.now,
+    )
+    work.tx.replace(changed)
+    return changed

@@ -1,0 +1,96 @@
+"""What callers send about subscriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from usagebill.inputs import ABSENT, Input, Maybe, parse_instant
+
+__all__ = [
+    "SubscriptionFilters",
+    "SubscriptionInput",
+    "SubscriptionStatus",
+    "SubscriptionTermination",
+    "SubscriptionUpdate",
+    "instant_of",
+]
+
+
+@Input
+class SubscriptionInput:
+    """A subscription to create, or the plan to change it to. Instants are ISO 8601 texts (or aware datetimes)."""
+
+    external_customer_id: Maybe[str] = ABSENT
+    plan_code: Maybe[str] = ABSENT
+    external_id: Maybe[str] = ABSENT
+    name: Maybe[str] = ABSENT
+    billing_time: Maybe[str] = ABSENT
+    subscription_at: Maybe[object] = ABSENT
+    ending_at: Maybe[object] = ABSENT
+    billing_entity_code: Maybe[str] = ABSENT
+    plan_overrides: Maybe[Mapping[str, object]] = ABSENT
+    usage_thresholds: Maybe[object] = ABSENT
+    payment_method: Maybe[Mapping[str, object]] = ABSENT
+    activation_rules: Maybe[object] = ABSENT
+    consolidate_invoice: Maybe[bool] = ABSENT
+    progressive_billing_disabled: Maybe[bool] = ABSENT
+    purchase_order_number: Maybe[str] = ABSENT
+    invoice_custom_section: Maybe[Mapping[str, object]] = ABSENT
+
+
+@Input
+class SubscriptionUpdate:
+    """The fields of a subscription that can change."""
+
+    name: Maybe[str] = ABSENT
+    subscription_at: Maybe[object] = ABSENT
+    ending_at: Maybe[object] = ABSENT
+    billing_entity_code: Maybe[str] = ABSENT
+    plan_overrides: Maybe[Mapping[str, object]] = ABSENT
+    usage_thresholds: Maybe[object] = ABSENT
+    payment_method: Maybe[Mapping[str, object]] = ABSENT
+    activation_rules: Maybe[object] = ABSENT
+    consolidate_invoice: Maybe[bool] = ABSENT
+    progressive_billing_disabled: Maybe[bool] = ABSENT
+    purchase_order_number: Maybe[str] = ABSENT
+    on_termination_credit_note: Maybe[str] = ABSENT
+    on_termination_invoice: Maybe[str] = ABSENT
+    invoice_custom_section: Maybe[Mapping[str, object]] = ABSENT
+
+
+@Input
+class SubscriptionStatus:
+    """Which of several subscriptions with one external id is meant; the active one unless said otherwise."""
+
+    status: Maybe[str] = ABSENT
+
+
+@Input
+class SubscriptionTermination:
+    """How to end a subscription: `status` pending cancels the one that has not started."""
+
+    status: Maybe[str] = ABSENT
+    on_termination_credit_note: Maybe[str] = ABSENT
+    on_termination_invoice: Maybe[str] = ABSENT
+
+
+@Input
+class SubscriptionFilters:
+    """`status` defaults to the active ones; an unknown value in it drops the filter."""
+
+    status: Maybe[list[str]] = ABSENT
+    external_customer_id: Maybe[str] = ABSENT
+    external_id: Maybe[str] = ABSENT
+    plan_code: Maybe[str] = ABSENT
+    currency: Maybe[str] = ABSENT
+    overridden: Maybe[bool] = ABSENT
+    overriden: Maybe[bool] = ABSENT
+    billing_entity_codes: Maybe[list[str]] = ABSENT
+
+
+def instant_of(value: object) -> datetime | None:
+    """The instant that an ISO 8601 text (or a datetime) says; None for anything else."""
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    return parse_instant(value) if isinstance(value, str) else None

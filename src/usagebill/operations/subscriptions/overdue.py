@@ -1,0 +1,25 @@
+"""Catching up: what was due of a customer before now is done before anything of it changes."""
+
+from __future__ import annotations
+
+from usagebill.core.errors import BillingError
+from usagebill.work import Work
+
+__all__ = ["catch_up"]
+
+
+def catch_up(work: Work, customer_id: str) -> None:
+    """Do everything that is overdue of the customer, in order, each as of the instant it was due at.
+
+    Called by whatever ends or changes a subscription, a plan or a customer's settings: a period that closed while no
+    worker ran is billed as it was before the change, and cannot be lost by it.
+    """
+    from usagebill.operations.jobs import HANDLERS  # the table of all jobs, of which these operations are a part
+
+    while (job := work.tx.jobs.overdue(customer_id, work.now)) is not None:
+        work.tx.jobs.complete(job)
+        try:
+            HANDLERS[job.kind](work.at(job.due_at), job)
+        except BillingError as problem:
+            # What is wrong with the overdue job is not wrong with this request.
+            raise RuntimeError(f"{job.kind} of {job.subject_id}, due {job.due_at.isoformat()}: {problem}") from problem

@@ -1,0 +1,116 @@
+"""Finding subscriptions: by external id and status, and in lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.customers import Customer
+from usagebill.core.errors import NotFound
+from usagebill.core.plans import Plan
+from usagebill.core.subscriptions import Status, Subscription
+from usagebill.inputs import Paging
+from usagebill.operations.subscriptions.inputs import SubscriptionFilters, SubscriptionStatus
+from usagebill.storage.conditions import (
+    Condition,
+    all_of,
+    any_of,
+    desc,
+    eq,
+    missing,
+    present,
+    related,
+    within,
+)
+from usagebill.storage.ports import Page
+from usagebill.work import Work
+
+__all__ = ["find_by_external_id", "get", "get_of_status", "list_all", "list_of_customer"]
+
+_STATUSES = frozenset(status.value for status in Status)
+
+
+def find_by_external_id(work: Work, external_id: str, *statuses: str) -> list[Subscription]:
+    """Subscriptions with this external id and one of `statuses` (any, where none is named), the one meant first:
+    those that have not ended, then the latest ended, the latest started.
+    """
+    conditions: list[Condition] = [eq("external_id", external_id)]
+    if statuses:
+        conditions.append(within("status", statuses))
+    found = work.tx.find(Subscription, *conditions, order=[desc("started_at"), desc("created_at"), desc("id")])
+    ended = sorted(
+        (subscription for subscription in found if subscription.terminated_at is not None),
+        key=lambda subscription: subscription.terminated_at or subscription.created_at,
+        reverse=True,
+    )
+    return [subscription for subscription in found if subscription.terminated_at is None] + ended
+
+
+def get_of_status(work: Work, external_id: str, status: object = None) -> Subscription:
+    """The subscription with this external id and status (active unless given). Raises `NotFound`."""
+    wanted = status if isinstance(status, str) and status in _STATUSES else Status.ACTIVE.value
+    found = find_by_external_id(work, external_id, wanted)
+    if not found:
+        raise NotFound("subscription")
+    return found[0]
+
+
+def get(work: Work, external_id: str, options: SubscriptionStatus) -> Subscription:
+    """The subscription with this external id and status. Raises `NotFound`."""
+    return get_of_status(work, external_id, options.status)
+
+
+def list_all(work: Work, options: SubscriptionFilters, paging: Paging) -> Page[Subscription]:
+    """A page of subscriptions, those with the latest `subscription_at` first. Raises `NotFound` for an unknown
+    billing entity code.
+    """
+    conditions = _conditions(work, options)
+    if options.external_customer_id:
+        conditions.append(related(Customer, "customer_id", eq("external_id", options.external_customer_id)))
+    return work.page(Subscription, *conditions, paging=paging, order=_ORDER)
+
+
+def list_of_customer(
+    work: Work, external_customer_id: str, options: SubscriptionFilters, paging: Paging
+) -> Page[Subscription]:
+    """The same for one customer. Raises `NotFound` where there is none."""
+    customer = work.tx.first(Customer, eq("external_id", external_customer_id))
+    if customer is None:
+        raise NotFound("customer")
+    conditions = [*_conditions(work, options), eq("customer_id", customer.id)]
+    return work.page(Subscription, *conditions, paging=paging, order=_ORDER)
+
+
+_ORDER = (desc("subscription_at"), desc("created_at"))
+
+
+def _conditions(work: Work, options: SubscriptionFilters) -> list[Condition]:
+    conditions: list[Condition] = []
+    asked: Sequence[str] = options.status or ()
+    if not asked:
+        conditions.append(eq("status", Status.ACTIVE.value))
+    elif all(status in _STATUSES for status in asked):
+        conditions.append(within("status", asked))
+    if options.external_id:
+        conditions.append(eq("external_id", options.external_id))
+    if options.plan_code:
+        conditions.append(related(Plan, "plan_id", eq("code", options.plan_code)))
+    if options.currency:
+        conditions.append(related(Plan, "plan_id", eq("amount_currency", options.currency.upper())))
+    overridden = options.overridden if isinstance(options.overridden, bool) else options.overriden
+    if isinstance(overridden, bool):
+        conditions.append(related(Plan, "plan_id", present("parent_id") if overridden else missing("parent_id")))
+    if options.billing_entity_codes:
+        conditions.append(_issued_by(work, options.billing_entity_codes))
+    return conditions
+
+
+def _issued_by(work: Work, codes: Sequence[str]) -> Condition:
+    entities = work.tx.find(BillingEntity, within("code", codes))
+    if {entity.code for entity in entities} != set(codes):
+        raise NotFound("billing_entity")
+    ids = [entity.id for entity in entities]
+    return any_of(
+        within("billing_entity_id", ids),
+        all_of(missing("billing_entity_id"), related(Customer, "customer_id", within("billing_entity_id", ids))),
+    )

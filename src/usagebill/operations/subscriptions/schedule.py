@@ -1,0 +1,113 @@
+"""What a subscription waits for: every job that time brings about for it.
+
+All of them name the customer as their subject, so that `overdue.catch_up` finds what a customer still waits for. A job
+that finds that its moment has moved (a new time zone, another `ending_at`) does nothing: whoever moved it has
+scheduled another.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from usagebill.core.days import local_date
+from usagebill.core.periods.schedule import (
+    activation_at,
+    ending_at_instant,
+    next_billing_run,
+    termination_alerts,
+    trial_end_run,
+)
+from usagebill.core.subscriptions import Subscription
+from usagebill.operations.invoices.fees.subscription import end_of_trial
+from usagebill.operations.invoices.subscription import last_run
+from usagebill.storage.conditions import eq, within
+from usagebill.views.subscriptions import customer_of, cycle, plan_of, zone_of
+from usagebill.work import Work
+
+__all__ = ["forget", "is_due", "reschedule_customer", "schedule", "schedule_alert", "schedule_billing"]
+
+_INSTANT = timedelta(microseconds=1)
+_ALERT_MINUTE = 50
+
+
+def schedule(work: Work, subscription: Subscription) -> None:
+    """Have everything done that the subscription waits for, at the instants that follow from it as it is now."""
+    forget(work, subscription)
+    if subscription.status == "pending" and subscription.previous_subscription_id is None:
+        zone = zone_of(work, customer_of(work, subscription))
+        _at(work, subscription, "activate_subscription", activation_at(subscription.subscription_at, zone))
+    if subscription.status == "active":
+        schedule_billing(work, subscription)
+        _schedule_trial_end(work, subscription)
+    if subscription.status == "active" and subscription.ending_at is not None:
+        zone = zone_of(work, customer_of(work, subscription))
+        _at(work, subscription, "end_subscription", ending_at_instant(subscription.ending_at, zone))
+        schedule_alert(work, subscription)
+
+
+def forget(work: Work, subscription: Subscription) -> None:
+    """Wait for nothing any more. Runs of the customer stay: they look at what is due when they come."""
+    for kind in ("activate_subscription", "end_subscription", "end_trial", "announce_termination"):
+        work.tx.jobs.cancel(f"{kind}:{subscription.id}")
+
+
+def reschedule_customer(work: Work, customer_id: str) -> None:
+    """Move everything the customer's subscriptions wait for, after its time zone has changed."""
+    for subscription in work.tx.find(
+        Subscription, eq("customer_id", customer_id), within("status", ("pending", "active"))
+    ):
+        schedule(work, subscription)
+
+
+def schedule_billing(work: Work, subscription: Subscription) -> None:
+    """Have the customer billed when the subscription is due next, after now."""
+    due = _next_run(work, subscription, after=work.now)
+    work.schedule(
+        "bill_customer",
+        subscription.customer_id,
+        due,
+        key=f"bill_customer:{subscription.customer_id}:{due.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+    )
+
+
+def is_due(work: Work, subscription: Subscription) -> bool:
+    """Whether a run at this instant bills the subscription."""
+    return _next_run(work, subscription, after=work.now - _INSTANT) == work.now
+
+
+def _next_run(work: Work, subscription: Subscription, *, after: datetime) -> datetime:
+    last = last_run(work, subscription)
+    billed_on = None if last is None else local_date(last.timestamp, ZoneInfo(last.timezone))
+    return next_billing_run(cycle(work, subscription), after, billed_on=billed_on, ending_at=subscription.ending_at)
+
+
+def _schedule_trial_end(work: Work, subscription: Subscription) -> None:
+    ends_at = end_of_trial(work, subscription, plan_of(work, subscription).trial_period)
+    if subscription.trial_ended_at is None and ends_at is not None:
+        _at(work, subscription, "end_trial", trial_end_run(max(ends_at, work.now)))
+
+
+def schedule_alert(work: Work, subscription: Subscription) -> None:
+    """The next announcement of the end: on its UTC date at minute 50, once a date."""
+    if subscription.ending_at is None:
+        return
+    today = work.now.astimezone(UTC).date()
+    announced = subscription.termination_announced_at
+    for alert in termination_alerts(subscription.ending_at, work.settings.termination_alert_days):
+        if alert.date() == today and alert <= work.now and (announced is None or announced.date() < today):
+            alert = work.now.replace(minute=_ALERT_MINUTE, second=0, microsecond=0)
+            alert += timedelta(hours=1) if alert <= work.now else timedelta(0)
+        if alert > work.now and (alert.date() > today or announced is None or announced.date() < today):
+            _at(work, subscription, "announce_termination", alert)
+            return
+
+
+def _at(work: Work, subscription: Subscription, kind: str, due_at: datetime) -> None:
+    work.schedule(
+        kind,
+        subscription.customer_id,
+        max(due_at, work.now),
+        key=f"{kind}:{subscription.id}",
+        payload={"subscription_id": subscription.id},
+    )

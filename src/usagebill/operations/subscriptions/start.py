@@ -1,0 +1,92 @@
+"""Starts: a subscription becomes active, from which instant on, and what is billed at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from usagebill.core.dates import Occasion
+from usagebill.core.days import local_date
+from usagebill.core.fixed_charges import units_at_start
+from usagebill.core.jobs import Job
+from usagebill.core.plans import FixedChargeUnits
+from usagebill.core.subscriptions import Event, Status, Subscription, transition
+from usagebill.operations.invoices.billed import STARTING
+from usagebill.operations.invoices.fees.subscription import end_of_trial
+from usagebill.operations.invoices.subscription import Entry, bill
+from usagebill.operations.plans import definition
+from usagebill.operations.subscriptions.schedule import schedule
+from usagebill.storage.conditions import eq
+from usagebill.views.subscriptions import customer_of, plan_of, subscription_webhook_view, zone_of
+from usagebill.work import Work
+
+__all__ = ["activate_due", "bill_start", "in_trial", "start"]
+
+
+def start(work: Work, subscription: Subscription, started_at: datetime) -> Subscription:
+    """Make a pending subscription active from `started_at` on, and have it billed from then on. Bills nothing yet."""
+    active = replace(
+        subscription,
+        status=transition(Status(subscription.status), Event.ACTIVATE).value,
+        started_at=started_at,
+        activated_at=work.now,
+        updated_at=work.now,
+    )
+    work.tx.replace(active)
+    note_units(work, active)
+    schedule(work, active)
+    work.emit("subscription.started", lambda: subscription_webhook_view(work, active), active.id)
+    return active
+
+
+def note_units(work: Work, subscription: Subscription) -> None:
+    """Begin the time line of every fixed charge's units, unless it has an entry of the day of the start already."""
+    if subscription.started_at is None:
+        return
+    zone = zone_of(work, customer_of(work, subscription))
+    day = local_date(subscription.started_at, zone)
+    known: Sequence[FixedChargeUnits] = work.tx.find(FixedChargeUnits, eq("subscription_id", subscription.id))
+    begun = {entry.fixed_charge_id for entry in known if local_date(entry.effective_at, zone) == day}
+    for charge in definition(work, subscription.plan_id).fixed_charges:
+        if charge.id not in begun:
+            work.tx.insert(
+                FixedChargeUnits(
+                    id=work.new_id(),
+                    organization_id=subscription.organization_id,
+                    subscription_id=subscription.id,
+                    fixed_charge_id=charge.id,
+                    units=subscription.fixed_charge_units.get(charge.id, charge.units),
+                    effective_at=units_at_start(subscription.started_at),
+                    created_at=work.now,
+                )
+            )
+
+
+def in_trial(work: Work, subscription: Subscription, at: datetime) -> bool:
+    """Whether the subscription's fee is free at `at`."""
+    ends_at = end_of_trial(work, subscription, plan_of(work, subscription).trial_period)
+    return ends_at is not None and at < ends_at
+
+
+def bill_start(work: Work, subscription: Subscription) -> None:
+    """Bill what a subscription that has just started owes at once: its fee, where it is paid in advance."""
+    plan = plan_of(work, subscription)
+    started_at = subscription.started_at
+    if started_at is None:
+        return
+    if plan.pay_in_advance and not in_trial(work, subscription, started_at):
+        bill(
+            work,
+            [Entry(subscription=subscription, reason=STARTING)],
+            at=started_at,
+            occasion=Occasion.SUBSCRIPTION,
+            skip_charges=True,
+        )
+
+
+def activate_due(work: Work, job: Job) -> None:
+    """Job: the local date of a future subscription has come."""
+    subscription = work.tx.get(Subscription, str(job.payload["subscription_id"]))
+    if subscription is not None and subscription.status == Status.PENDING:
+        bill_start(work, start(work, subscription, work.now))

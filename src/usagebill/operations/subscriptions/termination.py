@@ -1,0 +1,141 @@
+"""Ends: by request, at `ending_at`, or before a subscription ever started."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from usagebill.core.dates import Occasion
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.jobs import Job
+from usagebill.core.periods.schedule import ending_at_instant
+from usagebill.core.subscriptions import Event, Status, Subscription, transition
+from usagebill.operations.invoices.billed import TERMINATING
+from usagebill.operations.invoices.subscription import Entry, bill
+from usagebill.operations.subscriptions.change import cancel_downgrade
+from usagebill.operations.subscriptions.inputs import SubscriptionTermination
+from usagebill.operations.subscriptions.overdue import catch_up
+from usagebill.operations.subscriptions.reading import get_of_status
+from usagebill.operations.subscriptions.schedule import forget, schedule, schedule_alert
+from usagebill.operations.subscriptions.unused_time import credit_unused_time
+from usagebill.storage.conditions import eq
+from usagebill.views.subscriptions import customer_of, plan_of, subscription_webhook_view, zone_of
+from usagebill.work import Work
+
+__all__ = ["announce_due", "cancel_pending", "delete", "end_due", "terminate", "termination_options"]
+
+CREDIT_NOTE_OPTIONS = ("credit", "refund", "offset", "skip")
+INVOICE_OPTIONS = ("generate", "skip")
+
+
+def delete(work: Work, external_id: str, options: SubscriptionTermination) -> Subscription:
+    """End the active subscription with this external id now, or cancel the pending one where `status` says so.
+
+    Raises `NotFound`, or `Invalid` for an option that does not exist.
+    """
+    if options.status == Status.PENDING:
+        pending = get_of_status(work, external_id, Status.PENDING)
+        catch_up(work, pending.customer_id)
+        return cancel_pending(work, get_of_status(work, external_id, Status.PENDING))
+    catch_up(work, get_of_status(work, external_id).customer_id)
+    active = get_of_status(work, external_id)
+    return terminate(
+        work,
+        active,
+        credit_note=options.on_termination_credit_note or None,
+        invoice=options.on_termination_invoice or None,
+    )
+
+
+def termination_options(advance: bool, credit_note: object, invoice: object) -> None:
+    """Raises `Invalid` for options that do not exist. In arrears there is nothing to credit, whatever is asked."""
+    problems = {}
+    if advance and credit_note is not None and credit_note not in CREDIT_NOTE_OPTIONS:
+        problems["on_termination_credit_note"] = ["invalid_value"]
+    if invoice is not None and invoice not in INVOICE_OPTIONS:
+        problems["on_termination_invoice"] = ["invalid_value"]
+    if problems:
+        raise Invalid(problems)
+
+
+def terminate(
+    work: Work, subscription: Subscription, *, credit_note: str | None = None, invoice: str | None = None
+) -> Subscription:
+    """End an active subscription now: bill what is open, give back what was paid in advance and is left.
+
+    The options are the given ones, else those stored on the subscription, else credit and generate. A scheduled
+    downgrade is canceled.
+    """
+    if work.tx.first(Subscription, eq("previous_subscription_id", subscription.id), eq("status", "incomplete")):
+        raise Invalid(base="next_subscription_incomplete")
+    advance = plan_of(work, subscription).pay_in_advance
+    termination_options(advance, credit_note, invoice)
+    chosen = replace(
+        subscription,
+        on_termination_credit_note=(credit_note or subscription.on_termination_credit_note or "credit")
+        if advance
+        else None,
+        on_termination_invoice=invoice or subscription.on_termination_invoice,
+    )
+    if chosen != subscription:
+        work.tx.replace(chosen)
+        work.emit("subscription.updated", lambda: subscription_webhook_view(work, chosen), chosen.id)
+    ended = replace(
+        chosen,
+        status=transition(Status(chosen.status), Event.TERMINATE).value,
+        terminated_at=work.now,
+        updated_at=work.now,
+    )
+    work.tx.replace(ended)
+    forget(work, ended)
+    cancel_downgrade(work, ended)
+    work.emit("subscription.terminated", lambda: subscription_webhook_view(work, ended), ended.id)
+    if advance:
+        credit_unused_time(work, ended, option=ended.on_termination_credit_note or "credit")
+    if ended.on_termination_invoice == "generate":
+        bill(work, [Entry(subscription=ended, reason=TERMINATING)], at=work.now, occasion=Occasion.SUBSCRIPTION)
+    return ended
+
+
+def cancel_pending(work: Work, pending: Subscription) -> Subscription:
+    """Cancel a subscription that has not started: one for a later date, or a scheduled downgrade."""
+    canceled = replace(
+        pending,
+        status=transition(Status(pending.status), Event.CANCEL).value,
+        canceled_at=work.now,
+        updated_at=work.now,
+    )
+    work.tx.replace(canceled)
+    forget(work, canceled)
+    work.emit("subscription.terminated", lambda: subscription_webhook_view(work, canceled), canceled.id)
+    if pending.previous_subscription_id is not None:
+        previous = work.tx.get(Subscription, pending.previous_subscription_id)
+        if previous is None:
+            raise NotFound("subscription")
+        work.emit("subscription.updated", lambda: subscription_webhook_view(work, previous), previous.id)
+    return canceled
+
+
+def _subject(work: Work, job: Job) -> Subscription | None:
+    return work.tx.get(Subscription, str(job.payload["subscription_id"]))
+
+
+def end_due(work: Work, job: Job) -> None:
+    """Job: the local date of a subscription's `ending_at` has come."""
+    subscription = _subject(work, job)
+    if subscription is None or subscription.status != Status.ACTIVE or subscription.ending_at is None:
+        return
+    if ending_at_instant(subscription.ending_at, zone_of(work, customer_of(work, subscription))) > work.now:
+        schedule(work, subscription)
+        return
+    terminate(work, subscription)
+
+
+def announce_due(work: Work, job: Job) -> None:
+    """Job: an end is so many days ahead that it is announced."""
+    subscription = _subject(work, job)
+    if subscription is None or subscription.status != Status.ACTIVE:
+        return
+    announced = replace(subscription, termination_announced_at=work.now)
+    work.tx.replace(announced)
+    work.emit("subscription.termination_alert", lambda: subscription_webhook_view(work, announced), announced.id)
+    schedule_alert(work, announced)

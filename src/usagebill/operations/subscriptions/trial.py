@@ -1,0 +1,67 @@
+"""Trials: what happens when the days end in which a subscription's fee is free."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from zoneinfo import ZoneInfo
+
+from usagebill.core.dates import Occasion
+from usagebill.core.days import local_date
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import BillingPeriod
+from usagebill.core.jobs import Job
+from usagebill.core.subscriptions import Status, Subscription
+from usagebill.operations.invoices.billed import STARTING
+from usagebill.operations.invoices.fees.subscription import end_of_trial
+from usagebill.operations.invoices.subscription import Entry, bill, last_run
+from usagebill.storage.conditions import eq
+from usagebill.views.subscriptions import cycle, plan_of, subscription_webhook_view
+from usagebill.work import Work
+
+__all__ = ["end_trial"]
+
+
+def end_trial(work: Work, job: Job) -> None:
+    """Job: a trial is over. In advance, the rest of the period is billed, unless a run or the start has done so."""
+    subscription = work.tx.get(Subscription, str(job.payload["subscription_id"]))
+    if subscription is None or subscription.status != Status.ACTIVE or subscription.trial_ended_at is not None:
+        return
+    plan = plan_of(work, subscription)
+    ends_at = end_of_trial(work, subscription, plan.trial_period)
+    if ends_at is None:
+        return
+    ended = replace(subscription, trial_ended_at=ends_at, updated_at=work.now)
+    work.tx.replace(ended)
+    if plan.pay_in_advance and not _billed_today(work, ended) and not _billed_at_start(work, ended):
+        bill(
+            work,
+            [Entry(subscription=ended, reason=STARTING)],
+            at=work.now,
+            occasion=Occasion.SUBSCRIPTION,
+            skip_charges=True,
+        )
+    work.emit("subscription.trial_ended", lambda: subscription_webhook_view(work, ended), ended.id)
+
+
+def _billed_today(work: Work, subscription: Subscription) -> bool:
+    last = last_run(work, subscription)
+    if last is None:
+        return False
+    today = local_date(work.now, cycle(work, subscription).tz)
+    return local_date(last.timestamp, ZoneInfo(last.timezone)) == today
+
+
+def _billed_at_start(work: Work, subscription: Subscription) -> bool:
+    """Whether an invoice of the day of the start carries a subscription fee."""
+    if subscription.started_at is None:
+        return False
+    tz = cycle(work, subscription).tz
+    started_on = local_date(subscription.started_at, tz)
+    billed = {
+        fee.invoice_id
+        for fee in work.tx.find(Fee, eq("subscription_id", subscription.id), eq("fee_type", "subscription"))
+    }
+    return any(
+        period.invoice_id in billed and local_date(period.timestamp, tz) == started_on
+        for period in work.tx.find(BillingPeriod, eq("subscription_id", subscription.id))
+    )

@@ -1,0 +1,113 @@
+"""PUT /subscriptions: what of a subscription can change without changing its plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.errors import Invalid, NotAllowed, NotFound
+from usagebill.core.subscriptions import Status, Subscription
+from usagebill.inputs import is_given
+from usagebill.operations.subscriptions.creation import payment_method_of, purchase_order_number_of, request_errors
+from usagebill.operations.subscriptions.inputs import SubscriptionStatus, SubscriptionUpdate, instant_of
+from usagebill.operations.subscriptions.overdue import catch_up
+from usagebill.operations.subscriptions.reading import find_by_external_id
+from usagebill.operations.subscriptions.schedule import schedule
+from usagebill.operations.subscriptions.start import bill_start, start
+from usagebill.operations.subscriptions.termination import termination_options
+from usagebill.storage.conditions import desc, eq, missing
+from usagebill.views.subscriptions import plan_of, subscription_webhook_view
+from usagebill.work import Work
+
+__all__ = ["update"]
+
+
+def update(work: Work, external_id: str, given: SubscriptionUpdate, options: SubscriptionStatus) -> Subscription:
+    """Change the fields that were sent. Raises `NotFound`, `NotAllowed` or `Invalid`.
+
+    A subscription that has yet to start can be moved: to a later date, or into the past, which starts it.
+    """
+    found = _selected(work, external_id, options.status)
+    catch_up(work, found.customer_id)
+    found = _selected(work, external_id, options.status)
+    if found.status == Status.INCOMPLETE:
+        raise NotAllowed("subscription_incomplete")
+    entity = _entity(work, given)
+    movable = found.status == Status.PENDING and found.previous_subscription_id is None
+    starts = given.subscription_at if movable and given.subscription_at else found.subscription_at
+    problems = request_errors(work, given, starts)
+    if problems:
+        raise Invalid(problems)
+    advance = plan_of(work, found).pay_in_advance
+    termination_options(advance, given.on_termination_credit_note or None, given.on_termination_invoice or None)
+    changed = _changed(work, found, given, entity, advance)
+    moved = movable and bool(given.subscription_at)
+    if moved:
+        changed = replace(changed, subscription_at=instant_of(starts) or changed.subscription_at)
+    work.tx.replace(changed)
+    if moved and changed.subscription_at <= work.now:
+        changed = _started_in_past(work, changed)
+    elif changed.status in (Status.PENDING, Status.ACTIVE):
+        schedule(work, changed)
+    if not moved or changed.status == Status.ACTIVE:
+        work.emit("subscription.updated", lambda: subscription_webhook_view(work, changed), changed.id)
+    return changed
+
+
+def _selected(work: Work, external_id: str, status: object) -> Subscription:
+    """The only subscription with this external id, whatever its status; of several the one of `status`."""
+    all_of_them = find_by_external_id(work, external_id)
+    if len(all_of_them) == 1:
+        return all_of_them[0]
+    wanted = status if status in ("pending", "incomplete") else "active"
+    found = work.tx.first(
+        Subscription, eq("external_id", external_id), eq("status", wanted), order=[desc("subscription_at")]
+    )
+    if found is None:
+        raise NotFound("subscription")
+    return found
+
+
+def _entity(work: Work, given: SubscriptionUpdate) -> BillingEntity | None:
+    if not given.billing_entity_code:
+        return None
+    found = work.tx.first(BillingEntity, eq("code", given.billing_entity_code), missing("archived_at"))
+    if found is None:
+        raise NotFound("billing_entity")
+    return found
+
+
+def _changed(
+    work: Work, found: Subscription, given: SubscriptionUpdate, entity: BillingEntity | None, advance: bool
+) -> Subscription:
+    changed = replace(found, updated_at=work.now, **payment_method_of(given.payment_method))  # type: ignore[arg-type]
+    if is_given(given.name):
+        changed = replace(changed, name=given.name or None)
+    if is_given(given.ending_at):
+        changed = replace(changed, ending_at=instant_of(given.ending_at))
+    if is_given(given.purchase_order_number):
+        number = purchase_order_number_of(given.purchase_order_number)
+        if number != found.purchase_order_number and found.status not in (Status.PENDING, Status.ACTIVE):
+            raise NotAllowed("purchase_order_number_not_editable")
+        changed = replace(changed, purchase_order_number=number)
+    if isinstance(given.consolidate_invoice, bool):
+        changed = replace(changed, consolidate_invoice=given.consolidate_invoice)
+    if isinstance(given.progressive_billing_disabled, bool):
+        changed = replace(changed, progressive_billing_disabled=given.progressive_billing_disabled)
+    if is_given(given.on_termination_credit_note) and advance:
+        changed = replace(changed, on_termination_credit_note=given.on_termination_credit_note or None)
+    if given.on_termination_invoice:
+        changed = replace(changed, on_termination_invoice=given.on_termination_invoice)
+    if is_given(given.billing_entity_code):
+        changed = replace(changed, billing_entity_id=entity.id if entity else None)
+    return changed
+
+
+def _started_in_past(work: Work, moved: Subscription) -> Subscription:
+    """A future subscription that was moved to the past starts then; what it owes at its start is billed if that is
+    today (in UTC).
+    """
+    active = start(work, moved, moved.subscription_at)
+    if moved.subscription_at.date() == work.now.date():
+        bill_start(work, active)
+    return active

@@ -1,0 +1,173 @@
+"""How subscriptions are shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from zoneinfo import ZoneInfo
+
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.customers import Customer, timezone
+from usagebill.core.days import local_date
+from usagebill.core.periods import Cycle, Succession, current_billing_period, day_start, downgrade_plan_date
+from usagebill.core.plans import Plan
+from usagebill.core.subscriptions import Subscription, cycle_of
+from usagebill.storage.conditions import desc, eq, ne
+from usagebill.views.customers import customer_summary, entity_of
+from usagebill.views.formats import date_text, instant_text, millisecond_text
+from usagebill.views.plans import plan_view
+from usagebill.work import JsonObject, Work
+
+__all__ = [
+    "customer_of",
+    "cycle",
+    "issuer_of",
+    "plan_of",
+    "subscription_and_plan_view",
+    "subscription_view",
+    "subscription_webhook_view",
+    "successor_of",
+    "zone_of",
+]
+
+
+def customer_of(work: Work, subscription: Subscription) -> Customer:
+    """The customer of a subscription, deleted ones included."""
+    found = work.tx.get(Customer, subscription.customer_id, deleted=True)
+    if found is None:
+        raise LookupError(f"no customer {subscription.customer_id}")
+    return found
+
+
+def plan_of(work: Work, subscription: Subscription) -> Plan:
+    """The plan (or override) that a subscription is on, deleted ones included."""
+    found = work.tx.get(Plan, subscription.plan_id, deleted=True)
+    if found is None:
+        raise LookupError(f"no plan {subscription.plan_id}")
+    return found
+
+
+def issuer_of(work: Work, subscription: Subscription, customer: Customer) -> BillingEntity:
+    """The billing entity that invoices the subscription: its own, else the customer's."""
+    own = None
+    if subscription.billing_entity_id is not None:
+        own = work.tx.get(BillingEntity, subscription.billing_entity_id, deleted=True)
+    return own or entity_of(work, customer)
+
+
+def zone_of(work: Work, customer: Customer) -> ZoneInfo:
+    """The time zone in which the customer's days begin and end."""
+    return ZoneInfo(timezone(customer, entity_of(work, customer)))
+
+
+def cycle(work: Work, subscription: Subscription, *, tz: ZoneInfo | None = None) -> Cycle:
+    """What decides the periods of a subscription that has started, in the customer's time zone unless given."""
+    zone = tz or zone_of(work, customer_of(work, subscription))
+    succession = Succession(subscription.succession) if subscription.succession else None
+    found = cycle_of(subscription, plan_of(work, subscription), zone, succession=succession)
+    if subscription.origin != Succession.DOWNGRADE:
+        return found
+    # A downgrade is applied by a run, minutes after the midnight at which the periods of the old plan end.
+    return replace(found, started_at=day_start(found.start_date, zone))
+
+
+def successor_of(work: Work, subscription: Subscription) -> Subscription | None:
+    """The subscription that takes, or took, the place of this one: the youngest that is not canceled."""
+    return work.tx.first(
+        Subscription,
+        eq("previous_subscription_id", subscription.id),
+        ne("status", "canceled"),
+        order=[desc("created_at"), desc("id")],
+    )
+
+
+def subscription_view(work: Work, subscription: Subscription) -> JsonObject:
+    """The subscription's own fields, as lists and invoices show them."""
+    customer = customer_of(work, subscription)
+    plan = plan_of(work, subscription)
+    previous_id = subscription.previous_subscription_id
+    previous = None if previous_id is None else work.tx.get(Subscription, previous_id)
+    following = successor_of(work, subscription)
+    entity = issuer_of(work, subscription, customer)
+    period = current_billing_period(cycle(work, subscription), work.now) if subscription.started_at else None
+    return {
+        "svc_id": subscription.id,
+        "external_id": subscription.external_id,
+        "svc_customer_id": customer.id,
+        "external_customer_id": customer.external_id,
+        "billing_entity_code": entity.code,
+        "billing_time": subscription.billing_time,
+        "name": subscription.name,
+        "plan_code": plan.code,
+        "plan_amount_cents": plan.amount_cents,
+        "plan_amount_currency": plan.amount_currency,
+        "status": subscription.status,
+        "created_at": instant_text(subscription.created_at),
+        "updated_at": instant_text(subscription.updated_at),
+        "activated_at": instant_text(subscription.activated_at),
+        "canceled_at": instant_text(subscription.canceled_at),
+        "cancellation_reason": subscription.cancellation_reason,
+        "started_at": millisecond_text(subscription.started_at),
+        "ending_at": instant_text(subscription.ending_at),
+        "subscription_at": instant_text(subscription.subscription_at),
+        "terminated_at": instant_text(subscription.terminated_at),
+        "trial_ended_at": instant_text(subscription.trial_ended_at),
+        "previous_plan_code": None if previous is None else plan_of(work, previous).code,
+        "next_plan_code": None if following is None else plan_of(work, following).code,
+        "downgrade_plan_date": _downgrade_date(work, subscription, following),
+        "current_billing_period_started_at": instant_text(period.start if period else None),
+        "current_billing_period_ending_at": instant_text(period.end if period else None),
+        "on_termination_credit_note": subscription.on_termination_credit_note,
+        "on_termination_invoice": subscription.on_termination_invoice,
+        "consolidate_invoice": subscription.consolidate_invoice,
+        "progressive_billing_disabled": subscription.progressive_billing_disabled,
+        "purchase_order_number": subscription.purchase_order_number,
+        "payment_method": {
+            "payment_method_type": subscription.payment_method_type,
+            "payment_method_id": subscription.payment_method_id,
+        },
+        "activation_rules": [],
+        "applied_invoice_custom_sections": [],
+    }
+
+
+def _downgrade_date(work: Work, subscription: Subscription, following: Subscription | None) -> str | None:
+    """When a scheduled downgrade takes, or took, the place of this subscription."""
+    if following is None or subscription.started_at is None:
+        return None
+    periods = cycle(work, subscription)
+    if following.status == "pending":
+        return date_text(downgrade_plan_date(periods, work.now))
+    if following.status == "active" and following.origin == "downgrade" and following.started_at is not None:
+        return date_text(local_date(following.started_at, periods.tz))
+    return None
+
+
+def subscription_and_plan_view(work: Work, subscription: Subscription) -> JsonObject:
+    """The subscription as single-record responses show it: with its plan and the thresholds that apply to it."""
+    plan = plan_of(work, subscription)
+    thresholds = plan.usage_thresholds
+    if not thresholds and plan.parent_id is not None:
+        parent = work.tx.get(Plan, plan.parent_id, deleted=True)
+        thresholds = () if parent is None else parent.usage_thresholds
+    if subscription.progressive_billing_disabled:
+        thresholds = ()
+    return {
+        **subscription_view(work, subscription),
+        "plan": plan_view(work, plan),
+        "applicable_usage_thresholds": [
+            {
+                "threshold_display_name": threshold.threshold_display_name,
+                "amount_cents": threshold.amount_cents,
+                "recurring": threshold.recurring,
+            }
+            for threshold in thresholds
+        ],
+    }
+
+
+def subscription_webhook_view(work: Work, subscription: Subscription) -> JsonObject:
+    """The subscription as messages show it: with its plan and its customer."""
+    return {
+        **subscription_and_plan_view(work, subscription),
+        "customer": customer_summary(work, customer_of(work, subscription)),
+    }
