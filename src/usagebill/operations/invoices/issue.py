@@ -18,11 +18,20 @@ from usagebill.operations.invoices.numbering import numbered
 from usagebill.storage.conditions import eq
 from usagebill.views.customers import customer_view, entity_of
 from usagebill.views.fees import fee_view
-from usagebill.views.invoices import invoice_view
+from usagebill.views.invoices import invoice_webhook_view
 from usagebill.views.subscriptions import subscription_view
 from usagebill.work import Work
 
-__all__ = ["customer_and_entity", "draft", "issue", "mark_overdue", "occasion_of", "redated", "watch_draft"]
+__all__ = [
+    "copy_subscriptions",
+    "customer_and_entity",
+    "draft",
+    "issue",
+    "mark_overdue",
+    "occasion_of",
+    "redated",
+    "watch_draft",
+]
 
 
 def customer_and_entity(work: Work, invoice: Invoice) -> tuple[Customer, BillingEntity]:
@@ -38,9 +47,14 @@ def draft(work: Work, invoice: Invoice) -> Invoice:
     """Keep the computed invoice as a draft until its grace period is over."""
     invoice = replace(invoice, status="draft", updated_at=work.now)
     work.tx.replace(invoice)
+    copy_subscriptions(work, invoice)
     watch_draft(work, invoice)
-    work.emit("invoice.drafted", lambda: invoice_view(work, invoice), invoice.id)
-    work.emit("invoice.ready_to_finalize", lambda: invoice_view(work, invoice), invoice.id)
+    work.emit("invoice.drafted", lambda: invoice_webhook_view(work, "invoice.drafted", invoice), invoice.id)
+    work.emit(
+        "invoice.ready_to_finalize",
+        lambda: invoice_webhook_view(work, "invoice.ready_to_finalize", invoice),
+        invoice.id,
+    )
     return invoice
 
 
@@ -116,13 +130,13 @@ def issue(work: Work, invoice: Invoice, *, may_be_empty: bool = True, message: s
         ),
     )
     work.tx.replace(invoice)
-    _copy_subscriptions(work, invoice)
+    copy_subscriptions(work, invoice)
     if invoice.payment_status != "succeeded":
         _watch_payment(work, invoice)
     for fee in work.tx.find(Fee, eq("invoice_id", invoice.id)):
         if fee.pay_in_advance and fee.fee_type in ("charge", "fixed_charge") and _is_immediate(work, invoice):
             work.emit("fee.created", lambda fee=fee: fee_view(work, fee), fee.id)  # type: ignore[misc]
-    work.emit(message, lambda: invoice_view(work, invoice), invoice.id)
+    work.emit(message, lambda: invoice_webhook_view(work, message, invoice), invoice.id)
     return invoice
 
 
@@ -130,7 +144,8 @@ def _is_immediate(work: Work, invoice: Invoice) -> bool:
     return invoice.invoice_type == "subscription" and occasion_of(work, invoice) is Occasion.IMMEDIATE
 
 
-def _copy_subscriptions(work: Work, invoice: Invoice) -> None:
+def copy_subscriptions(work: Work, invoice: Invoice) -> None:
+    """Keep with the invoice how its subscriptions are shown now."""
     for period in work.tx.find(BillingPeriod, eq("invoice_id", invoice.id)):
         subscription = work.tx.get(Subscription, period.subscription_id)
         if subscription is not None:
@@ -160,4 +175,6 @@ def mark_overdue(work: Work, job: Job) -> None:
         return
     overdue = replace(invoice, payment_overdue=True, updated_at=work.now)
     work.tx.replace(overdue)
-    work.emit("invoice.payment_overdue", lambda: invoice_view(work, overdue), invoice.id)
+    work.emit(
+        "invoice.payment_overdue", lambda: invoice_webhook_view(work, "invoice.payment_overdue", overdue), invoice.id
+    )
