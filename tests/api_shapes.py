@@ -42,6 +42,11 @@ def _answer(method: str, template: str) -> tuple[str, ...]:
     return ("paths", template, method, "responses", "200", "content", "application/json", "schema")
 
 
+def _property(schema: str, name: str) -> tuple[str, ...]:
+    """Where the document says what a property of one of its schemas is."""
+    return ("components", "schemas", schema, "properties", name)
+
+
 _ENTITLEMENTS = {"$ref": "#/components/schemas/SubscriptionEntitlements"}
 _FEATURE = "/subscriptions/{external_id}/entitlements/{feature_code}"
 
@@ -57,6 +62,11 @@ AMENDMENTS: Mapping[tuple[str, ...], object] = {
     # Sheet 60: what remains of the subscription's entitlements is answered, not the one that was removed.
     _answer("delete", _FEATURE): _ENTITLEMENTS,
     _answer("delete", _FEATURE + "/privileges/{privilege_code}"): _ENTITLEMENTS,
+    # Sheet 80: the subscription of an event is optional, its properties are whatever was sent.
+    _property("EventObject", "external_subscription_id"): {"type": ["string", "null"]},
+    _property("EventObject", "properties"): {"type": "object"},
+    # Sheet 80: "always null".
+    _property("EventsErrorsObject", "missing_group_key"): {"type": "null"},
 }
 
 # Answers that are empty until there is something to show: the document is still being made.

@@ -116,11 +116,15 @@ class Work:
             total_count=self.tx.count(kind, *conditions, deleted=deleted),
         )
 
+    def is_heard(self, webhook_type: str) -> bool:
+        """Whether anybody would be told of this."""
+        return self._listening or any(listens_to(endpoint, webhook_type) for endpoint in self._all_endpoints())
+
     def emit(self, webhook_type: str, view: Callable[[], JsonObject], object_id: str | None = None) -> None:
         """Tell those who listen that something happened. `view` gives the object as it is at this moment."""
-        endpoints = [endpoint for endpoint in self._all_endpoints() if listens_to(endpoint, webhook_type)]
-        if not endpoints and not self._listening:
+        if not self.is_heard(webhook_type):
             return
+        endpoints = [endpoint for endpoint in self._all_endpoints() if listens_to(endpoint, webhook_type)]
         object_type = OBJECT_TYPES[webhook_type]
         # The catalogue calls it provider_refund_failure; the message has always said refund_failure (sheet 60, 24.1).
         spoken = "credit_note.refund_failure" if webhook_type == "credit_note.provider_refund_failure" else webhook_type

@@ -1,0 +1,53 @@
+"""Events over HTTP."""
+
+from __future__ import annotations
+
+from usagebill.http.endpoints import Endpoint
+from usagebill.operations import events
+from usagebill.views.events import event_view, events_view
+
+__all__ = ["ENDPOINTS"]
+
+ENDPOINTS = [
+    Endpoint(
+        "POST",
+        "/events",
+        events.create,
+        permission="event",
+        body=events.EventInput,
+        root="event",
+        returns="event",
+        view=event_view,
+        summary="Send a usage event",
+    ),
+    Endpoint(
+        "POST",
+        "/events/batch",
+        events.create_batch,
+        permission="event",
+        body=events.EventsInput,
+        returns="events",
+        view=events_view,
+        summary="Send several usage events, all or none",
+    ),
+    Endpoint(
+        "GET",
+        "/events",
+        events.list_all,
+        permission="event",
+        query=events.EventFilters,
+        paged=True,
+        returns="events",
+        view=event_view,
+        summary="List events",
+    ),
+    Endpoint(
+        "GET",
+        "/events/{transaction_id}",
+        events.get,
+        permission="event",
+        returns="event",
+        view=event_view,
+        summary="Get an event by its transaction id",
+    ),
+]

@@ -1,0 +1,281 @@
+"""Events: take them in, list them, and see to what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from usagebill.core.aggregation import lacks_property
+from usagebill.core.billable_metrics import BillableMetric, declared_values
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.events import Event, repeated_positions
+from usagebill.core.expressions import EvaluationError, ExpressionSyntaxError, evaluated_text
+from usagebill.core.filters import undeclared_keys
+from usagebill.core.ingestion import Received, receive
+from usagebill.core.jobs import Job
+from usagebill.core.plans import Charge
+from usagebill.core.subscriptions import Subscription
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, is_given
+from usagebill.storage.conditions import desc, eq, present, within
+from usagebill.storage.ports import Page
+from usagebill.storage.questions import EventFilter
+from usagebill.work import JsonObject, Work
+
+__all__ = [
+    "EventFilters",
+    "EventInput",
+    "EventsInput",
+    "check_received",
+    "create",
+    "create_batch",
+    "events_of",
+    "follow_up",
+    "get",
+    "ingest",
+    "list_all",
+]
+
+_HOUR = timedelta(hours=1)
+# Minutes after the hour at which the events of the hour before are checked.
+_CHECKED_AT = timedelta(minutes=5)
+
+Problems = Mapping[str, object] | str
+
+
+@Input
+class EventInput:
+    """`timestamp` is in Unix seconds, as a number or as text; without it the event happens now."""
+
+    transaction_id: Maybe[object] = ABSENT
+    code: Maybe[object] = ABSENT
+    external_subscription_id: Maybe[object] = ABSENT
+    timestamp: Maybe[object] = ABSENT
+    precise_total_amount_cents: Maybe[object] = ABSENT
+    properties: Maybe[object] = ABSENT
+
+
+@Input
+class EventsInput:
+    """`events` are as in `EventInput`."""
+
+    events: Maybe[tuple[object, ...]] = ABSENT
+
+
+@Input
+class EventFilters:
+    """Both timestamps are inclusive. `timestamp_from_started_at`: from the start of the latest subscription on."""
+
+    code: Maybe[str] = ABSENT
+    external_subscription_id: Maybe[str] = ABSENT
+    timestamp_from: Maybe[datetime] = ABSENT
+    timestamp_to: Maybe[datetime] = ABSENT
+    timestamp_from_started_at: Maybe[bool] = ABSENT
+
+
+def create(work: Work, given: EventInput) -> Event:
+    """Take in one event. Raises `Invalid`: a failed expression is a plain text, not codes by field."""
+    events, problems = _taken_in(work, [changes(given)])
+    if problems:
+        raise Invalid(problems[0])
+    return events[0]
+
+
+def create_batch(work: Work, given: EventsInput) -> list[Event]:
+    """Take in some events, all or none. Raises `Invalid`, its details by the position of each event refused."""
+    sent = given.events or ()
+    if not sent:
+        raise Invalid(events="no_events")
+    if len(sent) > work.settings.events_per_batch:
+        raise Invalid(events="too_many_events")
+    return ingest(work, sent)
+
+
+def ingest(work: Work, given: Iterable[object]) -> list[Event]:
+    """Take in any number of events, all or none: mappings with the keys of `EventInput`, or such inputs.
+
+    Raises `Invalid`, its details by the position (as text) of each event refused.
+    """
+    events, problems = _taken_in(work, [_members(one) for one in given])
+    if problems:
+        raise Invalid({str(position): problems[position] for position in sorted(problems)})
+    return events
+
+
+def _members(given: object) -> Mapping[str, object]:
+    if isinstance(given, Mapping):
+        return given
+    return changes(given) if isinstance(given, EventInput) else {}
+
+
+def _taken_in(work: Work, sent: Sequence[Mapping[str, object]]) -> tuple[list[Event], dict[int, Problems]]:
+    """The events stored, or else what is wrong, by position; nothing is stored then."""
+    now = work.now
+    received = [receive(one, now) for one in sent]
+    problems: dict[int, Problems] = {position: one.problems for position, one in enumerate(received) if one.problems}
+    metrics = _metrics(work, {one.code for one in received if not one.problems})
+    expressions = {code: metric for code, metric in metrics.items() if metric.expression and metric.field_name}
+    events: list[Event] = []
+    for position, one in enumerate(received):
+        properties = one.properties
+        metric = expressions.get(one.code)
+        if metric is not None and not one.problems:
+            try:
+                properties = {**properties, metric.field_name or "": _evaluated(metric, one)}
+            except (EvaluationError, ExpressionSyntaxError) as problem:
+                problems[position] = f"expression_evaluation_failed: {problem}"
+        events.append(
+            Event(
+                id=work.new_id(),
+                organization_id=work.organization.id,
+                transaction_id=one.transaction_id,
+                code=one.code,
+                external_subscription_id=one.external_subscription_id,
+                timestamp=one.timestamp,
+                properties=properties,
+                precise_total_amount_cents=one.precise_total_amount_cents,
+                created_at=now,
+            )
+        )
+    if not problems:
+        repeated = repeated_positions(one.transaction_id for one in received)
+        # With repeats nothing may stay: what is stored already is looked for, and the append undone.
+        taken = _taken(work, events, repeated)
+        problems = {position: {"transaction_id": ["value_already_exist"]} for position in (*repeated, *taken)}
+    if not problems:
+        follow_up(work, events, metrics)
+    return events, problems
+
+
+class _Undo(Exception):
+    def __init__(self, taken: list[int]) -> None:
+        self.taken = taken
+
+
+def _taken(work: Work, events: Sequence[Event], repeated: Sequence[int]) -> list[int]:
+    if not repeated:
+        return work.tx.events.append(events)
+
+    def append_and_undo() -> None:
+        raise _Undo(work.tx.events.append(events))
+
+    try:
+        work.tx.attempt(append_and_undo)
+    except _Undo as undone:
+        return undone.taken
+    raise AssertionError("unreachable")
+
+
+def _metrics(work: Work, codes: Iterable[str]) -> dict[str, BillableMetric]:
+    return {metric.code: metric for metric in work.tx.find(BillableMetric, within("code", sorted(codes)))}
+
+
+def _evaluated(metric: BillableMetric, one: Received) -> str:
+    return evaluated_text(metric.expression or "", code=one.code, timestamp=one.timestamp, properties=one.properties)
+
+
+# What follows
+
+
+def follow_up(work: Work, events: Sequence[Event], metrics: Mapping[str, BillableMetric]) -> None:
+    """Schedule what these new events bring about; `metrics` are those of their codes, by code.
+
+    Events that a charge bills in advance are processed by a job, at once; where somebody listens, the events of an
+    hour are checked after it.
+    """
+    billed_in_advance = {code for code, metric in metrics.items() if _is_billed_in_advance(work, metric)}
+    if billed_in_advance:
+        names: dict[str, list[str]] = {}
+        for event in events:
+            if event.code in billed_in_advance and event.external_subscription_id is not None:
+                names.setdefault(event.external_subscription_id, []).append(event.transaction_id)
+        if names:
+            work.schedule("process_events", events[0].id, work.now, payload={"events": names})
+    if work.is_heard("events.errors"):
+        hour = work.now.replace(minute=0, second=0, microsecond=0) + _HOUR
+        work.schedule(
+            "check_received_events",
+            work.organization.id,
+            hour + _CHECKED_AT,
+            key=f"check_received_events:{hour.isoformat()}",
+            payload={"hour": hour.isoformat()},
+        )
+
+
+def _is_billed_in_advance(work: Work, metric: BillableMetric) -> bool:
+    charge = work.tx.first(Charge, eq("billable_metric_id", metric.id), eq("pay_in_advance", True))
+    return charge is not None
+
+
+def events_of(work: Work, job: Job) -> list[Event]:
+    """The events that a `process_events` job is about, in order of time."""
+    found: list[Event] = []
+    names: Mapping[str, Sequence[str]] = job.payload["events"]  # type: ignore[assignment]
+    for external_subscription_id, transaction_ids in names.items():
+        found.extend(work.tx.events.named(external_subscription_id, transaction_ids))
+    return sorted(found, key=lambda event: event.order)
+
+
+def check_received(work: Work, job: Job) -> None:
+    """Tell of the events received in the hour before the job's that no aggregation can take as they are."""
+    end = datetime.fromisoformat(str(job.payload["hour"]))
+    metrics = {metric.code: metric for metric in work.tx.find(BillableMetric)}
+    declared = {code: declared_values(metric) for code, metric in metrics.items()}
+    invalid_code: dict[str, None] = {}
+    missing_property: dict[str, None] = {}
+    invalid_values: dict[str, None] = {}
+    for event in work.tx.events.received(end - _HOUR, end):
+        metric = metrics.get(event.code)
+        if metric is None:
+            invalid_code[event.transaction_id] = None
+            continue
+        if lacks_property(metric, event):
+            missing_property[event.transaction_id] = None
+        if undeclared_keys(event, declared[event.code]):
+            invalid_values[event.transaction_id] = None
+    if invalid_code or missing_property or invalid_values:
+        found: JsonObject = {
+            "invalid_code": list(invalid_code),
+            "missing_aggregation_property": list(missing_property),
+            "missing_group_key": None,
+            "invalid_filter_values": list(invalid_values),
+        }
+        work.emit("events.errors", lambda: found)
+
+
+# Lists
+
+
+def get(work: Work, transaction_id: str) -> Event:
+    """The event with this transaction id; of several subscriptions' the first received. Raises `NotFound`."""
+    found = work.tx.events.get(transaction_id)
+    if found is None:
+        raise NotFound("event")
+    return found
+
+
+def list_all(work: Work, options: EventFilters, paging: Paging) -> Page[Event]:
+    """Events by timestamp, latest first, then by transaction id."""
+    wanted = EventFilter(
+        code=options.code or None,
+        external_subscription_id=options.external_subscription_id or None,
+        timestamp_from=_earliest(work, options),
+        timestamp_to=options.timestamp_to or None,
+    )
+    items = work.tx.events.find(wanted, limit=paging.per_page, offset=(paging.page - 1) * paging.per_page)
+    return Page(items=items, page=paging.page, per_page=paging.per_page, total_count=work.tx.events.count(wanted))
+
+
+def _earliest(work: Work, options: EventFilters) -> datetime | None:
+    if not options.timestamp_from_started_at:
+        return options.timestamp_from or None
+    if not options.external_subscription_id:
+        raise Invalid(external_subscription_id="required with timestamp_from_started_at")
+    if is_given(options.timestamp_from) and options.timestamp_from is not None:
+        raise Invalid(timestamp_from="cannot be used with timestamp_from_started_at")
+    latest = work.tx.first(
+        Subscription,
+        eq("external_id", options.external_subscription_id),
+        present("started_at"),
+        order=[desc("started_at")],
+    )
+    return None if latest is None else latest.started_at

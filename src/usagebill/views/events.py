@@ -1,0 +1,37 @@
+"""How events are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from usagebill.core.events import Event
+from usagebill.views.formats import optional_decimal
+from usagebill.work import JsonObject, Work
+
+__all__ = ["event_view", "events_view"]
+
+
+def event_view(work: Work, event: Event) -> JsonObject:
+    """The event; what belongs to it is named by its external subscription id only."""
+    return {
+        "svc_id": event.id,
+        "transaction_id": event.transaction_id,
+        "svc_customer_id": None,
+        "code": event.code,
+        "timestamp": _milliseconds(event.timestamp),
+        "precise_total_amount_cents": optional_decimal(event.precise_total_amount_cents),
+        "properties": event.properties,
+        "svc_subscription_id": None,
+        "external_subscription_id": event.external_subscription_id,
+        "created_at": event.created_at.isoformat(timespec="seconds")[:19] + "Z",
+    }
+
+
+def events_view(work: Work, events: Iterable[Event]) -> list[JsonObject]:
+    return [event_view(work, event) for event in events]
+
+
+def _milliseconds(value: datetime) -> str:
+    # Instants of events are in UTC: what follows the milliseconds is "+00:00".
+    return value.isoformat(timespec="milliseconds")[:-6] + "Z"
