@@ -24,7 +24,7 @@ from usagebill.core.organizations import Organization
 from usagebill.core.plans import Charge, FixedCharge, FixedChargeUnits, Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
-from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
+from usagebill.core.webhooks import SigningKey, WebhookEndpoint, WebhookMessage
 
 __all__ = ["TABLES", "Table", "table_of"]
 
@@ -110,7 +110,10 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(kind=SavedLevel, name="saved_levels", indexes=(("charge_id", "subscription_id"),)),
     Table(kind=WebhookEndpoint, name="webhook_endpoints", unique=(("webhook_url",),)),
-    Table(kind=WebhookMessage, name="webhook_messages", indexes=(("webhook_endpoint_id", "updated_at"),)),
+    Table(
+        kind=WebhookMessage, name="webhook_messages", indexes=(("webhook_endpoint_id", "updated_at"), ("updated_at",))
+    ),
+    Table(kind=SigningKey, name="signing_keys"),
 )
 
 _BY_KIND = {table.kind: table for table in TABLES}
