@@ -9,7 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from usagebill.core.fees import Fee
-from usagebill.core.numbers import ZERO, add, divide, multiply, round_cents, round_to, subtract, total, truncate_cents
+from usagebill.core.numbers import ZERO, add, divide, multiply, round_cents, round_to, total, truncate_cents
 from usagebill.core.taxes import net_of_coupons
 
 __all__ = [
@@ -164,7 +164,8 @@ def apply_coupon(
 
     `plan_of` gives the plan of each fee's subscription. `subtotal_cents` is the invoice's, net of all credits so far;
     `remaining_cents` what is left of a fixed coupon used once. A limited coupon is worth at most what its own fees
-    still come to, an unlimited one at most the subtotal. Shares have 5 decimals, and no share exceeds its fee.
+    still come to, an unlimited one at most the subtotal. Shares have 5 decimals, and no share exceeds its fee. What is
+    worth a fraction of a cent is cut to whole cents before it is shared.
     """
     if applied.percentage_rate is None and applied.amount_currency != currency:
         return None
@@ -172,9 +173,9 @@ def apply_coupon(
     if not own:
         return None
     base = total(net_of_coupons(fee) for fee in own) if targets.limited else Decimal(subtotal_cents)
-    credit = max(ZERO, _credit(applied, base, remaining_cents))
-    changed = {fee.id: _shared(fee, credit, base) for fee in own}
-    return [changed.get(fee.id, fee) for fee in fees], truncate_cents(credit)
+    credit = truncate_cents(max(ZERO, _credit(applied, base, remaining_cents)))
+    changed = {fee.id: _shared(fee, Decimal(credit), base) for fee in own}
+    return [changed.get(fee.id, fee) for fee in fees], credit
 
 
 def _shared(fee: Fee, credit: Decimal, base: Decimal) -> Fee:
@@ -220,4 +221,4 @@ def remaining_amount(applied: AppliedCoupon, credited_cents: int) -> int | None:
     """What is left of a fixed coupon used once, given what invoices that stand have taken; None for all others."""
     if applied.frequency != "once" or applied.percentage_rate is not None:
         return None
-    return int(subtract(Decimal(applied.amount_cents or 0), Decimal(credited_cents)))
+    return (applied.amount_cents or 0) - credited_cents

@@ -31,12 +31,14 @@ __all__ = [
     "CreditNoteItem",
     "CreditNoteStatus",
     "Credited",
+    "Estimate",
     "Parts",
     "adjusted_parts",
     "after_use",
     "creditable_fee",
     "creditable_invoice",
     "credited",
+    "estimated",
     "gross_total",
     "proportional_items",
     "refundable_invoice",
@@ -160,12 +162,15 @@ class Credited:
 
     items_precise: Decimal
     coupons_adjustment_precise: Decimal
-    coupons_adjustment_cents: int
     taxes_precise: Decimal
     taxes_cents: int
     taxes_rate: Decimal
     sub_total_cents: int
     lines: tuple[AppliedTax, ...]
+
+    @property
+    def coupons_adjustment_cents(self) -> int:
+        return round_cents(self.coupons_adjustment_precise)
 
     @property
     def precise_total(self) -> Decimal:
@@ -174,6 +179,15 @@ class Credited:
     @property
     def total_cents(self) -> int:
         return round_cents(self.precise_total)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What a note could give at most, in whole cents, and the taxes in it."""
+
+    max_creditable_cents: int
+    max_refundable_cents: int
+    taxes_cents: int
 
 
 def creditable_fee(fee: Fee, items: Sequence[CreditNoteItem]) -> int:
@@ -231,6 +245,7 @@ def credited(
         adjustment = add(adjustment, own)
         for line in fee.applied_taxes:
             bases[line.code] = add(bases.get(line.code, ZERO), subtract(amount, own))
+    adjustment = round_to(adjustment, _DECIMALS)
     net = subtract(items_precise, adjustment)
     taxes = ZERO
     rates = []
@@ -258,8 +273,7 @@ def credited(
     taxes = round_to(taxes, _DECIMALS)
     return Credited(
         items_precise=items_precise,
-        coupons_adjustment_precise=round_to(adjustment, _DECIMALS),
-        coupons_adjustment_cents=round_cents(adjustment),
+        coupons_adjustment_precise=adjustment,
         taxes_precise=taxes,
         taxes_cents=round_cents(taxes),
         taxes_rate=round_to(total(rates), _DECIMALS),
@@ -271,17 +285,34 @@ def credited(
 def adjusted_parts(parts: Parts, result: Credited) -> Parts:
     """The parts as stored: one cent is moved where the parts and the rounded subtotal and taxes differ by a cent.
 
-    It is moved on the largest part, so that a note that is all refund or all offset stays so.
+    It is moved on the credit where there is any, else on the larger of refund and offset, so that a note that is all
+    refund or all offset stays so.
     """
     difference = parts.total - result.taxes_cents - result.sub_total_cents
     if difference == 0:
         return parts
     step = -1 if difference > 0 else 1
-    if (parts.credit > 0 and parts.credit >= max(parts.refund, parts.offset)) or not parts.total:
+    if parts.credit > 0 or not parts.total:
         return replace(parts, credit=parts.credit + step)
     if parts.refund >= parts.offset:
         return replace(parts, refund=parts.refund + step)
     return replace(parts, offset=parts.offset + step)
+
+
+def estimated(result: Credited, refundable_cents: int) -> Estimate:
+    """What a note over these items could give at most, `refundable_cents` being what may be paid back of the invoice.
+
+    Where subtotal and taxes come to a cent more than their sum rounded once, the estimate lowers the taxes, while a
+    note that is made raises its total (`adjusted_parts`).
+    """
+    creditable, taxes = result.total_cents, result.taxes_cents
+    refundable = min(creditable, refundable_cents)
+    net = creditable - taxes
+    if net > result.sub_total_cents:
+        creditable -= 1
+    elif net < result.sub_total_cents and taxes > 0:
+        taxes -= 1
+    return Estimate(max_creditable_cents=creditable, max_refundable_cents=refundable, taxes_cents=taxes)
 
 
 def gross_total(fees: Sequence[Fee]) -> int:
@@ -300,11 +331,13 @@ def validation_errors(
     paid_cents: int,
     payment_succeeded: bool,
     others: Parts,
+    top_up: bool = False,
 ) -> dict[str, list[str]]:
     """Why a note may not be made of these parts: field -> codes, empty where it may.
 
     `others` sums the parts of the invoice's other finalized notes (voided ones included); `gross_cents` is
-    `gross_total`, `total_cents` the invoice's total and `paid_cents` what was paid of it.
+    `gross_total`, `total_cents` the invoice's total and `paid_cents` what was paid of it. A `top_up` of a wallet can
+    only be refunded, or as long as nothing is paid be settled as a whole.
     """
     found: dict[str, list[str]] = {}
 
@@ -316,8 +349,14 @@ def validation_errors(
         refuse("refund_amount_cents", "cannot_refund_unpaid_invoice")
     if parts.refund > max(0, paid_cents - others.refund):
         refuse("refund_amount_cents", "higher_than_remaining_invoice_amount")
+    if top_up and parts.credit > 0:
+        refuse("credit_amount_cents", "cannot_credit_invoice")
     if parts.credit > gross_cents - others.credit - others.offset + 1:
         refuse("credit_amount_cents", "higher_than_remaining_invoice_amount")
+    if top_up and parts.offset > 0 and paid_cents > 0:
+        refuse("offset_amount_cents", "cannot_apply_to_paid_invoice")
+    if top_up and parts.offset not in (0, total_cents):
+        refuse("offset_amount_cents", "not_equal_to_total_amount")
     due = total_cents - paid_cents - others.offset
     if parts.offset > max(0, min(due, gross_cents - others.credit - others.offset)):
         refuse("offset_amount_cents", "higher_than_remaining_invoice_amount")

@@ -222,12 +222,13 @@ def taxes_step(draft: InvoiceDraft, around: Circumstances) -> InvoiceDraft:
 
     The fees of an `advance_charges` invoice have been paid with their taxes: there these are only added up.
     """
-    fees = tuple(taxed_fee(fee, around.taxes.get(fee.id, ()), around.now, around.new_id) for fee in draft.fees)
     invoice = draft.invoice
     subtotal = invoice.sub_total_excluding_taxes_amount_cents
     if invoice.invoice_type == "advance_charges":
+        fees = draft.fees
         taxes = summed_fee_taxes(fees, invoice.currency, around.now, around.new_id)
     else:
+        fees = tuple(taxed_fee(fee, around.taxes.get(fee.id, ()), around.now, around.new_id) for fee in draft.fees)
         taxes = invoice_taxes(fees, subtotal, invoice.currency, around.now, around.new_id)
     gross = subtotal + taxes.amount_cents
     invoice = replace(

@@ -1,0 +1,190 @@
+"""Fees, taxes, coupons and credit notes as tests write them down: the numbers that matter, the rest filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from itertools import count
+from typing import Any
+
+from usagebill.core.coupons import AppliedCoupon, Coupon, Targets
+from usagebill.core.credit_notes import CreditNote, CreditNoteItem
+from usagebill.core.fees import Fee, FeeItem
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.invoices.totals import Circumstances, CouponAtHand, InvoiceDraft, settled
+from usagebill.core.taxes import Tax
+
+NOW = datetime(2024, 5, 1, tzinfo=UTC)
+
+
+def ids() -> Callable[[], str]:
+    numbers = count(1)
+    return lambda: f"id{next(numbers)}"
+
+
+def fee(amount_cents: int, *, precise: str | None = None, **fields: Any) -> Fee:
+    """A charge fee in euros. Its id is `fee` unless given."""
+    item = FeeItem(type="charge", item_type="BillableMetric", id="metric", code="calls", name="Calls")
+    values: dict[str, Any] = {
+        "id": "fee",
+        "organization_id": "organization",
+        "customer_id": "customer",
+        "fee_type": "charge",
+        "item": item,
+        "amount_cents": amount_cents,
+        "precise_amount_cents": Decimal(precise or amount_cents),
+        "currency": "EUR",
+        "units": Decimal(1),
+        "created_at": NOW,
+        "updated_at": NOW,
+        **fields,
+    }
+    return Fee(**values)
+
+
+def fees(*amounts: int, **fields: Any) -> list[Fee]:
+    """Fees of these amounts, with ids f0, f1, ..."""
+    return [fee(amount, id=f"f{place}", **fields) for place, amount in enumerate(amounts)]
+
+
+def tax(rate: str, code: str | None = None) -> Tax:
+    return Tax(
+        id=f"tax-{code or rate}",
+        organization_id="organization",
+        name=code or rate,
+        code=code or rate,
+        rate=Decimal(rate),
+        created_at=NOW,
+        updated_at=NOW,
+    )
+
+
+def coupon(
+    id: str = "coupon",
+    *,
+    cents: int | None = None,
+    rate: str | None = None,
+    frequency: str = "once",
+    metrics: Sequence[str] | None = None,
+    plans: Sequence[str] | None = None,
+    left: int | None = None,
+    at: int = 0,
+    currency: str = "EUR",
+    duration: int | None = None,
+) -> CouponAtHand:
+    """A coupon of `cents` or of `rate` percent, `left` of it still there, applied `at` minutes after `NOW`."""
+    when = NOW + timedelta(minutes=at)
+    return CouponAtHand(
+        applied=AppliedCoupon(
+            id=f"applied-{id}",
+            organization_id="organization",
+            coupon_id=id,
+            customer_id="customer",
+            status="active",
+            frequency=frequency,
+            created_at=when,
+            updated_at=when,
+            amount_cents=cents,
+            amount_currency=None if cents is None else currency,
+            percentage_rate=None if rate is None else Decimal(rate),
+            frequency_duration=duration,
+            frequency_duration_remaining=duration,
+        ),
+        coupon=Coupon(
+            id=id,
+            organization_id="organization",
+            name=id,
+            code=id,
+            coupon_type="percentage" if cents is None else "fixed_amount",
+            frequency=frequency,
+            expiration="no_expiration",
+            created_at=when,
+            updated_at=when,
+        ),
+        targets=Targets(
+            billable_metric_ids=None if metrics is None else frozenset(metrics),
+            plan_ids=None if plans is None else frozenset(plans),
+        ),
+        remaining_cents=(cents or 0) if left is None else left,
+    )
+
+
+def note(id: str, balance_cents: int, *, at: int = 0, currency: str = "EUR", **fields: Any) -> CreditNote:
+    """A finalized credit note with this balance."""
+    when = NOW + timedelta(minutes=at)
+    values: dict[str, Any] = {
+        "id": id,
+        "organization_id": "organization",
+        "customer_id": "customer",
+        "invoice_id": "another invoice",
+        "billing_entity_id": "entity",
+        "number": f"INV-001-{id}",
+        "sequential_id": 1,
+        "issuing_date": when.date(),
+        "currency": currency,
+        "reason": "other",
+        "created_at": when,
+        "updated_at": when,
+        "balance_amount_cents": balance_cents,
+        "credit_amount_cents": balance_cents,
+        "total_amount_cents": balance_cents,
+        **fields,
+    }
+    return CreditNote(**values)
+
+
+def item(fee_id: str, amount: str) -> CreditNoteItem:
+    precise = Decimal(amount)
+    return CreditNoteItem(
+        id=f"item-{fee_id}-{amount}",
+        fee_id=fee_id,
+        amount_cents=int(precise),
+        precise_amount_cents=precise,
+        amount_currency="EUR",
+        created_at=NOW,
+    )
+
+
+def invoice(**fields: Any) -> Invoice:
+    values: dict[str, Any] = {
+        "id": "invoice",
+        "organization_id": "organization",
+        "customer_id": "customer",
+        "billing_entity_id": "entity",
+        "invoice_type": "subscription",
+        "status": "generating",
+        "currency": "EUR",
+        "number": "INV-001",
+        "issuing_date": NOW.date(),
+        "payment_due_date": NOW.date(),
+        "net_payment_term": 0,
+        "created_at": NOW,
+        "updated_at": NOW,
+        **fields,
+    }
+    return Invoice(**values)
+
+
+def settle(
+    fees: Sequence[Fee],
+    taxes: Mapping[str, Sequence[Tax]] | Sequence[Tax] = (),
+    *,
+    coupons: Sequence[CouponAtHand] = (),
+    notes: Sequence[CreditNote] = (),
+    plan_of: Mapping[str, str] | None = None,
+    progressive: Sequence[Any] = (),
+    **fields: Any,
+) -> InvoiceDraft:
+    """An invoice of `fees` with its totals. `taxes` are those of all fees, or of each by its id."""
+    by_fee = taxes if isinstance(taxes, Mapping) else {fee.id: taxes for fee in fees}
+    around = Circumstances(
+        now=NOW,
+        new_id=ids(),
+        taxes=by_fee,
+        plan_of=plan_of or {},
+        progressive=tuple(progressive),
+        coupons=tuple(coupons),
+        credit_notes=tuple(notes),
+    )
+    return settled(invoice(**fields), fees, around)

@@ -1,0 +1,144 @@
+"""Taxes: side by side on the same base, rounded once for the invoice."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core.lines import NOW, fee, fees, ids, settle, tax
+
+from usagebill.core.numbers import add, divide, multiply, round_cents, total
+from usagebill.core.taxes import chosen_taxes, invoice_taxes, net_of_coupons, taxed_fee, usage_taxes_cents
+
+
+def test_taxes_stand_side_by_side() -> None:
+    taxed = taxed_fee(fee(1000), [tax("10"), tax("12")], NOW, ids())
+    assert [line.amount_cents for line in taxed.applied_taxes] == [100, 120]
+    assert (taxed.taxes_amount_cents, taxed.taxes_rate) == (220, 22)
+
+
+def test_a_fee_is_taxed_on_what_coupons_leave() -> None:
+    taxed = taxed_fee(fee(1000, precise_coupons_amount_cents=Decimal(100)), [tax("5")], NOW, ids())
+    assert taxed.taxes_amount_cents == 45
+
+
+@pytest.mark.parametrize(
+    ("amount", "rates", "lines", "whole"), [(333, ("1.15", "1.35"), [4, 4], 8), (50, ("1", "1.0"), [1, 1], 1)]
+)
+def test_a_fees_taxes_are_rounded_once(amount: int, rates: tuple[str, ...], lines: list[int], whole: int) -> None:
+    taxed = taxed_fee(fee(amount), [tax(rate) for rate in rates], NOW, ids())
+    assert [line.amount_cents for line in taxed.applied_taxes] == lines
+    assert taxed.taxes_amount_cents == whole
+
+
+def test_a_fee_that_is_taxed_is_not_taxed_again() -> None:
+    taxed = taxed_fee(fee(1000), [tax("10")], NOW, ids())
+    assert taxed_fee(taxed, [tax("20")], NOW, ids()) == taxed
+
+
+def test_the_first_source_with_any_tax_is_taken_whole() -> None:
+    assert chosen_taxes([], [tax("1"), tax("2")], [tax("3")]) == (tax("1"), tax("2"))
+    assert chosen_taxes([], []) == ()
+
+
+def test_two_taxes_on_two_fees_with_a_coupon() -> None:
+    draft = settle(fees(151, 379), [tax("10"), tax("20")], coupons=[])
+    assert [fee.taxes_amount_cents for fee in draft.fees] == [45, 114]
+    part = [fee(151, id="f0"), fee(379, id="f1", precise_coupons_amount_cents=Decimal(100))]
+    taxed = [taxed_fee(each, [tax("10"), tax("20")], NOW, ids()) for each in part]
+    assert [each.taxes_amount_cents for each in taxed] == [45, 84]
+    assert invoice_taxes(taxed, 430, "EUR", NOW, ids()).amount_cents == 129
+
+
+def test_the_average_rate_weighs_what_each_tax_applies_to() -> None:
+    taxes = {"f0": [tax("10")], "f1": [tax("10"), tax("12")]}
+    draft = settle(fees(1000, 2000), taxes)
+    lines = draft.invoice.applied_taxes
+    assert [(line.amount_cents, line.base_amount_cents) for line in lines] == [(300, 3000), (240, 2000)]
+    assert (draft.invoice.taxes_amount_cents, draft.invoice.taxes_rate) == (540, 18)
+
+
+def test_an_invoice_of_nothing_weighs_its_fees_by_number() -> None:
+    draft = settle(fees(0, 0), {"f0": [tax("10")], "f1": [tax("10"), tax("12")]})
+    assert (draft.invoice.taxes_amount_cents, draft.invoice.taxes_rate) == (0, 16)
+
+
+@pytest.mark.parametrize(("number", "taxes", "whole"), [(2, 2733, 16399), (4, 5466, 32798)])
+def test_the_invoices_tax_is_not_the_sum_of_its_fees_taxes(number: int, taxes: int, whole: int) -> None:
+    draft = settle(fees(*[6833] * number), [tax("20")])
+    assert {fee.taxes_amount_cents for fee in draft.fees} == {1367}
+    assert (draft.invoice.taxes_amount_cents, draft.invoice.total_amount_cents) == (taxes, whole)
+
+
+def test_fees_that_were_taxed_one_by_one_are_only_added_up() -> None:
+    paid = [
+        fee(amount, id=f"f{place}", taxes_amount_cents=taxes)
+        for place, (amount, taxes) in enumerate([(200, 9), (50, 1), (120, 23)])
+    ]
+    draft = settle(paid, invoice_type="advance_charges")
+    assert (draft.invoice.taxes_amount_cents, draft.invoice.total_amount_cents) == (33, 403)
+    assert draft.invoice.payment_status == "succeeded"
+
+
+def test_paid_fees_keep_the_taxes_that_were_paid_with_them() -> None:
+    amounts = [15060, 1707, 1606]
+    paid = [
+        taxed_fee(fee(amount, id=f"f{place}"), [tax("20", "vat")], NOW, ids()) for place, amount in enumerate(amounts)
+    ]
+    draft = settle(paid, invoice_type="advance_charges")
+    assert draft.invoice.fees_amount_cents == 18373
+    assert draft.invoice.taxes_amount_cents == 3012 + 341 + 321
+    assert draft.invoice.total_amount_cents == 22047
+    line = draft.invoice.applied_taxes[0]
+    assert (line.amount_cents, line.base_amount_cents, draft.invoice.taxes_rate) == (3674, 18373, Decimal("20.00"))
+
+
+def test_usage_is_taxed_once_over_all_of_it() -> None:
+    assert usage_taxes_cents([(2, [tax("20")]), (1, [tax("20"), tax("5")])]) == 1
+
+
+amounts = st.lists(st.integers(0, 10**12), min_size=1, max_size=6)
+rates = st.lists(st.decimals(0, 100, places=3).map(str), max_size=3, unique=True)
+
+
+@given(amounts, rates)
+def test_the_total_is_fees_and_taxes_and_nothing_else(amounts: list[int], rates: list[str]) -> None:
+    invoice = settle(fees(*amounts), [tax(rate) for rate in rates]).invoice
+    assert invoice.total_amount_cents == sum(amounts) + invoice.taxes_amount_cents
+    exact = divide(multiply(Decimal(sum(amounts)), total(Decimal(rate) for rate in rates)), Decimal(100))
+    assert invoice.taxes_amount_cents == round_cents(exact)
+
+
+@given(amounts, rates)
+def test_the_order_of_fees_and_taxes_changes_nothing(amounts: list[int], rates: list[str]) -> None:
+    forth = settle(fees(*amounts), [tax(rate) for rate in rates]).invoice
+    back = settle(fees(*reversed(amounts)), [tax(rate) for rate in reversed(rates)]).invoice
+    assert forth.total_amount_cents == back.total_amount_cents
+    assert forth.taxes_rate == back.taxes_rate
+
+
+@given(st.integers(1, 10**12), st.integers(1, 10**12), rates)
+def test_one_fee_split_in_two_is_taxed_alike(first: int, second: int, rates: list[str]) -> None:
+    whole = settle(fees(first + second), [tax(rate) for rate in rates]).invoice
+    parts = settle(fees(first, second), [tax(rate) for rate in rates]).invoice
+    assert whole.taxes_amount_cents == parts.taxes_amount_cents
+
+
+@given(amounts, st.integers(1, 10**9), rates)
+def test_more_to_pay_is_never_taxed_less(amounts: list[int], more: int, rates: list[str]) -> None:
+    taxes = [tax(rate) for rate in rates]
+    before = settle(fees(*amounts), taxes).invoice.taxes_amount_cents
+    after = settle(fees(amounts[0] + more, *amounts[1:]), taxes).invoice.taxes_amount_cents
+    assert after >= before
+
+
+@given(amounts, rates)
+def test_lines_of_a_fee_add_up_to_its_taxes_within_half_a_cent_each(amounts: list[int], rates: list[str]) -> None:
+    for each in settle(fees(*amounts), [tax(rate) for rate in rates]).fees:
+        lines = sum(line.amount_cents for line in each.applied_taxes)
+        assert abs(lines - each.taxes_amount_cents) <= (len(rates) + 1) / 2
+        precise = total(line.precise_amount_cents for line in each.applied_taxes)
+        assert abs(precise - each.taxes_precise_amount_cents) < Decimal("1e-14")
+        assert add(net_of_coupons(each), each.precise_coupons_amount_cents) == each.amount_cents
