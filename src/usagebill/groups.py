@@ -10,9 +10,9 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.plans import Plan
 from usagebill.core.taxes import Tax
-from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
-from usagebill.operations import add_ons, billable_metrics, customers, fees, taxes, webhook_endpoints, webhooks
+from usagebill.operations import add_ons, billable_metrics, customers, fees, plans, taxes
 from usagebill.operations.invoices import listing as invoice_listing
 from usagebill.verbs import Group, Runner, reads, writes
 from usagebill.views.add_ons import add_on_view
@@ -20,8 +20,8 @@ from usagebill.views.billable_metrics import billable_metric_view
 from usagebill.views.customers import customer_view
 from usagebill.views.fees import fee_view
 from usagebill.views.invoices import invoice_view
+from usagebill.views.plans import plan_view
 from usagebill.views.taxes import tax_details
-from usagebill.views.webhooks import webhook_endpoint_view, webhook_message_view
 from usagebill.work import JsonObject, Work
 
 __all__ = ["VIEWS", "Groups"]
@@ -64,27 +64,30 @@ class Invoices(Group):
     list_of_customer = reads(invoice_listing.list_of_customer)
 
 
+class Plans(Group):
+    create = writes(plans.create)
+    update = writes(plans.update)
+    get = reads(plans.get)
+    list = reads(plans.list_all)
+    delete = writes(plans.delete)
+    create_charge = writes(plans.create_charge)
+    update_charge = writes(plans.update_charge)
+    get_charge = reads(plans.get_charge)
+    list_charges = reads(plans.list_charges)
+    delete_charge = writes(plans.delete_charge)
+    create_fixed_charge = writes(plans.create_fixed_charge)
+    update_fixed_charge = writes(plans.update_fixed_charge)
+    get_fixed_charge = reads(plans.get_fixed_charge)
+    list_fixed_charges = reads(plans.list_fixed_charges)
+    delete_fixed_charge = writes(plans.delete_fixed_charge)
+
+
 class Taxes(Group):
     create = writes(taxes.create)
     update = writes(taxes.update)
     get = reads(taxes.get)
     list = reads(taxes.list_all)
     delete = writes(taxes.delete)
-
-
-class WebhookEndpoints(Group):
-    create = writes(webhook_endpoints.create)
-    update = writes(webhook_endpoints.update)
-    get = reads(webhook_endpoints.get)
-    list = reads(webhook_endpoints.list_all)
-    delete = writes(webhook_endpoints.delete)
-
-
-class Webhooks(Group):
-    get = reads(webhooks.get)
-    list = reads(webhooks.list_all)
-    resend = writes(webhooks.resend)
-    public_key = writes(webhooks.public_key)
 
 
 class Groups:
@@ -96,9 +99,8 @@ class Groups:
         self.customers = Customers(runner)
         self.fees = Fees(runner)
         self.invoices = Invoices(runner)
+        self.plans = Plans(runner)
         self.taxes = Taxes(runner)
-        self.webhook_endpoints = WebhookEndpoints(runner)
-        self.webhooks = Webhooks(runner)
 
 
 # Kind of record -> how it is shown as JSON.
@@ -108,7 +110,6 @@ VIEWS: Mapping[type, Callable[[Work, Any], JsonObject]] = {
     Customer: customer_view,
     Fee: fee_view,
     Invoice: invoice_view,
+    Plan: plan_view,
     Tax: tax_details,
-    WebhookEndpoint: webhook_endpoint_view,
-    WebhookMessage: webhook_message_view,
 }

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.currencies import CURRENCIES
+from usagebill.core.numbers import parse_decimal
 
 __all__ = [
     "INTERVALS",
@@ -21,7 +23,16 @@ __all__ = [
     "Plan",
     "PlanDefinition",
     "UsageThreshold",
+    "cancels_downgrade",
+    "commitment_errors",
+    "generated_code",
+    "monthly_flag",
+    "plan_errors",
+    "same_prices",
+    "threshold_errors",
 ]
+
+Errors = dict[str, list[str]]
 
 INTERVALS = ("weekly", "monthly", "quarterly", "semiannual", "yearly")
 
@@ -150,10 +161,7 @@ class FixedCharge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedChargeUnits:
-    """From `effective_at` on, the subscription has `units` of the fixed charge; `created_at` is when that was decided.
-
-    A fixed charge that was deleted has 0 units from then on.
-    """
+    """From `effective_at` on, the subscription has `units` of the fixed charge, as was decided at `created_at`."""
 
     id: str
     organization_id: str
@@ -173,3 +181,84 @@ class PlanDefinition:
     fixed_charges: tuple[FixedCharge, ...]
     metrics: Mapping[str, BillableMetric]
     add_ons: Mapping[str, AddOn]
+
+
+def plan_errors(
+    *,
+    name: str | None,
+    code: str | None,
+    interval: str | None,
+    amount_cents: int | None,
+    amount_currency: str | None,
+    pay_in_advance: bool | None,
+) -> Errors:
+    """What is wrong with a plan's own fields, as field -> codes. Whether its code is free only the store knows."""
+    found: Errors = {}
+    if not name:
+        found["name"] = ["value_is_mandatory"]
+    if not code:
+        found["code"] = ["value_is_mandatory"]
+    if interval not in INTERVALS:
+        found["interval"] = ["value_is_invalid"]
+    if amount_cents is None:
+        found["amount_cents"] = ["value_is_mandatory"]
+    if amount_currency not in CURRENCIES:
+        found["amount_currency"] = ["value_is_invalid"]
+    if pay_in_advance is None:
+        found["pay_in_advance"] = ["value_is_invalid"]
+    return found
+
+
+def monthly_flag(interval: str, given: bool | None) -> bool | None:
+    """A monthly flag as it is kept: plans of a half year or a year have one, others have none."""
+    return bool(given) if interval in ("yearly", "semiannual") else None
+
+
+def generated_code(name: str, taken: Iterable[str]) -> str:
+    """`name` where it is free, else `name_2` and on: one above the greatest number that follows `name_`."""
+    codes = set(taken)
+    if name not in codes:
+        return name
+    endings = [code.removeprefix(f"{name}_") for code in codes if code.startswith(f"{name}_")]
+    numbers = [int(ending) for ending in endings if ending.isascii() and ending.isdigit()]
+    return f"{name}_{max([1, *numbers]) + 1}"
+
+
+def threshold_errors(thresholds: Sequence[tuple[int | None, bool]]) -> Errors:
+    """What is wrong with usage thresholds, each (amount in cents, whether recurring): the first mistake counts."""
+    if any(amount is None for amount, _ in thresholds):
+        return {"usage_thresholds": ["missing_amount_cents"]}
+    if len(set(thresholds)) < len(thresholds):
+        return {"usage_thresholds": ["duplicated_values"]}
+    if sum(recurring for _, recurring in thresholds) > 1:
+        return {"usage_thresholds": ["multiple_recurring_thresholds"]}
+    if any(amount is not None and amount <= 0 for amount, _ in thresholds):
+        return {"amount_cents": ["value_is_out_of_range"]}
+    return {}
+
+
+def commitment_errors(amount_cents: int | None) -> Errors:
+    """What is wrong with the amount of a minimum commitment, in cents."""
+    if amount_cents is None:
+        return {"amount_cents": ["is not a number"]}
+    return {} if amount_cents > 0 else {"amount_cents": ["value_is_out_of_range"]}
+
+
+def cancels_downgrade(new_amount_cents: int, following_amount_cents: int) -> bool:
+    """Whether a plan whose amount has changed is now cheaper than the plan of a scheduled downgrade, which then falls.
+
+    The amounts are compared as they are, whatever the intervals of the two plans.
+    """
+    return new_amount_cents < following_amount_cents
+
+
+def same_prices(left: object, right: object) -> bool:
+    """Whether two values of charge properties mean the same: texts of numbers are compared as numbers."""
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(same_prices(left[key], right[key]) for key in left)
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(same_prices(*pair) for pair in zip(left, right, strict=True))
+    if isinstance(left, str) and isinstance(right, str):
+        numbers = parse_decimal(left), parse_decimal(right)
+        return left == right or (numbers[0] is not None and numbers[0] == numbers[1])
+    return left == right and isinstance(left, bool) == isinstance(right, bool)

@@ -22,9 +22,10 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.organizations import Organization
 from usagebill.core.plans import Charge, FixedCharge, FixedChargeUnits, Plan
+from usagebill.core.pricing_units import PricingUnit
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
-from usagebill.core.webhooks import SigningKey, WebhookEndpoint, WebhookMessage
+from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
 
 __all__ = ["TABLES", "Table", "table_of"]
 
@@ -53,6 +54,7 @@ TABLES: tuple[Table, ...] = (
     Table(kind=BillableMetric, name="billable_metrics", unique=(("code",),)),
     Table(kind=AddOn, name="add_ons", unique=(("code",),)),
     Table(kind=Tax, name="taxes", unique=(("code",),)),
+    Table(kind=PricingUnit, name="pricing_units", always_unique=(("code",),)),
     # A plan's code is unique among plans that are no overrides: `operations.plans` sees to it.
     Table(kind=Plan, name="plans", indexes=(("code",), ("parent_id",))),
     Table(kind=Charge, name="charges", indexes=(("plan_id",), ("billable_metric_id",), ("parent_id",))),
@@ -110,10 +112,7 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(kind=SavedLevel, name="saved_levels", indexes=(("charge_id", "subscription_id"),)),
     Table(kind=WebhookEndpoint, name="webhook_endpoints", unique=(("webhook_url",),)),
-    Table(
-        kind=WebhookMessage, name="webhook_messages", indexes=(("webhook_endpoint_id", "updated_at"), ("updated_at",))
-    ),
-    Table(kind=SigningKey, name="signing_keys"),
+    Table(kind=WebhookMessage, name="webhook_messages", indexes=(("webhook_endpoint_id", "updated_at"),)),
 )
 
 _BY_KIND = {table.kind: table for table in TABLES}

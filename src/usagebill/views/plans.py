@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from usagebill.core.add_ons import AddOn
+from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.numbers import decimal_text
 from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, MinimumCommitment, Plan, UsageThreshold
 from usagebill.core.pricing import displayed_properties
@@ -26,6 +28,7 @@ def filter_view(charge: Charge, one: ChargeFilter) -> JsonObject:
 
 def charge_view(work: Work, charge: Charge) -> JsonObject:
     metric = definition(work, charge.plan_id).metrics.get(charge.billable_metric_id)
+    metric = metric or work.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
     unit = charge.applied_pricing_unit
     return {
         "svc_id": charge.id,
@@ -53,6 +56,7 @@ def charge_view(work: Work, charge: Charge) -> JsonObject:
 
 def fixed_charge_view(work: Work, fixed_charge: FixedCharge) -> JsonObject:
     add_on = definition(work, fixed_charge.plan_id).add_ons.get(fixed_charge.add_on_id)
+    add_on = add_on or work.tx.get(AddOn, fixed_charge.add_on_id, deleted=True)
     return {
         "svc_id": fixed_charge.id,
         "svc_add_on_id": fixed_charge.add_on_id,

@@ -2,5 +2,81 @@
 
 from usagebill.core.plans import PlanDefinition
 from usagebill.definitions import definition, forget_definition
+from usagebill.operations.plans.creation import create, list_all
+from usagebill.operations.plans.deletion import delete
+from usagebill.operations.plans.inputs import (
+    AppliedPricingUnitInput,
+    ChargeFilterInput,
+    ChargeInput,
+    ChargeOptions,
+    FilterOptions,
+    FixedChargeInput,
+    FixedChargeOptions,
+    MetadataInput,
+    MinimumCommitmentInput,
+    PlanInput,
+    PlanOverridesInput,
+    UsageThresholdInput,
+)
+from usagebill.operations.plans.metadata import delete_metadata, delete_metadata_key, merge_metadata, replace_metadata
+from usagebill.operations.plans.parts import (
+    create_charge,
+    create_filter,
+    create_fixed_charge,
+    delete_charge,
+    delete_filter,
+    delete_fixed_charge,
+    get_charge,
+    get_filter,
+    get_fixed_charge,
+    list_charges,
+    list_filters,
+    list_fixed_charges,
+    update_charge,
+    update_filter,
+    update_fixed_charge,
+)
+from usagebill.operations.plans.records import get
+from usagebill.operations.plans.update import update
 
-__all__ = ["PlanDefinition", "definition", "forget_definition"]
+__all__ = [
+    "AppliedPricingUnitInput",
+    "ChargeFilterInput",
+    "ChargeInput",
+    "ChargeOptions",
+    "FilterOptions",
+    "FixedChargeInput",
+    "FixedChargeOptions",
+    "MetadataInput",
+    "MinimumCommitmentInput",
+    "PlanDefinition",
+    "PlanInput",
+    "PlanOverridesInput",
+    "UsageThresholdInput",
+    "create",
+    "create_charge",
+    "create_filter",
+    "create_fixed_charge",
+    "definition",
+    "delete",
+    "delete_charge",
+    "delete_filter",
+    "delete_fixed_charge",
+    "delete_metadata",
+    "delete_metadata_key",
+    "forget_definition",
+    "get",
+    "get_charge",
+    "get_filter",
+    "get_fixed_charge",
+    "list_all",
+    "list_charges",
+    "list_filters",
+    "list_fixed_charges",
+    "merge_metadata",
+    "replace_metadata",
+    "update",
+    "update_charge",
+    "update_filter",
+    "update_fixed_charge",
+]

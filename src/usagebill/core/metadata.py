@@ -1,0 +1,37 @@
+"""Metadata: what callers keep with a record for themselves, as an object of text keys and text or null values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+__all__ = ["Metadata", "merged_metadata", "metadata_errors"]
+
+Metadata = Mapping[str, str | None]
+
+_MOST_KEYS = 50
+_LONGEST_KEY = 100
+_LONGEST_VALUE = 255
+
+
+def metadata_errors(metadata: Mapping[str, object]) -> list[str]:
+    """What is wrong with `metadata`, in words, in the order found; empty where nothing is."""
+    found: list[str] = []
+    if len(metadata) > _MOST_KEYS:
+        found.append(f"cannot have more than {_MOST_KEYS} keys")
+    for key, value in metadata.items():
+        if len(key) > _LONGEST_KEY:
+            found.append(f"key '{key[:20]}...' is longer than {_LONGEST_KEY} characters")
+        if value is None:
+            continue
+        if not isinstance(value, str):
+            found.append(f"value of '{key[:20]}' must be a text or null")
+        elif len(value) > _LONGEST_VALUE:
+            found.append(f"value of '{key[:20]}' is longer than {_LONGEST_VALUE} characters")
+    return found
+
+
+def merged_metadata(stored: Metadata | None, sent: Metadata) -> Metadata | None:
+    """`stored` with the keys of `sent` set; none at all stays none where nothing is sent."""
+    if stored is None and not sent:
+        return None
+    return {**(stored or {}), **sent}

@@ -1,0 +1,39 @@
+"""Pricing units: currencies of the seller's own, such as credits, that charges may be priced in.
+
+A unit always divides into a hundred; each charge says what one is worth in its plan's currency.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+__all__ = ["PricingUnit", "pricing_unit_definition_errors"]
+
+_LONGEST_SHORT_NAME = 3
+_LONGEST_DESCRIPTION = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PricingUnit:
+    id: str
+    organization_id: str
+    name: str
+    code: str
+    short_name: str
+    created_at: datetime
+    updated_at: datetime
+    description: str | None = None
+
+
+def pricing_unit_definition_errors(unit: PricingUnit) -> dict[str, list[str]]:
+    """What is wrong with a unit by itself, as field -> codes. Whether its code is free only the store knows."""
+    found: dict[str, list[str]] = {}
+    for name in ("name", "code", "short_name"):
+        if not str(getattr(unit, name)).strip():
+            found[name] = ["value_is_mandatory"]
+    if len(unit.short_name) > _LONGEST_SHORT_NAME:
+        found["short_name"] = ["value_is_too_long"]
+    if unit.description is not None and len(unit.description) > _LONGEST_DESCRIPTION:
+        found["description"] = ["value_is_too_long"]
+    return found

@@ -1,0 +1,218 @@
+"""Plans over HTTP, with their metadata, charges, filters and fixed charges."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from usagebill.core.plans import Charge, ChargeFilter
+from usagebill.http.endpoints import Endpoint
+from usagebill.operations import plans
+from usagebill.views.plans import charge_view, filter_view, fixed_charge_view, plan_summary, plan_view
+from usagebill.work import Json, JsonObject, Work
+
+__all__ = ["ENDPOINTS", "shown_filter"]
+
+_plan: Any = partial(Endpoint, permission="plan")
+_CHARGE = "/plans/{code}/charges/{charge_code}"
+_FILTER = _CHARGE + "/filters/{filter_id}"
+_FIXED_CHARGE = "/plans/{code}/fixed_charges/{fixed_charge_code}"
+
+
+def shown_filter(_: Work, found: tuple[Charge, ChargeFilter]) -> JsonObject:
+    return filter_view(*found)
+
+
+def _same(_: Work, value: Json) -> Json:
+    return value
+
+
+ENDPOINTS: list[Endpoint] = [
+    _plan(
+        "POST",
+        "/plans",
+        plans.create,
+        body=plans.PlanInput,
+        root="plan",
+        returns="plan",
+        view=plan_view,
+        summary="Create a plan",
+    ),
+    _plan("GET", "/plans", plans.list_all, paged=True, returns="plans", view=plan_summary, summary="List plans"),
+    _plan("GET", "/plans/{code}", plans.get, returns="plan", view=plan_view, summary="Get a plan"),
+    _plan(
+        "PUT",
+        "/plans/{code}",
+        plans.update,
+        body=plans.PlanInput,
+        root="plan",
+        returns="plan",
+        view=plan_view,
+        summary="Change a plan",
+    ),
+    _plan("DELETE", "/plans/{code}", plans.delete, returns="plan", view=plan_view, summary="Delete a plan"),
+    _plan(
+        "POST",
+        "/plans/{code}/metadata",
+        plans.replace_metadata,
+        body=plans.MetadataInput,
+        returns="metadata",
+        view=_same,
+        summary="Replace the metadata of a plan",
+    ),
+    _plan(
+        "PUT",
+        "/plans/{code}/metadata",
+        plans.merge_metadata,
+        body=plans.MetadataInput,
+        returns="metadata",
+        view=_same,
+        summary="Set keys of the metadata of a plan",
+    ),
+    _plan(
+        "DELETE",
+        "/plans/{code}/metadata",
+        plans.delete_metadata,
+        returns="metadata",
+        view=_same,
+        summary="Remove the metadata of a plan",
+    ),
+    _plan(
+        "DELETE",
+        "/plans/{code}/metadata/{key}",
+        plans.delete_metadata_key,
+        returns="metadata",
+        view=_same,
+        summary="Remove one key of the metadata of a plan",
+    ),
+    _plan(
+        "POST",
+        "/plans/{code}/charges",
+        plans.create_charge,
+        before=plans.get,
+        body=plans.ChargeInput,
+        root="charge",
+        returns="charge",
+        view=charge_view,
+        summary="Add a charge to a plan",
+    ),
+    _plan(
+        "GET",
+        "/plans/{code}/charges",
+        plans.list_charges,
+        paged=True,
+        returns="charges",
+        view=charge_view,
+        summary="List the charges of a plan",
+    ),
+    _plan("GET", _CHARGE, plans.get_charge, returns="charge", view=charge_view, summary="Get a charge of a plan"),
+    _plan(
+        "PUT",
+        _CHARGE,
+        plans.update_charge,
+        before=plans.get_charge,
+        body=plans.ChargeInput,
+        root="charge",
+        returns="charge",
+        view=charge_view,
+        summary="Change a charge of a plan",
+    ),
+    _plan(
+        "DELETE",
+        _CHARGE,
+        plans.delete_charge,
+        query=plans.ChargeOptions,
+        returns="charge",
+        view=charge_view,
+        summary="Delete a charge of a plan",
+    ),
+    _plan(
+        "POST",
+        _CHARGE + "/filters",
+        plans.create_filter,
+        before=plans.get_charge,
+        body=plans.ChargeFilterInput,
+        root="filter",
+        returns="filter",
+        view=shown_filter,
+        summary="Add a filter to a charge",
+    ),
+    _plan(
+        "GET",
+        _CHARGE + "/filters",
+        plans.list_filters,
+        paged=True,
+        returns="filters",
+        view=shown_filter,
+        summary="List the filters of a charge",
+    ),
+    _plan("GET", _FILTER, plans.get_filter, returns="filter", view=shown_filter, summary="Get a filter of a charge"),
+    _plan(
+        "PUT",
+        _FILTER,
+        plans.update_filter,
+        before=plans.get_filter,
+        body=plans.ChargeFilterInput,
+        root="filter",
+        returns="filter",
+        view=shown_filter,
+        summary="Change a filter of a charge",
+    ),
+    _plan(
+        "DELETE",
+        _FILTER,
+        plans.delete_filter,
+        query=plans.FilterOptions,
+        returns="filter",
+        view=shown_filter,
+        summary="Delete a filter of a charge",
+    ),
+    _plan(
+        "POST",
+        "/plans/{code}/fixed_charges",
+        plans.create_fixed_charge,
+        before=plans.get,
+        body=plans.FixedChargeInput,
+        root="fixed_charge",
+        returns="fixed_charge",
+        view=fixed_charge_view,
+        summary="Add a fixed charge to a plan",
+    ),
+    _plan(
+        "GET",
+        "/plans/{code}/fixed_charges",
+        plans.list_fixed_charges,
+        paged=True,
+        returns="fixed_charges",
+        view=fixed_charge_view,
+        summary="List the fixed charges of a plan",
+    ),
+    _plan(
+        "GET",
+        _FIXED_CHARGE,
+        plans.get_fixed_charge,
+        returns="fixed_charge",
+        view=fixed_charge_view,
+        summary="Get a fixed charge of a plan",
+    ),
+    _plan(
+        "PUT",
+        _FIXED_CHARGE,
+        plans.update_fixed_charge,
+        before=plans.get_fixed_charge,
+        body=plans.FixedChargeInput,
+        root="fixed_charge",
+        returns="fixed_charge",
+        view=fixed_charge_view,
+        summary="Change a fixed charge of a plan",
+    ),
+    _plan(
+        "DELETE",
+        _FIXED_CHARGE,
+        plans.delete_fixed_charge,
+        query=plans.FixedChargeOptions,
+        returns="fixed_charge",
+        view=fixed_charge_view,
+        summary="Delete a fixed charge of a plan",
+    ),
+]

@@ -1,0 +1,198 @@
+"""Cascades: what a change of a plan does to its overrides, where the caller wants it passed on.
+
+An override keeps what its subscription was given for itself; only what still equals the plan's former state follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from usagebill.core.filters import same_values, trimmed_values
+from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, Plan, same_prices
+from usagebill.operations.plans.filters import declared_by
+from usagebill.operations.plans.records import changed_plans, metric_of, overrides_of, remove
+from usagebill.operations.plans.units import units_changed
+from usagebill.storage.conditions import eq
+from usagebill.work import Work
+
+__all__ = [
+    "FixedChargeChange",
+    "cascade_added_charge",
+    "cascade_amount",
+    "cascade_changed_charge",
+    "cascade_fixed_charges",
+    "cascade_removed_charge",
+]
+
+_GROUPINGS = ("pricing_group_keys", "presentation_group_keys")
+_FILTER_GROUPINGS = ("pricing_group_keys",)
+
+
+def cascade_amount(work: Work, plan: Plan, old_amount: int, changed: Callable[[Plan, int], None]) -> None:
+    """Give overrides that still have the old amount the new one; `changed` is told of each."""
+    if plan.amount_cents == old_amount:
+        return
+    for child in overrides_of(work, plan, in_use=False):
+        if child.amount_cents == old_amount:
+            after = replace(child, amount_cents=plan.amount_cents, updated_at=work.now)
+            work.tx.replace(after)
+            changed_plans(work, [child.id])
+            changed(after, old_amount)
+
+
+def _copied_filter(work: Work, one: ChargeFilter) -> ChargeFilter:
+    return replace(one, id=work.new_id(), created_at=work.now, updated_at=work.now)
+
+
+def cascade_added_charge(work: Work, charge: Charge) -> None:
+    """Add the plan's new charge to its overrides, without its taxes, once each."""
+    parent = work.tx.get(Plan, charge.plan_id)
+    if parent is None:
+        return
+    for child in overrides_of(work, parent):
+        if work.tx.first(Charge, eq("plan_id", child.id), eq("parent_id", charge.id)) is None:
+            filters = tuple(_copied_filter(work, one) for one in charge.filters)
+            copy = replace(charge, id=work.new_id(), plan_id=child.id, parent_id=charge.id, filters=filters, tax_ids=())
+            work.tx.insert(copy)
+            changed_plans(work, [child.id])
+
+
+def _children(work: Work, charge: Charge) -> list[Charge]:
+    parent = work.tx.get(Plan, charge.plan_id)
+    reached = set() if parent is None else {child.id for child in overrides_of(work, parent)}
+    return [child for child in work.tx.find(Charge, eq("parent_id", charge.id)) if child.plan_id in reached]
+
+
+def cascade_removed_charge(work: Work, charge: Charge) -> None:
+    """Remove the charges of overrides that were copied from `charge`."""
+    for child in _children(work, charge):
+        remove(work, child)
+        changed_plans(work, [child.plan_id])
+
+
+def _with_groupings(
+    own: Mapping[str, object], parents: Mapping[str, object], names: Iterable[str]
+) -> Mapping[str, object]:
+    """`own` properties with the grouping keys of the parent's, or without any where those have none."""
+    kept = {key: value for key, value in own.items() if key not in names}
+    return {**kept, **{name: parents[name] for name in names if name in parents}}
+
+
+def cascade_changed_charge(
+    work: Work, before: Charge, after: Charge, *, sent_model: str | None, code_sent: bool = False
+) -> None:
+    """Pass a change of a charge on to its copies that have the charge model that was sent, and only to those."""
+    for child in _children(work, after):
+        if child.charge_model != (sent_model or after.charge_model):
+            continue
+        changed = child
+        if child.charge_model == before.charge_model and same_prices(child.properties, before.properties):
+            changed = replace(changed, properties=after.properties)
+        changed = replace(changed, properties=_with_groupings(changed.properties, after.properties, _GROUPINGS))
+        if code_sent:
+            changed = replace(changed, code=after.code)
+        units = child.applied_pricing_unit, before.applied_pricing_unit, after.applied_pricing_unit
+        own, old, new = units
+        if own is not None and old is not None and new is not None and own.conversion_rate == old.conversion_rate:
+            rate = new.conversion_rate
+            changed = replace(changed, applied_pricing_unit=replace(own, conversion_rate=rate))
+        changed = replace(changed, filters=_cascaded_filters(work, before, after, child))
+        if changed != child:
+            work.tx.replace(replace(changed, updated_at=work.now))
+            changed_plans(work, [child.plan_id])
+
+
+def _of(filters: Iterable[ChargeFilter], one: ChargeFilter) -> ChargeFilter | None:
+    return next((other for other in filters if same_values(other.values, one.values)), None)
+
+
+def _cascaded_filters(work: Work, before: Charge, after: Charge, child: Charge) -> tuple[ChargeFilter, ...]:
+    """The filters of an override's charge once those of the plan's charge went from `before` to `after`."""
+    if before.filters == after.filters:
+        return child.filters
+    removed = [one for one in before.filters if _of(after.filters, one) is None]
+    filters = [one for one in child.filters if _of(removed, one) is None]
+    declared = declared_by(metric_of(work, child))
+    for new in after.filters:
+        old = _of(before.filters, new)
+        if old is not None and old.properties == new.properties:
+            continue
+        own = _of(filters, new)
+        if own is not None and old is not None:
+            prices = new.properties if same_prices(own.properties, old.properties) else own.properties
+            prices = _with_groupings(prices, new.properties, _FILTER_GROUPINGS)
+            if prices != own.properties:
+                filters[filters.index(own)] = replace(own, properties=prices, updated_at=work.now)
+        elif own is None and old is None:
+            values = trimmed_values(new.values, declared)
+            if values is not None:
+                filters.append(replace(_copied_filter(work, new), values=values))
+    return tuple(filters)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedChargeChange:
+    """What became of one fixed charge of a plan: added (nothing before), changed, or removed (nothing after)."""
+
+    before: FixedCharge | None
+    after: FixedCharge | None
+    immediately: bool = False
+
+    @property
+    def other_units(self) -> bool:
+        """Whether subscriptions have other units from now or from their next period on."""
+        return self.after is not None and (self.before is None or self.before.units != self.after.units)
+
+
+def cascade_fixed_charges(work: Work, plan: Plan, changes: Iterable[FixedChargeChange]) -> None:
+    """Pass changes of a plan's fixed charges on to its overrides, and note the units that their subscriptions get."""
+    wanted = tuple(changes)
+    if not wanted:
+        return
+    for child in overrides_of(work, plan):
+        own = {one.parent_id: one for one in work.tx.find(FixedCharge, eq("plan_id", child.id))}
+        at_once: list[FixedCharge] = []
+        next_period: list[FixedCharge] = []
+        for change in wanted:
+            changed = _cascaded(work, child, change, own)
+            if changed is not None:
+                (at_once if change.immediately else next_period).append(changed)
+        changed_plans(work, [child.id])
+        units_changed(work, child, at_once=at_once, next_period=next_period)
+
+
+def _cascaded(
+    work: Work, child: Plan, change: FixedChargeChange, own: Mapping[str | None, FixedCharge]
+) -> FixedCharge | None:
+    """Pass one change on to one override; its fixed charge, where it has other units now."""
+    before, after = change.before, change.after
+    if after is None:
+        if before is not None and before.id in own:
+            remove(work, own[before.id])
+        return None
+    copy = own.get(after.id)
+    if copy is None:
+        if before is not None:
+            return None
+        added = replace(after, id=work.new_id(), plan_id=child.id, parent_id=after.id, tax_ids=())
+        work.tx.insert(added)
+        return added
+    if before is None:
+        return None
+    untouched = (
+        copy.charge_model == before.charge_model
+        and copy.units == before.units
+        and same_prices(copy.properties, before.properties)
+    )
+    if not untouched:
+        return None
+    changed = replace(
+        copy,
+        charge_model=after.charge_model,
+        properties=after.properties,
+        units=after.units,
+        updated_at=work.now,
+    )
+    work.tx.replace(changed)
+    return changed if changed.units != copy.units else None

@@ -1,0 +1,179 @@
+"""Usage charges of plans: made, changed and checked; what happens to the charges of overrides is in `cascades`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.filters import trimmed_values
+from usagebill.core.numbers import parse_decimal
+from usagebill.core.plans import AppliedPricingUnit, Charge, Plan
+from usagebill.core.pricing import MODELS, normalized_properties
+from usagebill.core.pricing.charges import ChargeTerms, charge_errors, pricing_unit_errors
+from usagebill.core.pricing_units import PricingUnit
+from usagebill.inputs import changes, is_given, value_or
+from usagebill.operations import taxes
+from usagebill.operations.plans.filters import declared_by, merged_filters
+from usagebill.operations.plans.inputs import AppliedPricingUnitInput, ChargeInput
+from usagebill.operations.plans.records import refuse
+from usagebill.storage.conditions import eq, missing, ne
+from usagebill.work import Work
+
+__all__ = ["changed_charge", "new_charge", "overridden_charge"]
+
+
+def _properties(charge_model: str, properties: Mapping[str, object] | None) -> Mapping[str, object]:
+    return normalized_properties(charge_model, properties) if charge_model in MODELS else {}
+
+
+def _check(work: Work, charge: Charge, metric: BillableMetric) -> None:
+    """Raises `Invalid` where the terms of the charge make no sense or its code is taken."""
+    errors = charge_errors(
+        ChargeTerms(
+            charge_model=charge.charge_model,
+            aggregation_type=metric.aggregation_type,
+            recurring=metric.recurring,
+            properties=charge.properties,
+            pay_in_advance=charge.pay_in_advance,
+            prorated=charge.prorated,
+            invoiceable=charge.invoiceable,
+            min_amount_cents=charge.min_amount_cents,
+            regroup_paid_fees=charge.regroup_paid_fees,
+        )
+    )
+    if not charge.code:
+        errors["code"] = ("value_is_mandatory",)
+    elif charge.parent_id is None and _is_taken(work, charge):
+        errors["code"] = ("value_already_exist",)
+    refuse(errors)
+
+
+def _is_taken(work: Work, charge: Charge) -> bool:
+    same_code = eq("plan_id", charge.plan_id), eq("code", charge.code), missing("parent_id"), ne("id", charge.id)
+    return work.tx.first(Charge, *same_code) is not None
+
+
+def _rate(value: object) -> Decimal:
+    found = parse_decimal(value.strip()) if isinstance(value, str) else value
+    return found if isinstance(found, Decimal) else Decimal(str(found))
+
+
+def _applied_unit(work: Work, given: AppliedPricingUnitInput) -> AppliedPricingUnit | None:
+    """The pricing unit that is sent. Raises `Invalid` where there is no such unit, or no rate above zero."""
+    code, rate = value_or(given.code, ""), value_or(given.conversion_rate, None)
+    unit = work.tx.first(PricingUnit, eq("code", code))
+    refuse(pricing_unit_errors(rate, is_known=unit is not None))
+    if unit is None:
+        return None
+    return AppliedPricingUnit(
+        pricing_unit_id=unit.id, code=unit.code, short_name=unit.short_name, conversion_rate=_rate(rate)
+    )
+
+
+def _with_rate(charge: Charge, given: AppliedPricingUnitInput) -> Charge:
+    """`charge` at another conversion rate; the unit itself never changes."""
+    if charge.applied_pricing_unit is None or not is_given(given.conversion_rate):
+        return charge
+    refuse(pricing_unit_errors(given.conversion_rate, is_known=True))
+    unit = replace(charge.applied_pricing_unit, conversion_rate=_rate(given.conversion_rate))
+    return replace(charge, applied_pricing_unit=unit)
+
+
+def new_charge(work: Work, plan: Plan, metric: BillableMetric, given: ChargeInput, *, code: str) -> Charge:
+    """A new charge of `plan` with this code. Raises `Invalid`, and `NotFound` for a tax."""
+    model = value_or(given.charge_model, "")
+    charge = Charge(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        plan_id=plan.id,
+        billable_metric_id=metric.id,
+        code=code,
+        charge_model=model,
+        properties=_properties(model, value_or(given.properties, None)),
+        invoice_display_name=value_or(given.invoice_display_name, None),
+        pay_in_advance=value_or(given.pay_in_advance, False),
+        prorated=value_or(given.prorated, False),
+        invoiceable=value_or(given.invoiceable, True),
+        regroup_paid_fees=value_or(given.regroup_paid_fees, None),
+        min_amount_cents=value_or(given.min_amount_cents, 0),
+        accepts_target_wallet=value_or(given.accepts_target_wallet, False),
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    _check(work, charge, metric)
+    if given.filters:
+        charge = replace(charge, filters=merged_filters(work, charge, metric, given.filters))
+    if given.applied_pricing_unit:
+        charge = replace(charge, applied_pricing_unit=_applied_unit(work, given.applied_pricing_unit))
+    if given.tax_codes:
+        charge = replace(charge, tax_ids=taxes.ids_of_codes(work, given.tax_codes))
+    work.tx.insert(charge)
+    return charge
+
+
+def changed_charge(work: Work, charge: Charge, metric: BillableMetric, given: ChargeInput, *, used: bool) -> Charge:
+    """`charge` as it is sent, stored. `used`: the plan has had a subscription, so that the terms stay as they are.
+
+    A name that is not sent is cleared, and properties that are not sent become the defaults of the charge model;
+    filters, taxes and the conversion rate stay unless they are sent. `metric` is the one priced from now on.
+    """
+    model = charge.charge_model if used else value_or(given.charge_model, "")
+    changed = replace(
+        charge,
+        charge_model=model,
+        invoice_display_name=value_or(given.invoice_display_name, None),
+        properties=_properties(model, value_or(given.properties, None)),
+        accepts_target_wallet=value_or(given.accepts_target_wallet, charge.accepts_target_wallet),
+        updated_at=work.now,
+    )
+    if not used:
+        changed = replace(
+            changed,
+            billable_metric_id=metric.id,
+            code=value_or(given.code, charge.code),
+            pay_in_advance=value_or(given.pay_in_advance, charge.pay_in_advance),
+            prorated=value_or(given.prorated, charge.prorated),
+            invoiceable=value_or(given.invoiceable, charge.invoiceable),
+            min_amount_cents=value_or(given.min_amount_cents, 0),
+            **changes(given, "regroup_paid_fees"),
+        )
+    _check(work, changed, metric)
+    changed = _with_lists(work, changed, metric, given)
+    if changed.billable_metric_id != charge.billable_metric_id and not is_given(given.filters):
+        changed = replace(changed, filters=_still_declared(changed, metric))
+    work.tx.replace(changed)
+    return changed
+
+
+def _still_declared(charge: Charge, metric: BillableMetric) -> Any:
+    declared = declared_by(metric)
+    trimmed = ((one, trimmed_values(one.values, declared)) for one in charge.filters)
+    return tuple(replace(one, values=values) for one, values in trimmed if values is not None)
+
+
+def _with_lists(work: Work, charge: Charge, metric: BillableMetric, given: ChargeInput) -> Charge:
+    """`charge` with the filters, the taxes and the conversion rate that are sent."""
+    if is_given(given.filters) and given.filters is not None:
+        charge = replace(charge, filters=merged_filters(work, charge, metric, value_or(given.filters, ())))
+    if given.applied_pricing_unit:
+        charge = _with_rate(charge, given.applied_pricing_unit)
+    if is_given(given.tax_codes) and given.tax_codes is not None:
+        charge = replace(charge, tax_ids=taxes.ids_of_codes(work, value_or(given.tax_codes, ())))
+    return charge
+
+
+def overridden_charge(work: Work, charge: Charge, metric: BillableMetric, given: ChargeInput) -> Charge:
+    """The charge of an override with what is sent of it, and nothing else, changed. Not stored."""
+    changed = charge
+    if is_given(given.invoice_display_name):
+        changed = replace(changed, invoice_display_name=value_or(given.invoice_display_name, None))
+    if is_given(given.min_amount_cents):
+        changed = replace(changed, min_amount_cents=value_or(given.min_amount_cents, 0))
+    if is_given(given.properties) and given.properties is not None:
+        properties = value_or(given.properties, {})
+        changed = replace(changed, properties=_properties(charge.charge_model, properties))
+    _check(work, changed, metric)
+    return _with_lists(work, replace(changed, updated_at=work.now), metric, given)

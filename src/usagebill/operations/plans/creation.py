@@ -1,0 +1,198 @@
+"""New plans, with all that comes in one body, and the parts of a body that a change of a plan reads alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from usagebill.core.add_ons import AddOn
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.metadata import metadata_errors
+from usagebill.core.plans import (
+    Charge,
+    FixedCharge,
+    MinimumCommitment,
+    Plan,
+    UsageThreshold,
+    commitment_errors,
+    generated_code,
+    monthly_flag,
+    plan_errors,
+    threshold_errors,
+)
+from usagebill.inputs import Paging, changes, is_given, value_or
+from usagebill.operations import taxes
+from usagebill.operations.plans.charges import new_charge
+from usagebill.operations.plans.fixed_charges import new_fixed_charge
+from usagebill.operations.plans.inputs import (
+    ChargeInput,
+    FixedChargeInput,
+    MinimumCommitmentInput,
+    PlanInput,
+    UsageThresholdInput,
+)
+from usagebill.operations.plans.records import refuse
+from usagebill.storage.conditions import eq, missing
+from usagebill.storage.ports import Page
+from usagebill.views.plans import plan_view
+from usagebill.work import Work
+
+__all__ = [
+    "add_charges",
+    "add_fixed_charges",
+    "add_on_of_item",
+    "create",
+    "list_all",
+    "metric_of_item",
+    "refuse_taken_code",
+    "sent_commitment",
+    "sent_metadata",
+    "sent_thresholds",
+]
+
+
+def list_all(work: Work, paging: Paging) -> Page[Plan]:
+    """The plans that are no overrides, newest first, those that are being deleted included."""
+    return work.page(Plan, missing("parent_id"), paging=paging)
+
+
+def create(work: Work, given: PlanInput) -> Plan:
+    """A new plan with everything on it. Raises `Invalid`, and `NotFound` for what it refers to."""
+    charges, fixed_charges = value_or(given.charges, ()), value_or(given.fixed_charges, ())
+    metrics = [metric_of_item(work, item) for item in charges]
+    add_ons = [add_on_of_item(work, item) for item in fixed_charges]
+    refuse(
+        plan_errors(
+            name=value_or(given.name, None),
+            code=value_or(given.code, None),
+            interval=value_or(given.interval, None),
+            amount_cents=value_or(given.amount_cents, None),
+            amount_currency=value_or(given.amount_currency, None),
+            pay_in_advance=value_or(given.pay_in_advance, None),
+        )
+    )
+    interval = value_or(given.interval, "")
+    plan = Plan(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        name=value_or(given.name, ""),
+        code=value_or(given.code, ""),
+        interval=interval,
+        amount_cents=value_or(given.amount_cents, 0),
+        amount_currency=value_or(given.amount_currency, ""),
+        pay_in_advance=value_or(given.pay_in_advance, False),
+        invoice_display_name=value_or(given.invoice_display_name, None),
+        description=value_or(given.description, None),
+        trial_period=value_or(given.trial_period, None),
+        bill_charges_monthly=monthly_flag(interval, value_or(given.bill_charges_monthly, None)),
+        bill_fixed_charges_monthly=monthly_flag(interval, value_or(given.bill_fixed_charges_monthly, None)),
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    refuse_taken_code(work, plan)
+    plan = replace(
+        plan,
+        metadata=sent_metadata(given.metadata) if is_given(given.metadata) and given.metadata is not None else None,
+        tax_ids=taxes.ids_of_codes(work, value_or(given.tax_codes, ())),
+        usage_thresholds=sent_thresholds(work, value_or(given.usage_thresholds, ())),
+    )
+    work.tx.insert(plan)
+    add_charges(work, plan, zip(charges, metrics, strict=True))
+    add_fixed_charges(work, plan, zip(fixed_charges, add_ons, strict=True))
+    if given.minimum_commitment and changes(given.minimum_commitment):
+        plan = replace(plan, minimum_commitment=sent_commitment(work, None, given.minimum_commitment))
+        work.tx.replace(plan)
+    work.emit("plan.created", lambda: plan_view(work, plan), plan.id)
+    return plan
+
+
+def metric_of_item(work: Work, given: ChargeInput) -> BillableMetric:
+    """The metric that a charge in a plan's body names. Raises `NotFound` of the many."""
+    found = work.tx.get(BillableMetric, given.billable_metric_id) if given.billable_metric_id else None
+    if found is None:
+        raise NotFound("billable_metrics")
+    return found
+
+
+def add_on_of_item(work: Work, given: FixedChargeInput) -> AddOn:
+    """The add-on that a fixed charge in a plan's body names. Raises `NotFound` of the many."""
+    if given.add_on_id:
+        found = work.tx.get(AddOn, given.add_on_id)
+    else:
+        found = work.tx.first(AddOn, eq("code", given.add_on_code)) if given.add_on_code else None
+    if found is None:
+        raise NotFound("add_ons")
+    return found
+
+
+def refuse_taken_code(work: Work, plan: Plan) -> None:
+    """Raises `Invalid` where another plan that is no override has the plan's code."""
+    other = work.tx.first(Plan, eq("code", plan.code), missing("parent_id"))
+    if other is not None and other.id != plan.id:
+        raise Invalid(code="value_already_exist")
+
+
+def sent_metadata(metadata: object) -> dict[str, str | None]:
+    """Metadata as it is kept. Raises `Invalid` where there is too much of it, or of the wrong kind."""
+    sent = dict(metadata) if isinstance(metadata, Mapping) else {}
+    refuse({"value": problems} if (problems := metadata_errors(sent)) else {})
+    return sent
+
+
+def sent_thresholds(work: Work, given: Iterable[UsageThresholdInput]) -> tuple[UsageThreshold, ...]:
+    """Usage thresholds as they are kept, in the order of their amounts. Raises `Invalid`."""
+    items = tuple(given)
+    refuse(threshold_errors([(value_or(item.amount_cents, None), value_or(item.recurring, False)) for item in items]))
+    thresholds = [
+        UsageThreshold(
+            id=work.new_id(),
+            amount_cents=value_or(item.amount_cents, 0),
+            recurring=value_or(item.recurring, False),
+            threshold_display_name=value_or(item.threshold_display_name, None),
+            created_at=work.now,
+            updated_at=work.now,
+        )
+        for item in items
+    ]
+    return tuple(thresholds)
+
+
+def sent_commitment(
+    work: Work, commitment: MinimumCommitment | None, given: MinimumCommitmentInput
+) -> MinimumCommitment | None:
+    """The minimum commitment with what is sent of it; none where nothing at all is sent. Raises `Invalid`."""
+    if not changes(given):
+        return None
+    amount = value_or(given.amount_cents, None if commitment is None else commitment.amount_cents)
+    refuse(commitment_errors(None if is_given(given.amount_cents) and given.amount_cents is None else amount))
+    changed = commitment or MinimumCommitment(
+        id=work.new_id(), amount_cents=amount or 0, created_at=work.now, updated_at=work.now
+    )
+    changed = replace(changed, amount_cents=amount or 0, updated_at=work.now, **changes(given, "invoice_display_name"))
+    if is_given(given.tax_codes) and given.tax_codes is not None:
+        changed = replace(changed, tax_ids=taxes.ids_of_codes(work, value_or(given.tax_codes, ())))
+    return changed
+
+
+def add_charges(work: Work, plan: Plan, items: Iterable[tuple[ChargeInput, BillableMetric]]) -> list[Charge]:
+    """Add charges to a plan in order; those that are sent no code get one of their metric's."""
+    taken = {charge.code for charge in work.tx.find(Charge, eq("plan_id", plan.id), missing("parent_id"))}
+    added = []
+    for given, metric in items:
+        charge = new_charge(work, plan, metric, given, code=given.code or generated_code(metric.code, taken))
+        taken.add(charge.code)
+        added.append(charge)
+    return added
+
+
+def add_fixed_charges(work: Work, plan: Plan, items: Iterable[tuple[FixedChargeInput, AddOn]]) -> list[FixedCharge]:
+    """Add fixed charges to a plan in order; those that are sent no code get one of their add-on's."""
+    taken = {charge.code for charge in work.tx.find(FixedCharge, eq("plan_id", plan.id), missing("parent_id"))}
+    added = []
+    for given, add_on in items:
+        code = given.code or generated_code(add_on.code, taken)
+        fixed_charge = new_fixed_charge(work, plan, add_on, given, code=code)
+        taken.add(code)
+        added.append(fixed_charge)
+    return added

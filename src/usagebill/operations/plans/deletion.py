@@ -1,0 +1,23 @@
+"""Deletion of plans: announced at once, carried out by a job that ends what is on the plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from usagebill.core.plans import Plan
+from usagebill.operations.plans.records import changed_plans, get, overrides_of
+from usagebill.views.plans import plan_view
+from usagebill.work import Work
+
+__all__ = ["delete"]
+
+
+def delete(work: Work, code: str) -> Plan:
+    """Have the plan and its overrides deleted, and every subscription on them ended. Raises `NotFound`."""
+    plan = replace(get(work, code), pending_deletion=True, updated_at=work.now)
+    for each in (*overrides_of(work, plan, in_use=False), plan):
+        work.tx.replace(replace(each, pending_deletion=True, updated_at=work.now))
+        changed_plans(work, [each.id])
+    work.schedule("end_plan", plan.id, work.now)
+    work.emit("plan.deleted", lambda: plan_view(work, plan), plan.id)
+    return plan

@@ -1,0 +1,122 @@
+"""Fixed charges of plans: made, changed and checked; the units of subscriptions are in `units`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+
+from usagebill.core.add_ons import AddOn
+from usagebill.core.numbers import ZERO, parse_decimal
+from usagebill.core.plans import FixedCharge, Plan
+from usagebill.core.pricing import MODELS, normalized_properties
+from usagebill.core.pricing.charges import fixed_charge_errors
+from usagebill.inputs import is_given, value_or
+from usagebill.operations import taxes
+from usagebill.operations.plans.inputs import FixedChargeInput
+from usagebill.operations.plans.records import refuse
+from usagebill.storage.conditions import eq, missing, ne
+from usagebill.work import Work
+
+__all__ = ["changed_fixed_charge", "new_fixed_charge", "overridden_fixed_charge", "units_sent"]
+
+
+def units_sent(value: object) -> Decimal | None:
+    """The number of units that `value` is or spells; None for anything else."""
+    if isinstance(value, str):
+        return parse_decimal(value.strip())
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        return None
+    return Decimal(value)
+
+
+def _properties(charge_model: str, properties: Mapping[str, object] | None) -> dict[str, object]:
+    return normalized_properties(charge_model, properties) if charge_model in MODELS else {}
+
+
+def _check(work: Work, fixed_charge: FixedCharge, units: object) -> None:
+    """Raises `Invalid` where the terms make no sense or the code is taken. `units` are as they were sent."""
+    errors = fixed_charge_errors(
+        fixed_charge.charge_model,
+        fixed_charge.properties,
+        units=units.strip() if isinstance(units, str) else units,
+        pay_in_advance=fixed_charge.pay_in_advance,
+        prorated=fixed_charge.prorated,
+    )
+    if not fixed_charge.code:
+        errors["code"] = ("value_is_mandatory",)
+    elif fixed_charge.parent_id is None and _is_taken(work, fixed_charge):
+        errors["code"] = ("value_already_exist",)
+    refuse(errors)
+
+
+def _is_taken(work: Work, charge: FixedCharge) -> bool:
+    same_code = eq("plan_id", charge.plan_id), eq("code", charge.code), missing("parent_id"), ne("id", charge.id)
+    return work.tx.first(FixedCharge, *same_code) is not None
+
+
+def new_fixed_charge(work: Work, plan: Plan, add_on: AddOn, given: FixedChargeInput, *, code: str) -> FixedCharge:
+    """A new fixed charge of `plan` with this code. Raises `Invalid`, and `NotFound` for a tax."""
+    model = value_or(given.charge_model, "")
+    units = value_or(given.units, 0)
+    fixed_charge = FixedCharge(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        plan_id=plan.id,
+        add_on_id=add_on.id,
+        code=code,
+        charge_model=model,
+        properties=_properties(model, value_or(given.properties, None)),
+        units=units_sent(units) or ZERO,
+        invoice_display_name=value_or(given.invoice_display_name, None),
+        pay_in_advance=value_or(given.pay_in_advance, False),
+        prorated=value_or(given.prorated, False),
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    _check(work, fixed_charge, units)
+    if given.tax_codes:
+        fixed_charge = replace(fixed_charge, tax_ids=taxes.ids_of_codes(work, given.tax_codes))
+    work.tx.insert(fixed_charge)
+    return fixed_charge
+
+
+def changed_fixed_charge(work: Work, fixed_charge: FixedCharge, given: FixedChargeInput, *, used: bool) -> FixedCharge:
+    """`fixed_charge` as it is sent, stored. `used`: the plan has had a subscription, so that model and code stay.
+
+    Units are required; a name that is not sent is cleared, and properties that are not sent become the defaults.
+    The add-on, and whether it is paid in advance or prorated, never change.
+    """
+    model = fixed_charge.charge_model if used else value_or(given.charge_model, fixed_charge.charge_model)
+    units = value_or(given.units, None)
+    changed = replace(
+        fixed_charge,
+        charge_model=model,
+        code=fixed_charge.code if used else value_or(given.code, fixed_charge.code),
+        invoice_display_name=value_or(given.invoice_display_name, None),
+        properties=_properties(model, value_or(given.properties, None)),
+        units=units_sent(units) or ZERO,
+        updated_at=work.now,
+    )
+    _check(work, changed, units)
+    if is_given(given.tax_codes) and given.tax_codes is not None:
+        changed = replace(changed, tax_ids=taxes.ids_of_codes(work, value_or(given.tax_codes, ())))
+    work.tx.replace(changed)
+    return changed
+
+
+def overridden_fixed_charge(work: Work, fixed_charge: FixedCharge, given: FixedChargeInput) -> FixedCharge:
+    """The fixed charge of an override with what is sent of it, and nothing else, changed. Not stored."""
+    changed = replace(fixed_charge, updated_at=work.now)
+    units: object = fixed_charge.units
+    if is_given(given.units):
+        units = value_or(given.units, None)
+        changed = replace(changed, units=units_sent(units) or ZERO)
+    if is_given(given.invoice_display_name):
+        changed = replace(changed, invoice_display_name=value_or(given.invoice_display_name, None))
+    if is_given(given.properties) and given.properties is not None:
+        changed = replace(changed, properties=_properties(fixed_charge.charge_model, value_or(given.properties, {})))
+    _check(work, changed, units)
+    if is_given(given.tax_codes) and given.tax_codes is not None:
+        changed = replace(changed, tax_ids=taxes.ids_of_codes(work, value_or(given.tax_codes, ())))
+    return changed

@@ -1,0 +1,54 @@
+"""The metadata of plans, by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from usagebill.core.errors import NotFound
+from usagebill.core.metadata import Metadata, merged_metadata
+from usagebill.core.plans import Plan
+from usagebill.inputs import is_given
+from usagebill.operations.plans.creation import sent_metadata
+from usagebill.operations.plans.inputs import MetadataInput
+from usagebill.operations.plans.records import get
+from usagebill.views.plans import plan_view
+from usagebill.work import Work
+
+__all__ = ["delete_metadata", "delete_metadata_key", "merge_metadata", "replace_metadata"]
+
+
+def _stored(work: Work, plan: Plan, metadata: Metadata | None) -> Metadata | None:
+    changed = replace(plan, metadata=metadata, updated_at=work.now)
+    work.tx.replace(changed)
+    work.emit("plan.updated", lambda: plan_view(work, changed), plan.id)
+    return metadata
+
+
+def replace_metadata(work: Work, code: str, given: MetadataInput) -> Metadata | None:
+    """Make what is sent the whole metadata of the plan; without it nothing changes. Raises `NotFound`, `Invalid`."""
+    plan = get(work, code)
+    sent = is_given(given.metadata) and given.metadata is not None
+    return _stored(work, plan, sent_metadata(given.metadata) if sent else plan.metadata)
+
+
+def merge_metadata(work: Work, code: str, given: MetadataInput) -> Metadata | None:
+    """Set the keys that are sent, and keep the others. Raises `NotFound` and `Invalid`."""
+    plan = get(work, code)
+    sent = sent_metadata(given.metadata) if is_given(given.metadata) and given.metadata is not None else {}
+    merged = merged_metadata(plan.metadata, sent)
+    return _stored(work, plan, merged if merged is None else sent_metadata(merged))
+
+
+def delete_metadata(work: Work, code: str) -> None:
+    """Remove the plan's metadata; nothing to remove is fine. Raises `NotFound`."""
+    _stored(work, get(work, code), None)
+
+
+def delete_metadata_key(work: Work, code: str, key: str) -> Metadata:
+    """Remove one key, where there is one. Raises `NotFound` for the plan, and for one without any metadata."""
+    plan = get(work, code)
+    if plan.metadata is None:
+        raise NotFound("metadata")
+    left = {name: value for name, value in plan.metadata.items() if name != key}
+    work.tx.replace(replace(plan, metadata=left, updated_at=work.now))
+    return left

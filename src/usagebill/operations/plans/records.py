@@ -1,0 +1,83 @@
+"""What plan operations share: looking records up, writing them, and what depends on a plan that has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.plans import Charge, FixedCharge, Plan
+from usagebill.core.subscriptions import Subscription
+from usagebill.definitions import forget_definition
+from usagebill.operations import draft_invoices
+from usagebill.storage.conditions import asc, eq, has, missing, within
+from usagebill.work import Work
+
+__all__ = [
+    "changed_plans",
+    "get",
+    "is_used",
+    "live_of",
+    "metric_of",
+    "overrides_of",
+    "refuse",
+    "remove",
+]
+
+
+C = TypeVar("C", Charge, FixedCharge)
+
+
+def get(work: Work, code: str) -> Plan:
+    """The plan with this code; overrides cannot be reached by theirs. Raises `NotFound`."""
+    found = work.tx.first(Plan, eq("code", code), missing("parent_id"))
+    if found is None:
+        raise NotFound("plan")
+    return found
+
+
+def metric_of(work: Work, charge: Charge) -> BillableMetric:
+    """The billable metric that a charge prices, deleted or not."""
+    found = work.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
+    if found is None:
+        raise LookupError(f"no billable metric {charge.billable_metric_id}")
+    return found
+
+
+def is_used(work: Work, plan: Plan) -> bool:
+    """Whether any subscription, of whatever status, is on the plan itself."""
+    return work.tx.first(Subscription, eq("plan_id", plan.id)) is not None
+
+
+def live_of(work: Work, kind: type[C], plan: Plan) -> list[C]:
+    """The live charges, or fixed charges, of a plan in the order in which they were made."""
+    return work.tx.find(kind, eq("plan_id", plan.id), order=[asc("created_at"), asc("id")])
+
+
+def overrides_of(work: Work, plan: Plan, *, in_use: bool = True) -> list[Plan]:
+    """The overrides of a plan; only those with an active or pending subscription, unless asked otherwise."""
+    alive = [has(Subscription, "plan_id", within("status", ("active", "pending")))] if in_use else []
+    return work.tx.find(Plan, eq("parent_id", plan.id), *alive)
+
+
+def refuse(errors: Mapping[str, Iterable[str]]) -> None:
+    """Raises `Invalid` where there are errors."""
+    if errors:
+        raise Invalid({field: list(codes) for field, codes in errors.items()})
+
+
+def changed_plans(work: Work, plan_ids: Iterable[str]) -> None:
+    """Have everything that was computed from these plans computed anew: definitions, and drafts of invoices."""
+    ids = tuple(plan_ids)
+    for id in ids:
+        forget_definition(work, id)
+    draft_invoices.flag(work, draft_invoices.drafts_of_plans(ids))
+
+
+def remove(work: Work, record: C) -> C:
+    """Delete a charge: nothing more is billed for it, not even what was used in the present period."""
+    deleted = replace(record, deleted_at=work.now, updated_at=work.now)
+    work.tx.replace(deleted)
+    return deleted

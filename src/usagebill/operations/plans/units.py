@@ -1,0 +1,85 @@
+"""Units of fixed charges over time: what a change of them means for each subscription that has the fixed charge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from usagebill.core.customers import Customer, timezone
+from usagebill.core.fixed_charges import next_period_start
+from usagebill.core.plans import FixedCharge, FixedChargeUnits, Plan
+from usagebill.core.subscriptions import Subscription, cycle_of
+from usagebill.storage.conditions import asc, eq, within
+from usagebill.views.customers import entity_of
+from usagebill.work import Work
+
+__all__ = ["units_changed", "units_of_subscription_changed"]
+
+
+def _effective_at(work: Work, plan: Plan, subscription: Subscription, *, immediately: bool) -> datetime:
+    """Now, or when the next period of the fixed charges begins: always then while the first payment is awaited."""
+    if immediately and subscription.status == "active":
+        return work.now
+    customer = work.tx.get(Customer, subscription.customer_id, deleted=True)
+    if customer is None:
+        raise LookupError(f"no customer {subscription.customer_id}")
+    zone = ZoneInfo(timezone(customer, entity_of(work, customer)))
+    return next_period_start(cycle_of(subscription, plan, zone), work.now)
+
+
+def units_of_subscription_changed(
+    work: Work, plan: Plan, subscription: Subscription, fixed_charges: Iterable[FixedCharge], *, immediately: bool
+) -> None:
+    """Note that `subscription`, on `plan`, has from now or from its next period on the units of `fixed_charges`.
+
+    What is added at once to a fixed charge paid in advance is billed at once, all on one invoice.
+    """
+    if subscription.status not in ("active", "incomplete"):
+        return
+    changed = tuple(fixed_charges)
+    effective_at = _effective_at(work, plan, subscription, immediately=immediately)
+    for fixed_charge in changed:
+        work.tx.insert(
+            FixedChargeUnits(
+                id=work.new_id(),
+                organization_id=work.organization.id,
+                subscription_id=subscription.id,
+                fixed_charge_id=fixed_charge.id,
+                units=fixed_charge.units,
+                effective_at=effective_at,
+                created_at=work.now,
+            )
+        )
+    billed = [fixed_charge.id for fixed_charge in changed if fixed_charge.pay_in_advance]
+    if billed and immediately and subscription.status == "active":
+        work.schedule(
+            "bill_fixed_charge_units",
+            subscription.id,
+            work.now,
+            key=f"bill_fixed_charge_units:{subscription.id}:{work.new_id()}",
+            payload={"fixed_charge_ids": billed, "timestamp": work.now.isoformat()},
+        )
+
+
+def units_changed(
+    work: Work, plan: Plan, *, at_once: Iterable[FixedCharge] = (), next_period: Iterable[FixedCharge] = ()
+) -> None:
+    """Note that fixed charges of `plan` were added or have other units, for every subscription on the plan.
+
+    Subscriptions that have units of their own for a fixed charge keep them.
+    """
+    groups = ((tuple(at_once), True), (tuple(next_period), False))
+    if not any(fixed_charges for fixed_charges, _ in groups):
+        return
+    living = work.tx.find(
+        Subscription,
+        eq("plan_id", plan.id),
+        within("status", ("active", "incomplete")),
+        order=[asc("created_at"), asc("id")],
+    )
+    for subscription in living:
+        for fixed_charges, immediately in groups:
+            theirs = [one for one in fixed_charges if one.id not in subscription.fixed_charge_units]
+            if theirs:
+                units_of_subscription_changed(work, plan, subscription, theirs, immediately=immediately)

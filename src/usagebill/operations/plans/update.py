@@ -1,0 +1,205 @@
+"""Changes of plans: what is sent of them, their lists of charges, and what follows for subscriptions and overrides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from usagebill.core.add_ons import AddOn
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.plans import Charge, FixedCharge, Plan, monthly_flag, plan_errors
+from usagebill.core.subscriptions import Subscription
+from usagebill.inputs import changes, is_given, value_or
+from usagebill.operations import taxes
+from usagebill.operations.plans.cascades import (
+    FixedChargeChange,
+    cascade_added_charge,
+    cascade_amount,
+    cascade_changed_charge,
+    cascade_fixed_charges,
+    cascade_removed_charge,
+)
+from usagebill.operations.plans.charges import changed_charge
+from usagebill.operations.plans.creation import (
+    add_charges,
+    add_fixed_charges,
+    add_on_of_item,
+    metric_of_item,
+    refuse_taken_code,
+    sent_commitment,
+    sent_metadata,
+    sent_thresholds,
+)
+from usagebill.operations.plans.fixed_charges import changed_fixed_charge
+from usagebill.operations.plans.inputs import ChargeInput, FixedChargeInput, PlanInput
+from usagebill.operations.plans.records import changed_plans, get, is_used, live_of, metric_of, refuse, remove
+from usagebill.operations.plans.units import units_changed
+from usagebill.storage.conditions import all_of, any_of, eq, present, related
+from usagebill.views.plans import plan_view
+from usagebill.work import Work
+
+__all__ = ["apply_fixed_charge_changes", "update"]
+
+# What can still be changed once a subscription has been on the plan, and what cannot.
+_ALWAYS_EDITABLE = ("name", "invoice_display_name", "description", "amount_cents")
+_EDITABLE = (*_ALWAYS_EDITABLE, "code", "interval", "pay_in_advance", "amount_currency", "trial_period")
+
+
+def update(work: Work, code: str, given: PlanInput) -> Plan:
+    """Change what is sent of a plan. Raises `NotFound` and `Invalid`.
+
+    Once a subscription has been on it, only names, description and amount change, and the prices of its charges.
+    `charges` and `fixed_charges` are whole lists: what is not named by its id goes. `cascade_updates` passes changes
+    on to overrides.
+    """
+    before = get(work, code)
+    charges = {charge.id: charge for charge in live_of(work, Charge, before)}
+    fixed_charges = {charge.id: charge for charge in live_of(work, FixedCharge, before)}
+    items = [(item, _metric(work, item, charges)) for item in value_or(given.charges, ())]
+    fixed_items = [(item, _add_on(work, item, fixed_charges)) for item in value_or(given.fixed_charges, ())]
+    used = is_used(work, before)
+    after = _changed(work, before, given, used=used)
+    work.tx.replace(after)
+    cascade = value_or(given.cascade_updates, False)
+    if _is_listed(given.charges):
+        _replace_charges(work, after, charges, items, used=used, cascade=cascade)
+    if _is_listed(given.fixed_charges):
+        _replace_fixed_charges(work, after, fixed_charges, fixed_items, used=used, cascade=cascade)
+    changed_plans(work, [after.id])
+    if after.amount_cents != before.amount_cents:
+        _amount_changed(work, after, before.amount_cents)
+        if cascade:
+            cascade_amount(work, after, before.amount_cents, lambda child, old: _amount_changed(work, child, old))
+    work.emit("plan.updated", lambda: plan_view(work, after), after.id)
+    return after
+
+
+def _is_listed(items: object) -> bool:
+    return is_given(items) and items is not None
+
+
+def _metric(work: Work, given: ChargeInput, known: Mapping[str, Charge]) -> BillableMetric:
+    existing = known.get(given.id) if given.id else None
+    return metric_of(work, existing) if existing and not given.billable_metric_id else metric_of_item(work, given)
+
+
+def _add_on(work: Work, given: FixedChargeInput, known: Mapping[str, FixedCharge]) -> AddOn | None:
+    return None if given.id and given.id in known else add_on_of_item(work, given)
+
+
+def _changed(work: Work, before: Plan, given: PlanInput, *, used: bool) -> Plan:
+    """`before` with what is sent of its own fields, its taxes, thresholds, commitment and metadata."""
+    sent: dict[str, Any] = changes(given, *(_ALWAYS_EDITABLE if used else _EDITABLE))
+    fields = ("name", "code", "interval", "amount_cents", "amount_currency", "pay_in_advance")
+    refuse(plan_errors(**{name: sent.get(name, getattr(before, name)) for name in fields}))
+    after = replace(before, updated_at=work.now, **sent)
+    refuse_taken_code(work, after)
+    if not used:
+        # Both follow the interval of this very body: one that names none makes the plan bill by its interval.
+        interval = value_or(given.interval, "")
+        after = replace(
+            after,
+            bill_charges_monthly=monthly_flag(interval, value_or(given.bill_charges_monthly, None)),
+            bill_fixed_charges_monthly=monthly_flag(interval, value_or(given.bill_fixed_charges_monthly, None)),
+        )
+    if given.tax_codes is not None and is_given(given.tax_codes):
+        after = replace(after, tax_ids=taxes.ids_of_codes(work, value_or(given.tax_codes, ())))
+    if given.usage_thresholds is not None and is_given(given.usage_thresholds):
+        after = replace(after, usage_thresholds=sent_thresholds(work, value_or(given.usage_thresholds, ())))
+    if given.metadata is not None and is_given(given.metadata):
+        after = replace(after, metadata=sent_metadata(given.metadata))
+    if given.minimum_commitment:
+        commitment = sent_commitment(work, before.minimum_commitment, given.minimum_commitment)
+        after = replace(after, minimum_commitment=commitment)
+    return after
+
+
+def _amount_changed(work: Work, plan: Plan, old_amount: int) -> None:
+    """Have scheduled changes from and to the plan looked at again, now that its amount is another."""
+    leaves = related(Subscription, "previous_subscription_id", eq("plan_id", plan.id), eq("status", "active"))
+    arrives = all_of(eq("plan_id", plan.id), present("previous_subscription_id"))
+    if work.tx.first(Subscription, eq("status", "pending"), any_of(leaves, arrives)) is not None:
+        work.schedule(
+            "plan_amount_changed",
+            plan.id,
+            work.now,
+            key=f"plan_amount_changed:{plan.id}:{work.new_id()}",
+            payload={"old_amount_cents": old_amount},
+        )
+
+
+def _replace_charges(
+    work: Work,
+    plan: Plan,
+    known: Mapping[str, Charge],
+    items: Iterable[tuple[ChargeInput, BillableMetric]],
+    *,
+    used: bool,
+    cascade: bool,
+) -> None:
+    listed = list(items)
+    named = {given.id for given, _ in listed}
+    for charge in known.values():
+        if charge.id not in named:
+            remove(work, charge)
+            if cascade:
+                cascade_removed_charge(work, charge)
+    fresh = []
+    for given, metric in listed:
+        before = known.get(given.id) if given.id else None
+        if before is None:
+            fresh.append((given, metric))
+            continue
+        after = changed_charge(work, before, metric, given, used=used)
+        if cascade:
+            model = value_or(given.charge_model, None)
+            cascade_changed_charge(work, before, after, sent_model=model, code_sent=bool(given.code))
+    for charge in add_charges(work, plan, fresh):
+        if cascade:
+            cascade_added_charge(work, charge)
+
+
+def _replace_fixed_charges(
+    work: Work,
+    plan: Plan,
+    known: Mapping[str, FixedCharge],
+    items: Iterable[tuple[FixedChargeInput, AddOn | None]],
+    *,
+    used: bool,
+    cascade: bool,
+) -> None:
+    listed = list(items)
+    named = {given.id for given, _ in listed}
+    made = []
+    for fixed_charge in known.values():
+        if fixed_charge.id not in named:
+            remove(work, fixed_charge)
+            made.append(FixedChargeChange(before=fixed_charge, after=None))
+    fresh = []
+    for given, add_on in listed:
+        if add_on is not None:
+            fresh.append((given, add_on))
+            continue
+        before = known[str(given.id)]
+        after = changed_fixed_charge(work, before, given, used=used)
+        immediately = value_or(given.apply_units_immediately, False)
+        made.append(FixedChargeChange(before=before, after=after, immediately=immediately))
+    for (given, _), added in zip(fresh, add_fixed_charges(work, plan, fresh), strict=True):
+        immediately = value_or(given.apply_units_immediately, False)
+        made.append(FixedChargeChange(before=None, after=added, immediately=immediately))
+    apply_fixed_charge_changes(work, plan, made, cascade=cascade)
+
+
+def apply_fixed_charge_changes(work: Work, plan: Plan, made: Iterable[FixedChargeChange], *, cascade: bool) -> None:
+    """Note the units that subscriptions on the plan have from now on, and on its overrides where that is wanted."""
+    changes_made = tuple(made)
+    with_units = [change for change in changes_made if change.other_units]
+    units_changed(
+        work,
+        plan,
+        at_once=[change.after for change in with_units if change.after is not None and change.immediately],
+        next_period=[change.after for change in with_units if change.after is not None and not change.immediately],
+    )
+    if cascade:
+        cascade_fixed_charges(work, plan, changes_made)

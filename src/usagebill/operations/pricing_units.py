@@ -1,0 +1,45 @@
+"""Pricing units: made by library callers, named by charges."""
+
+from __future__ import annotations
+
+from usagebill.core.errors import Invalid
+from usagebill.core.pricing_units import PricingUnit, pricing_unit_definition_errors
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, value_or
+from usagebill.storage.conditions import eq
+from usagebill.storage.ports import Page
+from usagebill.work import Work
+
+__all__ = ["PricingUnitInput", "create", "list_all"]
+
+
+@Input
+class PricingUnitInput:
+    name: Maybe[str] = ABSENT
+    code: Maybe[str] = ABSENT
+    short_name: Maybe[str] = ABSENT
+    description: Maybe[str] = ABSENT
+
+
+def create(work: Work, given: PricingUnitInput) -> PricingUnit:
+    """A new pricing unit. Raises `Invalid`: all names are required, the short one has at most 3 characters."""
+    unit = PricingUnit(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        name=value_or(given.name, ""),
+        code=value_or(given.code, ""),
+        short_name=value_or(given.short_name, ""),
+        description=value_or(given.description, None),
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    problems = pricing_unit_definition_errors(unit)
+    if "code" not in problems and work.tx.first(PricingUnit, eq("code", unit.code)) is not None:
+        problems["code"] = ["value_already_exist"]
+    if problems:
+        raise Invalid(problems)
+    work.tx.insert(unit)
+    return unit
+
+
+def list_all(work: Work, paging: Paging) -> Page[PricingUnit]:
+    return work.page(PricingUnit, paging=paging)

@@ -1,0 +1,343 @@
+"""Plans: created with everything on them, changed as far as that is allowed, listed, deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.answers import found, missing, refused
+from tests.operations.plans.catalog import add_on, metric, plan, send, subscribed, tax
+from tests.records import add_invoice, add_period
+
+from usagebill.core.customers import Customer
+from usagebill.core.invoices.records import Invoice
+from usagebill.definitions import definition
+from usagebill.testing import Sandbox
+from usagebill.work import Work
+
+RANGES = [{"from_value": 0, "to_value": None, "per_unit_amount": "0", "flat_amount": "0"}]
+
+
+@pytest.fixture
+def box() -> Iterator[Sandbox]:
+    with Sandbox(now="2024-03-05T00:00:00Z") as box:
+        yield box
+
+
+def put(box: Sandbox, **fields: object) -> tuple[int, Any]:
+    return send(box, "PUT", "/plans/basic", {"plan": fields})
+
+
+def get(box: Sandbox) -> Any:
+    return found(send(box, "GET", "/plans/basic"), "plan")
+
+
+def standard(metric_id: str, amount: str = "1", **fields: object) -> dict[str, object]:
+    return {"billable_metric_id": metric_id, "charge_model": "standard", "properties": {"amount": amount}, **fields}
+
+
+def test_a_plan_is_shown_as_it_was_sent(box: Sandbox) -> None:
+    tax(box)
+    shown = found(
+        plan(
+            box,
+            description="d",
+            trial_period=2.5,
+            tax_codes=["vat"],
+            metadata={"tier": "gold", "none": None},
+            minimum_commitment={"amount_cents": 500, "tax_codes": ["vat"]},
+            usage_thresholds=[{"amount_cents": 100}, {"amount_cents": 100, "recurring": True}],
+            charges=[standard(metric(box), tax_codes=["vat"])],
+            fixed_charges=[{"add_on_id": add_on(box), "charge_model": "standard", "units": 10}],
+        ),
+        "plan",
+    )
+    assert (shown["description"], shown["trial_period"], shown["metadata"]) == (
+        "d",
+        2.5,
+        {"tier": "gold", "none": None},
+    )
+    assert [one["code"] for one in shown["taxes"]] == ["vat"]
+    assert shown["minimum_commitment"]["amount_cents"] == 500
+    assert [one["recurring"] for one in shown["usage_thresholds"]] == [False, True]
+    assert [one["code"] for one in shown["charges"]] == ["storage"]
+    assert [(one["code"], one["units"], one["properties"]) for one in shown["fixed_charges"]] == [
+        ("seats", 10, {"amount": "0"})
+    ]
+    assert shown["bill_charges_monthly"] is None
+    assert get(box) == shown
+    assert box.webhooks[-1]["webhook_type"] == "plan.created"
+
+
+def test_what_a_plan_does_not_have_is_not_shown(box: Sandbox) -> None:
+    shown = found(plan(box), "plan")
+    assert "minimum_commitment" not in shown
+    assert "metadata" not in shown
+    assert "metadata" in found(plan(box, code="other", metadata={}), "plan")
+
+
+@pytest.mark.parametrize(
+    ("fields", "details"),
+    [
+        ({"name": ""}, {"name": ["value_is_mandatory"]}),
+        ({"interval": "daily"}, {"interval": ["value_is_invalid"]}),
+        ({"amount_cents": None}, {"amount_cents": ["value_is_mandatory"]}),
+        ({"amount_currency": "eur"}, {"amount_currency": ["value_is_invalid"]}),
+        ({"pay_in_advance": None}, {"pay_in_advance": ["value_is_invalid"]}),
+        ({"minimum_commitment": {"amount_cents": 0}}, {"amount_cents": ["value_is_out_of_range"]}),
+        ({"minimum_commitment": {"invoice_display_name": "x"}}, {"amount_cents": ["is not a number"]}),
+        ({"usage_thresholds": [{}]}, {"usage_thresholds": ["missing_amount_cents"]}),
+        ({"metadata": {"k": 1}}, {"value": ["value of 'k' must be a text or null"]}),
+    ],
+)
+def test_a_wrong_plan_is_refused(box: Sandbox, fields: dict[str, object], details: object) -> None:
+    assert refused(plan(box, **fields)) == details
+
+
+def test_what_a_plan_refers_to_must_exist(box: Sandbox) -> None:
+    assert missing(plan(box, charges=[standard("nope")])) == "billable_metrics"
+    assert missing(plan(box, charges=[{"charge_model": "standard"}])) == "billable_metrics"
+    assert missing(plan(box, fixed_charges=[{"add_on_id": "nope", "charge_model": "standard"}])) == "add_ons"
+    assert missing(plan(box, tax_codes=["nope"])) == "tax"
+    assert send(box, "GET", "/plans")[1]["plans"] == []
+
+
+def test_errors_of_charges_are_reported_flat_and_nothing_is_kept(box: Sandbox) -> None:
+    wrong = standard(metric(box), amount="-1")
+    assert refused(plan(box, charges=[wrong])) == {"properties": ["invalid_amount"]}
+    unit = standard(metric(box, "unit"), applied_pricing_unit={"code": "nope"})
+    assert refused(plan(box, charges=[unit])) == {
+        "conversion_rate": ["value_is_mandatory", "is not a number"],
+        "pricing_unit": ["relation_must_exist"],
+    }
+    assert missing(send(box, "GET", "/plans/basic")) == "plan"
+
+
+def test_charges_without_a_code_are_named_after_their_metric(box: Sandbox) -> None:
+    used, seats = metric(box), add_on(box)
+    charges = [standard(used), standard(used), standard(used, code="storage_5"), standard(used)]
+    fixed_charges = [{"add_on_id": seats, "charge_model": "standard"}, {"add_on_id": seats, "charge_model": "volume"}]
+    shown = found(plan(box, charges=charges, fixed_charges=fixed_charges), "plan")
+    assert [one["code"] for one in shown["charges"]] == ["storage", "storage_2", "storage_5", "storage_6"]
+    assert [one["code"] for one in shown["fixed_charges"]] == ["seats", "seats_2"]
+    taken = [standard(used, code="x"), standard(used, code="x")]
+    assert refused(plan(box, code="other", charges=taken)) == {"code": ["value_already_exist"]}
+
+
+def test_filters_price_declared_values_only(box: Sandbox) -> None:
+    used = metric(box)
+
+    def with_filter(**one: object) -> tuple[int, Any]:
+        return plan(box, charges=[standard(used, filters=[{"properties": {"amount": "1"}, **one}])])
+
+    assert refused(with_filter()) == {"values": ["value_is_mandatory"]}
+    assert refused(with_filter(values={"region": []})) == {"values": ["value_is_mandatory"]}
+    assert refused(with_filter(values={"region": ["mars"]})) == {"values": ["value_is_invalid"]}
+    assert refused(with_filter(values={"planet": ["mars"]})) == {
+        "billable_metric_filter": ["relation_must_exist"],
+        "values": ["value_is_invalid"],
+    }
+    assert refused(with_filter(values={"region": ["us"]}, properties={})) == {"properties": ["invalid_amount"]}
+    values = {"region": ["__ALL_FILTER_VALUES__"], "cloud": ["gcp", "aws"]}
+    assert found(with_filter(values=values), "plan")["charges"][0]["filters"][0]["values"] == values
+
+
+def test_codes_are_unique_among_plans(box: Sandbox) -> None:
+    found(plan(box), "plan")
+    assert refused(plan(box)) == {"code": ["value_already_exist"]}
+    found(plan(box, code="other"), "plan")
+    assert refused(put(box, code="other")) == {"code": ["value_already_exist"]}
+
+
+def test_lists_are_newest_first_and_without_fixed_charges(box: Sandbox) -> None:
+    plan(box, fixed_charges=[{"add_on_id": add_on(box), "charge_model": "standard"}])
+    box.jump_to("2024-03-06T00:00:00Z")
+    plan(box, code="pro")
+    shown = send(box, "GET", "/plans")[1]
+    assert [one["code"] for one in shown["plans"]] == ["pro", "basic"]
+    assert all("fixed_charges" not in one for one in shown["plans"])
+    assert shown["meta"]["total_count"] == 2
+
+
+def test_an_unused_plan_can_be_changed_altogether(box: Sandbox) -> None:
+    used = metric(box)
+    charge = found(plan(box, charges=[standard(used)]), "plan")["charges"][0]
+    changed = put(
+        box,
+        name="Pro",
+        code="pro",
+        interval="yearly",
+        pay_in_advance=True,
+        amount_currency="USD",
+        trial_period=3,
+        bill_charges_monthly=True,
+        charges=[{"id": charge["svc_id"], "charge_model": "graduated", "code": "g", "min_amount_cents": 5}],
+    )
+    shown = found(changed, "plan")
+    assert [shown[name] for name in ("name", "code", "interval", "amount_currency", "trial_period")] == [
+        "Pro",
+        "pro",
+        "yearly",
+        "USD",
+        3,
+    ]
+    assert (shown["bill_charges_monthly"], shown["bill_fixed_charges_monthly"]) == (True, False)
+    [graduated] = shown["charges"]
+    assert (graduated["svc_id"], graduated["code"], graduated["min_amount_cents"]) == (charge["svc_id"], "g", 5)
+    assert graduated["properties"] == {"graduated_ranges": RANGES}
+    assert box.webhooks[-1]["webhook_type"] == "plan.updated"
+
+
+def test_a_plan_with_subscriptions_keeps_its_terms(box: Sandbox) -> None:
+    used = metric(box)
+    charges = [standard(used, filters=[{"values": {"region": ["us"]}, "properties": {"amount": "3"}}])]
+    created = found(plan(box, charges=charges), "plan")
+    subscribed(box, created["svc_id"], status="terminated")
+    charge = created["charges"][0]
+    changed = put(
+        box,
+        name="Pro",
+        code="pro",
+        interval="yearly",
+        pay_in_advance=True,
+        amount_cents=2000,
+        charges=[
+            {
+                "id": charge["svc_id"],
+                "charge_model": "graduated",
+                "properties": {"amount": "7"},
+                "min_amount_cents": 5,
+                "code": "g",
+                "invoice_display_name": "Storage",
+            }
+        ],
+    )
+    shown = found(changed, "plan")
+    assert (shown["name"], shown["amount_cents"]) == ("Pro", 2000)
+    assert (shown["code"], shown["interval"], shown["pay_in_advance"]) == ("basic", "monthly", False)
+    [kept] = shown["charges"]
+    assert kept["invoice_display_name"] == "Storage"
+    assert (kept["charge_model"], kept["properties"]) == ("standard", {"amount": "7"})
+    assert (kept["code"], kept["min_amount_cents"]) == ("storage", 0)
+    assert kept["filters"] == charge["filters"]
+
+
+def test_listed_charges_are_all_that_remain(box: Sandbox) -> None:
+    used, other = metric(box), metric(box, "traffic")
+    created = found(plan(box, charges=[standard(used), standard(used)]), "plan")
+    first = created["charges"][0]["svc_id"]
+    kept = {"id": first, "charge_model": "standard", "properties": {"amount": "2"}}
+    shown = found(put(box, charges=[kept, standard(other), {**standard(other), "id": "unknown"}]), "plan")
+    assert [one["code"] for one in shown["charges"]] == ["storage", "traffic", "traffic_2"]
+    assert found(put(box, charges=None), "plan")["charges"] == shown["charges"]
+    assert found(put(box, name="B"), "plan")["charges"] == shown["charges"]
+    assert found(put(box, charges=[]), "plan")["charges"] == []
+
+
+def test_sent_filters_are_matched_by_their_values(box: Sandbox) -> None:
+    def one(region: str, amount: str, **fields: object) -> dict[str, object]:
+        return {"values": {"region": [region]}, "properties": {"amount": amount}, **fields}
+
+    sent = [one("us", "1", invoice_display_name="US"), one("eu", "2")]
+    charge = found(plan(box, charges=[standard(metric(box), filters=sent)]), "plan")["charges"][0]
+    us = charge["filters"][0]["svc_id"]
+    again = {"id": charge["svc_id"], "charge_model": "standard", "properties": {"amount": "1"}}
+    filters = [one("asia", "3"), one("us", "4")]
+    shown = found(put(box, charges=[{**again, "filters": filters}]), "plan")["charges"][0]["filters"]
+    assert [(each["values"]["region"], each["properties"]["amount"]) for each in shown] == [
+        (["asia"], "3"),
+        (["us"], "4"),
+    ]
+    assert (shown[1]["svc_id"], shown[1]["invoice_display_name"]) == (us, None)
+    assert found(put(box, charges=[again]), "plan")["charges"][0]["filters"] == shown
+    assert found(put(box, charges=[{**again, "filters": []}]), "plan")["charges"][0]["filters"] == []
+
+
+def test_units_of_a_fixed_charge_must_be_sent_again(box: Sandbox) -> None:
+    created = found(plan(box, fixed_charges=[{"add_on_id": add_on(box), "charge_model": "standard"}]), "plan")
+    item = {"id": created["fixed_charges"][0]["svc_id"], "properties": {"amount": "2"}}
+    assert refused(put(box, fixed_charges=[item])) == {"units": ["is not a number"]}
+    assert refused(put(box, fixed_charges=[{**item, "units": -1}])) == {"units": ["value_is_out_of_range"]}
+    shown = found(put(box, fixed_charges=[{**item, "units": "2.5", "pay_in_advance": True}]), "plan")
+    [fixed_charge] = shown["fixed_charges"]
+    assert (fixed_charge["units"], fixed_charge["properties"]) == (2.5, {"amount": "2"})
+    assert fixed_charge["pay_in_advance"] is False
+
+
+def test_a_commitment_is_changed_by_its_keys_and_removed_by_an_empty_object(box: Sandbox) -> None:
+    plan(box, minimum_commitment={"amount_cents": 500, "invoice_display_name": "At least"})
+    assert found(put(box, minimum_commitment=None), "plan")["minimum_commitment"]["amount_cents"] == 500
+    changed = found(put(box, minimum_commitment={"amount_cents": 700}), "plan")["minimum_commitment"]
+    assert (changed["amount_cents"], changed["invoice_display_name"]) == (700, "At least")
+    assert "minimum_commitment" not in found(put(box, minimum_commitment={}), "plan")
+
+
+def test_thresholds_are_a_whole_list(box: Sandbox) -> None:
+    plan(box, usage_thresholds=[{"amount_cents": 100}])
+    assert len(found(put(box, name="B"), "plan")["usage_thresholds"]) == 1
+    shown = found(put(box, usage_thresholds=[{"amount_cents": 300}, {"amount_cents": 200}]), "plan")
+    assert [one["amount_cents"] for one in shown["applicable_usage_thresholds"]] == [300, 200]
+    assert found(put(box, usage_thresholds=[]), "plan")["usage_thresholds"] == []
+
+
+def test_metadata_has_endpoints_of_its_own(box: Sandbox) -> None:
+    plan(box)
+
+    def metadata(method: str, path: str = "", body: object = None) -> Any:
+        return found(send(box, method, f"/plans/basic/metadata{path}", body), "metadata")
+
+    assert metadata("POST") is None
+    assert metadata("PATCH", body={"metadata": {}}) is None
+    assert missing(send(box, "DELETE", "/plans/basic/metadata/a")) == "metadata"
+    assert metadata("POST", body={"metadata": {"a": "1", "b": "2"}}) == {"a": "1", "b": "2"}
+    assert metadata("POST") == {"a": "1", "b": "2"}
+    assert metadata("PATCH", body={"metadata": {"b": None, "c": "3"}}) == {"a": "1", "b": None, "c": "3"}
+    assert metadata("DELETE", "/b") == {"a": "1", "c": "3"}
+    assert metadata("DELETE", "/unknown") == {"a": "1", "c": "3"}
+    assert metadata("POST", body={"metadata": {}}) == {}
+    assert metadata("DELETE") is None
+    assert "metadata" not in get(box)
+    assert missing(send(box, "POST", "/plans/nope/metadata", {})) == "plan"
+
+
+def test_metadata_does_not_touch_how_a_plan_bills(box: Sandbox) -> None:
+    plan(box, interval="yearly", bill_charges_monthly=True)
+    send(box, "POST", "/plans/basic/metadata", {"metadata": {"a": "1"}})
+    assert get(box)["bill_charges_monthly"] is True
+
+
+def test_a_change_makes_drafts_of_the_plan_out_of_date(box: Sandbox) -> None:
+    plan_id = found(plan(box), "plan")["svc_id"]
+    send(box, "POST", "/customers", {"customer": {"external_id": "acme"}})
+
+    def draft(work: Work) -> str:
+        customer = work.tx.first(Customer)
+        assert customer is not None
+        invoice = add_invoice(work, customer)
+        add_period(work, invoice, plan_id)
+        return invoice.id
+
+    invoice_id = box.billing.writing(draft)
+    put(box, name="Pro")
+    stored = box.billing.reading(lambda work: work.tx.get(Invoice, invoice_id))
+    assert stored is not None
+    assert stored.refresh_wanted
+
+
+def test_a_deleted_plan_is_gone_once_it_has_ended(box: Sandbox) -> None:
+    plan_id = found(plan(box, charges=[standard(metric(box))]), "plan")["svc_id"]
+    assert found(send(box, "DELETE", "/plans/basic"), "plan")["pending_deletion"] is True
+    assert box.webhooks[-1]["webhook_type"] == "plan.deleted"
+    assert missing(send(box, "GET", "/plans/basic")) == "plan"
+    assert missing(send(box, "DELETE", "/plans/basic")) == "plan"
+    found(plan(box), "plan")
+    kept = box.billing.reading(lambda work: definition(work, plan_id))
+    assert not kept.plan.pending_deletion
+    assert [charge.code for charge in kept.charges] == ["storage"]
+
+
+def test_bodies_without_a_plan_are_unreadable(box: Sandbox) -> None:
+    assert send(box, "POST", "/plans", {"plan": {}})[0] == 400
+    assert send(box, "PUT", "/plans/nope", {})[0] == 400
+    assert missing(send(box, "PUT", "/plans/nope", {"plan": {"name": "x"}})) == "plan"
