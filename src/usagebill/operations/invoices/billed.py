@@ -14,8 +14,9 @@ from usagebill.operations.plans import PlanDefinition, definition
 from usagebill.views.subscriptions import cycle
 from usagebill.work import Work
 
-__all__ = ["STARTING", "TERMINATING", "Billed", "billed_of", "boundaries_of", "period_fields"]
+__all__ = ["IN_ADVANCE", "PERIODIC", "STARTING", "TERMINATING", "Billed", "billed_of", "boundaries_of", "period_fields"]
 
+IN_ADVANCE = "in_advance_charge"
 PERIODIC = "subscription_periodic"
 STARTING = "subscription_starting"
 TERMINATING = "subscription_terminating"

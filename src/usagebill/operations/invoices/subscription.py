@@ -14,9 +14,12 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.periods import Boundaries, Cycle, billing_boundaries, ended_on_boundary_day, resumed
+from usagebill.core.plans import FixedCharge
 from usagebill.core.subscriptions import Subscription
-from usagebill.operations.invoices.billed import PERIODIC, Billed, billed_of, boundaries_of, period_fields
+from usagebill.operations.invoices.billed import IN_ADVANCE, PERIODIC, Billed, billed_of, boundaries_of, period_fields
 from usagebill.operations.invoices.dating import dating_settings
+from usagebill.operations.invoices.fees.commitments import commitment_fee
+from usagebill.operations.invoices.fees.fixed_charges import added_units_fee, fixed_charge_fees
 from usagebill.operations.invoices.fees.subscription import subscription_fee
 from usagebill.operations.invoices.fees.usage import usage_fees
 from usagebill.operations.invoices.issue import draft, issue, redated
@@ -27,7 +30,7 @@ from usagebill.views.customers import entity_of
 from usagebill.views.subscriptions import customer_of, cycle, issuer_of, plan_of
 from usagebill.work import Work
 
-__all__ = ["Entry", "bill", "compute", "finalize", "finalize_due", "last_run", "opened"]
+__all__ = ["Entry", "bill", "bill_added_units", "compute", "finalize", "finalize_due", "last_run", "opened"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +57,25 @@ def bill(
     drafted = dating_settings(customer, entity_of(work, customer)).grace_period > 0
     invoice = compute(work, invoice, finalizing=not drafted)
     return draft(work, invoice) if drafted else issue(work, invoice)
+
+
+def bill_added_units(
+    work: Work, subscription: Subscription, charges: Sequence[FixedCharge], *, at: datetime
+) -> Invoice:
+    """Invoice at once what `charges` (fixed ones, paid in advance) have more units of than was billed for the period.
+
+    `at` is the instant of the change, or of the start. The invoice is never a draft.
+    """
+    invoice, customer = opened(work, subscription, at=at, occasion=Occasion.IMMEDIATE)
+    entry = Entry(subscription=subscription, reason=IN_ADVANCE)
+    period = _period(work, invoice, customer, entry, at)
+    work.tx.insert(invoice, period)
+    billed = billed_of(work, invoice, period)
+    fees = [added_units_fee(work, billed, charge, at) for charge in charges]
+    invoice, fees = settle(work, invoice, fees, finalizing=True)
+    work.tx.insert(*fees)
+    work.tx.replace(invoice)
+    return issue(work, invoice)
 
 
 def opened(
@@ -179,7 +201,9 @@ def fees_of(work: Work, billed: Billed) -> list[Fee]:
     fee = subscription_fee(work, billed)
     fees = [] if fee is None else [fee]
     fees += usage_fees(work, billed)
-    return fees
+    fees += fixed_charge_fees(work, billed)
+    commitment = commitment_fee(work, billed, fees)
+    return fees if commitment is None else [*fees, commitment]
 
 
 def finalize(work: Work, invoice: Invoice) -> Invoice:

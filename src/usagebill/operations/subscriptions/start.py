@@ -14,7 +14,7 @@ from usagebill.core.plans import FixedChargeUnits
 from usagebill.core.subscriptions import Event, Status, Subscription, transition
 from usagebill.operations.invoices.billed import STARTING
 from usagebill.operations.invoices.fees.subscription import end_of_trial
-from usagebill.operations.invoices.subscription import Entry, bill
+from usagebill.operations.invoices.subscription import Entry, bill, bill_added_units
 from usagebill.operations.plans import definition
 from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.storage.conditions import eq
@@ -83,6 +83,10 @@ def bill_start(work: Work, subscription: Subscription) -> None:
             occasion=Occasion.SUBSCRIPTION,
             skip_charges=True,
         )
+        return
+    at_once = [charge for charge in definition(work, plan.id).fixed_charges if charge.pay_in_advance]
+    if at_once:
+        bill_added_units(work, subscription, at_once, at=units_at_start(started_at))
 
 
 def activate_due(work: Work, job: Job) -> None:

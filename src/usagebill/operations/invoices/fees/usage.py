@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from usagebill.core.aggregation import Window
 from usagebill.core.fees import Fee
+from usagebill.core.periods import Succession
 from usagebill.operations.invoices.billed import Billed
+from usagebill.operations.plans import PlanDefinition, definition
+from usagebill.operations.usage import fees as usage
+from usagebill.views.subscriptions import successor_of
 from usagebill.work import Work
 
 __all__ = ["usage_fees"]
@@ -11,7 +16,29 @@ __all__ = ["usage_fees"]
 
 def usage_fees(work: Work, billed: Billed) -> list[Fee]:
     """The fees of the usage charges that this billing period carries, in the order of the charges."""
-    window = billed.boundaries.charges
-    if window is None or billed.invoice.skip_charges or window.start >= window.end:
+    charges = billed.boundaries.charges
+    if charges is None or billed.invoice.skip_charges or charges.start >= charges.end:
         return []
-    return []
+    upgraded = billed.ended and billed.cycle.succession is Succession.UPGRADE
+    return usage.usage_fees(
+        work,
+        usage.UsageToBill(
+            invoice_id=billed.invoice.id,
+            subscription=billed.subscription,
+            definition=billed.definition,
+            window=Window(
+                start=charges.start,
+                end=charges.end,
+                period_days=charges.duration,
+                tz=billed.cycle.tz,
+                ended_by_upgrade=upgraded,
+            ),
+            created_at=billed.invoice.created_at,
+            next_plan=_next_plan(work, billed) if upgraded else None,
+        ),
+    )
+
+
+def _next_plan(work: Work, billed: Billed) -> PlanDefinition | None:
+    following = successor_of(work, billed.subscription)
+    return None if following is None else definition(work, following.plan_id)

@@ -1,0 +1,211 @@
+"""Fixed charge fees: agreed units of an add-on, for a period that closed, for one that opens, or added in between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+
+from usagebill.core.currencies import subunits
+from usagebill.core.fees import Fee, FeeItem
+from usagebill.core.fixed_charges import days_left, days_paid_and_left, fixed_charge_is_due, units_in
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.numbers import total
+from usagebill.core.periods import Succession, Window, advance_window
+from usagebill.core.plans import FixedCharge, FixedChargeUnits
+from usagebill.core.pricing import Properties, amount_details, parse_properties
+from usagebill.core.pricing.fees import FeeAmounts
+from usagebill.core.pricing.fixed_charges import after_upgrade_cents, fixed_charge_amounts, units_change_amounts
+from usagebill.core.usage import Usage
+from usagebill.operations.invoices.billed import STARTING, Billed
+from usagebill.storage.conditions import at_most, desc, eq, ne, related, within
+from usagebill.work import Work
+
+__all__ = ["added_units_fee", "fixed_charge_fees"]
+
+
+def fixed_charge_fees(work: Work, billed: Billed) -> list[Fee]:
+    """The fees of the fixed charges that this billing period carries; those of nothing are left out."""
+    window = billed.boundaries.fixed_charges
+    if window is None or window.start > window.end:
+        return []
+    found = (_fee(work, billed, charge, window) for charge in billed.definition.fixed_charges)
+    return [fee for fee in found if fee is not None]
+
+
+def _fee(work: Work, billed: Billed, charge: FixedCharge, closed: Window) -> Fee | None:
+    cycle = billed.cycle
+    window = advance_window(cycle, billed.boundaries.timestamp) if charge.pay_in_advance else closed
+    due = fixed_charge_is_due(
+        pay_in_advance=charge.pay_in_advance,
+        ended=billed.ended,
+        starting=billed.period.invoicing_reason == STARTING,
+        billed_before=charge.pay_in_advance
+        and any(_is_something(fee) for fee in _billed(work, billed, charge, window)),
+        ended_after_invoice=billed.ended_after_invoice,
+    )
+    if not due:
+        return None
+    usage = units_in(_time_line(work, billed, charge), window, cycle.tz, prorated=charge.prorated)
+    properties = _properties(billed, charge)
+    amounts = fixed_charge_amounts(
+        charge.charge_model,
+        properties,
+        billed.plan.amount_currency,
+        units=usage.units,
+        full_units=usage.full_units,
+    )
+    fee = _line(work, billed, charge, window, amounts, _details(charge, properties, usage))
+    fee = _less_what_the_old_plan_was_paid(work, billed, charge, window, fee)
+    return fee if _is_something(fee) else None
+
+
+def _is_something(fee: Fee) -> bool:
+    return not fee.units.is_zero() or fee.amount_cents != 0
+
+
+def added_units_fee(work: Work, billed: Billed, charge: FixedCharge, changed_at: datetime) -> Fee:
+    """The fee for what an immediate change adds to a fixed charge paid in advance; of nothing where it adds nothing.
+
+    Units that were billed for the same window before are not billed again, and never given back.
+    """
+    cycle = billed.cycle
+    window = advance_window(cycle, changed_at)
+    usage = units_in(_time_line(work, billed, charge), window, cycle.tz, prorated=charge.prorated)
+    amounts = units_change_amounts(
+        charge.charge_model,
+        _properties(billed, charge),
+        billed.plan.amount_currency,
+        new_units=usage.shown_units,
+        paid_units=total(fee.units for fee in _billed(work, billed, charge, window)),
+        days=days_left(changed_at, window, cycle.tz, prorated=charge.prorated),
+        period_days=window.duration,
+    )
+    return _line(work, billed, charge, window, amounts, {})
+
+
+def _family(charge: FixedCharge) -> list[str]:
+    """The fixed charge, and the one that it was overridden from."""
+    return [charge.id, charge.parent_id] if charge.parent_id else [charge.id]
+
+
+def _time_line(work: Work, billed: Billed, charge: FixedCharge) -> list[FixedChargeUnits]:
+    return work.tx.find(
+        FixedChargeUnits,
+        eq("subscription_id", billed.subscription.id),
+        within("fixed_charge_id", _family(charge)),
+        at_most("created_at", max(work.now, billed.invoice.created_at)),
+    )
+
+
+def _billed(work: Work, billed: Billed, charge: FixedCharge, window: Window) -> list[Fee]:
+    """Fees of the fixed charge for the very same window, on other invoices that count."""
+    fees = work.tx.find(
+        Fee,
+        eq("subscription_id", billed.subscription.id),
+        within("fixed_charge_id", _family(charge)),
+        ne("invoice_id", billed.invoice.id),
+        at_most("created_at", billed.invoice.created_at),
+        related(Invoice, "invoice_id", within("status", ("draft", "open", "pending", "failed", "finalized", "closed"))),
+    )
+    return [fee for fee in fees if _same(fee.from_datetime, window.start) and _same(fee.to_datetime, window.end)]
+
+
+def _same(one: datetime | None, other: datetime) -> bool:
+    return one is not None and one.replace(microsecond=0) == other.replace(microsecond=0)
+
+
+def _properties(billed: Billed, charge: FixedCharge) -> Properties:
+    return parse_properties(charge.charge_model, charge.properties, subunits=subunits(billed.plan.amount_currency))
+
+
+def _details(charge: FixedCharge, properties: Properties, usage: Usage) -> dict[str, object]:
+    return amount_details(charge.charge_model, properties, usage)
+
+
+def _less_what_the_old_plan_was_paid(work: Work, billed: Billed, charge: FixedCharge, window: Window, fee: Fee) -> Fee:
+    """After an upgrade, the old plan's fee in advance for the same add-on pays for a part of the new plan's."""
+    previous_id = billed.subscription.previous_subscription_id
+    if (
+        billed.period.invoicing_reason != STARTING
+        or billed.subscription.origin != Succession.UPGRADE
+        or previous_id is None
+        or not (charge.pay_in_advance and charge.prorated)
+    ):
+        return fee
+    old = work.tx.find(
+        Fee,
+        eq("subscription_id", previous_id),
+        eq("fee_type", "fixed_charge"),
+        eq("add_on_id", charge.add_on_id),
+        eq("pay_in_advance", True),
+        related(Invoice, "invoice_id", within("status", ("draft", "open", "pending", "failed", "finalized"))),
+        order=[desc("created_at"), desc("id")],
+    )
+    paid = next((each for each in old if _covers(each, window) and each.amount_cents > 0), None)
+    if paid is None or paid.to_datetime is None:
+        return fee
+    billed_at = _billing_timestamp(work, paid) or paid.created_at
+    paid_days, days = days_paid_and_left(billed_at, paid.to_datetime, window, billed.cycle.tz)
+    cents = after_upgrade_cents(fee.amount_cents, paid_amount_cents=paid.amount_cents, days=days, paid_days=paid_days)
+    precise = max(fee.precise_amount_cents - Decimal(fee.amount_cents - cents), Decimal(0))
+    return replace(fee, amount_cents=cents, precise_amount_cents=precise)
+
+
+def _covers(fee: Fee, window: Window) -> bool:
+    starts, ends = fee.from_datetime, fee.to_datetime
+    return starts is not None and ends is not None and starts <= window.start and ends >= window.end
+
+
+def _billing_timestamp(work: Work, fee: Fee) -> datetime | None:
+    """The billing timestamp of the fee's subscription on the fee's invoice."""
+    period = work.tx.first(
+        BillingPeriod,
+        eq("invoice_id", fee.invoice_id),
+        eq("subscription_id", fee.subscription_id),
+    )
+    return None if period is None else period.timestamp
+
+
+def _line(
+    work: Work,
+    billed: Billed,
+    charge: FixedCharge,
+    window: Window,
+    amounts: FeeAmounts,
+    details: dict[str, object],
+) -> Fee:
+    invoice, subscription = billed.invoice, billed.subscription
+    add_on = billed.definition.add_ons[charge.add_on_id]
+    return Fee(
+        id=work.new_id(),
+        organization_id=invoice.organization_id,
+        customer_id=invoice.customer_id,
+        invoice_id=invoice.id,
+        subscription_id=subscription.id,
+        external_subscription_id=subscription.external_id,
+        fee_type="fixed_charge",
+        fixed_charge_id=charge.id,
+        add_on_id=charge.add_on_id,
+        item=FeeItem(
+            type="fixed_charge",
+            item_type="AddOn",
+            id=add_on.id,
+            code=add_on.code,
+            name=add_on.name,
+            description=add_on.description,
+            invoice_display_name=charge.invoice_display_name or add_on.invoice_display_name or add_on.name,
+        ),
+        amount_cents=amounts.amount_cents,
+        precise_amount_cents=amounts.precise_amount_cents,
+        currency=invoice.currency,
+        units=amounts.units,
+        unit_amount_cents=amounts.unit_amount_cents,
+        precise_unit_amount=amounts.precise_unit_amount,
+        pay_in_advance=charge.pay_in_advance,
+        from_datetime=window.start,
+        to_datetime=window.end,
+        amount_details=details,
+        created_at=invoice.created_at,
+        updated_at=work.now,
+    )
