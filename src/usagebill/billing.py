@@ -14,6 +14,7 @@ from usagebill.clock import Clock, SystemClock
 from usagebill.core.errors import BillingError
 from usagebill.core.jobs import ATTEMPTS, Job, retry_delay
 from usagebill.core.organizations import Organization
+from usagebill.delivery import Courier, deliver_webhook
 from usagebill.groups import VIEWS, Groups
 from usagebill.operations import organizations
 from usagebill.operations.jobs import HANDLERS
@@ -27,7 +28,7 @@ __all__ = ["OUTSIDE", "Billing"]
 T = TypeVar("T")
 
 # What talks to others while no transaction is open: kind -> what does it, at least once.
-OUTSIDE: Mapping[str, Callable[[Billing, Organization, Job], None]] = {}
+OUTSIDE: Mapping[str, Callable[[Billing, Organization, Job], None]] = {"deliver_webhook": deliver_webhook}
 
 # How many jobs share one commit, and how long a worker keeps a leased job to itself.
 _BATCH = 50
@@ -68,6 +69,7 @@ class Billing(Groups):
         self.store: Store = path if not isinstance(path, (str, Path)) else cast(Store, SqliteStore(path))
         self._on_message = on_message
         self._deliver = deliver
+        self._courier: Courier | None = None
         self._wakes: list[Callable[[], None]] = []
         self.organization = self.store.write(None, lambda tx: self._own(tx, organization))
         super().__init__(self)
@@ -90,7 +92,16 @@ class Billing(Groups):
         self.close()
 
     def close(self) -> None:
+        if self._courier is not None:
+            self._courier.close()
         self.store.close()
+
+    @property
+    def courier(self) -> Courier:
+        """What delivers over the network."""
+        if self._courier is None:
+            self._courier = Courier(self.settings.webhook_timeout)
+        return self._courier
 
     def _work(self, tx: Transaction, organization: Organization, now: datetime) -> Work:
         return Work(tx, organization, now, self.settings, listening=self._on_message is not None)

@@ -12,7 +12,8 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.plans import Plan
 from usagebill.core.taxes import Tax
-from usagebill.operations import add_ons, billable_metrics, customers, fees, plans, taxes
+from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
+from usagebill.operations import add_ons, billable_metrics, customers, fees, plans, taxes, webhook_endpoints, webhooks
 from usagebill.operations.invoices import listing as invoice_listing
 from usagebill.verbs import Group, Runner, reads, writes
 from usagebill.views.add_ons import add_on_view
@@ -22,6 +23,7 @@ from usagebill.views.fees import fee_view
 from usagebill.views.invoices import invoice_view
 from usagebill.views.plans import plan_view
 from usagebill.views.taxes import tax_details
+from usagebill.views.webhooks import webhook_endpoint_view, webhook_message_view
 from usagebill.work import JsonObject, Work
 
 __all__ = ["VIEWS", "Groups"]
@@ -90,6 +92,21 @@ class Taxes(Group):
     delete = writes(taxes.delete)
 
 
+class WebhookEndpoints(Group):
+    create = writes(webhook_endpoints.create)
+    update = writes(webhook_endpoints.update)
+    get = reads(webhook_endpoints.get)
+    list = reads(webhook_endpoints.list_all)
+    delete = writes(webhook_endpoints.delete)
+
+
+class Webhooks(Group):
+    get = reads(webhooks.get)
+    list = reads(webhooks.list_all)
+    resend = writes(webhooks.resend)
+    public_key = writes(webhooks.public_key)
+
+
 class Groups:
     """Every group, as an attribute named for what it is about."""
 
@@ -101,6 +118,8 @@ class Groups:
         self.invoices = Invoices(runner)
         self.plans = Plans(runner)
         self.taxes = Taxes(runner)
+        self.webhook_endpoints = WebhookEndpoints(runner)
+        self.webhooks = Webhooks(runner)
 
 
 # Kind of record -> how it is shown as JSON.
@@ -112,4 +131,6 @@ VIEWS: Mapping[type, Callable[[Work, Any], JsonObject]] = {
     Invoice: invoice_view,
     Plan: plan_view,
     Tax: tax_details,
+    WebhookEndpoint: webhook_endpoint_view,
+    WebhookMessage: webhook_message_view,
 }

@@ -18,5 +18,5 @@ class Settings:
     id_prefix: str = "svc_"
     public_url: str = "http://localhost:8000"
     events_per_batch: int = 100
-    webhook_timeout: int = 30
+    webhook_timeout: float = 30
     termination_alert_days: tuple[int, ...] = (15, 45)

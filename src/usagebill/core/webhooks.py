@@ -5,25 +5,41 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 __all__ = [
     "ATTEMPTS",
     "ENDPOINTS_AT_MOST",
+    "HISTORY",
+    "INSTALLATION",
+    "LONGEST_RESPONSE",
     "OBJECT_TYPES",
     "SIGNATURE_ALGORITHMS",
     "SUCCESS_STATUSES",
+    "SigningKey",
     "WebhookEndpoint",
     "WebhookMessage",
+    "after_attempt",
+    "endpoint_errors",
+    "event_types_errors",
+    "header_prefix",
     "listens_to",
+    "normalized_event_types",
+    "public_key_text",
     "retry_milliseconds",
     "sign_hmac",
 ]
 
 ENDPOINTS_AT_MOST = 10
 ATTEMPTS = 3
+# How long a message is kept after its last attempt, and how much of an answer is kept with it (characters).
+HISTORY = timedelta(days=90)
+LONGEST_RESPONSE = 10_000
+# What stands for the organization in records that all organizations of an installation share.
+INSTALLATION = "installation"
 SUCCESS_STATUSES = frozenset({200, 201, 202, 204})
 SIGNATURE_ALGORITHMS = ("jwt", "hmac")
 
@@ -143,6 +159,78 @@ class WebhookMessage:
     http_status: int | None = None
     response: str | None = None
     last_retried_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SigningKey:
+    """The RSA key pair of an installation, as PEM texts. Its `organization_id` is `INSTALLATION`."""
+
+    id: str
+    organization_id: str
+    created_at: datetime
+    private_key: str
+    public_key: str
+
+
+_HTTP_URL = re.compile(r"https?://(?:[^\s/?#@]*@)?(?:\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\[\]]+)(?::[0-9]{1,5})?(?:[/?#]\S*)?")
+
+
+def endpoint_errors(endpoint: WebhookEndpoint) -> dict[str, list[str]]:
+    """What is wrong with an endpoint by itself, as field -> codes; empty where nothing is."""
+    found: dict[str, list[str]] = {}
+    if not endpoint.webhook_url:
+        found["webhook_url"] = ["value_is_mandatory", "url_is_invalid"]
+    elif not _HTTP_URL.fullmatch(endpoint.webhook_url):
+        found["webhook_url"] = ["url_is_invalid"]
+    if endpoint.signature_algo not in SIGNATURE_ALGORITHMS:
+        found["signature_algo"] = ["value_is_invalid"]
+    return found
+
+
+def normalized_event_types(sent: Sequence[str]) -> tuple[str, ...] | None:
+    """Event types as they are kept: trimmed, in lower case, each once. None (all events) for `["*"]` alone."""
+    kept = tuple(dict.fromkeys(name for name in (one.strip().lower() for one in sent) if name))
+    return None if kept == ("*",) else kept
+
+
+def event_types_errors(event_types: Sequence[str]) -> list[str]:
+    """What is wrong with kept event types: names that the catalogue does not have."""
+    unknown = [name for name in event_types if name not in OBJECT_TYPES]
+    listed = ", ".join(f'"{name}"' for name in unknown)
+    return [f"contains invalid types: [{listed}]"] if unknown else []
+
+
+def header_prefix(id_prefix: str) -> str:
+    """How the names of the headers of messages begin: `X-Svc-` where ids begin with `svc_`."""
+    words = [word.capitalize() for word in id_prefix.split("_") if word]
+    return "-".join(["X", *words, ""])
+
+
+def public_key_text(pem: str) -> str:
+    """The base64 of a PEM text, a line break after every 60 characters and at the end."""
+    encoded = base64.b64encode(pem.encode()).decode()
+    return "".join(f"{encoded[start : start + 60]}\n" for start in range(0, len(encoded), 60))
+
+
+def after_attempt(
+    message: WebhookMessage, now: datetime, http_status: int | None, response: str, url: str
+) -> WebhookMessage:
+    """The message once an attempt to deliver it to `url` was answered with `http_status`, or by nobody (None).
+
+    Its status is then `succeeded`, `retrying` where another attempt follows, or `failed`.
+    """
+    succeeded = http_status in SUCCESS_STATUSES
+    retries = message.retries + (not succeeded)
+    return replace(
+        message,
+        status="succeeded" if succeeded else "retrying" if retries < ATTEMPTS else "failed",
+        retries=retries,
+        http_status=message.http_status if http_status is None else http_status,
+        response=response[:LONGEST_RESPONSE],
+        last_retried_at=message.last_retried_at if succeeded else now,
+        endpoint=url,
+        updated_at=now,
+    )
 
 
 def listens_to(endpoint: WebhookEndpoint, webhook_type: str) -> bool:

@@ -224,7 +224,8 @@ class Api:
                 arguments["paging"] = paging_of(merged)
             return self._shown(endpoint, work, endpoint.call(work, **arguments))
 
-        run = self.billing.reading if request.method == "GET" else self.billing.writing
+        reads = request.method == "GET" and not endpoint.writes
+        run = self.billing.reading if reads else self.billing.writing
         shown = run(act, organization)
         if isinstance(shown, bytes):
             return Answer(status=200, body=shown, headers={"content-type": endpoint.content_type})

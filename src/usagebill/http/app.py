@@ -21,14 +21,36 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from usagebill import __version__
 from usagebill.billing import Billing
 from usagebill.core.errors import BadRequest
-from usagebill.http import add_ons, billable_metrics, customers, events, fees, invoices, plans, subscriptions, taxes
+from usagebill.http import (
+    add_ons,
+    billable_metrics,
+    customers,
+    events,
+    fees,
+    invoices,
+    plans,
+    subscriptions,
+    taxes,
+    webhook_endpoints,
+)
 from usagebill.http.api import Answer, Api, Request, request_id
 from usagebill.http.endpoints import Endpoint
 from usagebill.http.openapi import document
 
 __all__ = ["create_app", "endpoints"]
 
-_RESOURCES = (billable_metrics, add_ons, taxes, plans, customers, subscriptions, fees, invoices, events)
+_RESOURCES = (
+    add_ons,
+    billable_metrics,
+    customers,
+    events,
+    fees,
+    invoices,
+    plans,
+    subscriptions,
+    taxes,
+    webhook_endpoints,
+)
 
 # What a body may hold at most; and how much more of a refused one is read (and dropped), so that its sender, who may
 # still be sending, gets to see the refusal.

@@ -39,5 +39,7 @@ class Endpoint:
     # Called with the path parameters before the body's root is looked for: its 404 comes before the 400.
     before: Callable[..., object] | None = None
     one_verb: bool = False
+    # Whether the operation of a GET writes too.
+    writes: bool = False
     content_type: str = "application/json; charset=utf-8"
     summary: str = ""

@@ -25,7 +25,7 @@ from usagebill.core.plans import Charge, FixedCharge, FixedChargeUnits, Plan
 from usagebill.core.pricing_units import PricingUnit
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
-from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
+from usagebill.core.webhooks import SigningKey, WebhookEndpoint, WebhookMessage
 
 __all__ = ["TABLES", "Table", "table_of"]
 
@@ -112,7 +112,10 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(kind=SavedLevel, name="saved_levels", indexes=(("charge_id", "subscription_id"),)),
     Table(kind=WebhookEndpoint, name="webhook_endpoints", unique=(("webhook_url",),)),
-    Table(kind=WebhookMessage, name="webhook_messages", indexes=(("webhook_endpoint_id", "updated_at"),)),
+    Table(
+        kind=WebhookMessage, name="webhook_messages", indexes=(("webhook_endpoint_id", "updated_at"), ("updated_at",))
+    ),
+    Table(kind=SigningKey, name="signing_keys"),
 )
 
 _BY_KIND = {table.kind: table for table in TABLES}

@@ -1,0 +1,116 @@
+"""Webhook endpoints: where messages are sent, and which of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.webhooks import (
+    ENDPOINTS_AT_MOST,
+    WebhookEndpoint,
+    WebhookMessage,
+    endpoint_errors,
+    event_types_errors,
+    normalized_event_types,
+)
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, value_or
+from usagebill.operations import webhooks
+from usagebill.storage.conditions import asc, desc, eq
+from usagebill.storage.ports import Page
+from usagebill.work import Work
+
+__all__ = ["WebhookEndpointInput", "create", "delete", "get", "list_all", "update"]
+
+
+@Input
+class WebhookEndpointInput:
+    """`event_types`: null for all events, an empty list for none."""
+
+    webhook_url: Maybe[str] = ABSENT
+    signature_algo: Maybe[str] = ABSENT
+    name: Maybe[str] = ABSENT
+    event_types: Maybe[object] = ABSENT
+
+
+def get(work: Work, id: str) -> WebhookEndpoint:
+    """The endpoint with this id. Raises `NotFound`."""
+    found = work.tx.get(WebhookEndpoint, id)
+    if found is None:
+        raise NotFound("webhook_endpoint")
+    return found
+
+
+def list_all(work: Work, paging: Paging) -> Page[WebhookEndpoint]:
+    """Endpoints by address."""
+    return work.page(WebhookEndpoint, paging=paging, order=(asc("webhook_url"), desc("created_at")))
+
+
+def create(work: Work, given: WebhookEndpointInput) -> WebhookEndpoint:
+    """A new endpoint; it gets the messages of what happens from now on. Raises `Invalid`."""
+    endpoint = WebhookEndpoint(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        webhook_url=value_or(given.webhook_url, ""),
+        signature_algo=value_or(given.signature_algo, "jwt"),
+        name=value_or(given.name, None),
+        event_types=_event_types(given.event_types),
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    problems = _problems(work, endpoint)
+    if work.tx.count(WebhookEndpoint) >= ENDPOINTS_AT_MOST:
+        problems["base"] = ["Maximum number of webhook endpoints was reached"]
+    if problems:
+        raise Invalid(problems)
+    work.tx.insert(endpoint)
+    webhooks.schedule_cleaning(work)
+    return endpoint
+
+
+def update(work: Work, id: str, given: WebhookEndpointInput) -> WebhookEndpoint:
+    """Change what is sent. Address and algorithm count for attempts still to come, event types for new messages."""
+    sent = changes(given, "webhook_url", "signature_algo", "name", "event_types")
+    before = get(work, id)
+    if "webhook_url" in sent:
+        sent["webhook_url"] = sent["webhook_url"] or ""
+    if "signature_algo" in sent:
+        sent["signature_algo"] = sent["signature_algo"] or "jwt"
+    if "event_types" in sent:
+        sent["event_types"] = _event_types(sent["event_types"])
+    after = replace(before, updated_at=work.now, **sent)
+    problems = _problems(work, after)
+    if problems:
+        raise Invalid(problems)
+    work.tx.replace(after)
+    return after
+
+
+def delete(work: Work, id: str) -> WebhookEndpoint:
+    """Remove the endpoint and its messages; those not yet sent are lost."""
+    endpoint = get(work, id)
+    messages = work.tx.find(WebhookMessage, eq("webhook_endpoint_id", endpoint.id))
+    for message in messages:
+        work.tx.jobs.cancel(webhooks.delivery_key(message.id))
+    work.tx.delete(*messages, endpoint)
+    return endpoint
+
+
+def _event_types(sent: object) -> tuple[str, ...] | None:
+    if sent is None or sent is ABSENT:
+        return None
+    if isinstance(sent, str) or not isinstance(sent, Sequence):
+        raise Invalid(event_types="must_be_array")
+    kept = normalized_event_types([str(one) for one in sent if one is not None])
+    problems = event_types_errors(kept or ())
+    if problems:
+        raise Invalid(event_types=problems)
+    return kept
+
+
+def _problems(work: Work, endpoint: WebhookEndpoint) -> dict[str, list[str]]:
+    problems = endpoint_errors(endpoint)
+    other = work.tx.first(WebhookEndpoint, eq("webhook_url", endpoint.webhook_url))
+    if other is not None and other.id != endpoint.id:
+        problems["webhook_url"] = ["value_already_exist"]
+    return problems

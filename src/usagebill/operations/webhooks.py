@@ -1,0 +1,245 @@
+"""Webhook messages: what is kept of each, its attempts, its signature, its clean-up."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+
+import jwt
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from usagebill.core.errors import NotAllowed, NotFound
+from usagebill.core.jobs import Job
+from usagebill.core.webhooks import (
+    HISTORY,
+    INSTALLATION,
+    SigningKey,
+    WebhookEndpoint,
+    WebhookMessage,
+    after_attempt,
+    header_prefix,
+    public_key_text,
+    retry_milliseconds,
+    sign_hmac,
+)
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, value_or
+from usagebill.storage.conditions import (
+    Condition,
+    all_of,
+    any_of,
+    at_least,
+    at_most,
+    contains,
+    desc,
+    eq,
+    less,
+    missing,
+    within,
+)
+from usagebill.storage.ports import Page
+from usagebill.work import Work
+
+__all__ = [
+    "Attempt",
+    "MessageFilters",
+    "attempt",
+    "clean",
+    "delivery_key",
+    "get",
+    "list_all",
+    "note_attempt",
+    "public_key",
+    "resend",
+    "schedule_cleaning",
+    "signing_key",
+]
+
+_CLEANED_AT = time(1, tzinfo=UTC)
+_CLEANED_TOGETHER = 1000
+_KEY_BITS = 2048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One request to make: the address, the headers, and the exact body that the signature is of."""
+
+    message_id: str
+    url: str
+    headers: dict[str, str]
+    body: bytes
+
+
+@Input
+class MessageFilters:
+    """`http_statuses`: codes (`404`), classes (`5xx`), ranges (`200-204`) or `timeout` (failed without an answer).
+
+    The dates bound the last change of a message, inclusive. `search_term` is a part of its id or of its object's.
+    """
+
+    statuses: Maybe[tuple[str, ...]] = ABSENT
+    event_types: Maybe[tuple[str, ...]] = ABSENT
+    http_statuses: Maybe[tuple[str, ...]] = ABSENT
+    from_date: Maybe[datetime] = ABSENT
+    to_date: Maybe[datetime] = ABSENT
+    search_term: Maybe[str] = ABSENT
+
+
+def delivery_key(message_id: str) -> str:
+    """The key of the job that delivers the message."""
+    return f"deliver_webhook:{message_id}"
+
+
+def get(work: Work, id: str) -> WebhookMessage:
+    """The message with this id. Raises `NotFound`."""
+    found = work.tx.get(WebhookMessage, id)
+    if found is None:
+        raise NotFound("webhook")
+    return found
+
+
+def list_all(work: Work, endpoint_id: str, options: MessageFilters, paging: Paging) -> Page[WebhookMessage]:
+    """The messages of an endpoint, last changed first. Raises `NotFound` for an unknown endpoint."""
+    if work.tx.get(WebhookEndpoint, endpoint_id) is None:
+        raise NotFound("webhook_endpoint")
+    conditions = [eq("webhook_endpoint_id", endpoint_id)]
+    if options.statuses:
+        conditions.append(within("status", options.statuses))
+    if options.event_types:
+        conditions.append(within("webhook_type", options.event_types))
+    if options.http_statuses:
+        conditions.append(any_of(*_answered_with(options.http_statuses)))
+    if options.from_date:
+        conditions.append(at_least("updated_at", options.from_date))
+    if options.to_date:
+        conditions.append(at_most("updated_at", options.to_date))
+    if term := value_or(options.search_term, "").strip():
+        conditions.append(contains(("id", "object_id"), term))
+    return work.page(WebhookMessage, *conditions, paging=paging, order=(desc("updated_at"), desc("created_at")))
+
+
+def _answered_with(statuses: Sequence[str]) -> list[Condition]:
+    found: list[Condition] = []
+    for status in statuses:
+        if status == "timeout":
+            found.append(all_of(eq("status", "failed"), missing("http_status")))
+        elif re.fullmatch(r"[1-5]xx", status):
+            lowest = int(status[0]) * 100
+            found.append(all_of(at_least("http_status", lowest), at_most("http_status", lowest + 99)))
+        elif limits := re.fullmatch(r"(\d{3})(?:-(\d{3}))?", status):
+            first, last = limits.group(1), limits.group(2) or limits.group(1)
+            found.append(all_of(at_least("http_status", int(first)), at_most("http_status", int(last))))
+    return found
+
+
+def resend(work: Work, id: str) -> WebhookMessage:
+    """Have the message delivered once more, at once. Raises `NotFound`; `NotAllowed` where it has succeeded."""
+    message = get(work, id)
+    if message.status == "succeeded":
+        raise NotAllowed("is_succeeded")
+    work.tx.jobs.cancel(delivery_key(id))
+    work.schedule("deliver_webhook", id, work.now, leased=True)
+    return message
+
+
+# Attempts
+
+
+def attempt(work: Work, message_id: str) -> Attempt | None:
+    """The next request to make for a message; None where it is gone, or has arrived.
+
+    Address and algorithm are the endpoint's of now, body and unique key the message's own.
+    """
+    message = work.tx.get(WebhookMessage, message_id)
+    endpoint = None if message is None else work.tx.get(WebhookEndpoint, message.webhook_endpoint_id)
+    if message is None or endpoint is None or message.status == "succeeded":
+        return None
+    if endpoint.signature_algo == "hmac":
+        signature = sign_hmac(work.organization.hmac_key, message.payload.encode())
+    else:
+        signature = _sign_jwt(work, message.payload)
+    prefix = header_prefix(work.settings.id_prefix)
+    return Attempt(
+        message_id=message.id,
+        url=endpoint.webhook_url,
+        headers={
+            "Content-Type": "application/json",
+            f"{prefix}Signature": signature,
+            f"{prefix}Signature-Algorithm": endpoint.signature_algo,
+            f"{prefix}Unique-Key": message.id,
+        },
+        body=message.payload.encode(),
+    )
+
+
+def note_attempt(work: Work, job: Job, made: Attempt, http_status: int | None, response: str) -> None:
+    """Keep how an attempt went, and schedule the next one where it failed and attempts are left."""
+    work.tx.jobs.complete(job)
+    message = work.tx.get(WebhookMessage, made.message_id)
+    if message is None:
+        return
+    after = after_attempt(message, work.now, http_status, response, made.url)
+    work.tx.replace(after)
+    if after.status == "retrying":
+        wait = timedelta(milliseconds=retry_milliseconds(after.retries, secrets.randbelow(1001)))
+        work.schedule("deliver_webhook", message.id, work.now + wait, leased=True)
+
+
+# Signatures
+
+
+def signing_key(work: Work) -> SigningKey:
+    """The key pair of this installation, made the first time that one is needed."""
+    shared = work.tx.scoped(INSTALLATION)
+    found = shared.first(SigningKey)
+    if found is not None:
+        return found
+    pair = rsa.generate_private_key(public_exponent=65537, key_size=_KEY_BITS)
+    made = SigningKey(
+        id=work.new_id(),
+        organization_id=INSTALLATION,
+        created_at=work.now,
+        private_key=pair.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        ).decode(),
+        public_key=pair.public_key()
+        .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+        .decode(),
+    )
+    shared.insert(made)
+    return made
+
+
+def public_key(work: Work) -> str:
+    """The public key with which `jwt` signatures are verified: the base64 of its PEM text, in lines of 60."""
+    return public_key_text(signing_key(work).public_key)
+
+
+def _sign_jwt(work: Work, payload: str) -> str:
+    # Nothing in it changes from one attempt to the next: no instants, no type in the header.
+    claims = {"data": payload, "iss": work.settings.public_url}
+    return jwt.encode(claims, signing_key(work).private_key, algorithm="RS256", headers={"typ": None})
+
+
+# Clean-up
+
+
+def schedule_cleaning(work: Work) -> None:
+    """Have old messages removed the next time that it is 01:00 UTC."""
+    today = datetime.combine(work.now.astimezone(UTC).date(), _CLEANED_AT)
+    due = today if today > work.now else today + timedelta(days=1)
+    work.schedule("clean_webhook_messages", work.organization.id, due)
+
+
+def clean(work: Work, job: Job) -> None:
+    """Remove the messages of which nothing was heard for 90 days; again tomorrow, while there are endpoints."""
+    old = less("updated_at", work.now - HISTORY)
+    while messages := work.tx.find(WebhookMessage, old, limit=_CLEANED_TOGETHER):
+        for message in messages:
+            work.tx.jobs.cancel(delivery_key(message.id))
+        work.tx.delete(*messages)
+    if work.tx.count(WebhookEndpoint):
+        schedule_cleaning(work)

@@ -1,0 +1,50 @@
+"""How webhook endpoints, and what is told about webhooks, are shown."""
+
+from __future__ import annotations
+
+from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
+from usagebill.views.formats import instant_text
+from usagebill.work import JsonObject, Work
+
+__all__ = ["public_key_bytes", "public_key_view", "webhook_endpoint_view", "webhook_message_view"]
+
+
+def webhook_endpoint_view(work: Work, endpoint: WebhookEndpoint) -> JsonObject:
+    return {
+        "svc_id": endpoint.id,
+        "svc_organization_id": endpoint.organization_id,
+        "webhook_url": endpoint.webhook_url,
+        "signature_algo": endpoint.signature_algo,
+        "name": endpoint.name,
+        "event_types": None if endpoint.event_types is None else list(endpoint.event_types),
+        "created_at": instant_text(endpoint.created_at),
+    }
+
+
+def webhook_message_view(work: Work, message: WebhookMessage) -> JsonObject:
+    """The message and how it went so far; its id is the unique key that receivers get."""
+    return {
+        "svc_id": message.id,
+        "svc_webhook_endpoint_id": message.webhook_endpoint_id,
+        "endpoint": message.endpoint,
+        "webhook_type": message.webhook_type,
+        "object_type": message.object_type,
+        "object_id": message.object_id,
+        "status": message.status,
+        "retries": message.retries,
+        "http_status": message.http_status,
+        "payload": message.payload,
+        "response": message.response,
+        "last_retried_at": instant_text(message.last_retried_at),
+        "created_at": instant_text(message.created_at),
+        "updated_at": instant_text(message.updated_at),
+    }
+
+
+def public_key_view(work: Work, text: str) -> JsonObject:
+    return {"public_key": text}
+
+
+def public_key_bytes(work: Work, text: str) -> bytes:
+    """The key as a plain text body."""
+    return text.encode()

@@ -1,0 +1,149 @@
+"""Webhooks as rules: the catalogue, endpoints, signatures, attempts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from usagebill.core.webhooks import (
+    ATTEMPTS,
+    OBJECT_TYPES,
+    WebhookEndpoint,
+    WebhookMessage,
+    after_attempt,
+    endpoint_errors,
+    event_types_errors,
+    header_prefix,
+    listens_to,
+    normalized_event_types,
+    public_key_text,
+    retry_milliseconds,
+    sign_hmac,
+)
+
+NOW = datetime(2024, 3, 5, tzinfo=UTC)
+ENDPOINT = WebhookEndpoint(
+    id="e", organization_id="o", webhook_url="https://example.com/hook", created_at=NOW, updated_at=NOW
+)
+MESSAGE = WebhookMessage(
+    id="m",
+    organization_id="o",
+    webhook_endpoint_id="e",
+    webhook_type="customer.created",
+    object_type="customer",
+    object_id="c",
+    payload="{}",
+    endpoint="https://example.com/hook",
+    created_at=NOW,
+    updated_at=NOW,
+)
+
+
+def test_catalogue_has_75_names() -> None:
+    assert len(OBJECT_TYPES) == 75
+
+
+def test_hmac_of_the_documented_example() -> None:
+    body = (
+        b'{"webhook_type":"customer.created","object_type":"customer",'
+        b'"organization_id":"1a901a90-1a90-1a90-1a90-1a901a901a90","customer":{"external_id":"cus_1"}}'
+    )
+    assert len(body) == 152
+    signature = sign_hmac("b7c9a0f2-3d64-4e19-8f0a-5c1d2e3f4a5b", body)
+    assert signature == "iuy2N0yXsxjFnGo87zaaVsFHFj/vms6vvb/3QhmYhc0="
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://example.com",
+        "http://localhost:8080/hook",
+        "https://user:secret@example.com/a/b?c=d&e=%20#f",
+        "http://[::1]:9000/",
+        "https://example.com?a=b",
+        "http://10.0.0.1",
+    ],
+)
+def test_addresses_are_http_with_a_host(url: str) -> None:
+    assert endpoint_errors(replace(ENDPOINT, webhook_url=url)) == {}
+
+
+@pytest.mark.parametrize(
+    "url", ["foobar", "ftp://example.com", "https://", "http:///path", "https://exa mple.com", "javascript:x", "//a.b"]
+)
+def test_other_addresses_are_refused(url: str) -> None:
+    assert endpoint_errors(replace(ENDPOINT, webhook_url=url)) == {"webhook_url": ["url_is_invalid"]}
+
+
+def test_missing_address_is_both_missing_and_no_url() -> None:
+    assert endpoint_errors(replace(ENDPOINT, webhook_url="")) == {
+        "webhook_url": ["value_is_mandatory", "url_is_invalid"]
+    }
+
+
+def test_unknown_algorithm_is_refused() -> None:
+    assert endpoint_errors(replace(ENDPOINT, signature_algo="rot13")) == {"signature_algo": ["value_is_invalid"]}
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        (
+            [" Customer.Created ", "invoice.drafted ", " Invoice.DRAFTED", ""],
+            ("customer.created", "invoice.drafted"),
+        ),
+        (["*"], None),
+        ([" * ", "*"], None),
+        ([], ()),
+        ([""], ()),
+        (["*", "customer.created"], ("*", "customer.created")),
+    ],
+)
+def test_event_types_are_tidied(sent: list[str], kept: tuple[str, ...] | None) -> None:
+    assert normalized_event_types(sent) == kept
+
+
+def test_event_types_outside_the_catalogue_are_named() -> None:
+    assert event_types_errors(("customer.created", "wrong.type")) == ['contains invalid types: ["wrong.type"]']
+    assert event_types_errors(("*", "customer.created", "a")) == ['contains invalid types: ["*", "a"]']
+    assert event_types_errors(tuple(OBJECT_TYPES)) == []
+
+
+def test_endpoints_listen_to_all_some_or_no_events() -> None:
+    asked = [None, (), ("invoice.voided",)]
+    heard = [listens_to(replace(ENDPOINT, event_types=types), "invoice.created") for types in asked]
+    assert heard == [True, False, False]
+
+
+@pytest.mark.parametrize(("prefix", "headers"), [("svc_", "X-Svc-"), ("my_app_", "X-My-App-"), ("", "X-")])
+def test_headers_are_named_after_the_prefix_of_ids(prefix: str, headers: str) -> None:
+    assert header_prefix(prefix) == headers
+
+
+def test_public_key_is_broken_into_lines_of_sixty() -> None:
+    assert public_key_text("a" * 60) == "YWFh" * 15 + "\n" + "YWFh" * 5 + "\n"
+    assert public_key_text("a" * 45) == "YWFh" * 15 + "\n"
+
+
+@given(st.integers(0, 1000))
+def test_waits_lie_within_their_bounds(jitter: int) -> None:
+    assert 3000 <= retry_milliseconds(1, jitter) <= 3150
+    assert 18000 <= retry_milliseconds(2, jitter) <= 20400
+
+
+@given(st.lists(st.sampled_from([None, 200, 201, 202, 204, 206, 301, 404, 500]), min_size=1, max_size=6))
+def test_message_fails_after_as_many_failures_as_there_are_attempts(answers: list[int | None]) -> None:
+    message = MESSAGE
+    for number, status in enumerate(answers, start=1):
+        message = after_attempt(message, NOW, status, "text", MESSAGE.endpoint)
+        if status in (200, 201, 202, 204):
+            assert (message.status, message.retries, message.http_status) == ("succeeded", number - 1, status)
+            return
+        assert message.retries == number
+        assert message.status == ("retrying" if number < ATTEMPTS else "failed")
+    given_statuses = [status for status in answers if status is not None]
+    assert message.http_status == (given_statuses[-1] if given_statuses else None)

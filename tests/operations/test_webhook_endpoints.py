@@ -1,0 +1,112 @@
+"""Webhook endpoints over HTTP: addresses, algorithms, event types, the public key."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.answers import found, missing, refused
+
+from usagebill.testing import Sandbox
+
+URL = "https://example.com/hook"
+
+
+@pytest.fixture
+def box() -> Iterator[Sandbox]:
+    with Sandbox(now="2024-03-05T00:00:00Z") as box:
+        yield box
+
+
+def post(box: Sandbox, **fields: object) -> tuple[int, Any]:
+    return box.request("POST", "/api/v1/webhook_endpoints", json={"webhook_endpoint": {"webhook_url": URL, **fields}})
+
+
+def test_created_endpoint_listens_to_everything_and_signs_with_jwt(box: Sandbox) -> None:
+    shown = found(post(box), "webhook_endpoint")
+    assert shown == {
+        "svc_id": shown["svc_id"],
+        "svc_organization_id": box.billing.organization.id,
+        "webhook_url": URL,
+        "signature_algo": "jwt",
+        "name": None,
+        "event_types": None,
+        "created_at": "2024-03-05T00:00:00Z",
+    }
+    assert found(box.request("GET", f"/api/v1/webhook_endpoints/{shown['svc_id']}"), "webhook_endpoint") == shown
+    assert box.webhooks == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "details"),
+    [
+        ({"webhook_url": None}, {"webhook_url": ["value_is_mandatory", "url_is_invalid"]}),
+        ({"webhook_url": "foobar"}, {"webhook_url": ["url_is_invalid"]}),
+        ({"signature_algo": "sha1"}, {"signature_algo": ["value_is_invalid"]}),
+        ({"event_types": "wrong"}, {"event_types": ["must_be_array"]}),
+        ({"event_types": {"a": 1}}, {"event_types": ["must_be_array"]}),
+        ({"event_types": ["wrong.type"]}, {"event_types": ['contains invalid types: ["wrong.type"]']}),
+        ({"event_types": ["*", "customer.created"]}, {"event_types": ['contains invalid types: ["*"]']}),
+        (
+            {"event_types": ["invoice.add_on_added"]},
+            {"event_types": ['contains invalid types: ["invoice.add_on_added"]']},
+        ),
+    ],
+)
+def test_endpoint_that_makes_no_sense_is_refused(box: Sandbox, fields: dict[str, object], details: object) -> None:
+    assert refused(post(box, **fields)) == details
+
+
+def test_event_types_are_tidied(box: Sandbox) -> None:
+    sent = [" Customer.Created ", "invoice.drafted ", " Invoice.DRAFTED", None, ""]
+    shown = found(post(box, event_types=sent, signature_algo=None, name="Books"), "webhook_endpoint")
+    assert shown["event_types"] == ["customer.created", "invoice.drafted"]
+    assert (shown["signature_algo"], shown["name"]) == ("jwt", "Books")
+
+
+def test_address_is_unique(box: Sandbox) -> None:
+    post(box)
+    assert refused(post(box)) == {"webhook_url": ["value_already_exist"]}
+
+
+def test_ten_endpoints_are_the_most(box: Sandbox) -> None:
+    for number in range(10):
+        assert post(box, webhook_url=f"{URL}/{number}")[0] == 200
+    assert refused(post(box)) == {"base": ["Maximum number of webhook endpoints was reached"]}
+    listed = box.request("GET", "/api/v1/webhook_endpoints?per_page=3")[1]
+    assert [one["webhook_url"] for one in listed["webhook_endpoints"]] == [f"{URL}/{number}" for number in range(3)]
+    id = listed["webhook_endpoints"][0]["svc_id"]
+    assert box.request("DELETE", f"/api/v1/webhook_endpoints/{id}")[0] == 200
+    assert post(box)[0] == 200
+
+
+def test_change_touches_what_is_sent(box: Sandbox) -> None:
+    created = found(post(box, event_types=["plan.created"], signature_algo="hmac"), "webhook_endpoint")
+    path = f"/api/v1/webhook_endpoints/{created['svc_id']}"
+    shown = found(box.request("PUT", path, json={"webhook_endpoint": {"name": "n"}}), "webhook_endpoint")
+    assert shown == {**created, "name": "n"}
+    for sent, kept in ((None, None), ([], []), (["*"], None)):
+        body = {"webhook_endpoint": {"event_types": sent}}
+        assert found(box.request("PATCH", path, json=body), "webhook_endpoint")["event_types"] == kept
+    bad = {"webhook_endpoint": {"webhook_url": "x"}}
+    assert refused(box.request("PUT", path, json=bad)) == {"webhook_url": ["url_is_invalid"]}
+
+
+def test_deleted_endpoint_is_gone(box: Sandbox) -> None:
+    created = found(post(box), "webhook_endpoint")
+    path = f"/api/v1/webhook_endpoints/{created['svc_id']}"
+    assert found(box.request("DELETE", path), "webhook_endpoint") == created
+    for method in ("GET", "DELETE"):
+        assert missing(box.request(method, path)) == "webhook_endpoint"
+    assert missing(box.request("GET", "/api/v1/webhook_endpoints/not-a-uuid")) == "webhook_endpoint"
+
+
+def test_public_key_is_the_same_text_in_both_forms(box: Sandbox) -> None:
+    status, text = box.request("GET", "/api/v1/webhooks/public_key")
+    assert status == 200
+    assert base64.b64decode(text).startswith(b"-----BEGIN PUBLIC KEY-----")
+    assert {len(line) for line in text.splitlines()[:-1]} == {60}
+    assert text.endswith("\n")
+    assert box.request("GET", "/api/v1/webhooks/json_public_key") == (200, {"webhook": {"public_key": text}})

@@ -1,0 +1,394 @@
+"""Delivery of webhook messages to a real HTTP server: signatures, attempts, what is kept of them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import socket
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import jwt
+import pytest
+
+from tests.receiver import Received, Receiver
+from usagebill import Billing
+from usagebill.clock import ManualClock
+from usagebill.core.errors import NotAllowed, NotFound
+from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
+from usagebill.operations import customers
+from usagebill.settings import Settings
+from usagebill.work import Work
+
+NOW = datetime(2024, 3, 5, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(NOW)
+
+
+@pytest.fixture
+def billing(clock: ManualClock) -> Iterator[Billing]:
+    with Billing(clock=clock) as billing:
+        yield billing
+
+
+def listen(billing: Billing, receiver: Receiver, **fields: object) -> WebhookEndpoint:
+    return billing.webhook_endpoints.create(webhook_url=receiver.url, **fields)
+
+
+def happen(billing: Billing, external_id: str = "acme") -> None:
+    """Something that those who listen are told of."""
+    billing.customers.upsert(external_id=external_id)
+
+
+def messages(billing: Billing, endpoint: WebhookEndpoint) -> list[WebhookMessage]:
+    return list(billing.webhooks.list(endpoint.id).items)
+
+
+def message(billing: Billing, endpoint: WebhookEndpoint) -> WebhookMessage:
+    (only,) = messages(billing, endpoint)
+    return only
+
+
+def pass_time(billing: Billing, clock: ManualClock, seconds: str) -> None:
+    clock.set(clock.now() + timedelta(milliseconds=int(seconds.replace(".", "")) * 10))
+    billing.run_due()
+
+
+def test_message_arrives_as_compact_json_with_its_envelope(billing: Billing) -> None:
+    with Receiver() as receiver:
+        endpoint = listen(billing, receiver)
+        happen(billing)
+        assert receiver.received == []
+        billing.run_due()
+        (got,) = receiver.received
+        body = json.loads(got.body)
+        assert list(body) == ["webhook_type", "object_type", "organization_id", "customer"]
+        assert (body["webhook_type"], body["object_type"]) == ("customer.created", "customer")
+        assert body["organization_id"] == billing.organization.id
+        assert body["customer"]["external_id"] == "acme"
+        assert b'": ' not in got.body
+        assert got.path == "/hook?from=billing"
+        assert got.headers["content-type"] == "application/json"
+        kept = message(billing, endpoint)
+        assert (kept.status, kept.retries, kept.http_status, kept.response) == ("succeeded", 0, 200, "thanks")
+        assert kept.payload.encode() == got.body
+        assert got.headers["x-svc-unique-key"] == kept.id
+        assert billing.next_due(leased=True) is None
+
+
+def test_hmac_signature_is_that_of_the_exact_body(billing: Billing) -> None:
+    with Receiver() as receiver:
+        listen(billing, receiver, signature_algo="hmac")
+        happen(billing)
+        billing.run_due()
+        (got,) = receiver.received
+        digest = hmac.new(billing.organization.hmac_key.encode(), got.body, hashlib.sha256).digest()
+        assert got.headers["x-svc-signature"] == base64.b64encode(digest).decode()
+        assert got.headers["x-svc-signature-algorithm"] == "hmac"
+
+
+def verified(billing: Billing, got: Received) -> dict[str, object]:
+    public_key = base64.b64decode(billing.webhooks.public_key())
+    signature = got.headers["x-svc-signature"]
+    assert jwt.get_unverified_header(signature) == {"alg": "RS256"}
+    claims: dict[str, object] = jwt.decode(
+        signature, public_key, algorithms=["RS256"], issuer=billing.settings.public_url
+    )
+    return claims
+
+
+def test_jwt_signature_is_verified_with_the_public_key(clock: ManualClock) -> None:
+    with Billing(clock=clock, settings=Settings(public_url="https://billing.example")) as billing, Receiver() as to:
+        listen(billing, to)
+        happen(billing)
+        billing.run_due()
+        (got,) = to.received
+        assert got.headers["x-svc-signature-algorithm"] == "jwt"
+        assert verified(billing, got) == {"data": got.body.decode(), "iss": "https://billing.example"}
+
+
+def test_headers_follow_the_prefix_of_ids(clock: ManualClock) -> None:
+    with Billing(clock=clock, settings=Settings(id_prefix="acme_")) as billing, Receiver() as receiver:
+        listen(billing, receiver)
+        happen(billing)
+        billing.run_due()
+        (got,) = receiver.received
+        assert {name for name in got.headers if name.startswith("x-")} == {
+            "x-acme-signature",
+            "x-acme-signature-algorithm",
+            "x-acme-unique-key",
+        }
+        assert "acme_id" in json.loads(got.body)["customer"]
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 204])
+def test_these_answers_are_successes(billing: Billing, status: int) -> None:
+    with Receiver(status) as receiver:
+        endpoint = listen(billing, receiver)
+        happen(billing)
+        billing.run_due()
+        kept = message(billing, endpoint)
+        assert (kept.status, kept.http_status, kept.retries) == ("succeeded", status, 0)
+
+
+@pytest.mark.parametrize("status", [203, 206, 301, 302, 307, 400, 403, 404, 410, 429, 500, 503])
+def test_every_other_answer_is_a_failure_and_redirects_are_not_followed(billing: Billing, status: int) -> None:
+    with Receiver(status) as receiver:
+        endpoint = listen(billing, receiver)
+        happen(billing)
+        billing.run_due()
+        kept = message(billing, endpoint)
+        assert (kept.status, kept.http_status, kept.retries) == ("retrying", status, 1)
+        assert (kept.response, kept.last_retried_at) == ("thanks", NOW)
+        assert [got.path for got in receiver.received] == ["/hook?from=billing"]
+
+
+def test_three_attempts_are_made_with_growing_waits(billing: Billing, clock: ManualClock) -> None:
+    with Receiver(403) as receiver:
+        endpoint = listen(billing, receiver)
+        happen(billing)
+        billing.run_due()
+        pass_time(billing, clock, "2.99")
+        assert len(receiver.received) == 1
+        pass_time(billing, clock, "0.16")
+        kept = message(billing, endpoint)
+        assert (kept.status, kept.retries, len(receiver.received)) == ("retrying", 2, 2)
+        pass_time(billing, clock, "17.99")
+        assert len(receiver.received) == 2
+        pass_time(billing, clock, "2.41")
+        kept = message(billing, endpoint)
+        assert (kept.status, kept.retries, kept.http_status) == ("failed", 3, 403)
+        assert kept.last_retried_at == clock.now()
+        pass_time(billing, clock, "3600.00")
+        assert len(receiver.received) == 3
+        # Each attempt carried the same body, signature and key.
+        assert (
+            len(
+                {
+                    (got.body, got.headers["x-svc-unique-key"], got.headers["x-svc-signature"])
+                    for got in receiver.received
+                }
+            )
+            == 1
+        )
+
+
+def test_failure_then_success(billing: Billing, clock: ManualClock) -> None:
+    with Receiver(500, 200) as receiver:
+        endpoint = listen(billing, receiver)
+        happen(billing)
+        billing.run_due()
+        pass_time(billing, clock, "3.15")
+        kept = message(billing, endpoint)
+        assert (kept.status, kept.retries, kept.http_status) == ("succeeded", 1, 200)
+        assert len({got.headers["x-svc-unique-key"] for got in receiver.received}) == 1
+        assert len(receiver.received) == 2
+
+
+def test_nobody_there_is_a_failure_without_a_status(billing: Billing) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        endpoint = billing.webhook_endpoints.create(webhook_url=f"http://127.0.0.1:{port}/")
+        happen(billing)
+        billing.run_due()
+    kept = message(billing, endpoint)
+    assert (kept.status, kept.retries, kept.http_status) == ("retrying", 1, None)
+    assert kept.response is not None
+    assert kept.response.startswith("ConnectError")
+
+
+def test_silence_is_a_failure(clock: ManualClock) -> None:
+    with Receiver(0) as receiver, Billing(clock=clock, settings=Settings(webhook_timeout=0.05)) as billing:
+        endpoint = listen(billing, receiver)
+        happen(billing)
+        billing.run_due()
+        kept = message(billing, endpoint)
+        assert (kept.status, kept.retries, kept.http_status) == ("retrying", 1, None)
+        assert kept.response is not None
+        assert kept.response.startswith("ReadTimeout")
+
+
+def test_status_of_an_earlier_answer_stays_when_nobody_answers_later(clock: ManualClock) -> None:
+    settings = Settings(webhook_timeout=0.05)
+    with Receiver(500, 0) as receiver, Billing(clock=clock, settings=settings) as billing:
+        endpoint = listen(billing, receiver)
+        happen(billing)
+        billing.run_due()
+        pass_time(billing, clock, "3.15")
+        kept = message(billing, endpoint)
+        assert (kept.retries, kept.http_status) == (2, 500)
+
+
+def test_long_and_odd_answers_are_kept_in_part(billing: Billing) -> None:
+    with Receiver(500, answer=b"\xff\0" + b"x" * 100_000) as receiver:
+        endpoint = listen(billing, receiver)
+        happen(billing)
+        billing.run_due()
+        kept = message(billing, endpoint).response
+        assert kept is not None
+        assert len(kept) == 10_000
+        assert kept.startswith("�x")
+
+
+def test_address_and_algorithm_are_those_of_the_endpoint_at_each_attempt(billing: Billing, clock: ManualClock) -> None:
+    with Receiver(500) as old, Receiver(200) as new:
+        endpoint = listen(billing, old)
+        happen(billing)
+        billing.run_due()
+        billing.webhook_endpoints.update(
+            endpoint.id, webhook_url=new.url, signature_algo="hmac", event_types=["invoice.voided"]
+        )
+        pass_time(billing, clock, "3.15")
+        (got,) = new.received
+        assert got.headers["x-svc-signature-algorithm"] == "hmac"
+        assert got.headers["x-svc-unique-key"] == old.received[0].headers["x-svc-unique-key"]
+        assert message(billing, endpoint).endpoint == new.url
+
+
+def test_each_endpoint_gets_its_own_message_of_the_events_it_asked_for(billing: Billing) -> None:
+    with Receiver() as everything, Receiver() as nothing, Receiver() as some:
+        listen(billing, everything)
+        listen(billing, nothing, event_types=[])
+        listen(billing, some, event_types=["customer.updated"])
+        happen(billing)
+        happen(billing)
+        billing.run_due()
+
+        def types(receiver: Receiver) -> list[str]:
+            return sorted(json.loads(got.body)["webhook_type"] for got in receiver.received)
+
+        assert types(everything) == ["customer.created", "customer.updated"]
+        assert types(nothing) == []
+        assert types(some) == ["customer.updated"]
+        keys = [got.headers["x-svc-unique-key"] for to in (everything, some) for got in to.received]
+        assert len(set(keys)) == 3
+
+
+def test_refused_operation_sends_nothing(billing: Billing) -> None:
+    with Receiver() as receiver:
+        endpoint = listen(billing, receiver)
+
+        def fail(work: Work) -> None:
+            customers.upsert(work, customers.CustomerInput(external_id="acme"))
+            raise RuntimeError("changed my mind")
+
+        with pytest.raises(RuntimeError):
+            billing.writing(fail)
+        billing.run_due()
+        assert (receiver.received, messages(billing, endpoint)) == ([], [])
+
+
+def test_events_before_the_endpoint_existed_are_not_sent(billing: Billing) -> None:
+    with Receiver() as receiver:
+        happen(billing)
+        listen(billing, receiver)
+        billing.run_due()
+        assert receiver.received == []
+
+
+def test_deleted_endpoint_loses_what_was_not_sent(billing: Billing) -> None:
+    with Receiver() as receiver:
+        endpoint = listen(billing, receiver)
+        happen(billing)
+        billing.webhook_endpoints.delete(endpoint.id)
+        billing.run_due()
+        assert receiver.received == []
+        with pytest.raises(NotFound):
+            billing.webhooks.list(endpoint.id)
+        assert billing.reading(lambda work: work.tx.find(WebhookMessage)) == []
+
+
+def test_resend_tries_once_more(billing: Billing, clock: ManualClock) -> None:
+    with Receiver(500, 500, 500, 500, 200) as receiver:
+        endpoint = listen(billing, receiver)
+        happen(billing)
+        billing.run_due()
+        pass_time(billing, clock, "3.15")
+        pass_time(billing, clock, "20.40")
+        failed = message(billing, endpoint)
+        assert (failed.status, failed.retries) == ("failed", 3)
+        billing.webhooks.resend(failed.id)
+        billing.run_due()
+        again = message(billing, endpoint)
+        assert (again.status, again.retries, len(receiver.received)) == ("failed", 4, 4)
+        pass_time(billing, clock, "3600.00")
+        assert len(receiver.received) == 4
+        billing.webhooks.resend(failed.id)
+        billing.run_due()
+        assert message(billing, endpoint).status == "succeeded"
+        with pytest.raises(NotAllowed, match="is_succeeded"):
+            billing.webhooks.resend(failed.id)
+        with pytest.raises(NotFound, match="webhook_not_found"):
+            billing.webhooks.resend("00000000-0000-0000-0000-000000000000")
+
+
+def test_resend_does_not_wait_for_the_retry_that_waits(billing: Billing, clock: ManualClock) -> None:
+    with Receiver(500, 200) as receiver:
+        endpoint = listen(billing, receiver)
+        happen(billing)
+        billing.run_due()
+        billing.webhooks.resend(message(billing, endpoint).id)
+        billing.run_due()
+        assert message(billing, endpoint).status == "succeeded"
+        pass_time(billing, clock, "3600.00")
+        assert len(receiver.received) == 2
+
+
+def test_history_is_listed_by_how_it_went(billing: Billing, clock: ManualClock) -> None:
+    with Receiver(200, 404, 503) as receiver:
+        endpoint = listen(billing, receiver)
+        for external_id in ("a", "b", "c"):
+            happen(billing, external_id)
+            billing.run_due()
+            clock.set(clock.now() + timedelta(seconds=1))
+
+        def listed(**filters: object) -> list[str]:
+            found = billing.webhooks.list(endpoint.id, **filters).items
+            return [json.loads(one.payload)["customer"]["external_id"] for one in found]
+
+        assert listed() == ["c", "b", "a"]
+        assert listed(statuses=["succeeded"]) == ["a"]
+        assert listed(statuses=["retrying", "failed"]) == ["c", "b"]
+        assert listed(event_types=["customer.updated"]) == []
+        assert listed(http_statuses=["404"]) == ["b"]
+        assert listed(http_statuses=["5xx", "200"]) == ["c", "a"]
+        assert listed(http_statuses=["400-503"]) == ["c", "b"]
+        assert listed(http_statuses=["timeout"]) == []
+        assert listed(http_statuses=["nonsense"]) == []
+        assert listed(from_date="2024-03-05T12:00:01Z", to_date="2024-03-05T12:00:01Z") == ["b"]
+        customer = billing.customers.get("c")
+        assert listed(search_term=customer.id) == ["c"]
+        assert listed(per_page=1, page=2) == ["b"]
+        (first, *_) = messages(billing, endpoint)
+        assert billing.webhooks.get(first.id) == first
+        assert billing.view(first)["svc_id"] == first.id
+
+
+def test_messages_are_kept_for_ninety_days_after_their_last_attempt(billing: Billing, clock: ManualClock) -> None:
+    with Receiver() as receiver:
+        endpoint = listen(billing, receiver)
+        happen(billing)
+        billing.run_due()
+        clock.set(datetime(2024, 6, 3, 1, tzinfo=UTC))
+        billing.run_due()
+        assert len(messages(billing, endpoint)) == 1
+        clock.set(datetime(2024, 6, 4, 1, tzinfo=UTC))
+        billing.run_due()
+        assert messages(billing, endpoint) == []
+        assert billing.next_due() == datetime(2024, 6, 5, 1, tzinfo=UTC)
+
+
+def test_without_delivery_nothing_is_sent(clock: ManualClock) -> None:
+    with Billing(clock=clock, deliver=False) as billing, Receiver() as receiver:
+        endpoint = listen(billing, receiver)
+        happen(billing)
+        billing.run_due()
+        assert receiver.received == []
+        assert message(billing, endpoint).status == "pending"
+        assert billing.next_due(leased=True) is None
