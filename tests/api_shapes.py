@@ -69,6 +69,24 @@ AMENDMENTS: Mapping[tuple[str, ...], object] = {
     _property("EventsErrorsObject", "missing_group_key"): {"type": "null"},
     # Sheet 80: a fixed charge without a name of its own has none; the add-on's is used on invoices.
     ("components", "schemas", "FixedChargeObject", "properties", "invoice_display_name", "type"): ["string", "null"],
+    # Sheet 10: the value of a group is null where events lack the property.
+    **{
+        ("components", "schemas", name, "items", "properties", "grouped_by", "additionalProperties"): {
+            "type": ["string", "null"]
+        }
+        for name in ("CustomerChargeGroupedUsageObject", "CustomerProjectedChargeGroupedUsageObject")
+    },
+    # The interface knows more charge models than these two lists.
+    **{
+        ("components", "schemas", name, "properties", "charge", "properties", "charge_model"): {"type": "string"}
+        for name in ("CustomerChargeUsageObject", "CustomerProjectedChargeUsageObject")
+    },
+    # `groups` is required there and described nowhere; groups stand under grouped_usage.
+    ("components", "schemas", "CustomerProjectedChargeUsageObject", "required"): ["units", "charge", "billable_metric"],
+    # The interface: "usage_periods: [{customer_usage: usage object}]".
+    ("components", "schemas", "CustomerPastUsage", "properties", "usage_periods", "items"): _wrapped(
+        "customer_usage", "CustomerUsageObject"
+    ),
 }
 
 # Answers that are empty until there is something to show: the document is still being made.

@@ -31,7 +31,10 @@ from usagebill.http import (
     plans,
     subscriptions,
     taxes,
+_RESOURCES = (
+    usage,
     webhook_endpoints,
+)
 )
 from usagebill.http.api import Answer, Api, Request, request_id
 from usagebill.http.endpoints import Endpoint
@@ -49,7 +52,10 @@ _RESOURCES = (
     plans,
     subscriptions,
     taxes,
+_RESOURCES = (
+    usage,
     webhook_endpoints,
+)
 )
 
 # What a body may hold at most; and how much more of a refused one is read (and dropped), so that its sender, who may

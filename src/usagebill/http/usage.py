@@ -1,0 +1,188 @@
+"""Customer usage over HTTP."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.fees import Fee
+from usagebill.core.numbers import parse_decimal
+from usagebill.core.plans import Charge
+from usagebill.http.endpoints import Endpoint
+from usagebill.operations.usage.charges import ChargeResult
+from usagebill.operations.usage.current import (
+    ChargeUsage,
+    CurrentUsage,
+    ProjectedUsageOptions,
+    UsageOptions,
+    current,
+    projected,
+)
+from usagebill.operations.usage.past import PastUsage, PastUsageOptions, past
+from usagebill.views.usage import ShownUsage, charge_usage_view, usage_view
+from usagebill.work import JsonObject, Work
+
+__all__ = ["ENDPOINTS"]
+
+
+def _line(result: ChargeResult, projection: tuple[Decimal, int, int | None] | None) -> ShownUsage:
+    amounts = result.amounts
+    part = result.part
+    return ShownUsage(
+        filter_id=part.filter.id if part.filter else None,
+        filter_name=part.display_name,
+        values=part.filter.values if part.filter else None,
+        grouped_by=result.grouped_by,
+        units=amounts.units,
+        total_aggregated_units=amounts.total_aggregated_units,
+        events_count=amounts.events_count,
+        amount_cents=amounts.amount_cents,
+        pricing_unit_amount_cents=amounts.pricing_unit.amount_cents if amounts.pricing_unit else None,
+        projected=projection,
+        breakdown=result.breakdown,
+    )
+
+
+def _charge_object(charge: Charge, *, with_code: bool) -> JsonObject:
+    shown: JsonObject = {
+        "svc_id": charge.id,
+        "charge_model": charge.charge_model,
+        "invoice_display_name": charge.invoice_display_name,
+    }
+    if with_code:
+        shown["code"] = charge.code
+    return shown
+
+
+def _metric_object(metric: BillableMetric) -> JsonObject:
+    return {
+        "svc_id": metric.id,
+        "name": metric.name,
+        "code": metric.code,
+        "aggregation_type": metric.aggregation_type,
+    }
+
+
+def _charge_usage(usage: ChargeUsage, currency: str, *, is_projected: bool) -> JsonObject:
+    unit = usage.charge.applied_pricing_unit
+    projections = usage.projections or (None,) * len(usage.results)
+    return charge_usage_view(
+        [
+            _line(result, None if each is None else (each.units, each.amount_cents, each.pricing_unit_amount_cents))
+            for result, each in zip(usage.results, projections, strict=True)
+        ],
+        charge=_charge_object(usage.charge, with_code=not is_projected),
+        metric=_metric_object(usage.results[0].metric),
+        currency=currency,
+        has_filters=bool(usage.charge.filters),
+        short_name=unit.short_name if unit else None,
+        conversion_rate=unit.conversion_rate if unit else None,
+        is_projected=is_projected,
+    )
+
+
+def current_usage_view(_: Work, usage: CurrentUsage) -> JsonObject:
+    charges = [_charge_usage(each, usage.currency, is_projected=usage.is_projected) for each in usage.charges]
+    return usage_view(
+        start=usage.start,
+        end=usage.end,
+        issuing_date=usage.issuing_date,
+        currency=usage.currency,
+        invoice_id=None,
+        amount_cents=usage.amount_cents,
+        taxes_amount_cents=usage.taxes_amount_cents,
+        charges_usage=charges,
+        projected_amount_cents=sum(each["projected_amount_cents"] for each in charges) if usage.is_projected else None,
+    )
+
+
+def past_usage_view(work: Work, usage: PastUsage) -> JsonObject:
+    by_charge: dict[str, list[Fee]] = {}
+    for fee in usage.fees:
+        by_charge.setdefault(fee.charge_id or "", []).append(fee)
+    fees = usage.invoice_fees
+    shown = usage_view(
+        start=usage.period.charges_from_datetime,
+        end=usage.period.charges_to_datetime,
+        issuing_date=usage.invoice.issuing_date,
+        currency=usage.invoice.currency,
+        invoice_id=usage.invoice.id,
+        amount_cents=usage.invoice.fees_amount_cents,
+        taxes_amount_cents=sum(fee.taxes_amount_cents for fee in fees),
+        charges_usage=[_billed_charge(work, charge_id, own) for charge_id, own in by_charge.items()],
+    )
+    return {"customer_usage": shown}
+
+
+def _billed_charge(work: Work, charge_id: str, fees: list[Fee]) -> JsonObject:
+    charge = work.tx.get(Charge, charge_id, deleted=True)
+    if charge is None:
+        raise LookupError(f"no charge {charge_id}")
+    metric = work.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
+    if metric is None:
+        raise LookupError(f"no billable metric {charge.billable_metric_id}")
+    unit = fees[0].pricing_unit_details
+    return charge_usage_view(
+        [
+            ShownUsage(
+                filter_id=fee.charge_filter_id,
+                filter_name=fee.item.filter_invoice_display_name,
+                values=fee.filters,
+                grouped_by=fee.grouped_by,
+                units=fee.units,
+                total_aggregated_units=fee.units if fee.total_aggregated_units is None else fee.total_aggregated_units,
+                events_count=fee.events_count or 0,
+                amount_cents=fee.amount_cents,
+                pricing_unit_amount_cents=_cents(fee),
+            )
+            for fee in fees
+        ],
+        charge=_charge_object(charge, with_code=True),
+        metric=_metric_object(metric),
+        currency=fees[0].currency,
+        has_filters=any(fee.filters is not None for fee in fees),
+        short_name=None if unit is None else str(unit["short_name"]),
+        conversion_rate=None if unit is None else parse_decimal(str(unit["conversion_rate"])),
+    )
+
+
+def _cents(fee: Fee) -> int | None:
+    if fee.pricing_unit_details is None:
+        return None
+    cents = fee.pricing_unit_details["amount_cents"]
+    return cents if isinstance(cents, int) else None
+
+
+ENDPOINTS = [
+    Endpoint(
+        "GET",
+        "/customers/{external_customer_id}/current_usage",
+        current,
+        permission="customer_usage",
+        query=UsageOptions,
+        returns="customer_usage",
+        view=current_usage_view,
+        summary="Usage of the running period",
+    ),
+    Endpoint(
+        "GET",
+        "/customers/{external_customer_id}/projected_usage",
+        projected,
+        permission="customer_usage",
+        query=ProjectedUsageOptions,
+        returns="customer_projected_usage",
+        view=current_usage_view,
+        summary="Usage of the running period, extended to its end",
+    ),
+    Endpoint(
+        "GET",
+        "/customers/{external_customer_id}/past_usage",
+        past,
+        permission="customer_usage",
+        query=PastUsageOptions,
+        paged=True,
+        returns="usage_periods",
+        view=past_usage_view,
+        summary="Usage of closed billing periods, as it was invoiced",
+    ),
+]

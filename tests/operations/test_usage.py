@@ -1,0 +1,250 @@
+"""What current and projected usage show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.price_list import PriceList
+
+from usagebill.testing import Sandbox
+
+
+@pytest.fixture
+def list_() -> Iterator[PriceList]:
+    with Sandbox(now="2025-07-01T00:00:00Z") as box:
+        yield PriceList(box)
+
+
+def standard(metric: str, amount: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "billable_metric_id": metric,
+        "charge_model": "standard",
+        "properties": {"amount": amount, **fields.pop("properties", {})},
+        **fields,
+    }
+
+
+def picked(items: list[dict[str, Any]], *keys: str) -> list[tuple[Any, ...]]:
+    return [tuple(item[key] for key in keys) for item in items]
+
+
+CLOUD = [{"key": "cloud", "values": ["aws", "gcp"]}]
+
+
+def test_usage_shows_every_charge_before_any_event(list_: PriceList) -> None:
+    metric = list_.metric("calls", "count_agg")
+    list_.plan(standard(metric, "5"))
+    list_.subscribe()
+    usage = list_.usage()
+    assert usage["amount_cents"] == 0
+    assert usage["from_datetime"] == "2025-07-01T00:00:00Z"
+    assert usage["to_datetime"] == "2025-07-31T23:59:59Z"
+    assert usage["issuing_date"] == "2025-07-31"
+    assert picked(usage["charges_usage"], "units", "events_count", "amount_cents") == [("0.0", 0, 0)]
+    assert usage["charges_usage"][0]["filters"] == []
+    assert usage["charges_usage"][0]["grouped_usage"] == []
+
+
+def test_decimals_of_events_are_exact(list_: PriceList) -> None:
+    list_.plan(standard(list_.metric("gb"), "1"))
+    list_.subscribe()
+    for value in ("0.1", "0.2", "1000000000000000.000000000000001"):
+        list_.event("gb", value=value)
+    assert list_.usage()["charges_usage"][0]["units"] == "1000000000000000.300000000000001"
+
+
+def test_the_narrower_filter_takes_its_events(list_: PriceList) -> None:
+    metric = list_.metric("gb", filters=CLOUD)
+    filters = [
+        {"values": {"cloud": ["aws", "gcp"]}, "properties": {"amount": "5"}, "invoice_display_name": "All clouds"},
+        {"values": {"cloud": ["aws"]}, "properties": {"amount": "3"}},
+    ]
+    list_.plan(standard(metric, "10", filters=filters))
+    list_.subscribe()
+    list_.event("gb", value=10, cloud="aws")
+    list_.event("gb", value=7, cloud="gcp")
+    charge = list_.usage()["charges_usage"][0]
+    assert picked(charge["filters"], "invoice_display_name", "units", "amount_cents") == [
+        ("All clouds", "7.0", 3500),
+        ("aws", "10.0", 3000),
+        (None, "0.0", 0),
+    ]
+    assert charge["filters"][2]["values"] is None
+    assert (charge["units"], charge["amount_cents"], charge["events_count"]) == ("17.0", 6500, 2)
+
+
+def test_of_equal_filters_the_oldest_takes_all(list_: PriceList) -> None:
+    metric = list_.metric("gb", filters=CLOUD)
+    filters = [{"values": {"cloud": ["aws"]}, "properties": {"amount": amount}} for amount in ("5", "3")]
+    list_.plan(standard(metric, "10", filters=filters))
+    list_.subscribe()
+    list_.event("gb", value=10, cloud="aws")
+    assert picked(list_.usage()["charges_usage"][0]["filters"], "units", "amount_cents") == [
+        ("10.0", 5000),
+        ("0.0", 0),
+        ("0.0", 0),
+    ]
+
+
+def test_groups_are_priced_apart_and_add_up(list_: PriceList) -> None:
+    metric = list_.metric("gb")
+    list_.plan(standard(metric, "20", properties={"pricing_group_keys": ["region"]}))
+    list_.subscribe()
+    empty = list_.usage()["charges_usage"][0]["grouped_usage"]
+    assert [group["grouped_by"] for group in empty] == [{"region": None}]
+    list_.event("gb", value=1, region="europe")
+    list_.event("gb", value=2)
+    list_.event("gb", value=3, region="")
+    charge = list_.usage()["charges_usage"][0]
+    assert picked(charge["grouped_usage"], "grouped_by", "units", "amount_cents") == [
+        ({"region": "europe"}, "1.0", 2000),
+        ({"region": None}, "5.0", 10000),
+    ]
+    assert charge["amount_cents"] == 12000
+
+
+def test_one_charge_one_metric_or_one_group_can_be_asked_for(list_: PriceList) -> None:
+    calls, gb = list_.metric("calls"), list_.metric("gb")
+    plan = list_.plan(
+        standard(calls, "10", code="a", properties={"pricing_group_keys": ["cloud"]}),
+        standard(gb, "20", code="b"),
+        standard(calls, "5", code="c"),
+    )
+    list_.subscribe()
+    for value, cloud in ((4, "aws"), (4, "aws"), (6, "gcp")):
+        list_.event("calls", value=value, cloud=cloud)
+    amounts = {
+        "charge_code=a": [14000],
+        "group[cloud]=aws&charge_code=a": [8000],
+        "billable_metric_code=calls": [14000, 7000],
+    }
+    for query, expected in amounts.items():
+        assert [charge["amount_cents"] for charge in list_.usage(f"&{query}")["charges_usage"]] == expected
+    by_id = list_.usage(f"&charge_id={plan['charges'][1]['svc_id']}")
+    assert [charge["charge"]["code"] for charge in by_id["charges_usage"]] == ["b"]
+    status, answer = list_.box.request(
+        "GET", "/api/v1/customers/acme/current_usage?external_subscription_id=sub&charge_code=none"
+    )
+    assert (status, answer["code"]) == (404, "charge_not_found")
+    status, answer = list_.box.request(
+        "GET", "/api/v1/customers/acme/current_usage?external_subscription_id=sub&full_usage=true"
+    )
+    assert (status, answer["code"]) == (405, "full_usage_not_allowed")
+
+
+def test_full_usage_reaches_back_to_the_start(list_: PriceList) -> None:
+    list_.plan(standard(list_.metric("gb"), "1", code="gb"))
+    list_.subscribe()
+    list_.event("gb", value=5)
+    list_.box.travel_to("2025-08-10T00:00:00Z")
+    list_.event("gb", value=7)
+    assert list_.usage("&charge_code=gb")["amount_cents"] == 700
+    full = list_.usage("&charge_code=gb&full_usage=true")
+    assert (full["amount_cents"], full["from_datetime"]) == (1200, "2025-07-01T00:00:00Z")
+
+
+def test_usage_is_taxed_unless_told_otherwise(list_: PriceList) -> None:
+    list_.post("/taxes", tax={"name": "VAT", "code": "vat", "rate": 20, "applied_to_organization": True})
+    list_.plan(standard(list_.metric("gb"), "0.01"))
+    list_.subscribe()
+    list_.event("gb", value=2532)
+    usage = list_.usage()
+    assert (usage["amount_cents"], usage["taxes_amount_cents"], usage["total_amount_cents"]) == (2532, 506, 3038)
+    assert list_.usage("&apply_taxes=")["taxes_amount_cents"] == 506
+    assert list_.usage("&apply_taxes=false")["taxes_amount_cents"] == 0
+
+
+def test_dynamic_prices_come_with_the_events(list_: PriceList) -> None:
+    metric = list_.metric("gb")
+    list_.plan({"billable_metric_id": metric, "charge_model": "dynamic", "properties": {"pricing_group_keys": ["g"]}})
+    list_.subscribe()
+    list_.event("gb", value=10, g=1, cents="10.1")
+    list_.event("gb", value=10, g=2, cents="901.9")
+    charge = list_.usage()["charges_usage"][0]
+    assert picked(charge["grouped_usage"], "grouped_by", "amount_cents") == [({"g": "1"}, 10), ({"g": "2"}, 902)]
+    assert charge["units"] == "20.0"
+
+
+def test_a_recurring_unique_count_stays_until_removed(list_: PriceList) -> None:
+    metric = list_.metric("seats", "unique_count_agg", recurring=True)
+    list_.plan(standard(metric, "20"))
+    list_.subscribe()
+    list_.event("seats", value="a")
+    list_.box.travel_to("2025-08-10T00:00:00Z")
+    assert list_.usage()["amount_cents"] == 2000
+    list_.event("seats", value="a", operation_type="remove")
+    assert list_.usage()["amount_cents"] == 0
+
+
+def test_a_recurring_weighted_sum_carries_its_level_over(list_: PriceList) -> None:
+    metric = list_.metric("storage", "weighted_sum_agg", recurring=True, weighted_interval="seconds")
+    list_.plan(standard(metric, "1"))
+    list_.subscribe()
+    list_.box.travel_to("2025-07-05T00:00:00Z")
+    list_.event("storage", value=2500)
+    july = list_.usage()["charges_usage"][0]
+    assert (july["units"], july["amount_cents"]) == ("2177.4193548387096774", 217742)
+    assert july["total_aggregated_units"] == "2500.0"
+    list_.box.travel_to("2025-09-04T00:00:00Z")
+    list_.event("storage", value=-2000)
+    list_.box.travel_to("2025-09-06T00:00:00Z")
+    list_.event("storage", value=-200)
+    september = list_.usage()["charges_usage"][0]
+    assert (september["units"], september["amount_cents"]) == ("533.3333333333333333", 53333)
+    assert september["total_aggregated_units"] == "300.0"
+
+
+def test_without_an_active_subscription_there_is_no_usage(list_: PriceList) -> None:
+    for query in ("", "?external_subscription_id=none"):
+        status, answer = list_.box.request("GET", f"/api/v1/customers/acme/current_usage{query}")
+        assert (status, answer["code"]) == (405, "no_active_subscription")
+    status, answer = list_.box.request("GET", "/api/v1/customers/none/current_usage?external_subscription_id=sub")
+    assert (status, answer["code"]) == (404, "customer_not_found")
+
+
+def test_projection_extends_the_days_so_far(list_: PriceList) -> None:
+    metric = list_.metric("gb", filters=[{"key": "cloud", "values": ["aws", "gcp"]}])
+    filters = [
+        {"values": {"cloud": ["aws"]}, "properties": {"amount": "10"}},
+        {"values": {"cloud": ["gcp"]}, "properties": {"amount": "20"}},
+    ]
+    list_.plan(standard(metric, "0", filters=filters))
+    list_.subscribe()
+    list_.box.travel_to("2025-07-03T10:00:00Z")
+    list_.event("gb", value=3, cloud="aws")
+    list_.event("gb", value=1, cloud="gcp")
+    path = "/customers/acme/projected_usage?external_subscription_id=sub"
+    usage = list_.get(path)["customer_projected_usage"]
+    charge = usage["charges_usage"][0]
+    assert picked(charge["filters"], "projected_units", "projected_amount_cents") == [
+        ("31.0", 31000),
+        ("10.33", 20660),
+        ("0.0", 0),
+    ]
+    assert usage["projected_amount_cents"] == charge["projected_amount_cents"] == 51660
+
+
+def test_past_usage_is_what_was_invoiced(list_: PriceList) -> None:
+    list_.plan(standard(list_.metric("gb"), "1"), amount_cents=1000)
+    list_.subscribe()
+    list_.event("gb", value=5)
+    list_.box.travel_to("2025-08-15T00:00:00Z")
+    list_.event("gb", value=7)
+    list_.box.travel_to("2025-09-02T00:00:00Z")
+    answer = list_.get("/customers/acme/past_usage?external_subscription_id=sub")
+    usages = [period["customer_usage"] for period in answer["usage_periods"]]
+    assert picked(usages, "from_datetime", "amount_cents") == [
+        ("2025-08-01T00:00:00Z", 1700),
+        ("2025-07-01T00:00:00Z", 1500),
+    ]
+    assert [usage["charges_usage"][0]["units"] for usage in usages] == ["7.0", "5.0"]
+    latest = list_.get("/customers/acme/past_usage?external_subscription_id=sub&periods_count=1")
+    assert (len(latest["usage_periods"]), latest["meta"]["total_count"]) == (1, 2)
+    status, answer = list_.box.request("GET", "/api/v1/customers/acme/past_usage")
+    assert (status, answer["error_details"]) == (422, {"external_subscription_id": ["value_is_mandatory"]})
+    status, answer = list_.box.request(
+        "GET", "/api/v1/customers/acme/past_usage?external_subscription_id=sub&billable_metric_code=none"
+    )
+    assert (status, answer["code"]) == (404, "billable_metric_not_found")
