@@ -31,10 +31,8 @@ from usagebill.http import (
     plans,
     subscriptions,
     taxes,
-_RESOURCES = (
     usage,
     webhook_endpoints,
-)
 )
 from usagebill.http.api import Answer, Api, Request, request_id
 from usagebill.http.endpoints import Endpoint
@@ -52,10 +50,8 @@ _RESOURCES = (
     plans,
     subscriptions,
     taxes,
-_RESOURCES = (
     usage,
     webhook_endpoints,
-)
 )
 
 # What a body may hold at most; and how much more of a refused one is read (and dropped), so that its sender, who may
