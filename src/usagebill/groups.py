@@ -11,9 +11,20 @@ from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.plans import Plan
+from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
 from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
-from usagebill.operations import add_ons, billable_metrics, customers, fees, plans, taxes, webhook_endpoints, webhooks
+from usagebill.operations import (
+    add_ons,
+    billable_metrics,
+    customers,
+    fees,
+    plans,
+    subscriptions,
+    taxes,
+    webhook_endpoints,
+    webhooks,
+)
 from usagebill.operations.invoices import listing as invoice_listing
 from usagebill.verbs import Group, Runner, reads, writes
 from usagebill.views.add_ons import add_on_view
@@ -22,6 +33,7 @@ from usagebill.views.customers import customer_view
 from usagebill.views.fees import fee_view
 from usagebill.views.invoices import invoice_view
 from usagebill.views.plans import plan_view
+from usagebill.views.subscriptions import subscription_and_plan_view
 from usagebill.views.taxes import tax_details
 from usagebill.views.webhooks import webhook_endpoint_view, webhook_message_view
 from usagebill.work import JsonObject, Work
@@ -84,6 +96,15 @@ class Plans(Group):
     delete_fixed_charge = writes(plans.delete_fixed_charge)
 
 
+class Subscriptions(Group):
+    create = writes(subscriptions.create)
+    update = writes(subscriptions.update)
+    get = reads(subscriptions.get)
+    list = reads(subscriptions.list_all)
+    list_of_customer = reads(subscriptions.list_of_customer)
+    terminate = writes(subscriptions.delete)
+
+
 class Taxes(Group):
     create = writes(taxes.create)
     update = writes(taxes.update)
@@ -117,6 +138,7 @@ class Groups:
         self.fees = Fees(runner)
         self.invoices = Invoices(runner)
         self.plans = Plans(runner)
+        self.subscriptions = Subscriptions(runner)
         self.taxes = Taxes(runner)
         self.webhook_endpoints = WebhookEndpoints(runner)
         self.webhooks = Webhooks(runner)
@@ -130,6 +152,7 @@ VIEWS: Mapping[type, Callable[[Work, Any], JsonObject]] = {
     Fee: fee_view,
     Invoice: invoice_view,
     Plan: plan_view,
+    Subscription: subscription_and_plan_view,
     Tax: tax_details,
     WebhookEndpoint: webhook_endpoint_view,
     WebhookMessage: webhook_message_view,
