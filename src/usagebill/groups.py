@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.customers import Customer
+from usagebill.core.events import Event
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
 from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
+from usagebill.inputs import read
 from usagebill.operations import (
     add_ons,
     billable_metrics,
     customers,
+    events,
     fees,
     plans,
     subscriptions,
@@ -26,10 +30,11 @@ from usagebill.operations import (
     webhooks,
 )
 from usagebill.operations.invoices import listing as invoice_listing
-from usagebill.verbs import Group, Runner, reads, writes
+from usagebill.verbs import Group, Runner, exact, reads, unix_seconds, writes
 from usagebill.views.add_ons import add_on_view
 from usagebill.views.billable_metrics import billable_metric_view
 from usagebill.views.customers import customer_view
+from usagebill.views.events import event_view
 from usagebill.views.fees import fee_view
 from usagebill.views.invoices import invoice_view
 from usagebill.views.plans import plan_view
@@ -63,6 +68,32 @@ class Customers(Group):
     get = reads(customers.get)
     list = reads(customers.list_all)
     delete = writes(customers.delete)
+
+
+class Events(Group):
+    get = reads(events.get)
+    list = reads(events.list_all)
+
+    def create(self, **fields: object) -> Event:
+        """Take in one event; its `timestamp` is a `datetime`, Unix seconds, or now."""
+        given = read(events.EventInput, _event(fields))
+        return self._runner.writing(lambda work: events.create(work, given))
+
+    def ingest(self, given: Iterable[Mapping[str, object]]) -> Sequence[Event]:
+        """Take in any number of events in one durable commit, all or none.
+
+        Raises `Invalid`, its details by the position (as text) of each event refused.
+        """
+        sent = [_event(one) for one in given]
+        return self._runner.writing(lambda work: events.ingest(work, sent))
+
+
+def _event(given: Mapping[str, object]) -> Mapping[str, object]:
+    """An event as its caller wrote it, its time in Unix seconds as the API takes it."""
+    timestamp = given.get("timestamp")
+    if isinstance(timestamp, datetime):
+        given = {**given, "timestamp": unix_seconds(timestamp)}
+    return {name: value if type(value) is str else exact(value) for name, value in given.items()}
 
 
 class Fees(Group):
@@ -135,6 +166,7 @@ class Groups:
         self.add_ons = AddOns(runner)
         self.billable_metrics = BillableMetrics(runner)
         self.customers = Customers(runner)
+        self.events = Events(runner)
         self.fees = Fees(runner)
         self.invoices = Invoices(runner)
         self.plans = Plans(runner)
@@ -149,6 +181,7 @@ VIEWS: Mapping[type, Callable[[Work, Any], JsonObject]] = {
     AddOn: add_on_view,
     BillableMetric: billable_metric_view,
     Customer: customer_view,
+    Event: event_view,
     Fee: fee_view,
     Invoice: invoice_view,
     Plan: plan_view,

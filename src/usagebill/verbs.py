@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import cached_property
@@ -16,9 +16,12 @@ import attrs
 from usagebill.inputs import Paging, read
 from usagebill.work import Work
 
-__all__ = ["Call", "Group", "Runner", "Verb", "exact", "reads", "writes"]
+__all__ = ["Call", "Group", "Runner", "Verb", "exact", "reads", "unix_seconds", "writes"]
 
 T = TypeVar("T")
+_PLAIN = frozenset({str, int, bool, type(None)})
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 _PAGING = ("page", "per_page")
 
 
@@ -53,12 +56,18 @@ def exact(value: object) -> object:
     if isinstance(value, (datetime, date)):
         return value.isoformat()
     if isinstance(value, Mapping):
-        return {str(key): exact(item) for key, item in value.items()}
+        return {str(key): item if type(item) in _PLAIN else exact(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [exact(item) for item in value]
+        return [item if type(item) in _PLAIN else exact(item) for item in value]
     if attrs.has(type(value)):
         return value
     raise TypeError(f"a {type(value).__name__} cannot be sent: {value!r}")
+
+
+def unix_seconds(instant: datetime) -> Decimal:
+    """The exact seconds since 1970 of an instant, which is in UTC where it names no zone."""
+    aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+    return Decimal((aware - _EPOCH) // _MICROSECOND).scaleb(-6)
 
 
 class Verb(Generic[T]):

@@ -1,0 +1,94 @@
+"""Files of events come in whole, once, however often they are imported."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from usagebill import Billing
+from usagebill.cli import main
+
+TABLE = """transaction_id,code,external_subscription_id,timestamp,gb,region
+a,storage,acme,1704067200,10.5,eu
+b,storage,acme,2024-01-02T00:00:00Z,,us
+"""
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> str:
+    path = tmp_path / "billing.db"
+    Billing(path).close()
+    return str(path)
+
+
+def run(*arguments: str, code: int = 0) -> Any:
+    done = CliRunner().invoke(main, ["events", "import", *arguments, "--json"])
+    assert done.exit_code == code, done.output
+    return json.loads(done.stdout)
+
+
+def test_a_table_is_imported_with_its_other_columns_as_properties(db: str, tmp_path: Path) -> None:
+    file = tmp_path / "events.csv"
+    file.write_text(TABLE)
+    assert run(str(file), "--db", db) == {"imported": 2, "duplicates": 0, "refused": []}
+    with Billing(db) as billing:
+        first, second = billing.events.get("a"), billing.events.get("b")
+    assert (first.code, first.external_subscription_id) == ("storage", "acme")
+    assert first.properties == {"gb": "10.5", "region": "eu"}
+    assert second.properties == {"region": "us"}
+    assert [event.timestamp for event in (first, second)] == [
+        datetime(2024, 1, 1, tzinfo=UTC),
+        datetime(2024, 1, 2, tzinfo=UTC),
+    ]
+
+
+def test_importing_again_skips_what_is_known(db: str, tmp_path: Path) -> None:
+    file = tmp_path / "events.csv"
+    file.write_text(TABLE)
+    run(str(file), "--db", db)
+    file.write_text(TABLE + "c,storage,acme,1704240000,1,\n")
+    assert run(str(file), "--db", db) == {"imported": 1, "duplicates": 2, "refused": []}
+    with Billing(db) as billing:
+        assert billing.events.list().total_count == 3
+
+
+def test_lines_of_json_are_imported_and_bad_ones_named(db: str, tmp_path: Path) -> None:
+    file = tmp_path / "events.jsonl"
+    lines = [
+        '{"transaction_id": "a", "code": "storage", "timestamp": 1704067200.25, "properties": {"gb": 0.1}}',
+        '{"transaction_id": "b"}',
+        "",
+        "{oops",
+        "[]",
+        '{"transaction_id": "a", "code": "storage"}',
+        '{"transaction_id": "c", "code": "storage", "timestamp": "2024-13-01"}',
+        '{"transaction_id": "d", "code": "storage"}',
+    ]
+    file.write_text("\n".join(lines))
+    found = run(str(file), "--db", db, code=1)
+    assert (found["imported"], found["duplicates"]) == (2, 1)
+    assert sorted(row["line"] for row in found["refused"]) == [2, 4, 5, 7]
+    assert {"line": 2, "problem": {"code": ["value_is_mandatory"]}} in found["refused"]
+    with Billing(db) as billing:
+        assert billing.view(billing.events.get("a"))["timestamp"] == "2024-01-01T00:00:00.250Z"
+
+
+def test_large_files_come_in_batches(db: str, tmp_path: Path) -> None:
+    file = tmp_path / "events.jsonl"
+    file.write_text("\n".join(json.dumps({"transaction_id": str(n), "code": "hit"}) for n in range(2500)))
+    assert run(str(file), "--db", db)["imported"] == 2500
+
+
+def test_people_get_a_sentence(db: str, tmp_path: Path) -> None:
+    file = tmp_path / "events.csv"
+    file.write_text(TABLE + ",,,,,\n")
+    done = CliRunner().invoke(main, ["events", "import", str(file), "--db", db])
+    assert done.stdout == "2 imported, 0 known already and skipped, 1 refused\n"
+    assert "line 4" in done.stderr
+    file.rename(tmp_path / "events.xlsx")
+    assert CliRunner().invoke(main, ["events", "import", str(tmp_path / "events.xlsx"), "--db", db]).exit_code == 2
