@@ -99,15 +99,16 @@ def test_what_json_has_no_word_for_is_refused() -> None:
 
 
 def test_events_take_datetimes_and_floats() -> None:
+    named = {"code": "storage", "external_subscription_id": "acme"}
     with Billing() as billing:
         happened = datetime(2024, 1, 1, 0, 0, 0, 250_000, tzinfo=UTC)
         [event] = billing.events.ingest(
-            [{"transaction_id": "a", "code": "storage", "timestamp": happened, "properties": {"gb": 0.1}}]
+            [{**named, "transaction_id": "a", "timestamp": happened, "properties": {"gb": 0.1}}]
         )
         assert event.timestamp == happened
         assert event.properties == {"gb": Decimal("0.1")}
         assert billing.events.create(transaction_id="b", code="storage", timestamp=happened).timestamp == happened
         with pytest.raises(Invalid) as refused:
-            billing.events.ingest([{"transaction_id": "a", "code": "storage"}, {"transaction_id": "c", "code": "x"}])
+            billing.events.ingest([{**named, "transaction_id": "a"}, {**named, "transaction_id": "c"}])
         assert refused.value.details == {"0": {"transaction_id": ["value_already_exist"]}}
         assert billing.events.list().total_count == 2
