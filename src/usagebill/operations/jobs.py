@@ -10,6 +10,7 @@ from usagebill.operations.invoices.billing_run import bill_customer
 from usagebill.operations.invoices.issue import mark_overdue
 from usagebill.operations.invoices.subscription import finalize_due
 from usagebill.operations.plans.ending import end_plan
+from usagebill.operations.subscriptions.plan_changes import amount_changed, bill_units
 from usagebill.operations.subscriptions.start import activate_due
 from usagebill.operations.subscriptions.termination import announce_due, end_due
 from usagebill.operations.subscriptions.trial import end_trial
@@ -30,5 +31,7 @@ HANDLERS: Mapping[str, Handler] = {
     "announce_termination": announce_due,
     "clean_webhook_messages": webhooks.clean,
     "check_received_events": events.check_received,
+    "bill_fixed_charge_units": bill_units,
+    "plan_amount_changed": amount_changed,
     "end_plan": end_plan,
 }

@@ -7,16 +7,20 @@ from dataclasses import replace
 from usagebill.core.jobs import Job
 from usagebill.core.plans import Plan
 from usagebill.operations.plans.records import changed_plans, overrides_of
+from usagebill.operations.subscriptions.plan_changes import end_subscriptions
 from usagebill.work import Work
 
 __all__ = ["end_plan"]
 
 
 def end_plan(work: Work, job: Job) -> None:
-    """Delete a plan and its overrides, overrides first. Its charges stay, for what is still billed by them."""
+    """End all that is on a plan and its overrides, then delete them. Their charges stay, for what bills them."""
     plan = work.tx.get(Plan, job.subject_id)
     if plan is None:
         return
-    for each in (*overrides_of(work, plan, in_use=False), plan):
+    every = (*overrides_of(work, plan, in_use=False), plan)
+    for each in every:
+        end_subscriptions(work, each)
+    for each in every:
         changed_plans(work, [each.id])
         work.tx.replace(replace(each, pending_deletion=False, deleted_at=work.now, updated_at=work.now))

@@ -55,10 +55,14 @@ def units_of_subscription_changed(
     if billed and immediately and subscription.status == "active":
         work.schedule(
             "bill_fixed_charge_units",
-            subscription.id,
+            subscription.customer_id,
             work.now,
             key=f"bill_fixed_charge_units:{subscription.id}:{work.new_id()}",
-            payload={"fixed_charge_ids": billed, "timestamp": work.now.isoformat()},
+            payload={
+                "subscription_id": subscription.id,
+                "fixed_charge_ids": billed,
+                "timestamp": work.now.isoformat(),
+            },
         )
 
 
