@@ -20,6 +20,7 @@ from usagebill.operations.invoices.billed import IN_ADVANCE, PERIODIC, Billed, b
 from usagebill.operations.invoices.dating import dating_settings
 from usagebill.operations.invoices.fees.commitments import commitment_fee
 from usagebill.operations.invoices.fees.fixed_charges import added_units_fee, fixed_charge_fees
+from usagebill.operations.invoices.fees.renewals import renew_without_invoice, renewal_fees
 from usagebill.operations.invoices.fees.subscription import subscription_fee
 from usagebill.operations.invoices.fees.usage import usage_fees
 from usagebill.operations.invoices.issue import draft, issue, redated
@@ -56,6 +57,8 @@ def bill(
     work.tx.insert(invoice, *periods)
     drafted = dating_settings(customer, entity_of(work, customer)).grace_period > 0
     invoice = compute(work, invoice, finalizing=not drafted)
+    for period in periods:
+        renew_without_invoice(work, billed_of(work, invoice, period))
     return draft(work, invoice) if drafted else issue(work, invoice)
 
 
@@ -201,6 +204,7 @@ def fees_of(work: Work, billed: Billed) -> list[Fee]:
     fee = subscription_fee(work, billed)
     fees = [] if fee is None else [fee]
     fees += usage_fees(work, billed)
+    fees += renewal_fees(work, billed)
     fees += fixed_charge_fees(work, billed)
     commitment = commitment_fee(work, billed, fees)
     return fees if commitment is None else [*fees, commitment]
