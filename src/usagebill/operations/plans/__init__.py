@@ -19,6 +19,7 @@ from usagebill.operations.plans.inputs import (
     UsageThresholdInput,
 )
 from usagebill.operations.plans.metadata import delete_metadata, delete_metadata_key, merge_metadata, replace_metadata
+from usagebill.operations.plans.overrides import Overridden, apply_overrides, is_units_only, override
 from usagebill.operations.plans.parts import (
     create_charge,
     create_filter,
@@ -49,10 +50,12 @@ __all__ = [
     "FixedChargeOptions",
     "MetadataInput",
     "MinimumCommitmentInput",
+    "Overridden",
     "PlanDefinition",
     "PlanInput",
     "PlanOverridesInput",
     "UsageThresholdInput",
+    "apply_overrides",
     "create",
     "create_charge",
     "create_filter",
@@ -69,11 +72,13 @@ __all__ = [
     "get_charge",
     "get_filter",
     "get_fixed_charge",
+    "is_units_only",
     "list_all",
     "list_charges",
     "list_filters",
     "list_fixed_charges",
     "merge_metadata",
+    "override",
     "replace_metadata",
     "update",
     "update_charge",

@@ -7,6 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from usagebill.core.add_ons import AddOn
+from usagebill.core.errors import Invalid
 from usagebill.core.numbers import ZERO, parse_decimal
 from usagebill.core.plans import FixedCharge, Plan
 from usagebill.core.pricing import MODELS, normalized_properties
@@ -18,7 +19,7 @@ from usagebill.operations.plans.records import refuse
 from usagebill.storage.conditions import eq, missing, ne
 from usagebill.work import Work
 
-__all__ = ["changed_fixed_charge", "new_fixed_charge", "overridden_fixed_charge", "units_sent"]
+__all__ = ["changed_fixed_charge", "check_units", "new_fixed_charge", "overridden_fixed_charge", "units_sent"]
 
 
 def units_sent(value: object) -> Decimal | None:
@@ -28,6 +29,16 @@ def units_sent(value: object) -> Decimal | None:
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         return None
     return Decimal(value)
+
+
+def check_units(value: object) -> Decimal:
+    """The number of units that was sent. Raises `Invalid` for anything else, and for one below zero."""
+    units = units_sent(value)
+    if units is None:
+        raise Invalid(units="is not a number")
+    if units < ZERO:
+        raise Invalid(units="value_is_out_of_range")
+    return units
 
 
 def _properties(charge_model: str, properties: Mapping[str, object] | None) -> dict[str, object]:

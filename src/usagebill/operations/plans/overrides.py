@@ -1,0 +1,216 @@
+"""Overrides: copies of a plan that belong to one subscription and say something differently.
+
+An override has the code of its plan, and copies of all its charges, each linked to the one it was copied from. Taxes,
+the minimum commitment and metadata are not copied: an override has only those that it is given. Thresholds are read
+from the plan where it has none of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any
+
+from usagebill.core.errors import Forbidden, NotFound
+from usagebill.core.plans import Charge, FixedCharge, Plan, plan_errors
+from usagebill.core.subscriptions import Subscription
+from usagebill.definitions import definition
+from usagebill.inputs import changes, is_given, value_or
+from usagebill.operations import taxes
+from usagebill.operations.plans.charges import overridden_charge
+from usagebill.operations.plans.creation import sent_commitment, sent_metadata, sent_thresholds
+from usagebill.operations.plans.fixed_charges import check_units, overridden_fixed_charge
+from usagebill.operations.plans.inputs import ChargeInput, FixedChargeInput, PlanOverridesInput
+from usagebill.operations.plans.records import changed_plans, metric_of, refuse
+from usagebill.operations.plans.units import units_of_subscription_changed
+from usagebill.work import Work
+
+__all__ = ["Overridden", "apply_overrides", "is_units_only", "override"]
+
+_ALWAYS_THERE = ("name", "amount_cents", "amount_currency")
+_OPTIONAL = ("invoice_display_name", "description", "trial_period")
+_UNITS_ONLY = frozenset({"id", "units", "apply_units_immediately"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overridden:
+    """What a subscription is on once overrides are applied: its plan, and its own units by fixed charge id."""
+
+    plan: Plan
+    fixed_charge_units: Mapping[str, Decimal] = field(default_factory=dict)
+
+
+def is_units_only(given: PlanOverridesInput) -> bool:
+    """Whether nothing but units of fixed charges is sent: that takes no plan of the subscription's own."""
+    items = value_or(given.fixed_charges, ())
+    others = {name for name, value in changes(given).items() if value is not None} - {"fixed_charges"}
+    return bool(items) and not others and all(set(changes(item)) <= _UNITS_ONLY for item in items)
+
+
+def apply_overrides(
+    work: Work, plan: Plan, given: PlanOverridesInput, subscription: Subscription | None = None
+) -> Overridden:
+    """What a subscription on `plan` is on once `given` is applied. The caller keeps the answer on the subscription.
+
+    An override is changed in place; a plan of the catalog is copied, unless only units are sent: those are the
+    subscription's own. `subscription` is the existing one, whose units change from now or from its next period on;
+    without one (it is about to be created) only the answer counts. Raises `Invalid`, `NotFound` and `Forbidden`.
+    """
+    own = {} if subscription is None else dict(subscription.fixed_charge_units)
+    if not any(value is not None for value in changes(given).values()):
+        return Overridden(plan=plan, fixed_charge_units=own)
+    if plan.parent_id is None and is_units_only(given):
+        return Overridden(plan=plan, fixed_charge_units={**own, **_own_units(work, plan, given, subscription)})
+    before = {charge.id: charge.units for charge in definition(work, plan.id).fixed_charges} | own
+    child = _changed_in_place(work, plan, given) if plan.parent_id else override(work, plan, given, units=own)
+    if subscription is not None:
+        _note_units(work, child, given, subscription, before)
+    return Overridden(plan=child)
+
+
+def _own_units(
+    work: Work, plan: Plan, given: PlanOverridesInput, subscription: Subscription | None
+) -> Mapping[str, Decimal]:
+    known = {charge.id: charge for charge in definition(work, plan.id).fixed_charges}
+    units: dict[str, Decimal] = {}
+    for item in value_or(given.fixed_charges, ()):
+        charge = known.get(item.id or "")
+        if charge is None:
+            raise NotFound("fixed_charge")
+        if not is_given(item.units):
+            continue
+        own = replace(charge, units=check_units(item.units))
+        units[charge.id] = own.units
+        before = charge.units if subscription is None else subscription.fixed_charge_units.get(charge.id, charge.units)
+        if subscription is not None and own.units != before:
+            immediately = value_or(item.apply_units_immediately, False)
+            units_of_subscription_changed(work, plan, subscription, [own], immediately=immediately)
+    return units
+
+
+def _note_units(
+    work: Work, child: Plan, given: PlanOverridesInput, subscription: Subscription, before: Mapping[str, Decimal]
+) -> None:
+    """Note the units that were sent and differ from what the subscription had `before`, by id or its parent's id."""
+    items = value_or(given.fixed_charges, ())
+    groups: dict[bool, list[FixedCharge]] = {True: [], False: []}
+    for charge in definition(work, child.id).fixed_charges:
+        item = _item_of(charge, items)
+        had = before.get(charge.id, before.get(charge.parent_id or "", charge.units))
+        if item is not None and is_given(item.units) and charge.units != had:
+            groups[value_or(item.apply_units_immediately, False)].append(charge)
+    for immediately, charges in groups.items():
+        if charges:
+            units_of_subscription_changed(work, child, subscription, charges, immediately=immediately)
+
+
+def _item_of(charge: Charge | FixedCharge, items: Iterable[Any]) -> Any:
+    """The item that names the charge, by its own id or by that of the charge it was copied from."""
+    return next((item for item in items if item.id and item.id in (charge.id, charge.parent_id)), None)
+
+
+def _refuse_other_model(charge: Charge | FixedCharge, item: ChargeInput | FixedChargeInput | None) -> None:
+    if item is not None and item.charge_model and item.charge_model != charge.charge_model:
+        raise Forbidden("cannot_override_charge_model")
+
+
+def _with_sent_fields(work: Work, plan: Plan, given: PlanOverridesInput) -> Plan:
+    """`plan` with the fields of its own that are sent; null clears only what may be absent."""
+    sent = {name: value for name, value in changes(given, *_ALWAYS_THERE).items() if value is not None}
+    changed = replace(plan, updated_at=work.now, **sent, **changes(given, *_OPTIONAL))
+    refuse(
+        plan_errors(
+            name=changed.name,
+            code=changed.code,
+            interval=changed.interval,
+            amount_cents=changed.amount_cents,
+            amount_currency=changed.amount_currency,
+            pay_in_advance=changed.pay_in_advance,
+        )
+    )
+    if given.tax_codes is not None and is_given(given.tax_codes):
+        changed = replace(changed, tax_ids=taxes.ids_of_codes(work, value_or(given.tax_codes, ())))
+    if given.usage_thresholds is not None and is_given(given.usage_thresholds):
+        changed = replace(changed, usage_thresholds=sent_thresholds(work, value_or(given.usage_thresholds, ())))
+    if given.metadata is not None and is_given(given.metadata):
+        changed = replace(changed, metadata=sent_metadata(given.metadata))
+    if given.minimum_commitment:
+        commitment = sent_commitment(work, plan.minimum_commitment, given.minimum_commitment)
+        changed = replace(changed, minimum_commitment=commitment)
+    return changed
+
+
+def override(work: Work, plan: Plan, given: PlanOverridesInput, *, units: Mapping[str, Decimal] | None = None) -> Plan:
+    """A copy of `plan`, with copies of its charges, that says what is sent. Raises `Invalid`, `NotFound`, `Forbidden`.
+
+    `units` are the numbers of units that the subscription has of the plan's fixed charges already, by id.
+    """
+    found = definition(work, plan.id)
+    blank = replace(
+        plan,
+        id=work.new_id(),
+        parent_id=plan.id,
+        tax_ids=(),
+        minimum_commitment=None,
+        metadata=None,
+        usage_thresholds=(),
+        pending_deletion=False,
+        deleted_at=None,
+        created_at=work.now,
+    )
+    child = _with_sent_fields(work, blank, given)
+    work.tx.insert(child)
+    items, fixed_items = value_or(given.charges, ()), value_or(given.fixed_charges, ())
+    for charge in found.charges:
+        work.tx.insert(_copied_charge(work, child, charge, _item_of(charge, items)))
+    for fixed_charge in found.fixed_charges:
+        own = (units or {}).get(fixed_charge.id, fixed_charge.units)
+        copy = replace(
+            fixed_charge,
+            id=work.new_id(),
+            plan_id=child.id,
+            parent_id=fixed_charge.id,
+            units=own,
+            tax_ids=(),
+            created_at=work.now,
+            updated_at=work.now,
+        )
+        item = _item_of(fixed_charge, fixed_items)
+        _refuse_other_model(fixed_charge, item)
+        work.tx.insert(copy if item is None else overridden_fixed_charge(work, copy, item))
+    return child
+
+
+def _copied_charge(work: Work, child: Plan, charge: Charge, item: ChargeInput | None) -> Charge:
+    _refuse_other_model(charge, item)
+    copy = replace(
+        charge,
+        id=work.new_id(),
+        plan_id=child.id,
+        parent_id=charge.id,
+        filters=tuple(replace(one, id=work.new_id()) for one in charge.filters),
+        tax_ids=(),
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    return copy if item is None else overridden_charge(work, copy, metric_of(work, charge), item)
+
+
+def _changed_in_place(work: Work, child: Plan, given: PlanOverridesInput) -> Plan:
+    """An override with what is sent of it changed."""
+    changed = _with_sent_fields(work, child, given)
+    work.tx.replace(changed)
+    found = definition(work, child.id)
+    for charge in found.charges:
+        item = _item_of(charge, value_or(given.charges, ()))
+        if item is not None:
+            _refuse_other_model(charge, item)
+            work.tx.replace(overridden_charge(work, charge, metric_of(work, charge), item))
+    for fixed_charge in found.fixed_charges:
+        item = _item_of(fixed_charge, value_or(given.fixed_charges, ()))
+        if item is not None:
+            _refuse_other_model(fixed_charge, item)
+            work.tx.replace(overridden_fixed_charge(work, fixed_charge, item))
+    changed_plans(work, [child.id])
+    return changed

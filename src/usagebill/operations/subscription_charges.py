@@ -1,0 +1,237 @@
+"""The charges, filters and fixed charges of one subscription: those of its plan, until it is given its own.
+
+The first change of a charge gives the subscription an override of its plan; the plan itself never changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.filters import same_values
+from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, Plan
+from usagebill.core.subscriptions import Subscription
+from usagebill.definitions import definition
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes
+from usagebill.operations.plans.charges import overridden_charge
+from usagebill.operations.plans.filters import changed_filter, check_filters, new_filter
+from usagebill.operations.plans.inputs import ChargeFilterInput, ChargeInput, FixedChargeInput, PlanOverridesInput
+from usagebill.operations.plans.overrides import apply_overrides, override
+from usagebill.operations.plans.parts import page_of_filters, pick_filter
+from usagebill.operations.plans.records import changed_plans, metric_of
+from usagebill.operations.subscriptions import get_of_status
+from usagebill.storage.conditions import eq
+from usagebill.storage.ports import Page
+from usagebill.views.subscriptions import plan_of
+from usagebill.work import Work
+
+__all__ = [
+    "WhichSubscription",
+    "create_filter",
+    "delete_filter",
+    "find",
+    "get_charge",
+    "get_filter",
+    "get_fixed_charge",
+    "list_charges",
+    "list_filters",
+    "list_fixed_charges",
+    "update_charge",
+    "update_filter",
+    "update_fixed_charge",
+]
+
+R = TypeVar("R", Charge, FixedCharge)
+
+
+@Input
+class WhichSubscription:
+    """The status of the subscription that is meant: active, unless given."""
+
+    subscription_status: Maybe[str] = ABSENT
+    status: Maybe[str] = ABSENT
+
+
+def find(work: Work, external_id: str, **_: str) -> None:
+    """Raises `NotFound` where no subscription at all has this external id."""
+    if work.tx.first(Subscription, eq("external_id", external_id)) is None:
+        raise NotFound("subscription")
+
+
+def _subscription(work: Work, external_id: str, options: WhichSubscription) -> Subscription:
+    return get_of_status(work, external_id, options.subscription_status or options.status or None)
+
+
+def _page(items: tuple[R, ...], paging: Paging) -> Page[R]:
+    newest = items[::-1]
+    first = (paging.page - 1) * paging.per_page
+    shown = newest[first : first + paging.per_page]
+    return Page(items=shown, page=paging.page, per_page=paging.per_page, total_count=len(items))
+
+
+def _of_code(items: tuple[R, ...], code: str, kind: str) -> R:
+    found = next((item for item in items if item.code == code), None)
+    if found is None:
+        raise NotFound(kind)
+    return found
+
+
+def _own_plan(work: Work, subscription: Subscription, given: PlanOverridesInput | None = None) -> Plan:
+    """The override that the subscription is on; where it is on a plan of the catalog, it is moved to a new one."""
+    plan = plan_of(work, subscription)
+    if plan.parent_id is not None:
+        return plan
+    child = override(work, plan, given or PlanOverridesInput(), units=subscription.fixed_charge_units)
+    work.tx.replace(replace(subscription, plan_id=child.id, fixed_charge_units={}, updated_at=work.now))
+    return child
+
+
+def _own_charge(work: Work, subscription: Subscription, code: str) -> Charge:
+    """The charge with this code of the subscription's own plan, which it gets where it has none."""
+    _of_code(definition(work, subscription.plan_id).charges, code, "charge")
+    return _of_code(definition(work, _own_plan(work, subscription).id).charges, code, "charge")
+
+
+def _written(work: Work, charge: Charge) -> Charge:
+    work.tx.replace(charge)
+    changed_plans(work, [charge.plan_id])
+    return charge
+
+
+def list_charges(work: Work, external_id: str, options: WhichSubscription, paging: Paging) -> Page[Charge]:
+    """The charges of the subscription's plan, newest first. Raises `NotFound`."""
+    subscription = _subscription(work, external_id, options)
+    return _page(definition(work, subscription.plan_id).charges, paging)
+
+
+def get_charge(work: Work, external_id: str, charge_code: str, options: WhichSubscription) -> Charge:
+    """One charge of the subscription's plan. Raises `NotFound`."""
+    subscription = _subscription(work, external_id, options)
+    return _of_code(definition(work, subscription.plan_id).charges, charge_code, "charge")
+
+
+def update_charge(
+    work: Work, external_id: str, charge_code: str, given: ChargeInput, options: WhichSubscription
+) -> Charge:
+    """Change what is sent of a charge, for this subscription alone. Raises `NotFound` and `Invalid`."""
+    own = _own_charge(work, _subscription(work, external_id, options), charge_code)
+    return _written(work, overridden_charge(work, own, metric_of(work, own), given))
+
+
+def list_filters(
+    work: Work, external_id: str, charge_code: str, options: WhichSubscription, paging: Paging
+) -> Page[tuple[Charge, ChargeFilter]]:
+    """The filters of a charge, in their order. Raises `NotFound`."""
+    return page_of_filters(get_charge(work, external_id, charge_code, options), paging)
+
+
+def get_filter(
+    work: Work, external_id: str, charge_code: str, filter_id: str, options: WhichSubscription
+) -> tuple[Charge, ChargeFilter]:
+    """One filter of a charge, with the charge. Raises `NotFound`."""
+    charge = get_charge(work, external_id, charge_code, options)
+    return charge, pick_filter(charge, filter_id)
+
+
+def create_filter(
+    work: Work, external_id: str, charge_code: str, given: ChargeFilterInput, options: WhichSubscription
+) -> tuple[Charge, ChargeFilter]:
+    """Add a filter, for this subscription alone. Raises `NotFound`, and `Invalid` where its values have one."""
+    own = _own_charge(work, _subscription(work, external_id, options), charge_code)
+    added = new_filter(work, own, given)
+    if any(same_values(one.values, added.values) for one in own.filters):
+        raise Invalid(values="value_already_exists")
+    check_filters(own, metric_of(work, own), [added])
+    return _written(work, replace(own, filters=(*own.filters, added), updated_at=work.now)), added
+
+
+def _changed_filters(
+    work: Work,
+    external_id: str,
+    charge_code: str,
+    filter_id: str,
+    options: WhichSubscription,
+    change: Callable[[Charge, ChargeFilter], ChargeFilter | None],
+) -> tuple[Charge, ChargeFilter]:
+    """Change the filter that has the values of the named one on the subscription's own charge; None removes it."""
+    subscription = _subscription(work, external_id, options)
+    charge = _of_code(definition(work, subscription.plan_id).charges, charge_code, "charge")
+    named = pick_filter(charge, filter_id)
+    own = _own_charge(work, subscription, charge_code)
+    known = next((one for one in own.filters if same_values(one.values, named.values)), None)
+    others = tuple(one for one in own.filters if known is None or one.id != known.id)
+    before = known or replace(named, id=work.new_id(), created_at=work.now)
+    after = change(own, before)
+    if after is not None:
+        check_filters(own, metric_of(work, own), [after])
+    filters = others if after is None else own.filters if after == known else (*others, after)
+    return _written(work, replace(own, filters=filters, updated_at=work.now)), after or before
+
+
+def update_filter(
+    work: Work,
+    external_id: str,
+    charge_code: str,
+    filter_id: str,
+    given: ChargeFilterInput,
+    options: WhichSubscription,
+) -> tuple[Charge, ChargeFilter]:
+    """Change the name or the properties of a filter, for this subscription alone. Raises `NotFound`, `Invalid`."""
+    return _changed_filters(
+        work, external_id, charge_code, filter_id, options, lambda own, one: changed_filter(work, own, one, given)
+    )
+
+
+def delete_filter(
+    work: Work, external_id: str, charge_code: str, filter_id: str, options: WhichSubscription
+) -> tuple[Charge, ChargeFilter]:
+    """Remove a filter, for this subscription alone. Raises `NotFound`."""
+    return _changed_filters(work, external_id, charge_code, filter_id, options, lambda own, one: None)
+
+
+def _shown(subscription: Subscription, charge: FixedCharge) -> FixedCharge:
+    """The fixed charge with the units that the subscription has of it."""
+    return replace(charge, units=subscription.fixed_charge_units.get(charge.id, charge.units))
+
+
+def _fixed_charges(work: Work, subscription: Subscription) -> tuple[FixedCharge, ...]:
+    return tuple(_shown(subscription, charge) for charge in definition(work, subscription.plan_id).fixed_charges)
+
+
+def list_fixed_charges(work: Work, external_id: str, options: WhichSubscription, paging: Paging) -> Page[FixedCharge]:
+    """The fixed charges of the subscription's plan with its own units, newest first. Raises `NotFound`."""
+    return _page(_fixed_charges(work, _subscription(work, external_id, options)), paging)
+
+
+def get_fixed_charge(work: Work, external_id: str, fixed_charge_code: str, options: WhichSubscription) -> FixedCharge:
+    """One fixed charge of the subscription's plan, with its own units. Raises `NotFound`."""
+    subscription = _subscription(work, external_id, options)
+    return _of_code(_fixed_charges(work, subscription), fixed_charge_code, "fixed_charge")
+
+
+def update_fixed_charge(
+    work: Work, external_id: str, fixed_charge_code: str, given: FixedChargeInput, options: WhichSubscription
+) -> FixedCharge:
+    """Change what is sent of a fixed charge, for this subscription alone. Raises `NotFound`, `Invalid`, `Forbidden`.
+
+    Units alone are kept on the subscription, and its plan stays that of the catalog; anything else gives it an
+    override.
+    """
+    subscription = _subscription(work, external_id, options)
+    if subscription.status == "incomplete":
+        raise Invalid(base="subscription_incomplete")
+    named = _of_code(_fixed_charges(work, subscription), fixed_charge_code, "fixed_charge")
+    sent = {name: value for name, value in changes(given).items() if name not in ("id", "code", "cascade_updates")}
+    item = FixedChargeInput(**{**sent, "id": named.id})
+    plan = plan_of(work, subscription)
+    applied = apply_overrides(work, plan, PlanOverridesInput(fixed_charges=(item,)), subscription)
+    changed = replace(
+        subscription,
+        plan_id=applied.plan.id,
+        fixed_charge_units=applied.fixed_charge_units,
+        updated_at=work.now,
+    )
+    work.tx.replace(changed)
+    return _of_code(_fixed_charges(work, changed), fixed_charge_code, "fixed_charge")
