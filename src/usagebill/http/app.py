@@ -24,6 +24,7 @@ from usagebill.core.errors import BadRequest
 from usagebill.http import (
     add_ons,
     billable_metrics,
+    coupons,
     customers,
     events,
     fees,
@@ -44,6 +45,7 @@ __all__ = ["create_app", "endpoints"]
 _RESOURCES = (
     add_ons,
     billable_metrics,
+    coupons,
     customers,
     events,
     fees,

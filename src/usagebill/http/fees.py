@@ -28,7 +28,6 @@ ENDPOINTS = [
         permission="fee",
         body=fees.FeeInput,
         root="fee",
-        before=fees.get,
         returns="fee",
         view=fee_view,
         summary="Set the payment status of a fee without invoice",

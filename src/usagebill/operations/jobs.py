@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from usagebill.core.jobs import Job
-from usagebill.operations import events, webhooks
+from usagebill.operations import coupons, events, webhooks
 from usagebill.operations.invoices.billing_run import bill_customer
 from usagebill.operations.invoices.issue import mark_overdue
 from usagebill.operations.invoices.subscription import finalize_due
@@ -28,6 +28,7 @@ HANDLERS: Mapping[str, Handler] = {
     "end_trial": end_trial,
     "finalize_invoice": finalize_due,
     "mark_overdue": mark_overdue,
+    "expire_coupon": coupons.expire,
     "announce_termination": announce_due,
     "clean_webhook_messages": webhooks.clean,
     "check_received_events": events.check_received,

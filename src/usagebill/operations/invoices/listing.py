@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from datetime import date
-from decimal import Decimal
+from collections.abc import Mapping
 
-from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoices.records import VISIBLE_STATUSES, Invoice
-from usagebill.core.numbers import ceil_to, floor_to, parse_decimal
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, is_given, parse_instant
+from usagebill.core.numbers import ceil_to, floor_to
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, is_given
 from usagebill.operations import customers
+from usagebill.operations.filters import (
+    CUSTOMER_COLUMNS,
+    amount,
+    choices,
+    day,
+    either,
+    flag,
+    named_entities,
+    search_conditions,
+)
 from usagebill.storage.conditions import (
     Condition,
     all_of,
@@ -21,7 +27,6 @@ from usagebill.storage.conditions import (
     asc,
     at_least,
     at_most,
-    contains,
     desc,
     eq,
     has_item,
@@ -37,14 +42,10 @@ from usagebill.storage.conditions import (
 from usagebill.storage.ports import Page
 from usagebill.work import Work
 
-__all__ = ["InvoiceFilters", "get", "list_all", "list_of_customer", "named_entities", "search_conditions"]
+__all__ = ["PAYMENT_STATUSES", "InvoiceFilters", "get", "list_all", "list_of_customer"]
 
 PAYMENT_STATUSES = ("pending", "succeeded", "failed")
 _SETTLEMENTS = ("payment", "credit_note")
-_CUSTOMER_COLUMNS = ("name", "firstname", "lastname", "external_id", "email")
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_TRUE = frozenset({"1", "on", "t", "true", "y", "yes"})
-_FALSE = frozenset({"0", "off", "f", "false", "n", "no"})
 
 
 @Input
@@ -101,45 +102,23 @@ def list_of_customer(work: Work, external_id: str, options: InvoiceFilters, pagi
 def _page(
     work: Work, conditions: list[Condition], options: InvoiceFilters, paging: Paging, *, of_customer: bool
 ) -> Page[Invoice]:
-    columns = () if of_customer else _CUSTOMER_COLUMNS
+    columns = () if of_customer else CUSTOMER_COLUMNS
     conditions += search_conditions(options.search_term, ("number",), columns)
     return work.page(Invoice, *conditions, paging=paging, order=[desc("issuing_date"), desc("created_at"), asc("id")])
 
 
-def search_conditions(term: Maybe[str], columns: tuple[str, ...], of_customer: tuple[str, ...]) -> list[Condition]:
-    """What matches a search: own `columns` or those of the customer, in part and in any case; a whole id exactly."""
-    text = (term or "").strip()
-    if not text:
-        return []
-    options = [contains(columns, text)]
-    if of_customer:
-        options.append(related(Customer, "customer_id", contains(of_customer, text)))
-    if _UUID.fullmatch(text):
-        options.append(eq("id", text.lower()))
-    return [any_of(*options)]
-
-
-def named_entities(work: Work, codes: Iterable[str]) -> list[str]:
-    """The ids of the billing entities with these codes, archived ones included. Raises `NotFound` for others."""
-    wanted = set(codes)
-    found = work.tx.find(BillingEntity, within("code", wanted), deleted=True)
-    if {entity.code for entity in found} != wanted:
-        raise NotFound("billing_entity")
-    return [entity.id for entity in found]
-
-
 def _conditions(work: Work, options: InvoiceFilters) -> list[Condition]:
     problems: dict[str, object] = {}
-    statuses = _choices("status", _either(options.status, options.statuses), VISIBLE_STATUSES, problems)
-    payment_statuses = _choices(
-        "payment_status", _either(options.payment_status, options.payment_statuses), PAYMENT_STATUSES, problems
+    statuses = choices("status", either(options.status, options.statuses), VISIBLE_STATUSES, problems)
+    payment_statuses = choices(
+        "payment_status", either(options.payment_status, options.payment_statuses), PAYMENT_STATUSES, problems
     )
-    settlements = _choices("settlements", options.settlements, _SETTLEMENTS, problems)
+    settlements = choices("settlements", options.settlements, _SETTLEMENTS, problems)
     flags = {
-        name: _flag(name, getattr(options, name), problems)
+        name: flag(name, getattr(options, name), problems)
         for name in ("payment_overdue", "payment_dispute_lost", "partially_paid", "self_billed")
     }
-    bounds = {name: _amount(name, getattr(options, name), problems) for name in ("amount_from", "amount_to")}
+    bounds = {name: amount(name, getattr(options, name), problems) for name in ("amount_from", "amount_to")}
     metadata = _metadata(options.metadata, problems)
     if problems:
         raise Invalid(problems)
@@ -161,9 +140,9 @@ def _conditions(work: Work, options: InvoiceFilters) -> list[Condition]:
         conditions.append(at_least("total_amount_cents", int(ceil_to(lowest, 0))))
     if (highest := bounds["amount_to"]) is not None:
         conditions.append(at_most("total_amount_cents", int(floor_to(highest, 0))))
-    if (since := _day(options.issuing_date_from)) is not None:
+    if (since := day(options.issuing_date_from)) is not None:
         conditions.append(at_least("issuing_date", since))
-    if (until := _day(options.issuing_date_to)) is not None:
+    if (until := day(options.issuing_date_to)) is not None:
         conditions.append(at_most("issuing_date", until))
     return conditions
 
@@ -188,54 +167,6 @@ def _flag_conditions(flags: Mapping[str, bool | None]) -> list[Condition]:
         )
         conditions.append(paid if partly else negate(paid))
     return conditions
-
-
-def _either(single: object, several: object) -> object:
-    return several if several is not ABSENT else single
-
-
-def _choices(
-    field: str, value: object, options: tuple[str, ...], problems: dict[str, object]
-) -> tuple[str, ...] | None:
-    """One value or a list of them, each of which must be one of `options`; None where nothing is asked for."""
-    if value is ABSENT or value is None or value == "" or value == [] or value == ():
-        return None
-    sentence = f"must be one of: {', '.join(options)}"
-    if isinstance(value, (list, tuple)):
-        wrong = {str(place): [sentence] for place, each in enumerate(value) if each not in options}
-        if wrong:
-            problems[field] = wrong
-            return None
-        return tuple(str(each) for each in value)
-    if value not in options:
-        problems[field] = [f"{sentence} or must be an array"]
-        return None
-    return (str(value),)
-
-
-def _flag(field: str, value: object, problems: dict[str, object]) -> bool | None:
-    if value is ABSENT or value is None or value == "":
-        return None
-    text = str(value).lower()
-    if text not in _TRUE | _FALSE:
-        problems[field] = ["must be boolean"]
-        return None
-    return text in _TRUE
-
-
-def _amount(field: str, value: Maybe[str], problems: dict[str, object]) -> Decimal | None:
-    if not value:
-        return None
-    found = parse_decimal(value.strip())
-    if found is None:
-        problems[field] = ["value_is_invalid"]
-    return found
-
-
-def _day(value: Maybe[str]) -> date | None:
-    """The date that a text names; None for what names none, which then narrows nothing."""
-    found = parse_instant(value) if value else None
-    return None if found is None else found.date()
 
 
 def _metadata(given: Maybe[Mapping[str, object]], problems: dict[str, object]) -> list[Condition]:

@@ -17,7 +17,7 @@ from usagebill.operations.invoices.billed import period_fields
 from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.subscription import opened
 from usagebill.operations.plans import definition
-from usagebill.storage.conditions import asc, at_most, desc, eq, missing, within
+from usagebill.storage.conditions import asc, at_most, eq, missing, within
 from usagebill.views.subscriptions import cycle
 from usagebill.work import Work
 

@@ -23,14 +23,13 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
 from usagebill.operations.fee_taxes import taxes_for
 from usagebill.storage.conditions import at_most, desc, eq, has_item, more, ne, related, within
+from usagebill.views.coupons import UNDONE, coupon_credits
 from usagebill.work import Work
 
 __all__ = ["CONSUMING_TYPES", "available_coupons", "available_notes", "coupon_credits_cents", "fee_taxes", "settle"]
 
 # The types of invoice that use up coupons and credit notes.
 CONSUMING_TYPES = ("subscription", "progressive_billing")
-# Of these nothing counts any more: what they took from coupons and progressive billing invoices is free again.
-_UNDONE = ("voided", "closed", "deleted")
 
 
 def settle(work: Work, invoice: Invoice, fees: Sequence[Fee], *, finalizing: bool) -> tuple[Invoice, list[Fee]]:
@@ -105,18 +104,7 @@ def fee_taxes(work: Work, customer: Customer, fee: Fee) -> tuple[Tax, ...]:
 
 def coupon_credits_cents(work: Work, applied: AppliedCoupon) -> int:
     """What invoices that stand have taken of an applied coupon."""
-    used_on = work.tx.find(
-        Invoice,
-        eq("customer_id", applied.customer_id),
-        has_item("credits", source_id=applied.id, item_type="coupon"),
-    )
-    return sum(
-        credit.amount_cents
-        for invoice in used_on
-        if invoice.status not in _UNDONE
-        for credit in invoice.credits
-        if credit.source_id == applied.id
-    )
+    return sum(credit.amount_cents for invoice, credit in coupon_credits(work, applied) if invoice.status not in UNDONE)
 
 
 def available_coupons(work: Work, customer: Customer, invoice: Invoice) -> tuple[CouponAtHand, ...]:
@@ -199,7 +187,7 @@ def _progressive_billed(work: Work, invoice: Invoice, billed: Invoice, subscript
             ne("id", invoice.id),
             has_item("credits", source_id=billed.id, item_type="invoice"),
         )
-        if other.status not in _UNDONE
+        if other.status not in UNDONE
         for credit in other.credits
         if credit.item_type == "invoice" and credit.source_id == billed.id
     )

@@ -1,0 +1,76 @@
+"""What a coupon, and a coupon applied to a customer, may be: field -> codes, empty where nothing is wrong."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from usagebill.core.coupons import AppliedCoupon, Coupon
+from usagebill.core.currencies import CURRENCIES
+
+__all__ = ["COUPON_TYPES", "EXPIRATIONS", "FREQUENCIES", "applied_coupon_problems", "coupon_problems", "expiry_run"]
+
+COUPON_TYPES = ("fixed_amount", "percentage")
+FREQUENCIES = ("once", "recurring", "forever")
+EXPIRATIONS = ("no_expiration", "time_limit")
+_NO_NUMBER = ["value_is_mandatory", "is not a number"]
+
+
+def coupon_problems(coupon: Coupon) -> dict[str, list[str]]:
+    """What is wrong with a coupon, whose uniqueness of code is looked at elsewhere."""
+    found: dict[str, list[str]] = {}
+    if not coupon.name:
+        found["name"] = ["value_is_mandatory"]
+    if not coupon.code:
+        found["code"] = ["value_is_mandatory"]
+    choices = (("coupon_type", COUPON_TYPES), ("frequency", FREQUENCIES), ("expiration", EXPIRATIONS))
+    for field, options in choices:
+        if getattr(coupon, field) not in options:
+            found[field] = ["value_is_invalid"]
+    if coupon.coupon_type == "fixed_amount":
+        found |= _fixed_problems(coupon.amount_cents, coupon.amount_currency)
+    elif coupon.coupon_type == "percentage" and coupon.percentage_rate is None:
+        found["percentage_rate"] = ["value_is_mandatory"]
+    if coupon.frequency == "recurring":
+        if coupon.frequency_duration is None:
+            found["frequency_duration"] = list(_NO_NUMBER)
+        elif coupon.frequency_duration <= 0:
+            found["frequency_duration"] = ["value_is_out_of_range"]
+    return found
+
+
+def _fixed_problems(amount_cents: int | None, currency: str | None) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    if amount_cents is None:
+        found["amount_cents"] = ["value_is_mandatory"]
+    elif amount_cents <= 0:
+        found["amount_cents"] = ["value_is_out_of_range"]
+    if not currency:
+        found["amount_currency"] = ["value_is_mandatory"]
+    elif currency not in CURRENCIES:
+        found["amount_currency"] = ["value_is_invalid"]
+    return found
+
+
+def applied_coupon_problems(applied: AppliedCoupon) -> dict[str, list[str]]:
+    """What is wrong with a coupon as it is to be applied to a customer. It may be worth nothing."""
+    found: dict[str, list[str]] = {}
+    if applied.frequency not in FREQUENCIES:
+        found["frequency"] = ["value_is_invalid"]
+    if applied.amount_cents is not None and applied.amount_cents < 0:
+        found["amount_cents"] = ["value_is_out_of_range"]
+    if applied.amount_currency is not None and applied.amount_currency not in CURRENCIES:
+        found["amount_currency"] = ["value_is_invalid"]
+    if applied.frequency == "recurring":
+        if applied.frequency_duration is None:
+            found["frequency_duration"] = list(_NO_NUMBER)
+            found["frequency_duration_remaining"] = list(_NO_NUMBER)
+        elif applied.frequency_duration <= 0:
+            found["frequency_duration"] = ["value_is_out_of_range"]
+    return found
+
+
+def expiry_run(expiration_at: datetime) -> datetime:
+    """When a coupon with this expiration is ended: at minute 30 of an hour, strictly after it (whole seconds)."""
+    expires = expiration_at.replace(microsecond=0)
+    run = expires.replace(minute=30, second=0)
+    return run if run > expires else run + timedelta(hours=1)

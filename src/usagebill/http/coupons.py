@@ -1,0 +1,104 @@
+"""Coupons, and coupons applied to customers, over HTTP."""
+
+from __future__ import annotations
+
+from usagebill.http.endpoints import Endpoint
+from usagebill.operations import applied_coupons, coupons
+from usagebill.views.coupons import applied_coupon_view, coupon_view, listed_applied_coupon_view
+
+__all__ = ["ENDPOINTS"]
+
+ENDPOINTS = [
+    Endpoint(
+        "POST",
+        "/coupons",
+        coupons.create,
+        permission="coupon",
+        body=coupons.CouponInput,
+        root="coupon",
+        returns="coupon",
+        view=coupon_view,
+        summary="Create a coupon",
+    ),
+    Endpoint(
+        "GET",
+        "/coupons",
+        coupons.list_all,
+        permission="coupon",
+        paged=True,
+        returns="coupons",
+        view=coupon_view,
+        summary="List coupons",
+    ),
+    Endpoint(
+        "GET",
+        "/coupons/{code}",
+        coupons.get,
+        permission="coupon",
+        returns="coupon",
+        view=coupon_view,
+        summary="Get a coupon",
+    ),
+    Endpoint(
+        "PUT",
+        "/coupons/{code}",
+        coupons.update,
+        permission="coupon",
+        body=coupons.CouponInput,
+        root="coupon",
+        returns="coupon",
+        view=coupon_view,
+        summary="Change a coupon",
+    ),
+    Endpoint(
+        "DELETE",
+        "/coupons/{code}",
+        coupons.delete,
+        permission="coupon",
+        returns="coupon",
+        view=coupon_view,
+        summary="Delete a coupon, and end it for every customer",
+    ),
+    Endpoint(
+        "POST",
+        "/applied_coupons",
+        applied_coupons.apply,
+        permission="applied_coupon",
+        body=applied_coupons.AppliedCouponInput,
+        root="applied_coupon",
+        returns="applied_coupon",
+        view=applied_coupon_view,
+        summary="Apply a coupon to a customer",
+    ),
+    Endpoint(
+        "GET",
+        "/applied_coupons",
+        applied_coupons.list_all,
+        permission="applied_coupon",
+        query=applied_coupons.AppliedCouponFilters,
+        paged=True,
+        returns="applied_coupons",
+        view=listed_applied_coupon_view,
+        summary="List applied coupons",
+    ),
+    Endpoint(
+        "GET",
+        "/customers/{external_id}/applied_coupons",
+        applied_coupons.list_of_customer,
+        permission="applied_coupon",
+        query=applied_coupons.AppliedCouponFilters,
+        paged=True,
+        returns="applied_coupons",
+        view=listed_applied_coupon_view,
+        summary="List the coupons of a customer",
+    ),
+    Endpoint(
+        "DELETE",
+        "/customers/{external_id}/applied_coupons/{applied_coupon_id}",
+        applied_coupons.terminate,
+        permission="applied_coupon",
+        returns="applied_coupon",
+        view=applied_coupon_view,
+        summary="End a coupon for a customer",
+    ),
+]

@@ -1,0 +1,168 @@
+"""Applied coupons: attach a coupon to a customer, list and end what is attached, give back what an invoice used."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+from usagebill.core.coupon_rules import applied_coupon_problems
+from usagebill.core.coupons import AppliedCoupon, Coupon, CouponStatus, given_back
+from usagebill.core.customers import Customer
+from usagebill.core.errors import Invalid, NotAllowed, NotFound
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.plans import Charge
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, value_or
+from usagebill.operations import customers
+from usagebill.operations.coupons import terminate_applied
+from usagebill.storage.conditions import Condition, asc, desc, eq, missing, related, within
+from usagebill.storage.ports import Page
+from usagebill.work import Work
+
+__all__ = [
+    "AppliedCouponFilters",
+    "AppliedCouponInput",
+    "apply",
+    "end_all",
+    "give_back",
+    "list_all",
+    "list_of_customer",
+    "terminate",
+]
+
+
+@Input
+class AppliedCouponInput:
+    """What is given overrides the coupon's own value for this customer."""
+
+    external_customer_id: Maybe[str] = ABSENT
+    coupon_code: Maybe[str] = ABSENT
+    frequency: Maybe[str] = ABSENT
+    frequency_duration: Maybe[int] = ABSENT
+    amount_cents: Maybe[int] = ABSENT
+    amount_currency: Maybe[str] = ABSENT
+    percentage_rate: Maybe[Decimal] = ABSENT
+
+
+@Input
+class AppliedCouponFilters:
+    external_customer_id: Maybe[str] = ABSENT
+    status: Maybe[str] = ABSENT
+    coupon_code: Maybe[tuple[str, ...]] = ABSENT
+
+
+def apply(work: Work, given: AppliedCouponInput) -> AppliedCoupon:
+    """Attach a coupon to a customer.
+
+    A fixed amount gives its currency to a customer without one. Raises `NotFound` for the customer or an active coupon
+    of this code, `NotAllowed` where it overlaps with a coupon limited alike, and `Invalid`.
+    """
+    customer = customers.get(work, given.external_customer_id or "")
+    coupon = work.tx.first(Coupon, eq("code", given.coupon_code or ""), eq("status", CouponStatus.ACTIVE.value))
+    if coupon is None:
+        raise NotFound("coupon")
+    if _overlaps(work, customer, coupon):
+        raise NotAllowed("plan_overlapping")
+    had = work.tx.count(AppliedCoupon, eq("customer_id", customer.id), eq("coupon_id", coupon.id))
+    if not coupon.reusable and had:
+        raise Invalid(coupon="coupon_is_not_reusable")
+    fixed = coupon.coupon_type == "fixed_amount"
+    frequency = value_or(given.frequency, coupon.frequency)
+    duration = value_or(given.frequency_duration, coupon.frequency_duration)
+    applied = AppliedCoupon(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        coupon_id=coupon.id,
+        customer_id=customer.id,
+        status=CouponStatus.ACTIVE.value,
+        frequency=frequency,
+        frequency_duration=duration,
+        frequency_duration_remaining=duration,
+        amount_cents=value_or(given.amount_cents, coupon.amount_cents) if fixed else None,
+        amount_currency=value_or(given.amount_currency, coupon.amount_currency) if fixed else None,
+        percentage_rate=None if fixed else value_or(given.percentage_rate, coupon.percentage_rate),
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    problems = applied_coupon_problems(applied)
+    if problems:
+        raise Invalid(problems)
+    work.tx.insert(applied)
+    if fixed and customer.currency is None:
+        work.tx.replace(replace(customer, currency=applied.amount_currency, updated_at=work.now))
+    return applied
+
+
+def _overlaps(work: Work, customer: Customer, coupon: Coupon) -> bool:
+    """Whether an active coupon of the customer reduces plans or metrics that this one is limited to."""
+    if not coupon.limited_plans and not coupon.limited_billable_metrics:
+        return False
+    plans, metrics = _reach(work, coupon)
+    for applied in work.tx.find(AppliedCoupon, eq("customer_id", customer.id), eq("status", "active")):
+        other = work.tx.get(Coupon, applied.coupon_id, deleted=True)
+        if other is None:
+            continue
+        if set(other.plan_ids) & plans or set(other.billable_metric_ids) & metrics:
+            return True
+    return False
+
+
+def _reach(work: Work, coupon: Coupon) -> tuple[set[str], set[str]]:
+    """The plans and metrics of a limited coupon, and the plans that charge its metrics, or what its plans charge."""
+    plans, metrics = set(coupon.plan_ids), set(coupon.billable_metric_ids)
+    charged_metrics = {charge.billable_metric_id for charge in work.tx.find(Charge, within("plan_id", plans))}
+    charging_plans = {charge.plan_id for charge in work.tx.find(Charge, within("billable_metric_id", metrics))}
+    return plans | charging_plans, metrics | charged_metrics
+
+
+def list_all(work: Work, options: AppliedCouponFilters, paging: Paging) -> Page[AppliedCoupon]:
+    """Coupons of customers, the latest first; those of deleted customers are left out."""
+    conditions = [related(Customer, "customer_id", missing("deleted_at")), *_conditions(options)]
+    if options.external_customer_id:
+        conditions.append(related(Customer, "customer_id", eq("external_id", options.external_customer_id)))
+    return work.page(AppliedCoupon, *conditions, paging=paging, order=[desc("created_at"), asc("id")])
+
+
+def list_of_customer(
+    work: Work, external_id: str, options: AppliedCouponFilters, paging: Paging
+) -> Page[AppliedCoupon]:
+    """The coupons of one customer, the latest first. Raises `NotFound` for an unknown customer."""
+    own = eq("customer_id", customers.get(work, external_id).id)
+    order = [desc("created_at"), asc("id")]
+    return work.page(AppliedCoupon, own, *_conditions(options), paging=paging, order=order)
+
+
+def _conditions(options: AppliedCouponFilters) -> list[Condition]:
+    conditions: list[Condition] = []
+    if options.status in tuple(CouponStatus):
+        conditions.append(eq("status", options.status))
+    if options.coupon_code:
+        conditions.append(related(Coupon, "coupon_id", within("code", options.coupon_code)))
+    return conditions
+
+
+def terminate(work: Work, external_id: str, applied_coupon_id: str) -> AppliedCoupon:
+    """End a coupon for a customer; what it has taken off stays. Raises `NotFound` for the customer or the coupon."""
+    customer = customers.get(work, external_id)
+    applied = work.tx.get(AppliedCoupon, applied_coupon_id)
+    if applied is None or applied.customer_id != customer.id:
+        raise NotFound("applied_coupon")
+    return terminate_applied(work, applied)
+
+
+def end_all(work: Work, customer: Customer) -> None:
+    """End every coupon of a customer."""
+    for applied in work.tx.find(AppliedCoupon, eq("customer_id", customer.id), eq("status", "active")):
+        terminate_applied(work, applied)
+
+
+def give_back(work: Work, invoice: Invoice) -> None:
+    """Make the coupons that an undone invoice used available again. Call it once the invoice has its final status."""
+    for credit in invoice.credits:
+        if credit.item_type != "coupon" or credit.source_id is None:
+            continue
+        applied = work.tx.get(AppliedCoupon, credit.source_id)
+        coupon = None if applied is None else work.tx.get(Coupon, applied.coupon_id, deleted=True)
+        if applied is None or coupon is None:
+            continue
+        ended = coupon.status if coupon.deleted_at is None else CouponStatus.TERMINATED.value
+        work.tx.replace(given_back(applied, ended, work.now))

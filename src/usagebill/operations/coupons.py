@@ -1,0 +1,227 @@
+"""Coupons: create, change, delete, and end when they expire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.coupon_rules import coupon_problems, expiry_run
+from usagebill.core.coupons import TRANSITIONS, AppliedCoupon, Coupon, CouponEvent, CouponStatus
+from usagebill.core.errors import Invalid, NotAllowed, NotFound
+from usagebill.core.jobs import Job
+from usagebill.core.plans import Plan
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, is_given, parse_instant, value_or
+from usagebill.storage.conditions import asc, desc, eq, missing, within
+from usagebill.storage.ports import Page
+from usagebill.work import Work
+
+__all__ = [
+    "CouponInput",
+    "CouponTargets",
+    "create",
+    "delete",
+    "expire",
+    "get",
+    "list_all",
+    "terminate_applied",
+    "update",
+]
+
+
+@Input
+class CouponTargets:
+    """What a coupon is limited to: plans or metrics by code, not both. An empty list is no limit."""
+
+    plan_codes: Maybe[tuple[str, ...]] = ABSENT
+    billable_metric_codes: Maybe[tuple[str, ...]] = ABSENT
+
+
+@Input
+class CouponInput:
+    """`amount_cents` with its currency for a fixed_amount coupon, `percentage_rate` (percent) for a percentage one."""
+
+    name: Maybe[str] = ABSENT
+    code: Maybe[str] = ABSENT
+    description: Maybe[str] = ABSENT
+    coupon_type: Maybe[str] = ABSENT
+    amount_cents: Maybe[int] = ABSENT
+    amount_currency: Maybe[str] = ABSENT
+    percentage_rate: Maybe[Decimal] = ABSENT
+    frequency: Maybe[str] = ABSENT
+    frequency_duration: Maybe[int] = ABSENT
+    expiration: Maybe[str] = ABSENT
+    expiration_at: Maybe[object] = ABSENT
+    reusable: Maybe[bool] = ABSENT
+    applies_to: Maybe[CouponTargets] = ABSENT
+
+
+_ALWAYS = ("name", "description", "expiration")
+_UNTIL_APPLIED = (
+    "code",
+    "coupon_type",
+    "amount_cents",
+    "amount_currency",
+    "percentage_rate",
+    "frequency",
+    "frequency_duration",
+    "reusable",
+)
+
+
+def get(work: Work, code: str) -> Coupon:
+    """The coupon with this code. Raises `NotFound`."""
+    found = work.tx.first(Coupon, eq("code", code))
+    if found is None:
+        raise NotFound("coupon")
+    return found
+
+
+def list_all(work: Work, paging: Paging) -> Page[Coupon]:
+    """Coupons: active ones first, those that expire after those that do not, the next to expire first."""
+    order = [asc("status"), asc("expiration"), asc("expiration_at"), desc("created_at"), asc("id")]
+    return work.page(Coupon, paging=paging, order=order)
+
+
+def _expiration(work: Work, value: Maybe[object]) -> datetime | None:
+    """The instant given, which must lie in the future."""
+    if value is ABSENT or value is None or value == "":
+        return None
+    found = value if isinstance(value, datetime) else parse_instant(value) if isinstance(value, str) else None
+    if found is None or found <= work.now:
+        raise Invalid(expiration_at="invalid_date")
+    return found
+
+
+def _ids(work: Work, kind: type[Any], codes: Iterable[str], plural: str) -> tuple[str, ...]:
+    wanted = tuple(dict.fromkeys(codes))
+    own = (missing("parent_id"),) if kind is Plan else ()
+    by_code = {found.code: found.id for found in work.tx.find(kind, within("code", wanted), *own)}
+    if len(by_code) != len(wanted):
+        raise NotFound(plural)
+    return tuple(by_code[code] for code in wanted)
+
+
+def _targets(work: Work, given: Maybe[CouponTargets]) -> dict[str, Any]:
+    """The limits sent, by field of the coupon; nothing where none are. Giving one kind takes the other away."""
+    if given is ABSENT or given is None:
+        return {}
+    plan_codes, metric_codes = value_or(given.plan_codes, ()), value_or(given.billable_metric_codes, ())
+    plans = _ids(work, Plan, plan_codes, "plans")
+    metrics = _ids(work, BillableMetric, metric_codes, "billable_metrics")
+    if plans and metrics:
+        raise NotAllowed("only_one_limitation_type_per_coupon_allowed")
+    fields: dict[str, Any] = {}
+    if is_given(given.plan_codes) or metrics:
+        fields |= {"plan_ids": plans, "limited_plans": bool(plans)}
+    if is_given(given.billable_metric_codes) or plans:
+        fields |= {"billable_metric_ids": metrics, "limited_billable_metrics": bool(metrics)}
+    return fields
+
+
+def _checked(work: Work, coupon: Coupon, given: CouponInput) -> Coupon:
+    problems = coupon_problems(coupon)
+    if given.reusable is None:
+        problems["reusable"] = ["value_is_reserved"]
+    other = work.tx.first(Coupon, eq("code", coupon.code)) if coupon.code else None
+    if other is not None and other.id != coupon.id:
+        problems["code"] = ["value_already_exist"]
+    if problems:
+        raise Invalid(problems)
+    return coupon
+
+
+def _watch(work: Work, coupon: Coupon) -> None:
+    key = f"expire_coupon:{coupon.id}"
+    work.tx.jobs.cancel(key)
+    if coupon.status == CouponStatus.ACTIVE and coupon.expiration == "time_limit" and coupon.expiration_at is not None:
+        work.schedule("expire_coupon", coupon.id, max(expiry_run(coupon.expiration_at), work.now), key=key)
+
+
+def create(work: Work, given: CouponInput) -> Coupon:
+    """A new coupon. Raises `Invalid`; `NotFound` and `NotAllowed` for what it is limited to."""
+    expires = _expiration(work, given.expiration_at)
+    limits = _targets(work, given.applies_to)
+    coupon = Coupon(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        name=value_or(given.name, ""),
+        code=value_or(given.code, ""),
+        description=value_or(given.description, None),
+        coupon_type=value_or(given.coupon_type, ""),
+        amount_cents=value_or(given.amount_cents, None),
+        amount_currency=value_or(given.amount_currency, None),
+        percentage_rate=value_or(given.percentage_rate, None),
+        frequency=value_or(given.frequency, ""),
+        frequency_duration=value_or(given.frequency_duration, None),
+        expiration=value_or(given.expiration, ""),
+        expiration_at=expires,
+        reusable=value_or(given.reusable, True),
+        created_at=work.now,
+        updated_at=work.now,
+        **limits,
+    )
+    _checked(work, coupon, given)
+    work.tx.insert(coupon)
+    _watch(work, coupon)
+    return coupon
+
+
+def update(work: Work, code: str, given: CouponInput) -> Coupon:
+    """Change a coupon. Once it has been applied to a customer, only its name, description and expiration change.
+
+    Limits that are not sent stay as they are. Raises `NotFound`, `NotAllowed` and `Invalid`.
+    """
+    coupon = get(work, code)
+    fields: dict[str, Any] = {
+        name: "" if value is None and name != "description" else value
+        for name, value in changes(given, *_ALWAYS).items()
+    }
+    if is_given(given.expiration_at):
+        fields["expiration_at"] = _expiration(work, given.expiration_at)
+    if not work.tx.count(AppliedCoupon, eq("coupon_id", coupon.id)):
+        fields |= _targets(work, given.applies_to)
+        mandatory = ("code", "coupon_type", "frequency")
+        for name, value in changes(given, *_UNTIL_APPLIED).items():
+            if name == "reusable" and value is None:
+                continue
+            fields[name] = "" if value is None and name in mandatory else value
+    changed = _checked(work, replace(coupon, updated_at=work.now, **fields), given)
+    work.tx.replace(changed)
+    _watch(work, changed)
+    return changed
+
+
+def delete(work: Work, code: str) -> Coupon:
+    """Delete a coupon and end it for every customer who has it. Raises `NotFound`."""
+    coupon = replace(get(work, code), deleted_at=work.now, updated_at=work.now)
+    work.tx.replace(coupon)
+    work.tx.jobs.cancel(f"expire_coupon:{coupon.id}")
+    for applied in work.tx.find(AppliedCoupon, eq("coupon_id", coupon.id), eq("status", "active")):
+        terminate_applied(work, applied)
+    return coupon
+
+
+def terminate_applied(work: Work, applied: AppliedCoupon) -> AppliedCoupon:
+    """End a coupon for a customer. One that has ended stays as it is."""
+    if applied.status == CouponStatus.TERMINATED:
+        return applied
+    status = TRANSITIONS[CouponStatus(applied.status), CouponEvent.TERMINATE]
+    ended = replace(applied, status=status.value, terminated_at=work.now, updated_at=work.now)
+    work.tx.replace(ended)
+    return ended
+
+
+def expire(work: Work, job: Job) -> None:
+    """Job: a coupon has expired. Customers who have it keep it; nobody gets it any more."""
+    coupon = work.tx.get(Coupon, job.subject_id)
+    if coupon is None or coupon.status != CouponStatus.ACTIVE or coupon.expiration_at is None:
+        return
+    if expiry_run(coupon.expiration_at) > work.now:
+        _watch(work, coupon)
+        return
+    status = TRANSITIONS[CouponStatus(coupon.status), CouponEvent.TERMINATE]
+    work.tx.replace(replace(coupon, status=status.value, terminated_at=work.now, updated_at=work.now))

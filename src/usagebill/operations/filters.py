@@ -1,0 +1,113 @@
+"""Filters of lists: what query parameters ask for, and what is said of values that cannot be understood."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import date
+from decimal import Decimal
+
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.customers import Customer
+from usagebill.core.errors import NotFound
+from usagebill.core.numbers import parse_decimal
+from usagebill.inputs import ABSENT, Maybe, parse_instant
+from usagebill.storage.conditions import Condition, any_of, contains, eq, related, within
+from usagebill.work import Work
+
+__all__ = [
+    "CUSTOMER_COLUMNS",
+    "amount",
+    "choices",
+    "day",
+    "either",
+    "flag",
+    "known_values",
+    "named_entities",
+    "search_conditions",
+]
+
+# What a search of a customer's documents looks at.
+CUSTOMER_COLUMNS = ("name", "firstname", "lastname", "external_id", "email")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_TRUE = frozenset({"1", "on", "t", "true", "y", "yes"})
+_FALSE = frozenset({"0", "off", "f", "false", "n", "no"})
+
+
+def search_conditions(term: Maybe[str], columns: tuple[str, ...], of_customer: tuple[str, ...]) -> list[Condition]:
+    """What matches a search: own `columns` or those of the customer, in part and in any case; a whole id exactly."""
+    text = (term or "").strip()
+    if not text:
+        return []
+    options = [contains(columns, text)]
+    if of_customer:
+        options.append(related(Customer, "customer_id", contains(of_customer, text)))
+    if _UUID.fullmatch(text):
+        options.append(eq("id", text.lower()))
+    return [any_of(*options)]
+
+
+def named_entities(work: Work, codes: Iterable[str]) -> list[str]:
+    """The ids of the billing entities with these codes, archived ones included. Raises `NotFound` for others."""
+    wanted = set(codes)
+    found = work.tx.find(BillingEntity, within("code", wanted), deleted=True)
+    if {entity.code for entity in found} != wanted:
+        raise NotFound("billing_entity")
+    return [entity.id for entity in found]
+
+
+def either(single: object, several: object) -> object:
+    """The list of values where one is given, else the single value."""
+    return several if several is not ABSENT else single
+
+
+def choices(field: str, value: object, options: tuple[str, ...], problems: dict[str, object]) -> tuple[str, ...] | None:
+    """One value or a list of them, each of which must be one of `options`; None where nothing is asked for."""
+    if value is ABSENT or value is None or value == "" or value == [] or value == ():
+        return None
+    sentence = f"must be one of: {', '.join(options)}"
+    if isinstance(value, (list, tuple)):
+        wrong = {str(place): [sentence] for place, each in enumerate(value) if each not in options}
+        if wrong:
+            problems[field] = wrong
+            return None
+        return tuple(str(each) for each in value)
+    if value not in options:
+        problems[field] = [f"{sentence} or must be an array"]
+        return None
+    return (str(value),)
+
+
+def flag(field: str, value: object, problems: dict[str, object]) -> bool | None:
+    """A boolean as people write it; None where nothing is asked for."""
+    if value is ABSENT or value is None or value == "":
+        return None
+    text = str(value).lower()
+    if text not in _TRUE | _FALSE:
+        problems[field] = ["must be boolean"]
+        return None
+    return text in _TRUE
+
+
+def amount(field: str, value: Maybe[str], problems: dict[str, object]) -> Decimal | None:
+    """A bound of amounts in cents, fractions included; None where nothing is asked for."""
+    if not value:
+        return None
+    found = parse_decimal(value.strip())
+    if found is None:
+        problems[field] = ["value_is_invalid"]
+    return found
+
+
+def day(value: Maybe[str]) -> date | None:
+    """The date that a text names; None for what names none, which then narrows nothing."""
+    found = parse_instant(value) if value else None
+    return None if found is None else found.date()
+
+
+def known_values(value: object, options: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Those of one value or several that are among `options`, others dropped; None where none is left."""
+    if value is ABSENT or value is None:
+        return None
+    given = value if isinstance(value, (list, tuple)) else (value,)
+    return tuple(str(each) for each in given if each in options) or None

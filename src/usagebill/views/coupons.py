@@ -1,0 +1,100 @@
+"""How coupons are shown, and coupons applied to customers."""
+
+from __future__ import annotations
+
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.coupons import AppliedCoupon, Coupon, remaining_amount
+from usagebill.core.customers import Customer
+from usagebill.core.invoices.records import Credit, Invoice
+from usagebill.core.plans import Plan
+from usagebill.storage.conditions import asc, eq, has_item, within
+from usagebill.views.formats import instant_text, optional_decimal
+from usagebill.views.invoices import credit_view
+from usagebill.work import JsonObject, Work
+
+__all__ = ["UNDONE", "applied_coupon_view", "coupon_credits", "coupon_view", "listed_applied_coupon_view"]
+
+# What such invoices took of a coupon is free again.
+UNDONE = ("voided", "closed", "deleted")
+
+
+def coupon_view(work: Work, coupon: Coupon) -> JsonObject:
+    """A coupon."""
+    plans = work.tx.find(Plan, within("id", coupon.plan_ids))
+    metrics = work.tx.find(BillableMetric, within("id", coupon.billable_metric_ids))
+    return {
+        "svc_id": coupon.id,
+        "name": coupon.name,
+        "code": coupon.code,
+        "description": coupon.description,
+        "coupon_type": coupon.coupon_type,
+        "amount_cents": coupon.amount_cents,
+        "amount_currency": coupon.amount_currency,
+        "percentage_rate": optional_decimal(coupon.percentage_rate),
+        "frequency": coupon.frequency,
+        "frequency_duration": coupon.frequency_duration,
+        "reusable": coupon.reusable,
+        "limited_plans": coupon.limited_plans,
+        "limited_billable_metrics": coupon.limited_billable_metrics,
+        "plan_codes": [plan.code for plan in plans],
+        "billable_metric_codes": [metric.code for metric in metrics],
+        "expiration": coupon.expiration,
+        "expiration_at": instant_text(coupon.expiration_at),
+        "created_at": instant_text(coupon.created_at),
+        "terminated_at": instant_text(coupon.terminated_at),
+    }
+
+
+def coupon_credits(work: Work, applied: AppliedCoupon) -> list[tuple[Invoice, Credit]]:
+    """The lines of invoices that an applied coupon has reduced, oldest first."""
+    invoices = work.tx.find(
+        Invoice,
+        eq("customer_id", applied.customer_id),
+        has_item("credits", source_id=applied.id, item_type="coupon"),
+        order=[asc("created_at")],
+    )
+    return [
+        (invoice, credit)
+        for invoice in invoices
+        for credit in invoice.credits
+        if credit.item_type == "coupon" and credit.source_id == applied.id
+    ]
+
+
+def applied_coupon_view(work: Work, applied: AppliedCoupon) -> JsonObject:
+    """A coupon applied to a customer."""
+    coupon = work.tx.get(Coupon, applied.coupon_id, deleted=True)
+    customer = work.tx.get(Customer, applied.customer_id, deleted=True)
+    if coupon is None or customer is None:
+        raise LookupError(f"applied coupon {applied.id} has lost its coupon or its customer")
+    taken = sum(
+        credit.amount_cents for invoice, credit in coupon_credits(work, applied) if invoice.status not in UNDONE
+    )
+    return {
+        "svc_id": applied.id,
+        "svc_coupon_id": coupon.id,
+        "coupon_code": coupon.code,
+        "coupon_name": coupon.name,
+        "coupon_description": coupon.description,
+        "coupon_status": coupon.status,
+        "coupon_deleted_at": instant_text(coupon.deleted_at),
+        "svc_customer_id": customer.id,
+        "external_customer_id": customer.external_id,
+        "status": applied.status,
+        "amount_cents": applied.amount_cents,
+        "amount_cents_remaining": remaining_amount(applied, taken),
+        "amount_currency": applied.amount_currency,
+        "percentage_rate": optional_decimal(applied.percentage_rate),
+        "frequency": applied.frequency,
+        "frequency_duration": applied.frequency_duration,
+        "frequency_duration_remaining": applied.frequency_duration_remaining,
+        "expiration_at": instant_text(coupon.expiration_at),
+        "created_at": instant_text(applied.created_at),
+        "terminated_at": instant_text(applied.terminated_at),
+    }
+
+
+def listed_applied_coupon_view(work: Work, applied: AppliedCoupon) -> JsonObject:
+    """A coupon applied to a customer with what it has taken off invoices, as lists show it."""
+    credits = [credit_view(credit, invoice) for invoice, credit in coupon_credits(work, applied)]
+    return {**applied_coupon_view(work, applied), "credits": credits}
