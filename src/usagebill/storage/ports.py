@@ -52,8 +52,10 @@ class JobQueue(Protocol):
     def next_due(self, *, leased: bool | None = None) -> datetime | None:
         """The earliest `run_at` of all jobs that wait (leased ones or others only, where asked), or None."""
 
-    def overdue(self, subject_id: str, now: datetime) -> Job | None:
-        """The first job of the subject in order of `due_at`, due at `now` at the latest, whether or not it failed."""
+    def overdue(self, subject_id: str | None, now: datetime) -> Job | None:
+        """The first job of the subject (of any, where None) in order of `due_at`, due at `now` at the latest, whether
+        or not it failed. Leased jobs are left out.
+        """
 
     def get(self, key: str) -> Job | None: ...
     def complete(self, job: Job) -> None: ...

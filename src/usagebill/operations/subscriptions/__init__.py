@@ -1,5 +1,6 @@
 """Subscriptions: how they are created, changed, ended and billed over time."""
 
+from usagebill.operations.overdue import catch_up
 from usagebill.operations.subscriptions.creation import create
 from usagebill.operations.subscriptions.inputs import (
     SubscriptionFilters,
@@ -8,7 +9,6 @@ from usagebill.operations.subscriptions.inputs import (
     SubscriptionTermination,
     SubscriptionUpdate,
 )
-from usagebill.operations.subscriptions.overdue import catch_up
 from usagebill.operations.subscriptions.reading import get, get_of_status, list_all, list_of_customer
 from usagebill.operations.subscriptions.schedule import reschedule_customer
 from usagebill.operations.subscriptions.termination import cancel_pending, delete, terminate

@@ -13,9 +13,9 @@ from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Start, Status, Subscription, start_of, started_in_past_at
 from usagebill.inputs import is_given, value_or
 from usagebill.operations import customers
+from usagebill.operations.overdue import catch_up
 from usagebill.operations.subscriptions.change import change_plan
 from usagebill.operations.subscriptions.inputs import SubscriptionInput, instant_of
-from usagebill.operations.subscriptions.overdue import catch_up
 from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.operations.subscriptions.start import bill_start, start
 from usagebill.storage.conditions import eq, missing, ne, present

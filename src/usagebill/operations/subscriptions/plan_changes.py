@@ -10,9 +10,9 @@ from usagebill.core.periods import Interval
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Status, Subscription, is_upgrade
 from usagebill.operations.invoices.subscription import bill_added_units, finalize
+from usagebill.operations.overdue import catch_up
 from usagebill.operations.plans import definition
 from usagebill.operations.subscriptions.change import cancel_downgrade, upgrade_to
-from usagebill.operations.subscriptions.overdue import catch_up
 from usagebill.operations.subscriptions.termination import cancel_pending, terminate
 from usagebill.storage.conditions import asc, eq, has, within
 from usagebill.views.subscriptions import plan_of, subscription_webhook_view

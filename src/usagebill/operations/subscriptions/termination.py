@@ -12,9 +12,9 @@ from usagebill.core.subscriptions import Event, Status, Subscription, transition
 from usagebill.operations.invoices.billed import TERMINATING
 from usagebill.operations.invoices.regrouping import regroup_paid_fees
 from usagebill.operations.invoices.subscription import Entry, bill
+from usagebill.operations.overdue import catch_up
 from usagebill.operations.subscriptions.change import cancel_downgrade
 from usagebill.operations.subscriptions.inputs import SubscriptionTermination
-from usagebill.operations.subscriptions.overdue import catch_up
 from usagebill.operations.subscriptions.reading import get_of_status
 from usagebill.operations.subscriptions.schedule import forget, schedule, schedule_alert
 from usagebill.operations.subscriptions.unused_time import credit_unused_time

@@ -8,9 +8,9 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.subscriptions import Status, Subscription
 from usagebill.inputs import is_given
+from usagebill.operations.overdue import catch_up
 from usagebill.operations.subscriptions.creation import payment_method_of, purchase_order_number_of, request_errors
 from usagebill.operations.subscriptions.inputs import SubscriptionStatus, SubscriptionUpdate, instant_of
-from usagebill.operations.subscriptions.overdue import catch_up
 from usagebill.operations.subscriptions.reading import find_by_external_id
 from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.operations.subscriptions.start import bill_start, start

@@ -99,11 +99,13 @@ class SqliteJobs:
         ]
         return datetime.fromisoformat(min(found)) if found else None
 
-    def overdue(self, subject_id: str, now: datetime) -> Job | None:
+    def overdue(self, subject_id: str | None, now: datetime) -> Job | None:
+        tests, values = ["organization_id = ?", "leased = 0", "due_at <= ?"], [self._organization_id, sql_value(now)]
+        if subject_id is not None:
+            tests.append("subject_id = ?")
+            values.append(subject_id)
         row = self._connection.execute(
-            f"SELECT {_COLUMNS} FROM jobs WHERE organization_id = ? AND subject_id = ? AND leased = 0 AND due_at <= ?"
-            " ORDER BY due_at, sequence LIMIT 1",
-            (self._organization_id, subject_id, sql_value(now)),
+            f"SELECT {_COLUMNS} FROM jobs WHERE {' AND '.join(tests)} ORDER BY due_at, sequence LIMIT 1", values
         ).fetchone()
         return None if row is None else _job(row)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from usagebill.core.errors import BillingError
+from usagebill.core.plans import Plan
+from usagebill.core.subscriptions import Subscription
+from usagebill.storage.conditions import any_of, eq, related, within
 from usagebill.work import Work
 
-__all__ = ["catch_up"]
+__all__ = ["catch_up", "catch_up_plan"]
 
 
 def catch_up(work: Work, customer_id: str) -> None:
@@ -23,3 +26,13 @@ def catch_up(work: Work, customer_id: str) -> None:
         except BillingError as problem:
             # What is wrong with the overdue job is not wrong with this request.
             raise RuntimeError(f"{job.kind} of {job.subject_id}, due {job.due_at.isoformat()}: {problem}") from problem
+
+
+def catch_up_plan(work: Work, plan_id: str) -> None:
+    """The same for every customer with a subscription on the plan or on an override of it, before a price changes."""
+    if work.tx.jobs.overdue(None, work.now) is None:
+        return
+    on_it = any_of(eq("plan_id", plan_id), related(Plan, "plan_id", eq("parent_id", plan_id)))
+    living = work.tx.find(Subscription, on_it, within("status", ("pending", "active")))
+    for customer_id in {subscription.customer_id: None for subscription in living}:
+        catch_up(work, customer_id)
