@@ -15,6 +15,7 @@ from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.definitions import definition
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes
+from usagebill.operations.overdue import catch_up
 from usagebill.operations.plans.charges import overridden_charge
 from usagebill.operations.plans.filters import changed_filter, check_filters, new_filter
 from usagebill.operations.plans.inputs import ChargeFilterInput, ChargeInput, FixedChargeInput, PlanOverridesInput
@@ -62,6 +63,12 @@ def find(work: Work, external_id: str, **_: str) -> None:
 
 def _subscription(work: Work, external_id: str, options: WhichSubscription) -> Subscription:
     return get_of_status(work, external_id, options.subscription_status or options.status or None)
+
+
+def _changing(work: Work, external_id: str, options: WhichSubscription) -> Subscription:
+    """The same, once everything that is overdue of its customer is done."""
+    catch_up(work, _subscription(work, external_id, options).customer_id)
+    return _subscription(work, external_id, options)
 
 
 def _page(items: tuple[R, ...], paging: Paging) -> Page[R]:
@@ -116,7 +123,7 @@ def update_charge(
     work: Work, external_id: str, charge_code: str, given: ChargeInput, options: WhichSubscription
 ) -> Charge:
     """Change what is sent of a charge, for this subscription alone. Raises `NotFound` and `Invalid`."""
-    own = _own_charge(work, _subscription(work, external_id, options), charge_code)
+    own = _own_charge(work, _changing(work, external_id, options), charge_code)
     return _written(work, overridden_charge(work, own, metric_of(work, own), given))
 
 
@@ -139,7 +146,7 @@ def create_filter(
     work: Work, external_id: str, charge_code: str, given: ChargeFilterInput, options: WhichSubscription
 ) -> tuple[Charge, ChargeFilter]:
     """Add a filter, for this subscription alone. Raises `NotFound`, and `Invalid` where its values have one."""
-    own = _own_charge(work, _subscription(work, external_id, options), charge_code)
+    own = _own_charge(work, _changing(work, external_id, options), charge_code)
     added = new_filter(work, own, given)
     if any(same_values(one.values, added.values) for one in own.filters):
         raise Invalid(values="value_already_exists")
@@ -219,7 +226,7 @@ def update_fixed_charge(
     Units alone are kept on the subscription, and its plan stays that of the catalog; anything else gives it an
     override.
     """
-    subscription = _subscription(work, external_id, options)
+    subscription = _changing(work, external_id, options)
     if subscription.status == "incomplete":
         raise Invalid(base="subscription_incomplete")
     named = _of_code(_fixed_charges(work, subscription), fixed_charge_code, "fixed_charge")

@@ -10,6 +10,7 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.errors import NotFound
 from usagebill.core.plans import Charge, ChargeFilter, FixedCharge
 from usagebill.inputs import Paging, value_or
+from usagebill.operations.overdue import catch_up_plan
 from usagebill.operations.plans.cascades import (
     FixedChargeChange,
     cascade_added_charge,
@@ -78,6 +79,7 @@ def get_charge(work: Work, code: str, charge_code: str) -> Charge:
 
 def create_charge(work: Work, code: str, given: ChargeInput) -> Charge:
     """Add a charge, whose code is required, to a plan. Raises `NotFound` and `Invalid`."""
+    catch_up_plan(work, get(work, code).id)
     plan = get(work, code)
     metric = work.tx.get(BillableMetric, given.billable_metric_id) if given.billable_metric_id else None
     if metric is None:
@@ -91,6 +93,7 @@ def create_charge(work: Work, code: str, given: ChargeInput) -> Charge:
 
 def update_charge(work: Work, code: str, charge_code: str, given: ChargeInput) -> Charge:
     """Change a charge as an item in the plan's own body would. Raises `NotFound` and `Invalid`."""
+    catch_up_plan(work, get(work, code).id)
     plan, before = get(work, code), get_charge(work, code, charge_code)
     metric = metric_of(work, before)
     if given.billable_metric_id and given.billable_metric_id != metric.id:
@@ -108,6 +111,7 @@ def update_charge(work: Work, code: str, charge_code: str, given: ChargeInput) -
 
 def delete_charge(work: Work, code: str, charge_code: str, options: ChargeOptions) -> Charge:
     """Delete a charge with its filters. Raises `NotFound`."""
+    catch_up_plan(work, get(work, code).id)
     charge = get_charge(work, code, charge_code)
     deleted = remove(work, charge)
     if _wanted(options):
@@ -158,6 +162,7 @@ def _write_filters(work: Work, before: Charge, filters: Sequence[ChargeFilter], 
 
 def create_filter(work: Work, code: str, charge_code: str, given: ChargeFilterInput) -> tuple[Charge, ChargeFilter]:
     """Add a filter to a charge, even one with the values of another. Raises `NotFound` and `Invalid`."""
+    catch_up_plan(work, get(work, code).id)
     charge = get_charge(work, code, charge_code)
     added = new_filter(work, charge, given)
     check_filters(charge, metric_of(work, charge), [added])
@@ -169,6 +174,7 @@ def update_filter(
     work: Work, code: str, charge_code: str, filter_id: str, given: ChargeFilterInput
 ) -> tuple[Charge, ChargeFilter]:
     """Change the name or the properties of a filter; its values stay. Raises `NotFound` and `Invalid`."""
+    catch_up_plan(work, get(work, code).id)
     charge, before = get_filter(work, code, charge_code, filter_id)
     after = changed_filter(work, charge, before, given)
     check_filters(charge, metric_of(work, charge), [after])
@@ -181,6 +187,7 @@ def delete_filter(
     work: Work, code: str, charge_code: str, filter_id: str, options: FilterOptions
 ) -> tuple[Charge, ChargeFilter]:
     """Remove a filter from a charge. Raises `NotFound`."""
+    catch_up_plan(work, get(work, code).id)
     charge, removed = get_filter(work, code, charge_code, filter_id)
     left = [one for one in charge.filters if one.id != removed.id]
     return _write_filters(work, charge, left, cascade=_wanted(options)), removed
@@ -203,6 +210,7 @@ def get_fixed_charge(work: Work, code: str, fixed_charge_code: str) -> FixedChar
 
 def create_fixed_charge(work: Work, code: str, given: FixedChargeInput) -> FixedCharge:
     """Add a fixed charge, whose code is required, to a plan. Raises `NotFound` and `Invalid`."""
+    catch_up_plan(work, get(work, code).id)
     plan = get(work, code)
     add_on = None
     if given.add_on_id:
@@ -220,6 +228,7 @@ def create_fixed_charge(work: Work, code: str, given: FixedChargeInput) -> Fixed
 
 def update_fixed_charge(work: Work, code: str, fixed_charge_code: str, given: FixedChargeInput) -> FixedCharge:
     """Change a fixed charge as an item in the plan's own body would. Raises `NotFound` and `Invalid`."""
+    catch_up_plan(work, get(work, code).id)
     plan, before = get(work, code), get_fixed_charge(work, code, fixed_charge_code)
     after = changed_fixed_charge(work, before, given, used=is_used(work, plan))
     change = FixedChargeChange(before=before, after=after, immediately=value_or(given.apply_units_immediately, False))
@@ -230,6 +239,7 @@ def update_fixed_charge(work: Work, code: str, fixed_charge_code: str, given: Fi
 
 def delete_fixed_charge(work: Work, code: str, fixed_charge_code: str, options: FixedChargeOptions) -> FixedCharge:
     """Delete a fixed charge. Raises `NotFound`."""
+    catch_up_plan(work, get(work, code).id)
     plan, before = get(work, code), get_fixed_charge(work, code, fixed_charge_code)
     deleted = remove(work, before)
     change = FixedChargeChange(before=before, after=None)

@@ -12,13 +12,13 @@ from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
 from usagebill.core.periods import Interval, Succession
 from usagebill.core.periods.schedule import is_billing_day
-from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Event, Status, Subscription, is_upgrade, transition
 from usagebill.inputs import is_given, value_or
 from usagebill.operations.invoices.billed import PERIODIC, STARTING, TERMINATING
 from usagebill.operations.invoices.regrouping import regroup_paid_fees
 from usagebill.operations.invoices.subscription import Entry, bill, last_run
 from usagebill.operations.plans import definition
+from usagebill.operations.plans.overrides import Overridden
 from usagebill.operations.subscriptions.inputs import SubscriptionInput, instant_of
 from usagebill.operations.subscriptions.schedule import forget
 from usagebill.operations.subscriptions.start import in_trial, start
@@ -33,13 +33,15 @@ _SECOND = timedelta(seconds=1)
 
 
 def change_plan(
-    work: Work, current: Subscription, plan: Plan, given: SubscriptionInput, entity: BillingEntity | None
+    work: Work, current: Subscription, chosen: Overridden, given: SubscriptionInput, entity: BillingEntity | None
 ) -> Subscription:
-    """Change an active subscription to `plan`: an upgrade gives the new subscription, a downgrade the current one."""
-    own = plan_of(work, current)
+    """Change the plan of an active subscription: an upgrade gives the new subscription, a downgrade the current one."""
+    own, plan = plan_of(work, current), chosen.plan
     upgrade = is_upgrade(own.amount_cents, Interval(own.interval), plan.amount_cents, Interval(plan.interval))
     cancel_downgrade(work, current)
-    following = _following(work, current, plan, given, entity, Succession.UPGRADE if upgrade else Succession.DOWNGRADE)
+    following = _following(
+        work, current, chosen, given, entity, Succession.UPGRADE if upgrade else Succession.DOWNGRADE
+    )
     work.tx.insert(following)
     if upgrade:
         return upgrade_to(work, current, following)
@@ -50,7 +52,7 @@ def change_plan(
 def _following(
     work: Work,
     current: Subscription,
-    plan: Plan,
+    chosen: Overridden,
     given: SubscriptionInput,
     entity: BillingEntity | None,
     origin: Succession,
@@ -61,7 +63,8 @@ def _following(
         organization_id=work.organization.id,
         external_id=current.external_id,
         customer_id=current.customer_id,
-        plan_id=plan.id,
+        plan_id=chosen.plan.id,
+        fixed_charge_units=chosen.fixed_charge_units,
         status=Status.PENDING.value,
         billing_time=current.billing_time,
         subscription_at=current.subscription_at,

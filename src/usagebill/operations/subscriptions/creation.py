@@ -14,6 +14,7 @@ from usagebill.core.subscriptions import Start, Status, Subscription, start_of, 
 from usagebill.inputs import is_given, value_or
 from usagebill.operations import customers
 from usagebill.operations.overdue import catch_up
+from usagebill.operations.plans.overrides import Overridden, apply_overrides
 from usagebill.operations.subscriptions.change import change_plan
 from usagebill.operations.subscriptions.inputs import SubscriptionInput, instant_of
 from usagebill.operations.subscriptions.schedule import schedule
@@ -43,16 +44,15 @@ def create(work: Work, given: SubscriptionInput) -> Subscription:
     external_customer_id = _text(given.external_customer_id)
     if not external_customer_id:
         raise Invalid(external_customer_id="value_is_mandatory")
-    thresholds = (given.plan_overrides or {}).get("usage_thresholds")
-    if given.usage_thresholds and thresholds:
+    if given.usage_thresholds and given.plan_overrides and given.plan_overrides.usage_thresholds:
         raise Invalid(
             {"usage_thresholds": ["incompatible_params"], "plan_overrides.usage_thresholds": ["incompatible_params"]}
         )
     customer = _customer(work, external_customer_id, entity, plan, given)
     catch_up(work, customer.id)
     external_id = _text(given.external_id)
-    own = (eq("customer_id", customer.id), eq("external_id", external_id))
-    if external_id and work.tx.count(Subscription, *own, eq("status", Status.INCOMPLETE.value)):
+    same = (eq("customer_id", customer.id), eq("external_id", external_id))
+    if external_id and work.tx.count(Subscription, *same, eq("status", Status.INCOMPLETE.value)):
         raise Invalid(subscription="subscription_incomplete")
     current = _current(work, customer, external_id) if external_id else None
     if external_id and current is None and _taken(work, customer, external_id):
@@ -66,7 +66,13 @@ def create(work: Work, given: SubscriptionInput) -> Subscription:
         return _new(work, given, customer, entity, plan, external_id, purchase_order_number)
     if current.status == Status.PENDING:
         return _replanned(work, given, current, plan)
-    return change_plan(work, current, plan, given, entity if is_given(given.billing_entity_code) else None)
+    own = entity if is_given(given.billing_entity_code) else None
+    return change_plan(work, current, _overridden(work, plan, given), given, own)
+
+
+def _overridden(work: Work, plan: Plan, given: SubscriptionInput) -> Overridden:
+    """The plan that a new subscription is on: its own copy of `plan`, where the request says something differently."""
+    return apply_overrides(work, plan, given.plan_overrides) if given.plan_overrides else Overridden(plan=plan)
 
 
 def _entity(work: Work, given: SubscriptionInput) -> BillingEntity:
@@ -150,8 +156,8 @@ def _customer(work: Work, external_id: str, entity: BillingEntity, plan: Plan, g
             work, customers.CustomerInput(external_id=external_id, billing_entity_code=entity.code)
         )
     if found.currency is None:
-        asked = (given.plan_overrides or {}).get("amount_currency")
-        currency = asked if isinstance(asked, str) and asked else plan.amount_currency
+        asked = given.plan_overrides.amount_currency if given.plan_overrides else None
+        currency = asked or plan.amount_currency
         found = replace(found, currency=currency, updated_at=work.now)
         work.tx.replace(found)
     return found
@@ -189,12 +195,14 @@ def _new(
     if billing_time not in tuple(BillingTime):
         raise Invalid(billing_time="value_is_invalid")
     subscription_at = instant_of(value_or(given.subscription_at, work.now)) or work.now
+    chosen = _overridden(work, plan, given)
     pending = Subscription(
         id=work.new_id(),
         organization_id=work.organization.id,
         external_id=external_id,
         customer_id=customer.id,
-        plan_id=plan.id,
+        plan_id=chosen.plan.id,
+        fixed_charge_units=chosen.fixed_charge_units,
         status=Status.PENDING.value,
         billing_time=billing_time,
         subscription_at=subscription_at,
@@ -235,9 +243,11 @@ def _billed_ends(work: Work, customer: Customer, external_id: str) -> list[datet
 
 def _replanned(work: Work, given: SubscriptionInput, pending: Subscription, plan: Plan) -> Subscription:
     """A subscription that has yet to start, on another plan."""
+    chosen = _overridden(work, plan, given)
     changed = replace(
         pending,
-        plan_id=plan.id,
+        plan_id=chosen.plan.id,
+        fixed_charge_units=chosen.fixed_charge_units,
         name=_text(given.name) or pending.name,
         updated_at=work.now,
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from usagebill.inputs import ABSENT, Input, Maybe, parse_instant
+from usagebill.operations.plans import PlanOverridesInput
 
 __all__ = [
     "SubscriptionFilters",
@@ -29,7 +30,7 @@ class SubscriptionInput:
     subscription_at: Maybe[object] = ABSENT
     ending_at: Maybe[object] = ABSENT
     billing_entity_code: Maybe[str] = ABSENT
-    plan_overrides: Maybe[Mapping[str, object]] = ABSENT
+    plan_overrides: Maybe[PlanOverridesInput] = ABSENT
     usage_thresholds: Maybe[object] = ABSENT
     payment_method: Maybe[Mapping[str, object]] = ABSENT
     activation_rules: Maybe[object] = ABSENT
@@ -47,7 +48,7 @@ class SubscriptionUpdate:
     subscription_at: Maybe[object] = ABSENT
     ending_at: Maybe[object] = ABSENT
     billing_entity_code: Maybe[str] = ABSENT
-    plan_overrides: Maybe[Mapping[str, object]] = ABSENT
+    plan_overrides: Maybe[PlanOverridesInput] = ABSENT
     usage_thresholds: Maybe[object] = ABSENT
     payment_method: Maybe[Mapping[str, object]] = ABSENT
     activation_rules: Maybe[object] = ABSENT

@@ -9,6 +9,7 @@ from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.subscriptions import Status, Subscription
 from usagebill.inputs import is_given
 from usagebill.operations.overdue import catch_up
+from usagebill.operations.plans.overrides import apply_overrides
 from usagebill.operations.subscriptions.creation import payment_method_of, purchase_order_number_of, request_errors
 from usagebill.operations.subscriptions.inputs import SubscriptionStatus, SubscriptionUpdate, instant_of
 from usagebill.operations.subscriptions.reading import find_by_external_id
@@ -44,6 +45,9 @@ def update(work: Work, external_id: str, given: SubscriptionUpdate, options: Sub
     moved = movable and bool(given.subscription_at)
     if moved:
         changed = replace(changed, subscription_at=instant_of(starts) or changed.subscription_at)
+    if given.plan_overrides:
+        chosen = apply_overrides(work, plan_of(work, changed), given.plan_overrides, changed)
+        changed = replace(changed, plan_id=chosen.plan.id, fixed_charge_units=chosen.fixed_charge_units)
     work.tx.replace(changed)
     if moved and changed.subscription_at <= work.now:
         changed = _started_in_past(work, changed)
