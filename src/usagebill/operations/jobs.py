@@ -14,6 +14,7 @@ from usagebill.operations.subscriptions.plan_changes import amount_changed, bill
 from usagebill.operations.subscriptions.start import activate_due
 from usagebill.operations.subscriptions.termination import announce_due, end_due
 from usagebill.operations.subscriptions.trial import end_trial
+from usagebill.operations.usage.advance import process_events
 from usagebill.work import Work
 
 __all__ = ["HANDLERS", "Handler"]
@@ -32,6 +33,7 @@ HANDLERS: Mapping[str, Handler] = {
     "announce_termination": announce_due,
     "clean_webhook_messages": webhooks.clean,
     "check_received_events": events.check_received,
+    "process_events": process_events,
     "bill_fixed_charge_units": bill_units,
     "plan_amount_changed": amount_changed,
     "end_plan": end_plan,

@@ -1,0 +1,23 @@
+"""Fees without invoice: of charges paid in advance that are not invoiceable. They are taxed when they are made."""
+
+from __future__ import annotations
+
+from usagebill.core.customers import Customer
+from usagebill.core.fees import Fee
+from usagebill.core.taxes import taxed_fee
+from usagebill.operations.invoices.totals import fee_taxes
+from usagebill.views.fees import fee_view
+from usagebill.work import Work
+
+__all__ = ["keep_standalone"]
+
+
+def keep_standalone(work: Work, fee: Fee) -> Fee:
+    """Tax and store a fee that no invoice holds yet, and tell those who listen."""
+    customer = work.tx.get(Customer, fee.customer_id, deleted=True)
+    if customer is None:
+        raise LookupError(f"no customer {fee.customer_id}")
+    kept = taxed_fee(fee, fee_taxes(work, customer, fee), work.now, work.new_id)
+    work.tx.insert(kept)
+    work.emit("fee.created", lambda: fee_view(work, kept), kept.id)
+    return kept

@@ -1,0 +1,189 @@
+"""Usage charges paid in advance: a fee for every event, on an invoice of its own or, where the charge says so, on none.
+
+What an event costs is settled by what was stored when it was processed: events that come later never price it anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, tzinfo
+
+from usagebill.core.aggregation import Window
+from usagebill.core.dates import Occasion
+from usagebill.core.days import local_date
+from usagebill.core.events import Event, subscription_at
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.jobs import Job
+from usagebill.core.periods import Boundaries, current_boundaries
+from usagebill.core.periods.calendar import day_start
+from usagebill.core.plans import PlanDefinition
+from usagebill.core.subscriptions import Subscription
+from usagebill.operations import plans
+from usagebill.operations.events import events_of
+from usagebill.operations.invoices.billed import period_fields
+from usagebill.operations.invoices.fees.standalone import keep_standalone
+from usagebill.operations.invoices.issue import issue
+from usagebill.operations.invoices.subscription import opened
+from usagebill.operations.invoices.totals import settle
+from usagebill.operations.usage.event_prices import EventPrice, advance_charges, event_price, keep_ledger
+from usagebill.operations.usage.fees import charge_item, pricing_unit_object
+from usagebill.storage.conditions import eq
+from usagebill.views.subscriptions import cycle
+from usagebill.work import Work
+
+__all__ = ["IN_ADVANCE", "EventBilling", "advance_fee", "bill_event", "event_billing", "process_events"]
+
+IN_ADVANCE = "in_advance_charge"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventBilling:
+    """Whose event it is, on which plan, in which charges period (of the whole subscription: `boundaries`)."""
+
+    subscription: Subscription
+    definition: PlanDefinition
+    boundaries: Boundaries
+    window: Window
+
+
+def process_events(work: Work, job: Job) -> None:
+    """Job: do what follows from events that have been stored, in the order of their timestamps."""
+    for event in events_of(work, job):
+        bill_event(work, event)
+
+
+def bill_event(work: Work, event: Event) -> list[Fee]:
+    """Bill `event` under every charge paid in advance that prices it, each once, however often this is called.
+
+    An event at whose timestamp no subscription was active is billed by nobody.
+    """
+    if event.external_subscription_id is None:
+        return []
+    known = work.tx.find(Subscription, eq("external_id", event.external_subscription_id))
+    subscription = subscription_at(known, event.timestamp)
+    if subscription is None:
+        return []
+    definition = plans.definition(work, subscription.plan_id)
+    charges = advance_charges(definition, event)
+    if not charges:
+        return []
+    billing = event_billing(work, subscription, event.timestamp)
+    billed = _billed_charges(work, event)
+    fees = []
+    for charge in charges:
+        if charge.id in billed:
+            continue
+        metric = definition.metrics[charge.billable_metric_id]
+        priced = event_price(
+            work,
+            charge,
+            metric,
+            event,
+            billing.window,
+            currency=definition.plan.amount_currency,
+            external_subscription_id=subscription.external_id,
+        )
+        keep_ledger(work, priced, event, subscription.external_id)
+        fee = advance_fee(work, billing, priced, event)
+        fees.append(_invoiced(work, billing, fee, event) if charge.invoiceable else keep_standalone(work, fee))
+    return fees
+
+
+def _billed_charges(work: Work, event: Event) -> set[str | None]:
+    """The charges that have a fee for the event already, taken back or not."""
+    found = work.tx.find(
+        Fee,
+        eq("event_transaction_id", event.transaction_id),
+        eq("external_subscription_id", event.external_subscription_id),
+        deleted=True,
+    )
+    return {fee.charge_id for fee in found}
+
+
+def event_billing(work: Work, subscription: Subscription, at: datetime) -> EventBilling:
+    """What a subscription that has started is billed for an event at `at`."""
+    periods = cycle(work, subscription)
+    boundaries = current_boundaries(periods, at)
+    charges = boundaries.charges
+    if charges is None:
+        raise LookupError(f"subscription {subscription.id} has no charges period at {at.isoformat()}")
+    return EventBilling(
+        subscription=subscription,
+        definition=plans.definition(work, subscription.plan_id),
+        boundaries=boundaries,
+        window=Window(start=charges.start, end=charges.end, period_days=charges.duration, tz=periods.tz),
+    )
+
+
+def advance_fee(work: Work, billing: EventBilling, priced: EventPrice, event: Event) -> Fee:
+    """The fee of one event under one charge, not stored yet, without taxes."""
+    charge, part, amounts, window = priced.charge, priced.part, priced.amounts, billing.window
+    subscription = billing.subscription
+    return Fee(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        customer_id=subscription.customer_id,
+        subscription_id=subscription.id,
+        external_subscription_id=subscription.external_id,
+        fee_type="charge",
+        charge_id=charge.id,
+        charge_filter_id=part.filter.id if part.filter else None,
+        billable_metric_id=priced.metric.id,
+        item=charge_item(charge, priced.metric, part.display_name),
+        amount_cents=amounts.amount_cents,
+        precise_amount_cents=amounts.precise_amount_cents,
+        currency=billing.definition.plan.amount_currency,
+        units=amounts.units,
+        total_aggregated_units=amounts.total_aggregated_units,
+        unit_amount_cents=amounts.unit_amount_cents,
+        precise_unit_amount=amounts.precise_unit_amount,
+        events_count=amounts.events_count,
+        pay_in_advance=True,
+        invoiceable=charge.invoiceable,
+        from_datetime=window.start if charge.invoiceable else first_instant(window.start, window.tz),
+        to_datetime=window.end,
+        charges_from_datetime=window.start,
+        charges_to_datetime=window.end,
+        event_transaction_id=event.transaction_id,
+        filters=part.filter.values if part.filter else None,
+        grouped_by=priced.grouped_by,
+        amount_details=priced.price.amount_details,
+        pricing_unit_details=pricing_unit_object(charge, amounts),
+        created_at=work.now,
+        updated_at=work.now,
+    )
+
+
+def first_instant(at: datetime, tz: tzinfo) -> datetime:
+    """When the local day of `at` begins: what fees without invoice show as their first day."""
+    return day_start(local_date(at, tz), tz)
+
+
+def _invoiced(work: Work, billing: EventBilling, fee: Fee, event: Event) -> Fee:
+    """The fee on an invoice of its own, which is issued at once whatever the customer's grace period."""
+    invoice, _ = opened(work, billing.subscription, at=event.timestamp, occasion=Occasion.IMMEDIATE)
+    work.tx.insert(invoice, _period(work, billing, invoice))
+    settled, fees = settle(
+        work, invoice, [replace(fee, invoice_id=invoice.id, self_billed=invoice.self_billed)], finalizing=True
+    )
+    work.tx.insert(*fees)
+    work.tx.replace(settled)
+    issue(work, settled)
+    return fees[0]
+
+
+def _period(work: Work, billing: EventBilling, invoice: Invoice) -> BillingPeriod:
+    subscription = billing.subscription
+    return BillingPeriod(
+        id=work.new_id(),
+        organization_id=invoice.organization_id,
+        invoice_id=invoice.id,
+        subscription_id=subscription.id,
+        external_subscription_id=subscription.external_id,
+        plan_id=subscription.plan_id,
+        invoicing_reason=IN_ADVANCE,
+        timezone=invoice.timezone,
+        created_at=invoice.created_at,
+        **period_fields(billing.boundaries),  # type: ignore[arg-type]
+    )
