@@ -103,7 +103,7 @@ def _counts(billed: Billed, fee: Fee, period: Window) -> bool:
     start, end = fee.from_datetime, fee.to_datetime
     if fee.fee_type == "charge":
         start, end = fee.charges_from_datetime, fee.charges_to_datetime
-        if fee.pay_in_advance and fee.event_transaction_id is None:
+        if start is not None and end is not None and fee.from_datetime is not None and fee.from_datetime > end:
             # Recurring usage renewed in advance counts in the period that it was renewed for.
-            start = end = fee.created_at
+            start = end = fee.from_datetime
     return start is not None and end is not None and counts_toward(period, start, end)

@@ -1,85 +1,93 @@
-"""Renewal fees: what recurring usage paid in advance comes to for the period that begins.
+"""Renewals: what a recurring charge paid in advance carries into the period that begins, billed for all of it.
 
-A recurring metric carries its quantity over. What joins it during a period is billed event by event; at each renewal
-the whole quantity is billed for the next period, at its full price.
+Within a period each event is billed by itself. When the next one begins, the quantity that stands at the end of the
+elapsed period is billed again, at the full price: on the period's invoice where the charge is invoiceable, as fees
+without invoice where it is not.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 
 from usagebill.core.aggregation import Window
-from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.days import local_date
 from usagebill.core.fees import Fee
-from usagebill.core.periods import Succession, day_end, day_start
+from usagebill.core.periods import Succession
+from usagebill.core.periods.calendar import day_end, day_start
 from usagebill.core.plans import Charge
-from usagebill.core.taxes import taxed_fee
 from usagebill.operations.invoices.billed import Billed
-from usagebill.operations.invoices.totals import fee_taxes
+from usagebill.operations.invoices.fees.standalone import keep_standalone
 from usagebill.operations.usage.charges import ChargeScope, charge_results
 from usagebill.operations.usage.fees import UsageToBill, charge_fee
 from usagebill.storage.conditions import eq, missing
-from usagebill.views.fees import fee_view
-from usagebill.views.subscriptions import customer_of
 from usagebill.work import Work
 
 __all__ = ["renew_without_invoice", "renewal_fees"]
 
 
 def renewal_fees(work: Work, billed: Billed) -> list[Fee]:
-    """The renewal fees that stand on the invoice; those of nothing are left out."""
+    """The renewals that stand on the invoice of a billing period, charge by charge; none of nothing at all."""
     return [
         fee
-        for charge, metric in _renewed(billed, invoiceable=True)
-        for fee in _fees(work, billed, charge, metric)
+        for charge in _renewed(billed, invoiceable=True)
+        for fee in _fees(work, billed, charge)
         if fee.units or fee.amount_cents or fee.events_count
     ]
 
 
-def renew_without_invoice(work: Work, billed: Billed) -> None:
-    """Store the renewal fees of charges that are not invoiceable: at once, whether or not the invoice is a draft.
-
-    They are kept even where nothing is carried over, and not made twice for one period.
+def renew_without_invoice(work: Work, billed: Billed) -> list[Fee]:
+    """Store the renewals that no invoice holds, those of nothing too: once for each elapsed period, without waiting
+    for the invoice of the period to be finalized.
     """
-    customer = customer_of(work, billed.subscription)
-    for charge, metric in _renewed(billed, invoiceable=False):
-        for fee in _fees(work, billed, charge, metric):
-            alone = replace(fee, invoice_id=None)
-            if not _is_stored(work, alone):
-                alone = taxed_fee(alone, fee_taxes(work, customer, alone), work.now, work.new_id)
-                work.tx.insert(alone)
-                work.emit("fee.created", lambda alone=alone: fee_view(work, alone), alone.id)  # type: ignore[misc]
+    kept = []
+    for charge in _renewed(billed, invoiceable=False):
+        if not _is_renewed(work, billed, charge):
+            kept += [
+                keep_standalone(work, replace(fee, invoice_id=None, pay_in_advance=True, created_at=work.now))
+                for fee in _fees(work, billed, charge)
+            ]
+    return kept
 
 
-def _renewed(billed: Billed, *, invoiceable: bool) -> list[tuple[Charge, BillableMetric]]:
-    """The charges that are renewed with this billing period: none where it is the last, unless a downgrade follows."""
-    window = billed.boundaries.charges
-    if window is None or billed.invoice.skip_charges or window.start >= window.end:
-        return []
-    if billed.ended and billed.cycle.succession is not Succession.DOWNGRADE:
-        return []
-    metrics = billed.definition.metrics
-    return [
-        (charge, metrics[charge.billable_metric_id])
-        for charge in billed.definition.charges
-        if charge.pay_in_advance and charge.invoiceable is invoiceable and metrics[charge.billable_metric_id].recurring
-    ]
+def _renewed(billed: Billed, *, invoiceable: bool) -> Iterator[Charge]:
+    """The charges that are renewed: none at an end, unless a downgrade goes on from it."""
+    elapsed = billed.boundaries.charges
+    if elapsed is None or billed.invoice.skip_charges or elapsed.start >= elapsed.end:
+        return
+    if billed.ended and billed.subscription.succession != Succession.DOWNGRADE:
+        return
+    for charge in billed.definition.charges:
+        recurring = billed.definition.metrics[charge.billable_metric_id].recurring
+        if charge.pay_in_advance and recurring and charge.invoiceable is invoiceable:
+            yield charge
 
 
-def _fees(work: Work, billed: Billed, charge: Charge, metric: BillableMetric) -> list[Fee]:
-    elapsed, subscription, tz = billed.boundaries.charges, billed.subscription, billed.cycle.tz
-    if elapsed is None:
-        return []
-    window = Window(start=elapsed.start, end=elapsed.end, period_days=elapsed.duration, tz=tz)
-    coming = billed.cycle.period(local_date(billed.boundaries.timestamp, tz), billed.cycle.charges_interval)
-    scope = ChargeScope(
-        subscription_id=subscription.id,
-        external_subscription_id=subscription.external_id,
-        currency=billed.plan.amount_currency,
-        window=window,
-        follows_another=subscription.previous_subscription_id is not None,
+def _is_renewed(work: Work, billed: Billed, charge: Charge) -> bool:
+    """Whether the charge has its renewals after this elapsed period already, taken back or not."""
+    found = work.tx.first(
+        Fee,
+        eq("charge_id", charge.id),
+        eq("subscription_id", billed.subscription.id),
+        missing("event_transaction_id"),
+        eq("charges_from_datetime", _elapsed(billed).start),
+        eq("charges_to_datetime", _elapsed(billed).end),
+        deleted=True,
     )
+    return found is not None
+
+
+def _elapsed(billed: Billed) -> Window:
+    charges = billed.boundaries.charges
+    if charges is None:
+        raise LookupError(f"billing period {billed.period.id} bills no usage")
+    return Window(start=charges.start, end=charges.end, period_days=charges.duration, tz=billed.cycle.tz)
+
+
+def _fees(work: Work, billed: Billed, charge: Charge) -> list[Fee]:
+    """The fees of one charge: its whole quantity, never prorated, shown for the period that begins."""
+    subscription, window = billed.subscription, _elapsed(billed)
     usage = UsageToBill(
         invoice_id=billed.invoice.id,
         subscription=subscription,
@@ -87,28 +95,23 @@ def _fees(work: Work, billed: Billed, charge: Charge, metric: BillableMetric) ->
         window=window,
         created_at=billed.invoice.created_at,
     )
+    scope = ChargeScope(
+        subscription_id=subscription.id,
+        external_subscription_id=subscription.external_id,
+        currency=billed.plan.amount_currency,
+        window=window,
+        follows_another=subscription.previous_subscription_id is not None,
+    )
+    metric = billed.definition.metrics[charge.billable_metric_id]
+    first, last = _coming(billed)
     return [
-        replace(
-            charge_fee(work, usage, result),
-            pay_in_advance=True,
-            from_datetime=day_start(coming.start, tz),
-            to_datetime=day_end(coming.end, tz),
-        )
-        for result in charge_results(work, replace(charge, prorated=False, pay_in_advance=False), metric, scope)
+        replace(charge_fee(work, usage, result), from_datetime=first, to_datetime=last)
+        for result in charge_results(work, replace(charge, prorated=False), metric, scope)
     ]
 
 
-def _is_stored(work: Work, fee: Fee) -> bool:
-    known = work.tx.find(
-        Fee,
-        eq("subscription_id", fee.subscription_id),
-        eq("charge_id", fee.charge_id),
-        eq("charges_from_datetime", fee.charges_from_datetime),
-        eq("charges_to_datetime", fee.charges_to_datetime),
-        missing("invoice_id"),
-        missing("event_transaction_id"),
-    )
-    return any(
-        each.charge_filter_id == fee.charge_filter_id and dict(each.grouped_by) == dict(fee.grouped_by)
-        for each in known
-    )
+def _coming(billed: Billed) -> tuple[datetime, datetime]:
+    """The first and the last instant of the charges period that contains the moment of billing."""
+    tz = billed.cycle.tz
+    period = billed.cycle.period(local_date(billed.boundaries.timestamp, tz), billed.cycle.charges_interval)
+    return day_start(period.start, tz), day_end(period.end, tz)
