@@ -14,8 +14,8 @@ from usagebill.core.days import local_date
 from usagebill.core.jobs import Job
 from usagebill.core.periods import opens_interval
 from usagebill.core.subscriptions import Subscription
+from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.billed import PERIODIC
-from usagebill.operations.invoices.regrouping import regroup_paid_fees
 from usagebill.operations.invoices.subscription import Entry, bill
 from usagebill.operations.subscriptions.change import apply_downgrade
 from usagebill.operations.subscriptions.schedule import is_due, schedule_billing
@@ -46,7 +46,7 @@ def bill_customer(work: Work, job: Job) -> None:
             at=work.now,
             occasion=Occasion.PERIODIC,
         )
-        regroup_paid_fees(work, group, at=work.now, renewal=True)
+        regroup(work, group, work.now, renewing=True)
     for subscription in active:
         if subscription not in changing:
             schedule_billing(work, subscription)

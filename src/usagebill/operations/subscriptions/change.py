@@ -14,8 +14,8 @@ from usagebill.core.periods import Interval, Succession
 from usagebill.core.periods.schedule import is_billing_day
 from usagebill.core.subscriptions import Event, Status, Subscription, is_upgrade, transition
 from usagebill.inputs import is_given, value_or
+from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.billed import PERIODIC, STARTING, TERMINATING
-from usagebill.operations.invoices.regrouping import regroup_paid_fees
 from usagebill.operations.invoices.subscription import Entry, bill, last_run
 from usagebill.operations.plans import definition
 from usagebill.operations.plans.overrides import Overridden
@@ -141,7 +141,7 @@ def _succeed(work: Work, ended: Subscription, following: Subscription, *, at: da
         entries.append(Entry(subscription=active, reason=STARTING))
     for shared in _sharing(work, entries):
         bill(work, shared, at=at, occasion=Occasion.SUBSCRIPTION)
-    regroup_paid_fees(work, [ended], at=work.now, renewal=False)
+    regroup(work, [ended], work.now, renewing=False)
     return active
 
 

@@ -9,8 +9,8 @@ from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.jobs import Job
 from usagebill.core.periods.schedule import ending_at_instant
 from usagebill.core.subscriptions import Event, Status, Subscription, transition
+from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.billed import TERMINATING
-from usagebill.operations.invoices.regrouping import regroup_paid_fees
 from usagebill.operations.invoices.subscription import Entry, bill
 from usagebill.operations.overdue import catch_up
 from usagebill.operations.subscriptions.change import cancel_downgrade
@@ -94,7 +94,7 @@ def terminate(
         credit_unused_time(work, ended, option=ended.on_termination_credit_note or "credit")
     if ended.on_termination_invoice == "generate":
         bill(work, [Entry(subscription=ended, reason=TERMINATING)], at=work.now, occasion=Occasion.SUBSCRIPTION)
-    regroup_paid_fees(work, [ended], at=work.now, renewal=False)
+    regroup(work, [ended], work.now, renewing=False)
     return ended
 
 
