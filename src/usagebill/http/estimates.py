@@ -1,0 +1,66 @@
+"""Estimates of fees over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from usagebill.http.endpoints import Endpoint
+from usagebill.operations.events import EventInput, EventsInput
+from usagebill.operations.usage import estimates
+from usagebill.views.estimates import estimated_fees_view, instant_fee_view
+from usagebill.work import JsonObject, Work
+
+__all__ = ["ENDPOINTS"]
+
+
+def _instant_fees_view(work: Work, fees: Iterable[estimates.InstantFee]) -> list[JsonObject]:
+    return [
+        instant_fee_view(
+            work,
+            fee.subscription,
+            fee.charge,
+            fee.metric,
+            fee.estimate,
+            currency=fee.definition.plan.amount_currency,
+            transaction_id=fee.transaction_id,
+            charge_filter=fee.part.filter,
+            filter_name=fee.part.display_name,
+        )
+        for fee in fees
+    ]
+
+
+ENDPOINTS = [
+    Endpoint(
+        "POST",
+        "/events/estimate_fees",
+        estimates.estimate_fees,
+        permission="event",
+        body=EventInput,
+        root="event",
+        returns="fees",
+        view=estimated_fees_view,
+        summary="Estimate what an event would cost now, on top of the usage there is",
+    ),
+    Endpoint(
+        "POST",
+        "/events/estimate_instant_fees",
+        estimates.estimate_instant_fees,
+        permission="event",
+        body=EventInput,
+        root="event",
+        returns="fees",
+        view=_instant_fees_view,
+        summary="Estimate what an event costs by itself",
+    ),
+    Endpoint(
+        "POST",
+        "/events/batch_estimate_instant_fees",
+        estimates.estimate_batch_instant_fees,
+        permission="event",
+        body=EventsInput,
+        returns="fees",
+        view=_instant_fees_view,
+        summary="Estimate what each of several events costs by itself",
+    ),
+]
