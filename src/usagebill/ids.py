@@ -6,22 +6,37 @@ import secrets
 import threading
 from datetime import UTC, datetime, timedelta
 
-__all__ = ["new_id"]
+__all__ = ["new_id", "new_ids"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_VARIANT = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
 _turn = threading.Lock()
+_stamp = -1
 _last = 0
 
 
 def new_id(now: datetime) -> str:
     """A UUID (RFC 9562, version 7) of the instant `now`; ids of one process and one instant sort as they were made."""
-    global _last
+    return new_ids(now, 1)[0]
+
+
+def new_ids(now: datetime, count: int) -> list[str]:
+    """As many ids of one instant, in the order in which they sort."""
+    global _last, _stamp
     stamp = max(0, (now - _EPOCH) // _MILLISECOND) << 12
     with _turn:
-        # 48 bits of milliseconds and a 12-bit counter, which starts anew with each millisecond.
-        _last = _last + 1 if _last >> 12 == stamp >> 12 else stamp
-        value = _last
-    bits = (value >> 12) << 80 | 0x7 << 76 | (value & 0xFFF) << 64 | 0x2 << 62 | secrets.randbits(62)
-    text = f"{bits & (1 << 128) - 1:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+        # 48 bits of milliseconds and a 12-bit counter, which starts anew with each millisecond that is asked for.
+        first = _last + 1 if _stamp == stamp else stamp
+        _stamp, _last = stamp, first + count - 1
+    random = secrets.token_hex(8 * count)
+    ids = []
+    for place in range(count):
+        value = first + place
+        tail = random[16 * place : 16 * place + 16]
+        head = value >> 12
+        # The variant takes the two highest bits of the tail's first digit.
+        ids.append(
+            f"{head >> 16:08x}-{head & 0xFFFF:04x}-7{value & 0xFFF:03x}-{_VARIANT[tail[0]]}{tail[1:4]}-{tail[4:16]}"
+        )
+    return ids

@@ -12,7 +12,7 @@ import msgspec
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
 from usagebill.core.webhooks import OBJECT_TYPES, WebhookEndpoint, WebhookMessage, listens_to
-from usagebill.ids import new_id
+from usagebill.ids import new_id, new_ids
 from usagebill.inputs import Paging
 from usagebill.settings import Settings
 from usagebill.storage.conditions import Condition, Order, desc
@@ -81,6 +81,9 @@ class Work:
 
     def new_id(self) -> str:
         return new_id(self.now)
+
+    def new_ids(self, count: int) -> list[str]:
+        return new_ids(self.now, count)
 
     def remember(self, key: object, make: Callable[[], T]) -> T:
         """What `make` gave the first time it was asked for under `key` in this work."""

@@ -81,6 +81,8 @@ def parse_timestamp(value: JsonValue) -> datetime | None:
     match value:
         case bool():
             return None
+        case int() if _EARLIEST <= value <= _LATEST:
+            return _EPOCH + timedelta(seconds=value)
         case int() | Decimal():
             seconds = Decimal(value)
         case str():

@@ -7,23 +7,22 @@ numbers of over 1,000 digits, values nested over 100 deep, values that JSON has 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Final
+from typing import Final, NamedTuple
 
 from usagebill.core.events import JsonValue, parse_amount, parse_timestamp, property_text
 
-__all__ = ["DEEPEST", "LONGEST_INTEGER_BITS", "Received", "receive", "storable"]
+__all__ = ["DEEPEST", "Received", "receive"]
 
 DEEPEST: Final = 100
-# 1,000 decimal digits.
-LONGEST_INTEGER_BITS: Final = 3322
 _LONGEST_NUMBER: Final = 1000
+_LARGEST: Final = 10**_LONGEST_NUMBER
+
+_NOTHING: Final[Mapping[str, list[str]]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(NamedTuple):
     """An event as it was read. `problems` maps each field that cannot be taken to its codes."""
 
     transaction_id: str
@@ -39,70 +38,63 @@ class _Refused(Exception):
     """The value cannot be stored."""
 
 
-_NOTHING: Final[Mapping[str, list[str]]] = {}
-
-
 def receive(sent: Mapping[str, object], now: datetime) -> Received:
     """Read an event. Unknown keys are ignored; a missing or null timestamp is `now`, missing properties are empty."""
     problems: dict[str, list[str]] = {}
-    transaction_id = _text(sent, "transaction_id", problems)
-    code = _text(sent, "code", problems)
-    for field, text in (("transaction_id", transaction_id), ("code", code)):
-        if field not in problems and (not text or text.isspace()):
-            problems[field] = ["value_is_mandatory"]
-    external_subscription_id = _text(sent, "external_subscription_id", problems)
+    transaction_id = _text(sent.get("transaction_id"), "transaction_id", problems, needed=True) or ""
+    code = _text(sent.get("code"), "code", problems, needed=True) or ""
+    subscription = sent.get("external_subscription_id")
+    if subscription is not None:
+        subscription = _text(subscription, "external_subscription_id", problems)
 
     given = sent.get("timestamp")
-    timestamp = now if given is None else parse_timestamp(_number_or_text(given))
+    timestamp = now if given is None else parse_timestamp(_scalar(given))
     if timestamp is None:
         problems["timestamp"] = ["invalid_format"]
+        timestamp = now
 
     properties: Mapping[str, JsonValue] = {}
     raw = sent.get("properties")
-    if isinstance(raw, Mapping):
+    if isinstance(raw, (dict, Mapping)):
         try:
-            properties = storable(raw)
+            properties = _storable(raw)
         except _Refused:
             problems["properties"] = ["value_is_invalid"]
     amount = sent.get("precise_total_amount_cents")
     return Received(
-        transaction_id or "",
-        code or "",
-        external_subscription_id,
-        timestamp or now,
+        transaction_id,
+        code,
+        subscription,
+        timestamp,
         properties,
-        None if amount is None else parse_amount(_number_or_text(amount)),
+        None if amount is None else parse_amount(_scalar(amount)),
         problems or _NOTHING,
     )
 
 
-def _text(sent: Mapping[str, object], field: str, problems: dict[str, list[str]]) -> str | None:
+def _text(value: object, field: str, problems: dict[str, list[str]], *, needed: bool = False) -> str | None:
     """The text of a field: numbers and booleans are converted, anything else counts as absent."""
-    value = sent.get(field)
-    if value is None:
-        return None
-    if isinstance(value, (bool, int, Decimal, float)):
-        number = _number_or_text(value)
-        value = property_text(number)
-    if not isinstance(value, str):
-        return None
-    if not _is_storable(value):
+    if type(value) is not str:
+        value = property_text(_scalar(value)) if isinstance(value, (str, int, Decimal, float)) else None
+    if needed and (not value or value.isspace()):
+        problems[field] = ["value_is_mandatory"]
+    elif value is not None and not _is_storable(value):
         problems[field] = ["value_is_invalid"]
     return value
 
 
-def _number_or_text(value: object) -> JsonValue:
-    """A scalar as JSON has it; None for anything else."""
-    if isinstance(value, float):
-        return Decimal(repr(value))
-    return value if isinstance(value, (bool, int, Decimal, str)) else []
+def _scalar(value: object) -> JsonValue:
+    """A scalar as JSON has it; an empty list for anything else."""
+    if isinstance(value, (str, int, Decimal)):
+        return value
+    return Decimal(repr(value)) if isinstance(value, float) else []
 
 
 def _is_storable(text: str) -> bool:
+    if text.isprintable():  # neither NUL nor surrogates are
+        return True
     if "\0" in text:
         return False
-    if text.isascii():
-        return True
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -110,19 +102,15 @@ def _is_storable(text: str) -> bool:
     return True
 
 
-def storable(properties: Mapping[object, object]) -> Mapping[str, JsonValue]:
-    """`properties` as they are stored; raises where they cannot be."""
+def _storable(properties: Mapping[object, object]) -> Mapping[str, JsonValue]:
+    """`properties` as they are stored; raises `_Refused` where they cannot be."""
     checked: dict[str, JsonValue] = {}
     for key, value in properties.items():
-        kind = type(value)
-        if type(key) is not str or not _is_storable(key):
+        if type(key) is not str or not (key.isprintable() or _is_storable(key)):
             raise _Refused
-        if kind is str:
-            if not _is_storable(value):  # type: ignore[arg-type]
-                raise _Refused
-            checked[key] = value  # type: ignore[assignment]
-        elif value is None or kind is bool:
-            checked[key] = value  # type: ignore[assignment]
+        # Plain texts are by far the most frequent values.
+        if type(value) is str and value.isprintable():
+            checked[key] = value
         else:
             checked[key] = _storable_value(value, 1)
     return checked
@@ -139,12 +127,12 @@ def _storable_value(value: object, depth: int) -> JsonValue:
                 raise _Refused
             return value
         case int():
-            if value.bit_length() > LONGEST_INTEGER_BITS:
+            if not -_LARGEST < value < _LARGEST:
                 raise _Refused
             return int(value)
         case float() | Decimal():
             number = Decimal(repr(value)) if isinstance(value, float) else value
-            if not number.is_finite() or len(number.as_tuple().digits) > _LONGEST_NUMBER:
+            if not number.is_finite() or len(str(number)) > _LONGEST_NUMBER:
                 raise _Refused
             return number
         case Mapping():

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from usagebill.core.aggregation import lacks_property
 from usagebill.core.billable_metrics import BillableMetric, declared_values
 from usagebill.core.errors import Invalid, NotFound
-from usagebill.core.events import Event, repeated_positions
+from usagebill.core.events import Event, JsonValue, repeated_positions
 from usagebill.core.expressions import EvaluationError, ExpressionSyntaxError, evaluated_text
 from usagebill.core.filters import undeclared_keys
 from usagebill.core.ingestion import Received, receive
@@ -102,7 +102,7 @@ def ingest(work: Work, given: Iterable[object]) -> list[Event]:
 
 
 def _members(given: object) -> Mapping[str, object]:
-    if isinstance(given, Mapping):
+    if isinstance(given, (dict, Mapping)):
         return given
     return changes(given) if isinstance(given, EventInput) else {}
 
@@ -114,19 +114,19 @@ def _taken_in(work: Work, sent: Sequence[Mapping[str, object]]) -> tuple[list[Ev
     problems: dict[int, Problems] = {position: one.problems for position, one in enumerate(received) if one.problems}
     metrics = _metrics(work, {one.code for one in received if not one.problems})
     expressions = {code: metric for code, metric in metrics.items() if metric.expression and metric.field_name}
+    organization_id = work.organization.id
     events: list[Event] = []
-    for position, one in enumerate(received):
+    for position, (one, id) in enumerate(zip(received, work.new_ids(len(received)), strict=True)):
         properties = one.properties
-        metric = expressions.get(one.code)
-        if metric is not None and not one.problems:
+        if one.code in expressions and not one.problems:
             try:
-                properties = {**properties, metric.field_name or "": _evaluated(metric, one)}
+                properties = _with_result(expressions[one.code], one)
             except (EvaluationError, ExpressionSyntaxError) as problem:
                 problems[position] = f"expression_evaluation_failed: {problem}"
         events.append(
             Event(
-                id=work.new_id(),
-                organization_id=work.organization.id,
+                id=id,
+                organization_id=organization_id,
                 transaction_id=one.transaction_id,
                 code=one.code,
                 external_subscription_id=one.external_subscription_id,
@@ -169,8 +169,10 @@ def _metrics(work: Work, codes: Iterable[str]) -> dict[str, BillableMetric]:
     return {metric.code: metric for metric in work.tx.find(BillableMetric, within("code", sorted(codes)))}
 
 
-def _evaluated(metric: BillableMetric, one: Received) -> str:
-    return evaluated_text(metric.expression or "", code=one.code, timestamp=one.timestamp, properties=one.properties)
+def _with_result(metric: BillableMetric, one: Received) -> Mapping[str, JsonValue]:
+    """The event's properties with the value of the metric's expression in its field."""
+    value = evaluated_text(metric.expression or "", code=one.code, timestamp=one.timestamp, properties=one.properties)
+    return {**one.properties, metric.field_name or "": value}
 
 
 # What follows

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from usagebill.core.events import LONGEST_VALUE, Event, JsonValue, numeric_text, property_text
+from usagebill.core.events import Event, JsonValue, numeric_text, property_text
 
 __all__ = ["COLUMNS", "event_of", "instant", "member_in", "microseconds", "row_of", "text_in"]
 
@@ -31,6 +31,7 @@ _DAY_MICROSECONDS = 86_400_000_000
 _MILLION = 1_000_000
 _SHORT = 10**12
 _SHORT_TEXT = 12
+_STARTS = frozenset("-0123456789")
 
 
 def microseconds(value: datetime) -> int:
@@ -49,7 +50,9 @@ def row_of(event: Event) -> tuple[Any, ...]:
     long_numbers: dict[str, str] = {}
     is_plain = True
     for key, value in event.properties.items():
-        if isinstance(value, str):
+        if type(value) is str:
+            if value[:1] not in _STARTS:
+                continue
             text = value
         elif value is None or isinstance(value, bool):
             continue
@@ -64,7 +67,7 @@ def row_of(event: Event) -> tuple[Any, ...]:
         else:
             is_plain = False
             continue
-        if len(text) > LONGEST_VALUE or not numeric_text(text):
+        if not numeric_text(text):
             continue
         whole, _, decimals = text.partition(".")
         if len(whole) <= _SHORT_TEXT and len(decimals) <= 6:
