@@ -95,9 +95,13 @@ class SqliteStore:
 
     def _commit(self, writes: list[_Write[Any]]) -> None:
         connection = self._writer
+        sharing = writes if len(writes) > 1 else []
         try:
             connection.execute("BEGIN IMMEDIATE")
-            for write in writes:
+            if not sharing:
+                # Alone, it needs no savepoint: these cost a copy of every page that is changed.
+                writes[0].result = writes[0].change(SqliteTransaction(connection, writes[0].organization_id))
+            for write in sharing:
                 connection.execute("SAVEPOINT one")
                 try:
                     write.result = write.change(SqliteTransaction(connection, write.organization_id))

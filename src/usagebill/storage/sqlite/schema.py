@@ -54,7 +54,7 @@ CREATE INDEX IF NOT EXISTS jobs_immediate ON jobs (failed, leased, due_at, seque
 CREATE TABLE IF NOT EXISTS events (
     sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, organization_id TEXT NOT NULL, transaction_id TEXT NOT NULL,
     code TEXT NOT NULL, external_subscription_id TEXT, timestamp INTEGER NOT NULL, properties TEXT NOT NULL,
-    precise_total_amount_cents TEXT, created_at INTEGER NOT NULL, millionths TEXT, long_numbers TEXT);
+    precise_total_amount_cents TEXT, created_at INTEGER NOT NULL, texts TEXT, millionths TEXT, long_numbers TEXT);
 CREATE UNIQUE INDEX IF NOT EXISTS events_transaction ON events (
     organization_id, transaction_id, external_subscription_id);
 CREATE INDEX IF NOT EXISTS events_usage ON events (organization_id, external_subscription_id, code, timestamp);

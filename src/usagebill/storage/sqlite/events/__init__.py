@@ -15,7 +15,7 @@ from usagebill.storage.sqlite.events.rows import COLUMNS, event_of, microseconds
 
 __all__ = ["SqliteEvents", "prepare"]
 
-_INSERT: Final = f"INSERT INTO events ({COLUMNS}, millionths, long_numbers) VALUES (?,?,?,?,?,?,?,?,?,?,?)"
+_INSERT: Final = f"INSERT INTO events ({COLUMNS}, texts, millionths, long_numbers) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
 _ROWS_AT_ONCE: Final = 500
 # Clocks of the processes that write to one file differ by less than this.
 _CLOCKS_DIFFER: Final = timedelta(minutes=10)
@@ -40,18 +40,16 @@ class SqliteEvents:
                 raise PermissionError(
                     f"an event of organization {event.organization_id} in a transaction of {self._organization_id}"
                 )
-        self._connection.execute("SAVEPOINT append")
+        # Undone row by row where one is refused: a savepoint would cost a copy of every page that is changed.
+        last = self._connection.execute("SELECT coalesce(MAX(sequence), 0) FROM events").fetchone()[0]
         try:
             self._connection.executemany(_INSERT, map(row_of, events))
-        except sqlite3.IntegrityError:
-            self._connection.execute("ROLLBACK TO append")
-            self._connection.execute("RELEASE append")
-            return self._taken(events)
-        except BaseException:
-            self._connection.execute("ROLLBACK TO append")
-            self._connection.execute("RELEASE append")
-            raise
-        self._connection.execute("RELEASE append")
+        except BaseException as problem:
+            self._connection.execute("DELETE FROM events WHERE sequence > ?", (last,))
+            taken = self._taken(events) if isinstance(problem, sqlite3.IntegrityError) else []
+            if not taken:
+                raise
+            return taken
         return []
 
     def _taken(self, events: Sequence[Event]) -> list[int]:

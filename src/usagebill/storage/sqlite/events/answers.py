@@ -16,7 +16,7 @@ from usagebill.core.events import Event
 from usagebill.core.filters import Bucket
 from usagebill.core.numbers import CONTEXT, ZERO, add
 from usagebill.storage.questions import EventQuestion, Group
-from usagebill.storage.sqlite.events.rows import member_in, microseconds, text_in
+from usagebill.storage.sqlite.events.rows import member_in, microseconds
 
 __all__ = ["answer", "prepare", "rows_sql"]
 
@@ -55,7 +55,6 @@ def prepare(connection: sqlite3.Connection) -> None:
     # The stubs know aggregates of integers only.
     connection.create_aggregate("exact_sum", 1, _ExactSum)  # type: ignore[arg-type]
     connection.create_aggregate("exact_max", 1, _ExactMax)  # type: ignore[arg-type]
-    connection.create_function("text_in", 2, text_in, deterministic=True)
     connection.create_function("member_in", 2, member_in, deterministic=True)
 
 
@@ -82,14 +81,7 @@ class _Query:
 
     def text(self, key: str) -> str:
         """The text form of the property `key` (`core.events.property_text`), NULL where it has none."""
-        if not _has_path(key):
-            return f"text_in(properties, {self.bind(key)})"
-        path = self.bind(_path(key))
-        return (
-            f"CASE json_type(properties, {path}) WHEN 'text' THEN properties ->> {path} WHEN 'null' THEN NULL"
-            f" WHEN 'array' THEN text_in(properties, {self.bind(key)})"
-            f" WHEN 'object' THEN text_in(properties, {self.bind(key)}) ELSE properties -> {path} END"
-        )
+        return self.member("coalesce(texts, properties)", key)
 
     def among(self, key: str, accepted: Sequence[str]) -> str:
         return f"{self.text(key)} IN ({', '.join(self.bind(value) for value in accepted)})"
@@ -292,29 +284,33 @@ def _latest(asked: _Asked, field: str | None) -> dict[Group, Tally]:
 
 def _unique_count(asked: _Asked, field: str | None) -> dict[Group, Tally]:
     value = "NULL" if field is None else f"({asked.query.text(field)})"
-    operation = f"coalesce({asked.query.text('operation_type')}, 'add')"
+    # Hardly any event says what it does to its value, and then it adds it.
     found = asked.per_group(
-        f"COUNT(DISTINCT {value}) FILTER (WHERE {operation} = 'add')",
-        f"COUNT({value}) FILTER (WHERE {operation} = 'remove')",
-        asked.amounts(f"{value} IS NOT NULL AND {operation} IN ('add', 'remove')"),
+        f"COUNT(DISTINCT {value})",
+        "MAX(instr(properties, '\"operation_type\"'))",
+        asked.amounts(f"{value} IS NOT NULL"),
     )
-    units: dict[Group, int] = {group: added for group, (added, _, _) in found.items()}
-    if any(removals for _, removals, _ in found.values()):
-        # Somewhere values are removed again: each counts where its latest event adds it.
-        names = [f"g{place}" for place in range(len(asked.keys))]
-        keys = "".join(f"{key} AS {name}, " for key, name in zip(asked.keys, names, strict=True))
-        chosen = "".join(f"{name}, " for name in names)
-        by = f" GROUP BY {_places(len(names))}" if names else ""
-        rows = asked.rows(
-            f"SELECT {chosen}SUM(operation = 'add') FROM (SELECT {keys}{value} AS value, {operation} AS operation,"
-            f" MAX(printf('%020d%020d', timestamp + {_YEAR_1}, created_at + {_YEAR_1}) || id) FROM events{asked.where}"
-            f" AND {value} IS NOT NULL AND {operation} IN ('add', 'remove')"
-            f" GROUP BY {_places(len(names) + 1)}){by}"
-        )
-        units.update((tuple(row[:-1]), row[-1] or 0) for row in rows)
+    if not any(spoken for _, spoken, _ in found.values()):
+        return {
+            group: Tally(units=Decimal(units), events_count=units, amount_cents=_number(amount))
+            for group, (units, _, amount) in found.items()
+        }
+    # Each value counts where its latest event adds it.
+    operation = f"coalesce({asked.query.text('operation_type')}, 'add')"
+    counts = f"{value} IS NOT NULL AND {operation} IN ('add', 'remove')"
+    names = [f"g{place}" for place in range(len(asked.keys))]
+    keys = "".join(f"{key} AS {name}, " for key, name in zip(asked.keys, names, strict=True))
+    chosen = "".join(f"{name}, " for name in names)
+    by = f" GROUP BY {_places(len(names))}" if names else ""
+    rows = asked.rows(
+        f"SELECT {chosen}SUM(operation = 'add') FROM (SELECT {keys}{value} AS value, {operation} AS operation,"
+        f" MAX(printf('%020d%020d', timestamp + {_YEAR_1}, created_at + {_YEAR_1}) || id) FROM events{asked.where}"
+        f" AND {counts} GROUP BY {_places(len(names) + 1)}){by}"
+    )
+    units = {tuple(row[:-1]): row[-1] or 0 for row in rows}
     return {
-        group: Tally(units=Decimal(units[group]), events_count=units[group], amount_cents=_number(amount))
-        for group, (_, _, amount) in found.items()
+        group: Tally(units=Decimal(units.get(group, 0)), events_count=units.get(group, 0), amount_cents=_number(amount))
+        for group, (amount,) in asked.per_group(asked.amounts(counts)).items()
     }
 
 

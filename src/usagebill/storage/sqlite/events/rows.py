@@ -1,14 +1,15 @@
-"""Rows of events: how one is stored and comes back, and the columns that let SQL add up its properties exactly.
+"""Rows of events: how one is stored and comes back, and the columns that let SQL compare and add up properties exactly.
 
-`properties` is JSON whose numbers are in plain notation, so that the text of a number in SQL is its text form.
-`millionths` is JSON of those properties that count as numbers (`core.events.numeric_value`) and have at most 12 digits
-before the point and 6 behind it, as whole millionths; `long_numbers` of the other ones, as text. Both are NULL where
-there are none. What is in neither is no number, so SQL never has to decide that.
+`properties` is the JSON of the properties as they were sent. Where not all of them are texts, `texts` is JSON of the
+text forms (`core.events.property_text`) of those that have one. `millionths` is JSON of the properties that count as
+numbers (`core.events.numeric_value`) and have at most 12 digits before the point and 6 behind it, as whole millionths;
+`long_numbers` of the other ones, as text. All three are NULL where there is nothing to say. What is in neither of the
+last two is no number, so SQL never has to decide that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -17,7 +18,7 @@ import msgspec
 
 from usagebill.core.events import Event, JsonValue, numeric_text, property_text
 
-__all__ = ["COLUMNS", "event_of", "instant", "member_in", "microseconds", "row_of", "text_in"]
+__all__ = ["COLUMNS", "event_of", "instant", "member_in", "microseconds", "row_of"]
 
 COLUMNS = (
     "id, organization_id, transaction_id, code, external_subscription_id, timestamp, properties,"
@@ -29,7 +30,6 @@ _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_MICROSECONDS = 86_400_000_000
 _MILLION = 1_000_000
-_SHORT = 10**12
 _SHORT_TEXT = 12
 _STARTS = frozenset("-0123456789")
 
@@ -45,28 +45,22 @@ def instant(value: int) -> datetime:
 
 
 def row_of(event: Event) -> tuple[Any, ...]:
-    """The values of `COLUMNS`, then of millionths and long_numbers."""
+    """The values of `COLUMNS`, then of texts, millionths and long_numbers."""
+    properties = event.properties
+    texts: dict[str, str] | None = None
     millionths: dict[str, int] = {}
     long_numbers: dict[str, str] = {}
-    is_plain = True
-    for key, value in event.properties.items():
+    for key, value in properties.items():
         if type(value) is str:
             if value[:1] not in _STARTS:
                 continue
             text = value
-        elif value is None or isinstance(value, bool):
-            continue
-        elif isinstance(value, int):
-            if -_SHORT < value < _SHORT:
-                millionths[key] = value * _MILLION
-                continue
-            text = str(value)
-        elif isinstance(value, Decimal):
-            text = property_text(value) or ""
-            is_plain = is_plain and "E" not in str(value)
         else:
-            is_plain = False
-            continue
+            if texts is None:
+                texts = _texts(properties)
+            if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
+                continue
+            text = texts[key]
         if not numeric_text(text):
             continue
         whole, _, decimals = text.partition(".")
@@ -74,7 +68,6 @@ def row_of(event: Event) -> tuple[Any, ...]:
             millionths[key] = int(whole + decimals.ljust(6, "0"))
         else:
             long_numbers[key] = text
-    properties = event.properties if is_plain else _plain(event.properties)
     return (
         event.id,
         event.organization_id,
@@ -85,21 +78,14 @@ def row_of(event: Event) -> tuple[Any, ...]:
         _encode(properties).decode(),
         None if event.precise_total_amount_cents is None else str(event.precise_total_amount_cents),
         microseconds(event.created_at),
+        None if texts is None else _encode(texts).decode(),
         _encode(millionths).decode() if millionths else None,
         _encode(long_numbers).decode() if long_numbers else None,
     )
 
 
-def _plain(value: Any) -> Any:
-    """`value` with its numbers in the notation of their text forms."""
-    if isinstance(value, Decimal):
-        text = property_text(value) or ""
-        return msgspec.Raw(text.encode()) if "E" not in text else value
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(item) for item in value]
-    return value
+def _texts(properties: Mapping[str, JsonValue]) -> dict[str, str]:
+    return {key: text for key, value in properties.items() if (text := property_text(value)) is not None}
 
 
 def event_of(row: tuple[Any, ...]) -> Event:
@@ -117,15 +103,9 @@ def event_of(row: tuple[Any, ...]) -> Event:
     )
 
 
-def text_in(properties: str, key: str) -> str | None:
-    """The text form of the property `key`, for those that SQL's own JSON functions would tell differently."""
-    found: Mapping[str, JsonValue] = _decode(properties)
-    return property_text(found.get(key))
-
-
 def member_in(column: str | None, key: str) -> int | str | None:
-    """The number of the property `key` in `millionths` or `long_numbers`."""
+    """The member `key` of the JSON object in a column, for keys that SQLite's JSON paths cannot name."""
     if column is None:
         return None
-    found: int | str | None = _decode(column).get(key)
-    return found
+    found = _decode(column).get(key)
+    return found if isinstance(found, (int, str)) else None
