@@ -22,7 +22,7 @@ from usagebill.operations.plans.charges import overridden_charge
 from usagebill.operations.plans.creation import sent_commitment, sent_metadata, sent_thresholds
 from usagebill.operations.plans.fixed_charges import check_units, overridden_fixed_charge
 from usagebill.operations.plans.inputs import ChargeInput, FixedChargeInput, PlanOverridesInput
-from usagebill.operations.plans.records import changed_plans, metric_of, refuse
+from usagebill.operations.plans.records import changed_plans, metric_of, reconsider_changes, refuse
 from usagebill.operations.plans.units import units_of_subscription_changed
 from usagebill.work import Work
 
@@ -66,6 +66,8 @@ def apply_overrides(
     child = _changed_in_place(work, plan, given) if plan.parent_id else override(work, plan, given, units=own)
     if subscription is not None:
         _note_units(work, child, given, subscription, before)
+        if child.amount_cents != plan.amount_cents:
+            reconsider_changes(work, child, plan.amount_cents)
     return Overridden(plan=child)
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "live_of",
     "metric_of",
     "overrides_of",
+    "reconsider_changes",
     "refuse",
     "remove",
 ]
@@ -81,3 +82,14 @@ def remove(work: Work, record: C) -> C:
     deleted = replace(record, deleted_at=work.now, updated_at=work.now)
     work.tx.replace(deleted)
     return deleted
+
+
+def reconsider_changes(work: Work, plan: Plan, old_amount: int) -> None:
+    """Have scheduled changes from and to the plan looked at again, now that its amount is no longer `old_amount`."""
+    work.schedule(
+        "plan_amount_changed",
+        plan.id,
+        work.now,
+        key=f"plan_amount_changed:{plan.id}:{work.new_id()}",
+        payload={"old_amount_cents": old_amount},
+    )

@@ -34,7 +34,16 @@ from usagebill.operations.plans.creation import (
 )
 from usagebill.operations.plans.fixed_charges import changed_fixed_charge
 from usagebill.operations.plans.inputs import ChargeInput, FixedChargeInput, PlanInput
-from usagebill.operations.plans.records import changed_plans, get, is_used, live_of, metric_of, refuse, remove
+from usagebill.operations.plans.records import (
+    changed_plans,
+    get,
+    is_used,
+    live_of,
+    metric_of,
+    reconsider_changes,
+    refuse,
+    remove,
+)
 from usagebill.operations.plans.units import units_changed
 from usagebill.storage.conditions import all_of, any_of, eq, present, related
 from usagebill.views.plans import plan_view
@@ -122,13 +131,7 @@ def _amount_changed(work: Work, plan: Plan, old_amount: int) -> None:
     leaves = related(Subscription, "previous_subscription_id", eq("plan_id", plan.id), eq("status", "active"))
     arrives = all_of(eq("plan_id", plan.id), present("previous_subscription_id"))
     if work.tx.first(Subscription, eq("status", "pending"), any_of(leaves, arrives)) is not None:
-        work.schedule(
-            "plan_amount_changed",
-            plan.id,
-            work.now,
-            key=f"plan_amount_changed:{plan.id}:{work.new_id()}",
-            payload={"old_amount_cents": old_amount},
-        )
+        reconsider_changes(work, plan, old_amount)
 
 
 def _replace_charges(

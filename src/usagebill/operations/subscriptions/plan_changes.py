@@ -7,7 +7,7 @@ from datetime import datetime
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.periods import Interval
-from usagebill.core.plans import Plan
+from usagebill.core.plans import Plan, cancels_downgrade
 from usagebill.core.subscriptions import Status, Subscription, is_upgrade
 from usagebill.operations.invoices.subscription import bill_added_units, finalize
 from usagebill.operations.overdue import catch_up
@@ -43,7 +43,7 @@ def amount_changed(work: Work, job: Job) -> None:
         return
     for current in work.tx.find(Subscription, eq("plan_id", plan.id), eq("status", "active"), order=_IN_ORDER):
         following = _pending_after(work, current)
-        if following is not None and plan.amount_cents < plan_of(work, following).amount_cents:
+        if following is not None and cancels_downgrade(plan.amount_cents, plan_of(work, following).amount_cents):
             cancel_downgrade(work, current)
             work.emit("subscription.updated", lambda current=current: _view(work, current), current.id)  # type: ignore[misc]
     for following in work.tx.find(Subscription, eq("plan_id", plan.id), eq("status", "pending"), order=_IN_ORDER):

@@ -1,0 +1,176 @@
+"""Overrides sent with a subscription: a plan of its own, or units of its own, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.answers import found, missing, refused
+from tests.operations.plans.catalog import add_on, metric, plan, send, tax
+
+from usagebill.testing import Sandbox
+
+
+@pytest.fixture
+def box() -> Iterator[Sandbox]:
+    """A plan of 10.00 with a charge and ten seats at 5.00, paid in advance."""
+    with Sandbox(now="2024-03-01T00:00:00Z") as box:
+        tax(box)
+        charge = {"billable_metric_id": metric(box), "charge_model": "standard", "properties": {"amount": "1"}}
+        seats = {
+            "add_on_id": add_on(box),
+            "charge_model": "standard",
+            "units": 10,
+            "properties": {"amount": "5"},
+            "pay_in_advance": True,
+        }
+        found(plan(box, charges=[charge], fixed_charges=[seats], pay_in_advance=True, tax_codes=["vat"]), "plan")
+        send(box, "POST", "/customers", {"customer": {"external_id": "acme"}})
+        yield box
+
+
+def catalog_plan(box: Sandbox) -> Any:
+    return found(send(box, "GET", "/plans/basic"), "plan")
+
+
+def subscribe(box: Sandbox, **fields: object) -> tuple[int, Any]:
+    body = {"external_customer_id": "acme", "external_id": "sub1", "plan_code": "basic", **fields}
+    return send(box, "POST", "/subscriptions", {"subscription": body})
+
+
+def plan_of(box: Sandbox) -> Any:
+    return found(send(box, "GET", "/subscriptions/sub1"), "subscription")["plan"]
+
+
+def billed(box: Sandbox) -> list[int]:
+    """What each invoice charges before taxes, in the order of issue."""
+    invoices = send(box, "GET", "/invoices?external_customer_id=acme")[1]["invoices"]
+    return [one["fees_amount_cents"] for one in invoices][::-1]
+
+
+def test_a_subscription_with_overrides_is_billed_by_them(box: Sandbox) -> None:
+    before = catalog_plan(box)
+    charge_id, seats_id = before["charges"][0]["svc_id"], before["fixed_charges"][0]["svc_id"]
+    overrides = {
+        "name": "Special",
+        "amount_cents": 700,
+        "trial_period": None,
+        "tax_codes": [],
+        "minimum_commitment": {"amount_cents": 50},
+        "charges": [{"id": charge_id, "properties": {"amount": "3"}, "tax_codes": ["vat"]}],
+        "fixed_charges": [{"id": seats_id, "units": 2, "invoice_display_name": "Chairs"}],
+    }
+    shown = found(subscribe(box, plan_overrides=overrides), "subscription")
+    own = shown["plan"]
+    assert (shown["plan_code"], own["name"], own["code"]) == ("basic", "Special", "basic")
+    assert (own["parent_id"], own["minimum_commitment"]["amount_cents"]) == (before["svc_id"], 50)
+    assert [(one["properties"], len(one["taxes"])) for one in own["charges"]] == [({"amount": "3"}, 1)]
+    assert [(one["units"], one["invoice_display_name"]) for one in own["fixed_charges"]] == [(2, "Chairs")]
+    assert catalog_plan(box) == before
+    assert billed(box) == [700 + 2 * 500]
+
+
+def test_overrides_of_a_plan_that_is_had_already_are_ignored(box: Sandbox) -> None:
+    first = found(subscribe(box), "subscription")
+    again = found(subscribe(box, plan_overrides={"amount_cents": 5}), "subscription")
+    assert again["plan"] == first["plan"]
+
+
+def test_a_wrong_override_is_refused_and_nothing_is_kept(box: Sandbox) -> None:
+    charge_id = catalog_plan(box)["charges"][0]["svc_id"]
+    wrong = {"charges": [{"id": charge_id, "properties": {"amount": "x"}}]}
+    assert refused(subscribe(box, plan_overrides=wrong)) == {"properties": ["invalid_amount"]}
+    assert refused(subscribe(box, plan_overrides={"amount_currency": "XYZ"})) == {
+        "amount_currency": ["value_is_invalid"]
+    }
+    assert missing(subscribe(box, plan_overrides={"tax_codes": ["nope"]})) == "tax"
+    model = {"charges": [{"id": charge_id, "charge_model": "volume"}]}
+    status, body = subscribe(box, plan_overrides=model)
+    assert (status, body["code"]) == (403, "cannot_override_charge_model")
+    assert missing(send(box, "GET", "/subscriptions/sub1")) == "subscription"
+
+
+def test_units_alone_make_no_plan_of_ones_own(box: Sandbox) -> None:
+    seats_id = catalog_plan(box)["fixed_charges"][0]["svc_id"]
+    units = {"fixed_charges": [{"id": seats_id, "units": 3}]}
+    assert missing(subscribe(box, plan_overrides={"fixed_charges": [{"id": "nope", "units": 3}]})) == "fixed_charge"
+    shown = found(subscribe(box, plan_overrides=units), "subscription")
+    assert shown["plan"]["parent_id"] is None
+    assert found(send(box, "GET", "/subscriptions/sub1/fixed_charges/seats"), "fixed_charge")["units"] == 3
+    assert billed(box) == [1000 + 3 * 500]
+    changed = {"units": 20, "properties": {"amount": "5"}, "charge_model": "standard"}
+    found(send(box, "PUT", "/plans/basic/fixed_charges/seats", {"fixed_charge": changed}), "fixed_charge")
+    box.travel_to("2024-04-01T00:10:00Z")
+    assert billed(box)[1:] == [1000 + 3 * 500]
+
+
+def test_later_overrides_change_the_subscriptions_own_plan(box: Sandbox) -> None:
+    found(subscribe(box), "subscription")
+    first = send(box, "PUT", "/subscriptions/sub1", {"subscription": {"plan_overrides": {"amount_cents": 700}}})
+    found(first, "subscription")
+    own = plan_of(box)
+    assert (own["amount_cents"], own["taxes"]) == (700, [])
+    overrides = {
+        "description": "d",
+        "tax_codes": ["vat"],
+        "charges": [{"id": own["charges"][0]["svc_parent_id"], "min_amount_cents": 9}],
+        "fixed_charges": [{"id": own["fixed_charges"][0]["svc_id"], "units": 4}],
+    }
+    found(send(box, "PUT", "/subscriptions/sub1", {"subscription": {"plan_overrides": overrides}}), "subscription")
+    again = plan_of(box)
+    assert (again["svc_id"], again["amount_cents"], again["description"]) == (own["svc_id"], 700, "d")
+    assert ([one["code"] for one in again["taxes"]], again["charges"][0]["min_amount_cents"]) == (["vat"], 9)
+    box.travel_to("2024-04-01T00:10:00Z")
+    # Its charge was not used: the minimum of 9 cents is billed instead.
+    assert billed(box) == [1000 + 10 * 500, 700 + 4 * 500 + 9]
+
+
+def test_added_units_are_billed_at_once_only_where_that_is_asked(box: Sandbox) -> None:
+    found(subscribe(box), "subscription")
+    seats = {"id": catalog_plan(box)["fixed_charges"][0]["svc_id"], "properties": {"amount": "5"}}
+    box.travel_to("2024-03-10T00:00:00Z")
+    now = {"fixed_charges": [{**seats, "units": 12, "apply_units_immediately": True}]}
+    found(send(box, "PUT", "/plans/basic", {"plan": now}), "plan")
+    assert billed(box) == [6000, 2 * 500]
+    box.travel_to("2024-03-11T00:00:00Z")
+    found(send(box, "PUT", "/plans/basic", {"plan": now}), "plan")
+    later = {"fixed_charges": [{**seats, "units": 20}]}
+    found(send(box, "PUT", "/plans/basic", {"plan": later}), "plan")
+    assert billed(box) == [6000, 2 * 500]
+    box.travel_to("2024-04-01T00:10:00Z")
+    assert billed(box) == [6000, 2 * 500, 1000 + 20 * 500]
+
+
+def test_a_scheduled_downgrade_falls_when_the_plan_becomes_cheaper_than_its_target(box: Sandbox) -> None:
+    found(plan(box, code="small", amount_cents=600), "plan")
+    found(subscribe(box), "subscription")
+    assert found(subscribe(box, plan_code="small"), "subscription")["next_plan_code"] == "small"
+    found(send(box, "PUT", "/plans/basic", {"plan": {"amount_cents": 600}}), "plan")
+    assert found(send(box, "GET", "/subscriptions/sub1"), "subscription")["next_plan_code"] == "small"
+    found(send(box, "PUT", "/plans/basic", {"plan": {"amount_cents": 599}}), "plan")
+    assert found(send(box, "GET", "/subscriptions/sub1"), "subscription")["next_plan_code"] is None
+
+
+def test_a_scheduled_downgrade_becomes_an_upgrade_when_its_plan_costs_as_much(box: Sandbox) -> None:
+    found(plan(box, code="small", amount_cents=600), "plan")
+    found(subscribe(box), "subscription")
+    found(subscribe(box, plan_code="small"), "subscription")
+    found(send(box, "PUT", "/plans/small", {"plan": {"amount_cents": 1000}}), "plan")
+    shown = found(send(box, "GET", "/subscriptions/sub1"), "subscription")
+    assert (shown["plan_code"], shown["previous_plan_code"]) == ("small", "basic")
+
+
+def test_a_deleted_plan_takes_its_overrides_and_their_subscriptions_along(box: Sandbox) -> None:
+    found(subscribe(box, plan_overrides={"name": "Special"}), "subscription")
+    found(subscribe(box, external_id="sub2", plan_overrides={}), "subscription")
+    later = {"external_id": "sub3", "subscription_at": "2024-05-01T00:00:00Z"}
+    found(subscribe(box, **later), "subscription")
+    send(box, "DELETE", "/plans/basic")
+    shown = send(box, "GET", "/subscriptions?status[]=terminated&status[]=canceled&status[]=active")[1]["subscriptions"]
+    assert {one["external_id"]: one["status"] for one in shown} == {
+        "sub1": "terminated",
+        "sub2": "terminated",
+        "sub3": "canceled",
+    }
+    assert missing(send(box, "GET", "/plans/basic")) == "plan"
