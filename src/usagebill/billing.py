@@ -17,6 +17,7 @@ from usagebill.core.organizations import Organization
 from usagebill.delivery import Courier, deliver_webhook
 from usagebill.groups import VIEWS, Groups
 from usagebill.operations import organizations
+from usagebill.operations.audit import AuditReport, audit
 from usagebill.operations.jobs import HANDLERS
 from usagebill.settings import Settings
 from usagebill.storage.ports import Page, Store, Transaction
@@ -139,6 +140,13 @@ class Billing(Groups):
             return VIEWS[type(record)](work, record)
 
         return with_prefix(self.reading(shown), "svc_", self.settings.id_prefix)
+
+    def audit(self, *, at_most: int = 1000) -> AuditReport:
+        """Recompute every issued invoice from its own records, and check numbers, periods, coupons and credit notes.
+
+        Nothing is changed. `at_most` findings are given in full, all are counted.
+        """
+        return self.reading(lambda work: audit(work, at_most=at_most))
 
     # Jobs
 

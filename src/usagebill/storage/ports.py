@@ -57,6 +57,9 @@ class JobQueue(Protocol):
         or not it failed. Leased jobs are left out.
         """
 
+    def waiting(self, kind: str, subject_id: str) -> Job | None:
+        """The first job of this kind for the subject in order of `due_at`, whether or not it failed."""
+
     def get(self, key: str) -> Job | None: ...
     def complete(self, job: Job) -> None: ...
     def cancel(self, key: str) -> None: ...
@@ -129,6 +132,11 @@ class Transaction(Protocol):
         offset: int = 0,
         deleted: bool = False,
     ) -> list[R]: ...
+    def each(
+        self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False
+    ) -> Iterator[R]:
+        """The records that match, one by one, however many there are. Nothing is to be written meanwhile."""
+
     def count(self, kind: type[Any], *conditions: Condition, deleted: bool = False) -> int: ...
     def total(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int:
         """The sum of an integer column over the records that match; 0 where none does."""
@@ -143,6 +151,9 @@ class Transaction(Protocol):
 
     def next_number(self, name: str, start: int = 1) -> int:
         """The next number of a gapless sequence: it commits, and rolls back, with this transaction."""
+
+    def last_number(self, name: str) -> int:
+        """The number that `next_number` gave last, 0 before the first."""
 
 
 class Store(Protocol):

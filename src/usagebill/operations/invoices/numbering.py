@@ -15,7 +15,17 @@ from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
 from usagebill.work import Work
 
-__all__ = ["draft_number", "numbered"]
+__all__ = ["customer_series", "draft_number", "entity_series", "numbered"]
+
+
+def customer_series(entity_id: str, customer_id: str) -> str:
+    """The name of the sequence that counts a billing entity's invoices for one customer."""
+    return f"invoices of {entity_id} for {customer_id}"
+
+
+def entity_series(entity_id: str) -> str:
+    """The name of the sequence that counts a billing entity's invoices, self-billed ones left out."""
+    return f"invoices of {entity_id}"
 
 
 def draft_number(entity: BillingEntity) -> str:
@@ -25,8 +35,8 @@ def draft_number(entity: BillingEntity) -> str:
 
 def numbered(work: Work, invoice: Invoice, customer: Customer, entity: BillingEntity) -> Invoice:
     """The invoice with the next number of its customer or of its billing entity."""
-    own = work.tx.next_number(f"invoices of {entity.id} for {customer.id}")
-    of_entity = None if invoice.self_billed else work.tx.next_number(f"invoices of {entity.id}")
+    own = work.tx.next_number(customer_series(entity.id, customer.id))
+    of_entity = None if invoice.self_billed else work.tx.next_number(entity_series(entity.id))
     prefix = entity.document_number_prefix
     if of_entity is None or entity.document_numbering == "per_customer":
         number = f"{prefix}-{customer.sequential_id:03d}-{own:03d}"

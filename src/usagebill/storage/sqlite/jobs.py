@@ -109,6 +109,14 @@ class SqliteJobs:
         ).fetchone()
         return None if row is None else _job(row)
 
+    def waiting(self, kind: str, subject_id: str) -> Job | None:
+        row = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM jobs WHERE organization_id = ? AND subject_id = ? AND kind = ?"
+            " ORDER BY due_at, sequence LIMIT 1",
+            (self._organization_id, subject_id, kind),
+        ).fetchone()
+        return None if row is None else _job(row)
+
     def get(self, key: str) -> Job | None:
         row = self._connection.execute(
             f"SELECT {_COLUMNS} FROM jobs WHERE organization_id = ? AND key = ?", (self._organization_id, key)

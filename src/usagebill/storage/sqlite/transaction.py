@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from usagebill.storage.conditions import Condition, Order
@@ -18,6 +18,20 @@ __all__ = ["SqliteTransaction"]
 
 R = TypeVar("R")
 T = TypeVar("T")
+
+# More records than this are not kept: a transaction may read a whole file.
+_KNOWN_AT_MOST = 10_000
+
+
+_selects: dict[type, str] = {}
+
+
+def _select_sql(kind: type) -> str:
+    found = _selects.get(kind)
+    if found is None:
+        names = ",".join(f't."{column.name}"' for column in codec_of(kind).columns)
+        found = _selects[kind] = f"SELECT {names} FROM {quoted(table_of(kind).name)} t"
+    return found
 
 
 class SqliteTransaction:
@@ -89,9 +103,19 @@ class SqliteTransaction:
             bounds = " LIMIT ? OFFSET ?"
             values += [limit, offset]
         records = self._rows(kind, where + order_sql(order) + bounds, values)
+        if len(self._known) > _KNOWN_AT_MOST:
+            self._known.clear()
         for record in records:
             self._known[kind, record.id] = record  # type: ignore[attr-defined]
         return records
+
+    def each(
+        self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False
+    ) -> Iterator[R]:
+        where, values = where_sql(kind, conditions, self._organization_id, deleted)
+        codec = codec_of(kind)
+        for row in self._connection.execute(_select_sql(kind) + where + order_sql(order), values):
+            yield codec.record(row)
 
     def count(self, kind: type[Any], *conditions: Condition, deleted: bool = False) -> int:
         return int(self._scalar(kind, "COUNT(*)", conditions, deleted))
@@ -141,6 +165,12 @@ class SqliteTransaction:
         ).fetchone()
         return int(row[0])
 
+    def last_number(self, name: str) -> int:
+        row = self._connection.execute(
+            "SELECT value FROM sequences WHERE organization_id = ? AND name = ?", (self._organization_id or "", name)
+        ).fetchone()
+        return 0 if row is None else int(row[0])
+
     def _check_organization(self, record: object) -> None:
         owner = getattr(record, "organization_id", None)
         if self._organization_id is not None and owner != self._organization_id:
@@ -167,6 +197,4 @@ class SqliteTransaction:
 
     def _rows(self, kind: type[R], rest: str, values: list[Any]) -> list[R]:
         codec = codec_of(kind)
-        names = ",".join(f't."{column.name}"' for column in codec.columns)
-        cursor = self._connection.execute(f"SELECT {names} FROM {quoted(table_of(kind).name)} t{rest}", values)
-        return [codec.record(row) for row in cursor.fetchall()]
+        return [codec.record(row) for row in self._connection.execute(_select_sql(kind) + rest, values).fetchall()]

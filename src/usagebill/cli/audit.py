@@ -1,0 +1,50 @@
+"""`usagebill audit`: whether what was billed is right."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+
+import click
+
+from usagebill.cli.options import as_json, database, opened, print_json
+from usagebill.operations import organizations
+from usagebill.operations.audit import AuditReport
+
+__all__ = ["audit"]
+
+
+@click.command()
+@click.option("--organization", envvar="USAGEBILL_ORGANIZATION", show_envvar=True, help="Its id (default: all).")
+@click.option("--at-most", type=click.IntRange(min=1), default=1000, show_default=True, help="Findings to print.")
+@database()
+@as_json
+def audit(organization: str | None, at_most: int, path: str, json_output: bool) -> None:
+    """Recompute every issued invoice from its own records, and report whatever does not agree.
+
+    Checked are the cents of invoices, fees and taxes, gaps and repeats in invoice numbers, periods billed twice or
+    never, and what coupons and credit notes gave. Nothing is changed. Exits with 1 where something was found.
+    """
+    reports: dict[str, AuditReport] = {}
+    with opened(path, organization) as billing:
+        chosen = [billing.organization] if organization else billing.store.read(None, organizations.find_all)
+        for own in chosen:
+            with opened(path, own.id) as each:
+                reports[own.id] = each.audit(at_most=at_most)
+    if json_output:
+        print_json({"organizations": [{"id": id, **asdict(report)} for id, report in reports.items()]})
+    else:
+        for own in chosen:
+            _print(own.name, reports[own.id])
+    sys.exit(1 if any(report.found for report in reports.values()) else 0)
+
+
+def _print(name: str, report: AuditReport) -> None:
+    click.echo(
+        f"{name}: {report.found} found in {report.invoices} invoices, {report.subscriptions} subscriptions, "
+        f"{report.credit_notes} credit notes, {report.coupons} applied coupons"
+    )
+    for finding in report.findings:
+        click.echo(f"  {finding}")
+    if report.found > len(report.findings):
+        click.echo(f"  and {report.found - len(report.findings)} more")

@@ -1,0 +1,350 @@
+"""The audit of an organization: every issued invoice, every series of numbers, every subscription's periods.
+
+It reads customer by customer, so that what it remembers is bounded by the largest of them, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from usagebill.core.audit import (
+    WHOLE_REASONS,
+    BilledWindow,
+    Finding,
+    Life,
+    Numbered,
+    audited_coupon,
+    audited_credit_note,
+    audited_invoice,
+    audited_notes_of_invoice,
+    audited_numbers,
+    audited_progressive,
+    audited_windows,
+)
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.coupons import AppliedCoupon, Coupon
+from usagebill.core.credit_notes import CreditNote
+from usagebill.core.customers import Customer
+from usagebill.core.days import local_date
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.periods import Cycle, Succession, day_start, ended_on_boundary_day
+from usagebill.core.periods.schedule import next_billing_run
+from usagebill.core.subscriptions import Subscription
+from usagebill.operations.invoices.numbering import customer_series, entity_series
+from usagebill.storage.conditions import asc, eq, present
+from usagebill.views.subscriptions import cycle, plan_of
+from usagebill.work import Work
+
+__all__ = ["AuditReport", "audit"]
+
+_ISSUED = ("finalized", "voided")
+# What an invoice of these took from coupons and progressive billing, and the periods that it billed, are free again.
+_UNDONE = ("voided", "closed", "deleted")
+# What such an invoice bills, nobody else bills.
+_STANDING = ("generating", "draft", "open", "pending", "failed", "finalized", "closed")
+_INSTANT = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditReport:
+    """What was looked at, how much was found wrong (`found`), and the first of it (`findings`)."""
+
+    customers: int
+    subscriptions: int
+    invoices: int
+    credit_notes: int
+    coupons: int
+    found: int
+    findings: tuple[Finding, ...]
+
+
+@dataclass(slots=True)
+class _Notes:
+    """What the audit has seen so far."""
+
+    at_most: int
+    customers: int = 0
+    subscriptions: int = 0
+    invoices: int = 0
+    credit_notes: int = 0
+    coupons: int = 0
+    found: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+    def add(self, findings: Iterable[Finding]) -> None:
+        for finding in findings:
+            self.found += 1
+            if len(self.findings) < self.at_most:
+                self.findings.append(finding)
+
+
+def audit(work: Work, *, at_most: int = 1000) -> AuditReport:
+    """Recompute everything that was issued from its own records, and say what differs.
+
+    `at_most` findings are given in full, all are counted.
+    """
+    notes = _Notes(at_most)
+    for customer in work.tx.each(Customer, order=[asc("id")], deleted=True):
+        notes.customers += 1
+        _audit_customer(work, customer, notes)
+    for entity in work.tx.find(BillingEntity, deleted=True):
+        notes.add(_entity_numbers(work, entity))
+    return AuditReport(
+        customers=notes.customers,
+        subscriptions=notes.subscriptions,
+        invoices=notes.invoices,
+        credit_notes=notes.credit_notes,
+        coupons=notes.coupons,
+        found=notes.found,
+        findings=tuple(notes.findings),
+    )
+
+
+def _audit_customer(work: Work, customer: Customer, notes: _Notes) -> None:
+    uses: dict[str, list[int]] = {}
+    series: dict[str, list[Numbered]] = {}
+    progressive: list[Invoice] = []
+    for invoice in work.tx.each(Invoice, eq("customer_id", customer.id), order=[asc("id")]):
+        if invoice.sequential_id is not None:
+            series.setdefault(invoice.billing_entity_id, []).append(_numbered(customer, invoice, invoice.sequential_id))
+        if invoice.status in _ISSUED:
+            notes.invoices += 1
+            notes.add(_audited_invoice(work, customer, invoice))
+        for line in invoice.credits:
+            # What was taken from a credit note stays taken when the invoice is voided.
+            kept = line.item_type == "credit_note" and invoice.status == "voided"
+            if line.source_id is not None and (kept or invoice.status not in _UNDONE):
+                uses.setdefault(line.source_id, []).append(line.amount_cents)
+        if invoice.invoice_type == "progressive_billing" and invoice.status in _ISSUED:
+            progressive.append(invoice)
+    for entity_id, invoices in series.items():
+        notes.add(_counted(work, customer_series(entity_id, customer.id), invoices))
+    for invoice in progressive:
+        notes.add(audited_progressive(invoice, sum(uses.get(invoice.id, ()))))
+    for note in work.tx.each(CreditNote, eq("customer_id", customer.id), eq("status", "finalized")):
+        notes.credit_notes += 1
+        notes.add(audited_credit_note(note, sum(uses.get(note.id, ()))))
+    for applied in work.tx.each(AppliedCoupon, eq("customer_id", customer.id)):
+        notes.coupons += 1
+        coupon = work.tx.get(Coupon, applied.coupon_id, deleted=True)
+        code = applied.coupon_id if coupon is None else coupon.code
+        notes.add(audited_coupon(applied, code, uses.get(applied.id, ())))
+    for subscription in work.tx.each(Subscription, eq("customer_id", customer.id), order=[asc("id")]):
+        notes.subscriptions += 1
+        notes.add(_audited_subscription(work, subscription))
+
+
+def _audited_invoice(work: Work, customer: Customer, invoice: Invoice) -> Iterator[Finding]:
+    fees = work.tx.find(Fee, eq("invoice_id", invoice.id))
+    yield from audited_invoice(invoice, fees, work.tx.find(BillingPeriod, eq("invoice_id", invoice.id)))
+    given = work.tx.find(CreditNote, eq("invoice_id", invoice.id), eq("status", "finalized"))
+    yield from audited_notes_of_invoice(invoice, fees, given)
+    yield from _audited_number(customer, invoice)
+
+
+# Numbers
+
+
+def _audited_number(customer: Customer, invoice: Invoice) -> Iterator[Finding]:
+    """The number names the invoice's position in one of its two series."""
+    own, of_entity = invoice.sequential_id, invoice.entity_sequential_id
+    endings = []
+    if own is not None:
+        endings.append(f"-{customer.sequential_id:03d}-{own:03d}")
+    if of_entity is not None:
+        endings.append(f"-{of_entity:03d}")
+    missing = own is None or (of_entity is None and not invoice.self_billed)
+    if missing or not invoice.number.endswith(tuple(endings)):
+        yield Finding(
+            check="number",
+            subject=f"invoice {invoice.number}",
+            subject_id=invoice.id,
+            detail="number",
+            expected=" or ".join(f"…{ending}" for ending in endings) or "a position in its series",
+            found=invoice.number,
+        )
+
+
+def _numbered(customer: Customer, invoice: Invoice, position: int) -> Numbered:
+    series = f"customer {customer.external_id} (billing entity {invoice.billing_entity_id})"
+    return Numbered(id=invoice.id, number=invoice.number, series=series, position=position)
+
+
+def _counted(work: Work, sequence: str, invoices: list[Numbered]) -> Iterator[Finding]:
+    invoices.sort(key=lambda invoice: (invoice.position, invoice.id))
+    yield from audited_numbers(invoices)
+    yield from _ends(work, sequence, invoices[-1])
+
+
+def _ends(work: Work, sequence: str, last: Numbered) -> Iterator[Finding]:
+    """The last invoice of a series has the number that was given last."""
+    given = work.tx.last_number(sequence)
+    if given != last.position:
+        yield Finding(
+            check="number_gap" if given > last.position else "number_repeated",
+            subject=f"invoice {last.number}",
+            subject_id=last.id,
+            detail=f"last position in the series of {last.series}",
+            expected=str(given),
+            found=str(last.position),
+        )
+
+
+def _entity_numbers(work: Work, entity: BillingEntity) -> Iterator[Finding]:
+    last: Numbered | None = None
+
+    def in_order() -> Iterator[Numbered]:
+        nonlocal last
+        for invoice in work.tx.each(
+            Invoice,
+            eq("billing_entity_id", entity.id),
+            present("entity_sequential_id"),
+            order=[asc("entity_sequential_id"), asc("id")],
+        ):
+            last = Numbered(
+                id=invoice.id,
+                number=invoice.number,
+                series=f"billing entity {entity.code}",
+                position=invoice.entity_sequential_id or 0,
+            )
+            yield last
+
+    yield from audited_numbers(in_order())
+    if last is not None:
+        yield from _ends(work, entity_series(entity.id), last)
+
+
+# Periods
+
+
+def _audited_subscription(work: Work, subscription: Subscription) -> Iterator[Finding]:
+    if subscription.started_at is None:
+        return
+    periods = work.tx.find(BillingPeriod, eq("subscription_id", subscription.id), order=[asc("timestamp"), asc("id")])
+    invoices: dict[str, Invoice] = {}
+    for period in periods:
+        invoice = work.tx.get(Invoice, period.invoice_id)
+        if invoice is not None and (invoice.status in _STANDING or invoice.status == "voided"):
+            invoices[invoice.id] = invoice
+    whole = [period for period in periods if period.invoice_id in invoices and period.invoicing_reason in WHOLE_REASONS]
+    life = _life(work, subscription, whole)
+    usage = [period for period in whole if not invoices[period.invoice_id].skip_charges]
+    yield from audited_windows("usage", _windows("charges", usage, invoices), life)
+    fixed = [period for period in whole if period.invoicing_reason != "subscription_starting"]
+    yield from audited_windows("fixed charges", _windows("fixed_charges", fixed, invoices), life)
+    yield from _audited_fees(work, subscription, whole, invoices)
+    if subscription.status == "active":
+        yield from _audited_wait(work, subscription, usage)
+
+
+def _windows(kind: str, periods: Iterable[BillingPeriod], invoices: dict[str, Invoice]) -> Iterator[BilledWindow]:
+    for period in periods:
+        start, end = getattr(period, f"{kind}_from_datetime"), getattr(period, f"{kind}_to_datetime")
+        if start is not None and end is not None:
+            yield _window(start, end, invoices[period.invoice_id])
+
+
+def _window(start: datetime, end: datetime, invoice: Invoice) -> BilledWindow:
+    return BilledWindow(start=start, end=end, number=invoice.number, stands=invoice.status in _STANDING)
+
+
+def _cycle(work: Work, subscription: Subscription, periods: list[BillingPeriod]) -> Cycle:
+    """The subscription's cycle where its last invoice saw its days begin and end."""
+    return cycle(work, subscription, tz=ZoneInfo(periods[-1].timezone) if periods else None)
+
+
+def _life(work: Work, subscription: Subscription, periods: list[BillingPeriod]) -> Life:
+    """From its start until its end; of one that started in the past only from where it was told of."""
+    own = _cycle(work, subscription, periods)
+    begins, ends = own.started_at, subscription.terminated_at
+    if subscription.succession is None and subscription.on_termination_invoice == "skip":
+        ends = None
+    elif ends is not None and (own.succession is Succession.DOWNGRADE or ended_on_boundary_day(own)):
+        # What the run of that day billed, or would have billed, is all: the day itself is the successor's, or free.
+        ends = day_start(local_date(ends, own.tz), own.tz) - _INSTANT
+    return Life(
+        subscription_id=subscription.id,
+        external_id=subscription.external_id,
+        billed_from=max(begins, subscription.created_at),
+        billed_until=None if ends is None or ends <= begins else ends,
+    )
+
+
+def _audited_fees(
+    work: Work, subscription: Subscription, periods: list[BillingPeriod], invoices: dict[str, Invoice]
+) -> Iterator[Finding]:
+    """Subscription fees, and the fees of each fixed charge paid in advance, bill no period twice.
+
+    Subscription fees leave none out, either, once the first one is billed.
+    """
+    windows: dict[str, list[BilledWindow]] = {}
+    added = {
+        period.invoice_id
+        for period in work.tx.find(BillingPeriod, eq("subscription_id", subscription.id))
+        if period.invoicing_reason not in WHOLE_REASONS
+    }
+    for fee in work.tx.find(Fee, eq("subscription_id", subscription.id)):
+        invoice = invoices.get(fee.invoice_id or "")
+        if invoice is None or invoice.id in added or fee.from_datetime is None or fee.to_datetime is None:
+            continue
+        if fee.fee_type == "subscription":
+            windows.setdefault("subscription fee", []).append(_window(fee.from_datetime, fee.to_datetime, invoice))
+        elif fee.fee_type == "fixed_charge" and fee.pay_in_advance:
+            kind = f"fixed charge {fee.item.code} {fee.fixed_charge_id}"
+            windows.setdefault(kind, []).append(_window(fee.from_datetime, fee.to_datetime, invoice))
+    for kind, own in windows.items():
+        yield from audited_windows(
+            kind,
+            own,
+            Life(
+                subscription_id=subscription.id,
+                external_id=subscription.external_id,
+                billed_from=None,
+                billed_until=_fee_until(work, subscription, periods) if kind == "subscription fee" else None,
+            ),
+            exact=False,
+            may_pause=kind != "subscription fee",
+        )
+
+
+def _fee_until(work: Work, subscription: Subscription, periods: list[BillingPeriod]) -> datetime | None:
+    """Until when fees must have been billed: the end of the last period whose invoice carries one."""
+    plan = plan_of(work, subscription)
+    free_until = subscription.trial_ended_at
+    if plan.trial_period and free_until is None:
+        return None
+    ends = [
+        period.subscription_to_datetime
+        for period in periods
+        if period.subscription_to_datetime is not None
+        and (free_until is None or period.timestamp > free_until)
+        and (
+            (period.recurring and period.opens_interval)
+            or (period.invoicing_reason == "subscription_terminating" and not plan.pay_in_advance)
+        )
+    ]
+    return max(ends, default=None)
+
+
+def _audited_wait(work: Work, subscription: Subscription, periods: list[BillingPeriod]) -> Iterator[Finding]:
+    """A run waits for every active subscription, due no later than its open period is to be billed."""
+    own = _cycle(work, subscription, periods)
+    recurring = [period for period in periods if period.recurring]
+    last = recurring[-1] if recurring else None
+    billed_on = None if last is None else local_date(last.timestamp, ZoneInfo(last.timezone))
+    after = max(own.started_at, subscription.created_at) if last is None else last.timestamp
+    due = next_billing_run(own, after, billed_on=billed_on, ending_at=subscription.ending_at)
+    job = work.tx.jobs.waiting("bill_customer", subscription.customer_id)
+    if job is None or job.due_at > due:
+        yield Finding(
+            check="period_never_billed",
+            subject=f"subscription {subscription.external_id}",
+            subject_id=subscription.id,
+            detail=f"the period open since {after.isoformat()} (plan {plan_of(work, subscription).code})",
+            expected=f"a run that waits, due by {due.isoformat()}",
+            found="none" if job is None else f"one due at {job.due_at.isoformat()}",
+        )
