@@ -40,7 +40,7 @@ def numbered(work: Work, invoice: Invoice, customer: Customer, entity: BillingEn
     prefix = entity.document_number_prefix
     if of_entity is None or entity.document_numbering == "per_customer":
         number = f"{prefix}-{customer.sequential_id:03d}-{own:03d}"
-        return replace(invoice, sequential_id=own, number=number)
+        return replace(invoice, sequential_id=own, entity_sequential_id=of_entity, number=number)
     month = work.now.astimezone(ZoneInfo(entity.timezone))
     number = f"{prefix}-{month:%Y%m}-{of_entity:03d}"
     return replace(invoice, sequential_id=own, entity_sequential_id=of_entity, number=number)
