@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from click.testing import CliRunner
 
 from usagebill import Billing, __version__
 from usagebill.cli import main
+from usagebill.clock import ManualClock
 from usagebill.core.jobs import Job
 from usagebill.operations.jobs import HANDLERS
 from usagebill.work import Work
@@ -132,3 +135,24 @@ def test_run_due_at_a_time_does_what_is_due_by_then(file: str, monkeypatch: pyte
 def test_unknown_jobs_are_named(file: str) -> None:
     assert "no such job: x" in run("jobs", "retry", "x", "--db", file, code=1)
     assert "name the jobs" in run("jobs", "retry", "--db", file, code=2)
+
+
+def test_an_audit_says_what_it_looked_at_and_what_it_found(file: str) -> None:
+    box = Billing(file, clock=ManualClock(datetime(2024, 1, 5, tzinfo=UTC)))
+    box.plans.create(
+        name="Basic", code="basic", interval="monthly", amount_cents=1000, amount_currency="EUR", pay_in_advance=False
+    )
+    box.subscriptions.create(external_customer_id="acme", external_id="sub", plan_code="basic")
+    box.run_due(datetime(2024, 3, 2, tzinfo=UTC))
+    box.close()
+    (clean,) = run_json("audit", "--db", file)["organizations"]
+    assert (clean["invoices"], clean["subscriptions"], clean["found"], clean["findings"]) == (2, 1, 0, [])
+    assert "Default organization: 0 found in 2 invoices" in run("audit", "--db", file)
+
+    with sqlite3.connect(file) as connection:
+        connection.execute("UPDATE invoices SET total_amount_cents = total_amount_cents + 1 WHERE sequential_id = 2")
+    (wrong,) = run_json("audit", "--db", file, code=1)["organizations"]
+    assert wrong["found"] == 1
+    assert (wrong["findings"][0]["check"], wrong["findings"][0]["detail"]) == ("invoice_total", "total_amount_cents")
+    assert "expected 1000, found 1001" in run("audit", "--db", file, code=1)
+    assert "no organization nobody" in run("audit", "--organization", "nobody", "--db", file, code=1)

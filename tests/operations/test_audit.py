@@ -1,0 +1,437 @@
+"""The audit finds each kind of error, and nothing in what was billed as it should be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from tests.operations.invoices.made import customer_taxes
+from tests.price_list import PriceList
+
+from usagebill.core.coupons import AppliedCoupon, Coupon
+from usagebill.core.credit_notes import CreditNote, CreditNoteItem
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import BillingPeriod, Credit, Invoice
+from usagebill.operations.audit import AuditReport, audit
+from usagebill.storage.conditions import asc, eq
+from usagebill.testing import Sandbox
+from usagebill.work import Work
+
+Plant = Callable[[Work], None]
+DAY = timedelta(days=1)
+
+
+class Undone(Exception):
+    """Raised to undo what a test planted."""
+
+
+@pytest.fixture
+def box() -> Iterator[Sandbox]:
+    """Half a year of one customer: usage in graduated ranges, seats in advance, taxes, an upgrade and an end."""
+    with Sandbox(now="2024-01-10T08:00:00Z") as box:
+        prices = PriceList(box)
+        box.billing.writing(lambda work: customer_taxes(work, "acme", {"vat": "20", "levy": "3.7"}))
+        metric = prices.metric("calls")
+        seats = prices.post(
+            "/add_ons", add_on={"name": "Seat", "code": "seat", "amount_cents": 100, "amount_currency": "EUR"}
+        )
+        ranges = [
+            {"from_value": 0, "to_value": 10, "per_unit_amount": "0.333", "flat_amount": "2"},
+            {"from_value": 11, "to_value": None, "per_unit_amount": "0.1", "flat_amount": "0"},
+        ]
+        usage = {
+            "billable_metric_id": metric,
+            "charge_model": "graduated",
+            "properties": {"graduated_ranges": ranges},
+        }
+        fixed = {
+            "add_on_id": seats["add_on"]["svc_id"],
+            "charge_model": "standard",
+            "units": 3,
+            "pay_in_advance": True,
+            "properties": {"amount": "7"},
+        }
+        prices.plan(usage, code="small", amount_cents=1999, fixed_charges=[fixed])
+        prices.plan(usage, code="large", amount_cents=4999, pay_in_advance=True)
+        prices.subscribe("small")
+        prices.subscribe("small", external_id="other")
+        for month in range(1, 7):
+            box.travel_to(f"2024-{month:02d}-20T10:00:00Z")
+            prices.event("calls", value="12.5")
+            prices.event("calls", external_id="other", value="3")
+            if month == 3:
+                prices.subscribe("large")
+            if month == 5:
+                box.request("DELETE", "/api/v1/subscriptions/other")
+        box.travel_to("2024-07-02T00:00:00Z")
+        yield box
+
+
+def found(box: Sandbox) -> set[str]:
+    return {finding.check for finding in box.billing.audit().findings}
+
+
+def invoices(work: Work) -> list[Invoice]:
+    return work.tx.find(Invoice, eq("status", "finalized"), order=[asc("created_at"), asc("id")])
+
+
+def fee_of(work: Work, invoice: Invoice, fee_type: str) -> Fee:
+    fee = work.tx.first(Fee, eq("invoice_id", invoice.id), eq("fee_type", fee_type))
+    assert fee is not None
+    return fee
+
+
+def usage_invoice(work: Work, at: int = 0) -> Invoice:
+    return [each for each in invoices(work) if work.tx.count(Fee, eq("invoice_id", each.id), eq("fee_type", "charge"))][
+        at
+    ]
+
+
+def period_of(work: Work, at: int) -> BillingPeriod:
+    periods = work.tx.find(
+        BillingPeriod, eq("external_subscription_id", "other"), eq("recurring", True), order=[asc("timestamp")]
+    )
+    return periods[at]
+
+
+def test_what_was_billed_as_it_should_be_gives_no_finding(box: Sandbox) -> None:
+    report = box.billing.audit()
+    assert report.findings == ()
+    assert report.found == 0
+    assert (report.customers, report.subscriptions, report.invoices) == (1, 3, len(box.billing.reading(invoices)))
+    assert report.invoices >= 8
+
+
+def a_cent_more_due(work: Work) -> None:
+    invoice = invoices(work)[2]
+    work.tx.replace(replace(invoice, total_amount_cents=invoice.total_amount_cents + 1))
+
+
+def a_cent_less_net(work: Work) -> None:
+    invoice = invoices(work)[2]
+    less = invoice.sub_total_excluding_taxes_amount_cents - 1
+    work.tx.replace(replace(invoice, sub_total_excluding_taxes_amount_cents=less))
+
+
+def a_fee_that_rounds_otherwise(work: Work) -> None:
+    fee = fee_of(work, usage_invoice(work), "charge")
+    work.tx.replace(replace(fee, amount_cents=fee.amount_cents + 1))
+
+
+def a_fee_whose_ranges_add_up_to_something_else(work: Work) -> None:
+    fee = fee_of(work, usage_invoice(work), "charge")
+    work.tx.replace(replace(fee, precise_amount_cents=fee.precise_amount_cents + Decimal("0.01")))
+
+
+def a_fee_that_is_gone(work: Work) -> None:
+    work.tx.delete(fee_of(work, usage_invoice(work), "charge"))
+
+
+def a_fee_taxed_wrongly(work: Work) -> None:
+    fee = fee_of(work, usage_invoice(work), "charge")
+    work.tx.replace(replace(fee, taxes_amount_cents=fee.taxes_amount_cents + 1))
+
+
+def a_tax_line_that_is_wrong(work: Work) -> None:
+    invoice = usage_invoice(work)
+    first, *others = invoice.applied_taxes
+    work.tx.replace(replace(invoice, applied_taxes=(replace(first, amount_cents=first.amount_cents - 1), *others)))
+
+
+def a_fee_twice(work: Work) -> None:
+    fee = fee_of(work, usage_invoice(work), "charge")
+    work.tx.insert(replace(fee, id=work.new_id()))
+
+
+def a_fee_of_another_window(work: Work) -> None:
+    fee = fee_of(work, usage_invoice(work), "charge")
+    assert fee.charges_from_datetime is not None
+    work.tx.replace(replace(fee, charges_from_datetime=fee.charges_from_datetime - DAY))
+
+
+def a_number_left_out(work: Work) -> None:
+    invoice = invoices(work)[-1]
+    assert invoice.sequential_id is not None
+    work.tx.replace(replace(invoice, sequential_id=invoice.sequential_id + 1, number="X-001-999"))
+
+
+def a_number_given_twice(work: Work) -> None:
+    one, other = invoices(work)[1:3]
+    work.tx.replace(replace(other, sequential_id=one.sequential_id, number=one.number))
+
+
+def a_number_of_the_entity_left_out(work: Work) -> None:
+    invoice = invoices(work)[3]
+    work.tx.replace(replace(invoice, entity_sequential_id=1000))
+
+
+def a_last_invoice_that_is_gone(work: Work) -> None:
+    last = invoices(work)[-1]
+    work.tx.delete(*work.tx.find(Fee, eq("invoice_id", last.id)))
+    work.tx.delete(*work.tx.find(BillingPeriod, eq("invoice_id", last.id)))
+    work.tx.delete(last)
+
+
+def a_number_that_names_another_place(work: Work) -> None:
+    work.tx.replace(replace(invoices(work)[1], number="DEF-001-777"))
+
+
+def a_window_that_overlaps(work: Work) -> None:
+    period = period_of(work, 2)
+    assert period.charges_from_datetime is not None
+    work.tx.replace(replace(period, charges_from_datetime=period.charges_from_datetime - timedelta(microseconds=1)))
+
+
+def a_window_that_begins_late(work: Work) -> None:
+    period = period_of(work, 2)
+    assert period.charges_from_datetime is not None
+    work.tx.replace(replace(period, charges_from_datetime=period.charges_from_datetime + timedelta(microseconds=1)))
+
+
+def fixed_charges_that_end_late(work: Work) -> None:
+    period = period_of(work, 1)
+    assert period.fixed_charges_to_datetime is not None
+    work.tx.replace(replace(period, fixed_charges_to_datetime=period.fixed_charges_to_datetime + DAY))
+
+
+def a_first_window_that_is_gone(work: Work) -> None:
+    work.tx.delete(period_of(work, 0))
+
+
+def an_end_that_was_not_billed(work: Work) -> None:
+    last = work.tx.first(
+        BillingPeriod, eq("invoicing_reason", "subscription_terminating"), eq("external_subscription_id", "other")
+    )
+    assert last is not None
+    work.tx.delete(last)
+
+
+def a_run_that_waits_no_more(work: Work) -> None:
+    job = work.tx.jobs.waiting("bill_customer", invoices(work)[0].customer_id)
+    while job is not None:
+        work.tx.jobs.complete(job)
+        job = work.tx.jobs.waiting("bill_customer", job.subject_id)
+
+
+def _moved_fee(work: Work, fee_type: str, days: int) -> None:
+    fees = work.tx.find(
+        Fee,
+        eq("external_subscription_id", "other"),
+        eq("fee_type", fee_type),
+        order=[asc("created_at")],
+    )
+    fee = fees[2]
+    assert fee.from_datetime is not None
+    work.tx.replace(replace(fee, from_datetime=fee.from_datetime + days * DAY))
+
+
+def a_subscription_fee_that_begins_early(work: Work) -> None:
+    _moved_fee(work, "subscription", -5)
+
+
+def a_subscription_fee_that_begins_late(work: Work) -> None:
+    _moved_fee(work, "subscription", 5)
+
+
+def seats_paid_twice(work: Work) -> None:
+    _moved_fee(work, "fixed_charge", -5)
+
+
+def _credited(work: Work, invoice: Invoice, item_type: str, source_id: str, cents: int) -> None:
+    """Have the invoice take `cents` of a coupon or credit note, its own totals right."""
+    line = Credit(
+        id=work.new_id(),
+        amount_cents=cents,
+        amount_currency=invoice.currency,
+        before_taxes=item_type == "coupon",
+        item_id=source_id,
+        item_type=item_type,
+        item_code="x",
+        item_name="x",
+        created_at=work.now,
+        source_id=source_id,
+    )
+    work.tx.replace(
+        replace(
+            invoice,
+            credits=(*invoice.credits, line),
+            credit_notes_amount_cents=invoice.credit_notes_amount_cents + cents,
+            total_amount_cents=invoice.total_amount_cents - cents,
+        )
+    )
+
+
+def _applied(work: Work, **fields: object) -> AppliedCoupon:
+    coupon = Coupon(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        name="Ten",
+        code="ten",
+        coupon_type="fixed_amount",
+        frequency="once",
+        expiration="no_expiration",
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    values: dict[str, object] = {
+        "id": work.new_id(),
+        "organization_id": work.organization.id,
+        "coupon_id": coupon.id,
+        "customer_id": invoices(work)[0].customer_id,
+        "status": "active",
+        "frequency": "once",
+        "created_at": work.now,
+        "updated_at": work.now,
+        "amount_cents": 10,
+        "amount_currency": "EUR",
+        **fields,
+    }
+    applied = AppliedCoupon(**values)  # type: ignore[arg-type]
+    work.tx.insert(coupon, applied)
+    return applied
+
+
+def a_coupon_used_beyond_its_amount(work: Work) -> None:
+    applied = _applied(work)
+    for invoice in invoices(work)[:2]:
+        _credited(work, invoice, "coupon", applied.id, 6)
+
+
+def a_percentage_used_twice(work: Work) -> None:
+    applied = _applied(work, amount_cents=None, percentage_rate=Decimal(10))
+    for invoice in invoices(work)[:2]:
+        _credited(work, invoice, "coupon", applied.id, 6)
+
+
+def a_coupon_used_too_often(work: Work) -> None:
+    applied = _applied(work, frequency="recurring", frequency_duration=1, frequency_duration_remaining=0)
+    for invoice in invoices(work)[:2]:
+        _credited(work, invoice, "coupon", applied.id, 6)
+
+
+def _note(work: Work, **fields: object) -> CreditNote:
+    """A right note of 10.00 on the first invoice with usage, all of it credit, but for `fields`."""
+    invoice = usage_invoice(work, 1)
+    fee = fee_of(work, invoice, "subscription")
+    item = CreditNoteItem(
+        id=work.new_id(),
+        fee_id=fee.id,
+        amount_cents=1000,
+        precise_amount_cents=Decimal(1000),
+        amount_currency="EUR",
+        created_at=work.now,
+    )
+    values: dict[str, object] = {
+        "id": work.new_id(),
+        "organization_id": work.organization.id,
+        "customer_id": invoice.customer_id,
+        "invoice_id": invoice.id,
+        "billing_entity_id": invoice.billing_entity_id,
+        "number": f"{invoice.number}-CN001",
+        "sequential_id": 1,
+        "issuing_date": work.now.date(),
+        "currency": "EUR",
+        "reason": "other",
+        "created_at": work.now,
+        "updated_at": work.now,
+        "total_amount_cents": 1000,
+        "credit_amount_cents": 1000,
+        "balance_amount_cents": 1000,
+        "sub_total_excluding_taxes_amount_cents": 1000,
+        "items": (item,),
+        **fields,
+    }
+    note = CreditNote(**values)  # type: ignore[arg-type]
+    work.tx.insert(note)
+    return note
+
+
+def a_note_whose_parts_are_more_than_its_total(work: Work) -> None:
+    _note(work, refund_amount_cents=1)
+
+
+def a_note_whose_total_is_not_its_items(work: Work) -> None:
+    _note(work, sub_total_excluding_taxes_amount_cents=999, total_amount_cents=999, credit_amount_cents=999)
+
+
+def a_note_with_a_balance_that_was_used(work: Work) -> None:
+    _credited(work, invoices(work)[-1], "credit_note", _note(work).id, 100)
+
+
+def a_note_used_beyond_its_credit(work: Work) -> None:
+    note = _note(work, balance_amount_cents=0, credit_status="consumed")
+    for invoice in invoices(work)[-2:]:
+        _credited(work, invoice, "credit_note", note.id, 700)
+
+
+def a_fee_credited_beyond_its_amount(work: Work) -> None:
+    _note(work)
+    _note(work)
+
+
+PLANTS: tuple[tuple[Plant, str], ...] = (
+    (a_cent_more_due, "invoice_total"),
+    (a_cent_less_net, "invoice_total"),
+    (a_fee_that_rounds_otherwise, "fee"),
+    (a_fee_whose_ranges_add_up_to_something_else, "fee"),
+    (a_fee_that_is_gone, "invoice_total"),
+    (a_fee_taxed_wrongly, "fee_taxes"),
+    (a_tax_line_that_is_wrong, "invoice_taxes"),
+    (a_fee_twice, "fee_repeated"),
+    (a_fee_of_another_window, "fee_period"),
+    (a_number_left_out, "number_gap"),
+    (a_number_given_twice, "number_repeated"),
+    (a_number_of_the_entity_left_out, "number_gap"),
+    (a_last_invoice_that_is_gone, "number_gap"),
+    (a_number_that_names_another_place, "number"),
+    (a_window_that_overlaps, "period_billed_twice"),
+    (a_window_that_begins_late, "period_never_billed"),
+    (fixed_charges_that_end_late, "period_billed_twice"),
+    (a_first_window_that_is_gone, "period_never_billed"),
+    (an_end_that_was_not_billed, "period_never_billed"),
+    (a_run_that_waits_no_more, "period_never_billed"),
+    (a_subscription_fee_that_begins_early, "period_billed_twice"),
+    (a_subscription_fee_that_begins_late, "period_never_billed"),
+    (seats_paid_twice, "period_billed_twice"),
+    (a_coupon_used_beyond_its_amount, "coupon"),
+    (a_percentage_used_twice, "coupon"),
+    (a_coupon_used_too_often, "coupon"),
+    (a_note_whose_parts_are_more_than_its_total, "credit_note"),
+    (a_note_whose_total_is_not_its_items, "credit_note"),
+    (a_note_with_a_balance_that_was_used, "credit_note"),
+    (a_note_used_beyond_its_credit, "credit_note"),
+    (a_fee_credited_beyond_its_amount, "credits"),
+)
+
+
+def test_each_kind_of_error_is_found(box: Sandbox) -> None:
+    missed = []
+    for plant, check in PLANTS:
+        # Each error is planted alone: what a plant did is undone before the next.
+        reports: list[AuditReport] = []
+
+        def tried(work: Work, plant: Plant = plant, reports: list[AuditReport] = reports) -> None:
+            plant(work)
+            reports.append(audit(work))
+            raise Undone
+
+        with pytest.raises(Undone):
+            box.billing.writing(tried)
+        if check not in {finding.check for finding in reports[0].findings}:
+            missed.append((plant.__name__, check, [str(finding) for finding in reports[0].findings]))
+    assert missed == []
+    assert found(box) == set()
+
+
+def test_more_findings_than_wanted_are_counted(box: Sandbox) -> None:
+    def all_wrong(work: Work) -> None:
+        for invoice in invoices(work):
+            work.tx.replace(replace(invoice, total_amount_cents=invoice.total_amount_cents + 1))
+
+    box.billing.writing(all_wrong)
+    report = box.billing.audit(at_most=2)
+    assert len(report.findings) == 2
+    assert report.found == report.invoices
