@@ -2,10 +2,35 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from dataclasses import dataclass
 from datetime import datetime
 
-__all__ = ["BillingEntity", "default_document_number_prefix"]
+from usagebill.core.contacts import LOCALES, is_email
+from usagebill.core.countries import COUNTRIES, EU_COUNTRIES
+from usagebill.core.currencies import CURRENCIES
+
+__all__ = [
+    "ADJUSTMENTS",
+    "ANCHORS",
+    "DOCUMENT_NUMBERINGS",
+    "EMAIL_SETTINGS",
+    "BillingEntity",
+    "default_document_number_prefix",
+    "definition_errors",
+    "logo_errors",
+]
+
+ANCHORS = ("current_period_end", "next_period_start")
+ADJUSTMENTS = ("keep_anchor", "align_with_finalization_date")
+DOCUMENT_NUMBERINGS = ("per_customer", "per_billing_entity")
+EMAIL_SETTINGS = ("invoice.finalized", "credit_note.created", "payment_receipt.created")
+_EINVOICING_COUNTRIES = ("FR", "DE")
+_LONGEST_FOOTER = 600
+_LONGEST_PREFIX = 10
+_LARGEST_LOGO = 800 * 1024
+_LOGO_TYPES = ("data:image/png;base64,", "data:image/jpeg;base64,", "data:image/jpg;base64,")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,3 +79,50 @@ def default_document_number_prefix(name: str, id: str) -> str:
     """The first three letters of the name and the last four characters of the id: `ACM-9F3A`."""
     letters = "".join(character for character in name if character.isalnum())[:3]
     return f"{letters}-{id[-4:]}".upper()
+
+
+def definition_errors(entity: BillingEntity) -> dict[str, list[str]]:
+    """What is wrong with a billing entity by itself, as field -> codes; empty where nothing is.
+
+    Names of time zones are not looked at: the rules know none.
+    """
+    found: dict[str, list[str]] = {}
+
+    def check(field: str, sound: bool, code: str) -> None:
+        if not sound:
+            found.setdefault(field, []).append(code)
+
+    anchor = entity.subscription_invoice_issuing_date_anchor
+    adjustment = entity.subscription_invoice_issuing_date_adjustment
+    check("name", bool(entity.name), "value_is_mandatory")
+    check("code", bool(entity.code), "value_is_mandatory")
+    check("country", entity.country is None or entity.country in COUNTRIES, "not_a_valid_country_code")
+    check("default_currency", entity.default_currency in CURRENCIES, "value_is_invalid")
+    check("document_locale", entity.document_locale in LOCALES, "not_a_valid_language_code")
+    check("email", not entity.email or is_email(entity.email), "invalid_email_format")
+    check("invoice_footer", len(entity.invoice_footer or "") <= _LONGEST_FOOTER, "value_is_too_long")
+    check("document_number_prefix", len(entity.document_number_prefix) >= 1, "value_is_too_short")
+    check("document_number_prefix", len(entity.document_number_prefix) <= _LONGEST_PREFIX, "value_is_too_long")
+    check("invoice_grace_period", entity.invoice_grace_period >= 0, "value_is_out_of_range")
+    check("net_payment_term", entity.net_payment_term >= 0, "value_is_out_of_range")
+    check("email_settings", set(entity.email_settings) <= set(EMAIL_SETTINGS), "unsupported_value")
+    check("subscription_invoice_issuing_date_anchor", anchor in ANCHORS, "value_is_invalid")
+    check("subscription_invoice_issuing_date_adjustment", adjustment in ADJUSTMENTS, "value_is_invalid")
+    if entity.einvoicing:
+        check("einvoicing", entity.country is not None, "country_must_be_present")
+        check("einvoicing", entity.country in (None, *_EINVOICING_COUNTRIES), "country_not_supported")
+    if entity.eu_tax_management:
+        check("eu_tax_management", entity.country in EU_COUNTRIES, "billing_entity_must_be_in_eu")
+    return found
+
+
+def logo_errors(logo: str) -> list[str]:
+    """What is wrong with a logo sent as a data URL (PNG or JPEG in base64, 800 KB at most)."""
+    kind = next((kind for kind in _LOGO_TYPES if logo.startswith(kind)), None)
+    if kind is None:
+        return ["invalid_content_type"]
+    try:
+        content = base64.b64decode(logo.removeprefix(kind), validate=True)
+    except (binascii.Error, ValueError):
+        return ["invalid_content_type"]
+    return ["invalid_size"] if len(content) > _LARGEST_LOGO else []

@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.billing_entities import ADJUSTMENTS, ANCHORS, BillingEntity
+from usagebill.core.contacts import LOCALES, LONGEST_NAME, is_email
+from usagebill.core.countries import COUNTRIES
+from usagebill.core.currencies import CURRENCIES
 
 __all__ = [
+    "ACCOUNT_TYPES",
+    "CUSTOMER_TYPES",
+    "METADATA_AT_MOST",
+    "ZERO_AMOUNT_OPTIONS",
     "Address",
     "Customer",
     "MetadataItem",
+    "definition_errors",
     "finalizes_zero_amount_invoices",
     "grace_period",
     "issuing_date_adjustment",
     "issuing_date_anchor",
+    "metadata_errors",
     "net_payment_term",
     "timezone",
 ]
+
+ACCOUNT_TYPES = ("customer", "partner")
+CUSTOMER_TYPES = ("company", "individual")
+ZERO_AMOUNT_OPTIONS = ("inherit", "skip", "finalize")
+METADATA_AT_MOST = 5
+_LONGEST_KEY = 20
+_LONGEST_VALUE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,3 +135,49 @@ def finalizes_zero_amount_invoices(customer: Customer, entity: BillingEntity) ->
     if customer.finalize_zero_amount_invoice == "inherit":
         return entity.finalize_zero_amount_invoice
     return customer.finalize_zero_amount_invoice == "finalize"
+
+
+def definition_errors(customer: Customer) -> dict[str, list[str]]:
+    """What is wrong with a customer by itself, as field -> codes; empty where nothing is.
+
+    Names of time zones are not looked at: the rules know none.
+    """
+    found: dict[str, list[str]] = {}
+
+    def check(field: str, sound: bool, code: str) -> None:
+        if not sound:
+            found[field] = [code]
+
+    shipping = customer.shipping_address.country
+    anchor = customer.subscription_invoice_issuing_date_anchor
+    adjustment = customer.subscription_invoice_issuing_date_adjustment
+    check("country", customer.country is None or customer.country in COUNTRIES, "not_a_valid_country_code")
+    check("shipping_country", shipping is None or shipping in COUNTRIES, "not_a_valid_country_code")
+    check("currency", customer.currency is None or customer.currency in CURRENCIES, "value_is_invalid")
+    check("email", not customer.email or is_email(customer.email), "invalid_email_format")
+    check("external_id", bool(customer.external_id), "value_is_mandatory")
+    check("name", len(customer.name or "") <= LONGEST_NAME, "value_is_too_long")
+    check("net_payment_term", (customer.net_payment_term or 0) >= 0, "value_is_out_of_range")
+    check("invoice_grace_period", (customer.invoice_grace_period or 0) >= 0, "value_is_out_of_range")
+    check("customer_type", customer.customer_type in (None, *CUSTOMER_TYPES), "value_is_invalid")
+    check("account_type", customer.account_type in ACCOUNT_TYPES, "value_is_invalid")
+    check("document_locale", customer.document_locale in (None, *LOCALES), "not_a_valid_language_code")
+    check("subscription_invoice_issuing_date_anchor", anchor in (None, *ANCHORS), "value_is_invalid")
+    check("subscription_invoice_issuing_date_adjustment", adjustment in (None, *ADJUSTMENTS), "value_is_invalid")
+    return found
+
+
+def metadata_errors(item: MetadataItem, others: Sequence[MetadataItem]) -> dict[str, list[str]]:
+    """What is wrong with an item beside the `others` of its customer, as field -> codes."""
+    found: dict[str, list[str]] = {}
+    if not item.key:
+        found["key"] = ["value_is_mandatory"]
+    elif len(item.key) > _LONGEST_KEY:
+        found["key"] = ["value_is_too_long"]
+    elif any(other.key == item.key for other in others):
+        found["key"] = ["value_already_exist"]
+    if not item.value:
+        found["value"] = ["value_is_mandatory"]
+    elif len(item.value) > _LONGEST_VALUE:
+        found["value"] = ["value_is_too_long"]
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import customers
-from usagebill.views.customers import customer_summary, customer_view
+from usagebill.views.customers import customer_item, customer_view
 
 __all__ = ["ENDPOINTS"]
 
@@ -16,6 +16,7 @@ ENDPOINTS = [
         permission="customer",
         body=customers.CustomerInput,
         root="customer",
+        known_field=True,
         returns="customer",
         view=customer_view,
         summary="Create a customer, or change the one with this external id",
@@ -28,7 +29,7 @@ ENDPOINTS = [
         query=customers.CustomerFilters,
         paged=True,
         returns="customers",
-        view=customer_summary,
+        view=customer_item,
         summary="List customers",
     ),
     Endpoint(
@@ -48,5 +49,14 @@ ENDPOINTS = [
         returns="customer",
         view=customer_view,
         summary="Delete a customer",
+    ),
+    Endpoint(
+        "POST",
+        "/customers/{external_id}/checkout_url",
+        customers.checkout_url,
+        permission="customer",
+        returns="customer",
+        view=customer_view,
+        summary="Get where a customer leaves a payment method",
     ),
 ]

@@ -1,15 +1,17 @@
-"""Draft invoices: which of them a change of the catalog or of a customer makes out of date."""
+"""Draft invoices: what a change of the catalog, of a customer or of a billing entity does to them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
 
+from usagebill.core.dates import DatingSettings, InvoiceDates, dates_with_new_settings, dates_with_new_term
 from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.operations.invoices.issue import occasion_of, watch_draft
 from usagebill.storage.conditions import Condition, eq, has, within
 from usagebill.work import Work
 
-__all__ = ["drafts_of_customers", "drafts_of_plans", "flag"]
+__all__ = ["drafts_of_customers", "drafts_of_plans", "flag", "redate", "shift"]
 
 
 def flag(work: Work, *conditions: Condition) -> None:
@@ -25,3 +27,43 @@ def drafts_of_plans(plan_ids: Iterable[str]) -> Condition:
 
 def drafts_of_customers(customer_ids: Iterable[str]) -> Condition:
     return within("customer_id", customer_ids)
+
+
+def shift(work: Work, customer_id: str, old: DatingSettings, new: DatingSettings) -> None:
+    """Move the dates of a customer's drafts as far as its settings moved; what is due to be finalized then, is.
+
+    Nothing moves where grace period, anchor and adjustment are what they were.
+    """
+    if (old.grace_period, old.anchor, old.adjustment) == (new.grace_period, new.anchor, new.adjustment):
+        return
+    for invoice in work.tx.find(Invoice, eq("status", "draft"), eq("customer_id", customer_id)):
+        dates = dates_with_new_settings(_dates(invoice), occasion_of(work, invoice), old, new)
+        shifted = _dated(work, invoice, dates, new.net_payment_term)
+        watch_draft(work, shifted)
+
+
+def redate(work: Work, customer_id: str, net_payment_term: int) -> None:
+    """Have the customer's drafts due so many days after their issuing date."""
+    for invoice in work.tx.find(Invoice, eq("status", "draft"), eq("customer_id", customer_id)):
+        _dated(work, invoice, dates_with_new_term(_dates(invoice), net_payment_term), net_payment_term)
+
+
+def _dates(invoice: Invoice) -> InvoiceDates:
+    return InvoiceDates(
+        issuing=invoice.issuing_date,
+        payment_due=invoice.payment_due_date,
+        expected_finalization=invoice.expected_finalization_date or invoice.issuing_date,
+    )
+
+
+def _dated(work: Work, invoice: Invoice, dates: InvoiceDates, net_payment_term: int) -> Invoice:
+    dated = replace(
+        invoice,
+        issuing_date=dates.issuing,
+        payment_due_date=dates.payment_due,
+        expected_finalization_date=dates.expected_finalization,
+        net_payment_term=net_payment_term,
+        updated_at=work.now,
+    )
+    work.tx.replace(dated)
+    return dated

@@ -19,6 +19,7 @@ from usagebill.core.coupons import AppliedCoupon, Coupon
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee
+from usagebill.core.invoice_custom_sections import InvoiceCustomSection
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.organizations import Organization
 from usagebill.core.plans import Charge, FixedCharge, FixedChargeUnits, Plan
@@ -115,6 +116,7 @@ TABLES: tuple[Table, ...] = (
     Table(
         kind=WebhookMessage, name="webhook_messages", indexes=(("webhook_endpoint_id", "updated_at"), ("updated_at",))
     ),
+    Table(kind=InvoiceCustomSection, name="invoice_custom_sections", unique=(("code",),)),
     Table(kind=SigningKey, name="signing_keys"),
 )
 

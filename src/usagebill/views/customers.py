@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer, timezone
+from usagebill.core.invoice_custom_sections import customer_section_ids
 from usagebill.views.formats import instant_text
+from usagebill.views.invoice_custom_sections import sections_view
+from usagebill.views.taxes import taxes_view
 from usagebill.work import JsonObject, Work
 
-__all__ = ["customer_summary", "customer_view", "entity_of"]
+__all__ = ["customer_item", "customer_summary", "customer_view", "entity_of"]
 
 
 def entity_of(work: Work, customer: Customer) -> BillingEntity:
@@ -19,7 +22,7 @@ def entity_of(work: Work, customer: Customer) -> BillingEntity:
 
 
 def customer_summary(work: Work, customer: Customer) -> JsonObject:
-    """The customer's own fields, as lists and other objects show them."""
+    """The customer's own fields, as other objects and messages show them."""
     entity = entity_of(work, customer)
     address = customer.shipping_address
     return {
@@ -81,11 +84,20 @@ def customer_summary(work: Work, customer: Customer) -> JsonObject:
             }
             for item in customer.metadata
         ],
-        "taxes": [],
         "integration_customers": [],
     }
 
 
+def customer_item(work: Work, customer: Customer) -> JsonObject:
+    """The customer as lists of customers show it: with its own taxes."""
+    return {**customer_summary(work, customer), "taxes": taxes_view(work, customer.tax_ids)}
+
+
 def customer_view(work: Work, customer: Customer) -> JsonObject:
     """The customer as a single-record response shows it."""
-    return {**customer_summary(work, customer), "applicable_invoice_custom_sections": [], "error_details": []}
+    sections = customer_section_ids(customer, entity_of(work, customer))
+    return {
+        **customer_item(work, customer),
+        "applicable_invoice_custom_sections": sections_view(work, sections),
+        "error_details": [],
+    }

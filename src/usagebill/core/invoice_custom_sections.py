@@ -1,0 +1,82 @@
+"""Invoice custom sections: texts that are copied onto invoices, and the rules that say onto which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.customers import Customer
+
+__all__ = [
+    "InvoiceCustomSection",
+    "Selection",
+    "changed_selection",
+    "customer_section_ids",
+    "definition_errors",
+    "invoice_section_ids",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvoiceCustomSection:
+    """`details` is the text itself, `display_name` its title. What is on an invoice already never changes."""
+
+    id: str
+    organization_id: str
+    name: str
+    code: str
+    created_at: datetime
+    updated_at: datetime
+    description: str | None = None
+    details: str | None = None
+    display_name: str | None = None
+    deleted_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What a subscription, a wallet or a customer says: sections of its own, none at all (`skip`), or nothing."""
+
+    skip: bool = False
+    section_ids: tuple[str, ...] = ()
+
+
+def definition_errors(section: InvoiceCustomSection) -> dict[str, list[str]]:
+    """What is wrong with a section by itself, as field -> codes; empty where nothing is."""
+    return {field: ["value_is_mandatory"] for field in ("name", "code") if not getattr(section, field)}
+
+
+def customer_section_ids(customer: Customer, entity: BillingEntity) -> tuple[str, ...]:
+    """The sections on a customer's invoices: none where it skips them, its own, else its billing entity's."""
+    if customer.skip_invoice_custom_sections:
+        return ()
+    return customer.invoice_custom_section_ids or entity.invoice_custom_section_ids
+
+
+def invoice_section_ids(resources: Sequence[Selection], customer_ids: Iterable[str]) -> tuple[str, ...]:
+    """The sections of an invoice built from `resources` (subscriptions, or a wallet) of a customer.
+
+    Resources that skip do not count; where all do, there is none. Those of the others' own selections come together,
+    with the customer's (`customer_ids`) where one of them has none; with no selection at all the customer's alone.
+    """
+    counting = [one for one in resources if not one.skip]
+    if resources and not counting:
+        return ()
+    chosen = [id for one in counting for id in one.section_ids]
+    if not chosen or any(not one.section_ids for one in counting):
+        chosen += customer_ids
+    return tuple(dict.fromkeys(chosen))
+
+
+def changed_selection(now: Selection, *, skip: bool | None, section_ids: Sequence[str] | None) -> Selection:
+    """The selection of a subscription or wallet after a request; None stands for what was not sent.
+
+    Skipping clears the selection. Sections sent to one that skips count only where it is told to stop skipping.
+    """
+    if skip:
+        return Selection(skip=True)
+    if skip is None and now.skip:
+        return now
+    return Selection(section_ids=now.section_ids if section_ids is None else tuple(dict.fromkeys(section_ids)))

@@ -1,0 +1,121 @@
+"""Customers: lists of them, by what is asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.countries import COUNTRIES
+from usagebill.core.currencies import CURRENCIES
+from usagebill.core.customers import ACCOUNT_TYPES, CUSTOMER_TYPES, Customer
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.storage.conditions import (
+    Condition,
+    all_of,
+    contains,
+    eq,
+    has_item,
+    missing,
+    ne,
+    negate,
+    present,
+    within,
+)
+from usagebill.storage.ports import Page
+from usagebill.work import Work
+
+__all__ = ["CustomerFilters", "entity_ids_of_codes", "list_all"]
+
+_SEARCHED = ("name", "firstname", "lastname", "legal_name", "external_id", "email")
+_BOOLEANS = ("true", "false")
+
+
+@Input
+class CustomerFilters:
+    """All that are given must hold; of several values of one any. `metadata` maps keys to values, an empty one asking
+    for customers without that key. `search_term` is ignored beside `external_id`.
+    """
+
+    external_id: Maybe[str] = ABSENT
+    search_term: Maybe[str] = ABSENT
+    account_type: Maybe[tuple[str, ...]] = ABSENT
+    customer_type: Maybe[str] = ABSENT
+    has_customer_type: Maybe[str] = ABSENT
+    has_tax_identification_number: Maybe[str] = ABSENT
+    countries: Maybe[tuple[str, ...]] = ABSENT
+    states: Maybe[tuple[str, ...]] = ABSENT
+    zipcodes: Maybe[tuple[str, ...]] = ABSENT
+    currencies: Maybe[tuple[str, ...]] = ABSENT
+    billing_entity_codes: Maybe[tuple[str, ...]] = ABSENT
+    metadata: Maybe[Mapping[str, object]] = ABSENT
+
+
+def entity_ids_of_codes(work: Work, codes: Sequence[str]) -> tuple[str, ...]:
+    """The ids of the active billing entities with these codes. Raises `NotFound` for an unknown one."""
+    found = {entity.code: entity.id for entity in work.tx.find(BillingEntity, missing("archived_at"))}
+    if not found.keys() >= set(codes):
+        raise NotFound("billing_entity")
+    return tuple(found[code] for code in codes)
+
+
+def list_all(work: Work, options: CustomerFilters, paging: Paging) -> Page[Customer]:
+    """Customers, newest first. Raises `Invalid` for filters that say nothing, `NotFound` for a billing entity."""
+    problems = _problems(options)
+    if problems:
+        raise Invalid(problems)
+    conditions: list[Condition] = []
+    if options.billing_entity_codes:
+        conditions.append(within("billing_entity_id", entity_ids_of_codes(work, options.billing_entity_codes)))
+    if options.external_id:
+        conditions.append(eq("external_id", options.external_id))
+    elif options.search_term and options.search_term.strip():
+        conditions.append(contains(_SEARCHED, options.search_term.strip()))
+    for column, values in (
+        ("account_type", options.account_type),
+        ("country", options.countries),
+        ("state", options.states),
+        ("zipcode", options.zipcodes),
+        ("currency", options.currencies),
+    ):
+        if values:
+            conditions.append(within(column, values))
+    if options.customer_type:
+        conditions.append(eq("customer_type", options.customer_type))
+    if options.has_customer_type:
+        conditions.append(_filled("customer_type", options.has_customer_type))
+    if options.has_tax_identification_number:
+        conditions.append(_filled("tax_identification_number", options.has_tax_identification_number))
+    for key, value in (options.metadata or {}).items():
+        holds = has_item("metadata", key=key, value=value) if value else negate(has_item("metadata", key=key))
+        conditions.append(holds)
+    return work.page(Customer, *conditions, paging=paging)
+
+
+def _filled(column: str, wanted: str) -> Condition:
+    filled = all_of(present(column), ne(column, ""))
+    return filled if wanted == "true" else negate(filled)
+
+
+def _problems(options: CustomerFilters) -> dict[str, object]:
+    problems: dict[str, object] = {}
+    for name, allowed in (("account_type", ACCOUNT_TYPES), ("countries", COUNTRIES), ("currencies", CURRENCIES)):
+        wrong = [position for position, value in enumerate(getattr(options, name) or ()) if value not in allowed]
+        if wrong:
+            problems[name] = {str(position): [f"must be one of: {', '.join(allowed)}"] for position in wrong}
+    for name, allowed in (
+        ("customer_type", CUSTOMER_TYPES),
+        ("has_customer_type", _BOOLEANS),
+        ("has_tax_identification_number", _BOOLEANS),
+    ):
+        value = getattr(options, name)
+        if value and value not in allowed:
+            problems[name] = [f"must be one of: {', '.join(allowed)}"]
+    if options.has_customer_type == "false" and options.customer_type:
+        problems["customer_type"] = ["must be nil when has_customer_type is false"]
+    nested = {
+        key: ["must be a string"] for key, value in (options.metadata or {}).items() if not isinstance(value, str)
+    }
+    if nested:
+        problems["metadata"] = nested
+    return problems

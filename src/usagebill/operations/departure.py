@@ -1,0 +1,42 @@
+"""Departure: what ends with a customer that was deleted."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.jobs import Job
+from usagebill.core.subscriptions import Subscription
+from usagebill.operations.subscriptions import cancel_pending, reschedule_customer, terminate
+from usagebill.storage.conditions import asc, eq
+from usagebill.work import Work
+
+__all__ = ["end_customer", "reschedule"]
+
+# Drafts wait a little, so that the last invoices are among them.
+_DRAFTS_WAIT = timedelta(minutes=5)
+
+
+def end_customer(work: Work, job: Job) -> None:
+    """Job: end the subscriptions of a deleted customer as usual, cancel pending ones, finalize drafts soon."""
+    own = eq("customer_id", job.subject_id)
+    order = [asc("created_at"), asc("id")]
+    for subscription in work.tx.find(Subscription, own, eq("status", "active"), order=order):
+        terminate(work, subscription)
+    for subscription in work.tx.find(Subscription, own, eq("status", "pending"), order=order):
+        cancel_pending(work, subscription)
+    for draft in work.tx.find(Invoice, own, eq("status", "draft")):
+        key = f"finalize_invoice:{draft.id}"
+        work.tx.jobs.cancel(key)
+        work.schedule(
+            "finalize_invoice",
+            draft.customer_id,
+            work.now + _DRAFTS_WAIT,
+            key=key,
+            payload={"invoice_id": draft.id},
+        )
+
+
+def reschedule(work: Work, job: Job) -> None:
+    """Job: the days of a customer begin at other instants now, and so does what is scheduled for it."""
+    reschedule_customer(work, job.subject_id)

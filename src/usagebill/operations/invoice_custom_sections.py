@@ -1,0 +1,104 @@
+"""Invoice custom sections: library calls that manage them, and what their codes select."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TypeAlias
+
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.customers import Customer
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.invoice_custom_sections import InvoiceCustomSection, definition_errors
+from usagebill.core.subscriptions import Subscription
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, value_or
+from usagebill.storage.conditions import asc, eq, has_item, within
+from usagebill.storage.ports import Page
+from usagebill.views.billing_entities import forget_default_entity
+from usagebill.work import Work
+
+__all__ = ["InvoiceCustomSectionInput", "create", "delete", "get", "ids_of_codes", "list_all", "update"]
+
+Selecting: TypeAlias = BillingEntity | Customer | Subscription
+_SELECTING: tuple[type[Selecting], ...] = (BillingEntity, Customer, Subscription)
+
+
+@Input
+class InvoiceCustomSectionInput:
+    name: Maybe[str] = ABSENT
+    code: Maybe[str] = ABSENT
+    description: Maybe[str] = ABSENT
+    details: Maybe[str] = ABSENT
+    display_name: Maybe[str] = ABSENT
+
+
+def get(work: Work, code: str) -> InvoiceCustomSection:
+    """The section with this code. Raises `NotFound`."""
+    found = work.tx.first(InvoiceCustomSection, eq("code", code))
+    if found is None:
+        raise NotFound("invoice_custom_section")
+    return found
+
+
+def list_all(work: Work, paging: Paging) -> Page[InvoiceCustomSection]:
+    """Sections by name."""
+    return work.page(InvoiceCustomSection, paging=paging, order=(asc("name"),))
+
+
+def ids_of_codes(work: Work, codes: Iterable[str]) -> tuple[str, ...]:
+    """The ids of the sections with these codes, each once, in their order; unknown codes are left out."""
+    wanted = tuple(dict.fromkeys(codes))
+    by_code = {one.code: one.id for one in work.tx.find(InvoiceCustomSection, within("code", wanted))}
+    return tuple(by_code[code] for code in wanted if code in by_code)
+
+
+def create(work: Work, given: InvoiceCustomSectionInput) -> InvoiceCustomSection:
+    """A new section, selected by nobody yet. Raises `Invalid`."""
+    section = InvoiceCustomSection(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        name=value_or(given.name, ""),
+        code=value_or(given.code, ""),
+        description=value_or(given.description, None),
+        details=value_or(given.details, None),
+        display_name=value_or(given.display_name, None),
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    _check(work, section)
+    work.tx.insert(section)
+    return section
+
+
+def update(work: Work, code: str, given: InvoiceCustomSectionInput) -> InvoiceCustomSection:
+    """Change what is sent; invoices keep the texts that they have. Raises `NotFound` and `Invalid`."""
+    sent = changes(given)
+    for name in ("name", "code"):
+        if name in sent:
+            sent[name] = sent[name] or ""
+    section = replace(get(work, code), updated_at=work.now, **sent)
+    _check(work, section)
+    work.tx.replace(section)
+    return section
+
+
+def delete(work: Work, code: str) -> InvoiceCustomSection:
+    """Delete the section, which nobody selects any more; invoices keep their copies."""
+    deleted = replace(get(work, code), deleted_at=work.now, updated_at=work.now)
+    work.tx.replace(deleted)
+    for kind in _SELECTING:
+        for holder in work.tx.find(kind, has_item("invoice_custom_section_ids", deleted.id)):
+            left = tuple(id for id in holder.invoice_custom_section_ids if id != deleted.id)
+            work.tx.replace(replace(holder, invoice_custom_section_ids=left))
+    forget_default_entity(work)
+    return deleted
+
+
+def _check(work: Work, section: InvoiceCustomSection) -> None:
+    problems = definition_errors(section)
+    if section.code:
+        other = work.tx.first(InvoiceCustomSection, eq("code", section.code))
+        if other is not None and other.id != section.id:
+            problems["code"] = ["value_already_exist"]
+    if problems:
+        raise Invalid(problems)

@@ -1,0 +1,36 @@
+"""How invoice custom sections are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from usagebill.core.invoice_custom_sections import InvoiceCustomSection
+from usagebill.storage.conditions import within
+from usagebill.views.billing_entities import default_entity
+from usagebill.views.formats import instant_text
+from usagebill.work import JsonObject, Work
+
+__all__ = ["section_view", "sections_view"]
+
+
+def section_view(work: Work, section: InvoiceCustomSection) -> JsonObject:
+    """`applied_to_organization`: whether the default billing entity selects it."""
+    entity = default_entity(work)
+    return {
+        "svc_id": section.id,
+        "code": section.code,
+        "name": section.name,
+        "description": section.description,
+        "details": section.details,
+        "display_name": section.display_name,
+        "applied_to_organization": entity is not None and section.id in entity.invoice_custom_section_ids,
+        "organization_id": section.organization_id,
+        "created_at": instant_text(section.created_at),
+    }
+
+
+def sections_view(work: Work, ids: Iterable[str]) -> list[JsonObject]:
+    """The live sections among `ids`, by name."""
+    wanted = tuple(ids)
+    sections = work.tx.find(InvoiceCustomSection, within("id", wanted)) if wanted else []
+    return [section_view(work, one) for one in sorted(sections, key=lambda one: (one.name, one.id))]
