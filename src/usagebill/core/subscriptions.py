@@ -21,7 +21,7 @@ from enum import Enum, StrEnum
 
 from usagebill.core.days import local_date
 from usagebill.core.periods import BillingTime, Cycle, Interval, Succession
-from usagebill.core.plans import Plan
+from usagebill.core.plans import Plan, UsageThreshold
 
 __all__ = [
     "TRANSITIONS",
@@ -78,6 +78,7 @@ class Subscription:
     skip_invoice_custom_sections: bool = False
     invoice_custom_section_ids: tuple[str, ...] = ()
     fixed_charge_units: Mapping[str, Decimal] = field(default_factory=dict)
+    usage_thresholds: tuple[UsageThreshold, ...] = ()
     origin: str | None = None
     succession: str | None = None
     termination_announced_at: datetime | None = None

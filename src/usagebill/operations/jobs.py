@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from usagebill.core.jobs import Job
-from usagebill.operations import coupons, departure, events, webhooks
+from usagebill.operations import coupons, departure, events, progressive_billing, webhooks
 from usagebill.operations.invoices.billing_run import bill_customer
 from usagebill.operations.invoices.issue import mark_overdue
 from usagebill.operations.invoices.subscription import finalize_due
@@ -39,4 +39,5 @@ HANDLERS: Mapping[str, Handler] = {
     "bill_fixed_charge_units": bill_units,
     "plan_amount_changed": amount_changed,
     "end_plan": end_plan,
+    "check_usage_thresholds": progressive_billing.check,
 }

@@ -24,6 +24,7 @@ from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.organizations import Organization
 from usagebill.core.plans import Charge, FixedCharge, FixedChargeUnits, Plan
 from usagebill.core.pricing_units import PricingUnit
+from usagebill.core.progressive_billing import LifetimeUsage
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
 from usagebill.core.webhooks import SigningKey, WebhookEndpoint, WebhookMessage
@@ -57,7 +58,7 @@ TABLES: tuple[Table, ...] = (
     Table(kind=Tax, name="taxes", unique=(("code",),)),
     Table(kind=PricingUnit, name="pricing_units", always_unique=(("code",),)),
     # A plan's code is unique among plans that are no overrides: `operations.plans` sees to it.
-    Table(kind=Plan, name="plans", indexes=(("code",), ("parent_id",))),
+    Table(kind=Plan, name="plans", indexes=(("code",), ("parent_id",), ("usage_thresholds",))),
     Table(kind=Charge, name="charges", indexes=(("plan_id",), ("billable_metric_id",), ("parent_id",))),
     Table(kind=FixedCharge, name="fixed_charges", indexes=(("plan_id",), ("add_on_id",), ("parent_id",))),
     Table(
@@ -111,6 +112,7 @@ TABLES: tuple[Table, ...] = (
         always_unique=(("charge_id", "event_id"),),
         indexes=(("external_subscription_id", "charge_id", "timestamp"),),
     ),
+    Table(kind=LifetimeUsage, name="lifetime_usages", unique=(("external_subscription_id",),)),
     Table(kind=SavedLevel, name="saved_levels", indexes=(("charge_id", "subscription_id"),)),
     Table(kind=WebhookEndpoint, name="webhook_endpoints", unique=(("webhook_url",),)),
     Table(

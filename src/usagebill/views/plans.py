@@ -12,7 +12,7 @@ from usagebill.views.formats import instant_text, plain_number
 from usagebill.views.taxes import taxes_view
 from usagebill.work import JsonObject, Work
 
-__all__ = ["charge_view", "filter_view", "fixed_charge_view", "plan_summary", "plan_view"]
+__all__ = ["charge_view", "filter_view", "fixed_charge_view", "plan_summary", "plan_view", "threshold_view"]
 
 
 def filter_view(charge: Charge, one: ChargeFilter) -> JsonObject:
@@ -87,7 +87,7 @@ def _commitment_view(work: Work, plan: Plan, commitment: MinimumCommitment) -> J
     }
 
 
-def _threshold_view(threshold: UsageThreshold) -> JsonObject:
+def threshold_view(threshold: UsageThreshold) -> JsonObject:
     return {
         "svc_id": threshold.id,
         "threshold_display_name": threshold.threshold_display_name,
@@ -129,7 +129,7 @@ def plan_summary(work: Work, plan: Plan) -> JsonObject:
         "pending_deletion": plan.pending_deletion,
         "charges": [charge_view(work, charge) for charge in definition(work, plan.id).charges],
         "taxes": taxes_view(work, plan.tax_ids),
-        "usage_thresholds": [_threshold_view(threshold) for threshold in plan.usage_thresholds],
+        "usage_thresholds": [threshold_view(threshold) for threshold in plan.usage_thresholds],
         "applicable_usage_thresholds": [
             {
                 "threshold_display_name": threshold.threshold_display_name,

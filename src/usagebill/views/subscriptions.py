@@ -10,7 +10,7 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer, timezone
 from usagebill.core.days import local_date
 from usagebill.core.periods import Cycle, Succession, current_billing_period, day_end, day_start, downgrade_plan_date
-from usagebill.core.plans import Plan
+from usagebill.core.plans import Plan, UsageThreshold
 from usagebill.core.subscriptions import Subscription, cycle_of
 from usagebill.storage.conditions import desc, eq, ne
 from usagebill.views.customers import customer_summary, entity_of
@@ -148,25 +148,31 @@ def _downgrade_date(work: Work, subscription: Subscription, following: Subscript
     return None
 
 
+def applicable_thresholds(work: Work, subscription: Subscription) -> tuple[UsageThreshold, ...]:
+    """The thresholds of progressive billing: the subscription's own, else its plan's, else the parent plan's."""
+    if subscription.progressive_billing_disabled:
+        return ()
+    if subscription.usage_thresholds:
+        return subscription.usage_thresholds
+    plan = plan_of(work, subscription)
+    if plan.usage_thresholds or plan.parent_id is None:
+        return plan.usage_thresholds
+    parent = work.tx.get(Plan, plan.parent_id, deleted=True)
+    return () if parent is None else parent.usage_thresholds
+
+
 def subscription_and_plan_view(work: Work, subscription: Subscription) -> JsonObject:
     """The subscription as single-record responses show it: with its plan and the thresholds that apply to it."""
-    plan = plan_of(work, subscription)
-    thresholds = plan.usage_thresholds
-    if not thresholds and plan.parent_id is not None:
-        parent = work.tx.get(Plan, plan.parent_id, deleted=True)
-        thresholds = () if parent is None else parent.usage_thresholds
-    if subscription.progressive_billing_disabled:
-        thresholds = ()
     return {
         **subscription_view(work, subscription),
-        "plan": plan_view(work, plan),
+        "plan": plan_view(work, plan_of(work, subscription)),
         "applicable_usage_thresholds": [
             {
                 "threshold_display_name": threshold.threshold_display_name,
                 "amount_cents": threshold.amount_cents,
                 "recurring": threshold.recurring,
             }
-            for threshold in thresholds
+            for threshold in applicable_thresholds(work, subscription)
         ],
     }
 

@@ -26,7 +26,15 @@ from usagebill.views.customers import entity_of
 from usagebill.views.subscriptions import cycle
 from usagebill.work import Work
 
-__all__ = ["ChargeUsage", "CurrentUsage", "ProjectedUsageOptions", "UsageOptions", "current", "projected"]
+__all__ = [
+    "ChargeUsage",
+    "CurrentUsage",
+    "ProjectedUsageOptions",
+    "UsageOptions",
+    "amount_so_far",
+    "current",
+    "projected",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +169,22 @@ def _window(work: Work, subscription: Subscription, *, full: bool) -> tuple[Wind
         raise NotAllowed("no_active_subscription")
     start = own.started_at if full else charges.start
     return Window(start=start, end=charges.end, period_days=charges.duration, tz=own.tz), start
+
+
+def amount_so_far(work: Work, subscription: Subscription) -> int:
+    """What all usage of the running charges period comes to so far, without taxes, in cents."""
+    definition = plans.definition(work, subscription.plan_id)
+    window, _ = _window(work, subscription, full=False)
+    scope = ChargeScope(
+        subscription_id=subscription.id,
+        external_subscription_id=subscription.external_id,
+        currency=definition.plan.amount_currency,
+        window=window,
+        follows_another=subscription.previous_subscription_id is not None,
+        current=True,
+    )
+    usages = _charge_usages(work, definition.charges, definition, scope, named=True)
+    return sum(result.amounts.amount_cents for usage in usages for result in usage.results)
 
 
 def _charge_usages(

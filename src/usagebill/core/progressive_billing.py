@@ -1,0 +1,119 @@
+"""Progressive billing: usage is invoiced as soon as it passes a threshold, not only when its period ends.
+
+A subscription's lifetime usage is what it had before it came here (historical), what its invoices have billed, and
+what it has used in the running period. Fixed thresholds are passed once in that life, a recurring one again and again
+from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from usagebill.core.numbers import ONE, ZERO, divide
+from usagebill.core.plans import UsageThreshold
+
+__all__ = ["Completion", "LifetimeUsage", "completions", "passed_thresholds"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifetimeUsage:
+    """What is known of the life of an external subscription id before it came here (cents)."""
+
+    id: str
+    organization_id: str
+    subscription_id: str
+    external_subscription_id: str
+    created_at: datetime
+    updated_at: datetime
+    external_historical_usage_amount_cents: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """How far lifetime usage has come to a threshold: a ratio from 0 to 1, and when it was reached."""
+
+    amount_cents: int
+    ratio: Decimal
+    reached_at: datetime | None
+
+
+def _fixed(thresholds: Iterable[UsageThreshold]) -> list[UsageThreshold]:
+    return sorted((one for one in thresholds if not one.recurring), key=lambda one: one.amount_cents)
+
+
+def _recurring(thresholds: Iterable[UsageThreshold]) -> UsageThreshold | None:
+    return next((one for one in thresholds if one.recurring), None)
+
+
+def passed_thresholds(
+    thresholds: Sequence[UsageThreshold], *, invoiced_cents: int, current_cents: int, billed_cents: int
+) -> list[UsageThreshold]:
+    """The thresholds that usage has passed since it was invoiced last, smallest first, a recurring one at the end.
+
+    `invoiced_cents` is historical and invoiced lifetime usage, `current_cents` all usage of the running period, and
+    `billed_cents` what the period's last progressive billing invoice has billed of it.
+    """
+    current = current_cents - billed_cents
+    if current < 0:
+        return []
+    invoiced = invoiced_cents + billed_cents
+    total = invoiced + current
+    fixed = _fixed(thresholds)
+    recurring = _recurring(thresholds)
+    largest = fixed[-1].amount_cents if fixed else 0
+    if invoiced < largest:
+        passed = [one for one in fixed if invoiced < one.amount_cents <= total]
+        if recurring is not None and total - largest >= recurring.amount_cents:
+            passed.append(recurring)
+        return passed
+    if recurring is None:
+        return []
+    since = invoiced % recurring.amount_cents
+    return [recurring] if current + since >= recurring.amount_cents else []
+
+
+def completions(
+    thresholds: Sequence[UsageThreshold], total_cents: int, reached: Mapping[int, datetime], now: datetime
+) -> list[Completion]:
+    """How far `total_cents` of lifetime usage has come: every threshold passed, then what is open.
+
+    `reached` says when an invoice was made for an amount of lifetime usage or more; what no invoice tells of was
+    reached now.
+    """
+    fixed = _fixed(thresholds)
+    recurring = _recurring(thresholds)
+    found = []
+    last = 0
+    is_open = True
+    for one in fixed:
+        if one.amount_cents <= total_cents:
+            found.append(_reached(one.amount_cents, reached, now))
+            last = one.amount_cents
+        elif is_open:
+            ratio = divide(Decimal(total_cents - last), Decimal(one.amount_cents - last))
+            found.append(Completion(amount_cents=one.amount_cents, ratio=ratio, reached_at=None))
+            is_open = False
+        else:
+            found.append(Completion(amount_cents=one.amount_cents, ratio=ZERO, reached_at=None))
+    if recurring is None:
+        return found
+    step = recurring.amount_cents
+    if not is_open:
+        return [*found, Completion(amount_cents=fixed[-1].amount_cents + step, ratio=ZERO, reached_at=None)]
+    times = (total_cents - last) // step
+    found += [_reached(last + number * step, reached, now) for number in range(1, times + 1)]
+    beyond = (total_cents - last) % step
+    found.append(
+        Completion(
+            amount_cents=last + (times + 1) * step, ratio=divide(Decimal(beyond), Decimal(step)), reached_at=None
+        )
+    )
+    return found
+
+
+def _reached(amount_cents: int, reached: Mapping[int, datetime], now: datetime) -> Completion:
+    earliest = min((at for amount, at in reached.items() if amount >= amount_cents), default=now)
+    return Completion(amount_cents=amount_cents, ratio=ONE, reached_at=earliest)

@@ -1,0 +1,284 @@
+"""Progressive billing: an invoice as soon as a subscription's usage passes a threshold, and its lifetime usage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from usagebill.core.aggregation import Window
+from usagebill.core.dates import Occasion
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.events import Event
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import AppliedThreshold, BillingPeriod, Invoice
+from usagebill.core.jobs import Job
+from usagebill.core.periods import Boundaries, current_boundaries
+from usagebill.core.plans import Plan, UsageThreshold
+from usagebill.core.progressive_billing import Completion, LifetimeUsage, completions, passed_thresholds
+from usagebill.core.subscriptions import Subscription
+from usagebill.inputs import ABSENT, Input, Maybe, is_given
+from usagebill.operations.invoices.billed import period_fields
+from usagebill.operations.invoices.issue import issue
+from usagebill.operations.invoices.subscription import opened
+from usagebill.operations.invoices.totals import settle
+from usagebill.operations.plans import definition
+from usagebill.operations.usage.current import amount_so_far
+from usagebill.operations.usage.fees import UsageToBill, usage_fees
+from usagebill.storage.conditions import desc, eq, more, ne, related, within
+from usagebill.views.plans import threshold_view
+from usagebill.views.subscriptions import applicable_thresholds, cycle, subscription_webhook_view
+from usagebill.work import JsonObject, Work
+
+__all__ = ["LifetimeUsageInput", "LifetimeUsageNow", "LifetimeUsageOptions", "check", "follow_up", "get", "put"]
+
+PROGRESSIVE = "progressive_billing"
+
+
+def follow_up(work: Work, events: Sequence[Event]) -> None:
+    """Have the subscriptions of new events checked, where thresholds apply to them."""
+    # Stored as JSON text, only a list with something in it sorts after the empty one.
+    if work.tx.first(Plan, more("usage_thresholds", "[]")) is None:
+        return
+    names = dict.fromkeys(event.external_subscription_id for event in events if event.external_subscription_id)
+    for subscription in work.tx.find(Subscription, within("external_id", names), eq("status", "active")):
+        if applicable_thresholds(work, subscription):
+            work.schedule("check_usage_thresholds", subscription.id, work.now)
+
+
+def check(work: Work, job: Job) -> None:
+    """Job: invoice the subscription's usage so far if it has passed a threshold since it was invoiced last."""
+    subscription = work.tx.get(Subscription, job.subject_id)
+    if subscription is None or subscription.status != "active":
+        return
+    thresholds = applicable_thresholds(work, subscription)
+    if not thresholds:
+        return
+    boundaries = current_boundaries(cycle(work, subscription), work.now)
+    billed = _billed_cents(work, subscription, boundaries)
+    invoiced = _historical(work, subscription) + invoiced_cents(work, subscription)
+    current = amount_so_far(work, subscription)
+    passed = passed_thresholds(thresholds, invoiced_cents=invoiced, current_cents=current, billed_cents=billed)
+    if passed:
+        _bill(work, subscription, boundaries, passed, invoiced + current)
+
+
+def _bill(
+    work: Work,
+    subscription: Subscription,
+    boundaries: Boundaries,
+    passed: Sequence[UsageThreshold],
+    lifetime_cents: int,
+) -> None:
+    """Invoice all usage of the running charges period so far, earlier progressive invoices credited."""
+    charges = boundaries.charges
+    if charges is None:
+        return
+    invoice, _ = opened(work, subscription, at=work.now, occasion=Occasion.IMMEDIATE)
+    periods = cycle(work, subscription)
+    invoice = replace(
+        invoice,
+        invoice_type=PROGRESSIVE,
+        applied_usage_thresholds=tuple(_applied(work, one, lifetime_cents) for one in passed),
+    )
+    period = BillingPeriod(
+        id=work.new_id(),
+        organization_id=invoice.organization_id,
+        invoice_id=invoice.id,
+        subscription_id=subscription.id,
+        external_subscription_id=subscription.external_id,
+        plan_id=subscription.plan_id,
+        invoicing_reason=PROGRESSIVE,
+        timezone=invoice.timezone,
+        created_at=invoice.created_at,
+        **period_fields(replace(boundaries, timestamp=work.now)),  # type: ignore[arg-type]
+    )
+    work.tx.insert(invoice, period)
+    fees = usage_fees(
+        work,
+        UsageToBill(
+            invoice_id=invoice.id,
+            subscription=subscription,
+            definition=definition(work, subscription.plan_id),
+            window=Window(start=charges.start, end=charges.end, period_days=charges.duration, tz=periods.tz),
+            created_at=invoice.created_at,
+            with_minimum=False,
+            remembered=False,
+        ),
+    )
+    invoice, fees = settle(work, invoice, fees, finalizing=True)
+    work.tx.insert(*fees)
+    work.tx.replace(invoice)
+    issue(work, invoice, may_be_empty=False)
+    for one in passed:
+        work.emit("subscription.usage_threshold_reached", lambda one=one: _reached_view(work, subscription, one))  # type: ignore[misc]
+
+
+def _reached_view(work: Work, subscription: Subscription, threshold: UsageThreshold) -> JsonObject:
+    return {**subscription_webhook_view(work, subscription), "usage_threshold": threshold_view(threshold)}
+
+
+def _applied(work: Work, threshold: UsageThreshold, lifetime_cents: int) -> AppliedThreshold:
+    return AppliedThreshold(
+        id=work.new_id(),
+        usage_threshold_id=threshold.id,
+        amount_cents=threshold.amount_cents,
+        recurring=threshold.recurring,
+        threshold_display_name=threshold.threshold_display_name,
+        lifetime_usage_amount_cents=lifetime_cents,
+        created_at=work.now,
+        threshold_created_at=threshold.created_at,
+        threshold_updated_at=threshold.updated_at,
+    )
+
+
+def _billed_cents(work: Work, subscription: Subscription, boundaries: Boundaries) -> int:
+    """What the last progressive billing invoice of the running charges period has billed."""
+    if boundaries.charges is None:
+        return 0
+    last = work.tx.first(
+        BillingPeriod,
+        eq("subscription_id", subscription.id),
+        eq("invoicing_reason", PROGRESSIVE),
+        eq("charges_from_datetime", boundaries.charges.start),
+        related(Invoice, "invoice_id", within("status", ("finalized", "failed"))),
+        order=[desc("timestamp"), desc("id")],
+    )
+    invoice = None if last is None else work.tx.get(Invoice, last.invoice_id)
+    return 0 if invoice is None else invoice.fees_amount_cents
+
+
+# Lifetime usage
+
+
+def invoiced_cents(work: Work, subscription: Subscription) -> int:
+    """The usage fees, before coupons and taxes, of standing subscription invoices in the life of the subscription."""
+    life = [
+        other.id
+        for other in work.tx.find(
+            Subscription, eq("external_id", subscription.external_id), eq("customer_id", subscription.customer_id)
+        )
+        if other.status != "canceled" and other.subscription_at == subscription.subscription_at
+    ]
+    return work.tx.total(
+        Fee,
+        "amount_cents",
+        within("subscription_id", life),
+        eq("fee_type", "charge"),
+        related(Invoice, "invoice_id", eq("invoice_type", "subscription"), within("status", ("finalized", "draft"))),
+    )
+
+
+def _stored(work: Work, subscription: Subscription) -> LifetimeUsage | None:
+    return work.tx.first(LifetimeUsage, eq("external_subscription_id", subscription.external_id))
+
+
+def _historical(work: Work, subscription: Subscription) -> int:
+    stored = _stored(work, subscription)
+    return 0 if stored is None else stored.external_historical_usage_amount_cents
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifetimeUsageNow:
+    """The lifetime usage of a subscription as it is now, in cents of its plan's currency."""
+
+    record: LifetimeUsage
+    subscription: Subscription
+    invoiced_cents: int
+    current_cents: int
+    at: datetime
+    completions: tuple[Completion, ...] | None
+
+
+@Input
+class LifetimeUsageInput:
+    external_historical_usage_amount_cents: Maybe[int] = ABSENT
+
+
+@Input
+class LifetimeUsageOptions:
+    subscription_status: Maybe[str] = ABSENT
+    status: Maybe[str] = ABSENT
+
+
+def _subscription(work: Work, external_id: str, options: LifetimeUsageOptions) -> Subscription:
+    status = options.subscription_status or options.status or "active"
+    found = work.tx.first(
+        Subscription,
+        eq("external_id", external_id),
+        eq("status", status),
+        order=[desc("terminated_at"), desc("started_at")],
+    )
+    if found is None:
+        raise NotFound("subscription")
+    return found
+
+
+def get(work: Work, external_id: str, options: LifetimeUsageOptions) -> LifetimeUsageNow:
+    """The lifetime usage of a subscription: historical, invoiced and current, and how far its thresholds are."""
+    subscription = _subscription(work, external_id, options)
+    if subscription.started_at is None:
+        raise NotFound("lifetime_usage")
+    record = _stored(work, subscription) or _fresh(work, subscription)
+    invoiced = invoiced_cents(work, subscription)
+    current = amount_so_far(work, subscription) if subscription.status == "active" else 0
+    thresholds = applicable_thresholds(work, subscription)
+    total = record.external_historical_usage_amount_cents + invoiced + current
+    return LifetimeUsageNow(
+        record=record,
+        subscription=subscription,
+        invoiced_cents=invoiced,
+        current_cents=current,
+        at=work.now,
+        completions=tuple(completions(thresholds, total, _reached(work, subscription), work.now))
+        if thresholds
+        else None,
+    )
+
+
+def _reached(work: Work, subscription: Subscription) -> dict[int, datetime]:
+    """Lifetime usage of each progressive billing invoice, and when it was made."""
+    periods = work.tx.find(
+        BillingPeriod,
+        eq("external_subscription_id", subscription.external_id),
+        eq("invoicing_reason", PROGRESSIVE),
+        related(Invoice, "invoice_id", ne("status", "voided")),
+    )
+    invoices = work.tx.find(Invoice, within("id", [period.invoice_id for period in periods]))
+    return {
+        applied.lifetime_usage_amount_cents: applied.created_at
+        for invoice in invoices
+        for applied in invoice.applied_usage_thresholds
+    }
+
+
+def _fresh(work: Work, subscription: Subscription) -> LifetimeUsage:
+    return LifetimeUsage(
+        id=subscription.id,
+        organization_id=work.organization.id,
+        subscription_id=subscription.id,
+        external_subscription_id=subscription.external_id,
+        created_at=subscription.started_at or work.now,
+        updated_at=subscription.started_at or work.now,
+    )
+
+
+def put(work: Work, external_id: str, given: LifetimeUsageInput, options: LifetimeUsageOptions) -> LifetimeUsageNow:
+    """Say what the subscription had used before it came here."""
+    subscription = _subscription(work, external_id, options)
+    if is_given(given.external_historical_usage_amount_cents):
+        amount = given.external_historical_usage_amount_cents or 0
+        if amount < 0:
+            raise Invalid(historical_usage_amount_cents="value_is_out_of_range")
+        stored = _stored(work, subscription)
+        changed = replace(
+            stored or _fresh(work, subscription),
+            external_historical_usage_amount_cents=amount,
+            subscription_id=subscription.id,
+            updated_at=work.now,
+        )
+        if stored is None:
+            work.tx.insert(changed)
+        else:
+            work.tx.replace(changed)
+    return get(work, external_id, options)

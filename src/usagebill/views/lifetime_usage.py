@@ -1,0 +1,48 @@
+"""How lifetime usage is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from usagebill.core.numbers import round_to
+from usagebill.core.progressive_billing import Completion, LifetimeUsage
+from usagebill.core.subscriptions import Subscription
+from usagebill.views.formats import instant_text, rate_number
+from usagebill.work import JsonObject
+
+__all__ = ["lifetime_usage_object"]
+
+_RATIO_DECIMALS = 5
+
+
+def lifetime_usage_object(
+    record: LifetimeUsage,
+    subscription: Subscription,
+    *,
+    invoiced_cents: int,
+    current_cents: int,
+    at: datetime,
+    completions: Sequence[Completion] | None,
+) -> JsonObject:
+    """Lifetime usage in cents; `usage_thresholds` only where thresholds apply."""
+    shown: JsonObject = {
+        "svc_id": record.id,
+        "svc_subscription_id": subscription.id,
+        "external_subscription_id": subscription.external_id,
+        "external_historical_usage_amount_cents": record.external_historical_usage_amount_cents,
+        "invoiced_usage_amount_cents": invoiced_cents,
+        "current_usage_amount_cents": current_cents,
+        "from_datetime": instant_text(subscription.subscription_at),
+        "to_datetime": instant_text(at),
+    }
+    if completions is not None:
+        shown["usage_thresholds"] = [
+            {
+                "amount_cents": one.amount_cents,
+                "completion_ratio": rate_number(round_to(one.ratio, _RATIO_DECIMALS)),
+                "reached_at": instant_text(one.reached_at),
+            }
+            for one in completions
+        ]
+    return shown

@@ -1,0 +1,103 @@
+"""Usage that is invoiced when it passes a threshold, and the lifetime usage behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.price_list import PriceList
+
+from usagebill.testing import Sandbox
+
+
+@pytest.fixture
+def list_() -> Iterator[PriceList]:
+    with Sandbox(now="2024-03-01T00:00:00Z") as box:
+        yield PriceList(box)
+
+
+def subscribed(list_: PriceList, *thresholds: dict[str, Any], **subscription: Any) -> None:
+    charge = {
+        "billable_metric_id": list_.metric("gb"),
+        "charge_model": "standard",
+        "properties": {"amount": "1"},
+        "min_amount_cents": 100_000,
+    }
+    list_.plan(charge, amount_cents=3100, usage_thresholds=list(thresholds))
+    list_.subscribe(**subscription)
+
+
+def progressive(list_: PriceList) -> list[dict[str, Any]]:
+    invoices = list_.get("/invoices?invoice_type=progressive_billing")["invoices"]
+    shown = [list_.get(f"/invoices/{invoice['svc_id']}")["invoice"] for invoice in invoices]
+    return sorted(shown, key=lambda invoice: int(invoice["sequential_id"]))
+
+
+def test_all_thresholds_passed_at_once_make_one_invoice_and_a_message_each(list_: PriceList) -> None:
+    first = {"amount_cents": 1000, "threshold_display_name": "Ten"}
+    subscribed(list_, first, {"amount_cents": 2000}, {"amount_cents": 9000})
+    list_.event("gb", value=9)
+    assert progressive(list_) == []
+    list_.event("gb", value=12)
+    (invoice,) = progressive(list_)
+    assert (invoice["status"], invoice["total_amount_cents"]) == ("finalized", 2100)
+    assert [fee["item"]["type"] for fee in invoice["fees"]] == ["charge"]
+    applied = invoice["applied_usage_thresholds"]
+    assert [one["usage_threshold"]["amount_cents"] for one in applied] == [1000, 2000]
+    assert {one["lifetime_usage_amount_cents"] for one in applied} == {2100}
+    reached = [m for m in list_.box.webhooks if m["webhook_type"] == "subscription.usage_threshold_reached"]
+    assert [m["subscription"]["usage_threshold"]["threshold_display_name"] for m in reached] == ["Ten", None]
+
+
+def test_what_was_billed_ahead_is_credited_on_the_next_invoices(list_: PriceList) -> None:
+    subscribed(list_, {"amount_cents": 1000}, {"amount_cents": 5000})
+    list_.event("gb", value=10)
+    list_.event("gb", value=45)
+    assert [invoice["total_amount_cents"] for invoice in progressive(list_)] == [1000, 4500]
+    list_.box.travel_to("2024-04-01T01:00:00Z")
+    (closing,) = list_.get("/invoices?invoice_type=subscription")["invoices"]
+    # The fee, the usage brought up to its minimum, less what both progressive invoices have billed.
+    assert closing["fees_amount_cents"] == 3100 + 100_000
+    assert closing["progressive_billing_credit_amount_cents"] == 5500
+
+
+def test_progressive_billing_can_be_disabled(list_: PriceList) -> None:
+    subscribed(list_, {"amount_cents": 1000}, progressive_billing_disabled=True)
+    list_.event("gb", value=50)
+    assert progressive(list_) == []
+
+
+def test_lifetime_usage_adds_up_what_was_before_invoiced_and_now(list_: PriceList) -> None:
+    subscribed(list_, {"amount_cents": 2000}, {"amount_cents": 5000, "recurring": True})
+    list_.event("gb", value=5)
+    list_.box.travel_to("2024-04-02T00:00:00Z")
+    list_.event("gb", value=7)
+    usage = list_.get("/subscriptions/sub/lifetime_usage")["lifetime_usage"]
+    assert (usage["invoiced_usage_amount_cents"], usage["current_usage_amount_cents"]) == (100_000, 700)
+    status, answer = list_.box.request(
+        "PUT",
+        "/api/v1/subscriptions/sub/lifetime_usage",
+        json={"lifetime_usage": {"external_historical_usage_amount_cents": 300}},
+    )
+    assert status == 200
+    changed = answer["lifetime_usage"]
+    assert changed["external_historical_usage_amount_cents"] == 300
+    assert changed["svc_id"] == usage["svc_id"]
+    open_step = changed["usage_thresholds"][-1]
+    assert (open_step["amount_cents"], open_step["completion_ratio"], open_step["reached_at"]) == (102_000, 0.8, None)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "code"),
+    [
+        ("none", {"lifetime_usage": {"external_historical_usage_amount_cents": 1}}, 404, "subscription_not_found"),
+        ("sub", {"lifetime_usage": {"external_historical_usage_amount_cents": -1}}, 422, "validation_errors"),
+    ],
+)
+def test_what_is_refused_of_lifetime_usage(
+    list_: PriceList, path: str, body: dict[str, Any], status: int, code: str
+) -> None:
+    subscribed(list_)
+    found, answer = list_.box.request("PUT", f"/api/v1/subscriptions/{path}/lifetime_usage", json=body)
+    assert (found, answer["code"]) == (status, code)
