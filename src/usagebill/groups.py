@@ -24,6 +24,7 @@ from usagebill.operations import (
     events,
     fees,
     plans,
+    pricing_units,
     subscriptions,
     taxes,
     webhook_endpoints,
@@ -120,11 +121,25 @@ class Plans(Group):
     get_charge = reads(plans.get_charge)
     list_charges = reads(plans.list_charges)
     delete_charge = writes(plans.delete_charge)
+    create_filter = writes(plans.create_filter)
+    update_filter = writes(plans.update_filter)
+    get_filter = reads(plans.get_filter)
+    list_filters = reads(plans.list_filters)
+    delete_filter = writes(plans.delete_filter)
     create_fixed_charge = writes(plans.create_fixed_charge)
     update_fixed_charge = writes(plans.update_fixed_charge)
     get_fixed_charge = reads(plans.get_fixed_charge)
     list_fixed_charges = reads(plans.list_fixed_charges)
     delete_fixed_charge = writes(plans.delete_fixed_charge)
+    replace_metadata = writes(plans.replace_metadata)
+    merge_metadata = writes(plans.merge_metadata)
+    delete_metadata = writes(plans.delete_metadata)
+    delete_metadata_key = writes(plans.delete_metadata_key)
+
+
+class PricingUnits(Group):
+    create = writes(pricing_units.create)
+    list = reads(pricing_units.list_all)
 
 
 class Subscriptions(Group):
@@ -170,6 +185,7 @@ class Groups:
         self.fees = Fees(runner)
         self.invoices = Invoices(runner)
         self.plans = Plans(runner)
+        self.pricing_units = PricingUnits(runner)
         self.subscriptions = Subscriptions(runner)
         self.taxes = Taxes(runner)
         self.webhook_endpoints = WebhookEndpoints(runner)

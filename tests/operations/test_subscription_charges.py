@@ -8,8 +8,14 @@ from typing import Any
 import pytest
 from tests.answers import found, missing, refused
 from tests.operations.plans.catalog import add_on, metric, plan, send, tax
+from tests.records import add_invoice, add_period
 
+from usagebill.core.customers import Customer
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.subscriptions import Subscription
+from usagebill.storage.conditions import eq
 from usagebill.testing import Sandbox
+from usagebill.work import Work
 
 CHARGE = "/subscriptions/sub1/charges/storage"
 FIXED_CHARGE = "/subscriptions/sub1/fixed_charges/seats"
@@ -228,3 +234,22 @@ def test_a_cascaded_amount_reaches_overrides_that_have_the_old_one(box: Sandbox)
     found(put(box, "/plans/basic", "plan", amount_cents=2000), "plan")
     found(put(box, "/plans/basic", "plan", amount_cents=2500, cascade_updates=True), "plan")
     assert own_plan(box)["amount_cents"] == 1500
+
+
+def test_drafts_of_the_subscription_follow_its_own_prices(box: Sandbox) -> None:
+    draft_id = box.billing.writing(lambda work: draft_of(work, "sub1"))
+    put(box, CHARGE, "charge", properties={"amount": "2"})
+    draft = box.billing.reading(lambda work: work.tx.get(Invoice, draft_id))
+    assert draft is not None
+    assert draft.refresh_wanted
+
+
+def draft_of(work: Work, external_id: str) -> str:
+    """A draft that bills the subscription, whatever it comes to."""
+    subscription = work.tx.first(Subscription, eq("external_id", external_id))
+    assert subscription is not None
+    customer = work.tx.get(Customer, subscription.customer_id)
+    assert customer is not None
+    invoice = add_invoice(work, customer)
+    add_period(work, invoice, subscription.plan_id, subscription_id=subscription.id)
+    return invoice.id

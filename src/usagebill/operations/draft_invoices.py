@@ -25,6 +25,11 @@ def drafts_of_plans(plan_ids: Iterable[str]) -> Condition:
     return has(BillingPeriod, "invoice_id", within("plan_id", plan_ids))
 
 
+def drafts_of_subscription(subscription_id: str) -> Condition:
+    """Invoices that bill this subscription, whichever plan it was on."""
+    return has(BillingPeriod, "invoice_id", eq("subscription_id", subscription_id))
+
+
 def drafts_of_customers(customer_ids: Iterable[str]) -> Condition:
     return within("customer_id", customer_ids)
 

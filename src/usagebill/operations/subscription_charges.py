@@ -15,6 +15,7 @@ from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.definitions import definition
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes
+from usagebill.operations import draft_invoices
 from usagebill.operations.overdue import catch_up
 from usagebill.operations.plans.charges import overridden_charge
 from usagebill.operations.plans.filters import changed_filter, check_filters, new_filter
@@ -85,12 +86,13 @@ def _of_code(items: tuple[R, ...], code: str, kind: str) -> R:
     return found
 
 
-def _own_plan(work: Work, subscription: Subscription, given: PlanOverridesInput | None = None) -> Plan:
+def _own_plan(work: Work, subscription: Subscription) -> Plan:
     """The override that the subscription is on; where it is on a plan of the catalog, it is moved to a new one."""
     plan = plan_of(work, subscription)
     if plan.parent_id is not None:
         return plan
-    child = override(work, plan, given or PlanOverridesInput(), units=subscription.fixed_charge_units)
+    child = override(work, plan, PlanOverridesInput(), units=subscription.fixed_charge_units)
+    draft_invoices.flag(work, draft_invoices.drafts_of_subscription(subscription.id))
     work.tx.replace(replace(subscription, plan_id=child.id, fixed_charge_units={}, updated_at=work.now))
     return child
 
@@ -102,6 +104,7 @@ def _own_charge(work: Work, subscription: Subscription, code: str) -> Charge:
 
 
 def _written(work: Work, charge: Charge) -> Charge:
+    """The charge of an override, stored; drafts that bill its subscription are out of date."""
     work.tx.replace(charge)
     changed_plans(work, [charge.plan_id])
     return charge

@@ -17,7 +17,7 @@ from usagebill.core.plans import Charge, FixedCharge, Plan, plan_errors
 from usagebill.core.subscriptions import Subscription
 from usagebill.definitions import definition
 from usagebill.inputs import changes, is_given, value_or
-from usagebill.operations import taxes
+from usagebill.operations import draft_invoices, taxes
 from usagebill.operations.plans.charges import overridden_charge
 from usagebill.operations.plans.creation import sent_commitment, sent_metadata, sent_thresholds
 from usagebill.operations.plans.fixed_charges import check_units, overridden_fixed_charge
@@ -65,6 +65,7 @@ def apply_overrides(
     before = {charge.id: charge.units for charge in definition(work, plan.id).fixed_charges} | own
     child = _changed_in_place(work, plan, given) if plan.parent_id else override(work, plan, given, units=own)
     if subscription is not None:
+        draft_invoices.flag(work, draft_invoices.drafts_of_subscription(subscription.id))
         _note_units(work, child, given, subscription, before)
         if child.amount_cents != plan.amount_cents:
             reconsider_changes(work, child, plan.amount_cents)
