@@ -24,6 +24,7 @@ from usagebill.core.errors import BadRequest
 from usagebill.http import (
     add_ons,
     billable_metrics,
+    billing_entities,
     coupons,
     customers,
     estimates,
@@ -47,6 +48,7 @@ __all__ = ["create_app", "endpoints"]
 _RESOURCES = (
     add_ons,
     billable_metrics,
+    billing_entities,
     coupons,
     customers,
     estimates,

@@ -20,6 +20,7 @@ from usagebill.core.customers import (
 )
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.organizations import Organization
 from usagebill.core.subscriptions import Subscription
 from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
 from usagebill.operations import draft_invoices, invoice_custom_sections, taxes
@@ -27,8 +28,8 @@ from usagebill.operations.customer_lists import CustomerFilters, list_all
 from usagebill.operations.invoices.dating import dating_settings
 from usagebill.storage.conditions import eq, missing
 from usagebill.timezones import is_timezone
-from usagebill.views.billing_entities import default_entity as default_entity_or_none
 from usagebill.views.customers import customer_summary, entity_of
+from usagebill.views.default_entity import default_entity as default_entity_or_none
 from usagebill.work import Work
 
 __all__ = [
@@ -189,7 +190,9 @@ def upsert(work: Work, given: CustomerInput) -> Customer:
     _check_provider(given)
     if before is None:
         number = work.tx.next_number("customers")
-        slug = f"{work.organization.document_number_prefix}-{number:03d}"
+        # The organization as it is now: a work may have been opened for an earlier state of it.
+        organization = work.tx.get(Organization, work.organization.id) or work.organization
+        slug = f"{organization.document_number_prefix}-{number:03d}"
         customer = replace(customer, sequential_id=number, slug=slug)
         work.tx.insert(customer)
         work.emit("customer.created", lambda: customer_summary(work, customer), customer.id)

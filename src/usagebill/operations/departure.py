@@ -7,11 +7,11 @@ from datetime import timedelta
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.subscriptions import Subscription
-from usagebill.operations.subscriptions import cancel_pending, reschedule_customer, terminate
+from usagebill.operations.subscriptions import cancel_pending, terminate
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Work
 
-__all__ = ["end_customer", "reschedule"]
+__all__ = ["end_customer"]
 
 # Drafts wait a little, so that the last invoices are among them.
 _DRAFTS_WAIT = timedelta(minutes=5)
@@ -35,8 +35,3 @@ def end_customer(work: Work, job: Job) -> None:
             key=key,
             payload={"invoice_id": draft.id},
         )
-
-
-def reschedule(work: Work, job: Job) -> None:
-    """Job: the days of a customer begin at other instants now, and so does what is scheduled for it."""
-    reschedule_customer(work, job.subject_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from usagebill.core.jobs import Job
-from usagebill.operations import coupons, departure, events, progressive_billing, webhooks
+from usagebill.operations import coupons, departure, events, progressive_billing, rescheduling, webhooks
 from usagebill.operations.invoices.billing_run import bill_customer
 from usagebill.operations.invoices.issue import mark_overdue
 from usagebill.operations.invoices.subscription import finalize_due
@@ -33,7 +33,8 @@ HANDLERS: Mapping[str, Handler] = {
     "announce_termination": announce_due,
     "clean_webhook_messages": webhooks.clean,
     "end_customer": departure.end_customer,
-    "reschedule_customer": departure.reschedule,
+    "reschedule_customer": rescheduling.reschedule,
+    "reschedule_entity": rescheduling.reschedule_entity,
     "check_received_events": events.check_received,
     "process_events": process_events,
     "bill_fixed_charge_units": bill_units,

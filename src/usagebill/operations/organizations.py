@@ -1,17 +1,31 @@
-"""Organizations: created from the command line or by the library, each with its default billing entity."""
+"""Organizations: created by the command line or the library, changed together with their default billing entity."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from uuid import uuid4
 
 from usagebill.core.billing_entities import BillingEntity, default_document_number_prefix
+from usagebill.core.errors import Invalid
 from usagebill.core.organizations import Organization
+from usagebill.core.webhooks import WebhookEndpoint
 from usagebill.ids import new_id
+from usagebill.inputs import ABSENT, Input, Maybe, is_given
+from usagebill.operations import billing_entities, customers, webhook_endpoints
+from usagebill.operations.webhook_endpoints import WebhookEndpointInput
 from usagebill.storage.conditions import asc
 from usagebill.storage.ports import Transaction
+from usagebill.work import Work
 
-__all__ = ["create", "find_all"]
+__all__ = ["OrganizationInput", "create", "find_all", "get", "update"]
+
+_NUMBERINGS = ("per_customer", "per_organization")
+
+
+@Input
+class OrganizationInput(billing_entities.EntitySettingsInput):
+    webhook_url: Maybe[str] = ABSENT
 
 
 def create(tx: Transaction, now: datetime, name: str) -> Organization:
@@ -45,3 +59,34 @@ def create(tx: Transaction, now: datetime, name: str) -> Organization:
 def find_all(tx: Transaction) -> list[Organization]:
     """Every organization of the store, oldest first."""
     return tx.find(Organization, order=[asc("created_at")])
+
+
+def get(work: Work) -> Organization:
+    """The organization as it is now."""
+    found = work.tx.get(Organization, work.organization.id)
+    if found is None:
+        raise LookupError(f"no organization {work.organization.id}")
+    return found
+
+
+def update(work: Work, given: OrganizationInput) -> Organization:
+    """Change what is sent, of the organization and of its default billing entity.
+
+    `webhook_url` is the address of its oldest webhook endpoint, which is made where there is none. Raises `Invalid`.
+    """
+    if given.document_numbering and given.document_numbering not in _NUMBERINGS:
+        raise Invalid(document_numbering="value_is_invalid")
+    entity = customers.default_entity(work)
+    settings = billing_entities.settings_of(given)
+    billing_entities.apply(work, entity, replace(entity, **settings))
+    kept = {name: settings[name] for name in ("name", "document_number_prefix") if name in settings}
+    organization = replace(get(work), updated_at=work.now, **kept)
+    work.tx.replace(organization)
+    if is_given(given.webhook_url):
+        endpoint = WebhookEndpointInput(webhook_url=given.webhook_url)
+        oldest = work.tx.first(WebhookEndpoint, order=[asc("created_at"), asc("id")])
+        if oldest is None:
+            webhook_endpoints.create(work, endpoint)
+        else:
+            webhook_endpoints.update(work, oldest.id, endpoint)
+    return organization

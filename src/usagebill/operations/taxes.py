@@ -18,7 +18,7 @@ from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, value_or
 from usagebill.operations import draft_invoices
 from usagebill.storage.conditions import any_of, asc, desc, eq, has_item, present, related, within
 from usagebill.storage.ports import Page
-from usagebill.views.billing_entities import default_entity, forget_default_entity
+from usagebill.views.default_entity import default_entity, forget_default_entity
 from usagebill.work import Work
 
 __all__ = ["TaxInput", "create", "delete", "get", "ids_of_codes", "list_all", "update"]

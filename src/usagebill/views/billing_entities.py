@@ -1,27 +1,17 @@
-"""How billing entities are shown, and which of them is the default one."""
+"""How billing entities are shown."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from usagebill.core.billing_entities import BillingEntity
-from usagebill.storage.conditions import asc, missing
+from usagebill.views.default_entity import default_entity
 from usagebill.views.formats import instant_text
+from usagebill.views.invoice_custom_sections import sections_view
+from usagebill.views.taxes import taxes_view
 from usagebill.work import JsonObject, Work
 
-__all__ = ["billing_entity_view", "default_entity", "forget_default_entity"]
-
-_KEY = "default billing entity"
-
-
-def default_entity(work: Work) -> BillingEntity | None:
-    """The oldest active billing entity."""
-    return work.remember(
-        _KEY, lambda: work.tx.first(BillingEntity, missing("archived_at"), order=[asc("created_at"), asc("id")])
-    )
-
-
-def forget_default_entity(work: Work) -> None:
-    """Look for the default entity anew: it has changed in this work."""
-    work.forget(_KEY)
+__all__ = ["billing_entities_view", "billing_entity_details", "billing_entity_view"]
 
 
 def billing_entity_view(work: Work, entity: BillingEntity) -> JsonObject:
@@ -57,7 +47,20 @@ def billing_entity_view(work: Work, entity: BillingEntity) -> JsonObject:
         "email_settings": list(entity.email_settings),
         "einvoicing": entity.einvoicing,
         "eu_tax_management": entity.eu_tax_management,
-        "logo_url": None,
+        "logo_url": entity.logo_url,
         "created_at": instant_text(entity.created_at),
         "updated_at": instant_text(entity.updated_at),
     }
+
+
+def billing_entity_details(work: Work, entity: BillingEntity) -> JsonObject:
+    """The entity with the taxes and the custom sections of its invoices."""
+    return {
+        **billing_entity_view(work, entity),
+        "taxes": taxes_view(work, entity.tax_ids),
+        "selected_invoice_custom_sections": sections_view(work, entity.invoice_custom_section_ids),
+    }
+
+
+def billing_entities_view(work: Work, entities: Sequence[BillingEntity]) -> list[JsonObject]:
+    return [billing_entity_view(work, entity) for entity in entities]

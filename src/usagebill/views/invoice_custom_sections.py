@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from usagebill.core.invoice_custom_sections import InvoiceCustomSection
 from usagebill.storage.conditions import within
-from usagebill.views.billing_entities import default_entity
+from usagebill.views.default_entity import default_entity
 from usagebill.views.formats import instant_text
 from usagebill.work import JsonObject, Work
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from usagebill.core.organizations import Organization
 from usagebill.core.webhooks import WebhookEndpoint
 from usagebill.storage.conditions import asc
-from usagebill.views.billing_entities import default_entity
+from usagebill.views.default_entity import default_entity
 from usagebill.views.formats import instant_text
 from usagebill.views.taxes import taxes_view
 from usagebill.work import JsonObject, Work

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.taxes import Tax
 from usagebill.storage.conditions import has_item, missing, within
-from usagebill.views.billing_entities import default_entity
+from usagebill.views.default_entity import default_entity
 from usagebill.views.formats import instant_text, rate_number
 from usagebill.work import JsonObject, Work
 

@@ -1,0 +1,249 @@
+"""Billing entities: who issues invoices, and the settings that their customers inherit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from usagebill.core.billing_entities import (
+    DOCUMENT_NUMBERINGS,
+    BillingEntity,
+    default_document_number_prefix,
+    definition_errors,
+    logo_errors,
+)
+from usagebill.core.contacts import normalized_email
+from usagebill.core.customers import Customer
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.invoices.records import Invoice
+from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
+from usagebill.operations import draft_invoices, invoice_custom_sections, taxes
+from usagebill.operations.invoices.dating import dating_settings
+from usagebill.storage.conditions import asc, desc, eq, missing, related
+from usagebill.timezones import is_timezone
+from usagebill.views.default_entity import forget_default_entity
+from usagebill.work import Work
+
+__all__ = [
+    "BillingEntityInput",
+    "EntityConfigurationInput",
+    "EntitySettingsInput",
+    "apply",
+    "create",
+    "get",
+    "list_all",
+    "settings_of",
+    "update",
+]
+
+
+@Input
+class EntityConfigurationInput:
+    invoice_footer: Maybe[str] = ABSENT
+    document_locale: Maybe[str] = ABSENT
+    invoice_grace_period: Maybe[int] = ABSENT
+    subscription_invoice_issuing_date_anchor: Maybe[str] = ABSENT
+    subscription_invoice_issuing_date_adjustment: Maybe[str] = ABSENT
+
+
+@Input
+class EntitySettingsInput:
+    """What a billing entity, and an organization for its default one, can be told."""
+
+    name: Maybe[str] = ABSENT
+    default_currency: Maybe[str] = ABSENT
+    document_numbering: Maybe[str] = ABSENT
+    document_number_prefix: Maybe[str] = ABSENT
+    finalize_zero_amount_invoice: Maybe[bool] = ABSENT
+    net_payment_term: Maybe[int] = ABSENT
+    address_line1: Maybe[str] = ABSENT
+    address_line2: Maybe[str] = ABSENT
+    city: Maybe[str] = ABSENT
+    state: Maybe[str] = ABSENT
+    country: Maybe[str] = ABSENT
+    zipcode: Maybe[str] = ABSENT
+    email: Maybe[str] = ABSENT
+    phone: Maybe[str] = ABSENT
+    legal_name: Maybe[str] = ABSENT
+    legal_number: Maybe[str] = ABSENT
+    tax_identification_number: Maybe[str] = ABSENT
+    timezone: Maybe[str] = ABSENT
+    email_settings: Maybe[tuple[str, ...]] = ABSENT
+    billing_configuration: Maybe[EntityConfigurationInput] = ABSENT
+
+
+@Input
+class BillingEntityInput(EntitySettingsInput):
+    code: Maybe[str] = ABSENT
+    einvoicing: Maybe[bool] = ABSENT
+    eu_tax_management: Maybe[bool] = ABSENT
+    logo: Maybe[str] = ABSENT
+    tax_codes: Maybe[tuple[str, ...]] = ABSENT
+    invoice_custom_section_codes: Maybe[tuple[str, ...]] = ABSENT
+
+
+_PLAIN = (
+    "name",
+    "default_currency",
+    "document_number_prefix",
+    "finalize_zero_amount_invoice",
+    "net_payment_term",
+    "address_line1",
+    "address_line2",
+    "city",
+    "state",
+    "country",
+    "zipcode",
+    "email",
+    "phone",
+    "legal_name",
+    "legal_number",
+    "tax_identification_number",
+    "timezone",
+)
+_OPTIONAL = frozenset(
+    [
+        "address_line1",
+        "address_line2",
+        "city",
+        "state",
+        "country",
+        "zipcode",
+        "email",
+        "phone",
+        "legal_name",
+        "legal_number",
+        "tax_identification_number",
+        "invoice_footer",
+    ]
+)
+_IN_CAPITALS = ("country", "default_currency", "document_number_prefix")
+
+
+def get(work: Work, code: str) -> BillingEntity:
+    """The billing entity with this code, an archived one too where no active one has it. Raises `NotFound`."""
+    found = work.tx.first(BillingEntity, eq("code", code), missing("archived_at")) or work.tx.first(
+        BillingEntity, eq("code", code), order=[desc("archived_at")]
+    )
+    if found is None:
+        raise NotFound("billing_entity")
+    return found
+
+
+def list_all(work: Work) -> list[BillingEntity]:
+    """The active billing entities, oldest first: the first is the default one."""
+    return work.tx.find(BillingEntity, missing("archived_at"), order=[asc("created_at"), asc("id")])
+
+
+def create(work: Work, given: BillingEntityInput) -> BillingEntity:
+    """A new billing entity; what is not sent has its default. Raises `Invalid`, and `NotFound` for taxes."""
+    id = work.new_id()
+    name = value_or(given.name, "")
+    entity = BillingEntity(
+        id=id,
+        organization_id=work.organization.id,
+        code=value_or(given.code, ""),
+        name=name,
+        document_number_prefix=default_document_number_prefix(name, id),
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    entity = replace(entity, **{field: value for field, value in settings_of(given).items() if value is not None})
+    entity = _with_more(work, entity, given)
+    problems = _problems(entity)
+    if entity.code and work.tx.first(BillingEntity, eq("code", entity.code), missing("archived_at")) is not None:
+        problems["code"] = ["value_already_exist"]
+    if problems:
+        raise Invalid(problems)
+    work.tx.insert(entity)
+    forget_default_entity(work)
+    return entity
+
+
+def update(work: Work, code: str, given: BillingEntityInput) -> BillingEntity:
+    """Change what is sent, never the code; drafts of its customers follow. Raises as `create` does."""
+    before = get(work, code)
+    return apply(work, before, _with_more(work, replace(before, **settings_of(given)), given))
+
+
+def apply(work: Work, before: BillingEntity, after: BillingEntity) -> BillingEntity:
+    """Keep a changed billing entity, and have what its customers inherit follow. Raises `Invalid`."""
+    problems = _problems(after)
+    if problems:
+        raise Invalid(problems)
+    after = replace(after, updated_at=work.now)
+    work.tx.replace(after)
+    forget_default_entity(work)
+    _move_drafts(work, before, after)
+    if before.tax_ids != after.tax_ids:
+        draft_invoices.flag(work, eq("billing_entity_id", after.id))
+    if before.timezone != after.timezone:
+        work.schedule("reschedule_entity", after.id, work.now)
+    return after
+
+
+def settings_of(given: EntitySettingsInput) -> dict[str, Any]:
+    """The settings that were sent, as a billing entity keeps them. Nothing stands for a null that cannot be kept."""
+    found: dict[str, Any] = changes(given, *_PLAIN)
+    configuration = value_or(given.billing_configuration, EntityConfigurationInput())
+    found |= changes(configuration)
+    for name in _IN_CAPITALS:
+        if isinstance(found.get(name), str):
+            found[name] = found[name].upper()
+    if isinstance(found.get("email"), str):
+        found["email"] = normalized_email(found["email"])
+    if found.get("country") == "":
+        found["country"] = None
+    if given.email_settings is not ABSENT and given.email_settings is not None:
+        found["email_settings"] = tuple(dict.fromkeys(given.email_settings))
+    if given.document_numbering:
+        per_customer, per_entity = DOCUMENT_NUMBERINGS
+        found["document_numbering"] = per_customer if given.document_numbering == per_customer else per_entity
+    refused = {name: ["value_is_invalid"] for name in ("finalize_zero_amount_invoice",) if _is_null(found, name)}
+    refused |= {name: ["value_is_mandatory"] for name in ("name",) if _is_null(found, name)}
+    if refused:
+        raise Invalid(refused)
+    return {name: value for name, value in found.items() if value is not None or name in _OPTIONAL}
+
+
+def _is_null(found: dict[str, Any], name: str) -> bool:
+    return name in found and found[name] is None
+
+
+def _with_more(work: Work, entity: BillingEntity, given: BillingEntityInput) -> BillingEntity:
+    if is_given(given.logo):
+        problems = logo_errors(given.logo) if given.logo else []
+        if problems:
+            raise Invalid(logo=problems)
+        entity = replace(entity, logo_url=given.logo or None)
+    if given.tax_codes is not ABSENT and given.tax_codes is not None:
+        entity = replace(entity, tax_ids=taxes.ids_of_codes(work, given.tax_codes, any_case=True))
+    if given.invoice_custom_section_codes is not ABSENT and given.invoice_custom_section_codes is not None:
+        ids = invoice_custom_sections.ids_of_codes(work, given.invoice_custom_section_codes)
+        entity = replace(entity, invoice_custom_section_ids=ids)
+    return replace(
+        entity,
+        einvoicing=value_or(given.einvoicing, entity.einvoicing),
+        eu_tax_management=value_or(given.eu_tax_management, entity.eu_tax_management),
+    )
+
+
+def _problems(entity: BillingEntity) -> dict[str, list[str]]:
+    problems = definition_errors(entity)
+    if not is_timezone(entity.timezone):
+        problems["timezone"] = ["invalid_timezone"]
+    return problems
+
+
+def _move_drafts(work: Work, before: BillingEntity, after: BillingEntity) -> None:
+    """Move the dates of the drafts of those customers who inherit what has changed."""
+    own = related(Customer, "customer_id", eq("billing_entity_id", after.id))
+    drafts = work.tx.find(Invoice, eq("status", "draft"), own)
+    for id in dict.fromkeys(draft.customer_id for draft in drafts):
+        customer = work.tx.get(Customer, id, deleted=True)
+        if customer is None:
+            continue
+        old, new = dating_settings(customer, before), dating_settings(customer, after)
+        draft_invoices.shift(work, id, old, new)
+        if old.net_payment_term != new.net_payment_term:
+            draft_invoices.redate(work, id, new.net_payment_term)

@@ -1,0 +1,24 @@
+"""Rescheduling: days begin at other instants in another time zone, and what is scheduled by the day moves along."""
+
+from __future__ import annotations
+
+from usagebill.core.customers import Customer
+from usagebill.core.jobs import Job
+from usagebill.core.subscriptions import Subscription
+from usagebill.operations.subscriptions import reschedule_customer
+from usagebill.storage.conditions import eq, has, missing, within
+from usagebill.work import Work
+
+__all__ = ["reschedule", "reschedule_entity"]
+
+
+def reschedule(work: Work, job: Job) -> None:
+    """Job: a customer's time zone has changed."""
+    reschedule_customer(work, job.subject_id)
+
+
+def reschedule_entity(work: Work, job: Job) -> None:
+    """Job: the time zone of a billing entity has changed, and with it that of the customers without their own."""
+    waiting = has(Subscription, "customer_id", within("status", ("pending", "active")))
+    for customer in work.tx.find(Customer, eq("billing_entity_id", job.subject_id), missing("timezone"), waiting):
+        reschedule_customer(work, customer.id)
