@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from tests.storage.contract import JobsContract, RecordsContract, TransactionsContract, new_tenant
 from tests.storage.events_contract import EventsContract
 
-from usagebill.storage.ports import Store
+from usagebill.core.taxes import Tax
+from usagebill.storage.ports import Store, Transaction
 from usagebill.storage.sqlite import SqliteStore
 
 
@@ -22,3 +26,32 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 class TestEvents(EventsContract):
     pass
+
+
+class TestRecords(RecordsContract):
+    pass
+
+
+class TestJobs(JobsContract):
+    pass
+
+
+class TestTransactions(TransactionsContract):
+    pass
+
+
+def test_a_reader_of_a_file_sees_one_state_throughout_while_others_write(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "billing.db")
+    own = new_tenant(store)  # type: ignore[arg-type]
+    own.insert(own.tax("a"))
+
+    def look(tx: Transaction) -> tuple[int, int]:
+        before = tx.count(Tax)
+        writer = threading.Thread(target=lambda: own.insert(own.tax("b")))
+        writer.start()
+        writer.join()
+        return before, tx.count(Tax)
+
+    assert own.read(look) == (1, 1)
+    assert own.read(lambda tx: tx.count(Tax)) == 2
+    store.close()

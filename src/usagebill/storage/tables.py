@@ -59,7 +59,9 @@ TABLES: tuple[Table, ...] = (
     Table(kind=PricingUnit, name="pricing_units", always_unique=(("code",),)),
     # A plan's code is unique among plans that are no overrides: `operations.plans` sees to it.
     Table(kind=Plan, name="plans", indexes=(("code",), ("parent_id",), ("usage_thresholds",))),
-    Table(kind=Charge, name="charges", indexes=(("plan_id",), ("billable_metric_id",), ("parent_id",))),
+    Table(
+        kind=Charge, name="charges", indexes=(("plan_id",), ("billable_metric_id", "pay_in_advance"), ("parent_id",))
+    ),
     Table(kind=FixedCharge, name="fixed_charges", indexes=(("plan_id",), ("add_on_id",), ("parent_id",))),
     Table(
         kind=Subscription,

@@ -48,7 +48,12 @@ class SqliteJobs:
         self._connection = connection
         self._organization_id = organization_id
 
+    def _check_organization(self, job: Job) -> None:
+        if self._organization_id not in (None, job.organization_id):
+            raise PermissionError(f"a job of organization {job.organization_id} in one of {self._organization_id}")
+
     def add(self, job: Job) -> bool:
+        self._check_organization(job)
         cursor = self._connection.execute(
             f"INSERT INTO jobs ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
             " ON CONFLICT (organization_id, key) DO NOTHING",
@@ -124,15 +129,18 @@ class SqliteJobs:
         return None if row is None else _job(row)
 
     def complete(self, job: Job) -> None:
-        self._connection.execute("DELETE FROM jobs WHERE id = ?", (job.id,))
+        self._check_organization(job)
+        self._connection.execute("DELETE FROM jobs WHERE id = ? AND organization_id = ?", (job.id, job.organization_id))
 
     def cancel(self, key: str) -> None:
         self._connection.execute("DELETE FROM jobs WHERE organization_id = ? AND key = ?", (self._organization_id, key))
 
     def postpone(self, job: Job, run_at: datetime, error: str, *, failed: bool) -> None:
+        self._check_organization(job)
         self._connection.execute(
-            "UPDATE jobs SET run_at = ?, attempts = attempts + 1, error = ?, failed = ? WHERE id = ?",
-            (sql_value(run_at), error, failed, job.id),
+            "UPDATE jobs SET run_at = ?, attempts = attempts + 1, error = ?, failed = ?"
+            " WHERE id = ? AND organization_id = ?",
+            (sql_value(run_at), error, failed, job.id, job.organization_id),
         )
 
     def failures(self) -> list[Job]:

@@ -144,7 +144,8 @@ class SqliteTransaction:
         assigned = ",".join(f'"{column.name}"=?' for column in codec.columns)
         id = record.id  # type: ignore[attr-defined]
         changed = self._execute(
-            f"UPDATE {quoted(table_of(type(record)).name)} SET {assigned} WHERE id = ?", (*codec.row(record), id)
+            f"UPDATE {quoted(table_of(type(record)).name)} SET {assigned} WHERE id = ? AND organization_id = ?",
+            (*codec.row(record), id, record.organization_id),  # type: ignore[attr-defined]
         )
         if changed != 1:
             raise LookupError(f"no {type(record).__name__} {id} to replace")
@@ -154,7 +155,10 @@ class SqliteTransaction:
         for record in records:
             self._check_organization(record)
             id = record.id  # type: ignore[attr-defined]
-            self._execute(f"DELETE FROM {quoted(table_of(type(record)).name)} WHERE id = ?", (id,))
+            self._execute(
+                f"DELETE FROM {quoted(table_of(type(record)).name)} WHERE id = ? AND organization_id = ?",
+                (id, record.organization_id),  # type: ignore[attr-defined]
+            )
             self._known.pop((type(record), id), None)
 
     def next_number(self, name: str, start: int = 1) -> int:
