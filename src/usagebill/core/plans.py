@@ -34,6 +34,9 @@ __all__ = [
 
 Errors = dict[str, list[str]]
 
+# A hundred years, in days: what is longer has no end that a calendar knows.
+_LONGEST_TRIAL = 36_500
+
 INTERVALS = ("weekly", "monthly", "quarterly", "semiannual", "yearly")
 
 
@@ -191,6 +194,7 @@ def plan_errors(
     amount_cents: int | None,
     amount_currency: str | None,
     pay_in_advance: bool | None,
+    trial_period: Decimal | None = None,
 ) -> Errors:
     """What is wrong with a plan's own fields, as field -> codes. Whether its code is free only the store knows."""
     found: Errors = {}
@@ -206,6 +210,8 @@ def plan_errors(
         found["amount_currency"] = ["value_is_invalid"]
     if pay_in_advance is None:
         found["pay_in_advance"] = ["value_is_invalid"]
+    if trial_period is not None and not 0 <= trial_period <= _LONGEST_TRIAL:
+        found["trial_period"] = ["value_is_out_of_range"]
     return found
 
 

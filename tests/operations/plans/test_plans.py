@@ -87,6 +87,8 @@ def test_what_a_plan_does_not_have_is_not_shown(box: Sandbox) -> None:
         ({"pay_in_advance": None}, {"pay_in_advance": ["value_is_invalid"]}),
         ({"minimum_commitment": {"amount_cents": 0}}, {"amount_cents": ["value_is_out_of_range"]}),
         ({"minimum_commitment": {"invoice_display_name": "x"}}, {"amount_cents": ["is not a number"]}),
+        ({"trial_period": -1}, {"trial_period": ["value_is_out_of_range"]}),
+        ({"trial_period": "1e400"}, {"trial_period": ["value_is_out_of_range"]}),
         ({"usage_thresholds": [{}]}, {"usage_thresholds": ["missing_amount_cents"]}),
         ({"metadata": {"k": 1}}, {"value": ["value of 'k' must be a text or null"]}),
     ],

@@ -70,6 +70,7 @@ def create(work: Work, given: PlanInput) -> Plan:
             amount_cents=value_or(given.amount_cents, None),
             amount_currency=value_or(given.amount_currency, None),
             pay_in_advance=value_or(given.pay_in_advance, None),
+            trial_period=value_or(given.trial_period, None),
         )
     )
     interval = value_or(given.interval, "")

@@ -130,6 +130,7 @@ def _with_sent_fields(work: Work, plan: Plan, given: PlanOverridesInput) -> Plan
             amount_cents=changed.amount_cents,
             amount_currency=changed.amount_currency,
             pay_in_advance=changed.pay_in_advance,
+            trial_period=changed.trial_period,
         )
     )
     if given.tax_codes is not None and is_given(given.tax_codes):

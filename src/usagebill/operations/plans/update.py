@@ -102,7 +102,7 @@ def _add_on(work: Work, given: FixedChargeInput, known: Mapping[str, FixedCharge
 def _changed(work: Work, before: Plan, given: PlanInput, *, used: bool) -> Plan:
     """`before` with what is sent of its own fields, its taxes, thresholds, commitment and metadata."""
     sent: dict[str, Any] = changes(given, *(_ALWAYS_EDITABLE if used else _EDITABLE))
-    fields = ("name", "code", "interval", "amount_cents", "amount_currency", "pay_in_advance")
+    fields = ("name", "code", "interval", "amount_cents", "amount_currency", "pay_in_advance", "trial_period")
     refuse(plan_errors(**{name: sent.get(name, getattr(before, name)) for name in fields}))
     after = replace(before, updated_at=work.now, **sent)
     refuse_taken_code(work, after)
