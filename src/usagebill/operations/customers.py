@@ -26,6 +26,7 @@ from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
 from usagebill.operations import draft_invoices, invoice_custom_sections, taxes
 from usagebill.operations.customer_lists import CustomerFilters, list_all
 from usagebill.operations.invoices.dating import dating_settings
+from usagebill.operations.overdue import catch_up
 from usagebill.storage.conditions import eq, missing
 from usagebill.timezones import is_timezone
 from usagebill.views.customers import customer_summary, entity_of
@@ -173,6 +174,8 @@ def upsert(work: Work, given: CustomerInput) -> Customer:
     external_id = without_nul(value_or(given.external_id, ""))
     before = work.tx.first(Customer, eq("external_id", external_id)) if external_id else None
     _check_lists(given)
+    if before is not None:
+        catch_up(work, before.id)
     customer = before or _new(work, external_id or "", entity)
     if is_given(given.billing_entity_code):
         customer = replace(customer, billing_entity_id=entity.id)
@@ -205,6 +208,7 @@ def upsert(work: Work, given: CustomerInput) -> Customer:
 
 def delete(work: Work, external_id: str) -> Customer:
     """Delete the customer, and end what it has at once after that; its invoices stay and its id is free again."""
+    catch_up(work, get(work, external_id).id)
     deleted = replace(get(work, external_id), deleted_at=work.now, updated_at=work.now)
     work.tx.replace(deleted)
     work.schedule("end_customer", deleted.id, work.now)

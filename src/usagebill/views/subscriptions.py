@@ -15,6 +15,7 @@ from usagebill.core.subscriptions import Subscription, cycle_of
 from usagebill.storage.conditions import desc, eq, ne
 from usagebill.views.customers import customer_summary, entity_of
 from usagebill.views.formats import date_text, instant_text, millisecond_text
+from usagebill.views.invoice_custom_sections import sections_view
 from usagebill.views.plans import plan_view
 from usagebill.work import JsonObject, Work
 
@@ -132,7 +133,15 @@ def subscription_view(work: Work, subscription: Subscription) -> JsonObject:
             "payment_method_id": subscription.payment_method_id,
         },
         "activation_rules": [],
-        "applied_invoice_custom_sections": [],
+        "applied_invoice_custom_sections": [
+            {
+                "svc_id": section["svc_id"],
+                "created_at": section["created_at"],
+                "invoice_custom_section": section,
+                "invoice_custom_section_id": section["svc_id"],
+            }
+            for section in sections_view(work, subscription.invoice_custom_section_ids)
+        ],
     }
 
 

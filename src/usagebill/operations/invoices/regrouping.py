@@ -15,6 +15,7 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import summed_fee_taxes
 from usagebill.operations.invoices.billed import period_fields
 from usagebill.operations.invoices.issue import issue
+from usagebill.operations.invoices.sections import with_sections
 from usagebill.operations.invoices.subscription import opened
 from usagebill.operations.plans import definition
 from usagebill.storage.conditions import asc, at_most, eq, missing, within
@@ -101,4 +102,4 @@ def _invoice(work: Work, subscriptions: Sequence[Subscription], fees: Sequence[F
     work.tx.insert(invoice, *periods)
     for fee in fees:
         work.tx.replace(replace(fee, invoice_id=invoice.id, updated_at=work.now))
-    return issue(work, invoice)
+    return issue(work, with_sections(work, invoice))

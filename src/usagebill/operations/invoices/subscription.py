@@ -25,6 +25,7 @@ from usagebill.operations.invoices.fees.subscription import subscription_fee
 from usagebill.operations.invoices.fees.usage import usage_fees
 from usagebill.operations.invoices.issue import draft, issue, redated
 from usagebill.operations.invoices.numbering import draft_number
+from usagebill.operations.invoices.sections import with_sections
 from usagebill.operations.invoices.totals import settle
 from usagebill.storage.conditions import asc, desc, eq, ne, related, within
 from usagebill.views.customers import entity_of
@@ -78,7 +79,7 @@ def bill_added_units(
     invoice, fees = settle(work, invoice, fees, finalizing=True)
     work.tx.insert(*fees)
     work.tx.replace(invoice)
-    return issue(work, invoice)
+    return issue(work, with_sections(work, invoice))
 
 
 def opened(
@@ -194,7 +195,7 @@ def compute(work: Work, invoice: Invoice, *, finalizing: bool) -> Invoice:
         fees += fees_of(work, billed_of(work, invoice, period))
     invoice, fees = settle(work, invoice, fees, finalizing=finalizing)
     work.tx.insert(*fees)
-    invoice = replace(invoice, updated_at=work.now, refresh_wanted=False)
+    invoice = replace(with_sections(work, invoice), updated_at=work.now, refresh_wanted=False)
     work.tx.replace(invoice)
     return invoice
 

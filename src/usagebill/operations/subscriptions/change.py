@@ -19,6 +19,7 @@ from usagebill.operations.invoices.billed import PERIODIC, STARTING, TERMINATING
 from usagebill.operations.invoices.subscription import Entry, bill, last_run
 from usagebill.operations.plans import definition
 from usagebill.operations.plans.overrides import Overridden
+from usagebill.operations.subscriptions.choices import choices_of, purchase_order_number_of
 from usagebill.operations.subscriptions.inputs import SubscriptionInput, instant_of
 from usagebill.operations.subscriptions.schedule import forget
 from usagebill.operations.subscriptions.start import in_trial, start
@@ -74,12 +75,13 @@ def _following(
         ending_at=instant_of(given.ending_at) if is_given(given.ending_at) else current.ending_at,
         billing_entity_id=entity.id if entity else current.billing_entity_id,
         consolidate_invoice=value_or(given.consolidate_invoice, current.consolidate_invoice),
-        purchase_order_number=given.purchase_order_number.strip() or None
-        if isinstance(given.purchase_order_number, str)
+        purchase_order_number=purchase_order_number_of(given.purchase_order_number)
+        if is_given(given.purchase_order_number)
         else current.purchase_order_number,
         progressive_billing_disabled=value_or(given.progressive_billing_disabled, False),
         created_at=work.now,
         updated_at=work.now,
+        **choices_of(work, given, None),
     )
 
 

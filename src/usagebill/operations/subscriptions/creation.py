@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
@@ -16,6 +16,7 @@ from usagebill.operations import customers
 from usagebill.operations.overdue import catch_up
 from usagebill.operations.plans.overrides import Overridden, apply_overrides
 from usagebill.operations.subscriptions.change import change_plan
+from usagebill.operations.subscriptions.choices import choices_of, purchase_order_number_of, request_errors
 from usagebill.operations.subscriptions.inputs import SubscriptionInput, instant_of
 from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.operations.subscriptions.start import bill_start, start
@@ -23,9 +24,7 @@ from usagebill.storage.conditions import eq, missing, ne, present
 from usagebill.views.subscriptions import zone_of
 from usagebill.work import Work
 
-__all__ = ["create", "payment_method_of", "purchase_order_number_of", "request_errors"]
-
-_LONGEST_PURCHASE_ORDER_NUMBER = 255
+__all__ = ["create"]
 
 
 def create(work: Work, given: SubscriptionInput) -> Subscription:
@@ -90,58 +89,6 @@ def _plan(work: Work, given: SubscriptionInput) -> Plan:
     if found is None:
         raise NotFound("plan")
     return found
-
-
-def request_errors(work: Work, given: object, subscription_at: object) -> dict[str, object]:
-    """What is wrong with the dates and the payment method of a request, by field."""
-    problems: dict[str, object] = {}
-    starts = instant_of(subscription_at)
-    if starts is None:
-        problems["subscription_at"] = ["invalid_date"]
-    ending = getattr(given, "ending_at", None)
-    if ending and not _is_later(work, instant_of(ending), starts):
-        problems["ending_at"] = ["invalid_date"]
-    if not _is_payment_method(getattr(given, "payment_method", None)):
-        problems["payment_method"] = ["invalid_payment_method"]
-    return problems
-
-
-def _is_later(work: Work, ending: datetime | None, starts: datetime | None) -> bool:
-    if ending is None:
-        return False
-    day = ending.astimezone(UTC).date()
-    return day > work.now.astimezone(UTC).date() and (starts is None or day > starts.astimezone(UTC).date())
-
-
-def _is_payment_method(method: object) -> bool:
-    """A method of type manual has no id; one of type provider may name one."""
-    if not method:
-        return True
-    if not isinstance(method, dict):
-        return False
-    kind = method.get("payment_method_type")
-    if kind not in (None, "provider", "manual"):
-        return False
-    return kind != "manual" or not method.get("payment_method_id")
-
-
-def payment_method_of(method: object) -> dict[str, str | None]:
-    """The fields of a subscription that a request's payment method sets."""
-    if not isinstance(method, dict):
-        return {}
-    kind, id = method.get("payment_method_type"), method.get("payment_method_id")
-    return {
-        "payment_method_type": kind if isinstance(kind, str) else "provider",
-        "payment_method_id": id if isinstance(id, str) else None,
-    }
-
-
-def purchase_order_number_of(value: object) -> str | None:
-    """The number without blanks around it, None where nothing is left. Raises `Invalid` beyond 255 characters."""
-    text = value.strip() if isinstance(value, str) else ""
-    if len(text) > _LONGEST_PURCHASE_ORDER_NUMBER:
-        raise Invalid(purchase_order_number="value_is_too_long")
-    return text or None
 
 
 def _text(value: object) -> str:
@@ -214,7 +161,7 @@ def _new(
         purchase_order_number=purchase_order_number,
         created_at=work.now,
         updated_at=work.now,
-        **payment_method_of(given.payment_method),  # type: ignore[arg-type]
+        **choices_of(work, given, None),
     )
     work.tx.insert(pending)
     begins = start_of(subscription_at, work.now, zone_of(work, customer))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from usagebill.inputs import ABSENT, Input, Maybe, parse_instant
-from usagebill.operations.plans import PlanOverridesInput
+from usagebill.operations.plans import PlanOverridesInput, UsageThresholdInput
 
 __all__ = [
     "SubscriptionFilters",
@@ -16,6 +16,14 @@ __all__ = [
     "SubscriptionUpdate",
     "instant_of",
 ]
+
+
+@Input
+class CustomSectionChoice:
+    """Which custom sections the subscription's invoices show; with `skip` none at all."""
+
+    skip_invoice_custom_sections: Maybe[bool] = ABSENT
+    invoice_custom_section_codes: Maybe[tuple[str, ...]] = ABSENT
 
 
 @Input
@@ -31,13 +39,13 @@ class SubscriptionInput:
     ending_at: Maybe[object] = ABSENT
     billing_entity_code: Maybe[str] = ABSENT
     plan_overrides: Maybe[PlanOverridesInput] = ABSENT
-    usage_thresholds: Maybe[object] = ABSENT
+    usage_thresholds: Maybe[tuple[UsageThresholdInput, ...]] = ABSENT
     payment_method: Maybe[Mapping[str, object]] = ABSENT
     activation_rules: Maybe[object] = ABSENT
     consolidate_invoice: Maybe[bool] = ABSENT
     progressive_billing_disabled: Maybe[bool] = ABSENT
     purchase_order_number: Maybe[str] = ABSENT
-    invoice_custom_section: Maybe[Mapping[str, object]] = ABSENT
+    invoice_custom_section: Maybe[CustomSectionChoice] = ABSENT
 
 
 @Input
@@ -49,7 +57,7 @@ class SubscriptionUpdate:
     ending_at: Maybe[object] = ABSENT
     billing_entity_code: Maybe[str] = ABSENT
     plan_overrides: Maybe[PlanOverridesInput] = ABSENT
-    usage_thresholds: Maybe[object] = ABSENT
+    usage_thresholds: Maybe[tuple[UsageThresholdInput, ...]] = ABSENT
     payment_method: Maybe[Mapping[str, object]] = ABSENT
     activation_rules: Maybe[object] = ABSENT
     consolidate_invoice: Maybe[bool] = ABSENT
@@ -57,7 +65,7 @@ class SubscriptionUpdate:
     purchase_order_number: Maybe[str] = ABSENT
     on_termination_credit_note: Maybe[str] = ABSENT
     on_termination_invoice: Maybe[str] = ABSENT
-    invoice_custom_section: Maybe[Mapping[str, object]] = ABSENT
+    invoice_custom_section: Maybe[CustomSectionChoice] = ABSENT
 
 
 @Input

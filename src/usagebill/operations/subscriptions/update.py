@@ -10,7 +10,7 @@ from usagebill.core.subscriptions import Status, Subscription
 from usagebill.inputs import is_given
 from usagebill.operations.overdue import catch_up
 from usagebill.operations.plans.overrides import apply_overrides
-from usagebill.operations.subscriptions.creation import payment_method_of, purchase_order_number_of, request_errors
+from usagebill.operations.subscriptions.choices import choices_of, purchase_order_number_of, request_errors
 from usagebill.operations.subscriptions.inputs import SubscriptionStatus, SubscriptionUpdate, instant_of
 from usagebill.operations.subscriptions.reading import find_by_external_id
 from usagebill.operations.subscriptions.schedule import schedule
@@ -84,7 +84,7 @@ def _entity(work: Work, given: SubscriptionUpdate) -> BillingEntity | None:
 def _changed(
     work: Work, found: Subscription, given: SubscriptionUpdate, entity: BillingEntity | None, advance: bool
 ) -> Subscription:
-    changed = replace(found, updated_at=work.now, **payment_method_of(given.payment_method))  # type: ignore[arg-type]
+    changed = replace(found, updated_at=work.now, **choices_of(work, given, found))
     if is_given(given.name):
         changed = replace(changed, name=given.name or None)
     if is_given(given.ending_at):

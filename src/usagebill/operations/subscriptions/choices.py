@@ -1,0 +1,95 @@
+"""What requests about subscriptions may say: which of it is refused, and what the rest sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from usagebill.core.errors import Invalid
+from usagebill.core.invoice_custom_sections import Selection, changed_selection
+from usagebill.core.subscriptions import Subscription
+from usagebill.inputs import is_given, value_or
+from usagebill.operations.invoice_custom_sections import ids_of_codes
+from usagebill.operations.plans.creation import sent_thresholds
+from usagebill.operations.subscriptions.inputs import SubscriptionInput, SubscriptionUpdate, instant_of
+from usagebill.work import Work
+
+__all__ = ["choices_of", "purchase_order_number_of", "request_errors"]
+
+_LONGEST_PURCHASE_ORDER_NUMBER = 255
+
+
+def request_errors(
+    work: Work, given: SubscriptionInput | SubscriptionUpdate, subscription_at: object
+) -> dict[str, object]:
+    """What is wrong with the dates and the payment method of a request, by field."""
+    problems: dict[str, object] = {}
+    starts = instant_of(subscription_at)
+    if starts is None:
+        problems["subscription_at"] = ["invalid_date"]
+    if given.ending_at and not _is_later(work, instant_of(given.ending_at), starts):
+        problems["ending_at"] = ["invalid_date"]
+    if not _is_payment_method(given.payment_method):
+        problems["payment_method"] = ["invalid_payment_method"]
+    return problems
+
+
+def _is_later(work: Work, ending: datetime | None, starts: datetime | None) -> bool:
+    if ending is None:
+        return False
+    day = ending.astimezone(UTC).date()
+    return day > work.now.astimezone(UTC).date() and (starts is None or day > starts.astimezone(UTC).date())
+
+
+def _is_payment_method(method: object) -> bool:
+    """A method of type manual has no id; one of type provider may name one."""
+    if not method:
+        return True
+    if not isinstance(method, Mapping):
+        return False
+    kind = method.get("payment_method_type")
+    if kind not in (None, "provider", "manual"):
+        return False
+    return kind != "manual" or not method.get("payment_method_id")
+
+
+def _payment_method(method: object) -> dict[str, str | None]:
+    """The fields of a subscription that a request's payment method sets."""
+    if not isinstance(method, Mapping):
+        return {}
+    kind, id = method.get("payment_method_type"), method.get("payment_method_id")
+    return {
+        "payment_method_type": kind if isinstance(kind, str) else "provider",
+        "payment_method_id": id if isinstance(id, str) else None,
+    }
+
+
+def choices_of(
+    work: Work, given: SubscriptionInput | SubscriptionUpdate, before: Subscription | None
+) -> dict[str, Any]:
+    """The fields that a request's payment method, custom sections and usage thresholds set."""
+    fields: dict[str, Any] = dict(_payment_method(given.payment_method))
+    if given.usage_thresholds is not None and is_given(given.usage_thresholds):
+        fields["usage_thresholds"] = sent_thresholds(work, value_or(given.usage_thresholds, ()))
+    choice = given.invoice_custom_section
+    if choice:
+        codes = choice.invoice_custom_section_codes
+        selection = changed_selection(
+            Selection()
+            if before is None
+            else Selection(skip=before.skip_invoice_custom_sections, section_ids=before.invoice_custom_section_ids),
+            skip=choice.skip_invoice_custom_sections if isinstance(choice.skip_invoice_custom_sections, bool) else None,
+            section_ids=None if not is_given(codes) else ids_of_codes(work, codes or ()),
+        )
+        fields["skip_invoice_custom_sections"] = selection.skip
+        fields["invoice_custom_section_ids"] = selection.section_ids
+    return fields
+
+
+def purchase_order_number_of(value: object) -> str | None:
+    """The number without blanks around it, None where nothing is left. Raises `Invalid` beyond 255 characters."""
+    text = value.strip() if isinstance(value, str) else ""
+    if len(text) > _LONGEST_PURCHASE_ORDER_NUMBER:
+        raise Invalid(purchase_order_number="value_is_too_long")
+    return text or None

@@ -1,0 +1,209 @@
+"""Requests about subscriptions: what can be read, changed and listed, and what follows from it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+import pytest
+from tests.worlds import add_plan, ask, invoices_of, subscribe, windows
+
+from usagebill.testing import Sandbox
+
+
+def put(box: Sandbox, status: int = 200, query: str = "", **fields: object) -> dict[str, object]:
+    answer = ask(box, "PUT", f"/subscriptions/sub{query}", {"subscription": fields}, status=status)
+    found: dict[str, object] = answer["subscription"] if status == 200 else answer
+    return found
+
+
+def kinds(box: Sandbox) -> list[str]:
+    return [message["webhook_type"] for message in box.webhooks]
+
+
+def test_only_what_is_sent_changes() -> None:
+    with Sandbox(now="2024-01-17T10:00:00Z") as box:
+        add_plan(box, pay_in_advance=True)
+        subscribe(box, name="Seats", purchase_order_number=" po-1 ")
+        changed = put(box, on_termination_credit_note="refund", consolidate_invoice=False)
+        assert changed["name"] == "Seats"
+        assert changed["purchase_order_number"] == "po-1"
+        assert changed["on_termination_credit_note"] == "refund"
+        assert changed["consolidate_invoice"] is False
+        assert put(box, name=None, purchase_order_number=" ")["purchase_order_number"] is None
+        assert kinds(box)[-1] == "subscription.updated"
+
+
+def test_options_of_a_plan_in_arrears_have_no_credit_note() -> None:
+    with Sandbox(now="2024-01-17T10:00:00Z") as box:
+        add_plan(box)
+        subscribe(box)
+        assert put(box, on_termination_credit_note="nonsense")["on_termination_credit_note"] is None
+        assert put(box, 422, on_termination_invoice="nonsense")["error_details"] == {
+            "on_termination_invoice": ["invalid_value"]
+        }
+
+
+def test_a_future_start_can_be_moved() -> None:
+    with Sandbox(now="2024-01-17T10:00:00Z") as box:
+        add_plan(box, pay_in_advance=True)
+        subscribe(box, subscription_at="2024-02-10T00:00:00Z")
+        moved = put(box, subscription_at="2024-02-20T00:00:00Z")
+        assert (moved["status"], moved["subscription_at"]) == ("pending", "2024-02-20T00:00:00Z")
+        box.travel_to("2024-02-15T00:00:00Z")
+        ask(box, "GET", "/subscriptions/sub", status=404)
+        assert put(box, query="?status=pending", subscription_at="2024-02-15T00:00:00Z")["status"] == "active"
+        assert len(invoices_of(box)) == 1
+        box.travel_to("2024-02-21T00:00:00Z")
+        assert len(invoices_of(box)) == 1
+
+
+def test_a_future_start_moved_to_an_earlier_day_is_billed_by_the_next_run() -> None:
+    with Sandbox(now="2024-01-17T10:00:00Z") as box:
+        add_plan(box, pay_in_advance=True)
+        subscribe(box, subscription_at="2024-02-10T00:00:00Z")
+        assert put(box, subscription_at="2024-01-10T00:00:00Z")["started_at"] == "2024-01-10T00:00:00.000Z"
+        assert invoices_of(box) == []
+        box.travel_to("2024-02-01T00:10:00Z")
+        assert windows(invoices_of(box)[0]) == [("2024-02-01T00:00:00Z", "2024-02-29T23:59:59Z")]
+
+
+def test_a_pending_subscription_takes_another_plan() -> None:
+    with Sandbox(now="2024-01-17T10:00:00Z") as box:
+        add_plan(box)
+        add_plan(box, "other", amount_cents=1)
+        subscribe(box, subscription_at="2024-02-10T00:00:00Z", name="Seats")
+        changed = subscribe(box, "other", subscription_at="2024-02-10T00:00:00Z")
+        assert (changed["status"], changed["plan_code"], changed["name"]) == ("pending", "other", "Seats")
+
+
+def test_a_new_ending_date_replaces_the_old_one() -> None:
+    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+        add_plan(box)
+        subscribe(box, ending_at="2024-01-20T00:00:00Z")
+        put(box, ending_at="2024-02-10T00:00:00Z")
+        box.travel_to("2024-01-25T00:00:00Z")
+        assert ask(box, "GET", "/subscriptions/sub")["subscription"]["status"] == "active"
+        box.travel_to("2024-02-10T00:05:00Z")
+        ended = ask(box, "GET", "/subscriptions/sub?status=terminated")["subscription"]
+        assert ended["terminated_at"] == "2024-02-10T00:05:00Z"
+
+
+def test_an_end_is_announced_forty_five_and_fifteen_days_before() -> None:
+    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+        add_plan(box)
+        subscribe(box, ending_at="2024-06-30T00:00:00Z")
+        announced = []
+        for day in ("2024-05-16T00:49:00Z", "2024-05-16T00:50:00Z", "2024-06-15T00:50:00Z", "2024-06-30T00:00:00Z"):
+            box.travel_to(day)
+            announced.append(kinds(box).count("subscription.termination_alert"))
+        assert announced == [0, 1, 2, 2]
+
+
+def test_lists_show_active_subscriptions_unless_asked_otherwise() -> None:
+    with Sandbox(now="2024-01-17T10:00:00Z") as box:
+        add_plan(box)
+        add_plan(box, "usd", amount_currency="USD")
+        for id, plan in (("a", "basic"), ("b", "usd"), ("c", "basic")):
+            subscribe(box, plan, id=id)
+        subscribe(box, customer="other", id="d")
+        ask(box, "DELETE", "/subscriptions/c")
+
+        def listed(query: str, path: str = "/subscriptions") -> list[str]:
+            return sorted(one["external_id"] for one in ask(box, "GET", f"{path}?{query}")["subscriptions"])
+
+        assert listed("") == ["a", "b", "d"]
+        assert listed("status[]=terminated") == ["c"]
+        assert listed("status[]=active&status[]=terminated") == ["a", "b", "c", "d"]
+        assert listed("status[]=active&status[]=bogus") == ["a", "b", "c", "d"]
+        assert listed("currency=usd") == ["b"]
+        assert listed("plan_code=basic") == ["a", "d"]
+        assert listed("external_customer_id=nobody") == []
+        assert listed("overridden=true") == []
+        assert listed("", "/customers/acme/subscriptions") == ["a", "b"]
+        assert listed("billing_entity_codes[]=default") == ["a", "b", "d"]
+        ask(box, "GET", "/subscriptions?billing_entity_codes[]=none", status=404)
+        ask(box, "GET", "/customers/nobody/subscriptions", status=404)
+
+
+def test_subscriptions_of_one_customer_share_an_invoice_of_one_currency() -> None:
+    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+        add_plan(box)
+        add_plan(box, "usd", amount_currency="USD")
+        subscribe(box, id="a")
+        subscribe(box, id="b")
+        subscribe(box, "usd", id="c")
+        subscribe(box, id="d", consolidate_invoice=False)
+        subscribe(box, id="e", purchase_order_number="po")
+        box.travel_to("2024-02-01T00:10:00Z")
+        shared = sorted(
+            sorted(period["external_subscription_id"] for period in invoice["billing_periods"])
+            for invoice in invoices_of(box)
+        )
+        assert shared == [["a", "b"], ["c"], ["d"], ["e"]]
+
+
+def test_a_downgrade_of_a_plan_billed_monthly_waits_for_its_year() -> None:
+    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+        add_plan(box, interval="yearly", pay_in_advance=True, bill_charges_monthly=True, amount_cents=120_000)
+        add_plan(box, "small", amount_cents=100)
+        subscribe(box)
+        assert subscribe(box, "small")["downgrade_plan_date"] == "2025-01-01"
+        box.travel_to("2024-12-31T00:00:00Z")
+        assert ask(box, "GET", "/subscriptions/sub")["subscription"]["plan_code"] == "basic"
+        box.travel_to("2025-01-01T00:10:00Z")
+        assert ask(box, "GET", "/subscriptions/sub")["subscription"]["plan_code"] == "small"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("UTC", "America/Los_Angeles"), ("America/Los_Angeles", "UTC"), ("UTC", "Asia/Tokyo")]
+)
+def test_a_new_time_zone_leaves_no_usage_out_and_bills_none_twice(before: str, after: str) -> None:
+    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+        ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "timezone": before}})
+        add_plan(box)
+        subscribe(box)
+        box.travel_to("2024-02-01T09:00:00Z")
+        ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "timezone": after}})
+        box.travel_to("2024-04-03T00:00:00Z")
+        usage = [
+            (
+                datetime.fromisoformat(period["charges_from_datetime"]),
+                datetime.fromisoformat(period["charges_to_datetime"]),
+            )
+            for invoice in invoices_of(box)
+            for period in invoice["billing_periods"]
+        ]
+        assert len(usage) == 3
+        assert [starts - ends for (_, ends), (starts, _) in pairwise(usage)] == [timedelta(seconds=1)] * 2
+
+
+def test_one_customer_that_cannot_be_billed_does_not_stop_the_others() -> None:
+    from dataclasses import replace
+    from typing import Any
+
+    from usagebill.core.customers import Customer
+    from usagebill.storage.conditions import eq
+
+    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+        add_plan(box)
+        subscribe(box, customer="bad", id="bad")
+        subscribe(box, customer="good", id="good")
+
+        def zone(name: str | None) -> None:
+            def change(work: Any) -> None:
+                customer = work.tx.first(Customer, eq("external_id", "bad"))
+                work.tx.replace(replace(customer, timezone=name))
+
+            box.billing.writing(change)
+
+        zone("Nowhere/Land")
+        box.jump_to("2024-02-01T12:00:00Z")
+        box.billing.run_due()
+        assert len(invoices_of(box, "good")) == 1
+        zone(None)
+        assert invoices_of(box, "bad") == []
+        box.jump_to("2024-02-01T14:00:00Z")
+        box.run_due()
+        (late,) = invoices_of(box, "bad")
+        assert (late["issuing_date"], late["created_at"]) == ("2024-02-01", "2024-02-01T00:10:00Z")
