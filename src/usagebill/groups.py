@@ -8,10 +8,13 @@ from typing import Any
 
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
+from usagebill.core.invoice_custom_sections import InvoiceCustomSection
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.organizations import Organization
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
@@ -20,9 +23,12 @@ from usagebill.inputs import read
 from usagebill.operations import (
     add_ons,
     billable_metrics,
+    billing_entities,
     customers,
     events,
     fees,
+    invoice_custom_sections,
+    organizations,
     plans,
     pricing_units,
     subscriptions,
@@ -34,10 +40,13 @@ from usagebill.operations.invoices import listing as invoice_listing
 from usagebill.verbs import Group, Runner, exact, reads, unix_seconds, writes
 from usagebill.views.add_ons import add_on_view
 from usagebill.views.billable_metrics import billable_metric_view
+from usagebill.views.billing_entities import billing_entity_details
 from usagebill.views.customers import customer_view
 from usagebill.views.events import event_view
 from usagebill.views.fees import fee_view
+from usagebill.views.invoice_custom_sections import section_view
 from usagebill.views.invoices import invoice_view
+from usagebill.views.organizations import organization_view
 from usagebill.views.plans import plan_view
 from usagebill.views.subscriptions import subscription_and_plan_view
 from usagebill.views.taxes import tax_details
@@ -62,6 +71,13 @@ class BillableMetrics(Group):
     list = reads(billable_metrics.list_all)
     delete = writes(billable_metrics.delete)
     evaluate_expression = reads(billable_metrics.evaluate_expression)
+
+
+class BillingEntities(Group):
+    create = writes(billing_entities.create)
+    update = writes(billing_entities.update)
+    get = reads(billing_entities.get)
+    list = reads(billing_entities.list_all)
 
 
 class Customers(Group):
@@ -102,6 +118,19 @@ class Fees(Group):
     get = reads(fees.get)
     list = reads(fees.list_all)
     delete = writes(fees.delete)
+
+
+class InvoiceCustomSections(Group):
+    create = writes(invoice_custom_sections.create)
+    update = writes(invoice_custom_sections.update)
+    get = reads(invoice_custom_sections.get)
+    list = reads(invoice_custom_sections.list_all)
+    delete = writes(invoice_custom_sections.delete)
+
+
+class Organizations(Group):
+    get = reads(organizations.get)
+    update = writes(organizations.update)
 
 
 class Invoices(Group):
@@ -180,10 +209,13 @@ class Groups:
     def __init__(self, runner: Runner) -> None:
         self.add_ons = AddOns(runner)
         self.billable_metrics = BillableMetrics(runner)
+        self.billing_entities = BillingEntities(runner)
         self.customers = Customers(runner)
         self.events = Events(runner)
         self.fees = Fees(runner)
+        self.invoice_custom_sections = InvoiceCustomSections(runner)
         self.invoices = Invoices(runner)
+        self.organizations = Organizations(runner)
         self.plans = Plans(runner)
         self.pricing_units = PricingUnits(runner)
         self.subscriptions = Subscriptions(runner)
@@ -196,7 +228,10 @@ class Groups:
 VIEWS: Mapping[type, Callable[[Work, Any], JsonObject]] = {
     AddOn: add_on_view,
     BillableMetric: billable_metric_view,
+    BillingEntity: billing_entity_details,
     Customer: customer_view,
+    InvoiceCustomSection: section_view,
+    Organization: organization_view,
     Event: event_view,
     Fee: fee_view,
     Invoice: invoice_view,

@@ -1,4 +1,4 @@
-"""API keys: created, listed, rotated and revoked from the command line; only hashes are kept."""
+"""API keys: created, listed, changed, rotated and revoked by whoever runs the installation; only hashes are kept."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from uuid import uuid4
 
 from usagebill.core.api_keys import ApiKey, all_permissions, is_valid, permission_errors
 from usagebill.core.errors import Invalid, NotFound
+from usagebill.inputs import ABSENT, Absent
 from usagebill.storage.conditions import asc, eq
 from usagebill.storage.ports import Transaction
 from usagebill.work import Work
 
-__all__ = ["by_hash", "create", "list_live", "note_use", "revoke", "rotate"]
+__all__ = ["by_hash", "create", "list_live", "note_use", "revoke", "rotate", "update"]
 
 
 def by_hash(tx: Transaction, value_hash: str) -> ApiKey | None:
@@ -57,6 +58,27 @@ def _live(work: Work, id: str) -> ApiKey:
     return key
 
 
+def update(
+    work: Work,
+    id: str,
+    *,
+    name: str | Absent | None = ABSENT,
+    permissions: Mapping[str, tuple[str, ...]] | Absent = ABSENT,
+) -> ApiKey:
+    """Rename a key, or replace its whole map of permissions: a resource that the map leaves out is denied."""
+    key = _live(work, id)
+    if not isinstance(name, Absent):
+        key = replace(key, name=name)
+    if not isinstance(permissions, Absent):
+        codes = permission_errors(permissions)
+        if codes:
+            raise Invalid(permissions=codes)
+        key = replace(key, permissions=dict(permissions))
+    key = replace(key, updated_at=work.now)
+    work.tx.replace(key)
+    return key
+
+
 def rotate(work: Work, id: str, name: str | None = None, expires_at: datetime | None = None) -> tuple[ApiKey, str]:
     """Replace a key by a new one with full permissions; the old one ends now, or at `expires_at`."""
     old = _live(work, id)
@@ -76,5 +98,7 @@ def revoke(work: Work, id: str) -> ApiKey:
 
 
 def note_use(work: Work, key: ApiKey) -> None:
-    """Remember that the key was used now."""
-    work.tx.replace(replace(key, last_used_at=work.now))
+    """Remember that the key was used now, and change nothing else that happened to it since it was looked up."""
+    current = work.tx.get(ApiKey, key.id)
+    if current is not None:
+        work.tx.replace(replace(current, last_used_at=work.now))

@@ -1,0 +1,311 @@
+"""What holds for every request alike: keys, permissions, order of refusals, pages, and organizations apart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from tests.answers import found, missing, refused
+
+from usagebill.core.api_keys import RESOURCES
+from usagebill.http.api import Answer, Api, Request
+from usagebill.http.app import endpoints
+from usagebill.http.endpoints import Endpoint
+from usagebill.operations import api_keys, organizations, taxes
+from usagebill.settings import Settings
+from usagebill.testing import Sandbox
+from usagebill.work import Work
+
+UNKNOWN = "00000000-0000-0000-0000-000000000000"
+
+
+@pytest.fixture
+def box() -> Iterator[Sandbox]:
+    with Sandbox(now="2024-03-05T00:00:00Z") as box:
+        yield box
+
+
+def with_key(value: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {value}"}
+
+
+def limited(box: Sandbox, **permissions: tuple[str, ...]) -> dict[str, str]:
+    """The header of a new key with these permissions alone."""
+    _, value = box.billing.writing(lambda work: api_keys.create(work, permissions=permissions))
+    return with_key(value)
+
+
+def raw(box: Sandbox, method: str, path: str, body: bytes = b"", query: str = "", key: str | None = None) -> Answer:
+    """The answer to exactly this."""
+    api = Api(box.billing, endpoints())
+    headers = with_key(box.api_key if key is None else key)
+    return api.answer(Request(method=method, path=path, query=query, headers=headers, body=body))
+
+
+# Keys
+
+
+def test_key_stands_after_any_word(box: Sandbox) -> None:
+    for header, status in (
+        (f"Bearer {box.api_key}", 200),
+        (f"Token {box.api_key}", 200),
+        (box.api_key, 401),
+        ("", 401),
+        ("Bearer", 401),
+        (f"Bearer {UNKNOWN}", 401),
+    ):
+        answer = box.request("GET", "/api/v1/taxes", headers={"authorization": header})
+        assert answer[0] == status, header
+        if status == 401:
+            assert answer[1] == {"status": 401, "error": "Unauthorized"}
+
+
+# Permissions
+
+
+def test_mode_follows_from_the_verb_and_absent_resources_are_denied(box: Sandbox) -> None:
+    key = limited(box, add_on=("read",))
+    assert box.request("GET", "/api/v1/add_ons", headers=key)[0] == 200
+    assert box.request("POST", "/api/v1/add_ons", json={}, headers=key) == (
+        403,
+        {"status": 403, "error": "Forbidden", "code": "write_action_not_allowed_for_add_on"},
+    )
+    assert box.request("GET", "/api/v1/plans", headers=key)[1]["code"] == "read_action_not_allowed_for_plan"
+
+
+def test_resource_with_no_mode_is_denied_in_both(box: Sandbox) -> None:
+    key = limited(box, tax=())
+    for method in ("GET", "POST"):
+        assert box.request(method, "/api/v1/taxes", headers=key)[0] == 403
+
+
+@pytest.mark.parametrize("endpoint", endpoints(), ids=lambda endpoint: f"{endpoint.method} {endpoint.path}")
+def test_every_endpoint_needs_its_permission(endpoint: Endpoint) -> None:
+    assert endpoint.permission in RESOURCES
+    with Sandbox(now="2024-03-05T00:00:00Z") as box:
+        others = {resource: ("read", "write") for resource in RESOURCES if resource != endpoint.permission}
+        mode = "read" if endpoint.method == "GET" else "write"
+        path = "/api/v1" + endpoint.path.replace("{", "").replace("}", "")
+        status, body = box.request(endpoint.method, path, headers=limited(box, **others))
+        assert (status, body["code"]) == (403, f"{mode}_action_not_allowed_for_{endpoint.permission}")
+
+
+def test_evaluating_an_expression_is_a_write(box: Sandbox) -> None:
+    key = limited(box, billable_metric=("read",))
+    path = "/api/v1/billable_metrics/evaluate_expression"
+    assert box.request("POST", path, json={"expression": "1"}, headers=key)[0] == 403
+
+
+# The order of refusals
+
+
+def test_refusals_come_in_order(box: Sandbox) -> None:
+    nobody = {"authorization": "Bearer nobody"}
+    unpermitted = limited(box, plan=("read",))
+    assert raw(box, "POST", "/api/v1/taxes", b"{", key="nobody").status == 400
+    assert box.request("GET", "/api/v1/nothing", headers=nobody)[0] == 404
+    assert box.request("PUT", "/api/v1/taxes/none", json={}, headers=nobody)[0] == 401
+    assert box.request("PUT", "/api/v1/taxes/none", json={}, headers=unpermitted)[0] == 403
+    assert box.request("PUT", "/api/v1/taxes/none", json={})[0] == 400
+    assert box.request("PUT", "/api/v1/taxes/none", json={"tax": {"name": ""}})[0] == 404
+
+
+@pytest.mark.parametrize("path", ["add_ons/x", "billable_metrics/x", "coupons/x", "plans/x", "taxes/x"])
+def test_missing_root_comes_before_the_missing_record(box: Sandbox, path: str) -> None:
+    root = path.split("/")[0].removesuffix("es" if path.startswith("taxes") else "s")
+    status, body = box.request("PUT", f"/api/v1/{path}", json={})
+    assert (status, body["error"].split(": ")[-1]) == (400, root)
+
+
+@pytest.mark.parametrize("root", [None, "", [], {}, "text", 1])
+def test_root_must_hold_an_object(box: Sandbox, root: object) -> None:
+    for resource in ("tax", "add_on", "customer", "billable_metric", "webhook_endpoint", "billing_entity"):
+        plural = {"tax": "taxes", "billing_entity": "billing_entities"}.get(resource, resource + "s")
+        status, body = box.request("POST", f"/api/v1/{plural}", json={resource: root})
+        assert status == 400
+        assert body == {
+            "status": 400,
+            "error": f"BadRequest: param is missing or the value is empty or invalid: {resource}",
+        }
+
+
+def test_unknown_fields_are_ignored(box: Sandbox) -> None:
+    tax = {"name": "VAT", "code": "vat", "rate": 20, "colour": "red", "nested": {"a": [1]}}
+    assert found(box.request("POST", "/api/v1/taxes", json={"tax": tax, "more": 1}), "tax")["rate"] == 20.0
+
+
+def test_bodies_of_other_shapes_hold_no_root(box: Sandbox) -> None:
+    for body in (b"[]", b"1", b'"text"', b"null"):
+        assert raw(box, "POST", "/api/v1/taxes", body).status == 400
+
+
+def test_known_path_with_another_verb_is_not_found(box: Sandbox) -> None:
+    for method, path in (("DELETE", "events"), ("POST", "taxes/vat"), ("PUT", "webhooks/public_key"), ("GET", "")):
+        answer = box.request(method, f"/api/v1/{path}")
+        assert answer == (404, {"status": 404, "error": "Not Found", "code": "resource_not_found"})
+
+
+def test_codes_in_paths_are_any_text(box: Sandbox) -> None:
+    code = "a.b c/d%e?é"
+    tax = {"name": "Odd", "code": code, "rate": "1"}
+    assert box.request("POST", "/api/v1/taxes", json={"tax": tax})[0] == 200
+    answer = raw(box, "GET", "/api/v1/taxes/a.b%20c%2Fd%25e%3F%C3%A9")
+    assert json.loads(answer.body)["tax"]["code"] == code
+
+
+def test_numbers_of_any_length_keep_their_digits(box: Sandbox) -> None:
+    body = b'{"tax": {"name": "Exact", "code": "exact", "rate": 8.12345678901234567890123}}'
+    answer = raw(box, "POST", "/api/v1/taxes", body)
+    assert b'"rate":8.12345678901234567890123' in answer.body
+
+
+# Pages
+
+
+def fill(box: Sandbox, number: int) -> None:
+    def act(work: Work) -> None:
+        for position in range(number):
+            taxes.create(work, taxes.TaxInput(name=f"{position:03d}", code=f"t{position}", rate=Decimal(1)))
+
+    box.billing.writing(act)
+
+
+def page(box: Sandbox, query: str) -> tuple[int, tuple[Any, ...]]:
+    status, body = box.request("GET", f"/api/v1/taxes{query}")
+    assert status == 200
+    meta = body["meta"]
+    assert list(meta) == ["current_page", "next_page", "prev_page", "total_pages", "total_count"]
+    return len(body["taxes"]), tuple(meta.values())
+
+
+def test_pages_of_twenty_five(box: Sandbox) -> None:
+    fill(box, 25)
+    for query, expected in {
+        "?page=2&per_page=10": (10, (2, 3, 1, 3, 25)),
+        "?page=3&per_page=10": (5, (3, None, 2, 3, 25)),
+        "?page=5&per_page=10": (0, (5, None, 4, 3, 25)),
+        "": (25, (1, None, None, 1, 25)),
+        "?page=0&per_page=10": (10, (1, 2, None, 3, 25)),
+        "?page=-3&per_page=10": (10, (1, 2, None, 3, 25)),
+        "?page=two&per_page=10": (10, (1, 2, None, 3, 25)),
+        "?per_page=10abc": (10, (1, 2, None, 3, 25)),
+        "?per_page=abc": (25, (1, None, None, 1, 25)),
+        "?per_page=0": (25, (1, None, None, 1, 25)),
+        "?per_page=1000": (25, (1, None, None, 1, 25)),
+        "?page=99999999999999999999&per_page=10": (0, (999999999, None, 999999998, 3, 25)),
+    }.items():
+        assert page(box, query) == expected, query
+
+
+def test_pages_of_many(box: Sandbox) -> None:
+    fill(box, 120)
+    assert page(box, "") == (100, (1, 2, None, 2, 120))
+    assert page(box, "?per_page=-1") == (25, (1, 2, None, 5, 120))
+
+
+def test_page_of_nothing(box: Sandbox) -> None:
+    assert page(box, "?page=4") == (0, (0, None, None, 0, 0))
+
+
+def test_pages_may_be_asked_for_in_the_body_and_the_query_wins(box: Sandbox) -> None:
+    fill(box, 5)
+    _, body = box.request("GET", "/api/v1/taxes", json={"per_page": 2})
+    assert len(body["taxes"]) == 2
+    _, body = box.request("GET", "/api/v1/taxes?per_page=3", json={"per_page": 2})
+    assert len(body["taxes"]) == 3
+
+
+def test_pages_hold_each_record_once(box: Sandbox) -> None:
+    fill(box, 25)
+    codes = [
+        tax["code"]
+        for number in (1, 2, 3)
+        for tax in found(box.request("GET", f"/api/v1/taxes?page={number}&per_page=10"), "taxes")
+    ]
+    assert codes == [f"t{position}" for position in range(25)]
+
+
+# Organizations
+
+
+@pytest.fixture
+def other(box: Sandbox) -> dict[str, str]:
+    """The header of a key of another organization in the same store."""
+    organization = box.billing.store.write(None, lambda tx: organizations.create(tx, box.now, "Other"))
+    _, value = box.billing.writing(lambda work: api_keys.create(work), organization)
+    return with_key(value)
+
+
+def test_organizations_do_not_see_each_others_records(box: Sandbox, other: dict[str, str]) -> None:
+    sent: dict[str, dict[str, object]] = {
+        "customers": {"customer": {"external_id": "x", "name": "Mine"}},
+        "taxes": {"tax": {"name": "Mine", "code": "x", "rate": "1"}},
+        "add_ons": {"add_on": {"name": "Mine", "code": "x", "amount_cents": 1, "amount_currency": "EUR"}},
+        "billable_metrics": {"billable_metric": {"name": "Mine", "code": "x", "aggregation_type": "count_agg"}},
+        "billing_entities": {"billing_entity": {"name": "Mine", "code": "x"}},
+        "webhook_endpoints": {"webhook_endpoint": {"webhook_url": "https://mine.example", "name": "Mine"}},
+    }
+    for plural, body in sent.items():
+        (root,) = body
+        mine = found(box.request("POST", f"/api/v1/{plural}", json=body), root)
+        id = mine["svc_id"] if root == "webhook_endpoint" else "x"
+        listed = found(box.request("GET", f"/api/v1/{plural}", headers=other), plural)
+        assert not [one for one in listed if one["name"] == "Mine"]
+        for method in ("GET", "DELETE", "PUT"):
+            if (method, root) in (("PUT", "customer"), ("DELETE", "billing_entity")):
+                continue
+            answer = box.request(method, f"/api/v1/{plural}/{id}", json=body, headers=other)
+            assert missing(answer) == root
+        assert found(box.request("GET", f"/api/v1/{plural}/{id}"), root)["name"] == "Mine"
+        # A code or an address that one has taken is free for the other.
+        assert (
+            found(box.request("POST", f"/api/v1/{plural}", json=body, headers=other), root)["svc_id"] != mine["svc_id"]
+        )
+
+
+def test_references_reach_no_other_organization(box: Sandbox, other: dict[str, str]) -> None:
+    box.request("POST", "/api/v1/taxes", json={"tax": {"name": "VAT", "code": "vat", "rate": "1"}})
+    box.request("POST", "/api/v1/billing_entities", json={"billing_entity": {"name": "FR", "code": "fr"}})
+    taxed = {"customer": {"external_id": "x", "tax_codes": ["vat"]}}
+    placed = {"customer": {"external_id": "x", "billing_entity_code": "fr"}}
+    assert missing(box.request("POST", "/api/v1/customers", json=taxed, headers=other)) == "tax"
+    assert missing(box.request("POST", "/api/v1/customers", json=placed, headers=other)) == "billing_entity"
+
+
+def test_numbers_of_customers_count_for_each_organization(box: Sandbox, other: dict[str, str]) -> None:
+    for key, external_id, number in ((None, "a", 1), (None, "b", 2), (other, "a", 1)):
+        body = {"customer": {"external_id": external_id}}
+        shown = found(box.request("POST", "/api/v1/customers", json=body, headers=key), "customer")
+        assert shown["sequential_id"] == number
+
+
+def test_messages_go_to_the_endpoints_of_their_own_organization(box: Sandbox, other: dict[str, str]) -> None:
+    endpoint = {"webhook_endpoint": {"webhook_url": "https://mine.example"}}
+    id = found(box.request("POST", "/api/v1/webhook_endpoints", json=endpoint), "webhook_endpoint")["svc_id"]
+    box.request("POST", "/api/v1/customers", json={"customer": {"external_id": "theirs"}}, headers=other)
+    assert box.billing.webhooks.list(id).items == []
+    box.request("POST", "/api/v1/customers", json={"customer": {"external_id": "mine"}})
+    assert len(box.billing.webhooks.list(id).items) == 1
+
+
+# The prefix of ids
+
+
+def test_prefix_of_ids_is_a_setting() -> None:
+    with Sandbox(now="2024-03-05T00:00:00Z", settings=Settings(id_prefix="acme_")) as box:
+        body = b'{"tax": {"name": "VAT", "code": "vat", "rate": "1"}}'
+        shown = json.loads(raw(box, "POST", "/api/v1/taxes", body).body)["tax"]
+        assert "acme_id" in shown
+        assert "svc_id" not in shown
+
+
+def test_values_of_the_wrong_kind_are_named(box: Sandbox) -> None:
+    tax = {"name": ["a"], "code": {"a": 1}, "rate": "x"}
+    assert refused(box.request("POST", "/api/v1/taxes", json={"tax": tax})) == {"rate": ["is not a number"]}
+    assert refused(box.request("POST", "/api/v1/taxes", json={"tax": {**tax, "rate": 1}})) == {
+        "name": ["value_is_mandatory"],
+        "code": ["value_is_mandatory"],
+    }
