@@ -133,6 +133,7 @@ class CreditNote:
     voided_at: datetime | None = None
     refunded_at: datetime | None = None
     automatic: bool = False
+    customer_snapshot: Mapping[str, object] | None = None
 
     @property
     def net_amount_cents(self) -> int:

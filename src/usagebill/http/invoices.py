@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from usagebill.http.endpoints import Endpoint
-from usagebill.operations.invoices import listing
+from usagebill.operations.invoices import changes, drafts, listing
 from usagebill.views.invoices import invoice_view, listed_invoice_view
 
 __all__ = ["ENDPOINTS"]
@@ -39,5 +39,62 @@ ENDPOINTS = [
         returns="invoice",
         view=invoice_view,
         summary="Get an invoice",
+    ),
+    Endpoint(
+        "PUT",
+        "/invoices/{invoice_id}",
+        changes.update,
+        permission="invoice",
+        body=changes.InvoiceUpdate,
+        root="invoice",
+        returns="invoice",
+        view=invoice_view,
+        summary="Set the payment status and the metadata of an invoice",
+    ),
+    Endpoint(
+        "DELETE",
+        "/invoices/{invoice_id}",
+        drafts.delete,
+        permission="invoice",
+        returns="invoice",
+        view=invoice_view,
+        summary="Delete a draft",
+    ),
+    Endpoint(
+        "PUT",
+        "/invoices/{invoice_id}/refresh",
+        drafts.refresh,
+        permission="invoice",
+        returns="invoice",
+        view=invoice_view,
+        summary="Compute a draft anew",
+    ),
+    Endpoint(
+        "PUT",
+        "/invoices/{invoice_id}/finalize",
+        drafts.finalize,
+        permission="invoice",
+        returns="invoice",
+        view=invoice_view,
+        summary="Finalize a draft",
+    ),
+    Endpoint(
+        "POST",
+        "/invoices/{invoice_id}/void",
+        changes.void,
+        permission="invoice",
+        body=changes.InvoiceVoid,
+        returns="invoice",
+        view=invoice_view,
+        summary="Void an invoice, with credit notes for it where asked",
+    ),
+    Endpoint(
+        "POST",
+        "/invoices/{invoice_id}/lose_dispute",
+        changes.lose_dispute,
+        permission="invoice",
+        returns="invoice",
+        view=invoice_view,
+        summary="Note that a dispute was lost",
     ),
 ]

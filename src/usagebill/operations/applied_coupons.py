@@ -22,7 +22,6 @@ __all__ = [
     "AppliedCouponFilters",
     "AppliedCouponInput",
     "apply",
-    "end_all",
     "give_back",
     "list_all",
     "list_of_customer",
@@ -147,12 +146,6 @@ def terminate(work: Work, external_id: str, applied_coupon_id: str) -> AppliedCo
     if applied is None or applied.customer_id != customer.id:
         raise NotFound("applied_coupon")
     return terminate_applied(work, applied)
-
-
-def end_all(work: Work, customer: Customer) -> None:
-    """End every coupon of a customer."""
-    for applied in work.tx.find(AppliedCoupon, eq("customer_id", customer.id), eq("status", "active")):
-        terminate_applied(work, applied)
 
 
 def give_back(work: Work, invoice: Invoice) -> None:

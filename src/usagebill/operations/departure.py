@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.subscriptions import Subscription
+from usagebill.operations.coupons import terminate_applied
 from usagebill.operations.subscriptions import cancel_pending, terminate
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Work
@@ -18,13 +20,18 @@ _DRAFTS_WAIT = timedelta(minutes=5)
 
 
 def end_customer(work: Work, job: Job) -> None:
-    """Job: end the subscriptions of a deleted customer as usual, cancel pending ones, finalize drafts soon."""
+    """Job: end the subscriptions of a deleted customer as usual, cancel pending ones, finalize drafts soon.
+
+    Its coupons end too.
+    """
     own = eq("customer_id", job.subject_id)
     order = [asc("created_at"), asc("id")]
     for subscription in work.tx.find(Subscription, own, eq("status", "active"), order=order):
         terminate(work, subscription)
     for subscription in work.tx.find(Subscription, own, eq("status", "pending"), order=order):
         cancel_pending(work, subscription)
+    for applied in work.tx.find(AppliedCoupon, own, eq("status", "active")):
+        terminate_applied(work, applied)
     for draft in work.tx.find(Invoice, own, eq("status", "draft")):
         key = f"finalize_invoice:{draft.id}"
         work.tx.jobs.cancel(key)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from usagebill.core.dates import DatingSettings, InvoiceDates, dates_with_new_settings, dates_with_new_term
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.operations.invoices.issue import occasion_of, watch_draft
+from usagebill.core.periods.schedule import draft_refresh_at
 from usagebill.storage.conditions import Condition, eq, has, within
 from usagebill.work import Work
 
@@ -15,9 +16,16 @@ __all__ = ["drafts_of_customers", "drafts_of_plans", "flag", "redate", "shift"]
 
 
 def flag(work: Work, *conditions: Condition) -> None:
-    """Have the drafts that match computed anew before they are shown or finalized."""
+    """Have the drafts that match computed anew, within five minutes."""
     for invoice in work.tx.find(Invoice, eq("status", "draft"), eq("refresh_wanted", False), *conditions):
         work.tx.replace(replace(invoice, refresh_wanted=True, updated_at=work.now))
+        work.schedule(
+            "refresh_invoice",
+            invoice.customer_id,
+            draft_refresh_at(work.now),
+            key=f"refresh_invoice:{invoice.id}",
+            payload={"invoice_id": invoice.id},
+        )
 
 
 def drafts_of_plans(plan_ids: Iterable[str]) -> Condition:

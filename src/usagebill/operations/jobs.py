@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from usagebill.core.jobs import Job
 from usagebill.operations import coupons, departure, events, progressive_billing, rescheduling, webhooks
 from usagebill.operations.invoices.billing_run import bill_customer
+from usagebill.operations.invoices.drafts import refresh_wanted
 from usagebill.operations.invoices.issue import mark_overdue
 from usagebill.operations.invoices.subscription import finalize_due
 from usagebill.operations.plans.ending import end_plan
@@ -30,6 +31,7 @@ HANDLERS: Mapping[str, Handler] = {
     "finalize_invoice": finalize_due,
     "mark_overdue": mark_overdue,
     "expire_coupon": coupons.expire,
+    "refresh_invoice": refresh_wanted,
     "announce_termination": announce_due,
     "clean_webhook_messages": webhooks.clean,
     "end_customer": departure.end_customer,

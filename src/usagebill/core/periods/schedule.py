@@ -17,6 +17,7 @@ from usagebill.core.periods.calendar import day_start
 __all__ = [
     "activation_at",
     "draft_finalization_at",
+    "draft_refresh_at",
     "ending_at_instant",
     "gate_expiry_at",
     "is_billing_day",
@@ -93,6 +94,12 @@ def trial_end_run(trial_end: datetime) -> datetime:
 def draft_finalization_at(expected_finalization_date: date) -> datetime:
     """When a draft is finalized without being asked: minute 20 of that UTC date."""
     return _utc_midnight(expected_finalization_date) + _FINALIZATION
+
+
+def draft_refresh_at(changed_at: datetime) -> datetime:
+    """When a draft that is out of date is computed anew: the first multiple of five minutes after the change."""
+    late = timedelta(minutes=changed_at.minute % 5, seconds=changed_at.second, microseconds=changed_at.microsecond)
+    return changed_at - late + timedelta(minutes=5)
 
 
 def overdue_at(payment_due_date: date) -> datetime:

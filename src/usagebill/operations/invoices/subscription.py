@@ -16,6 +16,7 @@ from usagebill.core.jobs import Job
 from usagebill.core.periods import Boundaries, Cycle, billing_boundaries, ended_on_boundary_day, resumed
 from usagebill.core.plans import Charge, FixedCharge
 from usagebill.core.subscriptions import Subscription
+from usagebill.operations.credit_notes.drafts import follow
 from usagebill.operations.invoices.billed import IN_ADVANCE, PERIODIC, Billed, billed_of, boundaries_of, period_fields
 from usagebill.operations.invoices.dating import dating_settings
 from usagebill.operations.invoices.fees.commitments import commitment_fee
@@ -189,7 +190,8 @@ def compute(work: Work, invoice: Invoice, *, finalizing: bool) -> Invoice:
     Its billing periods stay as they are: what came in late lies in them. Coupons and credits are used while
     `finalizing` only, so that the total of a draft is an estimate.
     """
-    work.tx.delete(*work.tx.find(Fee, eq("invoice_id", invoice.id), deleted=True))
+    before = work.tx.find(Fee, eq("invoice_id", invoice.id), deleted=True)
+    work.tx.delete(*before)
     fees: list[Fee] = []
     for period in work.tx.find(BillingPeriod, eq("invoice_id", invoice.id), order=[asc("id")]):
         fees += fees_of(work, billed_of(work, invoice, period))
@@ -197,6 +199,7 @@ def compute(work: Work, invoice: Invoice, *, finalizing: bool) -> Invoice:
     work.tx.insert(*fees)
     invoice = replace(with_sections(work, invoice), updated_at=work.now, refresh_wanted=False)
     work.tx.replace(invoice)
+    follow(work, invoice, before)
     return invoice
 
 

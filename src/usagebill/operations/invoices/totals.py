@@ -21,6 +21,7 @@ from usagebill.core.invoices.totals import (
 from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
+from usagebill.operations.credit_notes.automatic import on_surplus
 from usagebill.operations.fee_taxes import taxes_for
 from usagebill.storage.conditions import at_most, desc, eq, has_item, more, ne, related, within
 from usagebill.views.coupons import UNDONE, coupon_credits
@@ -35,13 +36,18 @@ CONSUMING_TYPES = ("subscription", "progressive_billing")
 def settle(work: Work, invoice: Invoice, fees: Sequence[Fee], *, finalizing: bool) -> tuple[Invoice, list[Fee]]:
     """The invoice with its totals, and its fees with their shares and taxes; neither is stored here.
 
-    Coupons and credit notes are used only while `finalizing`: what is left of them is stored in this transaction.
+    Coupons and credit notes are used only while `finalizing`: what is left of them is stored in this transaction. What
+    progressive billing invoices billed above the usage is given back by a credit note, for drafts too.
     """
     draft = computed(work, invoice, fees, consuming=finalizing and invoice.invoice_type in CONSUMING_TYPES)
     for use in draft.coupon_uses:
         work.tx.replace(use.coupon)
     for note in draft.notes_used:
         work.tx.replace(note)
+    for progressive_id, cents in draft.excess.items():
+        progressive = work.tx.get(Invoice, progressive_id)
+        if progressive is not None:
+            on_surplus(work, progressive, cents)
     return draft.invoice, list(draft.fees)
 
 

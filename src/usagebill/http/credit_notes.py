@@ -1,0 +1,130 @@
+"""Credit notes over HTTP."""
+
+from __future__ import annotations
+
+from usagebill.http.endpoints import Endpoint
+from usagebill.operations import credit_notes
+from usagebill.views.credit_notes import credit_note_estimate_view, credit_note_view
+from usagebill.work import Json, Work
+
+__all__ = ["ENDPOINTS"]
+
+
+def _metadata_view(_: Work, metadata: Json) -> Json:
+    return metadata
+
+
+ENDPOINTS = [
+    Endpoint(
+        "POST",
+        "/credit_notes",
+        credit_notes.create,
+        permission="credit_note",
+        body=credit_notes.CreditNoteInput,
+        root="credit_note",
+        returns="credit_note",
+        view=credit_note_view,
+        summary="Create a credit note",
+    ),
+    Endpoint(
+        "POST",
+        "/credit_notes/estimate",
+        credit_notes.estimate,
+        permission="credit_note",
+        body=credit_notes.CreditNoteEstimateInput,
+        root="credit_note",
+        returns="estimated_credit_note",
+        view=credit_note_estimate_view,
+        summary="Say what a credit note would come to",
+    ),
+    Endpoint(
+        "GET",
+        "/credit_notes",
+        credit_notes.list_all,
+        permission="credit_note",
+        query=credit_notes.CreditNoteFilters,
+        paged=True,
+        returns="credit_notes",
+        view=credit_note_view,
+        summary="List credit notes",
+    ),
+    Endpoint(
+        "GET",
+        "/customers/{external_id}/credit_notes",
+        credit_notes.list_of_customer,
+        permission="credit_note",
+        query=credit_notes.CreditNoteFilters,
+        paged=True,
+        returns="credit_notes",
+        view=credit_note_view,
+        summary="List the credit notes of a customer",
+    ),
+    Endpoint(
+        "GET",
+        "/credit_notes/{credit_note_id}",
+        credit_notes.get,
+        permission="credit_note",
+        returns="credit_note",
+        view=credit_note_view,
+        summary="Get a credit note",
+    ),
+    Endpoint(
+        "PUT",
+        "/credit_notes/{credit_note_id}",
+        credit_notes.update,
+        permission="credit_note",
+        body=credit_notes.CreditNoteUpdate,
+        root="credit_note",
+        before=credit_notes.get,
+        returns="credit_note",
+        view=credit_note_view,
+        summary="Set how a refund went, and merge metadata",
+    ),
+    Endpoint(
+        "PUT",
+        "/credit_notes/{credit_note_id}/void",
+        credit_notes.void,
+        permission="credit_note",
+        returns="credit_note",
+        view=credit_note_view,
+        summary="Void what is left of a credit note",
+    ),
+    Endpoint(
+        "POST",
+        "/credit_notes/{credit_note_id}/metadata",
+        credit_notes.replace_metadata,
+        permission="credit_note",
+        body=credit_notes.MetadataInput,
+        returns="metadata",
+        view=_metadata_view,
+        summary="Replace the metadata of a credit note",
+    ),
+    Endpoint(
+        "PATCH",
+        "/credit_notes/{credit_note_id}/metadata",
+        credit_notes.merge_metadata,
+        permission="credit_note",
+        body=credit_notes.MetadataInput,
+        returns="metadata",
+        view=_metadata_view,
+        summary="Merge metadata of a credit note",
+    ),
+    Endpoint(
+        "DELETE",
+        "/credit_notes/{credit_note_id}/metadata",
+        credit_notes.delete_metadata,
+        permission="credit_note",
+        returns="metadata",
+        view=_metadata_view,
+        summary="Remove the metadata of a credit note",
+    ),
+    Endpoint(
+        "DELETE",
+        "/credit_notes/{credit_note_id}/metadata/{key}",
+        credit_notes.delete_metadata_key,
+        permission="credit_note",
+        returns="metadata",
+        view=_metadata_view,
+        summary="Remove one key of the metadata of a credit note",
+    ),
+]

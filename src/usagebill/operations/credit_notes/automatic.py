@@ -1,0 +1,163 @@
+"""Credit notes that nobody asked for: of an early end, of a surplus of progressive billing, of a void."""
+
+from __future__ import annotations
+
+from datetime import datetime, tzinfo
+from decimal import Decimal
+
+from usagebill.core.credit_notes import CreditNote, Parts, proportional_items
+from usagebill.core.days import local_date
+from usagebill.core.errors import Invalid
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.numbers import ZERO, round_cents, total, truncate_to
+from usagebill.core.periods import Period, Succession, Window
+from usagebill.core.plans import Plan
+from usagebill.core.subscription_fees import prorated, unused_days, unused_time_credit, used_days
+from usagebill.core.subscriptions import Subscription
+from usagebill.core.unused_time import refundable_of_fee, termination_parts
+from usagebill.operations.credit_notes.balance import Balance, balance_of
+from usagebill.operations.credit_notes.changes import voided
+from usagebill.operations.credit_notes.creation import make
+from usagebill.operations.invoices.fees.subscription import end_of_trial
+from usagebill.storage.conditions import desc, eq, ne, related
+from usagebill.views.subscriptions import cycle, plan_of
+from usagebill.work import Work
+
+__all__ = ["check_void_amounts", "on_surplus", "on_termination", "on_void"]
+
+
+def on_termination(work: Work, ended: Subscription, *, option: str = "credit") -> CreditNote | None:
+    """Give back the days that are left of the fee that an ended subscription paid in advance.
+
+    `option`: credit, refund (what was paid of it is paid back) or offset (the rest settles the invoice itself). None
+    where nothing is left, or the period of the end was not billed. On a draft invoice the note is a draft.
+    """
+    fee = _last_fee(work, ended)
+    if fee is None or ended.terminated_at is None or fee.invoice_id is None:
+        return None
+    invoice = work.tx.get(Invoice, fee.invoice_id)
+    if invoice is None or invoice.status in ("voided", "closed", "deleted"):
+        return None
+    plan = plan_of(work, ended)
+    periods = cycle(work, ended)
+    ended_on = local_date(ended.terminated_at, periods.tz)
+    period = periods.period(ended_on, periods.interval)
+    if fee.to_datetime is None or fee.from_datetime is None or local_date(fee.to_datetime, periods.tz) < ended_on:
+        return None
+    plan_amount = _plan_amount(fee, plan)
+    trial_end = end_of_trial(work, ended, plan.trial_period)
+    balance = balance_of(work, invoice)
+    own = [item for item in balance.items if item.fee_id == fee.id]
+    days = unused_days(
+        ended.terminated_at,
+        period,
+        periods.tz,
+        upgraded=periods.succession is Succession.UPGRADE,
+        trial_end=trial_end,
+    )
+    amount = unused_time_credit(
+        plan_amount,
+        days,
+        period.days,
+        fee_amount_cents=fee.amount_cents,
+        credited_cents=total(item.precise_amount_cents for item in own),
+    )
+    items = [(fee, amount)]
+    whole = balance.credited(work, items, None).total_cents
+    if amount == ZERO or whole <= 0:
+        return None
+    used = _used_amount(plan_amount, period, fee, ended.terminated_at, periods.tz, trial_end)
+    refundable = refundable_of_fee(
+        fee,
+        balance.credited(work, [(fee, used)], None),
+        paid_cents=invoice.total_paid_amount_cents,
+        invoice_cents=invoice.sub_total_including_taxes_amount_cents,
+        total_cents=whole,
+    )
+    parts = termination_parts(option, whole, refundable)
+    return make(work, balance, items, parts, reason="order_cancellation")
+
+
+def _last_fee(work: Work, subscription: Subscription) -> Fee | None:
+    fee = work.tx.first(
+        Fee,
+        eq("subscription_id", subscription.id),
+        eq("fee_type", "subscription"),
+        related(Invoice, "invoice_id", ne("status", "deleted")),
+        order=[desc("created_at"), desc("id")],
+    )
+    return None if fee is None or fee.amount_cents == 0 else fee
+
+
+def _plan_amount(fee: Fee, plan: Plan) -> int:
+    """The plan's amount that the fee was computed from."""
+    noted = fee.amount_details.get("plan_amount_cents")
+    return int(noted) if isinstance(noted, (int, str, Decimal)) else plan.amount_cents
+
+
+def _used_amount(
+    plan_amount: int, period: Period, fee: Fee, ended_at: datetime, tz: tzinfo, trial_end: datetime | None
+) -> Decimal:
+    """What the days of the fee's period that were used come to, cut to 5 decimals of a cent."""
+    if fee.from_datetime is None or fee.to_datetime is None:
+        return ZERO
+    window = Window(start=fee.from_datetime, end=fee.to_datetime, duration=period.days)
+    days = min(used_days(ended_at, window, tz, trial_end=trial_end), period.days)
+    return truncate_to(prorated(plan_amount, days, period.days), 5)
+
+
+def on_surplus(work: Work, progressive: Invoice, cents: int) -> CreditNote | None:
+    """Give back what a progressive billing invoice billed above what the usage came to in the end.
+
+    `cents`, before taxes and coupons, is taken from its largest fees first, as far as they are not credited yet.
+    """
+    balance = balance_of(work, progressive)
+    items: list[tuple[Fee, Decimal]] = []
+    left = cents
+    for fee in sorted(balance.fees, key=lambda fee: (-fee.amount_cents, fee.id)):
+        taken = min(left, balance.left_of(fee))
+        if taken > 0:
+            items.append((fee, Decimal(taken)))
+            left -= taken
+    if not items or balance.credited(work, items, None).total_cents <= 0:
+        return None
+    return make(work, balance, items, None, reason="other", automatic=True)
+
+
+def check_void_amounts(work: Work, invoice: Invoice, *, credit_cents: int, refund_cents: int) -> None:
+    """Raises `Invalid` where a void may not give back so much of the invoice."""
+    balance = balance_of(work, invoice)
+    creditable = balance.creditable()
+    asked = credit_cents + refund_cents
+    negative = credit_cents < 0 or refund_cents < 0
+    if negative or asked > creditable or credit_cents > creditable or refund_cents > balance.refundable:
+        raise Invalid(credit_refund_amount="total_amount_exceeds_invoice_amount")
+
+
+def on_void(work: Work, invoice: Invoice, *, credit_cents: int, refund_cents: int) -> list[CreditNote]:
+    """Give back the asked parts of a voided invoice, and note the rest on a second note that is voided at once.
+
+    The amounts, in cents with taxes, have been checked by `check_void_amounts`.
+    """
+    reason, text = "other", f"Credit note created due to voided invoice {invoice.id}"
+    made = []
+    balance = balance_of(work, invoice)
+    wanted = Parts(credit=credit_cents, refund=refund_cents)
+    if wanted.total > 0:
+        whole = balance.credited(work, _rest(balance), None).total_cents
+        shares = proportional_items(balance.left_of_fees(), wanted.total, whole)
+        items = [(fee, shares[fee.id]) for fee in balance.fees if fee.id in shares]
+        made.append(make(work, balance, items, wanted, reason=reason, description=text, exact=True))
+        balance = balance_of(work, invoice)
+    if round_cents(balance.creditable()) > 0:
+        rest = voided(make(work, balance, _rest(balance), None, reason=reason, description=text), work)
+        work.tx.replace(rest)
+        made.append(rest)
+    return made
+
+
+def _rest(balance: Balance) -> list[tuple[Fee, Decimal]]:
+    """All that is left to credit of an invoice, as items."""
+    left = ((fee, balance.left_of(fee)) for fee in balance.fees)
+    return [(fee, Decimal(cents)) for fee, cents in left if cents > 0]

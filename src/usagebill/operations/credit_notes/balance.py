@@ -1,0 +1,118 @@
+"""The balance of an invoice: its fees, its credit notes, and what of it may still be credited, paid back or settled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from usagebill.core.credit_notes import (
+    Credited,
+    CreditNote,
+    CreditNoteItem,
+    Parts,
+    creditable_fee,
+    creditable_invoice,
+    credited,
+    refundable_invoice,
+)
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.numbers import ZERO, subtract, total, truncate_cents
+from usagebill.storage.conditions import asc, eq
+from usagebill.work import Work
+
+__all__ = ["Balance", "balance_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Balance:
+    """An invoice with its fees and all its notes, whatever their status."""
+
+    invoice: Invoice
+    fees: tuple[Fee, ...]
+    notes: tuple[CreditNote, ...]
+
+    @property
+    def items(self) -> list[CreditNoteItem]:
+        return [item for note in self.notes for item in note.items]
+
+    def fee(self, fee_id: object) -> Fee | None:
+        return next((fee for fee in self.fees if fee.id == fee_id), None)
+
+    def left_of(self, fee: Fee, pending: Sequence[CreditNoteItem] = ()) -> int:
+        """What is left to credit of a fee, before taxes and coupons, `pending` items counting as credited."""
+        return creditable_fee(fee, [*self.items, *pending])
+
+    def left_of_fees(self) -> dict[str, int]:
+        """What is left to credit of each fee, by id."""
+        return {fee.id: self.left_of(fee) for fee in self.fees}
+
+    def creditable(self, pending: Sequence[CreditNoteItem] = ()) -> Decimal:
+        """What is left to credit of the invoice, taxes included; nothing of a draft or of a top-up."""
+        invoice = self.invoice
+        if invoice.status == "draft" or invoice.invoice_type == "credit":
+            return ZERO
+        return self._creditable(pending)
+
+    def _creditable(self, pending: Sequence[CreditNoteItem]) -> Decimal:
+        invoice = self.invoice
+        reductions = invoice.coupons_amount_cents + invoice.progressive_billing_credit_amount_cents
+        return creditable_invoice(self.fees, [*self.items, *pending], reductions, invoice.fees_amount_cents)
+
+    @property
+    def refundable(self) -> int:
+        """What may be paid back of the invoice."""
+        invoice = self.invoice
+        paid = invoice.total_paid_amount_cents
+        if invoice.status == "draft" or (invoice.payment_status != "succeeded" and paid == invoice.total_amount_cents):
+            return 0
+        return refundable_invoice(self.creditable(), paid, sum(note.refund_amount_cents for note in self.notes))
+
+    @property
+    def offsettable(self) -> int:
+        """What credit notes may settle of the invoice: at most what is due."""
+        invoice = self.invoice
+        due = invoice.total_amount_cents - invoice.total_paid_amount_cents - invoice.total_offset_amount_cents
+        if invoice.status == "voided":
+            return 0
+        if invoice.invoice_type == "credit":
+            return invoice.total_amount_cents if due > 0 and invoice.payment_status != "succeeded" else 0
+        return max(0, min(due, truncate_cents(self.creditable())))
+
+    def others(self, note_id: str | None = None) -> Parts:
+        """The parts of the invoice's finalized notes (voided ones included), but for one."""
+        counted = [note for note in self.notes if note.status == "finalized" and note.id != note_id]
+        return Parts(
+            credit=sum(note.credit_amount_cents for note in counted),
+            refund=sum(note.refund_amount_cents for note in counted),
+            offset=sum(note.offset_amount_cents for note in counted),
+        )
+
+    def credited(
+        self, work: Work, items: Sequence[tuple[Fee, Decimal]], pending: Sequence[CreditNoteItem] | None
+    ) -> Credited:
+        """What items come to. `pending` are they as items of a note, which may empty the invoice; None: they do not."""
+        excess = None
+        if pending is not None and self._creditable(pending) == ZERO:
+            excess = total(
+                subtract(Decimal(note.taxes_amount_cents), note.precise_taxes_amount_cents) for note in self.notes
+            )
+        return credited(
+            items,
+            self.invoice.applied_taxes,
+            last_note_excess=excess,
+            currency=self.invoice.currency,
+            now=work.now,
+            new_id=work.new_id,
+        )
+
+
+def balance_of(work: Work, invoice: Invoice, *, without: str | None = None) -> Balance:
+    """The balance of `invoice`, leaving out the note `without`."""
+    notes = work.tx.find(CreditNote, eq("invoice_id", invoice.id), order=[asc("created_at")])
+    return Balance(
+        invoice=invoice,
+        fees=tuple(work.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at")])),
+        notes=tuple(note for note in notes if note.id != without),
+    )

@@ -1,0 +1,99 @@
+"""Credit notes changed: their refund status, their metadata, their balance voided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from usagebill.core.credit_notes import TRANSITIONS, CreditNote, CreditNoteEvent, CreditNoteStatus
+from usagebill.core.errors import Invalid, NotAllowed, NotFound
+from usagebill.core.metadata import Metadata, merged_metadata
+from usagebill.inputs import ABSENT, Input, Maybe, is_given
+from usagebill.operations.credit_notes.creation import sent_metadata
+from usagebill.operations.credit_notes.listing import REFUND_STATUSES, get
+from usagebill.work import Work
+
+__all__ = [
+    "CreditNoteUpdate",
+    "MetadataInput",
+    "delete_metadata",
+    "delete_metadata_key",
+    "merge_metadata",
+    "replace_metadata",
+    "update",
+    "void",
+    "voided",
+]
+
+
+@Input
+class CreditNoteUpdate:
+    refund_status: Maybe[str] = ABSENT
+    metadata: Maybe[Mapping[str, object]] = ABSENT
+
+
+@Input
+class MetadataInput:
+    metadata: Maybe[Mapping[str, object]] = ABSENT
+
+
+def update(work: Work, credit_note_id: str, given: CreditNoteUpdate) -> CreditNote:
+    """Set how the refund went, and merge metadata. Raises `NotFound` and `Invalid`."""
+    note = get(work, credit_note_id)
+    if is_given(given.refund_status):
+        if given.refund_status not in REFUND_STATUSES:
+            raise Invalid(refund_status="value_is_invalid")
+        refunded_at = work.now if given.refund_status == "succeeded" else note.refunded_at
+        note = replace(note, refund_status=given.refund_status, refunded_at=refunded_at)
+    sent = sent_metadata(given.metadata)
+    if sent is not None:
+        note = replace(note, metadata=sent_metadata(merged_metadata(note.metadata, sent)))
+    changed = replace(note, updated_at=work.now)
+    work.tx.replace(changed)
+    return changed
+
+
+def voided(note: CreditNote, work: Work) -> CreditNote:
+    """The note without its balance."""
+    status = TRANSITIONS[CreditNoteStatus(note.credit_status), CreditNoteEvent.VOID]
+    return replace(note, credit_status=status.value, balance_amount_cents=0, voided_at=work.now, updated_at=work.now)
+
+
+def void(work: Work, credit_note_id: str) -> CreditNote:
+    """Void what is left of a note's balance. Raises `NotFound`, and `NotAllowed` where nothing is."""
+    note = get(work, credit_note_id)
+    if note.credit_status == CreditNoteStatus.VOIDED or note.balance_amount_cents == 0:
+        raise NotAllowed("no_voidable_amount")
+    changed = voided(note, work)
+    work.tx.replace(changed)
+    return changed
+
+
+def _stored(work: Work, note: CreditNote, metadata: Metadata | None) -> Metadata | None:
+    work.tx.replace(replace(note, metadata=metadata, updated_at=work.now))
+    return metadata
+
+
+def replace_metadata(work: Work, credit_note_id: str, given: MetadataInput) -> Metadata | None:
+    """Make what is sent the whole metadata; nothing sent makes it empty. Raises `NotFound` and `Invalid`."""
+    return _stored(work, get(work, credit_note_id), sent_metadata(given.metadata) or {})
+
+
+def merge_metadata(work: Work, credit_note_id: str, given: MetadataInput) -> Metadata | None:
+    """Set the keys that are sent, and keep the others. Raises `NotFound` and `Invalid`."""
+    note = get(work, credit_note_id)
+    merged = merged_metadata(note.metadata, sent_metadata(given.metadata) or {})
+    return _stored(work, note, sent_metadata(merged))
+
+
+def delete_metadata(work: Work, credit_note_id: str) -> None:
+    """Remove the metadata. Raises `NotFound`."""
+    _stored(work, get(work, credit_note_id), None)
+
+
+def delete_metadata_key(work: Work, credit_note_id: str, key: str) -> Metadata | None:
+    """Remove one key, where there is one. Raises `NotFound` for the note, and for one without any metadata."""
+    note = get(work, credit_note_id)
+    if note.metadata is None:
+        raise NotFound("metadata")
+    return _stored(work, note, {name: value for name, value in note.metadata.items() if name != key})

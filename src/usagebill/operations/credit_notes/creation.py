@@ -1,0 +1,255 @@
+"""Credit notes made: checked, computed, numbered, stored; and what follows for their invoice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
+from usagebill.core.credit_notes import (
+    REASONS,
+    Credited,
+    CreditNote,
+    CreditNoteItem,
+    Parts,
+    adjusted_parts,
+    gross_total,
+    validation_errors,
+)
+from usagebill.core.customers import Customer, timezone
+from usagebill.core.days import local_date
+from usagebill.core.errors import Invalid, NotAllowed, NotFound
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import VISIBLE_STATUSES, Invoice
+from usagebill.core.metadata import Metadata, metadata_errors
+from usagebill.core.numbers import parse_decimal, round_cents, round_to
+from usagebill.inputs import Maybe, is_given, value_or
+from usagebill.operations.credit_notes.balance import Balance, balance_of
+from usagebill.operations.credit_notes.inputs import CreditNoteInput
+from usagebill.operations.invoices.payment_status import set_payment_status
+from usagebill.storage.conditions import eq
+from usagebill.views.credit_notes import credit_note_view
+from usagebill.views.customers import customer_summary, entity_of
+from usagebill.work import Work
+
+__all__ = ["create", "credited_invoice", "customer_of", "make", "note_number", "sent_items", "sent_metadata", "tell"]
+
+_CREDITABLE_STATUSES = ("draft", "finalized", "voided")
+
+
+def create(work: Work, given: CreditNoteInput) -> CreditNote:
+    """A credit note over items of an invoice's fees, as balance, refund and settlement of the invoice itself.
+
+    Raises `NotFound` for the invoice or a fee, `NotAllowed` for an invoice that takes none, and `Invalid`.
+    """
+    invoice = credited_invoice(work, given.invoice_id)
+    parts = Parts(
+        credit=value_or(given.credit_amount_cents, 0),
+        refund=value_or(given.refund_amount_cents, 0),
+        offset=value_or(given.offset_amount_cents, 0),
+    )
+    unpaid = invoice.payment_status in ("pending", "failed")
+    if invoice.invoice_type == "credit" and unpaid and (parts.credit > 0 or parts.refund > 0):
+        raise NotAllowed("invalid_type_or_status")
+    reason = value_or(given.reason, "other")
+    if reason not in REASONS:
+        raise Invalid(reason="value_is_invalid")
+    metadata = sent_metadata(given.metadata)
+    balance = balance_of(work, invoice)
+    items = sent_items(balance, given.items)
+    return make(
+        work,
+        balance,
+        items,
+        parts,
+        reason=reason,
+        description=value_or(given.description, None),
+        metadata=metadata,
+    )
+
+
+def credited_invoice(work: Work, invoice_id: Maybe[str]) -> Invoice:
+    """The invoice that a note is asked for. Raises `NotFound`, and `NotAllowed` for one that takes no notes."""
+    invoice = work.tx.get(Invoice, invoice_id or "")
+    if invoice is None or invoice.status not in VISIBLE_STATUSES:
+        raise NotFound("invoice")
+    if invoice.status not in _CREDITABLE_STATUSES or invoice.version_number < 2:
+        raise NotAllowed("invalid_type_or_status")
+    return invoice
+
+
+def sent_metadata(given: Maybe[Mapping[str, object]]) -> Metadata | None:
+    """The metadata sent, None where none is. Raises `Invalid` for what breaks its limits."""
+    if not is_given(given) or not isinstance(given, Mapping):
+        return None
+    problems = metadata_errors(given)
+    if problems:
+        raise Invalid(value=problems)
+    return {key: value if isinstance(value, str) else None for key, value in given.items()}
+
+
+def sent_items(balance: Balance, given: object, *, together: bool = True) -> list[tuple[Fee, Decimal]]:
+    """The items sent, each a fee with an amount before taxes and coupons.
+
+    They are looked at one by one, those of the same fee `together`. Raises `NotFound` for a fee and `Invalid`.
+    """
+    if not isinstance(given, (list, tuple)):
+        raise Invalid(items="must_be_an_array")
+    found: list[tuple[Fee, Decimal]] = []
+    asked: dict[str, int] = {}
+    for sent in given:
+        fee = balance.fee(sent.get("fee_id")) if isinstance(sent, Mapping) else None
+        if fee is None:
+            raise NotFound("fee")
+        amount = _decimal(sent.get("amount_cents"))
+        if amount is None or amount < 0:
+            raise Invalid(amount_cents="invalid_value")
+        whole = round_cents(amount) + (asked.get(fee.id, 0) if together else 0)
+        if whole > balance.left_of(fee) and not _is_unpaid_top_up(balance.invoice):
+            raise Invalid(amount_cents="higher_than_remaining_fee_amount")
+        asked[fee.id] = whole
+        found.append((fee, round_to(amount, 5)))
+    return found
+
+
+def _is_unpaid_top_up(invoice: Invoice) -> bool:
+    return invoice.invoice_type == "credit" and invoice.payment_status in ("pending", "failed")
+
+
+def _decimal(value: object) -> Decimal | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, (int, Decimal)):
+        return Decimal(value)
+    if value is None:
+        return Decimal(0)
+    return parse_decimal(value.strip()) if isinstance(value, str) else None
+
+
+def make(
+    work: Work,
+    balance: Balance,
+    items: Sequence[tuple[Fee, Decimal]],
+    parts: Parts | None,
+    *,
+    reason: str,
+    description: str | None = None,
+    metadata: Metadata | None = None,
+    automatic: bool = False,
+    exact: bool = False,
+) -> CreditNote:
+    """Store a note over `items` and tell those who listen; a note on a draft is a draft itself, and told of later.
+
+    Without `parts` all that the items come to is credit. `exact` keeps the parts as they are asked for. Raises
+    `Invalid` for parts that do not fit the items or the invoice.
+    """
+    invoice = balance.invoice
+    note_id = work.new_id()
+    stored = tuple(
+        CreditNoteItem(
+            id=work.new_id(),
+            fee_id=fee.id,
+            amount_cents=round_cents(amount),
+            precise_amount_cents=round_to(amount, 5),
+            amount_currency=invoice.currency,
+            created_at=work.now,
+        )
+        for fee, amount in items
+    )
+    result = balance.credited(work, items, stored)
+    asked = Parts(credit=result.total_cents) if parts is None else parts
+    problems = validation_errors(
+        asked,
+        result,
+        gross_cents=gross_total(balance.fees),
+        total_cents=invoice.total_amount_cents,
+        paid_cents=invoice.total_paid_amount_cents,
+        payment_succeeded=invoice.payment_status == "succeeded",
+        others=balance.others(),
+        top_up=invoice.invoice_type == "credit",
+    )
+    if problems:
+        raise Invalid(problems)
+    given = asked if exact else adjusted_parts(asked, result)
+    customer = customer_of(work, invoice)
+    number = max((note.sequential_id for note in balance.notes), default=0) + 1
+    note = CreditNote(
+        id=note_id,
+        organization_id=invoice.organization_id,
+        customer_id=invoice.customer_id,
+        invoice_id=invoice.id,
+        billing_entity_id=invoice.billing_entity_id,
+        number=note_number(invoice, number),
+        sequential_id=number,
+        issuing_date=local_date(work.now, ZoneInfo(timezone(customer, entity_of(work, customer)))),
+        currency=invoice.currency,
+        reason=reason,
+        description=description,
+        status="draft" if invoice.status == "draft" else "finalized",
+        refund_status="pending" if given.refund > 0 else None,
+        items=stored,
+        metadata=metadata,
+        self_billed=invoice.self_billed,
+        purchase_order_number=invoice.purchase_order_number,
+        automatic=automatic,
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    note = with_amounts(note, given, result)
+    if note.status == "finalized":
+        note = replace(note, customer_snapshot=customer_summary(work, customer))
+    work.tx.insert(note)
+    if given.offset > 0:
+        _settle(work, invoice, given.offset)
+    if note.status == "finalized":
+        tell(work, note)
+    return note
+
+
+def with_amounts(note: CreditNote, given: Parts, result: Credited) -> CreditNote:
+    """The note with the parts it is given in and what its items come to."""
+    return replace(
+        note,
+        total_amount_cents=given.total,
+        credit_amount_cents=given.credit,
+        refund_amount_cents=given.refund,
+        offset_amount_cents=given.offset,
+        balance_amount_cents=given.credit,
+        taxes_amount_cents=result.taxes_cents,
+        precise_taxes_amount_cents=result.taxes_precise,
+        taxes_rate=result.taxes_rate,
+        sub_total_excluding_taxes_amount_cents=result.sub_total_cents,
+        coupons_adjustment_amount_cents=result.coupons_adjustment_cents,
+        precise_coupons_adjustment_amount_cents=result.coupons_adjustment_precise,
+        precise_total_amount_cents=result.precise_total,
+        applied_taxes=result.lines,
+    )
+
+
+def note_number(invoice: Invoice, sequential_id: int) -> str:
+    """`<number of the invoice>-CN001`."""
+    return f"{invoice.number}-CN{sequential_id:03d}"
+
+
+def customer_of(work: Work, invoice: Invoice) -> Customer:
+    """The customer of an invoice, deleted ones included."""
+    found = work.tx.get(Customer, invoice.customer_id, deleted=True)
+    if found is None:
+        raise LookupError(f"no customer {invoice.customer_id}")
+    return found
+
+
+def tell(work: Work, note: CreditNote) -> None:
+    """Say that the note has been issued."""
+    work.emit("credit_note.created", lambda: credit_note_view(work, note), note.id)
+
+
+def _settle(work: Work, invoice: Invoice, cents: int) -> None:
+    """A credit note settles `cents` of its own invoice, which is paid once nothing is due."""
+    current = work.tx.first(Invoice, eq("id", invoice.id)) or invoice
+    settled = replace(current, total_offset_amount_cents=current.total_offset_amount_cents + cents, updated_at=work.now)
+    work.tx.replace(settled)
+    due = settled.total_amount_cents - settled.total_paid_amount_cents - settled.total_offset_amount_cents
+    if due <= 0:
+        set_payment_status(work, settled, "succeeded")

@@ -1,0 +1,90 @@
+"""Credit notes of draft invoices: they follow the draft until it is finalized, and are issued, or go, with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
+from usagebill.core.credit_notes import CreditNote, CreditNoteItem, Parts
+from usagebill.core.customers import timezone
+from usagebill.core.days import local_date
+from usagebill.core.errors import NotAllowed
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.numbers import ZERO, divide, multiply, round_cents, round_to
+from usagebill.operations.credit_notes.balance import balance_of
+from usagebill.operations.credit_notes.creation import customer_of, note_number, tell, with_amounts
+from usagebill.storage.conditions import asc, eq
+from usagebill.views.customers import customer_summary, entity_of
+from usagebill.work import Work
+
+__all__ = ["delete_drafts", "follow", "issue_drafts"]
+
+
+def _drafts(work: Work, invoice: Invoice) -> list[CreditNote]:
+    return work.tx.find(
+        CreditNote, eq("invoice_id", invoice.id), eq("status", "draft"), order=[asc("created_at"), asc("id")]
+    )
+
+
+def follow(work: Work, invoice: Invoice, before: Sequence[Fee]) -> None:
+    """Compute the notes of a draft anew after its fees have been: each item keeps its part of its fee.
+
+    `before` are the fees as they were.
+    """
+    fees = work.tx.find(Fee, eq("invoice_id", invoice.id))
+    for note in _drafts(work, invoice):
+        items = tuple(moved for item in note.items if (moved := _moved(item, before, fees)) is not None)
+        by_id = {fee.id: fee for fee in fees}
+        result = balance_of(work, invoice, without=note.id).credited(
+            work, [(by_id[item.fee_id], item.precise_amount_cents) for item in items], items
+        )
+        parts = Parts(
+            credit=max(0, result.sub_total_cents + result.taxes_cents - note.refund_amount_cents),
+            refund=note.refund_amount_cents,
+        )
+        work.tx.replace(replace(with_amounts(note, parts, result), items=items, updated_at=work.now))
+
+
+def _moved(item: CreditNoteItem, before: Sequence[Fee], fees: Sequence[Fee]) -> CreditNoteItem | None:
+    old = next((fee for fee in before if fee.id == item.fee_id), None)
+    if old is None:
+        return item if any(fee.id == item.fee_id for fee in fees) else None
+    new = next(
+        (fee for fee in fees if fee.fee_type == old.fee_type and fee.subscription_id == old.subscription_id), None
+    )
+    if new is None:
+        return None
+    amount = ZERO
+    if old.amount_cents != 0:
+        scaled = multiply(item.precise_amount_cents, Decimal(new.amount_cents))
+        amount = round_to(divide(scaled, Decimal(old.amount_cents)), 5)
+    return replace(item, fee_id=new.id, amount_cents=round_cents(amount), precise_amount_cents=amount)
+
+
+def issue_drafts(work: Work, invoice: Invoice) -> None:
+    """Issue the notes of a draft that has just been finalized."""
+    customer = customer_of(work, invoice)
+    day = local_date(work.now, ZoneInfo(timezone(customer, entity_of(work, customer))))
+    for note in _drafts(work, invoice):
+        issued = replace(
+            note,
+            status="finalized",
+            number=note_number(invoice, note.sequential_id),
+            issuing_date=day,
+            customer_snapshot=customer_summary(work, customer),
+            updated_at=work.now,
+        )
+        work.tx.replace(issued)
+        tell(work, issued)
+
+
+def delete_drafts(work: Work, invoice: Invoice) -> None:
+    """Let the notes of a draft go with it. Raises `NotAllowed` where one has been issued."""
+    notes = work.tx.find(CreditNote, eq("invoice_id", invoice.id))
+    if any(note.status == "finalized" for note in notes):
+        raise NotAllowed("credit_note_not_deletable")
+    for note in notes:
+        work.tx.replace(replace(note, status="deleted", balance_amount_cents=0, updated_at=work.now))

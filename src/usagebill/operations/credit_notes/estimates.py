@@ -1,0 +1,48 @@
+"""Estimates: what a credit note over given items would come to, with nothing stored."""
+
+from __future__ import annotations
+
+from usagebill.core.credit_note_estimates import CreditNoteEstimate
+from usagebill.core.credit_notes import CreditNoteItem, Estimate, estimated
+from usagebill.core.errors import NotAllowed
+from usagebill.core.numbers import truncate_to
+from usagebill.operations.credit_notes.balance import balance_of
+from usagebill.operations.credit_notes.creation import credited_invoice, sent_items
+from usagebill.operations.credit_notes.inputs import CreditNoteEstimateInput
+from usagebill.work import Work
+
+__all__ = ["estimate"]
+
+
+def estimate(work: Work, given: CreditNoteEstimateInput) -> CreditNoteEstimate:
+    """What a note over these items would come to. Raises as `create` does for the invoice and the items."""
+    invoice = credited_invoice(work, given.invoice_id)
+    if invoice.invoice_type == "credit" and invoice.payment_status != "succeeded":
+        raise NotAllowed("invalid_type_or_status")
+    balance = balance_of(work, invoice)
+    sent = sent_items(balance, given.items, together=False)
+    items = [(fee, truncate_to(amount, 0)) for fee, amount in sent]
+    empties = sum(int(amount) for _, amount in items) == sum(balance.left_of_fees().values())
+    pending = [
+        CreditNoteItem(
+            id="",
+            fee_id=fee.id,
+            amount_cents=int(amount),
+            precise_amount_cents=amount,
+            amount_currency=invoice.currency,
+            created_at=work.now,
+        )
+        for fee, amount in items
+    ]
+    result = balance.credited(work, items, pending if empties else None)
+    amounts = estimated(result, balance.refundable)
+    if invoice.invoice_type == "credit":
+        left = min(int(sum(amount for _, amount in items)), invoice.total_paid_amount_cents)
+        amounts = Estimate(max_creditable_cents=0, max_refundable_cents=min(left, balance.refundable), taxes_cents=0)
+    return CreditNoteEstimate(
+        invoice=invoice,
+        items=tuple((fee, int(amount)) for fee, amount in items),
+        result=result,
+        amounts=amounts,
+        max_offsettable_cents=max(0, min(balance.offsettable, amounts.max_creditable_cents)),
+    )

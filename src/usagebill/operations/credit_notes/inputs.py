@@ -1,0 +1,31 @@
+"""What callers send to make or estimate a credit note."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from usagebill.inputs import ABSENT, Input, Maybe
+
+__all__ = ["CreditNoteEstimateInput", "CreditNoteInput"]
+
+
+@Input
+class CreditNoteInput:
+    """`items`: objects of `fee_id` and `amount_cents`, before taxes and coupons. The three amounts are with taxes."""
+
+    invoice_id: Maybe[str] = ABSENT
+    reason: Maybe[str] = ABSENT
+    description: Maybe[str] = ABSENT
+    credit_amount_cents: Maybe[int] = ABSENT
+    refund_amount_cents: Maybe[int] = ABSENT
+    offset_amount_cents: Maybe[int] = ABSENT
+    items: Maybe[object] = ABSENT
+    metadata: Maybe[Mapping[str, object]] = ABSENT
+
+
+@Input
+class CreditNoteEstimateInput:
+    """`items` as for a credit note."""
+
+    invoice_id: Maybe[str] = ABSENT
+    items: Maybe[object] = ABSENT

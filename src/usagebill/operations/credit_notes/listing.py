@@ -1,0 +1,125 @@
+"""Credit notes looked up. Those of drafts are seen by nobody before their invoice is finalized."""
+
+from __future__ import annotations
+
+from usagebill.core.credit_notes import REASONS, CreditNote
+from usagebill.core.customers import Customer
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.numbers import ceil_to, floor_to
+from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.operations import customers
+from usagebill.operations.filters import (
+    CUSTOMER_COLUMNS,
+    amount,
+    day,
+    flag,
+    known_values,
+    named_entities,
+    search_conditions,
+)
+from usagebill.storage.conditions import (
+    Condition,
+    any_of,
+    asc,
+    at_least,
+    at_most,
+    desc,
+    eq,
+    more,
+    related,
+    same_text,
+    within,
+)
+from usagebill.storage.ports import Page
+from usagebill.work import Work
+
+__all__ = ["CreditNoteFilters", "get", "list_all", "list_of_customer"]
+
+_CREDIT_STATUSES = ("available", "consumed", "voided")
+REFUND_STATUSES = ("pending", "succeeded", "failed")
+_TYPES = ("credit", "refund", "offset")
+
+
+@Input
+class CreditNoteFilters:
+    """What a list of credit notes is narrowed to; values that no note can have are ignored."""
+
+    external_customer_id: Maybe[str] = ABSENT
+    issuing_date_from: Maybe[str] = ABSENT
+    issuing_date_to: Maybe[str] = ABSENT
+    amount_from: Maybe[str] = ABSENT
+    amount_to: Maybe[str] = ABSENT
+    credit_status: Maybe[object] = ABSENT
+    refund_status: Maybe[object] = ABSENT
+    reason: Maybe[object] = ABSENT
+    types: Maybe[object] = ABSENT
+    currency: Maybe[str] = ABSENT
+    invoice_number: Maybe[str] = ABSENT
+    purchase_order_number: Maybe[str] = ABSENT
+    self_billed: Maybe[object] = ABSENT
+    billing_entity_codes: Maybe[tuple[str, ...]] = ABSENT
+    search_term: Maybe[str] = ABSENT
+
+
+def get(work: Work, credit_note_id: str) -> CreditNote:
+    """The finalized credit note with this id. Raises `NotFound`."""
+    found = work.tx.get(CreditNote, credit_note_id)
+    if found is None or found.status != "finalized":
+        raise NotFound("credit_note")
+    return found
+
+
+def list_all(work: Work, options: CreditNoteFilters, paging: Paging) -> Page[CreditNote]:
+    """The credit notes that match, the latest first."""
+    conditions = _conditions(work, options)
+    if options.external_customer_id:
+        conditions.append(related(Customer, "customer_id", eq("external_id", options.external_customer_id)))
+    return work.page(CreditNote, *conditions, paging=paging, order=[desc("created_at"), asc("id")])
+
+
+def list_of_customer(work: Work, external_id: str, options: CreditNoteFilters, paging: Paging) -> Page[CreditNote]:
+    """The credit notes of one customer, the latest first. Raises `NotFound` for an unknown customer."""
+    own = eq("customer_id", customers.get(work, external_id).id)
+    conditions = [own, *_conditions(work, options)]
+    return work.page(CreditNote, *conditions, paging=paging, order=[desc("created_at"), asc("id")])
+
+
+def _conditions(work: Work, options: CreditNoteFilters) -> list[Condition]:
+    problems: dict[str, object] = {}
+    lowest = amount("amount_from", options.amount_from, problems)
+    highest = amount("amount_to", options.amount_to, problems)
+    self_billed = flag("self_billed", options.self_billed, problems)
+    if problems:
+        raise Invalid(problems)
+    conditions: list[Condition] = [eq("status", "finalized")]
+    if (since := day(options.issuing_date_from)) is not None:
+        conditions.append(at_least("issuing_date", since))
+    if (until := day(options.issuing_date_to)) is not None:
+        conditions.append(at_most("issuing_date", until))
+    if lowest is not None:
+        conditions.append(at_least("total_amount_cents", int(ceil_to(lowest, 0))))
+    if highest is not None:
+        conditions.append(at_most("total_amount_cents", int(floor_to(highest, 0))))
+    for column, value, options_known in (
+        ("credit_status", options.credit_status, _CREDIT_STATUSES),
+        ("refund_status", options.refund_status, REFUND_STATUSES),
+        ("reason", options.reason, REASONS),
+    ):
+        values = known_values(value, options_known)
+        if values is not None:
+            conditions.append(within(column, values))
+    types = known_values(options.types, _TYPES)
+    if types is not None:
+        conditions.append(any_of(*(more(f"{kind}_amount_cents", 0) for kind in types)))
+    if options.currency:
+        conditions.append(eq("currency", options.currency))
+    if options.invoice_number:
+        conditions.append(related(Invoice, "invoice_id", eq("number", options.invoice_number)))
+    if options.purchase_order_number:
+        conditions.append(same_text("purchase_order_number", options.purchase_order_number))
+    if self_billed is not None:
+        conditions.append(eq("self_billed", self_billed))
+    if options.billing_entity_codes:
+        conditions.append(within("billing_entity_id", named_entities(work, options.billing_entity_codes)))
+    return conditions + search_conditions(options.search_term, ("id", "number"), CUSTOMER_COLUMNS)

@@ -1,0 +1,76 @@
+"""Drafts: computed anew, finalized and deleted by request, or computed anew because something they show has changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from usagebill.core.errors import Forbidden, NotAllowed, NotFound
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.jobs import Job
+from usagebill.core.subscriptions import Subscription
+from usagebill.operations.credit_notes.drafts import delete_drafts
+from usagebill.operations.invoices import subscription
+from usagebill.operations.invoices.issue import copy_subscriptions
+from usagebill.operations.invoices.listing import get
+from usagebill.storage.conditions import eq
+from usagebill.views.invoices import invoice_webhook_view
+from usagebill.work import Work
+
+__all__ = ["delete", "finalize", "refresh", "refresh_wanted"]
+
+
+def refresh(work: Work, invoice_id: str) -> Invoice:
+    """Compute a draft anew from all that is known by now. Any other subscription invoice stays as it is.
+
+    Raises `NotFound`, and `Forbidden` for other types of invoice.
+    """
+    invoice = get(work, invoice_id)
+    if invoice.invoice_type != "subscription":
+        raise Forbidden("feature_unavailable")
+    return _computed(work, invoice) if invoice.status == "draft" else invoice
+
+
+def _computed(work: Work, invoice: Invoice) -> Invoice:
+    refreshed = subscription.compute(work, invoice, finalizing=False)
+    copy_subscriptions(work, refreshed)
+    return refreshed
+
+
+def finalize(work: Work, invoice_id: str) -> Invoice:
+    """Finalize a draft before its grace period is over.
+
+    Raises `NotFound` for anything but a draft, and `Forbidden` while its taxes are not known.
+    """
+    invoice = get(work, invoice_id)
+    if invoice.status != "draft":
+        raise NotFound("invoice")
+    if invoice.tax_status == "pending":
+        raise Forbidden("cannot_finalize_with_pending_taxes")
+    if invoice.invoice_type != "subscription":
+        raise Forbidden("feature_unavailable")
+    return subscription.finalize(work, invoice)
+
+
+def delete(work: Work, invoice_id: str) -> Invoice:
+    """Delete a draft, with its credit notes. Raises `NotFound` and `NotAllowed`."""
+    invoice = get(work, invoice_id)
+    if invoice.status != "draft":
+        raise NotAllowed("not_deletable")
+    delete_drafts(work, invoice)
+    work.tx.jobs.cancel(f"finalize_invoice:{invoice.id}")
+    work.tx.jobs.cancel(f"refresh_invoice:{invoice.id}")
+    deleted = replace(invoice, status="deleted", updated_at=work.now)
+    work.tx.replace(deleted)
+    work.emit("invoice.deleted", lambda: invoice_webhook_view(work, "invoice.deleted", deleted), deleted.id)
+    return deleted
+
+
+def refresh_wanted(work: Work, job: Job) -> None:
+    """Job: something that a draft shows has changed. One of ended subscriptions only stays as it was."""
+    invoice = work.tx.get(Invoice, str(job.payload["invoice_id"]))
+    if invoice is None or invoice.status != "draft" or not invoice.refresh_wanted:
+        return
+    periods = work.tx.find(BillingPeriod, eq("invoice_id", invoice.id))
+    billed = (work.tx.get(Subscription, period.subscription_id) for period in periods)
+    if any(found is not None and found.status == "active" for found in billed):
+        _computed(work, invoice)

@@ -1,0 +1,35 @@
+"""The payment status of an invoice, which its fees follow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import Invoice
+from usagebill.storage.conditions import eq
+from usagebill.views.invoices import invoice_webhook_view
+from usagebill.work import Work
+
+__all__ = ["set_payment_status"]
+
+_UPDATED = "invoice.payment_status_updated"
+
+
+def set_payment_status(work: Work, invoice: Invoice, status: str) -> Invoice:
+    """Store that the invoice is pending, succeeded or failed, and tell those who listen where that is news.
+
+    Once it has succeeded it is no longer overdue.
+    """
+    changed = replace(
+        invoice,
+        payment_status=status,
+        payment_overdue=invoice.payment_overdue and status != "succeeded",
+        updated_at=work.now,
+    )
+    work.tx.replace(changed)
+    for fee in work.tx.find(Fee, eq("invoice_id", invoice.id)):
+        if fee.payment_status != status:
+            work.tx.replace(replace(fee, payment_status=status, updated_at=work.now))
+    if invoice.payment_status != status:
+        work.emit(_UPDATED, lambda: invoice_webhook_view(work, _UPDATED, changed), changed.id)
+    return changed
