@@ -1,0 +1,266 @@
+"""Invoices a second of a monthly billing run, on one core, and how that changes with the number of subscriptions.
+
+    python benchmarks/billing_run.py                     # 1,000 and 10,000 subscriptions
+    python benchmarks/billing_run.py 1000 10000 50000    # as many as one likes
+    python benchmarks/billing_run.py --steps 1000        # where the time goes, by step
+    python benchmarks/billing_run.py --workers 2 5000    # as many processes on one file
+
+Each subscription is a customer of its own on one plan: a monthly fee, three usage charges (standard on a sum,
+graduated on a count, package on a unique count), one fixed charge, and 100 events of its own in the month.
+
+An invoice should cost at most 1.2 times as much with ten times the subscriptions, memory should stay flat while a run
+goes on, and at most 5 statements of an invoice should read its plan and its customer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import os
+import pstats
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from usagebill import Billing
+from usagebill.clock import ManualClock
+from usagebill.operations import customers, events, subscriptions
+from usagebill.work import Work
+
+EVENTS_EACH = 100
+START = datetime(2024, 1, 1, tzinfo=UTC)
+BILLED = datetime(2024, 2, 1, 1, tzinfo=UTC)
+MOST_GROWTH = 1.2
+MOST_READS = 5
+SHARED = ("customers", "billing_entities", "plans", "charges", "fixed_charges", "billable_metrics", "add_ons", "taxes")
+
+
+def open_billing(file: Path, now: datetime) -> Billing:
+    return Billing(file, clock=ManualClock(now))
+
+
+def price_list(billing: Billing) -> None:
+    metrics = [
+        billing.billable_metrics.create(name="Storage", code="storage", aggregation_type="sum_agg", field_name="gb"),
+        billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg"),
+        billing.billable_metrics.create(
+            name="Users", code="users", aggregation_type="unique_count_agg", field_name="user"
+        ),
+    ]
+    ranges = [
+        {"from_value": 0, "to_value": 10, "per_unit_amount": "0.10", "flat_amount": "1"},
+        {"from_value": 11, "to_value": 50, "per_unit_amount": "0.05", "flat_amount": "0"},
+        {"from_value": 51, "to_value": None, "per_unit_amount": "0.01", "flat_amount": "0"},
+    ]
+    prices: list[dict[str, object]] = [
+        {"charge_model": "standard", "properties": {"amount": "0.031"}},
+        {"charge_model": "graduated", "properties": {"graduated_ranges": ranges}},
+        {"charge_model": "package", "properties": {"amount": "5", "package_size": 10, "free_units": 5}},
+    ]
+    billing.add_ons.create(name="Support", code="support", amount_cents=1000, amount_currency="EUR")
+    billing.taxes.create(name="VAT", code="vat", rate=20, applied_to_organization=True)
+    billing.plans.create(
+        name="Basic",
+        code="basic",
+        interval="monthly",
+        amount_cents=4900,
+        amount_currency="EUR",
+        pay_in_advance=False,
+        charges=[
+            {"billable_metric_id": metric.id, **price} for metric, price in zip(metrics, prices, strict=True)
+        ],
+        fixed_charges=[{"add_on_code": "support", "charge_model": "standard", "units": 2, "properties": {"amount": "3"}}],
+    )
+
+
+def events_of(customer: str, seed: int) -> Iterator[dict[str, object]]:
+    step = int(timedelta(days=31).total_seconds()) // EVENTS_EACH
+    first = int(START.timestamp()) + 1
+    for number in range(EVENTS_EACH):
+        code = ("storage", "calls", "users")[number % 3]
+        yield {
+            "transaction_id": f"{customer}-{number}",
+            "code": code,
+            "external_subscription_id": customer,
+            "timestamp": first + number * step,
+            "properties": {
+                "storage": {"gb": f"{(number * 37 + seed) % 1000}.{number % 10}"},
+                "calls": {},
+                "users": {"user": f"u{(number * 7 + seed) % 20}"},
+            }[code],
+        }
+
+
+def fill(billing: Billing, count: int) -> None:
+    """Customers with one subscription each, and the events of their first month."""
+    price_list(billing)
+
+    def add(work: Work, numbers: range) -> None:
+        for number in numbers:
+            name = f"c{number}"
+            customers.upsert(work, customers.CustomerInput(external_id=name, name=name, currency="EUR"))
+            subscriptions.create(
+                work,
+                subscriptions.SubscriptionInput(external_customer_id=name, plan_code="basic", external_id=name),
+            )
+        events.ingest(work, [event for number in numbers for event in events_of(f"c{number}", number)])
+
+    for first in range(0, count, 200):
+        billing.writing(lambda work, first=first: add(work, range(first, min(first + 200, count))))  # type: ignore[misc]
+    billing.run_due()
+
+
+def run(billing: Billing) -> tuple[float, int]:
+    """The seconds of CPU time that a whole run takes, and how many jobs it did."""
+    start = time.process_time()
+    done = 0
+    while some := billing.run_batch(BILLED):
+        done += some
+    return time.process_time() - start, done
+
+
+def resident_mib() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+def invoices(billing: Billing) -> int:
+    return billing.invoices.list(per_page=1).total_count
+
+
+def statements_of_one_invoice(billing: Billing) -> Counter[str]:
+    """How often one invoice's job reads or writes each table."""
+    seen: list[str] = []
+    writer = billing.store._writer  # type: ignore[attr-defined]
+    writer.set_trace_callback(seen.append)
+
+    def one() -> None:
+        billing.store.write(
+            None, lambda tx: tx.attempt(lambda: billing._do(tx, tx.jobs.claim(BILLED)))  # type: ignore[arg-type]
+        )
+
+    one()
+    seen.clear()
+    one()
+    writer.set_trace_callback(None)
+    found: Counter[str] = Counter()
+    for statement in seen:
+        match = re.search(r'(SELECT).*? FROM "?(\w+)|(INSERT) INTO "?(\w+)|(UPDATE) "?(\w+)|(DELETE) FROM "?(\w+)', statement)
+        words = [word for word in match.groups() if word] if match else [statement.split()[0], ""]
+        found[" ".join(words)] += 1
+    return found
+
+
+STEPS = (
+    ("usage fees: all", "operations/usage/fees.py", "usage_fees"),
+    ("  events counted by the store", "storage/sqlite/events", "tally"),
+    ("  pricing", "core/pricing/__init__.py", "price"),
+    ("fixed charge fees", "fees/fixed_charges.py", "fixed_charge_fees"),
+    ("subscription fee", "fees/subscription.py", "subscription_fee"),
+    ("coupons, taxes, credits, totals", "invoices/totals.py", "settle"),
+    ("issuing: number, dates, messages", "invoices/issue.py", "issue"),
+    ("next run scheduled", "subscriptions/schedule.py", "schedule_billing"),
+    ("records read", "sqlite/transaction.py", "_rows"),
+    ("records written", "sqlite/transaction.py", "insert"),
+    ("records replaced", "sqlite/transaction.py", "replace"),
+    ("definitions read", "definitions", "definition"),
+)
+
+
+def print_steps(count: int, functions: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        billing = open_billing(Path(folder) / "billing.db", START)
+        fill(billing, count)
+        for name, times in sorted(statements_of_one_invoice(billing).items()):
+            print(f"  {name:40} {times:4}")
+        profile = cProfile.Profile()
+        profile.enable()
+        run(billing)
+        profile.disable()
+        stats = pstats.Stats(profile)
+        total = stats.total_tt  # type: ignore[attr-defined]
+        known = stats.stats  # type: ignore[attr-defined]
+        print(f"{'step (within each other where indented)':44} {'share':>6}")
+        for label, file, function in STEPS:
+            spent = sum(row[3] for (path, _, name), row in known.items() if name == function and file in path)
+            print(f"{label:44} {spent / total:6.1%}")
+        if functions:
+            stats.sort_stats("tottime").print_stats(functions)
+            stats.sort_stats("cumtime").print_stats(functions * 2)
+
+
+def measure(count: int) -> float:
+    """Print what a run over so many subscriptions takes; the seconds an invoice."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "billing.db"
+        billing = open_billing(file, START)
+        start = time.perf_counter()
+        fill(billing, count)
+        filled = time.perf_counter() - start
+        before = resident_mib()
+        spent, _ = run(billing)
+        grown = resident_mib() - before
+        made = invoices(billing)
+        assert made == count, f"{made} invoices for {count} subscriptions"
+        size = file.stat().st_size / 2**20
+        billing.close()
+    print(
+        f"{count:8,} subscriptions  {made / spent:7,.0f} invoices/s  {spent / made * 1000:6.2f} ms each"
+        f"  memory +{grown:.0f} MiB  (filled in {filled:.0f} s, file {size:,.0f} MiB)"
+    )
+    return spent / made
+
+
+def measure_workers(count: int, workers: int) -> None:
+    """So many processes on one file: how long they take together, and that no invoice comes twice."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "billing.db"
+        with open_billing(file, START) as billing:
+            fill(billing, count)
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        start = time.perf_counter()
+        running = [
+            subprocess.Popen([sys.executable, __file__, "--run", str(file)], env=environment, stdout=subprocess.PIPE)
+            for _ in range(workers)
+        ]
+        shares = [int(process.communicate()[0]) for process in running]
+        spent = time.perf_counter() - start
+        with open_billing(file, BILLED) as billing:
+            made = invoices(billing)
+    assert made == count, f"{made} invoices for {count} subscriptions"
+    print(f"{workers} workers: {made:,} invoices in {spent:.1f} s, {made / spent:,.0f}/s; jobs of each: {shares}")
+
+
+def main() -> None:
+    reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    reader.add_argument("counts", nargs="*", type=int, default=[1_000, 10_000])
+    reader.add_argument("--steps", action="store_true", help="profile one run of the first count instead")
+    reader.add_argument("--functions", type=int, default=0, help="with --steps: the functions that take longest")
+    reader.add_argument("--workers", type=int, default=0, help="this many processes on one file instead")
+    reader.add_argument("--run", metavar="FILE", help=argparse.SUPPRESS)
+    asked = reader.parse_args()
+    if asked.run:
+        with open_billing(Path(asked.run), BILLED) as billing:
+            print(run(billing)[1])
+    elif asked.steps:
+        print_steps(asked.counts[0], asked.functions)
+    elif asked.workers:
+        measure_workers(asked.counts[0], asked.workers)
+    else:
+        each = [measure(count) for count in asked.counts]
+        growth = each[-1] / each[0]
+        print(
+            f"an invoice costs {growth:.2f} times as much with {asked.counts[-1] // asked.counts[0]} times the"
+            f" subscriptions: {'keeps' if growth <= MOST_GROWTH else 'MISSES'} {MOST_GROWTH}"
+        )
+
+
+if __name__ == "__main__":
+    main()
