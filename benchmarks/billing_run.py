@@ -73,10 +73,10 @@ def price_list(billing: Billing) -> None:
         amount_cents=4900,
         amount_currency="EUR",
         pay_in_advance=False,
-        charges=[
-            {"billable_metric_id": metric.id, **price} for metric, price in zip(metrics, prices, strict=True)
+        charges=[{"billable_metric_id": metric.id, **price} for metric, price in zip(metrics, prices, strict=True)],
+        fixed_charges=[
+            {"add_on_code": "support", "charge_model": "standard", "units": 2, "properties": {"amount": "3"}}
         ],
-        fixed_charges=[{"add_on_code": "support", "charge_model": "standard", "units": 2, "properties": {"amount": "3"}}],
     )
 
 
@@ -143,7 +143,8 @@ def statements_of_one_invoice(billing: Billing) -> Counter[str]:
 
     def one() -> None:
         billing.store.write(
-            None, lambda tx: tx.attempt(lambda: billing._do(tx, tx.jobs.claim(BILLED)))  # type: ignore[arg-type]
+            None,
+            lambda tx: tx.attempt(lambda: billing._do(tx, tx.jobs.claim(BILLED))),  # type: ignore[arg-type]
         )
 
     one()
@@ -152,7 +153,9 @@ def statements_of_one_invoice(billing: Billing) -> Counter[str]:
     writer.set_trace_callback(None)
     found: Counter[str] = Counter()
     for statement in seen:
-        match = re.search(r'(SELECT).*? FROM "?(\w+)|(INSERT) INTO "?(\w+)|(UPDATE) "?(\w+)|(DELETE) FROM "?(\w+)', statement)
+        match = re.search(
+            r'(SELECT).*? FROM "?(\w+)|(INSERT) INTO "?(\w+)|(UPDATE) "?(\w+)|(DELETE) FROM "?(\w+)', statement
+        )
         words = [word for word in match.groups() if word] if match else [statement.split()[0], ""]
         found[" ".join(words)] += 1
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import cache
 from typing import Any
 
 from usagebill.storage.conditions import (
@@ -25,19 +26,33 @@ from usagebill.storage.conditions import (
 from usagebill.storage.sqlite.rows import sql_value
 from usagebill.storage.tables import table_of
 
-__all__ = ["order_sql", "quoted", "where_sql"]
+__all__ = ["can_be_deleted", "order_sql", "quoted", "reaches_out", "where_sql"]
 
 _OPERATORS = frozenset({"=", "!=", "<", "<=", ">", ">="})
 
 
+@cache
 def quoted(name: str) -> str:
     if not name.replace("_", "").isalnum():
         raise ValueError(f"not a column: {name!r}")
     return f'"{name}"'
 
 
+@cache
 def can_be_deleted(kind: type) -> bool:
     return any(item.name == "deleted_at" for item in fields(kind))
+
+
+def reaches_out(condition: Condition) -> bool:
+    """Whether the condition looks at records of another kind."""
+    match condition:
+        case Related() | Has():
+            return True
+        case AnyOf(conditions) | AllOf(conditions):
+            return any(reaches_out(one) for one in conditions)
+        case Negate(inner):
+            return reaches_out(inner)
+    return False
 
 
 def _many(conditions: Sequence[Condition], table: str, values: list[Any], joint: str, nothing: str) -> str:

@@ -27,24 +27,63 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """The columns of a kind of record, in order."""
+    """The columns of a kind of record in order, and the SQL that names them all.
+
+    `record` makes a record of a row of all columns; `row` the values of one.
+    """
 
     kind: type
     columns: tuple[Column, ...]
+    names: str
+    insert: str
+    record: Callable[[tuple[Any, ...]], Any]
+    row: Callable[[Any], tuple[Any, ...]]
 
-    def row(self, record: object) -> tuple[Any, ...]:
-        return tuple(
-            value if column.encode is None or value is None else column.encode(value)
-            for column, value in ((column, getattr(record, column.name)) for column in self.columns)
-        )
+    def changes(self, old: object, new: object) -> tuple[list[str], list[Any]]:
+        """The columns in which `new` differs from `old`, and their values."""
+        names: list[str] = []
+        values: list[Any] = []
+        for column in self.columns:
+            value = getattr(new, column.name)
+            before = getattr(old, column.name)
+            # Equal decimals may be written differently, and stay as they were written last.
+            if value is before or (value == before and column.sql_type is int):
+                continue
+            names.append(column.name)
+            values.append(value if column.encode is None or value is None else column.encode(value))
+        return names, values
 
-    def record(self, row: tuple[Any, ...]) -> Any:
-        return self.kind(
-            **{
-                column.name: value if column.decode is None or value is None else column.decode(value)
-                for column, value in zip(self.columns, row, strict=True)
-            }
-        )
+
+def _reader(kind: type, columns: tuple[Column, ...]) -> Callable[[tuple[Any, ...]], Any]:
+    """`record` of a kind, written out: reading rows is most of what a billing run does."""
+    known: dict[str, Any] = {"kind": kind}
+    arguments = []
+    for position, column in enumerate(columns):
+        if column.decode is None:
+            arguments.append(f"{column.name}=row[{position}]")
+            continue
+        known[f"decode_{position}"] = column.decode
+        arguments.append(f"{column.name}=None if row[{position}] is None else decode_{position}(row[{position}])")
+    return _written_out(f"lambda row: kind({', '.join(arguments)})", known)
+
+
+def _writer(columns: tuple[Column, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """`row` of a kind, written out."""
+    known: dict[str, Any] = {}
+    values = []
+    for position, column in enumerate(columns):
+        if column.encode is None:
+            values.append(f"record.{column.name}")
+            continue
+        known[f"encode_{position}"] = column.encode
+        values.append(f"None if record.{column.name} is None else encode_{position}(record.{column.name})")
+    return _written_out(f"lambda record: ({', '.join(values)},)", known)
+
+
+def _written_out(text: str, known: dict[str, Any]) -> Callable[[Any], Any]:
+    # The text holds nothing but names of record fields.
+    made: Callable[[Any], Any] = eval(text, known)
+    return made
 
 
 def _instant_text(value: datetime) -> str:
@@ -87,7 +126,16 @@ def codec_of(kind: type) -> Codec:
 
 def _made(kind: type) -> Codec:
     hints = get_type_hints(kind)
-    return Codec(kind, tuple(_column(item.name, hints[item.name]) for item in fields(kind)))
+    columns = tuple(_column(item.name, hints[item.name]) for item in fields(kind))
+    names = ",".join(f'"{column.name}"' for column in columns)
+    return Codec(
+        kind,
+        columns,
+        names=",".join(f't."{column.name}"' for column in columns),
+        insert=f"({names}) VALUES ({','.join('?' * len(columns))})",
+        record=_reader(kind, columns),
+        row=_writer(columns),
+    )
 
 
 def sql_value(value: object) -> object:

@@ -47,6 +47,7 @@ CREATE TABLE IF NOT EXISTS jobs (
     subject_id TEXT NOT NULL, key TEXT NOT NULL, due_at TEXT NOT NULL, run_at TEXT NOT NULL, created_at TEXT NOT NULL,
     immediate INTEGER NOT NULL, leased INTEGER NOT NULL, payload TEXT NOT NULL, attempts INTEGER NOT NULL DEFAULT 0,
     error TEXT, failed INTEGER NOT NULL DEFAULT 0, UNIQUE (organization_id, key));
+CREATE UNIQUE INDEX IF NOT EXISTS jobs_id ON jobs (id);
 CREATE INDEX IF NOT EXISTS jobs_due ON jobs (failed, leased, due_at, sequence);
 CREATE INDEX IF NOT EXISTS jobs_next ON jobs (failed, leased, run_at);
 CREATE INDEX IF NOT EXISTS jobs_subject ON jobs (organization_id, subject_id, due_at);
@@ -115,6 +116,41 @@ def _make(db: sqlite_utils.Database, table: Table) -> None:
         db.execute(f'CREATE INDEX IF NOT EXISTS "{table.name}_{"_".join(index)}" ON "{table.name}" ({listed})')
 
 
+# How many rows the planner is to believe that a table has, and how many share one value of a column that names a thing.
+_ROWS = 1_000_000
+_EACH = 10
+_EACH_OF_EVENTS = 1000
+_COARSE = frozenset({"status", "fee_type", "credit_status", "failed", "leased"})
+_TIMES = frozenset({"created_at", "updated_at", "issuing_date", "timestamp", "due_at", "run_at"})
+
+
+def _state_statistics(connection: sqlite3.Connection) -> None:
+    """State, instead of measuring, what the query planner goes by, so that plans never change with the data.
+
+    Left alone, it takes an organization for something that narrows a search, which in most files is no search at all.
+    """
+    connection.execute("ANALYZE sqlite_schema")
+    connection.execute("DELETE FROM sqlite_stat1")
+    for (table,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
+        if table.startswith("sqlite_"):
+            continue
+        for _, index, unique, *_ in connection.execute(f'PRAGMA index_list("{table}")').fetchall():
+            columns = [row[2] for row in connection.execute(f'PRAGMA index_info("{index}")')]
+            left, counts = _ROWS, []
+            for column in columns:
+                if column in _COARSE:
+                    left = max(1, left // 4)
+                elif column in _TIMES:
+                    left = max(1, left // 1000)
+                elif column != "organization_id":
+                    left = min(_EACH_OF_EVENTS if table == "events" else _EACH, max(1, left // 2))
+                counts.append(left)
+            if unique:
+                counts[-1] = 1
+            numbers = " ".join(map(str, (_ROWS, *counts)))
+            connection.execute("INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES (?, ?, ?)", (table, index, numbers))
+
+
 def bring_forward(connection: sqlite3.Connection) -> None:
     """Make the schema of a new file, or of an older one, this version's; raises `NewerFile` for a newer one."""
     found = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -136,8 +172,11 @@ def bring_forward(connection: sqlite3.Connection) -> None:
             for version in range(found + 1, VERSION + 1):
                 if found and version in STEPS:
                     STEPS[version](connection)
+            _state_statistics(connection)
             connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
+        # This connection reads the statistics now; later ones do so when they open the file.
+        connection.execute("ANALYZE sqlite_schema")
     except BaseException:
         connection.execute("ROLLBACK")
         raise

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 from usagebill.storage.conditions import Condition, Order
 from usagebill.storage.ports import Duplicate
 from usagebill.storage.sqlite.events import SqliteEvents
 from usagebill.storage.sqlite.jobs import SqliteJobs
-from usagebill.storage.sqlite.queries import order_sql, quoted, where_sql
+from usagebill.storage.sqlite.queries import order_sql, quoted, reaches_out, where_sql
 from usagebill.storage.sqlite.rows import codec_of
-from usagebill.storage.tables import table_of
+from usagebill.storage.tables import SHARED, Table, table_of
 
 __all__ = ["SqliteTransaction"]
 
@@ -23,29 +24,37 @@ T = TypeVar("T")
 _KNOWN_AT_MOST = 10_000
 
 
-_selects: dict[type, str] = {}
-
-
+@cache
 def _select_sql(kind: type) -> str:
-    found = _selects.get(kind)
-    if found is None:
-        names = ",".join(f't."{column.name}"' for column in codec_of(kind).columns)
-        found = _selects[kind] = f"SELECT {names} FROM {quoted(table_of(kind).name)} t"
-    return found
+    return f"SELECT {codec_of(kind).names} FROM {quoted(table_of(kind).name)} t"
+
+
+class _Memory:
+    """What a transaction has read: records by id, and the answers to questions about shared records."""
+
+    def __init__(self) -> None:
+        self.records: dict[tuple[type, str], Any] = {}
+        self.answers: dict[tuple[type, str, tuple[Any, ...]], list[Any]] = {}
+
+    def clear(self) -> None:
+        self.records.clear()
+        self.answers.clear()
 
 
 class SqliteTransaction:
-    """See `storage.ports.Transaction`. Records read by id are kept for the rest of the transaction."""
+    """See `storage.ports.Transaction`.
+
+    Records read by id are kept for the rest of the transaction; so are the answers to questions about shared records
+    (prices, taxes and the like, which a billing run asks for over and over), until one of them is written.
+    """
 
     def __init__(
-        self,
-        connection: sqlite3.Connection,
-        organization_id: str | None,
-        known: dict[tuple[type, str], Any] | None = None,
+        self, connection: sqlite3.Connection, organization_id: str | None, memory: _Memory | None = None
     ) -> None:
         self._connection = connection
         self._organization_id = organization_id
-        self._known: dict[tuple[type, str], Any] = {} if known is None else known
+        self._memory = memory or _Memory()
+        self._known = self._memory.records
         self.jobs = SqliteJobs(connection, organization_id)
         self.events = SqliteEvents(connection, organization_id)
 
@@ -55,7 +64,7 @@ class SqliteTransaction:
 
     def scoped(self, organization_id: str) -> SqliteTransaction:
         """The same transaction, within `organization_id`."""
-        return SqliteTransaction(self._connection, organization_id, self._known)
+        return SqliteTransaction(self._connection, organization_id, self._memory)
 
     def attempt(self, change: Callable[[], T]) -> T:
         """Run `change`; where it raises, its effects alone are undone and the exception goes on."""
@@ -63,7 +72,7 @@ class SqliteTransaction:
         try:
             result = change()
         except BaseException:
-            self._known.clear()
+            self._memory.clear()
             self._connection.execute("ROLLBACK TO attempt")
             self._connection.execute("RELEASE attempt")
             raise
@@ -102,9 +111,18 @@ class SqliteTransaction:
         if limit is not None:
             bounds = " LIMIT ? OFFSET ?"
             values += [limit, offset]
-        records = self._rows(kind, where + order_sql(order) + bounds, values)
+        rest = where + order_sql(order) + bounds
+        if kind not in SHARED or any(reaches_out(condition) for condition in conditions):
+            return self._found(kind, rest, values)
+        question = (kind, rest, tuple(values))
+        if question not in self._memory.answers:
+            self._memory.answers[question] = self._found(kind, rest, values)
+        return list(self._memory.answers[question])
+
+    def _found(self, kind: type[R], rest: str, values: list[Any]) -> list[R]:
+        records = self._rows(kind, rest, values)
         if len(self._known) > _KNOWN_AT_MOST:
-            self._known.clear()
+            self._memory.clear()
         for record in records:
             self._known[kind, record.id] = record  # type: ignore[attr-defined]
         return records
@@ -130,33 +148,35 @@ class SqliteTransaction:
     def insert(self, *records: object) -> None:
         for record in records:
             self._check_organization(record)
-            codec = codec_of(type(record))
-            marks = ",".join("?" * len(codec.columns))
-            names = ",".join(f'"{column.name}"' for column in codec.columns)
-            self._execute(
-                f"INSERT INTO {quoted(table_of(type(record)).name)} ({names}) VALUES ({marks})", codec.row(record)
-            )
+    XX = codec_of(type(record))
+            self._execute(f"INSERT INTO {quoted(table.name)} {codec.insert}", codec.row(record))
             self._known[type(record), record.id] = record  # type: ignore[attr-defined]
 
     def replace(self, record: object) -> None:
         self._check_organization(record)
-        codec = codec_of(type(record))
-        assigned = ",".join(f'"{column.name}"=?' for column in codec.columns)
+        table = self._written(type(record))
         id = record.id  # type: ignore[attr-defined]
-        changed = self._execute(
-            f"UPDATE {quoted(table_of(type(record)).name)} SET {assigned} WHERE id = ? AND organization_id = ?",
-            (*codec.row(record), id, record.organization_id),  # type: ignore[attr-defined]
-        )
-        if changed != 1:
+        old = self._known.get((type(record), id)) or next(iter(self._select(type(record), "t.id = ?", [id])), None)
+        if old is None or old.organization_id != record.organization_id:  # type: ignore[attr-defined]
             raise LookupError(f"no {type(record).__name__} {id} to replace")
+        names, values = codec_of(type(record)).changes(old, record)
+        if names:
+            assigned = ",".join(f'"{name}"=?' for name in names)
+            self._execute(f"UPDATE {quoted(table.name)} SET {assigned} WHERE id = ?", (*values, id))
         self._known[type(record), id] = record
+
+    def _written(self, kind: type) -> Table:
+        """The table of a kind that is about to be written."""
+        if kind in SHARED:
+            self._memory.answers.clear()
+        return table_of(kind)
 
     def delete(self, *records: object) -> None:
         for record in records:
             self._check_organization(record)
             id = record.id  # type: ignore[attr-defined]
             self._execute(
-                f"DELETE FROM {quoted(table_of(type(record)).name)} WHERE id = ? AND organization_id = ?",
+                f"DELETE FROM {quoted(self._written(type(record)).name)} WHERE id = ? AND organization_id = ?",
                 (id, record.organization_id),  # type: ignore[attr-defined]
             )
             self._known.pop((type(record), id), None)
