@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from typing import Any, TypeVar
 
 from usagebill.storage.conditions import Condition, Order
@@ -24,7 +23,6 @@ T = TypeVar("T")
 _KNOWN_AT_MOST = 10_000
 
 
-@cache
 def _select_sql(kind: type) -> str:
     return f"SELECT {codec_of(kind).names} FROM {quoted(table_of(kind).name)} t"
 
