@@ -146,7 +146,8 @@ class SqliteTransaction:
     def insert(self, *records: object) -> None:
         for record in records:
             self._check_organization(record)
-    XX = codec_of(type(record))
+            table = self._written(type(record))
+            codec = codec_of(type(record))
             self._execute(f"INSERT INTO {quoted(table.name)} {codec.insert}", codec.row(record))
             self._known[type(record), record.id] = record  # type: ignore[attr-defined]
 
@@ -155,7 +156,7 @@ class SqliteTransaction:
         table = self._written(type(record))
         id = record.id  # type: ignore[attr-defined]
         old = self._known.get((type(record), id)) or next(iter(self._select(type(record), "t.id = ?", [id])), None)
-        if old is None or old.organization_id != record.organization_id:  # type: ignore[attr-defined]
+        if old is None or getattr(old, "organization_id", None) != getattr(record, "organization_id", None):
             raise LookupError(f"no {type(record).__name__} {id} to replace")
         names, values = codec_of(type(record)).changes(old, record)
         if names:
