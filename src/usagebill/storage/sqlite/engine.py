@@ -48,7 +48,11 @@ class SqliteStore:
         self._readers: list[sqlite3.Connection] = []
         self._idle: deque[sqlite3.Connection] = deque()
         self._writer = self._connect()
-        bring_forward(self._writer)
+        try:
+            bring_forward(self._writer)
+        except BaseException:
+            self._writer.close()
+            raise
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(

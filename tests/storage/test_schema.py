@@ -1,0 +1,149 @@
+"""A file of an older version opens with its rows intact, a newer one is refused, and nothing is left half done."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.storage.contract import Tenant, new_tenant
+from tests.storage.events_contract import event
+
+from usagebill.core.customers import Address, Customer
+from usagebill.core.taxes import Tax
+from usagebill.storage.ports import Duplicate
+from usagebill.storage.questions import EventFilter
+from usagebill.storage.sqlite import SqliteStore, schema
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "billing.db"
+
+
+def run(file: Path, *statements: str) -> None:
+    connection = sqlite3.connect(file)
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+def shape(file: Path) -> tuple[int, list[tuple[str, str]]]:
+    """The schema version and the statements that made the schema."""
+    connection = sqlite3.connect(file)
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    made = connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name").fetchall()
+    connection.close()
+    return version, made
+
+
+def make_older(file: Path) -> tuple[Tenant, Customer, Tax]:
+    """A file with some rows as it was one version ago: without a few columns, an index and a table."""
+    store = SqliteStore(file)
+    own = new_tenant(store)  # type: ignore[arg-type]
+    entity = own.entity()
+    customer = own.customer(
+        entity, name="Ada", skip_invoice_custom_sections=True, shipping_address=Address(city="Rome")
+    )
+    tax = own.tax("vat")
+    own.insert(entity, customer, tax)
+    own.write(lambda tx: tx.events.append([event(own.id, 1, {"value": "0.1"})]))
+    own.write(lambda tx: tx.next_number("invoices"))
+    own.write(lambda tx: tx.jobs.add(own.job("k")))
+    store.close()
+    run(
+        file,
+        "ALTER TABLE customers DROP COLUMN skip_invoice_custom_sections",
+        "ALTER TABLE customers DROP COLUMN shipping_address",
+        "ALTER TABLE customers DROP COLUMN metadata",
+        "ALTER TABLE customers DROP COLUMN account_type",
+        "DROP INDEX taxes_unique_code",
+        "DROP TABLE webhook_messages",
+    )
+    return own, customer, tax
+
+
+def test_an_older_file_is_brought_forward_with_its_rows(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, customer, tax = make_older(file)
+    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
+    store = SqliteStore(file)
+    own = Tenant(store, own.id)  # type: ignore[arg-type]
+    # What the file lacked has its field's own default, the rest is as it was.
+    expected = replace(customer, skip_invoice_custom_sections=False, shipping_address=Address())
+    assert own.read(lambda tx: tx.get(Customer, customer.id)) == expected
+    assert own.read(lambda tx: tx.find(Tax)) == [tax]
+    assert own.read(lambda tx: tx.events.find(EventFilter())) == [event(own.id, 1, {"value": "0.1"})]
+    assert own.write(lambda tx: tx.next_number("invoices")) == 2
+    assert own.read(lambda tx: tx.jobs.get("k")) is not None
+    with pytest.raises(Duplicate):
+        own.insert(own.tax("vat"))
+    changed = replace(expected, account_type="partner", metadata=())
+    own.write(lambda tx: tx.replace(changed))
+    assert own.read(lambda tx: tx.find(Customer)) == [changed]
+    store.close()
+    assert shape(file)[0] == schema.VERSION
+
+
+def test_a_file_that_was_brought_forward_has_the_schema_of_a_new_one(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_older(file)
+    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
+    SqliteStore(file).close()
+    SqliteStore(tmp_path / "new.db").close()
+    names = [name for name, _ in shape(file)[1]]
+    assert names == [name for name, _ in shape(tmp_path / "new.db")[1]]
+
+
+def test_each_numbered_step_runs_once_and_in_order(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, _, tax = make_older(file)
+    steps = {
+        schema.VERSION + 1: lambda connection: connection.execute("UPDATE taxes SET name = name || ' one'"),
+        schema.VERSION + 2: lambda connection: connection.execute("UPDATE taxes SET name = name || ' two'"),
+    }
+    monkeypatch.setattr(schema, "STEPS", steps)
+    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 2)
+    for _ in range(2):
+        store = SqliteStore(file)
+        (found,) = Tenant(store, own.id).read(lambda tx: tx.find(Tax))  # type: ignore[arg-type]
+        assert found.name == f"{tax.name} one two"
+        store.close()
+
+
+def test_steps_are_not_for_new_files(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(connection: sqlite3.Connection) -> None:
+        raise ArithmeticError
+
+    monkeypatch.setattr(schema, "STEPS", {1: fail, 2: fail})
+    monkeypatch.setattr(schema, "VERSION", 2)
+    SqliteStore(file).close()
+    assert shape(file)[0] == 2
+
+
+def test_a_step_that_fails_leaves_the_file_as_it_was(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_older(file)
+    before = shape(file)
+
+    def fail(connection: sqlite3.Connection) -> None:
+        connection.execute("DELETE FROM taxes")
+        raise ArithmeticError
+
+    monkeypatch.setattr(schema, "STEPS", {schema.VERSION + 1: fail})
+    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
+    with pytest.raises(ArithmeticError):
+        SqliteStore(file)
+    assert shape(file) == before
+    connection = sqlite3.connect(file)
+    assert connection.execute("SELECT COUNT(*) FROM taxes").fetchone() == (1,)
+    connection.close()
+
+
+def test_a_newer_file_is_refused_and_left_alone(file: Path) -> None:
+    make_older(file)
+    run(file, f"PRAGMA user_version = {schema.VERSION + 1}")
+    before = shape(file)
+    with pytest.raises(schema.NewerFile, match=f"schema version {schema.VERSION + 1}; this usagebill knows versions"):
+        SqliteStore(file)
+    assert shape(file) == before
