@@ -272,6 +272,16 @@ def _set_grace_period(box: Sandbox, days: int) -> None:
         ({"external_id": ""}, 422, {"external_id": ["value_is_mandatory"]}),
         ({"billing_time": "sometimes"}, 422, {"billing_time": ["value_is_invalid"]}),
         ({"billing_time": ""}, 422, {"billing_time": ["value_is_mandatory"]}),
+        ({"payment_method": {"payment_method_type": "cash"}}, 422, {"payment_method": ["invalid_payment_method"]}),
+        ({"activation_rules": "payment"}, 422, {"activation_rules": ["invalid_format"]}),
+        ({"activation_rules": [{"type": "luck"}]}, 422, {"activation_rules": ["invalid_type"]}),
+        ({"activation_rules": [{"type": "payment"}] * 2}, 422, {"activation_rules": ["duplicated_type"]}),
+        (
+            {"activation_rules": [{"type": "payment", "timeout_hours": -1}]},
+            422,
+            {"timeout_hours": ["value_must_be_positive_or_zero"]},
+        ),
+        ({"activation_rules": [{"type": "payment"}]}, 422, {"customer": ["no_linked_payment_provider"]}),
         ({"external_customer_id": "other"}, 422, {"external_id": ["value_already_exist"]}),
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -32,6 +32,8 @@ def request_errors(
         problems["ending_at"] = ["invalid_date"]
     if not _is_payment_method(given.payment_method):
         problems["payment_method"] = ["invalid_payment_method"]
+    if given.activation_rules is not None and is_given(given.activation_rules):
+        problems |= _rule_errors(given.activation_rules, given.payment_method)
     return problems
 
 
@@ -43,15 +45,38 @@ def _is_later(work: Work, ending: datetime | None, starts: datetime | None) -> b
 
 
 def _is_payment_method(method: object) -> bool:
-    """A method of type manual has no id; one of type provider may name one."""
+    """Whether the method is one of a customer's. Nobody is connected to a payment provider: no method has an id."""
     if not method:
         return True
-    if not isinstance(method, Mapping):
+    if not isinstance(method, Mapping) or method.get("payment_method_id"):
         return False
-    kind = method.get("payment_method_type")
-    if kind not in (None, "provider", "manual"):
-        return False
-    return kind != "manual" or not method.get("payment_method_id")
+    return method.get("payment_method_type") in (None, "provider", "manual")
+
+
+def _rule_errors(rules: object, method: object) -> dict[str, object]:
+    """What is wrong with rules that an activation is to wait for. A first payment cannot be one of them: it would be
+    asked of the customer's payment provider, and nobody is connected to one.
+    """
+    if not isinstance(rules, Sequence) or isinstance(rules, str):
+        return {"activation_rules": ["invalid_format"]}
+    if not all(isinstance(rule, Mapping) for rule in rules):
+        return {"activation_rules": ["invalid_format"]}
+    kinds = [rule.get("type") for rule in rules]
+    if any(kind != "payment" for kind in kinds):
+        return {"activation_rules": ["invalid_type"]}
+    if len(kinds) > 1:
+        return {"activation_rules": ["duplicated_type"]}
+    if not all(_is_timeout(rule.get("timeout_hours", 0)) for rule in rules):
+        return {"timeout_hours": ["value_must_be_positive_or_zero"]}
+    if not rules:
+        return {}
+    if isinstance(method, Mapping) and method.get("payment_method_type") == "manual":
+        return {"customer": ["manual_payment_method_invalid_for_payment_activation_rules"]}
+    return {"customer": ["no_linked_payment_provider"]}
+
+
+def _is_timeout(hours: object) -> bool:
+    return isinstance(hours, int) and not isinstance(hours, bool) and hours >= 0
 
 
 def _payment_method(method: object) -> dict[str, str | None]:

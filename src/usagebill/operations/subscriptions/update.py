@@ -37,6 +37,8 @@ def update(work: Work, external_id: str, given: SubscriptionUpdate, options: Sub
     movable = found.status == Status.PENDING and found.previous_subscription_id is None
     starts = given.subscription_at if movable and given.subscription_at else found.subscription_at
     problems = request_errors(work, given, starts)
+    if given.activation_rules is not None and is_given(given.activation_rules) and found.status != Status.PENDING:
+        problems["activation_rules"] = ["subscription_not_pending"]
     if problems:
         raise Invalid(problems)
     advance = plan_of(work, found).pay_in_advance
