@@ -76,6 +76,27 @@ AMENDMENTS: Mapping[tuple[str, ...], object] = {
         }
         for name in ("CustomerChargeGroupedUsageObject", "CustomerProjectedChargeGroupedUsageObject")
     },
+    (*_property("FeeObject", "item"), "properties", "grouped_by", "additionalProperties"): {"type": ["string", "null"]},
+    # The interface has one more type of invoice, of fees that were paid before.
+    (*_property("InvoiceBaseObject", "invoice_type"), "enum"): [
+        "subscription",
+        "add_on",
+        "credit",
+        "one_off",
+        "advance_charges",
+        "progressive_billing",
+    ],
+    # Sheet 80: the numbers of instant estimates are decimal texts, amounts in cents too.
+    **{
+        _property("FeeEstimateObject", name): {"type": "string", "pattern": _DECIMAL_STRING}
+        for name in (
+            "amount_cents",
+            "total_amount_cents",
+            "precise_amount",
+            "precise_total_amount",
+            "precise_unit_amount",
+        )
+    },
     # The interface knows more charge models than these two lists.
     **{
         ("components", "schemas", name, "properties", "charge", "properties", "charge_model"): {"type": "string"}

@@ -25,7 +25,7 @@ def estimated_fees_view(work: Work, fees: Iterable[Fee]) -> list[JsonObject]:
 
 
 def _estimated(shown: JsonObject) -> JsonObject:
-    taxes = [{**tax, **_NO_ID, "svc_fee_id": None} for tax in shown["applied_taxes"]]
+    taxes = [{**tax, "svc_fee_id": None} for tax in shown["applied_taxes"]]
     return {**shown, **_NO_ID, "applied_taxes": taxes}
 
 

@@ -116,11 +116,11 @@ def test_percentage_details_are_what_the_event_adds() -> None:
     assert prices("percentage", terms, values)[2].amount_details == {
         "units": "20.0",
         "free_units": "10.0",
-        "free_events": "0.0",
+        "free_events": 0,
         "paid_units": "10.0",
         "rate": "5.0",
         "per_unit_total_amount": "0.5",
-        "paid_events": "1.0",
+        "paid_events": 1,
         "fixed_fee_unit_amount": "1.0",
         "fixed_fee_total_amount": "1.0",
         "min_max_adjustment_total_amount": "0.0",

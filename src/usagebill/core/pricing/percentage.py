@@ -156,18 +156,18 @@ def amount_details(properties: PercentageProperties, usage: Usage) -> dict[str, 
 
 
 def difference_details(properties: PercentageProperties, with_usage: Usage, without_usage: Usage) -> dict[str, object]:
-    """What one event adds to each part; all decimals as text, event counts included."""
+    """What one event adds to each part."""
     after, before = split(properties, with_usage), split(properties, without_usage)
     units = subtract(after.units, before.units)
     paid_units = subtract(after.paid_units, before.paid_units)
     return {
         "units": decimal_text(units),
         "free_units": decimal_text(subtract(units, paid_units)),
-        "free_events": decimal_text(Decimal(after.free_events - before.free_events)),
+        "free_events": after.free_events - before.free_events,
         "paid_units": decimal_text(paid_units),
         "rate": decimal_text(properties.rate),
         "per_unit_total_amount": decimal_text(subtract(after.percentage_amount, before.percentage_amount)),
-        "paid_events": decimal_text(Decimal(after.paid_events - before.paid_events)),
+        "paid_events": after.paid_events - before.paid_events,
         "fixed_fee_unit_amount": decimal_text(properties.fixed_amount if after.paid_events else ZERO),
         "fixed_fee_total_amount": decimal_text(subtract(after.fixed_amount, before.fixed_amount)),
         "min_max_adjustment_total_amount": decimal_text(subtract(after.adjustment, before.adjustment)),

@@ -14,7 +14,7 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.periods import Boundaries, Cycle, billing_boundaries, ended_on_boundary_day, resumed
-from usagebill.core.plans import Charge, FixedCharge
+from usagebill.core.plans import FixedCharge
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.credit_notes.drafts import follow
 from usagebill.operations.invoices.billed import IN_ADVANCE, PERIODIC, Billed, billed_of, boundaries_of, period_fields
@@ -207,16 +207,11 @@ def fees_of(work: Work, billed: Billed) -> list[Fee]:
     """The fees of one billing period, in the order in which the invoice lists them."""
     fee = subscription_fee(work, billed)
     fees = [] if fee is None else [fee]
-    fees += _in_order(billed.definition.charges, [*usage_fees(work, billed), *renewal_fees(work, billed)])
+    fees += usage_fees(work, billed)
+    fees += renewal_fees(work, billed)
     fees += fixed_charge_fees(work, billed)
     commitment = commitment_fee(work, billed, fees)
     return fees if commitment is None else [*fees, commitment]
-
-
-def _in_order(charges: Sequence[Charge], fees: Sequence[Fee]) -> list[Fee]:
-    """Usage fees in the order of their plan's charges."""
-    places = {charge.id: place for place, charge in enumerate(charges)}
-    return sorted(fees, key=lambda fee: places.get(fee.charge_id or "", len(places)))
 
 
 def finalize(work: Work, invoice: Invoice) -> Invoice:

@@ -1,0 +1,220 @@
+"""What events would cost in advance, asked before they happen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.price_list import PriceList
+
+from usagebill.testing import Sandbox
+
+
+@pytest.fixture
+def list_() -> Iterator[PriceList]:
+    with Sandbox(now="2025-09-01T00:00:00Z") as box:
+        yield PriceList(box)
+
+
+def charge(metric: str, model: str = "standard", /, **fields: Any) -> dict[str, Any]:
+    own: dict[str, Any] = {key: fields.pop(key) for key in ("prorated", "pay_in_advance", "filters") if key in fields}
+    return {
+        "billable_metric_id": metric,
+        "charge_model": model,
+        "pay_in_advance": True,
+        "invoiceable": False,
+        "properties": fields,
+        **own,
+    }
+
+
+def asked(code: str, /, **fields: Any) -> dict[str, Any]:
+    own: dict[str, Any] = {key: fields.pop(key) for key in ("timestamp", "external_subscription_id") if key in fields}
+    return {"code": code, "external_subscription_id": "sub", "properties": fields, **own}
+
+
+def estimated(list_: PriceList, code: str, /, **fields: Any) -> list[dict[str, Any]]:
+    return list(list_.post("/events/estimate_fees", event=asked(code, **fields))["fees"])
+
+
+def instant(list_: PriceList, code: str, /, **fields: Any) -> list[dict[str, Any]]:
+    return list(list_.post("/events/estimate_instant_fees", event=asked(code, **fields))["fees"])
+
+
+def refused(list_: PriceList, path: str, **body: Any) -> tuple[int, Any]:
+    status, answer = list_.box.request("POST", f"/api/v1/events/{path}", json=body)
+    return status, answer.get("error_details", answer["code"])
+
+
+def test_a_counted_event_always_costs_the_same(list_: PriceList) -> None:
+    list_.plan(charge(list_.metric("calls", "count_agg"), amount="10"))
+    list_.subscribe()
+    for _ in range(2):
+        (fee,) = estimated(list_, "calls")
+        assert (fee["amount_cents"], fee["units"]) == (1000, "1.0")
+        list_.event("calls")
+
+
+def test_an_estimate_is_the_fee_without_ids(list_: PriceList) -> None:
+    list_.post("/taxes", tax={"name": "VAT", "code": "vat", "rate": 20, "applied_to_organization": True})
+    list_.plan(charge(list_.metric("gb"), "percentage", rate="5", fixed_amount="1", free_units_per_events=1))
+    list_.subscribe()
+    list_.event("gb", value=8)
+    (guess,) = estimated(list_, "gb", value=3)
+    list_.event("gb", value=3)
+    fee = list_.get("/fees")["fees"][-1]
+    (tax,) = fee["applied_taxes"]
+    assert guess == {
+        **fee,
+        "svc_id": None,
+        "created_at": None,
+        "event_transaction_id": guess["event_transaction_id"],
+        "applied_taxes": [{**tax, "svc_id": guess["applied_taxes"][0]["svc_id"], "svc_fee_id": None}],
+    }
+    assert (guess["amount_cents"], guess["taxes_amount_cents"]) == (115, 23)
+
+
+def test_nothing_is_stored(list_: PriceList) -> None:
+    list_.plan(charge(list_.metric("gb"), amount="10"), charge(list_.metric("calls", "count_agg"), amount="1"))
+    list_.subscribe()
+    estimated(list_, "gb", value=4)
+    instant(list_, "calls")
+    assert list_.get("/fees")["fees"] == []
+    assert list_.get("/events")["events"] == []
+    assert [message for message in list_.box.webhooks if message["webhook_type"] == "fee.created"] == []
+
+
+def test_the_least_of_a_transaction_counts_for_the_event_alone(list_: PriceList) -> None:
+    list_.plan(charge(list_.metric("gb"), "percentage", rate="0.5", per_transaction_min_amount="12"))
+    list_.subscribe()
+    assert [fee["amount_cents"] for fee in estimated(list_, "gb", value=4)] == [1200]
+    list_.event("gb", value=4)
+    assert [fee["amount_cents"] for fee in estimated(list_, "gb", value=20000)] == [10000]
+
+
+def test_free_events_are_used_up_by_stored_ones(list_: PriceList) -> None:
+    list_.plan(charge(list_.metric("gb"), "percentage", rate="50", free_units_per_events=1))
+    list_.subscribe()
+    assert [fee["amount_cents"] for fee in estimated(list_, "gb", value=4)] == [0]
+    list_.event("gb", value=4)
+    assert [fee["amount_cents"] for fee in estimated(list_, "gb", value=4)] == [200]
+
+
+def test_a_prorated_event_costs_the_days_that_are_left_from_now(list_: PriceList) -> None:
+    list_.plan(charge(list_.metric("gb", recurring=True), amount="10", prorated=True))
+    list_.subscribe()
+    list_.box.jump_to("2025-09-02T10:00:00Z")
+    (fee,) = estimated(list_, "gb", value=4, timestamp=0)
+    assert (fee["amount_cents"], fee["units"]) == (3867, "4.0")
+    list_.event("gb", value=4)
+    list_.box.jump_to("2025-09-04T10:00:00Z")
+    assert [fee["amount_cents"] for fee in estimated(list_, "gb", value=4)] == [3600]
+
+
+def test_a_unique_value_costs_once(list_: PriceList) -> None:
+    list_.plan(charge(list_.metric("seats", "unique_count_agg"), amount="10"))
+    list_.subscribe()
+    assert [fee["amount_cents"] for fee in estimated(list_, "seats", value="a")] == [1000]
+    list_.event("seats", value="a")
+    for operation in ("add", "remove"):
+        (fee,) = estimated(list_, "seats", value="a", operation_type=operation)
+        assert (fee["amount_cents"], fee["units"]) == (0, "0.0")
+
+
+def test_what_cannot_be_estimated(list_: PriceList) -> None:
+    list_.plan(charge(list_.metric("gb"), amount="10"))
+    list_.metric("other")
+    list_.metric("made", expression="event.properties.a * 2")
+    assert refused(list_, "estimate_fees", event=asked("gb")) == (404, "subscription_not_found")
+    list_.subscribe()
+    details: dict[str, tuple[dict[str, Any], Any]] = {
+        "gb": ({"value": "x"}, (422, {"properties": ["value_is_not_valid_number"]})),
+        "other": ({"value": 1}, (422, {"code": ["does_not_match_an_instant_charge"]})),
+        "made": ({}, (422, "expression_evaluation_failed: Variable: a not found")),
+        "nothing": ({}, (404, "billable_metric_not_found")),
+    }
+    for code, (properties, expected) in details.items():
+        assert refused(list_, "estimate_fees", event=asked(code, **properties)) == expected
+    late = asked("nothing", timestamp="2025-09-01")
+    assert refused(list_, "estimate_fees", event=late) == (422, {"timestamp": ["invalid_format"]})
+    for blank in ({"external_subscription_id": ""}, {"external_subscription_id": "nobody"}):
+        assert refused(list_, "estimate_fees", event=asked("gb", **blank)) == (404, "subscription_not_found")
+
+
+@pytest.mark.parametrize(
+    ("model", "properties", "value", "amount", "units"),
+    [
+        ("percentage", {"rate": "0.1"}, 400, "40.0", "400.0"),
+        ("percentage", {"rate": "10", "fixed_amount": "1", "per_transaction_max_amount": "2"}, 400, "200.0", "400.0"),
+        ("percentage", {"rate": "10", "per_transaction_min_amount": "3"}, 1, "300.0", "1.0"),
+        ("standard", {"amount": "10"}, 500, "500000.0", "500.0"),
+        ("standard", {"amount": "0.0001"}, "7", "0.0", "7.0"),
+        ("standard", {"amount": "10"}, -5, "0.0", "-5.0"),
+        ("standard", {"amount": "10"}, None, "0.0", "0.0"),
+    ],
+)
+def test_an_event_by_itself(
+    list_: PriceList, model: str, properties: dict[str, Any], value: object, amount: str, units: str
+) -> None:
+    list_.plan(charge(list_.metric("gb"), model, **properties))
+    list_.subscribe()
+    list_.event("gb", value=1000)
+    (fee,) = instant(list_, "gb", value=value)
+    assert (fee["amount_cents"], fee["total_amount_cents"], fee["units"]) == (amount, amount, units)
+    assert (fee["taxes_amount_cents"], fee["taxes_rate"], fee["svc_id"]) == (0, 0, None)
+
+
+def test_an_instant_estimate_in_every_field(list_: PriceList) -> None:
+    metric = list_.metric(
+        "gb",
+        rounding_function="ceil",
+        filters=[{"key": "cloud", "values": ["aws"]}],
+        expression="event.properties.test * 2",
+    )
+    filters = [{"values": {"cloud": ["aws"]}, "properties": {"amount": "0.0033"}}]
+    plan = list_.plan(charge(metric, amount="1", filters=filters))
+    subscription = list_.subscribe()
+    (fee,) = instant(list_, "gb", test="199.9", cloud="aws")
+    (own,) = plan["charges"]
+    assert fee["svc_charge_id"] == own["svc_id"]
+    assert fee["svc_charge_filter_id"] is not None
+    assert fee["svc_subscription_id"] == subscription["svc_id"]
+    assert fee["item"]["filters"] == {"cloud": ["aws"]}
+    assert fee["item"]["filter_invoice_display_name"] == "aws"
+    assert (fee["units"], fee["amount_cents"]) == ("400.0", "132.0")
+    assert (fee["precise_amount"], fee["precise_unit_amount"]) == ("1.32", "0.33")
+    assert fee["events_count"] == 1
+
+
+def test_only_charges_of_single_events_are_estimated_at_once(list_: PriceList) -> None:
+    metric = list_.metric("gb")
+    graduated = [{"from_value": 0, "to_value": None, "per_unit_amount": "1", "flat_amount": "0"}]
+    list_.plan(
+        charge(metric, "graduated", graduated_ranges=graduated),
+        {**charge(metric, amount="2"), "pay_in_advance": False, "invoiceable": True},
+    )
+    list_.subscribe()
+    expected = (422, {"code": ["does_not_match_an_instant_charge"]})
+    assert refused(list_, "estimate_instant_fees", event=asked("gb", value=1)) == expected
+    assert refused(list_, "batch_estimate_instant_fees", events=[asked("gb", value=1)]) == expected
+
+
+def test_a_batch_is_estimated_subscription_by_subscription(list_: PriceList) -> None:
+    list_.plan(charge(list_.metric("gb"), amount="1"))
+    list_.subscribe()
+    list_.subscribe(external_id="second")
+    events = [
+        asked("gb", value=1),
+        asked("gb", value=2, external_subscription_id="second"),
+        asked("unknown", value=3),
+        asked("gb", value=4),
+    ]
+    fees = list_.post("/events/batch_estimate_instant_fees", events=events)["fees"]
+    assert [(fee["external_subscription_id"], fee["amount_cents"]) for fee in fees] == [
+        ("sub", "100.0"),
+        ("sub", "400.0"),
+        ("second", "200.0"),
+    ]
+    events.append(asked("gb", value=1, external_subscription_id="nobody"))
+    assert refused(list_, "batch_estimate_instant_fees", events=events) == (404, "subscription_not_found")
