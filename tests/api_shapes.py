@@ -104,6 +104,18 @@ AMENDMENTS: Mapping[tuple[str, ...], object] = {
     },
     # `groups` is required there and described nowhere; groups stand under grouped_usage.
     ("components", "schemas", "CustomerProjectedChargeUsageObject", "required"): ["units", "charge", "billable_metric"],
+    # Sheet 30: a preview has an empty number, and no ids.
+    _answer("post", "/invoices/preview"): {
+        "type": "object",
+        "required": ["invoice"],
+        "properties": {
+            "invoice": {
+                "type": "object",
+                "required": ["number", "issuing_date", "status", "currency", "total_amount_cents", "fees", "customer"],
+                "properties": {"subscriptions": {"items": {"$ref": "#/components/schemas/SubscriptionObject"}}},
+            }
+        },
+    },
     # The interface: "usage_periods: [{customer_usage: usage object}]".
     ("components", "schemas", "CustomerPastUsage", "properties", "usage_periods", "items"): _wrapped(
         "customer_usage", "CustomerUsageObject"

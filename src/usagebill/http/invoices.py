@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations.invoices import changes, drafts, listing
+from usagebill.operations.invoices.preview import PreviewInput, preview
 from usagebill.views.invoices import invoice_view, listed_invoice_view
 
 __all__ = ["ENDPOINTS"]
 
 ENDPOINTS = [
+    Endpoint(
+        "POST",
+        "/invoices/preview",
+        preview,
+        permission="invoice",
+        body=PreviewInput,
+        returns="invoice",
+        view=lambda _, shown: shown,
+        summary="The invoice that would come, without making it",
+    ),
     Endpoint(
         "GET",
         "/invoices",

@@ -1,0 +1,367 @@
+"""Previews: the invoice that would come, made by the very operations that would make it, and undone again.
+
+A preview plays the future in a transaction of its own: it creates the subscription, changes its plan, ends it or lets
+its period close, at the instant at which that would happen, takes a copy of the invoice, and rolls everything back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from usagebill.core.coupons import AppliedCoupon, Coupon
+from usagebill.core.customers import Customer
+from usagebill.core.dates import Occasion
+from usagebill.core.days import local_date
+from usagebill.core.errors import BadRequest, Invalid, NotFound
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.periods import day_start, next_period
+from usagebill.core.periods.calendar import BillingTime
+from usagebill.core.periods.schedule import ending_at_instant
+from usagebill.core.plans import Plan
+from usagebill.core.subscriptions import Subscription, is_upgrade
+from usagebill.inputs import ABSENT, Input, Maybe, parse_instant, read
+from usagebill.operations import coupons, customers
+from usagebill.operations.customers import CustomerInput
+from usagebill.operations.invoices.billed import PERIODIC
+from usagebill.operations.invoices.subscription import Entry, bill, compute, last_run
+from usagebill.operations.overdue import catch_up
+from usagebill.operations.subscriptions.change import apply_downgrade
+from usagebill.operations.subscriptions.creation import create
+from usagebill.operations.subscriptions.inputs import SubscriptionInput
+from usagebill.operations.subscriptions.termination import terminate
+from usagebill.storage.conditions import eq, missing, within
+from usagebill.views.invoices import invoice_view
+from usagebill.views.subscriptions import customer_of, cycle, plan_of, zone_of
+from usagebill.work import JsonObject, Work
+
+__all__ = ["PreviewInput", "preview"]
+
+
+@Input
+class PreviewInput:
+    """`customer` and `plan_code` for a new purchase; `subscriptions` {external_ids, plan_code, terminated_at} for what
+    an existing customer's invoice will be."""
+
+    customer: Maybe[Mapping[str, object]] = ABSENT
+    plan_code: Maybe[str] = ABSENT
+    subscription_at: Maybe[str] = ABSENT
+    billing_time: Maybe[str] = ABSENT
+    coupons: Maybe[object] = ABSENT
+    subscriptions: Maybe[object] = ABSENT
+    billing_entity_code: Maybe[str] = ABSENT
+
+
+class _Undo(Exception):
+    def __init__(self, shown: JsonObject) -> None:
+        self.shown = shown
+
+
+def preview(work: Work, given: PreviewInput) -> JsonObject:
+    """The invoice that would come, as JSON without ids and number. Nothing of it is stored.
+
+    Without `subscriptions` a new subscription on `plan_code` is billed for the first time; with them, their next
+    invoice, or the one of their end (`terminated_at`) or change of plan (`plan_code` inside). Raises `BadRequest`,
+    `NotFound` and `Invalid` as the fields demand.
+    """
+    if given.coupons and not isinstance(given.coupons, (list, tuple)):
+        raise BadRequest("coupons_must_be_an_array")
+    if given.subscriptions and not isinstance(given.subscriptions, Mapping):
+        raise BadRequest("subscriptions_must_be_an_object")
+    if not given.customer:
+        raise BadRequest("BadRequest: param is missing or the value is empty or invalid: customer")
+
+    def play() -> None:
+        future = Work(work.tx, work.organization, work.now, work.settings)
+        customer = _customer(future, given)
+        _coupons(future, customer, given.coupons)
+        at, invoice = _played(future, customer, given)
+        raise _Undo(_shown(future.at(at), invoice))
+
+    try:
+        work.tx.attempt(play)
+    except _Undo as done:
+        return done.shown
+    raise AssertionError("a preview always ends by undoing itself")
+
+
+def _customer(work: Work, given: PreviewInput) -> Customer:
+    """The customer with the fields sent in place of its own; one made for this preview where no external id is sent."""
+    sent = dict(given.customer or {})
+    external_id = sent.get("external_id")
+    if external_id:
+        customers.get(work, str(external_id))
+    elif _external_ids(given):
+        raise Invalid(customer="must_be_persisted")
+    else:
+        sent["external_id"] = work.new_id()
+        if given.billing_entity_code:
+            sent["billing_entity_code"] = given.billing_entity_code
+    # Integrations are not called by a preview; metadata is no part of it.
+    for name in ("integration_customers", "metadata"):
+        sent.pop(name, None)
+    return customers.upsert(work, read(CustomerInput, sent))
+
+
+def _coupons(work: Work, customer: Customer, sent: object) -> None:
+    """Attach the coupons sent to a customer that has none: by code where it exists, else as they are described."""
+    if work.tx.first(AppliedCoupon, eq("customer_id", customer.id), eq("status", "active")) is not None:
+        return
+    for each in sent if isinstance(sent, (list, tuple)) else ():
+        if not isinstance(each, Mapping):
+            continue
+        given = read(coupons.CouponInput, each)
+        coupon = work.tx.first(Coupon, eq("code", given.code)) if given.code else None
+        if coupon is None:
+            kind = given.coupon_type or ("percentage" if given.percentage_rate else "fixed_amount")
+            described = {
+                **each,
+                "name": given.name or "Coupon",
+                "code": given.code or work.new_id(),
+                "coupon_type": kind,
+                "frequency": given.frequency or ("recurring" if given.frequency_duration else "once"),
+                "expiration": "no_expiration",
+            }
+            coupon = coupons.create(work, read(coupons.CouponInput, described))
+        work.tx.insert(
+            AppliedCoupon(
+                id=work.new_id(),
+                organization_id=work.organization.id,
+                coupon_id=coupon.id,
+                customer_id=customer.id,
+                status="active",
+                frequency=coupon.frequency,
+                amount_cents=coupon.amount_cents,
+                amount_currency=coupon.amount_currency,
+                percentage_rate=coupon.percentage_rate,
+                frequency_duration=coupon.frequency_duration,
+                frequency_duration_remaining=coupon.frequency_duration,
+                created_at=work.now,
+                updated_at=work.now,
+            )
+        )
+
+
+def _external_ids(given: PreviewInput) -> tuple[str, ...]:
+    chosen = given.subscriptions if isinstance(given.subscriptions, Mapping) else {}
+    ids = chosen.get("external_ids")
+    return tuple(str(id) for id in ids) if isinstance(ids, (list, tuple)) else ()
+
+
+def _played(work: Work, customer: Customer, given: PreviewInput) -> tuple[datetime, Invoice]:
+    """Make what is asked for happen; the instant of the invoice, and the invoice."""
+    ids = _external_ids(given)
+    if not ids:
+        return _purchased(work, customer, given)
+    chosen = given.subscriptions if isinstance(given.subscriptions, Mapping) else {}
+    found = _subscriptions(work, customer, ids)
+    if chosen.get("terminated_at") is not None:
+        return _ended(work, _only(found, "termination"), _terminated_at(work, chosen["terminated_at"]))
+    if chosen.get("plan_code"):
+        return _changed(work, _only(found, "plan_change"), str(chosen["plan_code"]))
+    if len(found) == 1 and found[0].status == "pending":
+        return _begun(work, found[0])
+    if len(found) == 1 and (at := _end_before_run(work, found[0])) is not None:
+        return _ended(work, found[0], at)
+    return _continued(work, found)
+
+
+def _subscriptions(work: Work, customer: Customer, ids: Sequence[str]) -> list[Subscription]:
+    found = work.tx.find(
+        Subscription,
+        eq("customer_id", customer.id),
+        within("external_id", ids),
+        within("status", ("active", "pending")),
+    )
+    # A scheduled downgrade is part of the subscription that it will follow.
+    found = [one for one in found if one.status == "active" or one.previous_subscription_id is None]
+    if {one.external_id for one in found} != set(ids):
+        raise NotFound("subscription")
+    return found
+
+
+def _only(found: Sequence[Subscription], context: str) -> Subscription:
+    if len(found) > 1:
+        raise Invalid(subscriptions=f"only_one_subscription_allowed_for_{context}")
+    return found[0]
+
+
+def _terminated_at(work: Work, sent: object) -> datetime:
+    at = parse_instant(sent) if isinstance(sent, str) else None
+    if at is None:
+        raise Invalid(terminated_at="invalid_timestamp")
+    if at < work.now:
+        raise Invalid(terminated_at="cannot_be_in_past")
+    return at
+
+
+def _plan(work: Work, code: object) -> Plan:
+    found = work.tx.first(Plan, eq("code", code), missing("parent_id")) if code else None
+    if found is None:
+        raise NotFound("plan")
+    return found
+
+
+def _next_run(work: Work, subscription: Subscription) -> datetime:
+    """The local midnight at which the running period of the subscription is over."""
+    periods = cycle(work, subscription)
+    day = max(local_date(work.now, periods.tz), periods.start_date)
+    last = last_run(work, subscription)
+    period = periods.period(day, periods.billing_interval)
+    billed_today = last is not None and local_date(last.timestamp, ZoneInfo(last.timezone)) == day
+    if period.start == day and day > periods.start_date and not billed_today:
+        return day_start(day, periods.tz)
+    following = next_period(period, periods.billing_interval, periods.billing_time, periods.anchor)
+    return day_start(following.start, periods.tz)
+
+
+def _end_before_run(work: Work, subscription: Subscription) -> datetime | None:
+    """When the subscription ends, if that is on or before the day of its next run."""
+    if subscription.ending_at is None:
+        return None
+    zone = zone_of(work, customer_of(work, subscription))
+    if local_date(subscription.ending_at, zone) > local_date(_next_run(work, subscription), zone):
+        return None
+    return max(ending_at_instant(subscription.ending_at, zone), work.now)
+
+
+def _made(work: Work, customer_id: str, act: Callable[[], object]) -> Invoice | None:
+    """The last subscription invoice that `act` makes of the customer."""
+    before = {invoice.id for invoice in _invoices(work, customer_id)}
+    act()
+    made = [invoice for invoice in _invoices(work, customer_id) if invoice.id not in before]
+    return max(made, key=lambda invoice: invoice.id, default=None)
+
+
+def _invoices(work: Work, customer_id: str) -> list[Invoice]:
+    return work.tx.find(Invoice, eq("customer_id", customer_id), eq("invoice_type", "subscription"))
+
+
+def _complete(work: Work, invoice: Invoice | None) -> Invoice:
+    """The invoice with all that is used up at its finalization, also where it would be a draft first."""
+    if invoice is None:
+        raise NotFound("subscription")
+    return compute(work, invoice, finalizing=True) if invoice.status == "draft" else invoice
+
+
+def _purchased(work: Work, customer: Customer, given: PreviewInput) -> tuple[datetime, Invoice]:
+    plan = _plan(work, given.plan_code)
+    begins = parse_instant(given.subscription_at) if given.subscription_at else work.now
+    if begins is None:
+        raise Invalid(subscription_at="invalid_date")
+    billing_time = given.billing_time if given.billing_time in tuple(BillingTime) else BillingTime.CALENDAR.value
+    external_id = work.new_id()
+    start = work.at(begins)
+    request = SubscriptionInput(
+        external_customer_id=customer.external_id,
+        external_id=external_id,
+        plan_code=plan.code,
+        billing_time=billing_time,
+        subscription_at=begins.isoformat(),
+    )
+    starting = _made(start, customer.id, lambda: create(start, request))
+    if starting is not None and plan.pay_in_advance:
+        return begins, _complete(start, starting)
+    created = start.tx.first(Subscription, eq("customer_id", customer.id), eq("external_id", external_id))
+    if created is None:
+        raise NotFound("subscription")
+    return _continued(start, [created])
+
+
+def _begun(work: Work, pending: Subscription) -> tuple[datetime, Invoice]:
+    """A subscription that starts later: what its start brings, or its first run."""
+    begins = day_start(
+        local_date(pending.subscription_at, zone_of(work, customer_of(work, pending))),
+        zone_of(work, customer_of(work, pending)),
+    )
+    at = max(begins, work.now) + timedelta(minutes=5)
+    later = work.at(at)
+    starting = _made(later, pending.customer_id, lambda: catch_up(later, pending.customer_id))
+    if starting is not None:
+        return at, _complete(later, starting)
+    active = later.tx.get(Subscription, pending.id)
+    return _continued(later, [active or pending])
+
+
+def _continued(work: Work, found: Sequence[Subscription]) -> tuple[datetime, Invoice]:
+    """The next run of all `found`, which must fall on one day; a downgrade that waits for it is applied."""
+    runs = {_next_run(work, one) for one in found}
+    if len({plan_of(work, one).amount_currency for one in found}) > 1:
+        raise Invalid(base="subscription_currencies_does_not_match")
+    if len({one.billing_entity_id for one in found}) > 1:
+        raise Invalid(base="subscription_billing_entities_do_not_match")
+    if len(runs) > 1:
+        raise Invalid(base="billing_periods_does_not_match")
+    at = max(runs.pop(), work.now)
+    later = work.at(at)
+    customer_id = found[0].customer_id
+    catch_up(later, customer_id)
+    staying = []
+    invoice = None
+    for one in found:
+        following = later.tx.first(Subscription, eq("previous_subscription_id", one.id), eq("status", "pending"))
+        if following is None:
+            staying.append(Entry(subscription=one, reason=PERIODIC))
+        else:
+            changing = one
+            invoice = _made(later, customer_id, lambda changing=changing: apply_downgrade(later, changing))  # type: ignore[misc]
+    if staying:
+        invoice = bill(later, staying, at=at, occasion=Occasion.PERIODIC)
+    return at, _complete(later, invoice)
+
+
+def _ended(work: Work, subscription: Subscription, at: datetime) -> tuple[datetime, Invoice]:
+    later = work.at(at)
+    catch_up(later, subscription.customer_id)
+    current = later.tx.get(Subscription, subscription.id) or subscription
+    if current.status == "active":
+        ending = replace(current, on_termination_invoice="generate")
+        invoice = _made(later, current.customer_id, lambda: terminate(later, ending, invoice="generate"))
+    else:
+        period = later.tx.first(
+            BillingPeriod, eq("subscription_id", current.id), eq("invoicing_reason", "subscription_terminating")
+        )
+        invoice = None if period is None else later.tx.get(Invoice, period.invoice_id)
+    return at, _complete(later, invoice)
+
+
+def _changed(work: Work, subscription: Subscription, plan_code: str) -> tuple[datetime, Invoice]:
+    chosen, own = _plan(work, plan_code), plan_of(work, subscription)
+    if chosen.id in (own.id, own.parent_id):
+        raise Invalid(base="new_plan_should_be_different_from_existing_plan")
+    if chosen.amount_currency != own.amount_currency:
+        raise Invalid(base="subscription_currencies_does_not_match")
+    request = SubscriptionInput(
+        external_customer_id=customer_of(work, subscription).external_id,
+        external_id=subscription.external_id,
+        plan_code=plan_code,
+    )
+    periods = cycle(work, subscription)
+    interval = type(periods.interval)
+    if is_upgrade(own.amount_cents, periods.interval, chosen.amount_cents, interval(chosen.interval)):
+        made = _made(work, subscription.customer_id, lambda: create(work, request))
+        return work.now, _complete(work, made)
+    create(work, request)
+    return _continued(work, [subscription])
+
+
+def _shown(work: Work, invoice: Invoice) -> JsonObject:
+    """The invoice as a finalized one without ids and number: it does not exist."""
+    current = work.tx.get(Invoice, invoice.id) or invoice
+    shown = invoice_view(work, replace(current, status="finalized", number="", sequential_id=None))
+    shown["svc_id"] = None
+    for name in ("fees", "credits", "applied_taxes"):
+        shown[name] = [_without_ids(item) for item in shown[name]]
+    for name in ("metadata", "billing_periods", "error_details", "applied_invoice_custom_sections"):
+        shown.pop(name, None)
+    return shown
+
+
+def _without_ids(item: JsonObject) -> JsonObject:
+    known: JsonObject = {"svc_id": None, "svc_invoice_id": None, "svc_fee_id": None}
+    own: JsonObject = {name: value for name, value in known.items() if name in item}
+    if isinstance(item.get("applied_taxes"), list):
+        own["applied_taxes"] = [_without_ids(line) for line in item["applied_taxes"]]
+    return {**item, **own}
