@@ -11,6 +11,7 @@ import pytest
 from tests.answers import found, missing, refused
 from tests.records import add_invoice, add_period, add_plan
 
+from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations import customers, invoice_custom_sections
@@ -468,6 +469,10 @@ def test_what_the_customer_has_ends_with_it(box: Sandbox) -> None:
         sent = {"external_customer_id": "acme", "plan_code": plan, "external_id": external_id, "subscription_at": start}
         body = {"subscription": {key: value for key, value in sent.items() if value}}
         assert box.request("POST", "/api/v1/subscriptions", json=body)[0] == 200
+    coupon = {"name": "C", "code": "c", "coupon_type": "percentage", "percentage_rate": "10", "frequency": "forever"}
+    assert box.request("POST", "/api/v1/coupons", json={"coupon": {**coupon, "expiration": "no_expiration"}})[0] == 200
+    applied = {"applied_coupon": {"external_customer_id": "acme", "coupon_code": "c"}}
+    assert box.request("POST", "/api/v1/applied_coupons", json=applied)[0] == 200
     box.travel_to("2024-03-15T00:00:00Z")
     assert box.request("DELETE", f"{PATH}/acme")[0] == 200
 
@@ -475,6 +480,7 @@ def test_what_the_customer_has_ends_with_it(box: Sandbox) -> None:
         return set(box.billing.reading(lambda work: [one.status for one in work.tx.find(kind)]))
 
     assert statuses(Subscription) == {"terminated", "canceled"}
+    assert statuses(AppliedCoupon) == {"terminated"}
     assert draft(box).status == "draft"
     box.travel_to("2024-03-15T00:05:00Z")
     assert draft(box).status == "finalized"

@@ -8,6 +8,7 @@ from typing import Any
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.contacts import normalized_email, without_nul
+from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.customers import (
     METADATA_AT_MOST,
     ZERO_AMOUNT_OPTIONS,
@@ -27,7 +28,7 @@ from usagebill.operations import draft_invoices, invoice_custom_sections, taxes
 from usagebill.operations.customer_lists import CustomerFilters, list_all
 from usagebill.operations.invoices.dating import dating_settings
 from usagebill.operations.overdue import catch_up
-from usagebill.storage.conditions import eq, missing
+from usagebill.storage.conditions import eq, missing, present
 from usagebill.timezones import is_timezone
 from usagebill.views.customers import customer_summary, entity_of
 from usagebill.views.default_entity import default_entity as default_entity_or_none
@@ -288,7 +289,11 @@ def _shipping_address(address: Address, given: CustomerInput) -> Address:
 def _may_change_account_type(work: Work, customer: Customer) -> bool:
     """Nothing has been sold to the customer yet."""
     own = eq("customer_id", customer.id)
-    return not work.tx.count(Subscription, own) and not work.tx.count(Invoice, own)
+    return not (
+        work.tx.count(Subscription, own)
+        or work.tx.count(Invoice, own)
+        or work.tx.count(AppliedCoupon, own, present("amount_currency"))
+    )
 
 
 def _with_sections(work: Work, customer: Customer, given: CustomerInput) -> Customer:
