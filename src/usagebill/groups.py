@@ -37,6 +37,7 @@ from usagebill.operations import (
     webhooks,
 )
 from usagebill.operations.invoices import listing as invoice_listing
+from usagebill.operations.usage import estimates
 from usagebill.verbs import Group, Runner, exact, reads, unix_seconds, writes
 from usagebill.views.add_ons import add_on_view
 from usagebill.views.billable_metrics import billable_metric_view
@@ -103,6 +104,16 @@ class Events(Group):
         """
         sent = [_event(one) for one in given]
         return self._runner.writing(lambda work: events.ingest(work, sent))
+
+    def estimate_fees(self, **fields: object) -> Sequence[Fee]:
+        """The fees, with their taxes, that an event would bring about now; nothing is stored."""
+        given = read(events.EventInput, _event(fields))
+        return self._runner.reading(lambda work: estimates.estimate_fees(work, given))
+
+    def estimate_instant_fees(self, **fields: object) -> Sequence[estimates.InstantFee]:
+        """What an event costs by itself, whatever was used before it."""
+        given = read(events.EventInput, _event(fields))
+        return self._runner.reading(lambda work: estimates.estimate_instant_fees(work, given))
 
 
 def _event(given: Mapping[str, object]) -> Mapping[str, object]:

@@ -438,3 +438,42 @@ def test_the_details_of_a_percentage_are_those_of_the_event(list_: PriceList) ->
     details = fees(list_)[-1]["amount_details"]
     assert (details["units"], details["free_units"], details["paid_units"]) == ("20.0", "10.0", "10.0")
     assert (details["per_unit_total_amount"], details["fixed_fee_total_amount"]) == ("0.5", "1.0")
+
+
+def test_events_of_one_instant_leave_one_state_behind(list_: PriceList) -> None:
+    list_.plan(charge(list_.metric("gb"), amount="1"))
+    list_.subscribe()
+    batch(list_, "gb", {"value": 10}, {"value": -4}, {"value": 8}, {"value": -14})
+    assert cents(list_) == [1000, 0, 400, 0]
+    usage = list_.usage()
+    assert (usage["charges_usage"][0]["units"], usage["amount_cents"]) == ("0.0", 1400)
+    list_.event("gb", value=15)
+    assert cents(list_)[-1] == 100
+
+
+def test_a_grace_period_does_not_hold_back_what_is_paid_in_advance(list_: PriceList) -> None:
+    list_.post("/customers", customer={"external_id": "acme", "billing_configuration": {"invoice_grace_period": 3}})
+    list_.plan(charge(list_.metric("gb"), amount="1", invoiceable=True))
+    list_.subscribe()
+    list_.event("gb", value=3)
+    assert [(invoice["status"], invoice["issuing_date"]) for invoice in list_.get("/invoices")["invoices"]] == [
+        ("finalized", "2024-03-01")
+    ]
+
+
+def test_an_override_prices_events_from_then_on(list_: PriceList) -> None:
+    plan = list_.plan(charge(list_.metric("gb"), amount="1"))
+    (own,) = plan["charges"]
+    list_.subscribe(plan_overrides={"charges": [{"id": own["svc_id"], "properties": {"amount": "0.5"}}]})
+    list_.event("gb", value=3)
+    assert cents(list_) == [150]
+
+
+def test_events_can_be_estimated_by_a_program(list_: PriceList) -> None:
+    list_.plan(charge(list_.metric("gb"), amount="1"))
+    list_.subscribe()
+    events = list_.box.billing.events
+    asked: dict[str, Any] = {"code": "gb", "external_subscription_id": "sub", "properties": {"value": 3}}
+    assert [fee.amount_cents for fee in events.estimate_fees(**asked)] == [300]
+    assert [fee.estimate.amount_cents for fee in events.estimate_instant_fees(**asked)] == [300]
+    assert fees(list_) == []

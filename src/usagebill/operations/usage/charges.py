@@ -345,7 +345,7 @@ def _ledger_rows(work: Work, charge: Charge, part: ChargePart, scope: ChargeScop
         eq("external_subscription_id", scope.external_subscription_id),
         eq("charge_id", charge.id),
         eq("charge_filter_id", part.filter.id if part.filter else None),
-        order=[desc("timestamp"), desc("event_created_at")],
+        order=[desc("timestamp"), desc("created_at"), desc("id")],
     )
     rows: dict[str, LedgerRow] = {}
     for entry in entries:
