@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from usagebill.core.errors import Invalid, NotAllowed
+from usagebill.core.invoices.life_cycle import InvoiceEvent, transition
 from usagebill.core.invoices.records import Invoice, InvoiceMetadata
 from usagebill.inputs import ABSENT, Input, Maybe, is_given, value_or
 from usagebill.operations import applied_coupons
@@ -131,9 +132,10 @@ def void(work: Work, invoice_id: str, given: InvoiceVoid) -> Invoice:
     credit, refund = value_or(given.credit_amount, 0), value_or(given.refund_amount, 0)
     if generate:
         check_void_amounts(work, invoice, credit_cents=credit, refund_cents=refund)
-    if invoice.status != "finalized" or (not generate and invoice.payment_status == "succeeded"):
+    status = transition(invoice.status, InvoiceEvent.VOID)
+    if not generate and invoice.payment_status == "succeeded":
         raise NotAllowed("not_voidable")
-    voided = replace(invoice, status="voided", voided_at=work.now, payment_overdue=False, updated_at=work.now)
+    voided = replace(invoice, status=status, voided_at=work.now, payment_overdue=False, updated_at=work.now)
     work.tx.replace(voided)
     work.tx.jobs.cancel(f"mark_overdue:{voided.id}")
     applied_coupons.give_back(work, voided)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from usagebill.core.errors import Forbidden, NotAllowed, NotFound
+from usagebill.core.errors import Forbidden, NotFound
+from usagebill.core.invoices.life_cycle import InvoiceEvent, transition
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.subscriptions import Subscription
@@ -54,12 +55,11 @@ def finalize(work: Work, invoice_id: str) -> Invoice:
 def delete(work: Work, invoice_id: str) -> Invoice:
     """Delete a draft, with its credit notes. Raises `NotFound` and `NotAllowed`."""
     invoice = get(work, invoice_id)
-    if invoice.status != "draft":
-        raise NotAllowed("not_deletable")
+    status = transition(invoice.status, InvoiceEvent.DELETE)
     delete_drafts(work, invoice)
     work.tx.jobs.cancel(f"finalize_invoice:{invoice.id}")
     work.tx.jobs.cancel(f"refresh_invoice:{invoice.id}")
-    deleted = replace(invoice, status="deleted", updated_at=work.now)
+    deleted = replace(invoice, status=status, updated_at=work.now)
     work.tx.replace(deleted)
     work.emit("invoice.deleted", lambda: invoice_webhook_view(work, "invoice.deleted", deleted), deleted.id)
     return deleted

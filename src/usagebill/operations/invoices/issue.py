@@ -9,6 +9,7 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer, finalizes_zero_amount_invoices, timezone
 from usagebill.core.dates import InvoiceDates, Occasion, dates_at_finalization
 from usagebill.core.fees import Fee
+from usagebill.core.invoices.life_cycle import InvoiceEvent, transition
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.periods.schedule import draft_finalization_at, overdue_at
@@ -46,7 +47,7 @@ def customer_and_entity(work: Work, invoice: Invoice) -> tuple[Customer, Billing
 
 def draft(work: Work, invoice: Invoice) -> Invoice:
     """Keep the computed invoice as a draft until its grace period is over."""
-    invoice = replace(invoice, status="draft", updated_at=work.now)
+    invoice = replace(invoice, status=transition(invoice.status, InvoiceEvent.DRAFT), updated_at=work.now)
     work.tx.replace(invoice)
     copy_subscriptions(work, invoice)
     watch_draft(work, invoice)
@@ -115,12 +116,12 @@ def issue(work: Work, invoice: Invoice, *, may_be_empty: bool = True, message: s
     customer, entity = customer_and_entity(work, invoice)
     own_entity = entity_of(work, customer)
     if may_be_empty and invoice.fees_amount_cents == 0 and not finalizes_zero_amount_invoices(customer, own_entity):
-        closed = replace(invoice, status="closed", updated_at=work.now)
+        closed = replace(invoice, status=transition(invoice.status, InvoiceEvent.CLOSE), updated_at=work.now)
         work.tx.replace(closed)
         return closed
     invoice = replace(
         numbered(work, invoice, customer, entity),
-        status="finalized",
+        status=transition(invoice.status, InvoiceEvent.FINALIZE),
         finalized_at=work.now,
         updated_at=work.now,
         customer_snapshot=customer_view(work, customer),
