@@ -116,6 +116,8 @@ AMENDMENTS: Mapping[tuple[str, ...], object] = {
             }
         },
     },
+    # Sheet 60: the message of a lost dispute holds the invoice, and the provider's error where there is one.
+    ("components", "schemas", "InvoicePaymentDisputeLostObject"): _wrapped("invoice", "InvoiceObject"),
     # The interface: "usage_periods: [{customer_usage: usage object}]".
     ("components", "schemas", "CustomerPastUsage", "properties", "usage_periods", "items"): _wrapped(
         "customer_usage", "CustomerUsageObject"

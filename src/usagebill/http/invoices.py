@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from usagebill.http.endpoints import Endpoint
-from usagebill.operations.invoices import changes, drafts, listing
+from usagebill.operations.invoices import changes, drafts, listing, one_off
 from usagebill.operations.invoices.preview import PreviewInput, preview
 from usagebill.views.invoices import invoice_view, listed_invoice_view
 
 __all__ = ["ENDPOINTS"]
 
 ENDPOINTS = [
+    Endpoint(
+        "POST",
+        "/invoices",
+        one_off.create,
+        permission="invoice",
+        body=one_off.OneOffInput,
+        root="invoice",
+        returns="invoice",
+        view=invoice_view,
+        summary="Invoice add-ons",
+    ),
     Endpoint(
         "POST",
         "/invoices/preview",

@@ -70,7 +70,7 @@ def deleted_fee_view(work: Work, fee: Fee) -> JsonObject:
         "sub_total_excluding_taxes_amount_cents": round_cents(net_of_coupons(fee)),
         "sub_total_excluding_taxes_precise_amount_cents": decimal_text(max(ZERO, net_precise)),
         "units": decimal_text(fee.units),
-        "total_aggregated_units": decimal_text(units),
+        "total_aggregated_units": decimal_text(units) if fee.fee_type == "charge" else None,
         "events_count": fee.events_count,
         "precise_unit_amount": decimal_text(fee.precise_unit_amount),
         "amount_details": dict(fee.amount_details),

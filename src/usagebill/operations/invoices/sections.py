@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from usagebill.core.invoice_custom_sections import (
@@ -19,17 +20,12 @@ from usagebill.work import Work
 __all__ = ["with_sections"]
 
 
-def with_sections(work: Work, invoice: Invoice) -> Invoice:
-    """The invoice with copies of the sections that its subscriptions select, or its customer, as they are now."""
-    customer, entity = customer_and_entity(work, invoice)
-    periods = work.tx.find(BillingPeriod, eq("invoice_id", invoice.id), order=[asc("id")])
-    found = (work.tx.get(Subscription, period.subscription_id) for period in periods)
-    selections = [
-        Selection(skip=one.skip_invoice_custom_sections, section_ids=one.invoice_custom_section_ids)
-        for one in found
-        if one is not None
-    ]
-    ids = invoice_section_ids(selections, customer_section_ids(customer, entity))
+def with_sections(work: Work, invoice: Invoice, ids: Sequence[str] | None = None) -> Invoice:
+    """The invoice with copies of the sections that its subscriptions select, or its customer, as they are now.
+
+    `ids` are those of the sections to show instead.
+    """
+    ids = _selected(work, invoice) if ids is None else ids
     if not ids:
         return replace(invoice, applied_custom_sections=())
     sections = work.tx.find(InvoiceCustomSection, within("id", ids))
@@ -47,3 +43,15 @@ def with_sections(work: Work, invoice: Invoice) -> Invoice:
             for section in sorted(sections, key=lambda one: (one.name, one.id))
         ),
     )
+
+
+def _selected(work: Work, invoice: Invoice) -> tuple[str, ...]:
+    customer, entity = customer_and_entity(work, invoice)
+    periods = work.tx.find(BillingPeriod, eq("invoice_id", invoice.id), order=[asc("id")])
+    found = (work.tx.get(Subscription, period.subscription_id) for period in periods)
+    selections = [
+        Selection(skip=one.skip_invoice_custom_sections, section_ids=one.invoice_custom_section_ids)
+        for one in found
+        if one is not None
+    ]
+    return invoice_section_ids(selections, customer_section_ids(customer, entity))

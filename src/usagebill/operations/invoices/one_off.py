@@ -1,0 +1,204 @@
+"""One-off invoices: add-ons invoiced at once, outside any subscription."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
+from usagebill.core.add_ons import AddOn
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.currencies import CURRENCIES, major_from_cents
+from usagebill.core.customers import Customer, timezone
+from usagebill.core.dates import Occasion, dates_at_creation
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.fees import Fee, FeeItem
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.numbers import ONE, multiply, round_cents, round_to
+from usagebill.core.taxes import Tax, taxed_fee
+from usagebill.inputs import ABSENT, Input, Maybe, is_given, parse_instant, value_or
+from usagebill.operations import customers, invoice_custom_sections
+from usagebill.operations.invoices.dating import dating_settings
+from usagebill.operations.invoices.issue import issue
+from usagebill.operations.invoices.numbering import draft_number
+from usagebill.operations.invoices.sections import with_sections
+from usagebill.operations.invoices.totals import settle
+from usagebill.storage.conditions import eq, missing, within
+from usagebill.views.customers import entity_of
+from usagebill.work import Work
+
+__all__ = ["OneOffFeeInput", "OneOffInput", "SectionChoice", "create"]
+
+_LONGEST_ORDER_NUMBER = 255
+
+
+@Input
+class OneOffFeeInput:
+    """`unit_amount_cents` is the add-on's unless given, `units` 1. Known `tax_codes` take the place of its taxes."""
+
+    add_on_code: Maybe[str] = ABSENT
+    unit_amount_cents: Maybe[int] = ABSENT
+    units: Maybe[Decimal] = ABSENT
+    description: Maybe[str] = ABSENT
+    invoice_display_name: Maybe[str] = ABSENT
+    tax_codes: Maybe[tuple[str, ...]] = ABSENT
+    from_datetime: Maybe[object] = ABSENT
+    to_datetime: Maybe[object] = ABSENT
+
+
+@Input
+class SectionChoice:
+    skip_invoice_custom_sections: Maybe[bool] = ABSENT
+    invoice_custom_section_codes: Maybe[tuple[str, ...]] = ABSENT
+
+
+@Input
+class OneOffInput:
+    external_customer_id: Maybe[str] = ABSENT
+    currency: Maybe[str] = ABSENT
+    fees: Maybe[tuple[OneOffFeeInput, ...]] = ABSENT
+    skip_psp: Maybe[bool] = ABSENT
+    billing_entity_code: Maybe[str] = ABSENT
+    purchase_order_number: Maybe[str] = ABSENT
+    invoice_custom_section: Maybe[SectionChoice] = ABSENT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    add_on: AddOn
+    sent: OneOffFeeInput
+    starts: datetime
+    ends: datetime
+
+
+def create(work: Work, given: OneOffInput) -> Invoice:
+    """Invoice add-ons now. Coupons, credit notes and prepaid credits take no part.
+
+    Raises `NotFound` for the customer, the fees, an add-on or the billing entity, and `Invalid`.
+    """
+    customer = customers.get(work, given.external_customer_id or "")
+    if not given.fees:
+        raise NotFound("fees")
+    lines = [_line(work, sent) for sent in given.fees]
+    entity = _entity(work, customer, given.billing_entity_code)
+    own_entity = entity_of(work, customer)
+    currency = given.currency or customer.currency or own_entity.default_currency
+    order_number = value_or(given.purchase_order_number, "").strip() or None
+    problems: dict[str, object] = {}
+    if currency not in CURRENCIES:
+        problems["currency"] = ["value_is_invalid"]
+    if order_number is not None and len(order_number) > _LONGEST_ORDER_NUMBER:
+        problems["purchase_order_number"] = ["value_is_too_long"]
+    if problems:
+        raise Invalid(problems)
+    if customer.currency is None:
+        customer = replace(customer, currency=currency, updated_at=work.now)
+        work.tx.replace(customer)
+    settings = dating_settings(customer, own_entity)
+    zone = timezone(customer, own_entity)
+    dates = dates_at_creation(Occasion.IMMEDIATE, settings, work.now, ZoneInfo(zone))
+    invoice = Invoice(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        customer_id=customer.id,
+        billing_entity_id=entity.id,
+        invoice_type="one_off",
+        status="generating",
+        currency=currency,
+        number=draft_number(entity),
+        issuing_date=dates.issuing,
+        payment_due_date=dates.payment_due,
+        net_payment_term=settings.net_payment_term,
+        timezone=zone,
+        purchase_order_number=order_number,
+        skip_automatic_payment=bool(value_or(given.skip_psp, False)),
+        self_billed=customer.account_type == "partner",
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    work.tx.insert(invoice)
+    invoice, fees = settle(work, invoice, [_fee(work, invoice, line) for line in lines], finalizing=True)
+    work.tx.insert(*fees)
+    work.tx.replace(invoice)
+    invoice = with_sections(work, invoice, _sections(work, given))
+    return issue(work, invoice, message="invoice.one_off_created")
+
+
+def _line(work: Work, sent: OneOffFeeInput) -> _Line:
+    add_on = work.tx.first(AddOn, eq("code", sent.add_on_code or ""))
+    if add_on is None:
+        raise NotFound("add_on")
+    if not sent.from_datetime and not sent.to_datetime:
+        return _Line(add_on=add_on, sent=sent, starts=work.now, ends=work.now)
+    starts, ends = _instant(sent.from_datetime), _instant(sent.to_datetime)
+    if starts is None or ends is None or starts > ends:
+        raise Invalid(boundaries="values_are_invalid")
+    return _Line(add_on=add_on, sent=sent, starts=starts, ends=ends)
+
+
+def _instant(value: object) -> datetime | None:
+    if isinstance(value, datetime):
+        return value
+    return parse_instant(value) if isinstance(value, str) else None
+
+
+def _entity(work: Work, customer: Customer, code: Maybe[str]) -> BillingEntity:
+    if not is_given(code) or not code:
+        return entity_of(work, customer)
+    found = work.tx.first(BillingEntity, eq("code", code), missing("archived_at"))
+    if found is None:
+        raise NotFound("billing_entity")
+    return found
+
+
+def _sections(work: Work, given: OneOffInput) -> tuple[str, ...] | None:
+    """The custom sections asked for; None where the customer's are to be shown."""
+    choice = given.invoice_custom_section
+    if choice is ABSENT or choice is None:
+        return None
+    if value_or(choice.skip_invoice_custom_sections, False):
+        return ()
+    codes = value_or(choice.invoice_custom_section_codes, ())
+    return invoice_custom_sections.ids_of_codes(work, codes) if codes else None
+
+
+def _fee(work: Work, invoice: Invoice, line: _Line) -> Fee:
+    add_on, sent = line.add_on, line.sent
+    units = value_or(sent.units, ONE)
+    unit_cents = value_or(sent.unit_amount_cents, add_on.amount_cents)
+    precise = multiply(units, Decimal(unit_cents))
+    fee = Fee(
+        id=work.new_id(),
+        organization_id=invoice.organization_id,
+        customer_id=invoice.customer_id,
+        invoice_id=invoice.id,
+        add_on_id=add_on.id,
+        fee_type="add_on",
+        item=FeeItem(
+            type="add_on",
+            item_type="AddOn",
+            id=add_on.id,
+            code=add_on.code,
+            name=add_on.name,
+            description=add_on.description,
+            invoice_display_name=value_or(sent.invoice_display_name, None)
+            or add_on.invoice_display_name
+            or add_on.name,
+        ),
+        amount_cents=round_cents(precise),
+        precise_amount_cents=round_to(precise, 15),
+        currency=invoice.currency,
+        units=units,
+        unit_amount_cents=unit_cents,
+        precise_unit_amount=major_from_cents(unit_cents, invoice.currency),
+        description=value_or(sent.description, None) or add_on.description,
+        from_datetime=line.starts,
+        to_datetime=line.ends,
+        self_billed=invoice.self_billed,
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    codes = value_or(sent.tax_codes, ())
+    known = work.tx.find(Tax, within("code", codes)) if codes else []
+    return taxed_fee(fee, known, work.now, work.new_id) if known else fee

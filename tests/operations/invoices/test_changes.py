@@ -1,0 +1,307 @@
+"""Invoices refreshed, finalized, deleted, voided and changed, as a caller of the API sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.answers import missing, refused
+from tests.worlds import add_plan, ask, details, invoices_of, subscribe
+
+from usagebill.testing import Sandbox
+
+
+@pytest.fixture
+def box() -> Iterator[Sandbox]:
+    with Sandbox(now="2023-01-01T00:00:00Z") as box:
+        ask(box, "POST", "/taxes", {"tax": {"name": "VAT", "code": "vat", "rate": 20, "applied_to_organization": True}})
+        yield box
+
+
+def types(box: Sandbox) -> list[str]:
+    return [message["webhook_type"] for message in box.webhooks]
+
+
+def draft(box: Sandbox, **fields: Any) -> Any:
+    """A draft of 10.00 and 20 % VAT, for three days."""
+    configuration = {"invoice_grace_period": 3}
+    ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "billing_configuration": configuration}})
+    add_plan(box, amount_cents=1000, pay_in_advance=True, **fields)
+    subscribe(box)
+    (invoice,) = invoices_of(box)
+    assert (invoice["status"], invoice["total_amount_cents"]) == ("draft", 1200)
+    return invoice
+
+
+def issued(box: Sandbox, **fields: Any) -> Any:
+    """An issued invoice of 10.00 and 20 % VAT."""
+    ask(box, "POST", "/customers", {"customer": {"external_id": "acme"}})
+    add_plan(box, amount_cents=1000, pay_in_advance=True, **fields)
+    subscribe(box)
+    (invoice,) = invoices_of(box)
+    return invoice
+
+
+def test_a_draft_takes_coupons_only_when_it_is_finalized(box: Sandbox) -> None:
+    coupon = {
+        "name": "ten",
+        "code": "ten",
+        "coupon_type": "fixed_amount",
+        "amount_cents": 1000,
+        "amount_currency": "EUR",
+        "frequency": "once",
+        "expiration": "no_expiration",
+    }
+    ask(box, "POST", "/coupons", {"coupon": coupon})
+    invoice = draft(box)
+    ask(box, "POST", "/applied_coupons", {"applied_coupon": {"external_customer_id": "acme", "coupon_code": "ten"}})
+    path = f"/invoices/{invoice['svc_id']}"
+    assert ask(box, "PUT", f"{path}/refresh")["invoice"]["coupons_amount_cents"] == 0
+    final = ask(box, "PUT", f"{path}/finalize")["invoice"]
+    assert (final["status"], final["coupons_amount_cents"], final["total_amount_cents"]) == ("finalized", 1000, 0)
+    assert final["number"].endswith("-001-001")
+    assert types(box)[-1] == "invoice.created"
+    assert missing(box.request("PUT", f"/api/v1{path}/finalize")) == "invoice"
+
+
+def test_refreshing_keeps_the_invoice_and_makes_its_fees_anew(box: Sandbox) -> None:
+    invoice = draft(box)
+    refreshed = ask(box, "PUT", f"/invoices/{invoice['svc_id']}/refresh")["invoice"]
+    assert refreshed["svc_id"] == invoice["svc_id"]
+    assert refreshed["fees"][0]["svc_id"] != invoice["fees"][0]["svc_id"]
+    assert refreshed["total_amount_cents"] == invoice["total_amount_cents"]
+
+
+def test_an_issued_invoice_is_not_refreshed(box: Sandbox) -> None:
+    invoice = issued(box)
+    same = ask(box, "PUT", f"/invoices/{invoice['svc_id']}/refresh")["invoice"]
+    assert same["fees"][0]["svc_id"] == invoice["fees"][0]["svc_id"]
+
+
+def test_a_changed_tax_reaches_the_draft_within_five_minutes(box: Sandbox) -> None:
+    invoice = draft(box)
+    box.travel_to("2023-01-01T10:02:00Z")
+    ask(box, "PUT", "/taxes/vat", {"tax": {"rate": 10}})
+    assert details(box, invoice["svc_id"])["total_amount_cents"] == 1200
+    box.travel_to("2023-01-01T10:05:00Z")
+    assert details(box, invoice["svc_id"])["total_amount_cents"] == 1100
+
+
+def test_a_deleted_draft_is_gone(box: Sandbox) -> None:
+    invoice = draft(box)
+    path = f"/invoices/{invoice['svc_id']}"
+    assert ask(box, "DELETE", path)["invoice"]["status"] == "deleted"
+    assert missing(box.request("GET", f"/api/v1{path}")) == "invoice"
+    assert missing(box.request("DELETE", f"/api/v1{path}")) == "invoice"
+    assert types(box)[-1] == "invoice.deleted"
+    box.travel_to("2023-01-10T00:00:00Z")
+    assert [found["svc_id"] for found in invoices_of(box) if found["svc_id"] == invoice["svc_id"]] == []
+
+
+def test_an_issued_invoice_cannot_be_deleted(box: Sandbox) -> None:
+    status, body = box.request("DELETE", f"/api/v1/invoices/{issued(box)['svc_id']}")
+    assert (status, body["code"]) == (405, "not_deletable")
+
+
+def test_the_end_of_a_subscription_credits_its_draft() -> None:
+    """548 for 17 days, with tax 658; ended after 6 days, 11 of them are given back."""
+    configuration = {"invoice_grace_period": 10}
+    with Sandbox(now="2022-12-15T00:00:00Z") as early:
+        vat = {"name": "VAT", "code": "vat", "rate": 20, "applied_to_organization": True}
+        ask(early, "POST", "/taxes", {"tax": vat})
+        ask(early, "POST", "/customers", {"customer": {"external_id": "acme", "billing_configuration": configuration}})
+        metric = {"name": "Calls", "code": "calls", "aggregation_type": "count_agg"}
+        metric_id = ask(early, "POST", "/billable_metrics", {"billable_metric": metric})["billable_metric"]["svc_id"]
+        plan = {
+            "name": "Basic",
+            "code": "basic",
+            "interval": "monthly",
+            "amount_cents": 1000,
+            "amount_currency": "EUR",
+            "pay_in_advance": True,
+            "charges": [{"billable_metric_id": metric_id, "charge_model": "standard", "properties": {"amount": "3"}}],
+        }
+        ask(early, "POST", "/plans", {"plan": plan})
+        subscribe(early)
+        for number in (1, 2):
+            event = {"transaction_id": str(number), "code": "calls", "external_subscription_id": "sub"}
+            ask(early, "POST", "/events", {"event": event})
+        early.travel_to("2022-12-20T12:00:00Z")
+        ask(early, "DELETE", "/subscriptions/sub")
+        first, last = invoices_of(early)
+        assert (first["total_amount_cents"], last["total_amount_cents"]) == (658, 720)
+        assert ask(early, "GET", "/credit_notes")["credit_notes"] == []
+        first = ask(early, "PUT", f"/invoices/{first['svc_id']}/finalize")["invoice"]
+        (note,) = ask(early, "GET", "/credit_notes")["credit_notes"]
+        assert (note["total_amount_cents"], note["number"]) == (426, f"{first['number']}-CN001")
+        assert types(early)[-2:] == ["invoice.created", "credit_note.created"]
+        last = ask(early, "PUT", f"/invoices/{last['svc_id']}/finalize")["invoice"]
+        assert (first["total_amount_cents"], last["total_amount_cents"]) == (658, 294)
+        assert last["credits"][0]["item"]["type"] == "credit_note"
+        (note,) = ask(early, "GET", "/credit_notes")["credit_notes"]
+        assert (note["credit_status"], note["balance_amount_cents"]) == ("consumed", 0)
+
+
+def test_a_deleted_draft_takes_its_credit_note_along(box: Sandbox) -> None:
+    invoice = draft(box)
+    box.travel_to("2023-01-02T00:00:00Z")
+    ask(box, "DELETE", "/subscriptions/sub")
+    ask(box, "DELETE", f"/invoices/{invoice['svc_id']}")
+    box.travel_to("2023-02-10T00:00:00Z")
+    assert ask(box, "GET", "/credit_notes")["credit_notes"] == []
+
+
+def void(box: Sandbox, invoice: Any, **body: Any) -> tuple[int, Any]:
+    return box.request("POST", f"/api/v1/invoices/{invoice['svc_id']}/void", json=body or None)
+
+
+def test_a_voided_invoice_keeps_its_number_and_owes_nothing(box: Sandbox) -> None:
+    invoice = issued(box)
+    _, body = void(box, invoice)
+    voided = body["invoice"]
+    assert (voided["status"], voided["number"]) == ("voided", invoice["number"])
+    assert (voided["total_due_amount_cents"], voided["voided_at"]) == (0, "2023-01-01T00:00:00Z")
+    assert types(box)[-1] == "invoice.voided"
+    status, body = void(box, invoice)
+    assert (status, body["code"]) == (405, "not_voidable")
+    assert ask(box, "GET", "/credit_notes")["credit_notes"] == []
+
+
+def test_a_paid_invoice_is_voided_only_with_a_credit_note(box: Sandbox) -> None:
+    invoice = issued(box)
+    ask(box, "PUT", f"/invoices/{invoice['svc_id']}", {"invoice": {"payment_status": "succeeded"}})
+    status, body = void(box, invoice)
+    assert (status, body["code"]) == (405, "not_voidable")
+    assert void(box, invoice, generate_credit_note=True, credit_amount=1200)[0] == 200
+    (note,) = ask(box, "GET", "/credit_notes")["credit_notes"]
+    assert (note["total_amount_cents"], note["credit_status"]) == (1200, "available")
+    assert note["description"] == f"Credit note created due to voided invoice {invoice['svc_id']}"
+
+
+def test_a_draft_is_not_voided(box: Sandbox) -> None:
+    status, body = void(box, draft(box))
+    assert (status, body["code"]) == (405, "not_voidable")
+
+
+@pytest.mark.parametrize(
+    "amounts", [{"credit_amount": 1201}, {"refund_amount": 1}, {"credit_amount": -1}], ids=["credit", "refund", "less"]
+)
+def test_no_more_is_given_back_than_there_is(box: Sandbox, amounts: dict[str, int]) -> None:
+    answer = void(box, issued(box), generate_credit_note=True, **amounts)
+    assert refused(answer) == {"credit_refund_amount": ["total_amount_exceeds_invoice_amount"]}
+
+
+def test_what_a_void_does_not_give_back_is_noted_and_voided(box: Sandbox) -> None:
+    invoice = issued(box)
+    void(box, invoice, generate_credit_note=True, credit_amount=300)
+    notes = ask(box, "GET", "/credit_notes")["credit_notes"]
+    shown = sorted((note["credit_status"], note["total_amount_cents"], note["balance_amount_cents"]) for note in notes)
+    assert shown == [("available", 300, 300), ("voided", 900, 0)]
+    assert len({note["number"] for note in notes}) == 2
+
+
+def test_a_void_gives_back_coupons(box: Sandbox) -> None:
+    coupon = {
+        "name": "five",
+        "code": "five",
+        "coupon_type": "fixed_amount",
+        "amount_cents": 500,
+        "amount_currency": "EUR",
+        "frequency": "once",
+        "expiration": "no_expiration",
+    }
+    ask(box, "POST", "/customers", {"customer": {"external_id": "acme"}})
+    ask(box, "POST", "/coupons", {"coupon": coupon})
+    ask(box, "POST", "/applied_coupons", {"applied_coupon": {"external_customer_id": "acme", "coupon_code": "five"}})
+    invoice = issued(box)
+    assert invoice["coupons_amount_cents"] == 500
+    (applied,) = ask(box, "GET", "/applied_coupons")["applied_coupons"]
+    assert (applied["status"], applied["amount_cents_remaining"]) == ("terminated", 0)
+    void(box, invoice)
+    (applied,) = ask(box, "GET", "/applied_coupons")["applied_coupons"]
+    assert (applied["status"], applied["amount_cents_remaining"], applied["terminated_at"]) == ("active", 500, None)
+    box.travel_to("2023-02-01T00:10:00Z")
+    assert invoices_of(box)[-1]["coupons_amount_cents"] == 500
+
+
+def test_payment_status_is_set_by_hand_and_told_once(box: Sandbox) -> None:
+    invoice = issued(box)
+    path = f"/invoices/{invoice['svc_id']}"
+    changed = ask(box, "PUT", path, {"invoice": {"payment_status": "succeeded"}})["invoice"]
+    assert changed["payment_status"] == "succeeded"
+    assert changed["fees"][0]["payment_status"] == "succeeded"
+    ask(box, "PUT", path, {"invoice": {"payment_status": "succeeded"}})
+    assert types(box).count("invoice.payment_status_updated") == 1
+    answer = box.request("PUT", f"/api/v1{path}", json={"invoice": {"payment_status": "paid"}})
+    assert refused(answer) == {"payment_status": ["value_is_invalid"]}
+
+
+def test_an_overdue_invoice_that_is_paid_is_no_longer_overdue(box: Sandbox) -> None:
+    invoice = issued(box)
+    box.travel_to("2023-01-02T00:25:00Z")
+    assert details(box, invoice["svc_id"])["payment_overdue"] is True
+    path = f"/invoices/{invoice['svc_id']}"
+    assert ask(box, "PUT", path, {"invoice": {"payment_status": "succeeded"}})["invoice"]["payment_overdue"] is False
+
+
+def test_metadata_is_replaced_as_a_whole(box: Sandbox) -> None:
+    invoice = issued(box)
+    path = f"/invoices/{invoice['svc_id']}"
+
+    def put(*items: dict[str, Any]) -> Any:
+        return ask(box, "PUT", path, {"invoice": {"metadata": list(items)}})["invoice"]["metadata"]
+
+    first, _ = put({"key": "team", "value": "red"}, {"key": "code", "value": "7"})
+    kept = put({"id": first["svc_id"], "key": "team", "value": "blue"})
+    assert [(item["svc_id"], item["value"]) for item in kept] == [(first["svc_id"], "blue")]
+    assert put() == []
+
+
+@pytest.mark.parametrize(
+    ("items", "details"),
+    [
+        ([{"key": str(n), "value": "x"} for n in range(6)], {"metadata": ["invalid_count"]}),
+        ([{"key": "", "value": "x"}], {"key": ["value_is_mandatory"]}),
+        ([{"key": "k" * 21, "value": "x"}], {"key": ["value_is_too_long"]}),
+        ([{"key": "k", "value": ""}], {"value": ["value_is_mandatory"]}),
+        ([{"key": "k", "value": "v" * 141}], {"value": ["value_is_too_long"]}),
+        ([{"key": "k", "value": "1"}, {"key": "k", "value": "2"}], {"key": ["value_already_exist"]}),
+    ],
+)
+def test_metadata_has_limits(box: Sandbox, items: list[Any], details: dict[str, Any]) -> None:
+    path = f"/api/v1/invoices/{issued(box)['svc_id']}"
+    assert refused(box.request("PUT", path, json={"invoice": {"metadata": items}})) == details
+
+
+def test_drafts_and_voided_invoices_are_not_changed_by_hand(box: Sandbox) -> None:
+    invoice = draft(box)
+    path = f"/api/v1/invoices/{invoice['svc_id']}"
+    for change, code in (
+        ({"metadata": [{"key": "k", "value": "v"}]}, "metadata_on_draft_invoice"),
+        ({"payment_status": "succeeded"}, "payment_status_update_on_draft_invoice"),
+    ):
+        status, body = box.request("PUT", path, json={"invoice": change})
+        assert (status, body["code"]) == (405, code)
+    ask(box, "PUT", f"/invoices/{invoice['svc_id']}/finalize")
+    void(box, invoice)
+    status, body = box.request("PUT", path, json={"invoice": {"payment_status": "failed"}})
+    assert (status, body["code"]) == (405, "update_on_voided_invoice")
+
+
+def test_a_lost_dispute_is_noted_once(box: Sandbox) -> None:
+    invoice = issued(box)
+    path = f"/invoices/{invoice['svc_id']}/lose_dispute"
+    lost = ask(box, "POST", path)["invoice"]["payment_dispute_lost_at"]
+    assert lost == "2023-01-01T00:00:00.000Z"
+    box.jump_to("2023-01-01T05:00:00Z")
+    assert ask(box, "POST", path)["invoice"]["payment_dispute_lost_at"] == lost
+    message = next(sent for sent in box.webhooks if sent["webhook_type"] == "invoice.payment_dispute_lost")
+    assert message["payment_dispute_lost"]["invoice"]["svc_id"] == invoice["svc_id"]
+    box.travel_to("2023-01-05T00:00:00Z")
+    assert details(box, invoice["svc_id"])["payment_overdue"] is False
+
+
+def test_a_draft_has_no_dispute(box: Sandbox) -> None:
+    status, body = box.request("POST", f"/api/v1/invoices/{draft(box)['svc_id']}/lose_dispute")
+    assert (status, body["code"]) == (405, "not_disputable")

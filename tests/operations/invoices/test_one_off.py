@@ -1,0 +1,139 @@
+"""One-off invoices, as a caller of the API sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.answers import missing, refused
+from tests.worlds import ask
+
+from usagebill.testing import Sandbox
+
+
+@pytest.fixture
+def box() -> Iterator[Sandbox]:
+    with Sandbox(now="2022-11-25T01:00:00Z") as box:
+        ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "currency": "EUR"}})
+        ask(box, "POST", "/taxes", {"tax": {"name": "VAT", "code": "vat", "rate": 20, "applied_to_organization": True}})
+        for code, cents in (("setup", 1200), ("manual", 400)):
+            add_on = {"name": code, "code": code, "amount_cents": cents, "amount_currency": "EUR"}
+            ask(box, "POST", "/add_ons", {"add_on": add_on})
+        yield box
+
+
+def asked(box: Sandbox, *fees: dict[str, Any], **fields: Any) -> tuple[int, Any]:
+    sent = {"external_customer_id": "acme", "fees": list(fees), **fields}
+    return box.request("POST", "/api/v1/invoices", json={"invoice": sent})
+
+
+def made(box: Sandbox, *fees: dict[str, Any], **fields: Any) -> Any:
+    status, body = asked(box, *fees, **fields)
+    assert status == 200, body
+    return body["invoice"]
+
+
+def test_add_ons_are_invoiced_at_once(box: Sandbox) -> None:
+    invoice = made(box, {"add_on_code": "setup", "units": 2}, {"add_on_code": "manual"})
+    assert (invoice["invoice_type"], invoice["status"]) == ("one_off", "finalized")
+    assert (invoice["fees_amount_cents"], invoice["taxes_amount_cents"]) == (2800, 560)
+    assert invoice["total_amount_cents"] == 3360
+    fee = invoice["fees"][0]
+    assert (fee["units"], fee["precise_unit_amount"], fee["item"]["type"]) == ("2.0", "12.0", "add_on")
+    assert (fee["from_date"], fee["to_date"]) == ("2022-11-25T01:00:00+00:00", "2022-11-25T01:00:00+00:00")
+    types = [message["webhook_type"] for message in box.webhooks]
+    assert "invoice.one_off_created" in types
+    assert "invoice.created" not in types
+
+
+def test_the_date_is_the_customers(box: Sandbox) -> None:
+    zone = {"external_id": "acme", "timezone": "America/Los_Angeles", "net_payment_term": 10}
+    ask(box, "POST", "/customers", {"customer": zone})
+    invoice = made(box, {"add_on_code": "setup"})
+    assert (invoice["issuing_date"], invoice["payment_due_date"]) == ("2022-11-24", "2022-12-04")
+
+
+def test_what_is_given_takes_the_place_of_what_the_add_on_says(box: Sandbox) -> None:
+    for code, rate in (("ten", 10), ("twenty", 20)):
+        ask(box, "POST", "/taxes", {"tax": {"name": code, "code": code, "rate": rate}})
+    invoice = made(
+        box,
+        {
+            "add_on_code": "setup",
+            "unit_amount_cents": 10000,
+            "units": "1",
+            "description": "As agreed",
+            "invoice_display_name": "Onboarding",
+            "tax_codes": ["ten", "twenty", "unknown"],
+            "from_datetime": "2022-11-01",
+            "to_datetime": "2022-11-30T00:00:00Z",
+        },
+    )
+    fee = invoice["fees"][0]
+    assert (invoice["taxes_amount_cents"], fee["taxes_rate"]) == (3000, 30)
+    assert (fee["description"], fee["item"]["invoice_display_name"]) == ("As agreed", "Onboarding")
+    assert fee["to_date"] == "2022-11-30T00:00:00+00:00"
+
+
+def test_unknown_tax_codes_leave_the_usual_taxes(box: Sandbox) -> None:
+    assert made(box, {"add_on_code": "setup", "tax_codes": ["none"]})["taxes_amount_cents"] == 240
+
+
+def test_fractions_of_units_are_rounded_once(box: Sandbox) -> None:
+    fee = made(box, {"add_on_code": "setup", "units": "0.33335", "unit_amount_cents": 100})["fees"][0]
+    assert (fee["amount_cents"], fee["precise_amount"]) == (33, "0.33335")
+
+
+def test_nothing_to_pay_is_paid(box: Sandbox) -> None:
+    invoice = made(box, {"add_on_code": "setup", "unit_amount_cents": 0})
+    assert (invoice["total_amount_cents"], invoice["payment_status"]) == (0, "succeeded")
+
+
+def test_coupons_and_credits_take_no_part(box: Sandbox) -> None:
+    coupon = {
+        "name": "ten",
+        "code": "ten",
+        "coupon_type": "percentage",
+        "percentage_rate": 10,
+        "frequency": "forever",
+        "expiration": "no_expiration",
+    }
+    ask(box, "POST", "/coupons", {"coupon": coupon})
+    ask(box, "POST", "/applied_coupons", {"applied_coupon": {"external_customer_id": "acme", "coupon_code": "ten"}})
+    assert made(box, {"add_on_code": "setup"})["coupons_amount_cents"] == 0
+
+
+def test_what_is_missing(box: Sandbox) -> None:
+    assert missing(asked(box, {"add_on_code": "setup"}, external_customer_id="nobody")) == "customer"
+    assert missing(asked(box)) == "fees"
+    assert missing(asked(box, {"add_on_code": "setup"}, {"add_on_code": "none"})) == "add_on"
+    assert missing(asked(box, {"add_on_code": "setup"}, billing_entity_code="none")) == "billing_entity"
+    assert box.request("POST", "/api/v1/invoices", json={})[0] == 400
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"from_datetime": "2022-11-01"},
+        {"from_datetime": "soon", "to_datetime": "2022-11-01"},
+        {"from_datetime": "2022-11-02", "to_datetime": "2022-11-01"},
+    ],
+)
+def test_a_period_needs_both_ends_in_order(box: Sandbox, bounds: dict[str, Any]) -> None:
+    answer = asked(box, {"add_on_code": "setup", **bounds})
+    assert refused(answer) == {"boundaries": ["values_are_invalid"]}
+
+
+def test_an_unknown_currency_is_refused_and_a_first_one_kept(box: Sandbox) -> None:
+    assert refused(asked(box, {"add_on_code": "setup"}, currency="XXX")) == {"currency": ["value_is_invalid"]}
+    ask(box, "POST", "/customers", {"customer": {"external_id": "new"}})
+    assert made(box, {"add_on_code": "setup"}, external_customer_id="new", currency="USD")["currency"] == "USD"
+    assert ask(box, "GET", "/customers/new")["customer"]["currency"] == "USD"
+
+
+def test_purchase_order_numbers_are_trimmed(box: Sandbox) -> None:
+    assert made(box, {"add_on_code": "setup"}, purchase_order_number=" PO-1 ")["purchase_order_number"] == "PO-1"
+    assert made(box, {"add_on_code": "setup"}, purchase_order_number=" ")["purchase_order_number"] is None
+    answer = asked(box, {"add_on_code": "setup"}, purchase_order_number="x" * 256)
+    assert refused(answer) == {"purchase_order_number": ["value_is_too_long"]}
