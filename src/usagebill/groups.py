@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
+from types import NoneType
 from typing import Any
 
 from usagebill.core.add_ons import AddOn
@@ -116,12 +118,18 @@ class Events(Group):
         return self._runner.reading(lambda work: estimates.estimate_instant_fees(work, given))
 
 
+# What ingestion takes as it is; whatever else stands in properties is first made what JSON would hold.
+_PLAIN = frozenset({str, int, bool, float, Decimal, NoneType})
+
+
 def _event(given: Mapping[str, object]) -> Mapping[str, object]:
     """An event as its caller wrote it, its time in Unix seconds as the API takes it."""
-    timestamp = given.get("timestamp")
+    timestamp, properties = given.get("timestamp"), given.get("properties")
     if isinstance(timestamp, datetime):
         given = {**given, "timestamp": unix_seconds(timestamp)}
-    return {name: value if type(value) is str else exact(value) for name, value in given.items()}
+    if isinstance(properties, Mapping) and not all(type(value) in _PLAIN for value in properties.values()):
+        given = {**given, "properties": exact(properties)}
+    return given
 
 
 class Fees(Group):
