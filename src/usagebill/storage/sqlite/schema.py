@@ -59,6 +59,7 @@ CREATE TABLE IF NOT EXISTS events (
 CREATE UNIQUE INDEX IF NOT EXISTS events_transaction ON events (
     organization_id, transaction_id, external_subscription_id);
 CREATE INDEX IF NOT EXISTS events_usage ON events (organization_id, external_subscription_id, code, timestamp);
+CREATE INDEX IF NOT EXISTS events_listed ON events (organization_id, timestamp);
 """
 
 
