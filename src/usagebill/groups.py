@@ -38,7 +38,11 @@ from usagebill.operations import (
     webhook_endpoints,
     webhooks,
 )
+from usagebill.operations.invoices import changes as invoice_changes
+from usagebill.operations.invoices import corrections
+from usagebill.operations.invoices import drafts as invoice_drafts
 from usagebill.operations.invoices import listing as invoice_listing
+from usagebill.operations.invoices.preview import preview
 from usagebill.operations.usage import estimates
 from usagebill.verbs import Group, Runner, exact, reads, unix_seconds, writes
 from usagebill.views.add_ons import add_on_view
@@ -156,6 +160,17 @@ class Invoices(Group):
     get = reads(invoice_listing.get)
     list = reads(invoice_listing.list_all)
     list_of_customer = reads(invoice_listing.list_of_customer)
+    update = writes(invoice_changes.update)
+    finalize = writes(invoice_drafts.finalize)
+    refresh = writes(invoice_drafts.refresh)
+    delete = writes(invoice_drafts.delete)
+    void = writes(invoice_changes.void)
+    lose_dispute = writes(invoice_changes.lose_dispute)
+    preview = writes(preview)
+    adjust_fee = writes(corrections.adjust_fee)
+    reset_fee = writes(corrections.reset_fee)
+    estimate_adjusted_fee = writes(corrections.estimate_adjusted_fee)
+    regenerate = writes(corrections.regenerate)
 
 
 class Plans(Group):

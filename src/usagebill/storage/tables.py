@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from usagebill.core.add_ons import AddOn
+from usagebill.core.adjusted_fees import AdjustedFee
 from usagebill.core.api_keys import ApiKey
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.billing_entities import BillingEntity
@@ -114,6 +115,7 @@ TABLES: tuple[Table, ...] = (
         always_unique=(("charge_id", "event_id"),),
         indexes=(("external_subscription_id", "charge_id", "timestamp"),),
     ),
+    Table(kind=AdjustedFee, name="adjusted_fees", indexes=(("invoice_id",),)),
     Table(kind=LifetimeUsage, name="lifetime_usages", unique=(("external_subscription_id",),)),
     Table(kind=SavedLevel, name="saved_levels", indexes=(("charge_id", "subscription_id"),)),
     Table(kind=WebhookEndpoint, name="webhook_endpoints", unique=(("webhook_url",),)),

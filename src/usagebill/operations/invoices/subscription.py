@@ -17,6 +17,7 @@ from usagebill.core.periods import Boundaries, Cycle, billing_boundaries, ended_
 from usagebill.core.plans import FixedCharge
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.credit_notes.drafts import follow
+from usagebill.operations.invoices.adjustments import with_adjustments
 from usagebill.operations.invoices.billed import IN_ADVANCE, PERIODIC, Billed, billed_of, boundaries_of, period_fields
 from usagebill.operations.invoices.dating import dating_settings
 from usagebill.operations.invoices.fees.commitments import commitment_fee
@@ -210,6 +211,7 @@ def fees_of(work: Work, billed: Billed) -> list[Fee]:
     fees += usage_fees(work, billed)
     fees += renewal_fees(work, billed)
     fees += fixed_charge_fees(work, billed)
+    fees = with_adjustments(work, billed, fees)
     commitment = commitment_fee(work, billed, fees)
     return fees if commitment is None else [*fees, commitment]
 

@@ -1,0 +1,285 @@
+"""Adjustments of a draft's lines by hand; they survive every refresh and the finalization."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+
+from usagebill.core.adjusted_fees import AdjustedFee, adjusted, may_be_repriced
+from usagebill.core.aggregation import Window
+from usagebill.core.charge_ledger import group_text
+from usagebill.core.currencies import subunits
+from usagebill.core.errors import Forbidden, Invalid, NotFound
+from usagebill.core.fees import Fee, FeeItem
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.numbers import ZERO
+from usagebill.core.plans import Charge, FixedCharge, PlanDefinition
+from usagebill.core.pricing import parse_properties, price
+from usagebill.core.pricing.fees import FeeAmounts, fee_amounts
+from usagebill.core.pricing.fixed_charges import fixed_charge_amounts
+from usagebill.core.subscriptions import Subscription
+from usagebill.core.usage import Usage
+from usagebill.definitions import definition
+from usagebill.inputs import ABSENT, Input, Maybe
+from usagebill.operations.invoices.billed import Billed
+from usagebill.operations.invoices.listing import get
+from usagebill.operations.usage.charges import charge_parts, parsed_properties
+from usagebill.operations.usage.fees import charge_item
+from usagebill.storage.conditions import asc, eq
+from usagebill.work import Work
+
+__all__ = [
+    "AdjustedFeeInput",
+    "empty_fee",
+    "line_of",
+    "of_draft",
+    "prepare",
+    "removed",
+    "repricing",
+    "with_adjustments",
+]
+
+
+@Input
+class AdjustedFeeInput:
+    """A line of the draft (`fee_id`), or one that it does not have: a subscription with its charge or fixed charge.
+
+    `unit_precise_amount` is in major units.
+    """
+
+    fee_id: Maybe[str] = ABSENT
+    subscription_id: Maybe[str] = ABSENT
+    charge_id: Maybe[str] = ABSENT
+    charge_filter_id: Maybe[str] = ABSENT
+    fixed_charge_id: Maybe[str] = ABSENT
+    units: Maybe[Decimal] = ABSENT
+    unit_precise_amount: Maybe[Decimal] = ABSENT
+    invoice_display_name: Maybe[str] = ABSENT
+
+
+def of_draft(work: Work, invoice: Invoice) -> list[AdjustedFee]:
+    """The adjustments of a draft, oldest first."""
+    return work.tx.find(AdjustedFee, eq("invoice_id", invoice.id), order=[asc("created_at")])
+
+
+def prepare(work: Work, invoice_id: str, given: AdjustedFeeInput) -> tuple[Invoice, AdjustedFee]:
+    """Store how a line of a draft is to be; the draft is not computed anew here.
+
+    Raises `NotFound`, `Forbidden` for anything but a draft, and `Invalid` for a line that is adjusted already, or that
+    units alone cannot price.
+    """
+    invoice = get(work, invoice_id)
+    if invoice.status != "draft":
+        raise Forbidden("feature_unavailable")
+    line = line_of(work, invoice, given)
+    if any(_same(line, other) for other in of_draft(work, invoice)):
+        raise Invalid(adjusted_fee="already_exists")
+    if line.units is not None and line.unit_precise_amount is None and line.charge_id is not None:
+        charge = work.tx.get(Charge, line.charge_id, deleted=True)
+        if charge is not None and not may_be_repriced(charge.charge_model, prorated=charge.prorated):
+            raise Invalid(charge="invalid_charge_model")
+    work.tx.insert(line)
+    return invoice, line
+
+
+def removed(work: Work, invoice_id: str, fee_id: str) -> Invoice:
+    """Take the adjustment of a draft's line away; the draft is not computed anew here."""
+    invoice = get(work, invoice_id)
+    fee = _fee(work, invoice, fee_id)
+    found = next((one for one in of_draft(work, invoice) if _fits(one, fee)), None)
+    if found is None or invoice.status != "draft":
+        raise NotFound("adjusted_fee")
+    work.tx.delete(found)
+    return invoice
+
+
+def _fee(work: Work, invoice: Invoice, fee_id: str) -> Fee:
+    fee = work.tx.get(Fee, fee_id)
+    if fee is None or fee.invoice_id != invoice.id:
+        raise NotFound("fee")
+    return fee
+
+
+def line_of(work: Work, invoice: Invoice, given: AdjustedFeeInput) -> AdjustedFee:
+    """Which line is meant, and what it is to be. Raises `NotFound`."""
+    line = AdjustedFee(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        invoice_id=invoice.id,
+        subscription_id="",
+        fee_type="",
+        group=group_text({}),
+        units=given.units if isinstance(given.units, Decimal) else None,
+        unit_precise_amount=given.unit_precise_amount if isinstance(given.unit_precise_amount, Decimal) else None,
+        invoice_display_name=given.invoice_display_name or None,
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    if given.fee_id:
+        fee = _fee(work, invoice, given.fee_id)
+        return replace(
+            line,
+            subscription_id=fee.subscription_id or "",
+            fee_type=fee.fee_type,
+            charge_id=fee.charge_id,
+            charge_filter_id=fee.charge_filter_id,
+            fixed_charge_id=fee.fixed_charge_id,
+            group=group_text(fee.grouped_by),
+        )
+    period = work.tx.first(
+        BillingPeriod, eq("invoice_id", invoice.id), eq("subscription_id", given.subscription_id or "")
+    )
+    if period is None:
+        raise NotFound("subscription")
+    line = replace(line, subscription_id=period.subscription_id)
+    plan = definition(work, period.plan_id)
+    if given.fixed_charge_id:
+        if not any(charge.id == given.fixed_charge_id for charge in plan.fixed_charges):
+            raise NotFound("fixed_charge")
+        return replace(line, fee_type="fixed_charge", fixed_charge_id=given.fixed_charge_id)
+    charge = next((one for one in plan.charges if one.id == given.charge_id), None)
+    if charge is None:
+        raise NotFound("charge")
+    if given.charge_filter_id and not any(one.id == given.charge_filter_id for one in charge.filters):
+        raise NotFound("charge_filter")
+    return replace(line, fee_type="charge", charge_id=charge.id, charge_filter_id=given.charge_filter_id or None)
+
+
+def _key(one: AdjustedFee) -> tuple[str | None, ...]:
+    return (one.subscription_id, one.fee_type, one.charge_id, one.charge_filter_id, one.fixed_charge_id, one.group)
+
+
+def _same(one: AdjustedFee, other: AdjustedFee) -> bool:
+    return _key(one) == _key(other)
+
+
+def _fits(one: AdjustedFee, fee: Fee) -> bool:
+    own = (
+        fee.subscription_id,
+        fee.fee_type,
+        fee.charge_id,
+        fee.charge_filter_id,
+        fee.fixed_charge_id,
+        group_text(fee.grouped_by),
+    )
+    return fee.true_up_parent_fee_id is None and _key(one) == own
+
+
+def with_adjustments(work: Work, billed: Billed, fees: list[Fee]) -> list[Fee]:
+    """The fees of a draft's billing period as they were adjusted; lines that usage gives none of are added."""
+    if billed.invoice.status != "draft":
+        return fees
+    for one in of_draft(work, billed.invoice):
+        if one.subscription_id != billed.subscription.id:
+            continue
+        fee = next((fee for fee in fees if _fits(one, fee)), None)
+        if fee is None:
+            fee = empty_fee(work, billed, one)
+            if fee is None:
+                continue
+            fees = [*fees, fee]
+        changed = adjusted(
+            fee,
+            units=one.units,
+            unit_amount=one.unit_precise_amount,
+            name=one.invoice_display_name,
+            reprice=repricing(work, billed.definition, fee),
+        )
+        fees = [changed if other.id == changed.id else other for other in fees]
+    return fees
+
+
+def repricing(work: Work, plan: PlanDefinition, fee: Fee) -> Callable[[Decimal], FeeAmounts] | None:
+    """What other units of the fee cost by its charge's own model; None for fees without a charge."""
+    currency = fee.currency
+    charge = next((one for one in plan.charges if one.id == fee.charge_id), None)
+    if charge is None and fee.charge_id is not None:
+        charge = work.tx.get(Charge, fee.charge_id, deleted=True)
+    if charge is not None:
+        own, metric = charge, plan.metrics[charge.billable_metric_id]
+        part = next(
+            part
+            for part in charge_parts(own, metric)
+            if (part.filter.id if part.filter else None) == fee.charge_filter_id
+        )
+        properties = parsed_properties(own, part, currency)
+        unit = own.applied_pricing_unit
+
+        def by_model(units: Decimal) -> FeeAmounts:
+            usage = Usage(units=units)
+            rate = None if unit is None else unit.conversion_rate
+            return fee_amounts(price(own.charge_model, properties, usage), usage, currency, conversion_rate=rate)
+
+        return by_model
+    fixed = next((one for one in plan.fixed_charges if one.id == fee.fixed_charge_id), None)
+    if fixed is None:
+        return None
+    return lambda units: _fixed_amounts(fixed, currency, units)
+
+
+def _fixed_amounts(charge: FixedCharge, currency: str, units: Decimal) -> FeeAmounts:
+    properties = parse_properties(charge.charge_model, charge.properties, subunits=subunits(currency))
+    return fixed_charge_amounts(charge.charge_model, properties, currency, units=units)
+
+
+def empty_fee(work: Work, billed: Billed, line: AdjustedFee) -> Fee | None:
+    """A fee of nothing for a charge or fixed charge that the period has no fee of; None where it is gone."""
+    subscription: Subscription = billed.subscription
+    window = billed.boundaries.charges or billed.boundaries.subscription
+    span = Window(start=window.start, end=window.end, period_days=window.duration, tz=billed.cycle.tz)
+    fee = Fee(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        customer_id=billed.invoice.customer_id,
+        invoice_id=billed.invoice.id,
+        subscription_id=subscription.id,
+        external_subscription_id=subscription.external_id,
+        fee_type=line.fee_type,
+        item=FeeItem(type=line.fee_type, item_type="", id="", code="", name=""),
+        amount_cents=0,
+        precise_amount_cents=ZERO,
+        currency=billed.invoice.currency,
+        units=ZERO,
+        from_datetime=span.start,
+        to_datetime=span.end,
+        created_at=billed.invoice.created_at,
+        updated_at=work.now,
+    )
+    charge = next((one for one in billed.definition.charges if one.id == line.charge_id), None)
+    if charge is not None:
+        metric = billed.definition.metrics[charge.billable_metric_id]
+        part = next(
+            part
+            for part in charge_parts(charge, metric)
+            if (part.filter.id if part.filter else None) == line.charge_filter_id
+        )
+        return replace(
+            fee,
+            charge_id=charge.id,
+            charge_filter_id=line.charge_filter_id,
+            billable_metric_id=metric.id,
+            item=charge_item(charge, metric, part.display_name),
+            filters=part.filter.values if part.filter else None,
+            total_aggregated_units=ZERO,
+            events_count=0,
+            charges_from_datetime=span.start,
+            charges_to_datetime=span.end,
+        )
+    fixed = next((one for one in billed.definition.fixed_charges if one.id == line.fixed_charge_id), None)
+    if fixed is None:
+        return None
+    add_on = billed.definition.add_ons[fixed.add_on_id]
+    return replace(
+        fee,
+        fixed_charge_id=fixed.id,
+        item=FeeItem(
+            type="fixed_charge",
+            item_type="AddOn",
+            id=add_on.id,
+            code=add_on.code,
+            name=add_on.name,
+            description=add_on.description,
+            invoice_display_name=fixed.invoice_display_name or add_on.invoice_display_name or add_on.name,
+        ),
+    )
