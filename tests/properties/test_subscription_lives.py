@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from fractions import Fraction
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.worlds import add_plan
 
+from usagebill.core.credit_notes import CreditNote
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.plans import Plan
@@ -189,7 +191,7 @@ def test_every_day_of_a_plan_in_arrears_is_billed_once(life: Life) -> None:
     """The days of the subscription fees follow each other from the start on; an upgrade's day is the new plan's."""
     zone = ZoneInfo(life.zone)
     arrears = {code for code, fields in PLANS if not fields.get("pay_in_advance")}
-    for subscription, code, fees in _fees(life):
+    for subscription, code, fees, _ in _fees(life):
         if code not in arrears or subscription.started_at is None:
             continue
         days: list[date] = []
@@ -204,21 +206,53 @@ def test_every_day_of_a_plan_in_arrears_is_billed_once(life: Life) -> None:
         assert days == [started_on + DAY * number for number in range(len(days))]
 
 
-def _fees(life: Life) -> list[tuple[Subscription, str, list[Fee]]]:
-    """Each subscription of the life, the code of its plan, and its subscription fees by time."""
+@settings(max_examples=30, deadline=None)
+@given(lives)
+def test_what_is_kept_of_a_plan_in_advance_is_the_days_used(life: Life) -> None:
+    """Fees less the credit notes for unused days: each used day at the price of its period, to a cent a line."""
+    zone = ZoneInfo(life.zone)
+    advance = {code for code, fields in PLANS if fields.get("pay_in_advance")}
+    for subscription, code, fees, credited in _fees(life):
+        if code not in advance:
+            continue
+        kept = sum(fee.amount_cents for fee in fees) - credited
+        used = Fraction(0)
+        for fee in fees:
+            assert fee.from_datetime is not None
+            assert fee.to_datetime is not None
+            first, last = fee.from_datetime.astimezone(zone).date(), fee.to_datetime.astimezone(zone).date()
+            days = (last - first).days + 1
+            lived = _lived_until(subscription, zone)
+            used_days = days if lived is None else min(max((lived - first).days + 1, 0), days)
+            used += Fraction(fee.amount_cents * used_days, days)
+        assert abs(used - kept) <= 2 * len(fees), (subscription, fees, kept)
+
+
+def _lived_until(subscription: Subscription, zone: ZoneInfo) -> date | None:
+    """The last day that is used: that of the end, or the one before it where another plan takes the day."""
+    if subscription.terminated_at is None:
+        return None
+    day = subscription.terminated_at.astimezone(zone).date()
+    return day - DAY if subscription.succession else day
+
+
+def _fees(life: Life) -> list[tuple[Subscription, str, list[Fee], int]]:
+    """Each subscription of the life, the code of its plan, its subscription fees by time, and the cents that credit
+    notes gave back of them before taxes.
+    """
     with Sandbox(now=life.start) as box:
         _run(box, life, daily=True)
 
-        def read(work: Any) -> list[tuple[Subscription, str, list[Fee]]]:
+        def read(work: Any) -> list[tuple[Subscription, str, list[Fee], int]]:
             fees = work.tx.find(Fee, eq("fee_type", "subscription"), order=[asc("from_datetime"), asc("id")])
-            return [
-                (
-                    subscription,
-                    work.tx.get(Plan, subscription.plan_id).code,
-                    [fee for fee in fees if fee.subscription_id == subscription.id],
-                )
-                for subscription in work.tx.find(Subscription)
-            ]
+            items = [item for note in work.tx.find(CreditNote) for item in note.items]
+            found = []
+            for subscription in work.tx.find(Subscription):
+                own = [fee for fee in fees if fee.subscription_id == subscription.id]
+                ids = {fee.id for fee in own}
+                credited = sum(item.amount_cents for item in items if item.fee_id in ids)
+                found.append((subscription, work.tx.get(Plan, subscription.plan_id).code, own, credited))
+            return found
 
         return box.billing.reading(read)
 
