@@ -207,3 +207,22 @@ def test_one_customer_that_cannot_be_billed_does_not_stop_the_others() -> None:
         box.run_due()
         (late,) = invoices_of(box, "bad")
         assert (late["issuing_date"], late["created_at"]) == ("2024-02-01", "2024-02-01T00:10:00Z")
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/Los_Angeles"])
+def test_an_end_at_the_end_of_time_is_no_end(zone: str) -> None:
+    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+        ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "timezone": zone}})
+        add_plan(box)
+        assert subscribe(box, ending_at="9999-12-31T23:59:59Z")["ending_at"] == "9999-12-31T23:59:59Z"
+        box.travel_to("2024-03-02T00:00:00Z")
+        assert len(invoices_of(box)) == (3 if zone == "America/Los_Angeles" else 2)
+
+
+@pytest.mark.parametrize("instant", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+def test_a_start_beyond_any_calendar_is_refused(instant: str) -> None:
+    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+        add_plan(box)
+        body = {"external_customer_id": "acme", "external_id": "sub", "plan_code": "basic", "subscription_at": instant}
+        answer = ask(box, "POST", "/subscriptions", {"subscription": body}, status=422)
+        assert answer["error_details"] == {"subscription_at": ["invalid_date"]}

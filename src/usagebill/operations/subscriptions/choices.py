@@ -18,6 +18,8 @@ from usagebill.work import Work
 __all__ = ["choices_of", "purchase_order_number_of", "request_errors"]
 
 _LONGEST_PURCHASE_ORDER_NUMBER = 255
+# Periods before the first and after the last are asked for too, in any time zone.
+_EARLIEST_YEAR, _LATEST_YEAR = 1900, 9998
 
 
 def request_errors(
@@ -26,7 +28,7 @@ def request_errors(
     """What is wrong with the dates and the payment method of a request, by field."""
     problems: dict[str, object] = {}
     starts = instant_of(subscription_at)
-    if starts is None:
+    if starts is None or not _EARLIEST_YEAR <= starts.year <= _LATEST_YEAR:
         problems["subscription_at"] = ["invalid_date"]
     if given.ending_at and not _is_later(work, instant_of(given.ending_at), starts):
         problems["ending_at"] = ["invalid_date"]

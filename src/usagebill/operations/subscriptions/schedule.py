@@ -25,10 +25,16 @@ from usagebill.storage.conditions import eq, within
 from usagebill.views.subscriptions import customer_of, cycle, plan_of, zone_of
 from usagebill.work import Work
 
-__all__ = ["forget", "is_due", "reschedule_customer", "schedule", "schedule_alert", "schedule_billing"]
+__all__ = ["ending_of", "forget", "is_due", "reschedule_customer", "schedule", "schedule_alert", "schedule_billing"]
 
 _INSTANT = timedelta(microseconds=1)
 _ALERT_MINUTE = 50
+_END_OF_TIME = datetime(9999, 12, 30, tzinfo=UTC)
+
+
+def ending_of(subscription: Subscription) -> datetime | None:
+    """The `ending_at` to go by: the end of time has a date in every time zone a little earlier."""
+    return None if subscription.ending_at is None else min(subscription.ending_at, _END_OF_TIME)
 
 
 def schedule(work: Work, subscription: Subscription) -> None:
@@ -40,9 +46,10 @@ def schedule(work: Work, subscription: Subscription) -> None:
     if subscription.status == "active":
         schedule_billing(work, subscription)
         _schedule_trial_end(work, subscription)
-    if subscription.status == "active" and subscription.ending_at is not None:
+    ending_at = ending_of(subscription)
+    if subscription.status == "active" and ending_at is not None:
         zone = zone_of(work, customer_of(work, subscription))
-        _at(work, subscription, "end_subscription", ending_at_instant(subscription.ending_at, zone))
+        _at(work, subscription, "end_subscription", ending_at_instant(ending_at, zone))
         schedule_alert(work, subscription)
 
 
@@ -79,7 +86,7 @@ def is_due(work: Work, subscription: Subscription) -> bool:
 def _next_run(work: Work, subscription: Subscription, *, after: datetime) -> datetime:
     last = last_run(work, subscription)
     billed_on = None if last is None else local_date(last.timestamp, ZoneInfo(last.timezone))
-    return next_billing_run(cycle(work, subscription), after, billed_on=billed_on, ending_at=subscription.ending_at)
+    return next_billing_run(cycle(work, subscription), after, billed_on=billed_on, ending_at=ending_of(subscription))
 
 
 def _schedule_trial_end(work: Work, subscription: Subscription) -> None:
@@ -90,11 +97,12 @@ def _schedule_trial_end(work: Work, subscription: Subscription) -> None:
 
 def schedule_alert(work: Work, subscription: Subscription) -> None:
     """The next announcement of the end: on its UTC date at minute 50, once a date."""
-    if subscription.ending_at is None:
+    ending_at = ending_of(subscription)
+    if ending_at is None:
         return
     today = work.now.astimezone(UTC).date()
     announced = subscription.termination_announced_at
-    for alert in termination_alerts(subscription.ending_at, work.settings.termination_alert_days):
+    for alert in termination_alerts(ending_at, work.settings.termination_alert_days):
         if alert.date() == today and alert <= work.now and (announced is None or announced.date() < today):
             alert = work.now.replace(minute=_ALERT_MINUTE, second=0, microsecond=0)
             alert += timedelta(hours=1) if alert <= work.now else timedelta(0)

@@ -16,7 +16,7 @@ from usagebill.operations.overdue import catch_up
 from usagebill.operations.subscriptions.change import cancel_downgrade
 from usagebill.operations.subscriptions.inputs import SubscriptionTermination
 from usagebill.operations.subscriptions.reading import get_of_status
-from usagebill.operations.subscriptions.schedule import forget, schedule, schedule_alert
+from usagebill.operations.subscriptions.schedule import ending_of, forget, schedule, schedule_alert
 from usagebill.operations.subscriptions.unused_time import credit_unused_time
 from usagebill.storage.conditions import eq
 from usagebill.views.subscriptions import customer_of, plan_of, subscription_webhook_view, zone_of
@@ -124,9 +124,10 @@ def _subject(work: Work, job: Job) -> Subscription | None:
 def end_due(work: Work, job: Job) -> None:
     """Job: the local date of a subscription's `ending_at` has come."""
     subscription = _subject(work, job)
-    if subscription is None or subscription.status != Status.ACTIVE or subscription.ending_at is None:
+    ending_at = None if subscription is None else ending_of(subscription)
+    if subscription is None or subscription.status != Status.ACTIVE or ending_at is None:
         return
-    if ending_at_instant(subscription.ending_at, zone_of(work, customer_of(work, subscription))) > work.now:
+    if ending_at_instant(ending_at, zone_of(work, customer_of(work, subscription))) > work.now:
         schedule(work, subscription)
         return
     terminate(work, subscription)
