@@ -9,6 +9,7 @@ import click
 
 from usagebill import __version__
 from usagebill.cli.audit import audit
+from usagebill.cli.demo import demo
 from usagebill.cli.events import events
 from usagebill.cli.jobs import jobs, run_due
 from usagebill.cli.keys import keys
@@ -36,5 +37,5 @@ def version(json_output: bool) -> None:
         click.echo(" ".join(f"{name} {number}" for name, number in known.items()))
 
 
-for command in (serve, work, run_due, jobs, events, audit, keys, organizations):
+for command in (serve, work, run_due, jobs, events, audit, keys, organizations, demo):
     main.add_command(command)

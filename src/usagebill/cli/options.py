@@ -19,7 +19,7 @@ from usagebill.inputs import parse_instant
 from usagebill.settings import Settings
 from usagebill.storage.sqlite.schema import NewerFile
 
-__all__ = ["Instant", "as_json", "database", "opened", "print_json", "print_table", "settings_options"]
+__all__ = ["Instant", "as_json", "database", "opened", "print_json", "print_table", "refusals", "settings_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -74,17 +74,23 @@ class Instant(click.ParamType[datetime, Any]):
 
 
 @contextmanager
-def opened(path: str, organization: str | None = None, settings: Settings | None = None) -> Iterator[Billing]:
-    """The billing system in `path`; refusals below end the command with a line that says why."""
+def refusals(path: str) -> Iterator[None]:
+    """What is refused in here ends the command with a line that says why."""
     try:
-        with Billing(path, organization=organization, settings=settings) as billing:
-            yield billing
+        yield
     except Invalid as problem:
         raise click.ClickException(json.dumps(problem.details, default=str)) from problem
     except (BillingError, LookupError, NewerFile) as problem:
         raise click.ClickException(str(problem)) from problem
     except sqlite3.DatabaseError as problem:
         raise click.ClickException(f"{path}: {problem}") from problem
+
+
+@contextmanager
+def opened(path: str, organization: str | None = None, settings: Settings | None = None) -> Iterator[Billing]:
+    """The billing system in `path`, its refusals told in one line."""
+    with refusals(path), Billing(path, organization=organization, settings=settings) as billing:
+        yield billing
 
 
 def print_json(value: object) -> None:

@@ -1,0 +1,147 @@
+"""What New York's airports could charge: one plan with every charge model, over every way of counting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from usagebill.billing import Billing
+
+__all__ = ["CURRENCY", "PLAN", "set_up"]
+
+PLAN = "airport"
+CURRENCY = "USD"
+
+# Event code -> name of the metric, how it counts, and the property it looks at.
+_METRICS: dict[str, tuple[str, str, str | None]] = {
+    "hop": ("Hops: flights", "count_agg", None),
+    "commuter": ("Commuters: aircraft in use", "unique_count_agg", "tailnum"),
+    "short_haul": ("Short hauls: miles flown", "sum_agg", "miles"),
+    "medium_haul": ("Medium hauls: minutes in the air", "sum_agg", "air_time"),
+    "long_haul": ("Long hauls: miles, at negotiated prices", "sum_agg", "miles"),
+    "transcontinental": ("Transcontinental: longest flight in minutes", "max_agg", "air_time"),
+    "coast_to_coast": ("Coast to coast: miles on account, by time", "weighted_sum_agg", "miles"),
+    "island": ("Islands: minutes of the last flight", "latest_agg", "air_time"),
+}
+
+
+def _ranges(rate: str, *steps: tuple[int | None, str, str]) -> list[dict[str, object]]:
+    """Ranges up to each step, the last one open: the end, the price of a unit (or the rate), the flat amount."""
+    ranges: list[dict[str, object]] = []
+    start = 0
+    for end, price, flat in steps:
+        ranges.append({"from_value": start, "to_value": end, rate: price, "flat_amount": flat})
+        start = 0 if end is None else end + 1
+    return ranges
+
+
+_CHARGES: list[dict[str, Any]] = [
+    {
+        "metric": "hop",
+        "charge_model": "package",
+        "invoice_display_name": "Hops, in tens",
+        "properties": {"amount": "450", "package_size": 10, "free_units": 20},
+    },
+    {
+        "metric": "hop",
+        "charge_model": "standard",
+        "invoice_display_name": "Gates used by hops",
+        "properties": {"amount": "18.50", "pricing_group_keys": ["origin"]},
+    },
+    {
+        "metric": "commuter",
+        "charge_model": "volume",
+        "invoice_display_name": "Parking of commuter aircraft",
+        "properties": {
+            "volume_ranges": _ranges("per_unit_amount", (20, "310", "0"), (100, "275", "0"), (None, "240", "0"))
+        },
+    },
+    {
+        "metric": "short_haul",
+        "charge_model": "graduated",
+        "invoice_display_name": "Short-haul miles",
+        "properties": {
+            "graduated_ranges": _ranges(
+                "per_unit_amount", (100_000, "0.042", "500"), (500_000, "0.035", "0"), (None, "0.0285", "0")
+            )
+        },
+        "filters": [
+            {
+                "invoice_display_name": "Short-haul miles from JFK",
+                "values": {"origin": ["JFK"]},
+                "properties": {
+                    "graduated_ranges": _ranges("per_unit_amount", (100_000, "0.051", "900"), (None, "0.0395", "0"))
+                },
+            }
+        ],
+    },
+    {
+        "metric": "medium_haul",
+        "charge_model": "percentage",
+        "invoice_display_name": "Air time of medium hauls",
+        "properties": {"rate": "35", "fixed_amount": "4.20", "free_units_per_events": 10},
+    },
+    {
+        "metric": "medium_haul",
+        "charge_model": "graduated_percentage",
+        "invoice_display_name": "Noise levy on medium hauls",
+        "properties": {
+            "graduated_percentage_ranges": _ranges("rate", (10_000, "12", "100"), (100_000, "9", "0"), (None, "7", "0"))
+        },
+    },
+    {
+        "metric": "long_haul",
+        "charge_model": "dynamic",
+        "invoice_display_name": "Long hauls, as negotiated",
+        "properties": {},
+    },
+    {
+        "metric": "transcontinental",
+        "charge_model": "standard",
+        "invoice_display_name": "Standby crew, by the longest flight",
+        "properties": {"amount": "12.75"},
+    },
+    {
+        "metric": "coast_to_coast",
+        "charge_model": "standard",
+        "invoice_display_name": "Interest on miles not yet billed",
+        "properties": {"amount": "0.00375"},
+    },
+    {
+        "metric": "island",
+        "charge_model": "standard",
+        "invoice_display_name": "Fuel reserve, by the last flight",
+        "properties": {"amount": "2.20"},
+    },
+]
+
+
+def set_up(billing: Billing) -> None:
+    """Make the metrics, the tax, the add-on and the plan."""
+    ids: dict[str, str] = {}
+    for code, (name, aggregation, field) in _METRICS.items():
+        filters = [{"key": "origin", "values": ["EWR", "JFK", "LGA"]}] if code == "short_haul" else []
+        metric = billing.billable_metrics.create(
+            name=name,
+            code=code,
+            aggregation_type=aggregation,
+            field_name=field,
+            filters=filters,
+            weighted_interval="seconds" if aggregation == "weighted_sum_agg" else None,
+        )
+        ids[code] = metric.id
+    billing.taxes.create(name="Sales tax", code="sales_tax", rate="8.875", applied_to_organization=True)
+    billing.add_ons.create(name="Slot at the gate", code="slot", amount_cents=90_000, amount_currency=CURRENCY)
+    charges = [{**charge, "billable_metric_id": ids[charge["metric"]]} for charge in _CHARGES]
+    billing.plans.create(
+        name="Airport services",
+        code=PLAN,
+        interval="monthly",
+        amount_cents=250_000,
+        amount_currency=CURRENCY,
+        pay_in_advance=False,
+        charges=[{name: value for name, value in charge.items() if name != "metric"} for charge in charges],
+        fixed_charges=[
+            {"add_on_code": "slot", "charge_model": "standard", "units": 2, "properties": {"amount": "900"}}
+        ],
+        minimum_commitment={"amount_cents": 1_000_000, "invoice_display_name": "Minimum of the month"},
+    )

@@ -1,0 +1,104 @@
+"""The year 2013, billed: subscribe every airline, take in every flight, bill every month."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from usagebill.billing import Billing
+from usagebill.clock import ManualClock
+from usagebill.core.invoices.records import Invoice
+from usagebill.demo.flights import Flight, airlines
+from usagebill.demo.price_list import CURRENCY, PLAN, set_up
+from usagebill.operations import api_keys
+from usagebill.settings import Settings
+
+__all__ = ["YEAR", "ZONE", "Months", "Year"]
+
+YEAR = 2013
+ZONE = ZoneInfo("America/New_York")
+_BATCH = 1000
+# Bills are drawn up shortly after midnight.
+_LATER = timedelta(hours=1)
+Months = dict[str, dict[int, int]]
+
+
+def _first(month: int) -> datetime:
+    return datetime(YEAR + (month - 1) // 12, (month - 1) % 12 + 1, 1, tzinfo=ZONE).astimezone(UTC)
+
+
+class Year:
+    """A billing system in `file` that lives through the year in its own time."""
+
+    def __init__(self, file: Path) -> None:
+        self.clock = ManualClock(_first(1))
+        self.billing = Billing(file, clock=self.clock, settings=Settings(events_per_batch=_BATCH))
+
+    def close(self) -> None:
+        self.billing.close()
+
+    def begin(self) -> str:
+        """Make prices, customers and subscriptions; the value of an API key."""
+        set_up(self.billing)
+        for carrier, name in airlines().items():
+            self.billing.customers.upsert(
+                external_id=carrier, name=name, currency=CURRENCY, timezone="America/New_York", country="US"
+            )
+            self.billing.subscriptions.create(
+                external_customer_id=carrier, plan_code=PLAN, external_id=carrier, name=f"{name}, New York"
+            )
+        self.billing.run_due()
+        return self.billing.writing(lambda work: api_keys.create(work, "Demo")[1])
+
+    def live(self, flights: Sequence[Flight], tell: Callable[[int], None]) -> None:
+        """Take in the flights as they happen, and bill each month when it is over; `tell` hears of each batch."""
+        for month, of_month in groupby(flights, key=lambda flight: flight.departure.astimezone(ZONE).month):
+            for batch in _batches(of_month):
+                self.clock.set(max(batch[-1].departure, self.clock.now()))
+                self.billing.events.ingest([flight.event() for flight in batch])
+                tell(len(batch))
+            self._bill(_first(month + 1) + _LATER)
+
+    def end(self) -> None:
+        """End the subscriptions: nothing is to be billed for the years since, whenever the file is served."""
+        for carrier in airlines():
+            self.billing.subscriptions.terminate(carrier, on_termination_invoice="skip")
+        self.billing.run_due()
+
+    def _bill(self, until: datetime) -> None:
+        while (due := self.billing.next_due()) is not None and due <= until:
+            self.clock.set(max(due, self.clock.now()))
+            self.billing.run_due()
+        self.clock.set(until)
+
+    def invoices(self) -> Iterator[Invoice]:
+        """Every invoice, newest first."""
+        page = 1
+        while (found := self.billing.invoices.list(page=page)).items:
+            yield from found.items
+            page += 1
+
+    def revenue(self) -> Months:
+        """Carrier -> month -> cents billed for it, tax included."""
+        carriers = {customer.id: customer.external_id for customer in self.billing.customers.list(per_page=100).items}
+        months: Months = {carrier: {} for carrier in sorted(carriers.values())}
+        for invoice in self.invoices():
+            # An invoice in arrears is issued on the first day after its month.
+            month = (invoice.issuing_date.month - 2) % 12 + 1
+            of_carrier = months[carriers[invoice.customer_id]]
+            of_carrier[month] = of_carrier.get(month, 0) + invoice.total_amount_cents
+        return months
+
+
+def _batches(flights: Iterator[Flight]) -> Iterator[list[Flight]]:
+    batch: list[Flight] = []
+    for flight in flights:
+        batch.append(flight)
+        if len(batch) == _BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
