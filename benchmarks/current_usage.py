@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from benchmarks.event_rows import START, sent
+
 from usagebill.billing import Billing
 from usagebill.clock import ManualClock
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.operations import customers, plans, subscriptions
 from usagebill.operations.usage.current import UsageOptions, current
 from usagebill.storage.conditions import eq
 

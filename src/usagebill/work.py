@@ -96,6 +96,10 @@ class Work:
         """Ask anew the next time `key` is remembered."""
         self._memory.pop(key, None)
 
+    def forget_all(self) -> None:
+        """Ask anew for everything: what was remembered may come from a change that was undone."""
+        self._memory.clear()
+
     def page(
         self,
         kind: type[R],

@@ -176,7 +176,7 @@ def upsert(work: Work, given: CustomerInput) -> Customer:
     before = work.tx.first(Customer, eq("external_id", external_id)) if external_id else None
     _check_lists(given)
     if before is not None:
-        catch_up(work, before.id)
+        catch_up(work, before.id, needed=False)
     customer = before or _new(work, external_id or "", entity)
     if is_given(given.billing_entity_code):
         customer = replace(customer, billing_entity_id=entity.id)

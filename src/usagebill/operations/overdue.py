@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from usagebill.core.errors import BillingError
+from collections.abc import Callable
+
+from usagebill.core.jobs import Job
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.storage.conditions import any_of, eq, related, within
@@ -11,21 +13,31 @@ from usagebill.work import Work
 __all__ = ["catch_up", "catch_up_plan"]
 
 
-def catch_up(work: Work, customer_id: str) -> None:
+def catch_up(work: Work, customer_id: str, *, needed: bool = True) -> None:
     """Do everything that is overdue of the customer, in order, each as of the instant it was due at.
 
     Called by whatever ends or changes a subscription, a plan or a customer's settings: a period that closed while no
-    worker ran is billed as it was before the change, and cannot be lost by it.
+    worker ran is billed as it was before the change, and cannot be lost by it. What fails stops all of it, unless it
+    is not `needed`: then it is left to the next try of its job, and the change may be what makes that succeed.
     """
     from usagebill.operations.jobs import HANDLERS  # the table of all jobs, of which these operations are a part
 
     while (job := work.tx.jobs.overdue(customer_id, work.now)) is not None:
-        work.tx.jobs.complete(job)
+        told = len(work.messages)
         try:
-            HANDLERS[job.kind](work.at(job.due_at), job)
-        except BillingError as problem:
-            # What is wrong with the overdue job is not wrong with this request.
-            raise RuntimeError(f"{job.kind} of {job.subject_id}, due {job.due_at.isoformat()}: {problem}") from problem
+            work.tx.attempt(lambda job=job: _do(work, job, HANDLERS[job.kind]))  # type: ignore[misc]
+        except Exception as problem:
+            if needed:
+                # What is wrong with the overdue job is not wrong with this request.
+                raise RuntimeError(f"{job.kind} of {job.subject_id}, due {job.due_at.isoformat()}") from problem
+            del work.messages[told:]
+            work.forget_all()
+            return
+
+
+def _do(work: Work, job: Job, handler: Callable[[Work, Job], None]) -> None:
+    work.tx.jobs.complete(job)
+    handler(work.at(job.due_at), job)
 
 
 def catch_up_plan(work: Work, plan_id: str) -> None:
@@ -35,4 +47,4 @@ def catch_up_plan(work: Work, plan_id: str) -> None:
     on_it = any_of(eq("plan_id", plan_id), related(Plan, "plan_id", eq("parent_id", plan_id)))
     living = work.tx.find(Subscription, on_it, within("status", ("pending", "active")))
     for customer_id in {subscription.customer_id: None for subscription in living}:
-        catch_up(work, customer_id)
+        catch_up(work, customer_id, needed=False)

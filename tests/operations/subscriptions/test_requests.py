@@ -209,6 +209,26 @@ def test_one_customer_that_cannot_be_billed_does_not_stop_the_others() -> None:
         assert (late["issuing_date"], late["created_at"]) == ("2024-02-01", "2024-02-01T00:10:00Z")
 
 
+def test_a_customer_can_be_put_right_while_its_billing_fails() -> None:
+    from dataclasses import replace
+    from typing import Any
+
+    from usagebill.core.customers import Customer
+
+    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+        add_plan(box)
+        subscribe(box)
+
+        def spoil(work: Any) -> None:
+            work.tx.replace(replace(work.tx.first(Customer), timezone="Nowhere/Land"))
+
+        box.billing.writing(spoil)
+        box.jump_to("2024-02-01T12:00:00Z")
+        ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "timezone": "UTC"}})
+        ask(box, "DELETE", "/subscriptions/sub")
+        assert [invoice["issuing_date"] for invoice in invoices_of(box)] == ["2024-02-01", "2024-02-01"]
+
+
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/Los_Angeles"])
 def test_an_end_at_the_end_of_time_is_no_end(zone: str) -> None:
     with Sandbox(now="2024-01-01T00:00:00Z") as box:
