@@ -104,6 +104,13 @@ AMENDMENTS: Mapping[tuple[str, ...], object] = {
     },
     # `groups` is required there and described nowhere; groups stand under grouped_usage.
     ("components", "schemas", "CustomerProjectedChargeUsageObject", "required"): ["units", "charge", "billable_metric"],
+    # Sheet 70: a payment recorded by hand has no provider.
+    **{
+        _property("PaymentObject", name): {"type": ["string", "null"]}
+        for name in ("payment_provider_code", "payment_provider_type", "provider_customer_id")
+    },
+    # The interface: "GET /payments/{payment_id} ... Response: payment record."
+    _answer("get", "/payments/{svc_id}"): {"$ref": "#/components/schemas/PaymentObject"},
     # Sheet 30: a preview has an empty number, and no ids.
     _answer("post", "/invoices/preview"): {
         "type": "object",

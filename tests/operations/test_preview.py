@@ -216,3 +216,13 @@ def test_a_preview_equals_the_invoice_that_then_comes(
         assert [[fee[name] for name in shown] for fee in expected["fees"]] == [
             [fee[name] for name in shown] for fee in real["fees"]
         ]
+
+
+def test_an_upgrade_credits_the_unused_days(list_: PriceList) -> None:
+    list_.plan(amount_cents=3100, pay_in_advance=True)
+    list_.plan(code="large", amount_cents=6200, pay_in_advance=True)
+    list_.subscribe()
+    invoice = preview(list_, subscriptions={"external_ids": ["sub"], "plan_code": "large"})
+    assert invoice["fees_amount_cents"] == 400
+    assert (invoice["credit_notes_amount_cents"], invoice["total_amount_cents"]) == (200, 200)
+    assert list_.get("/subscriptions/sub")["subscription"]["plan_code"] == "plan"

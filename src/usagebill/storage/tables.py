@@ -23,6 +23,7 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoice_custom_sections import InvoiceCustomSection
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.organizations import Organization
+from usagebill.core.payments import Payment
 from usagebill.core.plans import Charge, FixedCharge, FixedChargeUnits, Plan
 from usagebill.core.pricing_units import PricingUnit
 from usagebill.core.progressive_billing import LifetimeUsage
@@ -115,6 +116,7 @@ TABLES: tuple[Table, ...] = (
         always_unique=(("charge_id", "event_id"),),
         indexes=(("external_subscription_id", "charge_id", "timestamp"),),
     ),
+    Table(kind=Payment, name="payments", indexes=(("invoice_id",), ("customer_id",))),
     Table(kind=AdjustedFee, name="adjusted_fees", indexes=(("invoice_id",),)),
     Table(kind=LifetimeUsage, name="lifetime_usages", unique=(("external_subscription_id",),)),
     Table(kind=SavedLevel, name="saved_levels", indexes=(("charge_id", "subscription_id"),)),

@@ -9,12 +9,14 @@ from datetime import datetime
 from usagebill.core.dates import Occasion
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.payments import CHARGES_PAID_IN_ADVANCE
 from usagebill.core.periods import Boundaries, billing_boundaries
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import summed_fee_taxes
 from usagebill.operations import plans
 from usagebill.operations.invoices.billed import period_fields
 from usagebill.operations.invoices.issue import issue
+from usagebill.operations.invoices.payment_status import payment_of
 from usagebill.operations.invoices.subscription import opened
 from usagebill.storage.conditions import Condition, asc, at_most, eq, missing, within
 from usagebill.views.subscriptions import cycle
@@ -108,6 +110,7 @@ def _invoice(
     work.tx.insert(invoice, *(_period(work, invoice, owners[id], boundaries) for id in held))
     for fee in fees:
         work.tx.replace(replace(fee, invoice_id=invoice.id, self_billed=invoice.self_billed, updated_at=work.now))
+    work.tx.insert(payment_of(work, invoice, whole, CHARGES_PAID_IN_ADVANCE, work.now))
     return issue(work, invoice)
 
 

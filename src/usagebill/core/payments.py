@@ -1,0 +1,56 @@
+"""Payments: money received for an invoice, recorded by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from usagebill.core.invoices.records import Invoice
+
+__all__ = ["CHARGES_PAID_IN_ADVANCE", "LONGEST_REFERENCE", "Payment", "due_cents", "payment_errors"]
+
+LONGEST_REFERENCE = 40
+
+# The reference of the payment that an invoice of already paid fees is born with.
+CHARGES_PAID_IN_ADVANCE = "Charges paid in advance"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payment:
+    """A manual payment of an invoice, in cents of the invoice's currency. `created_at` is when it was paid."""
+
+    id: str
+    organization_id: str
+    customer_id: str
+    invoice_id: str
+    amount_cents: int
+    amount_currency: str
+    reference: str
+    created_at: datetime
+    updated_at: datetime
+    status: str = "succeeded"
+    payment_status: str = "succeeded"
+
+
+def due_cents(invoice: Invoice) -> int:
+    """What is still to be paid of an invoice: not what was paid, nor what credit notes have settled."""
+    if invoice.status == "voided":
+        return 0
+    return invoice.total_amount_cents - invoice.total_paid_amount_cents - invoice.total_offset_amount_cents
+
+
+def payment_errors(invoice: Invoice, amount_cents: int, reference: str) -> dict[str, list[str]]:
+    """Why an invoice cannot be paid so, as field -> codes; empty where it can."""
+    found: dict[str, list[str]] = {}
+    if not reference:
+        found["reference"] = ["value_is_mandatory"]
+    elif len(reference) > LONGEST_REFERENCE:
+        found["reference"] = ["value_is_too_long"]
+    amount = []
+    if invoice.invoice_type == "credit" and amount_cents != invoice.total_amount_cents:
+        amount.append("invalid_amount")
+    if amount_cents > due_cents(invoice):
+        amount.append("value_is_out_of_range")
+    if amount:
+        found["amount_cents"] = amount
+    return found

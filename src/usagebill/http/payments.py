@@ -1,0 +1,54 @@
+"""Payments over HTTP."""
+
+from __future__ import annotations
+
+from usagebill.http.endpoints import Endpoint
+from usagebill.operations import payments
+from usagebill.views.payments import payment_view
+
+__all__ = ["ENDPOINTS"]
+
+ENDPOINTS = [
+    Endpoint(
+        "POST",
+        "/payments",
+        payments.create,
+        permission="payment",
+        body=payments.PaymentInput,
+        root="payment",
+        returns="payment",
+        view=payment_view,
+        summary="Record a payment of an invoice",
+    ),
+    Endpoint(
+        "GET",
+        "/payments",
+        payments.list_all,
+        permission="payment",
+        query=payments.PaymentFilters,
+        paged=True,
+        returns="payments",
+        view=payment_view,
+        summary="List payments",
+    ),
+    Endpoint(
+        "GET",
+        "/customers/{external_id}/payments",
+        payments.list_of_customer,
+        permission="payment",
+        query=payments.PaymentFilters,
+        paged=True,
+        returns="payments",
+        view=payment_view,
+        summary="List the payments of a customer",
+    ),
+    # The interface answers the bare record here.
+    Endpoint(
+        "GET",
+        "/payments/{payment_id}",
+        payments.get,
+        permission="payment",
+        view=payment_view,
+        summary="Get a payment",
+    ),
+]

@@ -1,0 +1,113 @@
+"""Payments recorded by hand: they raise what was paid of an invoice, and settle it when nothing is due any more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from uuid import UUID
+
+from dateutil import parser
+
+from usagebill.core.customers import Customer
+from usagebill.core.errors import Forbidden, Invalid, NotFound
+from usagebill.core.invoices.records import VISIBLE_STATUSES, Invoice
+from usagebill.core.payments import Payment, payment_errors
+from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.operations import customers
+from usagebill.operations.invoices.payment_status import payment_of, set_payment_status
+from usagebill.storage.conditions import Condition, eq, related, within
+from usagebill.storage.ports import Page
+from usagebill.work import Work
+
+__all__ = ["PaymentFilters", "PaymentInput", "create", "get", "list_all", "list_of_customer"]
+
+_PAYABLE = ("finalized", "open")
+_LONGEST_DATE = 128
+
+
+@Input
+class PaymentInput:
+    """`amount_cents` is a whole number, no text; `paid_at` any date or date-time, now if absent."""
+
+    invoice_id: Maybe[str] = ABSENT
+    amount_cents: Maybe[object] = ABSENT
+    reference: Maybe[str] = ABSENT
+    paid_at: Maybe[object] = ABSENT
+
+
+@Input
+class PaymentFilters:
+    external_customer_id: Maybe[str] = ABSENT
+    invoice_id: Maybe[str] = ABSENT
+
+
+def create(work: Work, given: PaymentInput) -> Payment:
+    """Record that an invoice was paid, wholly or in part. Raises `Invalid`, `NotFound` and `Forbidden`."""
+    if not given.invoice_id:
+        raise Invalid(invoice_id="value_is_mandatory")
+    amount = given.amount_cents
+    if not isinstance(amount, int) or isinstance(amount, bool) or amount <= 0:
+        raise Invalid(amount_cents="invalid_value")
+    invoice = work.tx.get(Invoice, given.invoice_id)
+    if invoice is None:
+        raise NotFound("invoice")
+    if invoice.invoice_type != "advance_charges" and invoice.status not in _PAYABLE:
+        raise Forbidden("feature_unavailable")
+    paid_at = _paid_at(work, given.paid_at)
+    reference = given.reference or ""
+    problems = payment_errors(invoice, amount, reference)
+    if problems:
+        raise Invalid(problems)
+    payment = payment_of(work, invoice, amount, reference, paid_at)
+    work.tx.insert(payment)
+    paid = work.tx.total(Payment, "amount_cents", eq("invoice_id", invoice.id), eq("payment_status", "succeeded"))
+    invoice = replace(invoice, total_paid_amount_cents=paid, updated_at=work.now)
+    work.tx.replace(invoice)
+    if paid + invoice.total_offset_amount_cents == invoice.total_amount_cents:
+        set_payment_status(work, invoice, "succeeded")
+    return payment
+
+
+def _paid_at(work: Work, sent: object) -> datetime:
+    if sent is None or sent is ABSENT or sent == "":
+        return work.now
+    if not isinstance(sent, str) or len(sent) > _LONGEST_DATE:
+        raise Invalid(paid_at="invalid_date")
+    try:
+        found = parser.parse(sent, default=datetime(work.now.year, 1, 1, tzinfo=UTC))
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError) as problem:
+        raise Invalid(paid_at="invalid_date") from problem
+
+
+def _visible() -> Condition:
+    return related(Invoice, "invoice_id", within("status", VISIBLE_STATUSES))
+
+
+def get(work: Work, payment_id: str) -> Payment:
+    """One payment. Raises `NotFound`, also while its invoice is not to be seen."""
+    found = work.tx.first(Payment, eq("id", payment_id), _visible())
+    if found is None:
+        raise NotFound("payment")
+    return found
+
+
+def list_all(work: Work, options: PaymentFilters, paging: Paging) -> Page[Payment]:
+    """Payments, newest first, of one customer or invoice if asked. Raises `Invalid` for an id that is none."""
+    conditions = [_visible()]
+    if options.external_customer_id:
+        conditions.append(related(Customer, "customer_id", eq("external_id", options.external_customer_id)))
+    if options.invoice_id:
+        try:
+            UUID(options.invoice_id)
+        except ValueError as problem:
+            raise Invalid(invoice_id="is in invalid format") from problem
+        conditions.append(eq("invoice_id", options.invoice_id.lower()))
+    return work.page(Payment, *conditions, paging=paging)
+
+
+def list_of_customer(work: Work, external_id: str, options: PaymentFilters, paging: Paging) -> Page[Payment]:
+    """The payments of one customer. Raises `NotFound`."""
+    customer = customers.get(work, external_id)
+    only = PaymentFilters(external_customer_id=customer.external_id, invoice_id=options.invoice_id)
+    return list_all(work, only, paging)

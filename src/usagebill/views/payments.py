@@ -1,0 +1,42 @@
+"""How payments are shown."""
+
+from __future__ import annotations
+
+from usagebill.core.customers import Customer
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.payments import Payment
+from usagebill.views.formats import instant_text
+from usagebill.work import JsonObject, Work
+
+__all__ = ["payment_view"]
+
+
+def payment_view(work: Work, payment: Payment) -> JsonObject:
+    """The payment with its invoice and customer; what only providers know is null."""
+    invoice = work.tx.get(Invoice, payment.invoice_id)
+    customer = work.tx.get(Customer, payment.customer_id, deleted=True)
+    if invoice is None or customer is None:
+        raise LookupError(f"payment {payment.id} has lost its invoice or its customer")
+    return {
+        "svc_id": payment.id,
+        "svc_customer_id": customer.id,
+        "external_customer_id": customer.external_id,
+        "invoice_ids": [invoice.id],
+        "invoice_numbers": [invoice.number],
+        "svc_payable_id": invoice.id,
+        "payable_type": "Invoice",
+        "amount_cents": payment.amount_cents,
+        "amount_currency": payment.amount_currency,
+        "status": payment.status,
+        "payment_status": payment.payment_status,
+        "type": "manual",
+        "reference": payment.reference,
+        "payment_provider_code": None,
+        "payment_provider_type": None,
+        "external_payment_id": None,
+        "provider_payment_id": None,
+        "provider_customer_id": None,
+        "payment_method_id": None,
+        "next_action": {},
+        "created_at": instant_text(payment.created_at),
+    }
