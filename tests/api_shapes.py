@@ -123,6 +123,13 @@ AMENDMENTS: Mapping[tuple[str, ...], object] = {
             }
         },
     },
+    # The interface: "Fields named precise_* [...] are strings that hold decimal numbers."
+    **{
+        ("components", "schemas", "CreditNoteEstimated", "properties", "estimated_credit_note", "properties", name): {
+            "type": "string"
+        }
+        for name in ("precise_taxes_amount_cents", "precise_coupons_adjustment_amount_cents")
+    },
     # Sheet 60: the message of a lost dispute holds the invoice, and the provider's error where there is one.
     ("components", "schemas", "InvoicePaymentDisputeLostObject"): _wrapped("invoice", "InvoiceObject"),
     # The interface: "usage_periods: [{customer_usage: usage object}]".

@@ -1,0 +1,344 @@
+"""Credit notes, as a caller of the API sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.answers import found, missing, refused
+from tests.worlds import add_plan, ask, details, invoices_of, subscribe
+
+from usagebill.core.invoices.records import Invoice
+from usagebill.testing import Sandbox
+from usagebill.work import Work
+
+
+@pytest.fixture
+def box() -> Iterator[Sandbox]:
+    with Sandbox(now="2023-10-01T00:00:00Z") as box:
+        ask(box, "POST", "/taxes", {"tax": {"name": "VAT", "code": "vat", "rate": 20, "applied_to_organization": True}})
+        ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "currency": "EUR"}})
+        add_on = {"name": "Setup", "code": "setup", "amount_cents": 10000, "amount_currency": "EUR"}
+        ask(box, "POST", "/add_ons", {"add_on": add_on})
+        yield box
+
+
+def one_off(box: Sandbox, *amounts: int) -> Any:
+    """A one-off invoice of fees of these amounts, with 20 % VAT."""
+    fees = [{"add_on_code": "setup", "unit_amount_cents": amount} for amount in amounts]
+    sent = {"external_customer_id": "acme", "currency": "EUR", "fees": fees}
+    return ask(box, "POST", "/invoices", {"invoice": sent})["invoice"]
+
+
+def paid(box: Sandbox, invoice: Any, cents: int) -> None:
+    """So much of the invoice has been paid."""
+
+    def pay(work: Work) -> None:
+        record = work.tx.get(Invoice, invoice["svc_id"])
+        assert record is not None
+        status = "succeeded" if cents == record.total_amount_cents else record.payment_status
+        work.tx.replace(replace(record, total_paid_amount_cents=cents, payment_status=status))
+
+    box.billing.writing(pay)
+
+
+def asked(box: Sandbox, invoice: Any, *items: tuple[int, object], path: str = "", **fields: Any) -> tuple[int, Any]:
+    """Ask for a note over items: place of the fee on the invoice, and amount."""
+    sent = [{"fee_id": invoice["fees"][place]["svc_id"], "amount_cents": amount} for place, amount in items]
+    note = {"invoice_id": invoice["svc_id"], "items": sent, **fields}
+    return box.request("POST", f"/api/v1/credit_notes{path}", json={"credit_note": note})
+
+
+def made(box: Sandbox, invoice: Any, *items: tuple[int, object], **fields: Any) -> Any:
+    return found(asked(box, invoice, *items, **fields), "credit_note")
+
+
+def estimate(box: Sandbox, invoice: Any, *items: tuple[int, object]) -> Any:
+    return found(asked(box, invoice, *items, path="/estimate"), "estimated_credit_note")
+
+
+def test_a_note_gives_back_part_of_a_fee_and_its_tax(box: Sandbox) -> None:
+    invoice = one_off(box, 10000)
+    note = made(box, invoice, (0, 5000), credit_amount_cents=6000, reason="order_change", description="Half")
+    assert (note["total_amount_cents"], note["taxes_amount_cents"]) == (6000, 1000)
+    assert (note["sub_total_excluding_taxes_amount_cents"], note["balance_amount_cents"]) == (5000, 6000)
+    assert note["number"] == invoice["number"] + "-CN001"
+    assert (note["credit_status"], note["refund_status"], note["reason"]) == ("available", None, "order_change")
+    assert (note["items"][0]["amount_cents"], note["items"][0]["fee"]["svc_id"]) == (5000, invoice["fees"][0]["svc_id"])
+    assert note["applied_taxes"][0]["base_amount_cents"] == 5000
+    assert note["customer"]["external_id"] == "acme"
+    assert ask(box, "GET", f"/credit_notes/{note['svc_id']}")["credit_note"] == note
+    assert [message["webhook_type"] for message in box.webhooks][-1] == "credit_note.created"
+
+
+def test_the_date_is_the_customers(box: Sandbox) -> None:
+    ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "timezone": "America/Los_Angeles"}})
+    note = made(box, one_off(box, 10000), (0, 5000), credit_amount_cents=6000)
+    assert note["issuing_date"] == "2023-09-30"
+
+
+def test_its_balance_pays_for_later_invoices(box: Sandbox) -> None:
+    made(box, one_off(box, 10000), (0, 10000), credit_amount_cents=12000)
+    add_plan(box, amount_cents=8000, pay_in_advance=True)
+    subscribe(box)
+    box.travel_to("2023-11-01T00:10:00Z")
+    first, second = [invoice for invoice in invoices_of(box) if invoice["invoice_type"] == "subscription"]
+    assert (first["credit_notes_amount_cents"], first["total_amount_cents"]) == (9600, 0)
+    assert (first["payment_status"], first["credits"][0]["item"]["type"]) == ("succeeded", "credit_note")
+    assert (second["credit_notes_amount_cents"], second["total_amount_cents"]) == (2400, 7200)
+    (note,) = ask(box, "GET", "/credit_notes")["credit_notes"]
+    assert (note["credit_status"], note["balance_amount_cents"]) == ("consumed", 0)
+    status, body = box.request("PUT", f"/api/v1/credit_notes/{note['svc_id']}/void")
+    assert (status, body["code"]) == (405, "no_voidable_amount")
+
+
+def test_notes_over_both_fees_add_up_to_the_invoice(box: Sandbox) -> None:
+    invoice = one_off(box, 6833, 6833)
+    first = made(box, invoice, (0, 6833), credit_amount_cents=8200)
+    assert (first["taxes_amount_cents"], first["precise_taxes_amount_cents"]) == (1367, "1366.6")
+    second = made(box, invoice, (1, 6833), credit_amount_cents=8199)
+    assert (second["taxes_amount_cents"], second["total_amount_cents"]) == (1366, 8199)
+    assert first["total_amount_cents"] + second["total_amount_cents"] == invoice["total_amount_cents"]
+
+
+def test_a_request_of_a_cent_too_much_is_stored_a_cent_lower(box: Sandbox) -> None:
+    note = made(box, one_off(box, 76900), (0, 72686), credit_amount_cents=87224)
+    assert (note["total_amount_cents"], note["credit_amount_cents"], note["balance_amount_cents"]) == (87223,) * 3
+
+
+def test_what_was_paid_can_be_refunded(box: Sandbox) -> None:
+    invoice = one_off(box, 10000)
+    assert refused(asked(box, invoice, (0, 5000), refund_amount_cents=6000)) == {
+        "refund_amount_cents": ["cannot_refund_unpaid_invoice", "higher_than_remaining_invoice_amount"]
+    }
+    paid(box, invoice, 5000)
+    assert refused(asked(box, invoice, (0, 5000), refund_amount_cents=6000)) == {
+        "refund_amount_cents": ["higher_than_remaining_invoice_amount"]
+    }
+    note = made(box, invoice, (0, 5000), refund_amount_cents=5000, credit_amount_cents=1000)
+    assert (note["refund_status"], note["balance_amount_cents"]) == ("pending", 1000)
+    path = f"/credit_notes/{note['svc_id']}"
+    assert ask(box, "PUT", path, {"credit_note": {"refund_status": "succeeded"}})["credit_note"]["refund_status"] == (
+        "succeeded"
+    )
+    answer = box.request("PUT", f"/api/v1{path}", json={"credit_note": {"refund_status": "done"}})
+    assert refused(answer) == {"refund_status": ["value_is_invalid"]}
+
+
+def test_an_offset_settles_its_own_invoice(box: Sandbox) -> None:
+    invoice = one_off(box, 100)
+    paid(box, invoice, 100)
+    note = made(box, invoice, (0, "19.17"), credit_amount_cents=10, refund_amount_cents=5, offset_amount_cents=8)
+    assert note["total_amount_cents"] == 23
+    shown = details(box, invoice["svc_id"])
+    assert (shown["total_offsetted_credit_note_amount_cents"], shown["total_due_amount_cents"]) == (8, 12)
+    assert shown["payment_status"] == "pending"
+    made(box, invoice, (0, 10), offset_amount_cents=12)
+    shown = details(box, invoice["svc_id"])
+    assert (shown["total_due_amount_cents"], shown["payment_status"]) == (0, "succeeded")
+    assert "invoice.payment_status_updated" in [message["webhook_type"] for message in box.webhooks]
+
+
+def test_a_note_that_only_settles_stays_one(box: Sandbox) -> None:
+    """4.98 and 0.50 of tax come to 5.48, asked for as 5.47."""
+    rate = {"name": "Ten", "code": "vat", "rate": 10}
+    ask(box, "PUT", "/taxes/vat", {"tax": rate})
+    note = made(box, one_off(box, 1000), (0, "497.5"), offset_amount_cents=547)
+    assert (note["offset_amount_cents"], note["refund_amount_cents"]) == (note["total_amount_cents"], 0)
+
+
+def test_a_fee_is_credited_no_further_than_it_goes(box: Sandbox) -> None:
+    invoice = one_off(box, 100)
+    too_much = {"amount_cents": ["higher_than_remaining_fee_amount"]}
+    assert refused(asked(box, invoice, (0, 101), credit_amount_cents=121)) == too_much
+    assert refused(asked(box, invoice, (0, 60), (0, 41), credit_amount_cents=121)) == too_much
+    assert refused(asked(box, invoice, (0, -1), credit_amount_cents=0)) == {"amount_cents": ["invalid_value"]}
+    note = made(box, invoice, (0, 60), credit_amount_cents=72)
+    assert refused(asked(box, invoice, (0, 41), credit_amount_cents=49)) == too_much
+    ask(box, "PUT", f"/credit_notes/{note['svc_id']}/void")
+    assert refused(asked(box, invoice, (0, 41), credit_amount_cents=49)) == too_much
+
+
+def test_what_cannot_be_understood_or_found(box: Sandbox) -> None:
+    invoice = one_off(box, 100)
+    assert refused(asked(box, invoice, items="all")) == {"items": ["must_be_an_array"]}
+    assert refused(asked(box, invoice, (0, 10), credit_amount_cents=12, reason="because")) == {
+        "reason": ["value_is_invalid"]
+    }
+    assert missing(asked(box, invoice, items=[{"fee_id": "none", "amount_cents": 1}])) == "fee"
+    assert missing(asked(box, {**invoice, "svc_id": "none"}, (0, 10))) == "invoice"
+    assert refused(asked(box, invoice, (0, 10), credit_amount_cents=20)) == {"base": ["does_not_match_item_amounts"]}
+    assert refused(asked(box, invoice, (0, 0))) == {"base": ["total_amount_must_be_positive"]}
+    assert refused(asked(box, invoice, (0, 10), credit_amount_cents=12, metadata={"k" * 101: "v"})).keys() == {"value"}
+    assert ask(box, "GET", "/credit_notes")["credit_notes"] == []
+
+
+def test_an_estimate_stores_nothing(box: Sandbox) -> None:
+    invoice = one_off(box, 6833, 6833)
+    paid(box, invoice, 5000)
+    shown = estimate(box, invoice, (0, 6833))
+    assert (shown["max_creditable_amount_cents"], shown["max_refundable_amount_cents"]) == (8200, 5000)
+    assert (shown["taxes_amount_cents"], shown["taxes_rate"]) == (1367, 20)
+    assert shown["max_offsettable_amount_cents"] == 8200
+    assert "svc_id" not in shown["applied_taxes"][0]
+    assert ask(box, "GET", "/credit_notes")["credit_notes"] == []
+    assert estimate(box, invoice, (0, 6833), (1, 6833))["max_creditable_amount_cents"] == 16399
+
+
+def test_notes_are_listed_and_narrowed(box: Sandbox) -> None:
+    invoice = one_off(box, 10000)
+    first = made(box, invoice, (0, 1000), credit_amount_cents=1200, reason="order_change")
+    box.jump_to("2023-10-02T00:00:00Z")
+    paid(box, invoice, 12000)
+    second = made(box, invoice, (0, 2000), refund_amount_cents=2400)
+    for query, expected in {
+        "": [second, first],
+        "external_customer_id=acme": [second, first],
+        "external_customer_id=nobody": [],
+        "issuing_date_from=2023-10-02": [second],
+        "issuing_date_to=2023-10-01": [first],
+        "amount_from=1201": [second],
+        "amount_to=1200": [first],
+        "reason=order_change": [first],
+        "reason[]=order_change&reason[]=other": [second, first],
+        "reason=nonsense": [second, first],
+        "refund_status=pending": [second],
+        "credit_status=voided": [],
+        "types=refund": [second],
+        "types[]=credit&types[]=refund": [second, first],
+        "currency=USD": [],
+        "self_billed=true": [],
+        f"invoice_number={invoice['number']}": [second, first],
+        "invoice_number=other": [],
+        "search_term=cn002": [second],
+        f"search_term={first['svc_id']}": [first],
+        "search_term=ACM": [second, first],
+        "billing_entity_codes[]=default": [second, first],
+    }.items():
+        for path in ("/credit_notes", "/customers/acme/credit_notes"):
+            if "external_customer_id" in query and "customers" in path:
+                continue
+            shown = ask(box, "GET", f"{path}?{query}")["credit_notes"]
+            assert [note["svc_id"] for note in shown] == [note["svc_id"] for note in expected], query
+    assert missing(box.request("GET", "/api/v1/credit_notes?billing_entity_codes[]=none")) == "billing_entity"
+    assert missing(box.request("GET", "/api/v1/customers/nobody/credit_notes")) == "customer"
+    assert missing(box.request("GET", "/api/v1/credit_notes/none")) == "credit_note"
+
+
+def test_voiding_takes_the_balance_only(box: Sandbox) -> None:
+    invoice = one_off(box, 10000)
+    paid(box, invoice, 12000)
+    note = made(box, invoice, (0, 10000), credit_amount_cents=2000, refund_amount_cents=10000)
+    voided = ask(box, "PUT", f"/credit_notes/{note['svc_id']}/void")["credit_note"]
+    assert (voided["credit_status"], voided["balance_amount_cents"]) == ("voided", 0)
+    assert (voided["credit_amount_cents"], voided["refund_amount_cents"]) == (2000, 10000)
+
+
+def test_metadata_is_replaced_merged_and_removed(box: Sandbox) -> None:
+    note = made(box, one_off(box, 100), (0, 10), credit_amount_cents=12, metadata={"a": "1"})
+    assert note["metadata"] == {"a": "1"}
+    path = f"/credit_notes/{note['svc_id']}/metadata"
+    assert ask(box, "PATCH", path, {"metadata": {"b": None}})["metadata"] == {"a": "1", "b": None}
+    assert ask(box, "DELETE", f"{path}/a")["metadata"] == {"b": None}
+    assert ask(box, "POST", path, {"metadata": {"c": "3"}})["metadata"] == {"c": "3"}
+    update = {"credit_note": {"metadata": {"d": "4"}}}
+    assert ask(box, "PUT", f"/credit_notes/{note['svc_id']}", update)["credit_note"]["metadata"] == {"c": "3", "d": "4"}
+    assert ask(box, "POST", path, {})["metadata"] == {}
+    assert ask(box, "DELETE", path)["metadata"] is None
+    assert missing(box.request("DELETE", f"/api/v1{path}/a")) == "metadata"
+    assert "metadata" not in ask(box, "GET", f"/credit_notes/{note['svc_id']}")["credit_note"]
+
+
+def ended(box: Sandbox, *, pays: int = 0, trial: int | None = None, **options: Any) -> tuple[Any, list[Any]]:
+    """A plan of 31.00 paid in advance for October, ended on the 15th: its invoice, and the credit notes of the end."""
+    add_plan(box, amount_cents=3100, pay_in_advance=True, **({} if trial is None else {"trial_period": trial}))
+    subscribe(box)
+    (invoice,) = [one for one in invoices_of(box) if one["invoice_type"] == "subscription"] or [None]
+    if pays:
+        paid(box, invoice, pays)
+    box.travel_to("2023-10-15T12:00:00Z")
+    query = "&".join(f"{name}={value}" for name, value in options.items())
+    ask(box, "DELETE", f"/subscriptions/sub?{query}")
+    return invoice, ask(box, "GET", "/credit_notes")["credit_notes"]
+
+
+def parts(note: Any) -> tuple[int, int, int]:
+    return note["credit_amount_cents"], note["refund_amount_cents"], note["offset_amount_cents"]
+
+
+def test_an_early_end_gives_back_the_days_that_are_left(box: Sandbox) -> None:
+    invoice, (note,) = ended(box)
+    assert (note["svc_invoice_id"], note["reason"]) == (invoice["svc_id"], "order_cancellation")
+    assert (note["sub_total_excluding_taxes_amount_cents"], note["taxes_amount_cents"]) == (1600, 320)
+    assert parts(note) == (1920, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("option", "pays", "expected"),
+    [
+        ("credit", 3720, (1920, 0, 0)),
+        ("refund", 3720, (0, 1920, 0)),
+        ("refund", 2790, (930, 990, 0)),
+        ("refund", 0, (1920, 0, 0)),
+        ("offset", 2790, (0, 990, 930)),
+        ("offset", 0, (0, 0, 1920)),
+    ],
+)
+def test_an_early_end_pays_back_what_was_paid_and_not_used(
+    box: Sandbox, option: str, pays: int, expected: tuple[int, int, int]
+) -> None:
+    _, (note,) = ended(box, pays=pays, on_termination_credit_note=option)
+    assert parts(note) == expected
+
+
+def test_an_early_end_gives_back_nothing_where_it_is_told_to(box: Sandbox) -> None:
+    assert ended(box, on_termination_credit_note="skip")[1] == []
+
+
+def test_what_has_been_credited_is_not_given_back_again(box: Sandbox) -> None:
+    add_plan(box, amount_cents=3100, pay_in_advance=True)
+    subscribe(box)
+    (invoice,) = invoices_of(box)
+    made(box, invoice, (0, 1000), credit_amount_cents=1200)
+    box.travel_to("2023-10-15T12:00:00Z")
+    ask(box, "DELETE", "/subscriptions/sub")
+    totals = sorted(note["total_amount_cents"] for note in ask(box, "GET", "/credit_notes")["credit_notes"])
+    assert totals == [720, 1200]
+
+
+def test_a_voided_invoice_is_not_credited_at_the_end(box: Sandbox) -> None:
+    add_plan(box, amount_cents=3100, pay_in_advance=True)
+    subscribe(box)
+    (invoice,) = invoices_of(box)
+    ask(box, "POST", f"/invoices/{invoice['svc_id']}/void")
+    ask(box, "DELETE", "/subscriptions/sub")
+    assert ask(box, "GET", "/credit_notes")["credit_notes"] == []
+
+
+def test_an_upgrade_gives_back_its_own_day_too(box: Sandbox) -> None:
+    add_plan(box, amount_cents=3100, pay_in_advance=True)
+    add_plan(box, "bigger", amount_cents=6200, pay_in_advance=True)
+    subscribe(box)
+    box.travel_to("2023-10-15T12:00:00Z")
+    subscribe(box, "bigger")
+    (note,) = ask(box, "GET", "/credit_notes")["credit_notes"]
+    assert note["total_amount_cents"] == 2040
+
+
+def test_a_coupon_on_the_fee_lowers_what_is_given_back(box: Sandbox) -> None:
+    coupon = {
+        "name": "ten",
+        "code": "ten",
+        "coupon_type": "fixed_amount",
+        "amount_cents": 1000,
+        "amount_currency": "EUR",
+        "frequency": "once",
+        "expiration": "no_expiration",
+    }
+    ask(box, "POST", "/coupons", {"coupon": coupon})
+    ask(box, "POST", "/applied_coupons", {"applied_coupon": {"external_customer_id": "acme", "coupon_code": "ten"}})
+    _, (note,) = ended(box)
+    assert (note["coupons_adjustment_amount_cents"], note["taxes_amount_cents"]) == (516, 217)
+    assert note["total_amount_cents"] == 1301
