@@ -11,6 +11,8 @@ from typing import Any
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.coupons import AppliedCoupon, Coupon
+from usagebill.core.credit_notes import CreditNote
 from usagebill.core.customers import Customer
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
@@ -24,8 +26,11 @@ from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
 from usagebill.inputs import read
 from usagebill.operations import (
     add_ons,
+    applied_coupons,
     billable_metrics,
     billing_entities,
+    coupons,
+    credit_notes,
     customers,
     events,
     fees,
@@ -42,12 +47,15 @@ from usagebill.operations.invoices import changes as invoice_changes
 from usagebill.operations.invoices import corrections
 from usagebill.operations.invoices import drafts as invoice_drafts
 from usagebill.operations.invoices import listing as invoice_listing
+from usagebill.operations.invoices import one_off as invoice_one_off
 from usagebill.operations.invoices.preview import preview
 from usagebill.operations.usage import estimates
 from usagebill.verbs import Group, Runner, exact, reads, unix_seconds, writes
 from usagebill.views.add_ons import add_on_view
 from usagebill.views.billable_metrics import billable_metric_view
 from usagebill.views.billing_entities import billing_entity_details
+from usagebill.views.coupons import applied_coupon_view, coupon_view
+from usagebill.views.credit_notes import credit_note_view
 from usagebill.views.customers import customer_view
 from usagebill.views.events import event_view
 from usagebill.views.fees import fee_view
@@ -71,6 +79,13 @@ class AddOns(Group):
     delete = writes(add_ons.delete)
 
 
+class AppliedCoupons(Group):
+    apply = writes(applied_coupons.apply)
+    list = reads(applied_coupons.list_all)
+    list_of_customer = reads(applied_coupons.list_of_customer)
+    terminate = writes(applied_coupons.terminate)
+
+
 class BillableMetrics(Group):
     create = writes(billable_metrics.create)
     update = writes(billable_metrics.update)
@@ -85,6 +100,28 @@ class BillingEntities(Group):
     update = writes(billing_entities.update)
     get = reads(billing_entities.get)
     list = reads(billing_entities.list_all)
+
+
+class Coupons(Group):
+    create = writes(coupons.create)
+    update = writes(coupons.update)
+    get = reads(coupons.get)
+    list = reads(coupons.list_all)
+    delete = writes(coupons.delete)
+
+
+class CreditNotes(Group):
+    create = writes(credit_notes.create)
+    estimate = reads(credit_notes.estimate)
+    update = writes(credit_notes.update)
+    get = reads(credit_notes.get)
+    list = reads(credit_notes.list_all)
+    list_of_customer = reads(credit_notes.list_of_customer)
+    void = writes(credit_notes.void)
+    replace_metadata = writes(credit_notes.replace_metadata)
+    merge_metadata = writes(credit_notes.merge_metadata)
+    delete_metadata = writes(credit_notes.delete_metadata)
+    delete_metadata_key = writes(credit_notes.delete_metadata_key)
 
 
 class Customers(Group):
@@ -171,6 +208,8 @@ class Invoices(Group):
     reset_fee = writes(corrections.reset_fee)
     estimate_adjusted_fee = writes(corrections.estimate_adjusted_fee)
     regenerate = writes(corrections.regenerate)
+    create_one_off = writes(invoice_one_off.create)
+    retry = writes(invoice_changes.retry)
 
 
 class Plans(Group):
@@ -242,8 +281,11 @@ class Groups:
 
     def __init__(self, runner: Runner) -> None:
         self.add_ons = AddOns(runner)
+        self.applied_coupons = AppliedCoupons(runner)
         self.billable_metrics = BillableMetrics(runner)
         self.billing_entities = BillingEntities(runner)
+        self.coupons = Coupons(runner)
+        self.credit_notes = CreditNotes(runner)
         self.customers = Customers(runner)
         self.events = Events(runner)
         self.fees = Fees(runner)
@@ -261,8 +303,11 @@ class Groups:
 # Kind of record -> how it is shown as JSON.
 VIEWS: Mapping[type, Callable[[Work, Any], JsonObject]] = {
     AddOn: add_on_view,
+    AppliedCoupon: applied_coupon_view,
     BillableMetric: billable_metric_view,
     BillingEntity: billing_entity_details,
+    Coupon: coupon_view,
+    CreditNote: credit_note_view,
     Customer: customer_view,
     InvoiceCustomSection: section_view,
     Organization: organization_view,

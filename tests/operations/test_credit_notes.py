@@ -251,9 +251,9 @@ def test_metadata_is_replaced_merged_and_removed(box: Sandbox) -> None:
     assert "metadata" not in ask(box, "GET", f"/credit_notes/{note['svc_id']}")["credit_note"]
 
 
-def ended(box: Sandbox, *, pays: int = 0, trial: int | None = None, **options: Any) -> tuple[Any, list[Any]]:
+def ended(box: Sandbox, *, pays: int = 0, **options: Any) -> tuple[Any, list[Any]]:
     """A plan of 31.00 paid in advance for October, ended on the 15th: its invoice, and the credit notes of the end."""
-    add_plan(box, amount_cents=3100, pay_in_advance=True, **({} if trial is None else {"trial_period": trial}))
+    add_plan(box, amount_cents=3100, pay_in_advance=True)
     subscribe(box)
     (invoice,) = [one for one in invoices_of(box) if one["invoice_type"] == "subscription"] or [None]
     if pays:

@@ -119,4 +119,13 @@ ENDPOINTS = [
         view=invoice_view,
         summary="Note that a dispute was lost",
     ),
+    Endpoint(
+        "POST",
+        "/invoices/{invoice_id}/retry",
+        changes.retry,
+        permission="invoice",
+        returns="invoice",
+        view=invoice_view,
+        summary="Try again to finalize an invoice whose taxes could not be had",
+    ),
 ]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.answers import missing, refused
 from tests.worlds import add_plan, ask, details, invoices_of, subscribe
 
+from usagebill.core.invoices.records import Invoice
 from usagebill.testing import Sandbox
+from usagebill.work import Work
 
 
 @pytest.fixture
@@ -305,3 +308,21 @@ def test_a_lost_dispute_is_noted_once(box: Sandbox) -> None:
 def test_a_draft_has_no_dispute(box: Sandbox) -> None:
     status, body = box.request("POST", f"/api/v1/invoices/{draft(box)['svc_id']}/lose_dispute")
     assert (status, body["code"]) == (405, "not_disputable")
+
+
+def test_only_a_failed_invoice_is_tried_again(box: Sandbox) -> None:
+    status, body = box.request("POST", f"/api/v1/invoices/{issued(box)['svc_id']}/retry")
+    assert (status, body["code"]) == (405, "invalid_status")
+
+
+def test_a_failed_invoice_is_finalized_when_it_is_tried_again(box: Sandbox) -> None:
+    invoice = draft(box)
+
+    def fail(work: Work) -> None:
+        record = work.tx.get(Invoice, invoice["svc_id"])
+        assert record is not None
+        work.tx.replace(replace(record, status="failed", tax_status="failed"))
+
+    box.billing.writing(fail)
+    again = ask(box, "POST", f"/invoices/{invoice['svc_id']}/retry")["invoice"]
+    assert (again["status"], again["total_amount_cents"]) == ("finalized", 1200)

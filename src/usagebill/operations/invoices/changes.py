@@ -12,12 +12,13 @@ from usagebill.core.invoices.records import Invoice, InvoiceMetadata
 from usagebill.inputs import ABSENT, Input, Maybe, is_given, value_or
 from usagebill.operations import applied_coupons
 from usagebill.operations.credit_notes.automatic import check_void_amounts, on_void
+from usagebill.operations.invoices import subscription
 from usagebill.operations.invoices.listing import PAYMENT_STATUSES, get
 from usagebill.operations.invoices.payment_status import set_payment_status
 from usagebill.views.invoices import invoice_webhook_view, payment_dispute_lost_view
 from usagebill.work import Work
 
-__all__ = ["InvoiceUpdate", "InvoiceVoid", "MetadataItemInput", "lose_dispute", "update", "void"]
+__all__ = ["InvoiceUpdate", "InvoiceVoid", "MetadataItemInput", "lose_dispute", "retry", "update", "void"]
 
 _MOST_METADATA = 5
 _LONGEST_KEY = 20
@@ -119,6 +120,15 @@ def lose_dispute(work: Work, invoice_id: str) -> Invoice:
     work.tx.replace(lost)
     work.emit("invoice.payment_dispute_lost", lambda: payment_dispute_lost_view(work, lost), lost.id)
     return lost
+
+
+def retry(work: Work, invoice_id: str) -> Invoice:
+    """Try again to finalize an invoice whose taxes could not be had. Raises `NotFound`, and `NotAllowed` for others."""
+    invoice = get(work, invoice_id)
+    status = transition(invoice.status, InvoiceEvent.RETRY)
+    again = replace(invoice, status=status, tax_status=None, error_details=(), updated_at=work.now)
+    work.tx.replace(again)
+    return subscription.finalize(work, again)
 
 
 def void(work: Work, invoice_id: str, given: InvoiceVoid) -> Invoice:
