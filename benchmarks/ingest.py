@@ -15,9 +15,9 @@ from benchmarks.event_rows import executemany_seconds, sent, stored_rows
 
 from usagebill.billing import Billing
 
-EVENTS = 100_000
+EVENTS = 50_000
 BATCH = 1_000
-ROUNDS = 3
+ROUNDS = 5
 FLOOR_RATIO = 0.5
 
 

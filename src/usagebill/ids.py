@@ -30,13 +30,13 @@ def new_ids(now: datetime, count: int) -> list[str]:
         first = _last + 1 if _stamp == stamp else stamp
         _stamp, _last = stamp, first + count - 1
     random = secrets.token_hex(8 * count)
-    ids = []
+    ids, millisecond, lead = [], -1, ""
     for place in range(count):
         value = first + place
+        if value >> 12 != millisecond:
+            millisecond = value >> 12
+            lead = f"{millisecond >> 16:08x}-{millisecond & 0xFFFF:04x}-7"
         tail = random[16 * place : 16 * place + 16]
-        head = value >> 12
         # The variant takes the two highest bits of the tail's first digit.
-        ids.append(
-            f"{head >> 16:08x}-{head & 0xFFFF:04x}-7{value & 0xFFF:03x}-{_VARIANT[tail[0]]}{tail[1:4]}-{tail[4:16]}"
-        )
+        ids.append(f"{lead}{value & 0xFFF:03x}-{_VARIANT[tail[0]]}{tail[1:4]}-{tail[4:]}")
     return ids

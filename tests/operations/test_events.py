@@ -6,6 +6,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from usagebill.core.errors import Invalid
 from usagebill.http.api import Api, Request
@@ -201,6 +203,48 @@ def _exact(value: Any) -> Any:
         return Decimal(value) if isinstance(value, str) else value
     except ArithmeticError:
         return value
+
+
+_json = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.integers(10**15, 10**40),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.decimals(allow_nan=False, allow_infinity=False, places=20).map(str),
+        st.text(max_size=8),
+        st.sampled_from(["1e5", "-1", " 1", "1_000", "\0", "a\0", "1" * 70, "0.1"]),
+    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=3)),
+    max_leaves=8,
+)
+_fields = st.sampled_from(
+    ["transaction_id", "code", "external_subscription_id", "timestamp", "precise_total_amount_cents", "properties"]
+)
+_events = st.dictionaries(_fields, _json, max_size=6)
+
+
+class TestAnything:
+    @settings(max_examples=60, deadline=None)
+    @given(
+        events=st.lists(
+            st.one_of(_events, st.dictionaries(_fields, st.text(min_size=1), min_size=6), _json), max_size=3
+        )
+    )
+    def test_whatever_is_sent_is_stored_or_refused_and_answered_as_it_is_stored(self, events: list[Any]) -> None:
+        with Sandbox(now=NOW) as box:
+            metric(box, code="expressed", expression="event.properties.a * 2")
+            status, body = raw(box, json.dumps({"events": events}).encode(), "/api/v1/events/batch")
+            assert status in (200, 422)
+            read, listed = raw(box, b"", "/api/v1/events", "GET")
+            assert read == 200
+            answered = sorted(event["svc_id"] for event in body["events"]) if status == 200 else []
+            assert sorted(event["svc_id"] for event in listed["events"]) == answered
+            for event in events:
+                single, _ = raw(box, json.dumps({"event": event}).encode())
+                assert single in (200, 400, 422)
+            box.travel_to("2024-03-05T12:00:00Z")
 
 
 class TestBatch:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeGuard
 
 from usagebill.core.events import JsonValue, parse_amount, parse_timestamp, property_text
 
@@ -41,10 +41,14 @@ class _Refused(Exception):
 def receive(sent: Mapping[str, object], now: datetime) -> Received:
     """Read an event. Unknown keys are ignored; a missing or null timestamp is `now`, missing properties are empty."""
     problems: dict[str, list[str]] = {}
-    transaction_id = _text(sent.get("transaction_id"), "transaction_id", problems, needed=True) or ""
-    code = _text(sent.get("code"), "code", problems, needed=True) or ""
+    transaction_id = sent.get("transaction_id")
+    if not _is_plain(transaction_id):
+        transaction_id = _text(transaction_id, "transaction_id", problems, needed=True)
+    code = sent.get("code")
+    if not _is_plain(code):
+        code = _text(code, "code", problems, needed=True)
     subscription = sent.get("external_subscription_id")
-    if subscription is not None:
+    if subscription is not None and not _is_plain(subscription):
         subscription = _text(subscription, "external_subscription_id", problems)
 
     given = sent.get("timestamp")
@@ -62,14 +66,19 @@ def receive(sent: Mapping[str, object], now: datetime) -> Received:
             problems["properties"] = ["value_is_invalid"]
     amount = sent.get("precise_total_amount_cents")
     return Received(
-        transaction_id,
-        code,
+        transaction_id or "",
+        code or "",
         subscription,
         timestamp,
         properties,
         None if amount is None else parse_amount(_scalar(amount)),
         problems or _NOTHING,
     )
+
+
+def _is_plain(value: object) -> TypeGuard[str]:
+    """Whether `value` is a text that needs no second look: most are."""
+    return type(value) is str and value.isprintable() and value.strip() != ""
 
 
 def _text(value: object, field: str, problems: dict[str, list[str]], *, needed: bool = False) -> str | None:
