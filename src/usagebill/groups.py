@@ -19,7 +19,7 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoice_custom_sections import InvoiceCustomSection
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.organizations import Organization
-from usagebill.core.plans import Plan
+from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
 from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
@@ -38,6 +38,8 @@ from usagebill.operations import (
     organizations,
     plans,
     pricing_units,
+    progressive_billing,
+    subscription_charges,
     subscriptions,
     taxes,
     webhook_endpoints,
@@ -49,7 +51,9 @@ from usagebill.operations.invoices import drafts as invoice_drafts
 from usagebill.operations.invoices import listing as invoice_listing
 from usagebill.operations.invoices import one_off as invoice_one_off
 from usagebill.operations.invoices.preview import preview
+from usagebill.operations.usage import current as current_usage
 from usagebill.operations.usage import estimates
+from usagebill.operations.usage import past as past_usage
 from usagebill.verbs import Group, Runner, exact, reads, unix_seconds, writes
 from usagebill.views.add_ons import add_on_view
 from usagebill.views.billable_metrics import billable_metric_view
@@ -62,7 +66,7 @@ from usagebill.views.fees import fee_view
 from usagebill.views.invoice_custom_sections import section_view
 from usagebill.views.invoices import invoice_view
 from usagebill.views.organizations import organization_view
-from usagebill.views.plans import plan_view
+from usagebill.views.plans import charge_view, fixed_charge_view, plan_view
 from usagebill.views.subscriptions import subscription_and_plan_view
 from usagebill.views.taxes import tax_details
 from usagebill.views.webhooks import webhook_endpoint_view, webhook_message_view
@@ -251,6 +255,19 @@ class Subscriptions(Group):
     list = reads(subscriptions.list_all)
     list_of_customer = reads(subscriptions.list_of_customer)
     terminate = writes(subscriptions.delete)
+    list_charges = reads(subscription_charges.list_charges)
+    get_charge = reads(subscription_charges.get_charge)
+    update_charge = writes(subscription_charges.update_charge)
+    list_filters = reads(subscription_charges.list_filters)
+    get_filter = reads(subscription_charges.get_filter)
+    create_filter = writes(subscription_charges.create_filter)
+    update_filter = writes(subscription_charges.update_filter)
+    delete_filter = writes(subscription_charges.delete_filter)
+    list_fixed_charges = reads(subscription_charges.list_fixed_charges)
+    get_fixed_charge = reads(subscription_charges.get_fixed_charge)
+    update_fixed_charge = writes(subscription_charges.update_fixed_charge)
+    lifetime_usage = reads(progressive_billing.get)
+    set_lifetime_usage = writes(progressive_billing.put)
 
 
 class Taxes(Group):
@@ -259,6 +276,12 @@ class Taxes(Group):
     get = reads(taxes.get)
     list = reads(taxes.list_all)
     delete = writes(taxes.delete)
+
+
+class Usage(Group):
+    current = reads(current_usage.current)
+    projected = reads(current_usage.projected)
+    past = reads(past_usage.past)
 
 
 class WebhookEndpoints(Group):
@@ -296,6 +319,7 @@ class Groups:
         self.pricing_units = PricingUnits(runner)
         self.subscriptions = Subscriptions(runner)
         self.taxes = Taxes(runner)
+        self.usage = Usage(runner)
         self.webhook_endpoints = WebhookEndpoints(runner)
         self.webhooks = Webhooks(runner)
 
@@ -306,9 +330,11 @@ VIEWS: Mapping[type, Callable[[Work, Any], JsonObject]] = {
     AppliedCoupon: applied_coupon_view,
     BillableMetric: billable_metric_view,
     BillingEntity: billing_entity_details,
+    Charge: charge_view,
     Coupon: coupon_view,
     CreditNote: credit_note_view,
     Customer: customer_view,
+    FixedCharge: fixed_charge_view,
     InvoiceCustomSection: section_view,
     Organization: organization_view,
     Event: event_view,
