@@ -50,6 +50,7 @@ from usagebill.operations.invoices import corrections
 from usagebill.operations.invoices import drafts as invoice_drafts
 from usagebill.operations.invoices import listing as invoice_listing
 from usagebill.operations.invoices import one_off as invoice_one_off
+from usagebill.operations.invoices.explain import explain
 from usagebill.operations.invoices.preview import preview
 from usagebill.operations.usage import current as current_usage
 from usagebill.operations.usage import estimates
@@ -214,6 +215,7 @@ class Invoices(Group):
     regenerate = writes(corrections.regenerate)
     create_one_off = writes(invoice_one_off.create)
     retry = writes(invoice_changes.retry)
+    explain = reads(explain)
 
 
 class Plans(Group):

@@ -24,6 +24,7 @@ __all__ = [
     "given_back",
     "in_order",
     "remaining_amount",
+    "shared_discount",
     "used",
 ]
 
@@ -174,14 +175,15 @@ def apply_coupon(
         return None
     base = total(net_of_coupons(fee) for fee in own) if targets.limited else Decimal(subtotal_cents)
     credit = truncate_cents(max(ZERO, _credit(applied, base, remaining_cents)))
-    changed = {fee.id: _shared(fee, Decimal(credit), base) for fee in own}
+    changed = {fee.id: shared_discount(fee, credit, base) for fee in own}
     return [changed.get(fee.id, fee) for fee in fees], credit
 
 
-def _shared(fee: Fee, credit: Decimal, base: Decimal) -> Fee:
+def shared_discount(fee: Fee, credit_cents: int, base: Decimal) -> Fee:
+    """The fee with its share of a discount: what is left of it, in proportion to `base` (cents); 5 decimals."""
     if base <= ZERO:
         return fee
-    share = divide(multiply(credit, net_of_coupons(fee)), base)
+    share = divide(multiply(Decimal(credit_cents), net_of_coupons(fee)), base)
     taken = round_to(add(fee.precise_coupons_amount_cents, share), _SHARE_DECIMALS)
     return replace(fee, precise_coupons_amount_cents=min(taken, Decimal(fee.amount_cents)))
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations.invoices import changes, drafts, listing, one_off
+from usagebill.operations.invoices.explain import explain
 from usagebill.operations.invoices.preview import PreviewInput, preview
+from usagebill.views.explanations import explanation_view
 from usagebill.views.invoices import invoice_view, listed_invoice_view
 
 __all__ = ["ENDPOINTS"]
@@ -127,5 +129,14 @@ ENDPOINTS = [
         returns="invoice",
         view=invoice_view,
         summary="Try again to finalize an invoice whose taxes could not be had",
+    ),
+    Endpoint(
+        "GET",
+        "/invoices/{invoice_id}/explain",
+        explain,
+        permission="invoice",
+        returns="invoice_explanation",
+        view=explanation_view,
+        summary="Say how each line of an invoice and its total came about",
     ),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from usagebill.core.add_ons import AddOn
 from usagebill.core.coupons import AppliedCoupon, Coupon, Targets, remaining_amount
@@ -56,12 +56,11 @@ def computed(work: Work, invoice: Invoice, fees: Sequence[Fee], *, consuming: bo
     customer = work.tx.get(Customer, invoice.customer_id, deleted=True)
     if customer is None:
         raise LookupError(f"no customer {invoice.customer_id}")
-    subscriptions = _subscriptions(work, fees)
     around = Circumstances(
         now=work.now,
         new_id=work.new_id,
         taxes={fee.id: fee_taxes(work, customer, fee) for fee in fees if not fee.applied_taxes},
-        plan_of={id: _root_plan_id(work, subscription) for id, subscription in subscriptions.items()},
+        plan_of=plans_of(work, fees),
         progressive=_progressive(work, invoice) if invoice.invoice_type in CONSUMING_TYPES else (),
         coupons=available_coupons(work, customer, invoice) if consuming else (),
         credit_notes=available_notes(work, customer, invoice) if consuming else (),
@@ -69,10 +68,11 @@ def computed(work: Work, invoice: Invoice, fees: Sequence[Fee], *, consuming: bo
     return settled(invoice, fees, around)
 
 
-def _subscriptions(work: Work, fees: Iterable[Fee]) -> Mapping[str, Subscription]:
+def plans_of(work: Work, fees: Iterable[Fee]) -> dict[str, str]:
+    """The plans that coupons know the subscriptions of `fees` by: subscription id -> plan id."""
     ids = dict.fromkeys(fee.subscription_id for fee in fees if fee.subscription_id is not None)
     found = ((id, work.tx.get(Subscription, id)) for id in ids)
-    return {id: subscription for id, subscription in found if subscription is not None}
+    return {id: _root_plan_id(work, subscription) for id, subscription in found if subscription is not None}
 
 
 def _root_plan_id(work: Work, subscription: Subscription) -> str:

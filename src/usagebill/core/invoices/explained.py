@@ -1,0 +1,47 @@
+"""What explains an invoice: for each fee its events, arithmetic, discounts and taxes, and the steps to the total."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.events import Event
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.explanation import Discount, Step, TaxStep
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.plans import Charge
+
+__all__ = ["ExplainedFee", "ExplainedInvoice", "ExplainedUsage"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedUsage:
+    """The events of a usage fee in order of time: all of them where `complete`, else the earliest ones.
+
+    `charge` and `metric` are as they are now.
+    """
+
+    charge: Charge
+    metric: BillableMetric
+    events: tuple[Event, ...]
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedFee:
+    """`arithmetic` leads to the fee's amount, `discounts` and `taxes` follow from it, each in order."""
+
+    fee: Fee
+    usage: ExplainedUsage | None
+    arithmetic: tuple[str, ...]
+    discounts: tuple[Discount, ...]
+    taxes: tuple[TaxStep, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedInvoice:
+    """`steps` lead from the sum of the fees to what is to be paid."""
+
+    invoice: Invoice
+    fees: tuple[ExplainedFee, ...]
+    steps: tuple[Step, ...]

@@ -1,0 +1,251 @@
+"""Explanations: how each line of an invoice, and then its total, came about, with every number in between.
+
+Everything is computed from what the invoice and its fees keep, by the rules that made them; a replayed discount that
+does not come to what the fee keeps is told as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from usagebill.core.coupons import Targets, shared_discount
+from usagebill.core.currencies import major_from_cents
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import Credit, Invoice
+from usagebill.core.numbers import (
+    ZERO,
+    add,
+    decimal_text,
+    divide,
+    multiply,
+    parse_decimal,
+    round_to,
+    subtract,
+    total,
+)
+from usagebill.core.taxes import net_of_coupons
+
+__all__ = ["Discount", "Step", "TaxStep", "arithmetic", "discounts", "fee_taxes", "invoice_steps"]
+
+_HUNDRED = Decimal(100)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discount:
+    """What one coupon or progressive billing invoice took off a fee: `before` and `after` in (fractions of) cents."""
+
+    credit_id: str
+    kind: str
+    code: str
+    before: Decimal
+    share: Decimal
+    after: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaxStep:
+    """One tax: `base` in (fractions of) cents times `rate` percent is `exact` cents, shown as `amount_cents`."""
+
+    code: str
+    rate: Decimal
+    base: Decimal
+    exact: Decimal
+    amount_cents: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step of the totals: what it is, how it was computed, what it adds, and the cents that it leads to."""
+
+    name: str
+    text: str
+    amount_cents: int
+    result_cents: int
+
+
+def arithmetic(fee: Fee) -> tuple[str, ...]:
+    """How the amount of a fee before discounts came about, line by line, in major units of its currency."""
+    lines = _model_lines(fee.amount_details)
+    unit = fee.pricing_unit_details
+    if not lines and unit is None and fee.units != ZERO:
+        lines = [f"{decimal_text(fee.units)} units x {decimal_text(fee.precise_unit_amount)} each"]
+    if unit is not None:
+        own = divide(Decimal(str(unit["amount_cents"])), _HUNDRED)
+        lines.append(f"{decimal_text(own)} {unit['short_name']} x {unit['conversion_rate']} {fee.currency}")
+    exact = decimal_text(major_from_cents(fee.precise_amount_cents, fee.currency))
+    rounded = decimal_text(major_from_cents(fee.amount_cents, fee.currency))
+    lines.append(f"{exact} rounded to {rounded} {fee.currency}")
+    return tuple(lines)
+
+
+def _number(details: Mapping[str, object], key: str) -> Decimal:
+    value = details.get(key)
+    return (parse_decimal(str(value)) or ZERO) if value is not None else ZERO
+
+
+def _model_lines(details: Mapping[str, object]) -> list[str]:
+    """The steps that the details of a charge model hold: ranges, packages, percentages, volumes."""
+    ranges = details.get("graduated_ranges") or details.get("graduated_percentage_ranges")
+    if isinstance(ranges, (list, tuple)):
+        return [_range_line(each) for each in ranges if isinstance(each, Mapping)]
+    if "per_package_size" in details:
+        return [
+            f"{details['free_units']} units free",
+            f"{details['paid_units']} units in packages of {details['per_package_size']} x "
+            f"{details['per_package_unit_amount']} a package",
+        ]
+    if "rate" in details:
+        return _percentage_lines(details)
+    if "flat_unit_amount" in details:
+        return [
+            f"all units x {details['per_unit_amount']} = {details['per_unit_total_amount']}",
+            f"flat amount of the range reached: {details['flat_unit_amount']}",
+        ]
+    if "plan_amount_cents" in details:
+        return [f"plan amount {details['plan_amount_cents']} cents a period"]
+    return []
+
+
+def _range_line(share: Mapping[str, object]) -> str:
+    until = "and above" if share.get("to_value") is None else f"to {share['to_value']}"
+    price = f"{share['rate']} %" if "rate" in share else str(share.get("per_unit_amount"))
+    return (
+        f"{share['units']} units from {share['from_value']} {until} x {price} = {share['per_unit_total_amount']}, "
+        f"with the flat amount of {share['flat_unit_amount']}: {share['total_with_flat_amount']}"
+    )
+
+
+def _percentage_lines(details: Mapping[str, object]) -> list[str]:
+    lines = [f"{details['paid_units']} units x {details['rate']} % = {details['per_unit_total_amount']}"]
+    if _number(details, "free_units") or _number(details, "free_events"):
+        lines.insert(0, f"{details['free_units']} units and {details.get('free_events', 0)} events free")
+    if _number(details, "fixed_fee_total_amount"):
+        lines.append(
+            f"{details.get('paid_events', 0)} events x {details['fixed_fee_unit_amount']} = "
+            f"{details['fixed_fee_total_amount']}"
+        )
+    if _number(details, "min_max_adjustment_total_amount"):
+        lines.append(f"bounds of single events: {details['min_max_adjustment_total_amount']}")
+    return lines
+
+
+def discounts(
+    invoice: Invoice,
+    fees: Sequence[Fee],
+    targets: Mapping[str, Targets],
+    plan_of: Mapping[str, str],
+    billed_before: Mapping[str, Mapping[str, int]],
+) -> dict[str, tuple[Discount, ...]]:
+    """What each line of credit before taxes took off each fee, by fee id, replayed in the order of the invoice.
+
+    `targets` are those of coupons by applied coupon, `plan_of` the plan of each subscription, `billed_before` the
+    cents that each progressive billing invoice had billed of each fee here, by fee id.
+    """
+    open_fees = {fee.id: replace(fee, precise_coupons_amount_cents=ZERO) for fee in fees}
+    found: dict[str, tuple[Discount, ...]] = {fee.id: () for fee in fees}
+    subtotal = invoice.fees_amount_cents
+    for credit in invoice.credits:
+        if not credit.before_taxes:
+            continue
+        if credit.item_type == "coupon":
+            changed = _coupon(credit, list(open_fees.values()), targets, plan_of, subtotal)
+        else:
+            changed = _progressive(credit, open_fees, billed_before)
+        for fee in changed:
+            before = open_fees[fee.id]
+            share = subtract(fee.precise_coupons_amount_cents, before.precise_coupons_amount_cents)
+            if share != ZERO:
+                step = Discount(
+                    credit_id=credit.id,
+                    kind=credit.item_type,
+                    code=credit.item_code,
+                    before=net_of_coupons(before),
+                    share=share,
+                    after=net_of_coupons(fee),
+                )
+                found[fee.id] = (*found[fee.id], step)
+            open_fees[fee.id] = fee
+        subtotal -= credit.amount_cents
+    return found
+
+
+def _coupon(
+    credit: Credit,
+    fees: Sequence[Fee],
+    targets: Mapping[str, Targets],
+    plan_of: Mapping[str, str],
+    subtotal_cents: int,
+) -> list[Fee]:
+    own_targets = targets.get(credit.source_id or "", Targets())
+    own = [fee for fee in fees if own_targets.matches(fee, plan_of.get(fee.subscription_id or ""))]
+    base = total(net_of_coupons(fee) for fee in own) if own_targets.limited else Decimal(subtotal_cents)
+    return [shared_discount(fee, credit.amount_cents, base) for fee in own]
+
+
+def _progressive(credit: Credit, fees: Mapping[str, Fee], billed_before: Mapping[str, Mapping[str, int]]) -> list[Fee]:
+    changed = []
+    for fee_id, cents in billed_before.get(credit.source_id or "", {}).items():
+        fee = fees[fee_id]
+        taken = min(add(fee.precise_coupons_amount_cents, Decimal(cents)), Decimal(fee.amount_cents))
+        changed.append(replace(fee, precise_coupons_amount_cents=taken))
+    return changed
+
+
+def fee_taxes(fee: Fee) -> tuple[TaxStep, ...]:
+    """The taxes of a fee, each on what discounts have left of it."""
+    base = net_of_coupons(fee)
+    return tuple(
+        TaxStep(
+            code=line.code,
+            rate=line.rate,
+            base=base,
+            exact=divide(multiply(base, line.rate), _HUNDRED),
+            amount_cents=line.amount_cents,
+        )
+        for line in fee.applied_taxes
+    )
+
+
+def invoice_steps(invoice: Invoice, fees: Sequence[Fee]) -> tuple[Step, ...]:
+    """The totals of an invoice step by step, from the sum of its fees to what is to be paid."""
+    steps: list[Step] = []
+
+    def take(name: str, text: str, amount: int, result: int) -> int:
+        steps.append(Step(name=name, text=text, amount_cents=amount, result_cents=result))
+        return result
+
+    amounts = " + ".join(str(fee.amount_cents) for fee in fees) or "0"
+    left = take(
+        "fees", f"{amounts} = {invoice.fees_amount_cents}", invoice.fees_amount_cents, invoice.fees_amount_cents
+    )
+    names = {"coupon": "coupon", "invoice": "progressive_billing_credit", "credit_note": "credit_note"}
+    for credit in (credit for credit in invoice.credits if credit.before_taxes):
+        after = left - credit.amount_cents
+        text = f"{credit.item_code}: {left} - {credit.amount_cents} = {after}"
+        left = take(names[credit.item_type], text, -credit.amount_cents, after)
+    exact = [
+        (line.code, line.rate, total(net_of_coupons(fee) for fee in fees if _taxed(fee, line.code)))
+        for line in invoice.applied_taxes
+    ]
+    for code, rate, base in exact:
+        raw = divide(multiply(base, rate), _HUNDRED)
+        text = f"{code}: {decimal_text(base)} x {decimal_text(rate)} % = {decimal_text(round_to(raw, 15))}"
+        take("tax", text, int(round_to(raw, 0)), left)
+    after = left + invoice.taxes_amount_cents
+    left = take("taxes", f"{left} + {invoice.taxes_amount_cents} = {after}", invoice.taxes_amount_cents, after)
+    for credit in (credit for credit in invoice.credits if not credit.before_taxes):
+        after = left - credit.amount_cents
+        text = f"{credit.item_code}: {left} - {credit.amount_cents} = {after}"
+        left = take(names[credit.item_type], text, -credit.amount_cents, after)
+    if invoice.prepaid_credit_amount_cents:
+        after = left - invoice.prepaid_credit_amount_cents
+        text = f"{left} - {invoice.prepaid_credit_amount_cents} = {after}"
+        left = take("prepaid_credits", text, -invoice.prepaid_credit_amount_cents, after)
+    take("total", f"{left} to be paid", left, left)
+    return tuple(steps)
+
+
+def _taxed(fee: Fee, code: str) -> bool:
+    return any(line.code == code for line in fee.applied_taxes)

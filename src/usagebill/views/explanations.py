@@ -1,0 +1,101 @@
+"""How explanations of invoices are shown. This is our own addition to the interface."""
+
+from __future__ import annotations
+
+from usagebill.core.events import Event, property_of
+from usagebill.core.invoices.explained import ExplainedFee, ExplainedInvoice, ExplainedUsage
+from usagebill.core.invoices.explanation import Discount, Step, TaxStep
+from usagebill.core.numbers import decimal_text, round_to
+from usagebill.core.taxes import net_of_coupons
+from usagebill.views.formats import instant_text, millisecond_text, rate_number
+from usagebill.work import JsonObject, Work
+
+__all__ = ["explanation_view"]
+
+
+def explanation_view(_: Work, explained: ExplainedInvoice) -> JsonObject:
+    """An invoice explained: its fees one by one, then the steps to its total."""
+    invoice = explained.invoice
+    return {
+        "svc_invoice_id": invoice.id,
+        "number": invoice.number,
+        "status": invoice.status,
+        "currency": invoice.currency,
+        "fees": [_fee_view(fee) for fee in explained.fees],
+        "steps": [_step_view(step) for step in explained.steps],
+        "total_amount_cents": invoice.total_amount_cents,
+    }
+
+
+def _fee_view(explained: ExplainedFee) -> JsonObject:
+    fee = explained.fee
+    return {
+        "svc_fee_id": fee.id,
+        "type": fee.fee_type,
+        "name": fee.item.invoice_display_name or fee.item.name,
+        "from_datetime": instant_text(fee.from_datetime),
+        "to_datetime": instant_text(fee.to_datetime),
+        "usage": None if explained.usage is None else _usage_view(explained.usage, explained),
+        "arithmetic": list(explained.arithmetic),
+        "precise_amount_cents": decimal_text(fee.precise_amount_cents),
+        "amount_cents": fee.amount_cents,
+        "discounts": [_discount_view(discount) for discount in explained.discounts],
+        "sub_total_excluding_taxes_cents": decimal_text(net_of_coupons(fee)),
+        "taxes": [_tax_view(tax) for tax in explained.taxes],
+        "taxes_amount_cents": fee.taxes_amount_cents,
+    }
+
+
+def _usage_view(usage: ExplainedUsage, explained: ExplainedFee) -> JsonObject:
+    fee, metric = explained.fee, usage.metric
+    return {
+        "billable_metric_code": metric.code,
+        "aggregation_type": metric.aggregation_type,
+        "field_name": metric.field_name,
+        "charge_model": usage.charge.charge_model,
+        "prorated": usage.charge.prorated,
+        "filters": None if fee.filters is None else {key: list(values) for key, values in fee.filters.items()},
+        "grouped_by": dict(fee.grouped_by),
+        "units": decimal_text(fee.units),
+        "events_count": fee.events_count,
+        "events": [_event_view(event, metric.field_name) for event in usage.events],
+        "events_complete": usage.complete,
+    }
+
+
+def _event_view(event: Event, field: str | None) -> JsonObject:
+    return {
+        "transaction_id": event.transaction_id,
+        "timestamp": millisecond_text(event.timestamp),
+        "value": property_of(event, field),
+    }
+
+
+def _discount_view(discount: Discount) -> JsonObject:
+    return {
+        "svc_credit_id": discount.credit_id,
+        "type": discount.kind,
+        "code": discount.code,
+        "before_cents": decimal_text(discount.before),
+        "amount_cents": decimal_text(discount.share),
+        "after_cents": decimal_text(discount.after),
+    }
+
+
+def _tax_view(tax: TaxStep) -> JsonObject:
+    return {
+        "tax_code": tax.code,
+        "tax_rate": rate_number(tax.rate),
+        "base_cents": decimal_text(tax.base),
+        "precise_amount_cents": decimal_text(round_to(tax.exact, 15)),
+        "amount_cents": tax.amount_cents,
+    }
+
+
+def _step_view(step: Step) -> JsonObject:
+    return {
+        "step": step.name,
+        "text": step.text,
+        "amount_cents": step.amount_cents,
+        "result_cents": step.result_cents,
+    }
