@@ -18,6 +18,7 @@ from usagebill.storage.conditions import asc, eq
 from usagebill.views.customers import customer_summary
 from usagebill.views.fees import applied_tax_view, fee_view
 from usagebill.views.formats import date_text, instant_text, millisecond_text
+from usagebill.views.subscriptions import subscription_view
 from usagebill.work import JsonObject, Work
 
 __all__ = [
@@ -133,7 +134,14 @@ def _period_view(period: BillingPeriod) -> JsonObject:
 
 
 def _subscriptions(work: Work, invoice: Invoice) -> list[JsonObject]:
-    return [dict(period.subscription_snapshot) for period in _periods(work, invoice) if period.subscription_snapshot]
+    shown = []
+    for period in _periods(work, invoice):
+        subscription = work.tx.get(Subscription, period.subscription_id)
+        if invoice.status == "draft" and subscription is not None:
+            shown.append(subscription_view(work, subscription))
+        elif period.subscription_snapshot:
+            shown.append(dict(period.subscription_snapshot))
+    return shown
 
 
 def _fees(work: Work, invoice: Invoice) -> list[JsonObject]:

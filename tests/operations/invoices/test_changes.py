@@ -102,6 +102,21 @@ def test_a_deleted_draft_is_gone(box: Sandbox) -> None:
     assert [found["svc_id"] for found in invoices_of(box) if found["svc_id"] == invoice["svc_id"]] == []
 
 
+def test_a_draft_shows_what_is_and_an_issued_invoice_what_was(box: Sandbox) -> None:
+    invoice = draft(box)
+    path = f"/invoices/{invoice['svc_id']}"
+
+    def rename(name: str) -> tuple[str, str]:
+        ask(box, "PUT", "/subscriptions/sub", {"subscription": {"name": name}})
+        ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "name": name}})
+        shown = ask(box, "GET", path)["invoice"]
+        return shown["subscriptions"][0]["name"], shown["customer"]["name"]
+
+    assert rename("first") == ("first", "first")
+    ask(box, "PUT", f"{path}/finalize")
+    assert rename("second") == ("first", "first")
+
+
 def test_an_issued_invoice_cannot_be_deleted(box: Sandbox) -> None:
     status, body = box.request("DELETE", f"/api/v1/invoices/{issued(box)['svc_id']}")
     assert (status, body["code"]) == (405, "not_deletable")

@@ -120,7 +120,8 @@ def available_coupons(work: Work, customer: Customer, invoice: Invoice) -> tuple
         coupon = work.tx.get(Coupon, applied.coupon_id, deleted=True)
         if coupon is None:
             raise LookupError(f"no coupon {applied.coupon_id}")
-        left = remaining_amount(applied, coupon_credits_cents(work, applied))
+        counted = applied.frequency == "once" and applied.percentage_rate is None
+        left = remaining_amount(applied, coupon_credits_cents(work, applied)) if counted else None
         at_hand.append(
             CouponAtHand(applied=applied, coupon=coupon, targets=targets_of(coupon), remaining_cents=left or 0)
         )
