@@ -1,0 +1,113 @@
+"""Credit notes that nobody asked for, on invoices made by hand: surpluses, voids, drafts that change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from tests.operations.invoices import made
+
+from usagebill.core.credit_notes import CreditNote
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import Invoice
+from usagebill.operations.credit_notes import on_surplus, on_void
+from usagebill.operations.credit_notes.balance import balance_of
+from usagebill.operations.credit_notes.creation import make
+from usagebill.operations.credit_notes.drafts import follow
+from usagebill.operations.invoices.totals import settle
+from usagebill.storage.conditions import eq
+from usagebill.testing import Sandbox
+from usagebill.work import Work
+
+
+@pytest.fixture
+def box() -> Iterator[Sandbox]:
+    with Sandbox(now="2024-05-01T12:00:00Z") as box:
+        made.customer(box)
+        yield box
+
+
+def stored(box: Sandbox, amounts: Sequence[int], *, tax: str | None = "20", **fields: Any) -> Invoice:
+    """An invoice of fees of these amounts, with one tax."""
+    owner = made.customer(box)
+
+    def make_invoice(work: Work) -> Invoice:
+        if tax is not None:
+            made.customer_taxes(work, "acme", {f"vat-{work.new_id()}": tax})
+        invoice = made.invoice(work, owner, **fields)
+        fees = [
+            made.fee(work, owner, amount, invoice_id=invoice.id, fee_type="subscription", subscription_id=work.new_id())
+            for amount in amounts
+        ]
+        settled, fees = settle(work, invoice, fees, finalizing=False)
+        work.tx.insert(*fees)
+        work.tx.replace(settled)
+        return settled
+
+    return box.billing.writing(make_invoice)
+
+
+def surplus(box: Sandbox, invoice: Invoice, cents: int) -> CreditNote | None:
+    return box.billing.writing(lambda work: on_surplus(work, invoice, cents))
+
+
+def test_a_surplus_is_taken_from_the_largest_fees(box: Sandbox) -> None:
+    note = surplus(box, stored(box, [80, 40], invoice_type="progressive_billing"), 100)
+    assert note is not None
+    assert sorted(item.amount_cents for item in note.items) == [20, 80]
+    assert (note.credit_amount_cents, note.taxes_amount_cents, note.reason) == (120, 20, "other")
+
+
+def test_no_more_is_given_back_than_was_billed(box: Sandbox) -> None:
+    invoice = stored(box, [80, 40], invoice_type="progressive_billing")
+    note = surplus(box, invoice, 130)
+    assert note is not None
+    assert note.total_amount_cents == 144
+    assert surplus(box, invoice, 10) is None
+
+
+def test_a_void_counts_what_was_billed_in_advance(box: Sandbox) -> None:
+    """400 of usage, 200 of which had been billed before: 200 are given back, the rest is noted."""
+    invoice = stored(box, [400], tax=None, status="voided")
+    invoice = replace(invoice, progressive_billing_credit_amount_cents=200, total_amount_cents=200)
+
+    def void(work: Work) -> list[CreditNote]:
+        work.tx.replace(invoice)
+        assert balance_of(work, invoice).creditable() == 200
+        return on_void(work, invoice, credit_cents=200, refund_cents=0)
+
+    first, second = box.billing.writing(void)
+    assert (first.items[0].amount_cents, first.total_amount_cents, first.credit_status) == (200, 200, "available")
+    assert (second.items[0].amount_cents, second.credit_status, second.balance_amount_cents) == (200, "voided", 0)
+
+
+def test_a_void_that_gives_back_a_part_takes_it_from_all_fees(box: Sandbox) -> None:
+    invoice = stored(box, [1000, 333], status="voided")
+    first, second = box.billing.writing(lambda work: on_void(work, invoice, credit_cents=500, refund_cents=0))
+    assert [item.precise_amount_cents for item in first.items] == [Decimal("312.5"), Decimal("104.0625")]
+    assert [item.amount_cents for item in first.items] == [313, 104]
+    assert (first.total_amount_cents, first.taxes_amount_cents) == (500, 83)
+    assert (second.credit_status, second.balance_amount_cents) == ("voided", 0)
+
+
+@pytest.mark.parametrize(("amount", "expected"), [(900, 850), (3600, 3400), (0, 0)])
+def test_the_note_of_a_draft_follows_its_fee(box: Sandbox, amount: int, expected: int) -> None:
+    invoice = stored(box, [1800], tax=None, status="draft")
+
+    def change(work: Work) -> CreditNote:
+        (fee,) = work.tx.find(Fee, eq("invoice_id", invoice.id))
+        note = make(work, balance_of(work, invoice), [(fee, Decimal(1700))], None, reason="order_cancellation")
+        assert (note.status, note.total_amount_cents) == ("draft", 1700)
+        work.tx.delete(fee)
+        work.tx.insert(replace(fee, id=work.new_id(), amount_cents=amount, precise_amount_cents=Decimal(amount)))
+        follow(work, invoice, [fee])
+        found = work.tx.get(CreditNote, note.id)
+        assert found is not None
+        return found
+
+    note = box.billing.writing(change)
+    assert (note.total_amount_cents, note.balance_amount_cents) == (expected, expected)
+    assert note.items[0].amount_cents == expected
