@@ -2,7 +2,7 @@
 
 - A `python` block runs in an empty folder, with the names that the document's earlier blocks left.
 - The curl commands of an `sh` block are sent to a `Sandbox`, one for each document; each must be answered 2xx.
-  Other commands of the block are not run.
+  `NAME=$(curl ... | jq -r .path)` keeps a part of the response for later commands; other commands are not run.
 - A comment `#> text` says what a block prints, line by line; after a curl command, what its response holds.
 """
 
@@ -13,7 +13,7 @@ import io
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,16 +75,26 @@ class Call:
     path: str
     body: Any
     expected: list[str]
+    kept: tuple[str, str] | None = None
 
 
-def calls(text: str) -> Iterator[Call]:
-    """The curl commands of a shell script. Knows -X, -H, -d, --json, flags such as -s, and one URL of the API."""
+def calls(text: str, names: Mapping[str, str] | None = None) -> Iterator[Call]:
+    """The curl commands of a shell script. Knows -X, -H, -d, --json, flags such as -s, and one URL of the API (`$URL` stands for it).
+
+    `names` are put where `$NAME` stands, as they are at the moment each command is asked for; a command's own name
+    comes with the path of what it keeps.
+    """
     script = text.replace("\\\n", " ")
     for match in re.finditer(
-        r"^curl (?P<words>(?:'[^']*'|[^'#|\n])*)[^\n]*\n?(?P<comments>(?:#>.*\n?)*)", script, re.MULTILINE
+        r"^(?:(?P<name>\w+)=\$\()?curl (?P<words>(?:'[^']*'|[^'#|\n])*)(?P<rest>[^\n]*)\n?(?P<comments>(?:#>.*\n?)*)",
+        script,
+        re.MULTILINE,
     ):
         method, path, body = "", "", None
-        words = iter(shlex.split(match["words"]))
+        known = match["words"]
+        for name, value in (names or {}).items():
+            known = known.replace(f"${name}", value)
+        words = iter(shlex.split(known))
         for word in words:
             if word in {"-X", "--request"}:
                 method = next(words)
@@ -93,13 +103,23 @@ def calls(text: str) -> Iterator[Call]:
             elif word in {"-d", "--data", "--json"}:
                 body = json.loads(next(words))
             elif not word.startswith("-"):
-                path = word[word.index(API) :]
+                # `$URL/customers`, or a whole URL.
+                path = word[word.index(API) :] if API in word else API + word[word.index("/") :]
+        wanted = re.search(r"jq -r (\S+)\)", match["rest"])
         yield Call(
             method=method or ("GET" if body is None else "POST"),
             path=path,
             body=body,
             expected=EXPECTED.findall(match["comments"]),
+            kept=(match["name"], wanted[1]) if match["name"] and wanted else None,
         )
+
+
+def part(body: Any, path: str) -> str:
+    """What `jq -r PATH` prints for a path of keys."""
+    for key in path.strip(".").split("."):
+        body = body[key]
+    return str(body)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
@@ -135,12 +155,15 @@ def test_curl_commands_of_document_are_answered(document: Path) -> None:
     from usagebill.testing import Sandbox
 
     with Sandbox(now="2024-03-01T00:00:00Z") as box:
+        names: dict[str, str] = {}
         for block in blocks(document.read_text(encoding="utf-8"), "sh"):
-            for call in calls(block.text):
+            for call in calls(block.text, names):
                 status, body = box.request(call.method, call.path, json=call.body)
                 assert 200 <= status < 300, f"{call}: {body}"
                 text = json.dumps(body, default=str)
-                assert [part for part in call.expected if part not in text] == [], f"{call}: {body}"
+                assert [wanted for wanted in call.expected if wanted not in text] == [], f"{call}: {body}"
+                if call.kept is not None:
+                    names[call.kept[0]] = part(body, call.kept[1])
 
 
 def test_blocks_know_their_language_and_line() -> None:
@@ -163,6 +186,19 @@ def test_calls_read_what_curl_would_send() -> None:
         Call(method="POST", path="/api/v1/customers", body={"customer": {"external_id": "acme | #1"}}, expected=[]),
         Call(method="DELETE", path="/api/v1/customers/acme", body=None, expected=[]),
     ]
+
+
+def test_calls_know_what_earlier_ones_kept() -> None:
+    script = (
+        "ID=$(curl -s $URL/api/v1/plans/basic | jq -r .plan.svc_id)\n"
+        "curl $URL/api/v1/charges --json '{\"plan_id\": \"'$ID'\"}'\n"
+    )
+    names: dict[str, str] = {}
+    found = calls(script, names)
+    first = next(found)
+    assert first.kept == ("ID", ".plan.svc_id")
+    names["ID"] = part({"plan": {"svc_id": "x1"}}, first.kept[1])
+    assert next(found).body == {"plan_id": "x1"}
 
 
 def test_dead_links_are_found(tmp_path: Path) -> None:
