@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import signal
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
 import pytest
 from tests.service import Service, command, start
+
+from usagebill import Billing
+from usagebill.clock import ManualClock
+from usagebill.operations import api_keys
 
 
 def test_first_start_makes_everything_and_shows_the_key_once(tmp_path: Path) -> None:
@@ -101,3 +106,23 @@ def test_settings_come_from_options_and_environment(tmp_path: Path, monkeypatch:
         made = service.client.post("/api/v1/customers", json={"customer": {"external_id": "a"}}).json()
         assert "acme_id" in made["customer"]
         assert "svc_id" not in made["customer"]
+
+
+def test_what_fell_due_while_nothing_ran_is_billed_by_itself(tmp_path: Path) -> None:
+    file = tmp_path / "billing.db"
+    clock = ManualClock(datetime(2024, 1, 1, tzinfo=UTC))
+    with Billing(file, clock=clock) as billing:
+        _, key = billing.writing(lambda work: api_keys.create(work))
+        billing.plans.create(
+            name="Basic", code="basic", interval="yearly", amount_cents=900, amount_currency="EUR", pay_in_advance=True
+        )
+        billing.customers.upsert(external_id="acme", currency="EUR")
+        billing.subscriptions.create(
+            external_customer_id="acme", plan_code="basic", external_id="s1", ending_at="2026-02-01T00:00:00Z"
+        )
+    with Service(file, key=key) as service:
+        for _ in range(10_000):
+            listed = service.client.get("/api/v1/invoices").json()["invoices"]
+            if len(listed) >= 3:
+                break
+        assert [invoice["issuing_date"] for invoice in listed][-3:] == ["2026-01-01", "2025-01-01", "2024-01-01"]

@@ -1,0 +1,114 @@
+"""A week without the service changes no invoice: what fell due meanwhile is done as of its own instant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from usagebill.testing import Sandbox
+
+START = "2024-01-10T00:00:00Z"
+DOWN_FROM = "2024-01-29T00:00:00Z"
+UP_AGAIN = "2024-02-05T12:34:56Z"
+END = "2024-04-15T00:00:00Z"
+
+
+def begin(box: Sandbox) -> None:
+    billing = box.billing
+    storage = billing.billable_metrics.create(
+        name="Storage", code="storage", aggregation_type="sum_agg", field_name="gb", recurring=True
+    )
+    calls = billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
+    billing.taxes.create(name="VAT", code="vat", rate=20, applied_to_organization=True)
+    billing.add_ons.create(name="Support", code="support", amount_cents=1000, amount_currency="EUR")
+    for code, advance in (("arrears", False), ("advance", True)):
+        billing.plans.create(
+            name=code,
+            code=code,
+            interval="monthly",
+            amount_cents=3000,
+            amount_currency="EUR",
+            pay_in_advance=advance,
+            charges=[
+                {
+                    "billable_metric_id": storage.id,
+                    "charge_model": "standard",
+                    "prorated": True,
+                    "properties": {"amount": "0.31"},
+                },
+                {"billable_metric_id": calls.id, "charge_model": "standard", "properties": {"amount": "0.07"}},
+            ],
+            fixed_charges=[
+                {"add_on_code": "support", "charge_model": "standard", "units": 2, "properties": {"amount": "5"}}
+            ],
+        )
+    for name, grace, zone in (("acme", 0, "America/New_York"), ("hooli", 3, "Asia/Tokyo")):
+        billing.customers.upsert(
+            external_id=name,
+            currency="EUR",
+            timezone=zone,
+            billing_configuration={"invoice_grace_period": grace},
+        )
+        for plan in ("arrears", "advance"):
+            billing.subscriptions.create(external_customer_id=name, plan_code=plan, external_id=f"{name}-{plan}")
+    use(box, "before")
+
+
+def use(box: Sandbox, tag: str) -> None:
+    for name in ("acme", "hooli"):
+        for plan in ("arrears", "advance"):
+            box.billing.events.ingest(
+                {
+                    "transaction_id": f"{tag}-{code}",
+                    "code": code,
+                    "external_subscription_id": f"{name}-{plan}",
+                    "properties": {"gb": "12.5"},
+                }
+                for code in ("storage", "calls")
+            )
+
+
+def invoices(box: Sandbox) -> list[dict[str, Any]]:
+    """What each invoice says, oldest first, without the ids that differ between any two systems."""
+    found = []
+    for record in reversed(box.billing.invoices.list(per_page=1000).items):
+        shown = box.billing.view(record)
+        number = shown["number"].split("-", 2)[2]
+        fees = [
+            (fee["item"]["code"], fee["units"], fee["amount_cents"], fee["from_date"], fee["to_date"])
+            for fee in shown["fees"]
+        ]
+        found.append(
+            {
+                "customer": shown["customer"]["external_id"],
+                "number": number,
+                **{
+                    key: shown[key]
+                    for key in ("issuing_date", "payment_due_date", "status", "total_amount_cents", "created_at")
+                },
+                "fees": sorted(fees),
+            }
+        )
+    return sorted(found, key=lambda invoice: (invoice["customer"], invoice["created_at"], invoice["number"]))
+
+
+@pytest.mark.parametrize("catch_up_late", [False, True])
+def test_a_week_of_downtime_changes_no_invoice(catch_up_late: bool) -> None:
+    with Sandbox(now=START) as up, Sandbox(now=START) as down:
+        for box in (up, down):
+            begin(box)
+            box.travel_to(DOWN_FROM)
+        up.travel_to(UP_AGAIN)
+        down.jump_to(UP_AGAIN)
+        if not catch_up_late:
+            down.run_due()
+            assert invoices(down) == invoices(up)
+        for box in (up, down):
+            # Whatever has to be caught up comes before what follows.
+            box.run_due()
+            use(box, "after")
+            box.travel_to(END)
+        made = invoices(down)
+        assert made == invoices(up)
+        assert len({invoice["created_at"] for invoice in made}) > 4
