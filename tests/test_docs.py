@@ -79,7 +79,7 @@ class Call:
 
 
 def calls(text: str, names: Mapping[str, str] | None = None) -> Iterator[Call]:
-    """The curl commands of a shell script. Knows -X, -H, -d, --json, flags such as -s, and one URL of the API (`$URL` stands for it).
+    """The curl commands of a shell script: -X, -H, -d, --json, flags such as -s, and one URL of the API (`$URL`).
 
     `names` are put where `$NAME` stands, as they are at the moment each command is asked for; a command's own name
     comes with the path of what it keeps.
