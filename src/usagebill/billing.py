@@ -22,6 +22,7 @@ from usagebill.operations.jobs import HANDLERS
 from usagebill.settings import Settings
 from usagebill.storage.ports import Page, Store, Transaction
 from usagebill.storage.sqlite import SqliteStore
+from usagebill.vat_registry import HttpVatRegistry, VatRegistry, check_vat_number
 from usagebill.work import JsonObject, Work, with_prefix
 
 __all__ = ["OUTSIDE", "Billing"]
@@ -29,7 +30,10 @@ __all__ = ["OUTSIDE", "Billing"]
 T = TypeVar("T")
 
 # What talks to others while no transaction is open: kind -> what does it, at least once.
-OUTSIDE: Mapping[str, Callable[[Billing, Organization, Job], None]] = {"deliver_webhook": deliver_webhook}
+OUTSIDE: Mapping[str, Callable[[Billing, Organization, Job], None]] = {
+    "deliver_webhook": deliver_webhook,
+    "check_vat_number": check_vat_number,
+}
 
 # How many jobs share one commit, and how long a worker keeps a leased job to itself.
 _BATCH = 50
@@ -51,6 +55,7 @@ class Billing(Groups):
     `path` is a file, `:memory:`, or an open store. `organization` is an id; without it the oldest organization of the
     file is used, and a new file gets one of the name `Default organization`. `on_message` is given the body of every
     webhook message, once the change that caused it is durable; without `deliver` nothing is sent over a network.
+    `vat_registry` is asked about VAT numbers, instead of the one that the settings name.
 
     The operations stand in groups: `billing.customers.upsert(external_id="acme")`.
     """
@@ -64,6 +69,7 @@ class Billing(Groups):
         settings: Settings | None = None,
         on_message: Callable[[JsonObject], None] | None = None,
         deliver: bool = True,
+        vat_registry: VatRegistry | None = None,
     ) -> None:
         self.clock: Clock = clock or SystemClock()
         self.settings = settings or Settings()
@@ -71,6 +77,10 @@ class Billing(Groups):
         self._on_message = on_message
         self._deliver = deliver
         self._courier: Courier | None = None
+        self._http_registry: HttpVatRegistry | None = None
+        if vat_registry is None and deliver and self.settings.vat_registry_url:
+            self._http_registry = HttpVatRegistry(self.settings.vat_registry_url, self.settings.vat_registry_timeout)
+        self.vat_registry: VatRegistry | None = vat_registry or self._http_registry
         self._wakes: list[Callable[[], None]] = []
         self.organization = self.store.write(None, lambda tx: self._own(tx, organization))
         super().__init__(self)
@@ -95,6 +105,8 @@ class Billing(Groups):
     def close(self) -> None:
         if self._courier is not None:
             self._courier.close()
+        if self._http_registry is not None:
+            self._http_registry.close()
         self.store.close()
 
     @property
@@ -268,7 +280,7 @@ class Billing(Groups):
         if organization is None:
             raise LookupError(f"no organization {job.organization_id}")
         try:
-            if self._deliver:
+            if self._deliver or job.kind != "deliver_webhook":
                 OUTSIDE[job.kind](self, organization, job)
             else:
                 self.store.write(None, lambda tx: tx.jobs.complete(job))

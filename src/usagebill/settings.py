@@ -12,11 +12,14 @@ class Settings:
     """`id_prefix` leads the names of service-owned ids (`svc_id`) in bodies, query parameters and headers.
 
     `public_url` is the issuer named in webhook signatures. `events_per_batch` bounds one batch of events.
-    `webhook_timeout` is in seconds, for connecting, reading and writing each.
+    `webhook_timeout` is in seconds, for connecting, reading and writing each; `vat_registry_timeout` likewise.
+    `vat_registry_url` is where VAT numbers of the EU are checked (`vat_registry.HttpVatRegistry`); without it none is.
     """
 
     id_prefix: str = "svc_"
     public_url: str = "http://localhost:8000"
     events_per_batch: int = 100
     webhook_timeout: float = 30
+    vat_registry_url: str | None = None
+    vat_registry_timeout: float = 20
     termination_alert_days: tuple[int, ...] = (15, 45)

@@ -16,6 +16,7 @@ from usagebill.http.api import Answer, Api, Request
 from usagebill.http.app import endpoints
 from usagebill.operations import api_keys
 from usagebill.settings import Settings
+from usagebill.vat_registry import VatRegistry
 from usagebill.work import JsonObject
 
 __all__ = ["Sandbox"]
@@ -34,14 +35,22 @@ class Sandbox:
             box.travel_to("2024-02-01T00:10:00Z")
 
     `billing` is the same system for library calls. Webhook messages are kept in `webhooks`, oldest first, whether or
-    not an endpoint listens; nothing is sent over a network.
+    not an endpoint listens; nothing is sent over a network. `vat_registry` stands in for that of the EU; without one,
+    no VAT number is known.
     """
 
-    def __init__(self, now: str | datetime, settings: Settings | None = None) -> None:
+    def __init__(
+        self, now: str | datetime, settings: Settings | None = None, *, vat_registry: VatRegistry | None = None
+    ) -> None:
         self.webhooks: list[JsonObject] = []
         self.clock = ManualClock(_instant(now))
         self.billing = Billing(
-            ":memory:", clock=self.clock, settings=settings, on_message=self.webhooks.append, deliver=False
+            ":memory:",
+            clock=self.clock,
+            settings=settings,
+            on_message=self.webhooks.append,
+            deliver=False,
+            vat_registry=vat_registry,
         )
         _, self.api_key = self.billing.writing(lambda work: api_keys.create(work))
         self._api = Api(self.billing, endpoints())

@@ -43,6 +43,7 @@ def settings_options(command: F) -> F:
     """The options of `Settings`, which the command is given as keyword arguments of the same names."""
     defaults = Settings()
     for name, kind, text in (
+        ("vat-registry-url", str, "Where VAT numbers of the EU are checked; none is where this is left out."),
         ("webhook-timeout", int, "Seconds that a webhook's receiver may take."),
         ("events-per-batch", int, "How many events one request may bring."),
         ("public-url", str, "Where this service is reached; the issuer of webhook signatures."),

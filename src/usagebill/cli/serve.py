@@ -92,6 +92,7 @@ def serve(
     public_url: str,
     events_per_batch: int,
     webhook_timeout: int,
+    vat_registry_url: str | None,
 ) -> None:
     """Serve the API from one file, and bill by itself.
 
@@ -103,6 +104,7 @@ def serve(
         public_url=public_url,
         events_per_batch=events_per_batch,
         webhook_timeout=webhook_timeout,
+        vat_registry_url=vat_registry_url,
     )
     # First the port: a key that has been made but not shown would be lost.
     try:
@@ -143,6 +145,7 @@ def work(
     public_url: str,
     events_per_batch: int,
     webhook_timeout: int,
+    vat_registry_url: str | None,
 ) -> None:
     """Do due jobs in a process of its own, until SIGTERM or Ctrl-C. Several may share a file."""
     configure(log_format, log_level)
@@ -151,6 +154,7 @@ def work(
         public_url=public_url,
         events_per_batch=events_per_batch,
         webhook_timeout=webhook_timeout,
+        vat_registry_url=vat_registry_url,
     )
     told = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

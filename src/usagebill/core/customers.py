@@ -10,6 +10,7 @@ from usagebill.core.billing_entities import ADJUSTMENTS, ANCHORS, BillingEntity
 from usagebill.core.contacts import LOCALES, LONGEST_NAME, is_email
 from usagebill.core.countries import COUNTRIES
 from usagebill.core.currencies import CURRENCIES
+from usagebill.core.vat import VatCheck
 
 __all__ = [
     "ACCOUNT_TYPES",
@@ -58,7 +59,10 @@ class MetadataItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Customer:
-    """Null settings are inherited from the billing entity. Grace period and payment term are in days."""
+    """Null settings are inherited from the billing entity. Grace period and payment term are in days.
+
+    While a `vat_check` runs, the customer's invoices wait for their taxes.
+    """
 
     id: str
     organization_id: str
@@ -102,6 +106,7 @@ class Customer:
     invoice_custom_section_ids: tuple[str, ...] = ()
     tax_ids: tuple[str, ...] = ()
     metadata: tuple[MetadataItem, ...] = ()
+    vat_check: VatCheck | None = None
     deleted_at: datetime | None = None
 
 

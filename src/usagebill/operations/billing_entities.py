@@ -17,7 +17,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoices.records import Invoice
 from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
-from usagebill.operations import draft_invoices, invoice_custom_sections, taxes
+from usagebill.operations import draft_invoices, invoice_custom_sections, taxes, vat
 from usagebill.operations.invoices.dating import dating_settings
 from usagebill.storage.conditions import asc, desc, eq, missing, related
 from usagebill.timezones import is_timezone
@@ -157,13 +157,18 @@ def create(work: Work, given: BillingEntityInput) -> BillingEntity:
         raise Invalid(problems)
     work.tx.insert(entity)
     forget_default_entity(work)
+    if entity.eu_tax_management:
+        vat.make_taxes(work)
     return entity
 
 
 def update(work: Work, code: str, given: BillingEntityInput) -> BillingEntity:
     """Change what is sent, never the code; drafts of its customers follow. Raises as `create` does."""
     before = get(work, code)
-    return apply(work, before, _with_more(work, replace(before, **settings_of(given)), given))
+    after = apply(work, before, _with_more(work, replace(before, **settings_of(given)), given))
+    if given.eu_tax_management is True:
+        vat.make_taxes(work)
+    return after
 
 
 def apply(work: Work, before: BillingEntity, after: BillingEntity) -> BillingEntity:
@@ -177,6 +182,8 @@ def apply(work: Work, before: BillingEntity, after: BillingEntity) -> BillingEnt
     _move_drafts(work, before, after)
     if before.tax_ids != after.tax_ids:
         draft_invoices.flag(work, eq("billing_entity_id", after.id))
+    if before.eu_tax_management and not after.eu_tax_management:
+        vat.switch_off(work, after)
     if before.timezone != after.timezone:
         work.schedule("reschedule_entity", after.id, work.now)
     return after

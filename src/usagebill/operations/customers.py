@@ -24,7 +24,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.organizations import Organization
 from usagebill.core.subscriptions import Subscription
 from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
-from usagebill.operations import draft_invoices, invoice_custom_sections, taxes
+from usagebill.operations import draft_invoices, invoice_custom_sections, vat
 from usagebill.operations.customer_lists import CustomerFilters, list_all
 from usagebill.operations.invoices.dating import dating_settings
 from usagebill.operations.overdue import catch_up
@@ -187,8 +187,13 @@ def upsert(work: Work, given: CustomerInput) -> Customer:
         problems["timezone"] = ["invalid_timezone"]
     if problems:
         raise Invalid(problems)
-    if given.tax_codes is not None and given.tax_codes is not ABSENT:
-        customer = replace(customer, tax_ids=taxes.ids_of_codes(work, given.tax_codes))
+    customer = vat.assign(
+        work,
+        before,
+        customer,
+        sent=changes(given, "country", "zipcode", "tax_identification_number"),
+        tax_codes=None if given.tax_codes is ABSENT else given.tax_codes,
+    )
     customer = _with_sections(work, customer, given)
     customer = replace(customer, metadata=_metadata(work, customer.metadata, given))
     _check_provider(given)
@@ -349,7 +354,7 @@ def _check_provider(given: CustomerInput) -> None:
 def _follow(work: Work, before: Customer, after: Customer, given: CustomerInput) -> None:
     """What a change of a customer does to its drafts and to what is scheduled for it."""
     old_entity, new_entity = entity_of(work, before), entity_of(work, after)
-    if is_given(given.tax_codes) and given.tax_codes is not None:
+    if before.tax_ids != after.tax_ids or (is_given(given.tax_codes) and given.tax_codes is not None):
         draft_invoices.flag(work, draft_invoices.drafts_of_customers([after.id]))
     if given.billing_configuration:
         old, new = dating_settings(before, old_entity), dating_settings(after, new_entity)

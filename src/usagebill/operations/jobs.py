@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from usagebill.core.jobs import Job
-from usagebill.operations import coupons, departure, events, progressive_billing, rescheduling, webhooks
+from usagebill.operations import coupons, departure, events, progressive_billing, rescheduling, vat, webhooks
 from usagebill.operations.invoices.billing_run import bill_customer
 from usagebill.operations.invoices.drafts import refresh_wanted
 from usagebill.operations.invoices.issue import mark_overdue
 from usagebill.operations.invoices.subscription import finalize_due
+from usagebill.operations.invoices.waiting import tax_waiting
 from usagebill.operations.plans.ending import end_plan
 from usagebill.operations.subscriptions.plan_changes import amount_changed, bill_units
 from usagebill.operations.subscriptions.start import activate_due
@@ -30,9 +31,11 @@ HANDLERS: Mapping[str, Handler] = {
     "end_trial": end_trial,
     "finalize_invoice": finalize_due,
     "mark_overdue": mark_overdue,
+    "tax_waiting_invoices": tax_waiting,
     "expire_coupon": coupons.expire,
     "refresh_invoice": refresh_wanted,
     "announce_termination": announce_due,
+    "change_eu_rates": vat.change_rates,
     "clean_webhook_messages": webhooks.clean,
     "end_customer": departure.end_customer,
     "reschedule_customer": rescheduling.reschedule,

@@ -11,8 +11,8 @@ from usagebill.core.errors import Invalid
 from usagebill.core.organizations import Organization
 from usagebill.core.webhooks import WebhookEndpoint
 from usagebill.ids import new_id
-from usagebill.inputs import ABSENT, Input, Maybe, is_given
-from usagebill.operations import billing_entities, customers, webhook_endpoints
+from usagebill.inputs import ABSENT, Input, Maybe, is_given, value_or
+from usagebill.operations import billing_entities, customers, vat, webhook_endpoints
 from usagebill.operations.webhook_endpoints import WebhookEndpointInput
 from usagebill.storage.conditions import asc
 from usagebill.storage.ports import Transaction
@@ -26,6 +26,7 @@ _NUMBERINGS = ("per_customer", "per_organization")
 @Input
 class OrganizationInput(billing_entities.EntitySettingsInput):
     webhook_url: Maybe[str] = ABSENT
+    eu_tax_management: Maybe[bool] = ABSENT
 
 
 def create(tx: Transaction, now: datetime, name: str) -> Organization:
@@ -78,7 +79,13 @@ def update(work: Work, given: OrganizationInput) -> Organization:
         raise Invalid(document_numbering="value_is_invalid")
     entity = customers.default_entity(work)
     settings = billing_entities.settings_of(given)
-    billing_entities.apply(work, entity, replace(entity, **settings))
+    managed = value_or(given.eu_tax_management, entity.eu_tax_management)
+    try:
+        billing_entities.apply(work, entity, replace(entity, **settings, eu_tax_management=managed))
+    except Invalid as problem:
+        raise _of_organization(problem) from problem
+    if given.eu_tax_management is True:
+        vat.make_taxes(work)
     kept = {name: settings[name] for name in ("name", "document_number_prefix") if name in settings}
     organization = replace(get(work), updated_at=work.now, **kept)
     work.tx.replace(organization)
@@ -90,3 +97,10 @@ def update(work: Work, given: OrganizationInput) -> Organization:
         else:
             webhook_endpoints.update(work, oldest.id, endpoint)
     return organization
+
+
+def _of_organization(problem: Invalid) -> Invalid:
+    """The same refusal, in the words of an organization."""
+    if not isinstance(problem.details, dict) or "eu_tax_management" not in problem.details:
+        return problem
+    return Invalid({**problem.details, "eu_tax_management": ["org_must_be_in_eu"]})

@@ -141,7 +141,7 @@ def _billed_cents(work: Work, subscription: Subscription, boundaries: Boundaries
         eq("subscription_id", subscription.id),
         eq("invoicing_reason", PROGRESSIVE),
         eq("charges_from_datetime", boundaries.charges.start),
-        related(Invoice, "invoice_id", within("status", ("finalized", "failed"))),
+        related(Invoice, "invoice_id", within("status", ("finalized", "failed", "pending"))),
         order=[desc("timestamp"), desc("id")],
     )
     invoice = None if last is None else work.tx.get(Invoice, last.invoice_id)
@@ -165,7 +165,12 @@ def invoiced_cents(work: Work, subscription: Subscription) -> int:
         "amount_cents",
         within("subscription_id", life),
         eq("fee_type", "charge"),
-        related(Invoice, "invoice_id", eq("invoice_type", "subscription"), within("status", ("finalized", "draft"))),
+        related(
+            Invoice,
+            "invoice_id",
+            eq("invoice_type", "subscription"),
+            within("status", ("finalized", "draft", "failed", "pending")),
+        ),
     )
 
 

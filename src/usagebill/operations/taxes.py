@@ -21,7 +21,7 @@ from usagebill.storage.ports import Page
 from usagebill.views.default_entity import default_entity, forget_default_entity
 from usagebill.work import Work
 
-__all__ = ["TaxInput", "create", "delete", "get", "ids_of_codes", "list_all", "update"]
+__all__ = ["TaxInput", "create", "delete", "flag_drafts", "get", "ids_of_codes", "list_all", "update"]
 
 # Whatever holds ids of taxes.
 Taxed: TypeAlias = BillingEntity | Customer | Plan | Charge | FixedCharge | AddOn
@@ -83,7 +83,7 @@ def create(work: Work, given: TaxInput) -> Tax:
     work.tx.insert(tax)
     if value_or(given.applied_to_organization, False):
         _apply_to_default_entity(work, tax, True)
-        _flag_drafts(work, tax)
+        flag_drafts(work, tax)
     return tax
 
 
@@ -96,17 +96,17 @@ def update(work: Work, code: str, given: TaxInput) -> Tax:
     )
     after = replace(before, updated_at=work.now, **sent)
     work.tx.replace(after)
-    _flag_drafts(work, before)
+    flag_drafts(work, before)
     if given.applied_to_organization is not ABSENT:
         _apply_to_default_entity(work, after, bool(given.applied_to_organization))
-        _flag_drafts(work, after)
+        flag_drafts(work, after)
     return after
 
 
 def delete(work: Work, code: str) -> Tax:
     """Delete the tax and detach it from everything that is taxed with it; issued documents keep their copies."""
     tax = get(work, code)
-    _flag_drafts(work, tax)
+    flag_drafts(work, tax)
     deleted = replace(tax, deleted_at=work.now, updated_at=work.now)
     work.tx.replace(deleted)
     for kind in _TAXED:
@@ -150,7 +150,7 @@ def _apply_to_default_entity(work: Work, tax: Tax, apply: bool) -> None:
     forget_default_entity(work)
 
 
-def _flag_drafts(work: Work, tax: Tax) -> None:
+def flag_drafts(work: Work, tax: Tax) -> None:
     """Flag the drafts of customers with the tax, and of those without taxes whose billing entity has it."""
     entities = [entity.id for entity in work.tx.find(BillingEntity, has_item("tax_ids", tax.id))]
     taxed = any_of(has_item("tax_ids", tax.id), within("billing_entity_id", entities))

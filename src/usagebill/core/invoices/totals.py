@@ -11,17 +11,20 @@ from usagebill.core.coupons import AppliedCoupon, Coupon, CouponUse, Targets, ap
 from usagebill.core.credit_notes import CreditNote, after_use, share_over_fees
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Credit, Invoice
-from usagebill.core.numbers import add
+from usagebill.core.numbers import ZERO, add
 from usagebill.core.taxes import Tax, invoice_taxes, summed_fee_taxes, taxed_fee
 
 __all__ = [
     "STEPS",
+    "STEPS_FROM_TAXES",
+    "STEPS_TO_TAXES",
     "Circumstances",
     "CouponAtHand",
     "InvoiceDraft",
     "ProgressiveBilled",
     "ProgressiveFee",
     "settled",
+    "taxed",
 ]
 
 
@@ -242,6 +245,22 @@ def taxes_step(draft: InvoiceDraft, around: Circumstances) -> InvoiceDraft:
     return replace(draft, invoice=invoice, fees=fees)
 
 
+def untaxed_step(draft: InvoiceDraft, _: Circumstances) -> InvoiceDraft:
+    """As long as its taxes are not known, an invoice comes to what it comes to without any."""
+    invoice = draft.invoice
+    subtotal = invoice.sub_total_excluding_taxes_amount_cents
+    return replace(
+        draft,
+        invoice=replace(
+            invoice,
+            taxes_rate=ZERO,
+            sub_total_including_taxes_amount_cents=subtotal,
+            total_amount_cents=subtotal,
+            payment_status="pending",
+        ),
+    )
+
+
 def credit_notes_step(draft: InvoiceDraft, around: Circumstances) -> InvoiceDraft:
     """Credit notes of the same currency, oldest first, each up to its balance, until nothing is due."""
     for note in sorted(around.credit_notes, key=lambda note: (note.created_at, note.id)):
@@ -284,19 +303,27 @@ def payment_status_step(draft: InvoiceDraft, _: Circumstances) -> InvoiceDraft:
     return replace(draft, invoice=replace(draft.invoice, payment_status=status))
 
 
-STEPS: tuple[Step, ...] = (
-    fees_step,
-    progressive_billing_step,
-    coupons_step,
-    taxes_step,
-    credit_notes_step,
-    payment_status_step,
-)
+STEPS_TO_TAXES: tuple[Step, ...] = (fees_step, progressive_billing_step, coupons_step)
+STEPS_FROM_TAXES: tuple[Step, ...] = (taxes_step, credit_notes_step, payment_status_step)
+STEPS = (*STEPS_TO_TAXES, *STEPS_FROM_TAXES)
 
 
 def settled(invoice: Invoice, fees: Sequence[Fee], around: Circumstances) -> InvoiceDraft:
-    """The invoice with its totals, its fees with their shares and taxes, and what was used up on the way."""
+    """The invoice with its totals, its fees with their shares and taxes, and what was used up on the way.
+
+    With `tax_status` pending it stops before the taxes; `taxed` goes on from there.
+    """
+    steps = (*STEPS_TO_TAXES, untaxed_step) if invoice.tax_status == "pending" else STEPS
+    return _through(steps, invoice, fees, around)
+
+
+def taxed(invoice: Invoice, fees: Sequence[Fee], around: Circumstances) -> InvoiceDraft:
+    """The invoice that has waited for its taxes, with them and all that follows: its coupons have been taken off."""
+    return _through(STEPS_FROM_TAXES, invoice, fees, around)
+
+
+def _through(steps: Sequence[Step], invoice: Invoice, fees: Sequence[Fee], around: Circumstances) -> InvoiceDraft:
     draft = InvoiceDraft(invoice=invoice, fees=tuple(fees))
-    for step in STEPS:
+    for step in steps:
         draft = step(draft, around)
     return draft

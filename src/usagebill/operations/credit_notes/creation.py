@@ -36,6 +36,8 @@ from usagebill.work import Work
 __all__ = ["create", "credited_invoice", "customer_of", "make", "note_number", "sent_items", "sent_metadata", "tell"]
 
 _CREDITABLE_STATUSES = ("draft", "finalized", "voided")
+# Notes of such invoices are issued with them.
+_UNISSUED_STATUSES = ("draft", "pending", "failed")
 
 
 def create(work: Work, given: CreditNoteInput) -> CreditNote:
@@ -186,7 +188,7 @@ def make(
         currency=invoice.currency,
         reason=reason,
         description=description,
-        status="draft" if invoice.status == "draft" else "finalized",
+        status="draft" if invoice.status in _UNISSUED_STATUSES else "finalized",
         refund_status="pending" if given.refund > 0 else None,
         items=stored,
         metadata=metadata,

@@ -52,9 +52,8 @@ def _moved(item: CreditNoteItem, before: Sequence[Fee], fees: Sequence[Fee]) -> 
     old = next((fee for fee in before if fee.id == item.fee_id), None)
     if old is None:
         return item if any(fee.id == item.fee_id for fee in fees) else None
-    new = next(
-        (fee for fee in fees if fee.fee_type == old.fee_type and fee.subscription_id == old.subscription_id), None
-    )
+    alike = [fee for fee in fees if fee.fee_type == old.fee_type and fee.subscription_id == old.subscription_id]
+    new = next((fee for fee in fees if fee.id == old.id), alike[0] if alike else None)
     if new is None:
         return None
     amount = ZERO

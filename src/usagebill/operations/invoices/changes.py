@@ -12,7 +12,6 @@ from usagebill.core.invoices.records import Invoice, InvoiceMetadata
 from usagebill.inputs import ABSENT, Input, Maybe, is_given, value_or
 from usagebill.operations import applied_coupons
 from usagebill.operations.credit_notes.automatic import check_void_amounts, on_void
-from usagebill.operations.invoices import subscription
 from usagebill.operations.invoices.listing import PAYMENT_STATUSES, get
 from usagebill.operations.invoices.payment_status import set_payment_status
 from usagebill.views.invoices import invoice_webhook_view, payment_dispute_lost_view
@@ -123,12 +122,17 @@ def lose_dispute(work: Work, invoice_id: str) -> Invoice:
 
 
 def retry(work: Work, invoice_id: str) -> Invoice:
-    """Try again to finalize an invoice whose taxes could not be had. Raises `NotFound`, and `NotAllowed` for others."""
+    """Have another try at the taxes of an invoice that failed for want of them: it waits for them again.
+
+    Raises `NotFound`, and `NotAllowed` for any other invoice.
+    """
     invoice = get(work, invoice_id)
     status = transition(invoice.status, InvoiceEvent.RETRY)
-    again = replace(invoice, status=status, tax_status=None, error_details=(), updated_at=work.now)
+    kept = tuple(detail for detail in invoice.error_details if detail.error_code != "tax_error")
+    again = replace(invoice, status=status, tax_status="pending", error_details=kept, updated_at=work.now)
     work.tx.replace(again)
-    return subscription.finalize(work, again)
+    work.schedule("tax_waiting_invoices", again.customer_id, work.now)
+    return again
 
 
 def void(work: Work, invoice_id: str, given: InvoiceVoid) -> Invoice:

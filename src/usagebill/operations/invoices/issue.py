@@ -52,11 +52,9 @@ def draft(work: Work, invoice: Invoice) -> Invoice:
     copy_subscriptions(work, invoice)
     watch_draft(work, invoice)
     work.emit("invoice.drafted", lambda: invoice_webhook_view(work, "invoice.drafted", invoice), invoice.id)
-    work.emit(
-        "invoice.ready_to_finalize",
-        lambda: invoice_webhook_view(work, "invoice.ready_to_finalize", invoice),
-        invoice.id,
-    )
+    if invoice.tax_status != "pending":
+        ready = "invoice.ready_to_finalize"
+        work.emit(ready, lambda: invoice_webhook_view(work, ready, invoice), invoice.id)
     return invoice
 
 
@@ -111,7 +109,7 @@ def issue(work: Work, invoice: Invoice, *, may_be_empty: bool = True, message: s
     """Finalize an invoice whose totals are computed: number it, copy what it shows of others, tell those who listen.
 
     With `may_be_empty`, one whose fees add up to nothing is closed instead where the customer is not sent such
-    invoices: it takes no number and is seen by nobody.
+    invoices: it takes no number and is seen by nobody. One whose taxes are not known yet is kept until they are.
     """
     customer, entity = customer_and_entity(work, invoice)
     own_entity = entity_of(work, customer)
@@ -119,6 +117,8 @@ def issue(work: Work, invoice: Invoice, *, may_be_empty: bool = True, message: s
         closed = replace(invoice, status=transition(invoice.status, InvoiceEvent.CLOSE), updated_at=work.now)
         work.tx.replace(closed)
         return closed
+    if invoice.tax_status == "pending":
+        return _kept_waiting(work, invoice)
     invoice = replace(
         numbered(work, invoice, customer, entity),
         status=transition(invoice.status, InvoiceEvent.FINALIZE),
@@ -141,6 +141,13 @@ def issue(work: Work, invoice: Invoice, *, may_be_empty: bool = True, message: s
     work.emit(message, lambda: invoice_webhook_view(work, message, invoice), invoice.id)
     issue_drafts(work, invoice)
     return invoice
+
+
+def _kept_waiting(work: Work, invoice: Invoice) -> Invoice:
+    waiting = replace(invoice, status=transition(invoice.status, InvoiceEvent.AWAIT_TAXES), updated_at=work.now)
+    work.tx.replace(waiting)
+    copy_subscriptions(work, waiting)
+    return waiting
 
 
 def _is_immediate(work: Work, invoice: Invoice) -> bool:

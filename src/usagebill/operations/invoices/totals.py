@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from usagebill.core.add_ons import AddOn
 from usagebill.core.coupons import AppliedCoupon, Coupon, Targets, remaining_amount
 from usagebill.core.credit_notes import CreditNote
-from usagebill.core.customers import Customer
+from usagebill.core.customers import Customer, finalizes_zero_amount_invoices
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.invoices.totals import (
@@ -17,6 +18,7 @@ from usagebill.core.invoices.totals import (
     ProgressiveBilled,
     ProgressiveFee,
     settled,
+    taxed,
 )
 from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.subscriptions import Subscription
@@ -25,12 +27,25 @@ from usagebill.operations.credit_notes.automatic import on_surplus
 from usagebill.operations.fee_taxes import taxes_for
 from usagebill.storage.conditions import at_most, desc, eq, has_item, more, ne, related, within
 from usagebill.views.coupons import UNDONE, coupon_credits
+from usagebill.views.customers import entity_of
 from usagebill.work import Work
 
-__all__ = ["CONSUMING_TYPES", "available_coupons", "available_notes", "coupon_credits_cents", "fee_taxes", "settle"]
+__all__ = [
+    "CONSUMING_TYPES",
+    "available_coupons",
+    "available_notes",
+    "coupon_credits_cents",
+    "fee_taxes",
+    "settle",
+    "settle_taxes",
+    "waits_for_taxes",
+]
 
 # The types of invoice that use up coupons and credit notes.
 CONSUMING_TYPES = ("subscription", "progressive_billing")
+
+# The types of invoice whose taxes are computed from those of the customer.
+_TAXED_TYPES = ("subscription", "progressive_billing", "one_off")
 
 
 def settle(work: Work, invoice: Invoice, fees: Sequence[Fee], *, finalizing: bool) -> tuple[Invoice, list[Fee]]:
@@ -38,12 +53,11 @@ def settle(work: Work, invoice: Invoice, fees: Sequence[Fee], *, finalizing: boo
 
     Coupons and credit notes are used only while `finalizing`: what is left of them is stored in this transaction. What
     progressive billing invoices billed above the usage is given back by a credit note, for drafts too.
+
+    While it is not known what the customer is taxed with, the invoice has no taxes and its `tax_status` is pending.
     """
     draft = computed(work, invoice, fees, consuming=finalizing and invoice.invoice_type in CONSUMING_TYPES)
-    for use in draft.coupon_uses:
-        work.tx.replace(use.coupon)
-    for note in draft.notes_used:
-        work.tx.replace(note)
+    _keep_used(work, draft)
     for progressive_id, cents in draft.excess.items():
         progressive = work.tx.get(Invoice, progressive_id)
         if progressive is not None:
@@ -51,21 +65,68 @@ def settle(work: Work, invoice: Invoice, fees: Sequence[Fee], *, finalizing: boo
     return draft.invoice, list(draft.fees)
 
 
-def computed(work: Work, invoice: Invoice, fees: Sequence[Fee], *, consuming: bool) -> InvoiceDraft:
-    """The totals of `fees` and what they use up, nothing of it stored."""
-    customer = work.tx.get(Customer, invoice.customer_id, deleted=True)
-    if customer is None:
-        raise LookupError(f"no customer {invoice.customer_id}")
+def settle_taxes(work: Work, invoice: Invoice, fees: Sequence[Fee]) -> tuple[Invoice, list[Fee]]:
+    """The invoice that has waited for its taxes, with them and the credit notes that pay for it; its fees likewise.
+
+    Neither is stored here. What is left of the credit notes is.
+    """
+    customer = _customer(work, invoice)
     around = Circumstances(
         now=work.now,
         new_id=work.new_id,
-        taxes={fee.id: fee_taxes(work, customer, fee) for fee in fees if not fee.applied_taxes},
+        taxes=_taxes(work, customer, fees),
+        credit_notes=available_notes(work, customer, invoice) if invoice.invoice_type in CONSUMING_TYPES else (),
+    )
+    draft = taxed(replace(invoice, tax_status="succeeded"), fees, around)
+    _keep_used(work, draft)
+    return draft.invoice, list(draft.fees)
+
+
+def _keep_used(work: Work, draft: InvoiceDraft) -> None:
+    for use in draft.coupon_uses:
+        work.tx.replace(use.coupon)
+    for note in draft.notes_used:
+        work.tx.replace(note)
+
+
+def _customer(work: Work, invoice: Invoice) -> Customer:
+    customer = work.tx.get(Customer, invoice.customer_id, deleted=True)
+    if customer is None:
+        raise LookupError(f"no customer {invoice.customer_id}")
+    return customer
+
+
+def _taxes(work: Work, customer: Customer, fees: Iterable[Fee]) -> Mapping[str, tuple[Tax, ...]]:
+    return {fee.id: fee_taxes(work, customer, fee) for fee in fees if not fee.applied_taxes}
+
+
+def waits_for_taxes(work: Work, customer: Customer) -> bool:
+    """Whether a check of the customer's VAT number runs that decides on its taxes."""
+    return customer.vat_check is not None and entity_of(work, customer).eu_tax_management
+
+
+def _tax_status(work: Work, invoice: Invoice, customer: Customer, fees: Sequence[Fee]) -> str | None:
+    """Pending while taxes are not known, unless there is nothing to tax; succeeded once they are; else null."""
+    if fees and invoice.invoice_type in _TAXED_TYPES and waits_for_taxes(work, customer):
+        amount = sum(fee.amount_cents for fee in fees)
+        if amount != 0 or finalizes_zero_amount_invoices(customer, entity_of(work, customer)):
+            return "pending"
+    return None if invoice.tax_status is None else "succeeded"
+
+
+def computed(work: Work, invoice: Invoice, fees: Sequence[Fee], *, consuming: bool) -> InvoiceDraft:
+    """The totals of `fees` and what they use up, nothing of it stored."""
+    customer = _customer(work, invoice)
+    around = Circumstances(
+        now=work.now,
+        new_id=work.new_id,
+        taxes=_taxes(work, customer, fees),
         plan_of=plans_of(work, fees),
         progressive=_progressive(work, invoice) if invoice.invoice_type in CONSUMING_TYPES else (),
         coupons=available_coupons(work, customer, invoice) if consuming else (),
         credit_notes=available_notes(work, customer, invoice) if consuming else (),
     )
-    return settled(invoice, fees, around)
+    return settled(replace(invoice, tax_status=_tax_status(work, invoice, customer, fees)), fees, around)
 
 
 def plans_of(work: Work, fees: Iterable[Fee]) -> dict[str, str]:
@@ -179,7 +240,7 @@ def _last_progressive(work: Work, invoice: Invoice, period: BillingPeriod) -> In
         Invoice,
         within("id", [other.invoice_id for other in others]),
         eq("invoice_type", "progressive_billing"),
-        within("status", ["finalized", "failed"]),
+        within("status", ["finalized", "failed", "pending"]),
         at_most("created_at", invoice.created_at),
         order=[desc("issuing_date"), desc("created_at"), desc("id")],
     )

@@ -45,7 +45,7 @@ def change_plan(
     )
     work.tx.insert(following)
     if upgrade:
-        return upgrade_to(work, current, following)
+        return upgrade_to(work, current, following, asked=True)
     work.emit("subscription.updated", lambda: subscription_webhook_view(work, current), current.id)
     return current
 
@@ -114,7 +114,7 @@ def _succeeded(work: Work, current: Subscription, succession: Succession) -> Sub
     return ended
 
 
-def upgrade_to(work: Work, current: Subscription, following: Subscription) -> Subscription:
+def upgrade_to(work: Work, current: Subscription, following: Subscription, *, asked: bool = False) -> Subscription:
     """End `current` now and start `following` in its place; one invoice closes the one and opens the other.
 
     What the day of the upgrade closes is billed first, where the run of that day has yet to come. The day itself
@@ -122,7 +122,8 @@ def upgrade_to(work: Work, current: Subscription, following: Subscription) -> Su
     """
     _bill_closed_period(work, current)
     ended = _succeeded(work, current, Succession.UPGRADE)
-    credit_unused_time(work, ended, option="skip" if ended.on_termination_credit_note == "skip" else "credit")
+    option = "skip" if ended.on_termination_credit_note == "skip" else "credit"
+    credit_unused_time(work, ended, option=option, asked=asked)
     return _succeed(work, ended, following, at=work.now + _SECOND)
 
 

@@ -31,7 +31,8 @@ INVOICE_OPTIONS = ("generate", "skip")
 def delete(work: Work, external_id: str, options: SubscriptionTermination) -> Subscription:
     """End the active subscription with this external id now, or cancel the pending one where `status` says so.
 
-    Raises `NotFound`, or `Invalid` for an option that does not exist.
+    Raises `NotFound`, `Invalid` for an option that does not exist, and `NotAllowed` while it is not known how what
+    would be given back was taxed.
     """
     if options.status == Status.PENDING:
         pending = get_of_status(work, external_id, Status.PENDING)
@@ -44,6 +45,7 @@ def delete(work: Work, external_id: str, options: SubscriptionTermination) -> Su
         active,
         credit_note=options.on_termination_credit_note or None,
         invoice=options.on_termination_invoice or None,
+        asked=True,
     )
 
 
@@ -59,7 +61,12 @@ def termination_options(advance: bool, credit_note: object, invoice: object) -> 
 
 
 def terminate(
-    work: Work, subscription: Subscription, *, credit_note: str | None = None, invoice: str | None = None
+    work: Work,
+    subscription: Subscription,
+    *,
+    credit_note: str | None = None,
+    invoice: str | None = None,
+    asked: bool = False,
 ) -> Subscription:
     """End an active subscription now: bill what is open, give back what was paid in advance and is left.
 
@@ -91,7 +98,7 @@ def terminate(
     cancel_downgrade(work, ended)
     work.emit("subscription.terminated", lambda: subscription_webhook_view(work, ended), ended.id)
     if advance:
-        credit_unused_time(work, ended, option=ended.on_termination_credit_note or "credit")
+        credit_unused_time(work, ended, option=ended.on_termination_credit_note or "credit", asked=asked)
     if ended.on_termination_invoice == "generate":
         bill(work, [Entry(subscription=ended, reason=TERMINATING)], at=work.now, occasion=Occasion.SUBSCRIPTION)
     regroup(work, [ended], work.now, renewing=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from usagebill.core.errors import NotAllowed
+from usagebill.core.invoices.records import Invoice
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations import credit_notes
 from usagebill.work import Work
@@ -9,7 +11,16 @@ from usagebill.work import Work
 __all__ = ["credit_unused_time"]
 
 
-def credit_unused_time(work: Work, ended: Subscription, *, option: str) -> None:
-    """Issue the credit note for the days that are left of the ended subscription's fee, as `option` says."""
-    if option != "skip":
-        credit_notes.on_termination(work, ended, option=option)
+def credit_unused_time(work: Work, ended: Subscription, *, option: str, asked: bool = False) -> None:
+    """Issue the credit note for the days that are left of the ended subscription's fee, as `option` says.
+
+    While the taxes of the fee's invoice are not known, the note waits for them with the invoice; an end that somebody
+    `asked` for is refused until then (`NotAllowed`).
+    """
+    if option == "skip":
+        return
+    note = credit_notes.on_termination(work, ended, option=option)
+    if asked and note is not None:
+        invoice = work.tx.get(Invoice, note.invoice_id)
+        if invoice is not None and invoice.tax_status == "pending":
+            raise NotAllowed("cannot_terminate_with_pending_taxes")

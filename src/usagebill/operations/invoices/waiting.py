@@ -1,0 +1,62 @@
+"""Invoices that wait for their taxes, because it is not known yet what their customer is taxed with.
+
+They are made as any other: their fees, and the coupons that they use, stay what they are. What follows from the taxes
+is added once these are known, and the invoice is issued then, with the dates of that day.
+"""
+
+from __future__ import annotations
+
+from usagebill.core.customers import Customer
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.jobs import Job
+from usagebill.operations.credit_notes.drafts import follow
+from usagebill.operations.invoices.issue import copy_subscriptions, issue, redated
+from usagebill.operations.invoices.subscription import compute
+from usagebill.operations.invoices.totals import settle_taxes, waits_for_taxes
+from usagebill.storage.conditions import asc, eq
+from usagebill.views.invoices import invoice_webhook_view
+from usagebill.work import Work
+
+__all__ = ["tax_waiting"]
+
+
+def tax_waiting(work: Work, job: Job) -> None:
+    """Job: the taxes of a customer are known, so its invoices that wait for them go on. Drafts stay drafts."""
+    customer = work.tx.get(Customer, job.subject_id, deleted=True)
+    if customer is None or waits_for_taxes(work, customer):
+        return
+    waiting = work.tx.find(
+        Invoice,
+        eq("customer_id", customer.id),
+        eq("tax_status", "pending"),
+        order=[asc("created_at"), asc("id")],
+    )
+    for invoice in waiting:
+        if invoice.status == "draft":
+            _tax_draft(work, invoice)
+        elif invoice.status == "pending":
+            _issue(work, invoice)
+
+
+def _tax_draft(work: Work, invoice: Invoice) -> None:
+    taxed = compute(work, invoice, finalizing=False)
+    copy_subscriptions(work, taxed)
+    message = "invoice.ready_to_finalize"
+    work.emit(message, lambda: invoice_webhook_view(work, message, taxed), taxed.id)
+
+
+def _issue(work: Work, invoice: Invoice) -> None:
+    before = work.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at"), asc("id")])
+    taxed, fees = settle_taxes(work, invoice, before)
+    for fee in fees:
+        work.tx.replace(fee)
+    work.tx.replace(taxed)
+    follow(work, taxed, before)
+    one_off = invoice.invoice_type == "one_off"
+    issue(
+        work,
+        redated(work, taxed),
+        may_be_empty=invoice.invoice_type != "progressive_billing",
+        message="invoice.one_off_created" if one_off else "invoice.created",
+    )

@@ -1,0 +1,156 @@
+"""The registry of VAT numbers: who is asked whether a number exists, and the job that asks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar
+
+import httpx
+
+from usagebill.core.jobs import Job
+from usagebill.core.organizations import Organization
+from usagebill.core.vat import NotRegistered, Registered, RegistryError, Unavailable, VatNumber
+from usagebill.operations import vat
+from usagebill.work import Work, parse_json
+
+__all__ = ["Checker", "HttpVatRegistry", "VatRegistry", "check_vat_number"]
+
+T = TypeVar("T")
+
+_LARGEST_ANSWER = 64 * 1024
+
+
+class VatRegistry(Protocol):
+    """Who knows which VAT numbers exist. `VIES` of the European Commission is one, over HTTP (`HttpVatRegistry`)."""
+
+    def check(self, number: VatNumber) -> Registered | NotRegistered | Unavailable:
+        """Whether the number is registered; `Unavailable` where that cannot be told now."""
+
+
+# The errors that VIES names, by the kind they are told as.
+_ERRORS: Mapping[str, RegistryError] = {
+    "GLOBAL_MAX_CONCURRENT_REQ": RegistryError.RATE_LIMIT,
+    "GLOBAL_MAX_CONCURRENT_REQ_TIME": RegistryError.RATE_LIMIT,
+    "MS_MAX_CONCURRENT_REQ": RegistryError.RATE_LIMIT,
+    "MS_MAX_CONCURRENT_REQ_TIME": RegistryError.RATE_LIMIT,
+    "TIMEOUT": RegistryError.TIMEOUT,
+    "VAT_BLOCKED": RegistryError.BLOCKED,
+    "IP_BLOCKED": RegistryError.BLOCKED,
+    "INVALID_REQUESTER_INFO": RegistryError.INVALID_REQUESTER,
+    "SERVICE_UNAVAILABLE": RegistryError.SERVICE_UNAVAILABLE,
+    "MS_UNAVAILABLE": RegistryError.MEMBER_STATE_UNAVAILABLE,
+}
+_STATUSES: Mapping[int, RegistryError] = {
+    403: RegistryError.BLOCKED,
+    408: RegistryError.TIMEOUT,
+    429: RegistryError.RATE_LIMIT,
+    500: RegistryError.SERVICE_UNAVAILABLE,
+    502: RegistryError.SERVICE_UNAVAILABLE,
+    503: RegistryError.SERVICE_UNAVAILABLE,
+    504: RegistryError.TIMEOUT,
+}
+_DETAILS = {
+    "requestDate": "request_date",
+    "requestIdentifier": "request_identifier",
+    "name": "name",
+    "address": "address",
+}
+# What VIES writes where a country does not say.
+_NOT_TOLD = ("", "---")
+
+
+class HttpVatRegistry:
+    """VIES, or whatever speaks as it does: `POST` of `countryCode` and `vatNumber` as JSON to `url`.
+
+    The European Commission's own is at `https://ec.europa.eu/taxation_customs/vies/rest-api/check-vat-number`.
+    `timeout` is in seconds, for connecting, writing and each wait for a part of the answer.
+    """
+
+    def __init__(self, url: str, timeout: float) -> None:
+        self._url = url
+        self._patience = 2 * timeout
+        self._client = httpx.Client(follow_redirects=False, timeout=timeout)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def check(self, number: VatNumber) -> Registered | NotRegistered | Unavailable:
+        """See `VatRegistry`. Raises nothing."""
+        asked = {"countryCode": number.prefix, "vatNumber": number.digits}
+        try:
+            status, body = self._post(asked)
+        except httpx.TimeoutException as problem:
+            return Unavailable(kind=RegistryError.TIMEOUT, message=_message(problem))
+        except httpx.TransportError as problem:
+            return Unavailable(kind=RegistryError.SERVICE_UNAVAILABLE, message=_message(problem))
+        except Exception as problem:
+            # Whatever else goes wrong between here and the registry leaves the question open.
+            return Unavailable(kind=RegistryError.UNKNOWN, message=_message(problem))
+        return _answer(number, status, body)
+
+    def _post(self, asked: Mapping[str, str]) -> tuple[int, bytes]:
+        began = time.monotonic()
+        with self._client.stream("POST", self._url, json=asked) as answer:
+            body = b""
+            for part in answer.iter_bytes():
+                body += part
+                if len(body) > _LARGEST_ANSWER:
+                    raise ValueError("the registry's answer is too long")
+                if time.monotonic() - began > self._patience:
+                    raise httpx.ReadTimeout("the registry's answer took too long")
+            return answer.status_code, body
+
+
+def _message(problem: Exception) -> str:
+    return f"{type(problem).__name__}: {problem}"
+
+
+def _answer(number: VatNumber, status: int, body: bytes) -> Registered | NotRegistered | Unavailable:
+    try:
+        said = parse_json(body)
+    except ValueError:
+        said = None
+    error = _error(said)
+    if error == "INVALID_INPUT":
+        return NotRegistered()
+    if error is not None:
+        return Unavailable(kind=_ERRORS.get(error, RegistryError.UNKNOWN), message=error)
+    valid = said.get("valid") if isinstance(said, dict) and status == 200 else None
+    if valid is True:
+        told = {ours: said[theirs] for theirs, ours in _DETAILS.items() if isinstance(said.get(theirs), str)}
+        details = {name: value for name, value in told.items() if value not in _NOT_TOLD}
+        return Registered(country_code=number.prefix, vat_number=number.digits, details=details)
+    if valid is False:
+        return NotRegistered()
+    return Unavailable(kind=_STATUSES.get(status, RegistryError.UNKNOWN), message=f"status {status}")
+
+
+def _error(said: object) -> str | None:
+    """The first error that the registry names."""
+    if not isinstance(said, dict) or not isinstance(said.get("errorWrappers"), list):
+        return None
+    named = [one.get("error") for one in said["errorWrappers"] if isinstance(one, dict)]
+    return next((error for error in named if isinstance(error, str)), None)
+
+
+class Checker(Protocol):
+    """What a check needs of the billing system that it is made for."""
+
+    @property
+    def vat_registry(self) -> VatRegistry | None: ...
+    def writing(self, change: Callable[[Work], T], organization: Organization | None = None) -> T: ...
+
+
+def check_vat_number(checker: Checker, organization: Organization, job: Job) -> None:
+    """Ask the registry about the number of the job's customer, once, and act on the answer."""
+    registry = checker.vat_registry
+    asked = checker.writing(lambda work: vat.prepare(work, job, registry=registry is not None), organization)
+    if asked is None or registry is None:
+        return
+    try:
+        answer = registry.check(asked.number)
+    except Exception as problem:
+        # A registry that fails is one that does not answer: it is asked again.
+        answer = Unavailable(kind=RegistryError.UNKNOWN, message=_message(problem))
+    checker.writing(lambda work: vat.conclude(work, job, asked.check_id, answer), organization)
