@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import count
@@ -12,7 +13,7 @@ from usagebill.core.coupons import AppliedCoupon, Coupon, Targets
 from usagebill.core.credit_notes import CreditNote, CreditNoteItem
 from usagebill.core.fees import Fee, FeeItem
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.invoices.totals import Circumstances, CouponAtHand, InvoiceDraft, settled
+from usagebill.core.invoices.totals import Circumstances, CouponAtHand, InvoiceDraft, settled, taxed
 from usagebill.core.taxes import Tax
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
@@ -174,9 +175,13 @@ def settle(
     notes: Sequence[CreditNote] = (),
     plan_of: Mapping[str, str] | None = None,
     progressive: Sequence[Any] = (),
+    waiting: bool = False,
     **fields: Any,
 ) -> InvoiceDraft:
-    """An invoice of `fees` with its totals. `taxes` are those of all fees, or of each by its id."""
+    """An invoice of `fees` with its totals. `taxes` are those of all fees, or of each by its id.
+
+    With `waiting` these become known only after the invoice was made.
+    """
     by_fee = taxes if isinstance(taxes, Mapping) else {fee.id: taxes for fee in fees}
     around = Circumstances(
         now=NOW,
@@ -187,4 +192,13 @@ def settle(
         coupons=tuple(coupons),
         credit_notes=tuple(notes),
     )
-    return settled(invoice(**fields), fees, around)
+    if not waiting:
+        return settled(invoice(**fields), fees, around)
+    before = replace(around, taxes={}, credit_notes=())
+    made = settled(invoice(**fields, tax_status="pending"), fees, before)
+    after = replace(around, progressive=(), coupons=())
+    return replace(made, **_parts(taxed(replace(made.invoice, tax_status=None), made.fees, after)))
+
+
+def _parts(draft: InvoiceDraft) -> dict[str, Any]:
+    return {"invoice": draft.invoice, "fees": draft.fees, "notes_used": draft.notes_used}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.core.lines import coupon, fee, note, settle, tax
 
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.totals import ProgressiveBilled, ProgressiveFee
+from usagebill.core.invoices.totals import InvoiceDraft, ProgressiveBilled, ProgressiveFee
 
 
 def _billed(amounts: dict[str, int], left: int | None = None, id: str = "earlier", **fields: Any) -> ProgressiveBilled:
@@ -177,3 +177,36 @@ def test_computing_an_invoice_again_changes_nothing(amounts: list[int], off: int
     once = settle(lines, [tax("20")], coupons=coupons, currency=currency)
     again = settle(lines, [tax("20")], coupons=coupons, currency=currency)
     assert once == again
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 10**9), min_size=1),
+    st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 10**9)),
+    st.integers(0, 10**9),
+    st.integers(0, 10**9),
+)
+def test_waiting_for_its_taxes_changes_no_invoice(
+    usage: dict[str, int], billed: dict[str, int], off: int, balance: int
+) -> None:
+    def made(*, waiting: bool) -> InvoiceDraft:
+        return settle(
+            [_base(3100), *_usage(**usage)],
+            [tax("20"), tax("7.7")],
+            progressive=[_billed(billed)] if billed else [],
+            coupons=[coupon(cents=off)] if off else [],
+            notes=[note("n", balance)] if balance else [],
+            waiting=waiting,
+        )
+
+    assert made(waiting=True) == made(waiting=False)
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=1, max_size=5), st.integers(1, 10**9))
+def test_while_it_waits_an_invoice_comes_to_its_fees_less_its_coupons(amounts: list[int], off: int) -> None:
+    lines = [fee(cents, id=f"f{place}") for place, cents in enumerate(amounts)]
+    draft = settle(lines, [tax("20")], coupons=[coupon(cents=off)], notes=[note("n", 100)], tax_status="pending")
+    invoice = draft.invoice
+    assert invoice.total_amount_cents == sum(amounts) - invoice.coupons_amount_cents
+    assert invoice.sub_total_including_taxes_amount_cents == invoice.sub_total_excluding_taxes_amount_cents
+    assert (invoice.taxes_amount_cents, invoice.applied_taxes, invoice.credit_notes_amount_cents) == (0, (), 0)
+    assert (draft.notes_used, [line.applied_taxes for line in draft.fees]) == ((), [()] * len(amounts))
