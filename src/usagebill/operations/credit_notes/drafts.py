@@ -41,9 +41,11 @@ def follow(work: Work, invoice: Invoice, before: Sequence[Fee]) -> None:
         result = balance_of(work, invoice, without=note.id).credited(
             work, [(by_id[item.fee_id], item.precise_amount_cents) for item in items], items
         )
+        whole = result.sub_total_cents + result.taxes_cents
         parts = Parts(
-            credit=max(0, result.sub_total_cents + result.taxes_cents - note.refund_amount_cents),
+            credit=max(0, whole - note.refund_amount_cents - note.offset_amount_cents),
             refund=note.refund_amount_cents,
+            offset=note.offset_amount_cents,
         )
         work.tx.replace(replace(with_amounts(note, parts, result), items=items, updated_at=work.now))
 
