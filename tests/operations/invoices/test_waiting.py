@@ -406,3 +406,31 @@ def test_what_was_billed_ahead_too_much_is_given_back_with_its_tax(box: Sandbox,
         600,
     )
     assert box.billing.audit().findings == ()
+
+
+# Previews
+
+
+def preview(box: Sandbox, **fields: object) -> Any:
+    given = {"customer": {"external_id": "acme", **fields}, "plan_code": "basic"}
+    return ask(box, "POST", "/invoices/preview", given)["invoice"]
+
+
+def test_a_preview_shows_no_taxes_while_they_are_not_known(box: Sandbox, registry: Registry) -> None:
+    customer(box)
+    add_plan(box, amount_cents=3100, pay_in_advance=True)
+    shown = preview(box)
+    assert (shown["tax_status"], shown["taxes_amount_cents"], shown["total_amount_cents"]) == ("pending", 0, 3100)
+    asked = len(registry.asked)
+    assert preview(box, tax_identification_number="DE123456789")["taxes_amount_cents"] == 0
+    assert len(registry.asked) == asked
+    assert preview(box, tax_identification_number=None)["taxes_amount_cents"] == 682
+
+
+def test_a_preview_decides_nothing_about_a_customer_as_it_is(box: Sandbox, registry: Registry) -> None:
+    registry.answers = [registry.known]
+    customer(box)
+    ask(box, "POST", "/taxes", {"tax": {"name": "Own", "code": "own", "rate": 10}})
+    ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "tax_codes": ["own"]}})
+    add_plan(box, amount_cents=3100, pay_in_advance=True)
+    assert preview(box)["taxes_amount_cents"] == 310

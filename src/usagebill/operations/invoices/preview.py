@@ -102,6 +102,11 @@ def _customer(work: Work, given: PreviewInput) -> Customer:
     # Integrations are not called by a preview; metadata is no part of it.
     for name in ("integration_customers", "metadata"):
         sent.pop(name, None)
+    if external_id and len(sent) == 1:
+        # Nothing of the customer changes, so nothing is to be decided anew either.
+        stored = customers.get(work, str(external_id))
+        catch_up(work, stored.id, needed=False)
+        return customers.get(work, str(external_id))
     return customers.upsert(work, read(CustomerInput, sent))
 
 
