@@ -7,10 +7,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
 import httpx
 
@@ -27,13 +28,13 @@ def command(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[
     return done
 
 
-def start(*arguments: str) -> subprocess.Popen[str]:
+def start(*arguments: str, log: IO[str] | None = None) -> subprocess.Popen[str]:
     """Start `usagebill` with `arguments`, its output left to be read."""
     return subprocess.Popen(
         [sys.executable, "-m", "usagebill", *arguments],
         env=ENVIRONMENT,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=log or subprocess.PIPE,
         text=True,
     )
 
@@ -42,12 +43,14 @@ class Service:
     """`usagebill serve` on `file`: what it announced, a client that speaks to it, and its end."""
 
     def __init__(self, file: Path, *options: str, key: str | None = None) -> None:
-        self.process = start("serve", "--db", str(file), "--port", "0", "--json", *options)
+        # A file, for a pipe that nobody reads would stop the process once it is full.
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self.process = start("serve", "--db", str(file), "--port", "0", "--json", *options, log=self._log)
         assert self.process.stdout is not None
         text = ""
         while not text.endswith("}\n") or text.count("{") != text.count("}"):
             line = self.process.stdout.readline()
-            assert line, self.process.communicate()[1]
+            assert line, self._logged()
             text += line
         self.announced: dict[str, Any] = json.loads(text)
         self.key = key or self.announced["api_key"]
@@ -64,9 +67,19 @@ class Service:
         self.client.close()
         if self.process.poll() is None:
             self.stop(signal.SIGINT)
+        self._log.close()
+
+    def _logged(self) -> str:
+        self._log.seek(0)
+        return self._log.read()
+
+    def kill(self) -> None:
+        """End the process at once, as a power cut would."""
+        self.process.kill()
+        self.process.communicate()
 
     def stop(self, number: int = signal.SIGTERM) -> tuple[int, Sequence[dict[str, Any]]]:
         """Ask the process to end; its exit code and the lines of its log."""
         self.process.send_signal(number)
-        _, log = self.process.communicate(timeout=30)
-        return self.process.returncode, [json.loads(line) for line in log.splitlines()]
+        self.process.communicate(timeout=30)
+        return self.process.returncode, [json.loads(line) for line in self._logged().splitlines()]

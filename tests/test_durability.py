@@ -8,38 +8,13 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import httpx
 
 from tests.service import ENVIRONMENT, Service
 
 BATCH = 10
-
-
-class DrainedService(Service):
-    """A service whose log is read and dropped, so that it never waits for a reader."""
-
-    def __init__(self, file: Path, key: str | None = None) -> None:
-        super().__init__(file, key=key)
-        assert self.process.stderr is not None
-        self._drain = threading.Thread(target=self.process.stderr.read, daemon=True)
-        self._drain.start()
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        self._drain.join()
-        for stream in (self.process.stdout, self.process.stderr):
-            assert stream is not None
-            stream.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.client.close()
-        self.kill()
 
 
 class Sender(threading.Thread):
@@ -88,7 +63,7 @@ def test_killed_at_any_moment_it_keeps_all_that_it_acknowledged_and_no_half_batc
     acknowledged: set[str] = set()
     for life in range(4):
         progress = threading.Semaphore(0)
-        with DrainedService(file, key) as service:
+        with Service(file, key=key) as service:
             key = service.key
             senders = [Sender(service, f"{life}-{number}", 10_000, progress) for number in range(4)]
             for sender in senders:
@@ -113,7 +88,7 @@ def test_killed_at_any_moment_it_keeps_all_that_it_acknowledged_and_no_half_batc
 def test_two_processes_write_to_one_file_and_take_each_event_once(tmp_path: Path) -> None:
     file = tmp_path / "billing.db"
     progress = threading.Semaphore(0)
-    with DrainedService(file) as first, DrainedService(file, first.key) as second:
+    with Service(file) as first, Service(file, key=first.key) as second:
         # Each process is sent events of its own, and both are sent the same ones.
         senders = [
             Sender(service, name, 30, progress)

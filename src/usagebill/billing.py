@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
+from time import monotonic
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
@@ -37,6 +38,8 @@ OUTSIDE: Mapping[str, Callable[[Billing, Organization, Job], None]] = {
 
 # How many jobs share one commit, and how long a worker keeps a leased job to itself.
 _BATCH = 50
+# How many seconds a batch goes on while others wait to write.
+_OTHERS_WAIT = 0.01
 _LEASE = timedelta(minutes=5)
 _log = structlog.get_logger("usagebill.jobs")
 
@@ -206,14 +209,20 @@ class Billing(Groups):
         strict: bool = False,
         on_failure: Callable[[Job, Exception], None] | None = None,
     ) -> int:
-        """Do some of the due jobs in one commit: how many were tried, 0 where none was due."""
+        """Do some of the due jobs in one commit: how many were tried, 0 where none was due.
+
+        They are many while nobody else wants to write, and few otherwise, so that requests are not kept waiting.
+        """
         instant = now or self.clock.now()
 
         def act(tx: Transaction) -> tuple[int, list[JsonObject], list[tuple[Job, Exception]]]:
             messages: list[JsonObject] = []
             failures: list[tuple[Job, Exception]] = []
+            start = monotonic()
             done = 0
             for _ in range(_BATCH):
+                if monotonic() - start > _OTHERS_WAIT and self.store.is_awaited():
+                    break
                 job = tx.jobs.claim(instant, immediate=immediate)
                 if job is None:
                     break

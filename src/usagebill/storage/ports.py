@@ -165,4 +165,7 @@ class Store(Protocol):
     def write(self, organization_id: str | None, change: Callable[[Transaction], T]) -> T:
         """Run `change` and make it durable before returning; an exception undoes all of it."""
 
+    def is_awaited(self) -> bool:
+        """Asked within a write: whether others of this process wait for it to end."""
+
     def close(self) -> None: ...

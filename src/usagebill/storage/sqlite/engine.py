@@ -29,6 +29,9 @@ class _Write(Generic[T]):
         self.organization_id = organization_id
         self.change = change
         self.done = False
+        # Released when the write is done, or when its thread is to take over.
+        self.signal = threading.Lock()
+        self.signal.acquire()
         self.result: T
         self.error: BaseException | None = None
 
@@ -44,7 +47,12 @@ class SqliteStore:
         self.path = str(path)
         self._memory = self.path == ":memory:"
         self._turn = threading.RLock()
+        # Who writes is settled under `_guard`: one thread commits for all who wait, then hands over to the next.
+        self._guard = threading.Lock()
         self._waiting: deque[_Write[Any]] = deque()
+        self._busy = False
+        self._thread: int | None = None
+        self._sharing = False
         self._readers: list[sqlite3.Connection] = []
         self._idle: deque[sqlite3.Connection] = deque()
         self._writer = self._connect()
@@ -88,18 +96,44 @@ class SqliteStore:
 
     def write(self, organization_id: str | None, change: Callable[[SqliteTransaction], T]) -> T:
         mine = _Write(organization_id, change)
-        self._waiting.append(mine)
-        with self._turn:
-            # Whoever comes first commits for all who have queued up meanwhile; they find their write done.
-            while not mine.done:
-                self._commit([self._waiting.popleft() for _ in range(min(_SHARED, len(self._waiting)))])
+        with self._guard:
+            if self._thread == threading.get_ident():
+                raise RuntimeError("a write within a write")
+            self._waiting.append(mine)
+            follows, self._busy = self._busy, True
+        if follows:
+            mine.signal.acquire()
+        if not mine.done:
+            self._commit_all(mine)
         if mine.error is not None:
             raise mine.error
         return mine.result
 
+    def _commit_all(self, mine: _Write[T]) -> None:
+        """Commit for all who wait until `mine` is done; then the first who still waits takes over."""
+        self._thread = threading.get_ident()
+        while not mine.done:
+            with self._guard:
+                writes = [self._waiting.popleft() for _ in range(min(_SHARED, len(self._waiting)))]
+            with self._turn:
+                self._commit(writes)
+            for write in writes:
+                if write is not mine:
+                    write.signal.release()
+        with self._guard:
+            self._thread = None
+            self._busy = bool(self._waiting)
+            if self._waiting:
+                self._waiting[0].signal.release()
+
+    def is_awaited(self) -> bool:
+        # Those who share the commit wait for it too.
+        return self._sharing or bool(self._waiting)
+
     def _commit(self, writes: list[_Write[Any]]) -> None:
         connection = self._writer
         sharing = writes if len(writes) > 1 else []
+        self._sharing = bool(sharing)
         try:
             connection.execute("BEGIN IMMEDIATE")
             if not sharing:
