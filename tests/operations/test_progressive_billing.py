@@ -50,6 +50,12 @@ def test_all_thresholds_passed_at_once_make_one_invoice_and_a_message_each(list_
     assert [m["subscription"]["usage_threshold"]["threshold_display_name"] for m in reached] == ["Ten", None]
 
 
+def test_thresholds_of_a_subscription_alone(list_: PriceList) -> None:
+    subscribed(list_, usage_thresholds=[{"amount_cents": 1000, "threshold_display_name": "Own"}])
+    list_.event("gb", value=12)
+    assert [invoice["total_amount_cents"] for invoice in progressive(list_)] == [1200]
+
+
 def test_what_was_billed_ahead_is_credited_on_the_next_invoices(list_: PriceList) -> None:
     subscribed(list_, {"amount_cents": 1000}, {"amount_cents": 5000})
     list_.event("gb", value=10)

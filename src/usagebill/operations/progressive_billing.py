@@ -38,10 +38,12 @@ PROGRESSIVE = "progressive_billing"
 def follow_up(work: Work, events: Sequence[Event]) -> None:
     """Have the subscriptions of new events checked, where thresholds apply to them."""
     # Stored as JSON text, only a list with something in it sorts after the empty one.
-    if work.tx.first(Plan, more("usage_thresholds", "[]")) is None:
-        return
+    with_thresholds = more("usage_thresholds", "[]")
     names = dict.fromkeys(event.external_subscription_id for event in events if event.external_subscription_id)
-    for subscription in work.tx.find(Subscription, within("external_id", names), eq("status", "active")):
+    wanted = [within("external_id", names), eq("status", "active")]
+    if work.tx.first(Plan, with_thresholds) is None:
+        wanted.append(with_thresholds)
+    for subscription in work.tx.find(Subscription, *wanted):
         if applicable_thresholds(work, subscription):
             work.schedule("check_usage_thresholds", subscription.id, work.now)
 

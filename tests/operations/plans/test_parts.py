@@ -110,11 +110,13 @@ def test_fixed_charges_name_their_add_on_by_id_or_code(box: Sandbox) -> None:
     nameless = {**body, "code": ""}
     assert refused(send(box, "POST", FIXED_CHARGES, {"fixed_charge": nameless})) == {"code": ["value_is_mandatory"]}
     assert missing(send(box, "POST", FIXED_CHARGES, {"fixed_charge": {**body, "add_on_code": "x"}})) == "add_on"
-    assert refused(send(box, "PUT", FIXED_CHARGES + "/s", {"fixed_charge": {"properties": {"amount": "1"}}})) == {
+    assert refused(send(box, "PUT", FIXED_CHARGES + "/s", {"fixed_charge": {"units": "x"}})) == {
         "units": ["is not a number"]
     }
+    priced = send(box, "PUT", FIXED_CHARGES + "/s", {"fixed_charge": {"properties": {"amount": "1"}}})
+    assert found(priced, "fixed_charge")["units"] == 3
     changed = found(send(box, "PUT", FIXED_CHARGES + "/s", {"fixed_charge": {"units": 4, "code": "t"}}), "fixed_charge")
-    assert (changed["code"], changed["units"], changed["properties"]) == ("t", 4, {"amount": "0"})
+    assert (changed["code"], changed["units"], changed["properties"]) == ("t", 4, {"amount": "1"})
     assert [one["code"] for one in send(box, "GET", FIXED_CHARGES)[1]["fixed_charges"]] == ["t"]
     found(send(box, "DELETE", FIXED_CHARGES + "/t"), "fixed_charge")
     assert missing(send(box, "GET", FIXED_CHARGES + "/t")) == "fixed_charge"

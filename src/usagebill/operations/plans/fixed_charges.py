@@ -95,20 +95,26 @@ def new_fixed_charge(work: Work, plan: Plan, add_on: AddOn, given: FixedChargeIn
 def changed_fixed_charge(work: Work, fixed_charge: FixedCharge, given: FixedChargeInput, *, used: bool) -> FixedCharge:
     """`fixed_charge` as it is sent, stored. `used`: the plan has had a subscription, so that model and code stay.
 
-    Units are required; a name that is not sent is cleared, and properties that are not sent become the defaults.
-    The add-on, and whether it is paid in advance or prorated, never change.
+    What is not sent stays; a new charge model without properties has its defaults. The add-on, and whether it is paid
+    in advance or prorated, never change.
     """
     model = fixed_charge.charge_model if used else value_or(given.charge_model, fixed_charge.charge_model)
-    units = value_or(given.units, None)
+    units: object = fixed_charge.units
     changed = replace(
         fixed_charge,
         charge_model=model,
         code=fixed_charge.code if used else value_or(given.code, fixed_charge.code),
-        invoice_display_name=value_or(given.invoice_display_name, None),
-        properties=_properties(model, value_or(given.properties, None)),
-        units=units_sent(units) or ZERO,
         updated_at=work.now,
     )
+    if is_given(given.units):
+        units = value_or(given.units, None)
+        changed = replace(changed, units=units_sent(units) or ZERO)
+    if is_given(given.invoice_display_name):
+        changed = replace(changed, invoice_display_name=value_or(given.invoice_display_name, None))
+    if given.properties is not None and is_given(given.properties):
+        changed = replace(changed, properties=_properties(model, value_or(given.properties, None)))
+    elif model != fixed_charge.charge_model:
+        changed = replace(changed, properties=_properties(model, None))
     _check(work, changed, units)
     if is_given(given.tax_codes) and given.tax_codes is not None:
         changed = replace(changed, tax_ids=taxes.ids_of_codes(work, value_or(given.tax_codes, ())))
