@@ -256,10 +256,15 @@ def test_sent_filters_are_matched_by_their_values(box: Sandbox) -> None:
     assert found(put(box, charges=[{**again, "filters": []}]), "plan")["charges"][0]["filters"] == []
 
 
-def test_units_of_a_fixed_charge_must_be_sent_again(box: Sandbox) -> None:
-    created = found(plan(box, fixed_charges=[{"add_on_id": add_on(box), "charge_model": "standard"}]), "plan")
+def test_what_is_not_sent_of_a_fixed_charge_stays(box: Sandbox) -> None:
+    seats = {"add_on_id": add_on(box), "charge_model": "standard", "units": 3, "invoice_display_name": "Seats"}
+    created = found(plan(box, fixed_charges=[seats]), "plan")
     item = {"id": created["fixed_charges"][0]["svc_id"], "properties": {"amount": "2"}}
-    assert refused(put(box, fixed_charges=[item])) == {"units": ["is not a number"]}
+    [priced] = found(put(box, fixed_charges=[item]), "plan")["fixed_charges"]
+    assert (priced["units"], priced["properties"]) == (3, {"amount": "2"})
+    [more] = found(put(box, fixed_charges=[{"id": item["id"], "units": 4}]), "plan")["fixed_charges"]
+    assert (more["units"], more["properties"], more["invoice_display_name"]) == (4, {"amount": "2"}, "Seats")
+    assert refused(put(box, fixed_charges=[{**item, "units": None}])) == {"units": ["is not a number"]}
     assert refused(put(box, fixed_charges=[{**item, "units": -1}])) == {"units": ["value_is_out_of_range"]}
     shown = found(put(box, fixed_charges=[{**item, "units": "2.5", "pay_in_advance": True}]), "plan")
     [fixed_charge] = shown["fixed_charges"]
