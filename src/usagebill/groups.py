@@ -19,6 +19,7 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoice_custom_sections import InvoiceCustomSection
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.organizations import Organization
+from usagebill.core.payments import Payment
 from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
@@ -36,6 +37,7 @@ from usagebill.operations import (
     fees,
     invoice_custom_sections,
     organizations,
+    payments,
     plans,
     pricing_units,
     progressive_billing,
@@ -67,6 +69,7 @@ from usagebill.views.fees import fee_view
 from usagebill.views.invoice_custom_sections import section_view
 from usagebill.views.invoices import invoice_view
 from usagebill.views.organizations import organization_view
+from usagebill.views.payments import payment_view
 from usagebill.views.plans import charge_view, fixed_charge_view, plan_view
 from usagebill.views.subscriptions import subscription_and_plan_view
 from usagebill.views.taxes import tax_details
@@ -134,6 +137,7 @@ class Customers(Group):
     get = reads(customers.get)
     list = reads(customers.list_all)
     delete = writes(customers.delete)
+    checkout_url = writes(customers.checkout_url)
 
 
 class Events(Group):
@@ -216,6 +220,13 @@ class Invoices(Group):
     create_one_off = writes(invoice_one_off.create)
     retry = writes(invoice_changes.retry)
     explain = reads(explain)
+
+
+class Payments(Group):
+    create = writes(payments.create)
+    get = reads(payments.get)
+    list = reads(payments.list_all)
+    list_of_customer = reads(payments.list_of_customer)
 
 
 class Plans(Group):
@@ -317,6 +328,7 @@ class Groups:
         self.invoice_custom_sections = InvoiceCustomSections(runner)
         self.invoices = Invoices(runner)
         self.organizations = Organizations(runner)
+        self.payments = Payments(runner)
         self.plans = Plans(runner)
         self.pricing_units = PricingUnits(runner)
         self.subscriptions = Subscriptions(runner)
@@ -342,6 +354,7 @@ VIEWS: Mapping[type, Callable[[Work, Any], JsonObject]] = {
     Event: event_view,
     Fee: fee_view,
     Invoice: invoice_view,
+    Payment: payment_view,
     Plan: plan_view,
     Subscription: subscription_and_plan_view,
     Tax: tax_details,
