@@ -77,6 +77,11 @@ AMENDMENTS: Mapping[tuple[str, ...], object] = {
         for name in ("CustomerChargeGroupedUsageObject", "CustomerProjectedChargeGroupedUsageObject")
     },
     (*_property("FeeObject", "item"), "properties", "grouped_by", "additionalProperties"): {"type": ["string", "null"]},
+    # And so is that of a presentation key.
+    (
+        *("components", "schemas", "PresentationBreakdownsObject", "items"),
+        *("properties", "presentation_by", "additionalProperties"),
+    ): {"type": ["string", "null"]},
     # The interface has one more type of invoice, of fees that were paid before.
     (*_property("InvoiceBaseObject", "invoice_type"), "enum"): [
         "subscription",

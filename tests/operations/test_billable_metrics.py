@@ -149,6 +149,10 @@ def test_weighted_sum_by_the_second_may_recur(box: Sandbox) -> None:
 def test_custom_aggregations_are_not_available(box: Sandbox) -> None:
     status, body = box.request("POST", "/api/v1/billable_metrics", json=metric(aggregation_type="custom_agg"))
     assert (status, body["code"]) == (403, "feature_unavailable")
+    status, body = box.request(
+        "PUT", "/api/v1/billable_metrics/unknown", json={"billable_metric": {"aggregation_type": "custom_agg"}}
+    )
+    assert (status, body["code"]) == (403, "feature_unavailable")
 
 
 def test_code_is_unique_until_its_metric_is_deleted(box: Sandbox) -> None:
@@ -339,11 +343,11 @@ def evaluate(box: Sandbox, body: dict[str, object]) -> tuple[int, Any]:
         ("concat(event.code, '-', event.properties.on)", {"code": "c", "properties": {"on": True}}, "c-true"),
         ("event.timestamp", {"timestamp": 1709600000.9}, "1709600000.0"),
         ("event.timestamp", {}, "1709596800.0"),
-        ("1 + 2", None, "3.0"),
+        ("1 + 2", {"code": "c"}, "3.0"),
     ],
 )
 def test_expression_is_evaluated_for_an_event(
-    box: Sandbox, expression: str, event: dict[str, object] | None, value: str
+    box: Sandbox, expression: str, event: dict[str, object], value: str
 ) -> None:
     assert evaluate(box, {"expression": expression, "event": event}) == (200, {"expression_result": {"value": value}})
 
@@ -355,7 +359,8 @@ def test_expression_is_evaluated_for_an_event(
         ({}, {"expression": ["value_is_mandatory"]}),
         ({"expression": "1 +"}, {"expression": ["invalid_expression"]}),
         ({"expression": "event.properties.a"}, {"event": ["invalid_event"]}),
-        ({"expression": "1 / 0"}, {"event": ["invalid_event"]}),
+        ({"expression": "1"}, {"event": ["invalid_event"]}),
+        ({"expression": "1 / 0", "event": {"code": "c"}}, {"event": ["invalid_event"]}),
         ({"expression": "1", "event": {"timestamp": "noon"}}, {"event": ["invalid_event"]}),
         ({"expression": "1", "event": {"timestamp": 1e30}}, {"event": ["invalid_event"]}),
     ],

@@ -226,6 +226,33 @@ def test_projection_extends_the_days_so_far(list_: PriceList) -> None:
     assert usage["projected_amount_cents"] == charge["projected_amount_cents"] == 51660
 
 
+def test_presentation_keys_split_units_without_pricing_them(list_: PriceList) -> None:
+    keys = [{"value": "team"}, {"value": "user", "options": {"display_in_invoice": True}}]
+    list_.plan(standard(list_.metric("gb"), "1", properties={"presentation_group_keys": keys}))
+    list_.subscribe()
+    list_.box.travel_to("2025-07-03T10:00:00Z")
+    list_.event("gb", value=3, team="a", user="x")
+    list_.event("gb", value=1, team="a", user="y")
+    list_.event("gb", value=2)
+    own = "?external_subscription_id=sub"
+
+    def rows(path: str, key: str = "presentation_breakdowns") -> list[tuple[Any, ...]]:
+        usage = next(iter(list_.get(f"/customers/acme/{path}").values()))
+        assert len(usage["charges_usage"]) == 1
+        return [(*row["presentation_by"].values(), row["units"]) for row in usage["charges_usage"][0][key]]
+
+    assert rows(f"current_usage{own}") == [("a", "x", "3.0"), ("a", "y", "1.0"), (None, None, "2.0")]
+    assert rows(f'current_usage{own}&filter_by_presentation=["team"]') == [("a", "4.0"), (None, "2.0")]
+    assert rows(f"current_usage{own}&filter_by_presentation=[]") == []
+    status, answer = list_.box.request("GET", f"/api/v1/customers/acme/current_usage{own}&filter_by_presentation=[")
+    assert (status, answer["error_details"]) == (422, {"filter_by_presentation": ["invalid_format"]})
+    assert rows(f"projected_usage{own}", "projected_presentation_breakdowns") == [
+        ("a", "x", "31.0"),
+        ("a", "y", "10.33"),
+        (None, None, "20.67"),
+    ]
+
+
 def test_past_usage_is_what_was_invoiced(list_: PriceList) -> None:
     list_.plan(standard(list_.metric("gb"), "1"), amount_cents=1000)
     list_.subscribe()

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import TypeAlias
 
 from usagebill.core.events import Event, property_of
 
-__all__ = ["TARGET_WALLET_KEY", "Group", "charge_group_keys", "group_of", "grouped", "grouped_by"]
+__all__ = ["TARGET_WALLET_KEY", "Breakdown", "Group", "charge_group_keys", "group_of", "grouped", "grouped_by"]
 
 TARGET_WALLET_KEY = "target_wallet_code"
 
 # One value a key, in the order of the keys; None where the property is missing, null or empty.
 Group: TypeAlias = tuple[str | None, ...]
+# Units by the values of presentation keys, one row for each combination.
+Breakdown: TypeAlias = tuple[tuple[Mapping[str, str | None], Decimal], ...]
 
 
 def charge_group_keys(pricing_group_keys: Iterable[str], *, accepts_target_wallet: bool = False) -> tuple[str, ...]:

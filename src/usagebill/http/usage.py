@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.fees import Fee
+from usagebill.core.grouping import Breakdown
 from usagebill.core.numbers import parse_decimal
 from usagebill.core.plans import Charge
 from usagebill.http.endpoints import Endpoint
@@ -25,7 +26,9 @@ from usagebill.work import JsonObject, Work
 __all__ = ["ENDPOINTS"]
 
 
-def _line(result: ChargeResult, projection: tuple[Decimal, int, int | None] | None) -> ShownUsage:
+def _line(
+    result: ChargeResult, projection: tuple[Decimal, int, int | None] | None, projected_breakdown: Breakdown
+) -> ShownUsage:
     amounts = result.amounts
     part = result.part
     return ShownUsage(
@@ -40,6 +43,7 @@ def _line(result: ChargeResult, projection: tuple[Decimal, int, int | None] | No
         pricing_unit_amount_cents=amounts.pricing_unit.amount_cents if amounts.pricing_unit else None,
         projected=projection,
         breakdown=result.breakdown,
+        projected_breakdown=projected_breakdown,
     )
 
 
@@ -66,10 +70,15 @@ def _metric_object(metric: BillableMetric) -> JsonObject:
 def _charge_usage(usage: ChargeUsage, currency: str, *, is_projected: bool) -> JsonObject:
     unit = usage.charge.applied_pricing_unit
     projections = usage.projections or (None,) * len(usage.results)
+    breakdowns = usage.projected_breakdowns or ((),) * len(usage.results)
     return charge_usage_view(
         [
-            _line(result, None if each is None else (each.units, each.amount_cents, each.pricing_unit_amount_cents))
-            for result, each in zip(usage.results, projections, strict=True)
+            _line(
+                result,
+                None if each is None else (each.units, each.amount_cents, each.pricing_unit_amount_cents),
+                breakdown,
+            )
+            for result, each, breakdown in zip(usage.results, projections, breakdowns, strict=True)
         ],
         charge=_charge_object(usage.charge, with_code=not is_projected),
         metric=_metric_object(usage.results[0].metric),

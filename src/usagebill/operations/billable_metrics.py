@@ -133,8 +133,8 @@ def create(work: Work, given: BillableMetricInput) -> BillableMetric:
 
 def update(work: Work, code: str, given: BillableMetricInput) -> BillableMetric:
     """Change what is sent; once a charge of a plan prices the metric, only name, description and filters change."""
-    before = get(work, code)
     _refuse_custom(given)
+    before = get(work, code)
     filters = _filters_sent(given)
     sent = changes(given, *(_ALWAYS_EDITABLE if _is_used(work, before) else _EDITABLE))
     for name in ("name", "code", "aggregation_type"):
@@ -175,7 +175,9 @@ def evaluate_expression(work: Work, given: ExpressionInput) -> str:
         parsed = expressions.parse(given.expression)
     except expressions.ExpressionSyntaxError as problem:
         raise Invalid(expression="invalid_expression") from problem
-    event = value_or(given.event, ExpressionEventInput())
+    if given.event is None or given.event is ABSENT:
+        raise Invalid(event="invalid_event")
+    event = given.event
     try:
         value = expressions.evaluate(
             parsed,

@@ -29,6 +29,8 @@ __all__ = [
 
 # What a search of a customer's documents looks at.
 CUSTOMER_COLUMNS = ("name", "firstname", "lastname", "external_id", "email")
+# Amounts are stored as whole numbers of 64 bits.
+_LARGEST_AMOUNT = Decimal(2**63 - 1)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _TRUE = frozenset({"1", "on", "t", "true", "y", "yes"})
 _FALSE = frozenset({"0", "off", "f", "false", "n", "no"})
@@ -90,13 +92,17 @@ def flag(field: str, value: object, problems: dict[str, object]) -> bool | None:
 
 
 def amount(field: str, value: Maybe[str], problems: dict[str, object]) -> Decimal | None:
-    """A bound of amounts in cents, fractions included; None where nothing is asked for."""
+    """A bound of amounts in cents, fractions included; None where nothing is asked for.
+
+    One beyond every amount that can be stored is the largest of them.
+    """
     if not value:
         return None
     found = parse_decimal(value.strip())
     if found is None:
         problems[field] = ["value_is_invalid"]
-    return found
+        return None
+    return max(-_LARGEST_AMOUNT, min(found, _LARGEST_AMOUNT))
 
 
 def day(value: Maybe[str]) -> date | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 
+from usagebill.core.grouping import Breakdown
 from usagebill.core.numbers import decimal_text, total
 from usagebill.views.formats import date_text, instant_text
 from usagebill.work import JsonObject
@@ -31,7 +32,8 @@ class ShownUsage:
     amount_cents: int
     pricing_unit_amount_cents: int | None = None
     projected: tuple[Decimal, int, int | None] | None = None
-    breakdown: tuple[tuple[Mapping[str, str | None], Decimal], ...] = ()
+    breakdown: Breakdown = ()
+    projected_breakdown: Breakdown = ()
 
 
 def charge_usage_view(
@@ -122,11 +124,8 @@ def _numbers(
         "amount_cents": sum(line.amount_cents for line in lines),
         "pricing_unit_details": unit,
     }
-    rows = [
-        {"presentation_by": dict(by), "units": decimal_text(units)}
-        for line in breakdown
-        for by, units in line.breakdown
-    ]
+    broken_down = list(breakdown)
+    rows = _rows(line.breakdown for line in broken_down)
     if not is_projected:
         shown["total_aggregated_units"] = decimal_text(total(line.total_aggregated_units for line in lines))
         shown["presentation_breakdowns"] = rows
@@ -134,10 +133,18 @@ def _numbers(
     shown["projected_units"] = decimal_text(total(line.projected[0] for line in lines if line.projected))
     shown["projected_amount_cents"] = sum(line.projected[1] for line in lines if line.projected)
     shown["presentation_breakdowns"] = rows
-    shown["projected_presentation_breakdowns"] = []
+    shown["projected_presentation_breakdowns"] = _rows(line.projected_breakdown for line in broken_down)
     if unit is not None:
         unit["projected_amount_cents"] = sum((line.projected[2] or 0) for line in lines if line.projected)
     return shown
+
+
+def _rows(breakdowns: Iterable[Breakdown]) -> list[JsonObject]:
+    return [
+        {"presentation_by": dict(by), "units": decimal_text(units)}
+        for breakdown in breakdowns
+        for by, units in breakdown
+    ]
 
 
 def usage_view(

@@ -47,6 +47,12 @@ def test_add_ons_are_invoiced_at_once(box: Sandbox) -> None:
     assert "invoice.created" not in types
 
 
+@pytest.mark.parametrize("units", [10**30, "-1e25"])
+def test_sums_beyond_all_money_are_refused(box: Sandbox, units: object) -> None:
+    assert refused(asked(box, {"add_on_code": "setup", "units": units})) == {"units": ["value_is_out_of_range"]}
+    assert box.request("GET", "/api/v1/invoices")[1]["invoices"] == []
+
+
 def test_the_date_is_the_customers(box: Sandbox) -> None:
     zone = {"external_id": "acme", "timezone": "America/Los_Angeles", "net_payment_term": 10}
     ask(box, "POST", "/customers", {"customer": zone})

@@ -31,6 +31,8 @@ from usagebill.work import Work
 __all__ = ["OneOffFeeInput", "OneOffInput", "SectionChoice", "create"]
 
 _LONGEST_ORDER_NUMBER = 255
+# Cents; with every tax on top it can still be stored.
+_LARGEST_TOTAL = 10**17
 
 
 @Input
@@ -118,7 +120,10 @@ def create(work: Work, given: OneOffInput) -> Invoice:
         updated_at=work.now,
     )
     work.tx.insert(invoice)
-    invoice, fees = settle(work, invoice, [_fee(work, invoice, line) for line in lines], finalizing=True)
+    fees = [_fee(work, invoice, line) for line in lines]
+    if sum(abs(fee.amount_cents) for fee in fees) > _LARGEST_TOTAL:
+        raise Invalid(units="value_is_out_of_range")
+    invoice, fees = settle(work, invoice, fees, finalizing=True)
     work.tx.insert(*fees)
     work.tx.replace(invoice)
     invoice = with_sections(work, invoice, _sections(work, given))

@@ -14,7 +14,7 @@ from usagebill.core.plans import AppliedPricingUnit, Charge, Plan
 from usagebill.core.pricing import MODELS, normalized_properties
 from usagebill.core.pricing.charges import ChargeTerms, charge_errors, pricing_unit_errors
 from usagebill.core.pricing_units import PricingUnit
-from usagebill.inputs import changes, is_given, value_or
+from usagebill.inputs import is_given, value_or
 from usagebill.operations import taxes
 from usagebill.operations.plans.filters import declared_by, merged_filters
 from usagebill.operations.plans.inputs import AppliedPricingUnitInput, ChargeInput
@@ -97,7 +97,7 @@ def new_charge(work: Work, plan: Plan, metric: BillableMetric, given: ChargeInpu
         pay_in_advance=value_or(given.pay_in_advance, False),
         prorated=value_or(given.prorated, False),
         invoiceable=value_or(given.invoiceable, True),
-        regroup_paid_fees=value_or(given.regroup_paid_fees, None),
+        regroup_paid_fees=given.regroup_paid_fees or None,
         min_amount_cents=value_or(given.min_amount_cents, 0),
         accepts_target_wallet=value_or(given.accepts_target_wallet, False),
         created_at=work.now,
@@ -138,7 +138,9 @@ def changed_charge(work: Work, charge: Charge, metric: BillableMetric, given: Ch
             prorated=value_or(given.prorated, charge.prorated),
             invoiceable=value_or(given.invoiceable, charge.invoiceable),
             min_amount_cents=value_or(given.min_amount_cents, 0),
-            **changes(given, "regroup_paid_fees"),
+            regroup_paid_fees=(
+                (given.regroup_paid_fees or None) if is_given(given.regroup_paid_fees) else charge.regroup_paid_fees
+            ),
         )
     _check(work, changed, metric)
     changed = _with_lists(work, changed, metric, given)

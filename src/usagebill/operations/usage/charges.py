@@ -32,7 +32,7 @@ from usagebill.core.charge_ledger import LedgerEntry, SavedLevel, group_pairs, g
 from usagebill.core.currencies import subunits
 from usagebill.core.events import Event
 from usagebill.core.filters import Bucket, buckets, default_bucket, display_name
-from usagebill.core.grouping import Group, charge_group_keys, grouped, grouped_by
+from usagebill.core.grouping import Breakdown, Group, charge_group_keys, grouped, grouped_by
 from usagebill.core.numbers import ZERO, add
 from usagebill.core.plans import Charge, ChargeFilter
 from usagebill.core.pricing import (
@@ -68,7 +68,8 @@ class ChargeScope:
 
     `currency` is the plan's. `follows_another` tells of a subscription that came from an upgrade or downgrade.
     `current` asks for usage so far instead of what an invoice bills. `only` keeps events by property (key -> values)
-    and takes these keys out of the grouping; `ungrouped` takes all keys out.
+    and takes these keys out of the grouping; `ungrouped` takes all keys out. `presented` are the presentation keys that
+    split the displayed units, None for all.
     """
 
     subscription_id: str
@@ -79,6 +80,7 @@ class ChargeScope:
     current: bool = False
     only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ungrouped: bool = False
+    presented: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,10 +115,10 @@ class ChargeResult:
     price: Price
     properties: Properties
     amounts: FeeAmounts
-    breakdown: tuple[tuple[Mapping[str, str | None], Decimal], ...] = ()
+    breakdown: Breakdown = ()
 
     @property
-    def shown_breakdown(self) -> tuple[tuple[Mapping[str, str | None], Decimal], ...]:
+    def shown_breakdown(self) -> Breakdown:
         """The breakdown by those presentation keys that invoices show, rows of equal values added up."""
         shown = presentation_keys(self.charge.properties, in_invoice=True)
         rows: dict[tuple[str | None, ...], Decimal] = {}
@@ -198,13 +200,17 @@ def charge_results(work: Work, charge: Charge, metric: BillableMetric, scope: Ch
 
 def _breakdowns(
     work: Work, charge: Charge, metric: BillableMetric, part: ChargePart, keys: tuple[str, ...], scope: ChargeScope
-) -> dict[Group, tuple[tuple[Mapping[str, str | None], Decimal], ...]]:
+) -> dict[Group, Breakdown]:
     """The units of each group, split by the charge's presentation keys that do not price them."""
-    presented = tuple(key for key in presentation_keys(charge.properties) if key not in keys)
+    presented = tuple(
+        key
+        for key in presentation_keys(charge.properties)
+        if key not in keys and (scope.presented is None or key in scope.presented)
+    )
     if not presented or metric.aggregation_type in ("weighted_sum_agg", "custom_agg"):
         return {}
     question = _question(metric, part.bucket, (*keys, *presented), scope)
-    rows: dict[Group, tuple[tuple[Mapping[str, str | None], Decimal], ...]] = {}
+    rows: dict[Group, Breakdown] = {}
     for group, tally in work.tx.events.tallies(question).items():
         own, shown = group[: len(keys)], group[len(keys) :]
         units = round_units(tally.units, metric)

@@ -9,12 +9,14 @@ from datetime import UTC, date, datetime
 from zoneinfo import ZoneInfo
 
 from usagebill.core.aggregation import Window
+from usagebill.core.currencies import exponent
 from usagebill.core.customers import Customer, timezone
 from usagebill.core.days import days_between
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
+from usagebill.core.grouping import Breakdown
 from usagebill.core.periods.boundaries import current_boundaries
 from usagebill.core.plans import Charge, PlanDefinition
-from usagebill.core.pricing.projection import Projection, project
+from usagebill.core.pricing.projection import Projection, project, projected_units
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import usage_taxes_cents
 from usagebill.inputs import ABSENT, Input, Maybe
@@ -44,6 +46,8 @@ class ChargeUsage:
     charge: Charge
     results: tuple[ChargeResult, ...]
     projections: tuple[Projection, ...] | None = None
+    # The units by presentation keys at the end of the period, for each result.
+    projected_breakdowns: tuple[Breakdown, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +76,7 @@ class UsageOptions:
     filter_by_metric_code: Maybe[str] = ABSENT
     group: Maybe[object] = ABSENT
     filter_by_group: Maybe[object] = ABSENT
+    filter_by_presentation: Maybe[object] = ABSENT
     skip_grouping: Maybe[bool] = ABSENT
     full_usage: Maybe[bool] = ABSENT
 
@@ -116,13 +121,26 @@ def _chosen_charges(definition: PlanDefinition, options: UsageOptions) -> tuple[
     return charges, True
 
 
+def _parsed(field: str, given: object) -> object:
+    """What JSON text says; anything but a text as it is."""
+    if not isinstance(given, str):
+        return given
+    try:
+        return json.loads(given)
+    except (ValueError, RecursionError) as problem:
+        raise Invalid({field: ["invalid_format"]}) from problem
+
+
+def _presented(options: UsageOptions) -> tuple[str, ...] | None:
+    given = options.filter_by_presentation
+    if given == "":
+        return None
+    keys = _parsed("filter_by_presentation", given)
+    return tuple(str(key) for key in keys) if isinstance(keys, (list, tuple)) else None
+
+
 def _group_filter(options: UsageOptions) -> dict[str, tuple[str, ...]]:
-    given: object = options.group or options.filter_by_group
-    if isinstance(given, str):
-        try:
-            given = json.loads(given)
-        except ValueError as problem:
-            raise Invalid(filter_by_group="invalid_format") from problem
+    given = _parsed("filter_by_group", options.group or options.filter_by_group)
     if not isinstance(given, Mapping):
         return {}
     only: dict[str, tuple[str, ...]] = {}
@@ -157,6 +175,7 @@ def current(work: Work, external_customer_id: str, options: UsageOptions) -> Cur
         current=True,
         only=only,
         ungrouped=bool(options.skip_grouping),
+        presented=_presented(options),
     )
     usages = _charge_usages(work, charges, definition, scope, named=named)
     return _summed(work, customer, definition, usages, start, window.end, with_taxes=with_taxes)
@@ -253,6 +272,9 @@ def projected(work: Work, external_customer_id: str, options: ProjectedUsageOpti
             charge=usage.charge,
             results=usage.results,
             projections=tuple(_projection(result, elapsed, whole, definition) for result in usage.results),
+            projected_breakdowns=tuple(
+                _projected_breakdown(result, elapsed, whole, definition) for result in usage.results
+            ),
         )
         for usage in _charge_usages(work, definition.charges, definition, scope, named=False)
     ]
@@ -281,3 +303,10 @@ def _projection(result: ChargeResult, elapsed: int, whole: int, definition: Plan
         recurring=result.metric.recurring,
         conversion_rate=None if unit is None else unit.conversion_rate,
     )
+
+
+def _projected_breakdown(result: ChargeResult, elapsed: int, whole: int, definition: PlanDefinition) -> Breakdown:
+    if result.metric.recurring:
+        return result.breakdown
+    decimals = exponent(definition.plan.amount_currency)
+    return tuple((by, projected_units(units, elapsed, whole, decimals=decimals)) for by, units in result.breakdown)

@@ -1,0 +1,300 @@
+"""Whatever stands in a body, a query or a path, the answer is never that something broke inside."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args, get_origin
+from urllib.parse import quote
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.worlds import ask
+
+from usagebill.http.app import endpoints
+from usagebill.http.endpoints import Endpoint
+from usagebill.testing import Sandbox
+
+ODD: list[Any] = [
+    *(None, "", [], {}, "x", 0, -1, 1.5, True, False, 10**30, -(10**30), 1e300),
+    *("1e400", "nan", "Infinity", "-0", "9" * 400, "1" * 40, "\x00", "\ud800", "é", "\U0001f600" * 300),
+    *([None], [[]], [{}], ["x"], [1], {"": 1}, {"a": {"b": [1]}}, {"a": ["x"]}, [{"id": 1}], "{", "[1]", '{"a": [{}]}'),
+    *("2024-13-45", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "99999-01-01", "2024-02-30T25:00:00Z"),
+]
+SEGMENTS = ["%00", "a%2Fb", "%20", ".", "..", "%C3%A9", "%F0%9F%98%80", "x" * 3000, "'", "%25", "%2E%2E"]
+AMOUNT = {"amount": "1"}
+
+
+def world(box: Sandbox) -> dict[str, str]:
+    """One record of most kinds; path parameters by name, with the resource where the name alone does not tell."""
+    ask(box, "POST", "/taxes", {"tax": {"name": "VAT", "code": "vat", "rate": "20"}})
+    ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "currency": "EUR"}})
+    cloud = [{"key": "cloud", "values": ["aws", "gcp"]}]
+    metric = {"name": "Gb", "code": "gb", "aggregation_type": "sum_agg", "field_name": "value", "filters": cloud}
+    metric_id = ask(box, "POST", "/billable_metrics", {"billable_metric": metric})["billable_metric"]["svc_id"]
+    seat = {"name": "Seat", "code": "seat", "amount_cents": 100, "amount_currency": "EUR"}
+    ask(box, "POST", "/add_ons", {"add_on": seat})
+    shown = ask(box, "POST", "/plans", {"plan": plan("basic", metric_id)})["plan"]
+    ask(box, "POST", "/plans", {"plan": plan("unused", metric_id)})
+    for external_id in ("sub", "sub2"):
+        sent = {"external_customer_id": "acme", "plan_code": "basic", "external_id": external_id}
+        ask(box, "POST", "/subscriptions", {"subscription": sent})
+    ask(box, "POST", "/events", {"event": event("t1")})
+    coupon = {"name": "C", "code": "ten", "coupon_type": "percentage", "percentage_rate": "10", "frequency": "forever"}
+    ask(box, "POST", "/coupons", {"coupon": {**coupon, "expiration": "no_expiration"}})
+    applied = {"external_customer_id": "acme", "coupon_code": "ten"}
+    applied_id = ask(box, "POST", "/applied_coupons", {"applied_coupon": applied})["applied_coupon"]["svc_id"]
+    one_off = {"external_customer_id": "acme", "fees": [{"add_on_code": "seat", "units": 2}]}
+    invoice = ask(box, "POST", "/invoices", {"invoice": one_off})["invoice"]
+    listener = ask(box, "POST", "/webhook_endpoints", {"webhook_endpoint": {"webhook_url": "https://listener.example"}})
+    charge = shown["charges"][0]
+    return {
+        "metric": metric_id,
+        "add_ons": "seat",
+        "billable_metrics": "gb",
+        "billing_entities": "default",
+        "coupons": "ten",
+        "customers": "acme",
+        "plans": "basic",
+        "subscriptions": "sub",
+        "taxes": "vat",
+        "webhook_endpoints": listener["webhook_endpoint"]["svc_id"],
+        "charge_code": charge["code"],
+        "filter_id": charge["filters"][0]["svc_id"],
+        "fixed_charge_code": "seats",
+        "transaction_id": "t1",
+        "applied_coupon_id": applied_id,
+        "invoice_id": invoice["svc_id"],
+        "fee_id": invoice["fees"][0]["svc_id"],
+        "key": "tier",
+    }
+
+
+def plan(code: str, metric_id: str) -> dict[str, Any]:
+    filters = [{"values": {"cloud": ["aws"]}, "properties": AMOUNT}]
+    return {
+        "name": "Plan",
+        "code": code,
+        "interval": "monthly",
+        "amount_cents": 1000,
+        "amount_currency": "EUR",
+        "pay_in_advance": False,
+        "tax_codes": ["vat"],
+        "metadata": {"tier": "gold"},
+        "minimum_commitment": {"amount_cents": 500, "tax_codes": ["vat"]},
+        "usage_thresholds": [{"amount_cents": 100_000, "recurring": False}],
+        "charges": [
+            {"billable_metric_id": metric_id, "charge_model": "standard", "properties": AMOUNT, "filters": filters},
+            {
+                "billable_metric_id": metric_id,
+                "charge_model": "package",
+                "properties": {**AMOUNT, "package_size": 5, "free_units": 1},
+            },
+            {
+                "billable_metric_id": metric_id,
+                "charge_model": "graduated",
+                "properties": {
+                    "graduated_ranges": [
+                        {"from_value": 0, "to_value": None, "per_unit_amount": "1", "flat_amount": "0"},
+                    ]
+                },
+            },
+            {
+                "billable_metric_id": metric_id,
+                "charge_model": "percentage",
+                "pay_in_advance": True,
+                "properties": {"rate": "1", "free_units_per_events": 1},
+            },
+        ],
+        "fixed_charges": [
+            {"add_on_code": "seat", "code": "seats", "charge_model": "standard", "units": 3, "properties": AMOUNT}
+        ],
+    }
+
+
+def event(transaction_id: str) -> dict[str, Any]:
+    used = {"value": "5", "cloud": "aws"}
+    return {"transaction_id": transaction_id, "code": "gb", "external_subscription_id": "sub", "properties": used}
+
+
+def valid_bodies(world: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """By input class, something that would be accepted if nothing were odd about it."""
+    whole = plan("other", world["metric"])
+    return {
+        "AddOnInput": {"name": "A", "code": "a", "amount_cents": 100, "amount_currency": "EUR", "tax_codes": ["vat"]},
+        "BillableMetricInput": {"name": "M", "code": "m", "aggregation_type": "sum_agg", "field_name": "u"},
+        "ExpressionInput": {"expression": "event.properties.a + 1", "event": {"properties": {"a": "1"}}},
+        "CouponInput": {
+            "name": "C",
+            "code": "c",
+            "coupon_type": "fixed_amount",
+            "amount_cents": 100,
+            "amount_currency": "EUR",
+            "frequency": "once",
+            "expiration": "no_expiration",
+            "applies_to": {"plan_codes": ["basic"]},
+        },
+        "AppliedCouponInput": {"external_customer_id": "acme", "coupon_code": "ten"},
+        "CreditNoteInput": {
+            "invoice_id": world["invoice_id"],
+            "credit_amount_cents": 10,
+            "items": [{"fee_id": world["fee_id"], "amount_cents": 10}],
+        },
+        "CreditNoteEstimateInput": {
+            "invoice_id": world["invoice_id"],
+            "items": [{"fee_id": world["fee_id"], "amount_cents": 10}],
+        },
+        "CustomerInput": {"external_id": "acme", "metadata": [{"key": "k", "value": "v"}]},
+        "EventInput": event("t2"),
+        "EventsInput": {"events": [event("t3")]},
+        "OneOffInput": {"external_customer_id": "acme", "fees": [{"add_on_code": "seat", "units": 2}]},
+        "PreviewInput": {"customer": {"external_id": "acme"}, "plan_code": "basic", "billing_time": "anniversary"},
+        "PlanInput": whole,
+        "ChargeInput": {**whole["charges"][0], "code": "new"},
+        "ChargeFilterInput": whole["charges"][0]["filters"][0],
+        "FixedChargeInput": whole["fixed_charges"][0],
+        "SubscriptionInput": {"external_customer_id": "acme", "plan_code": "basic", "external_id": "new"},
+        "TaxInput": {"name": "T", "code": "t", "rate": "10"},
+        "WebhookEndpointInput": {"webhook_url": "https://other.example"},
+        "PaymentInput": {"invoice_id": world["invoice_id"], "amount_cents": 5},
+        "MetadataInput": {"metadata": {"tier": "gold"}},
+    }
+
+
+def nested(hint: Any, many: bool = False) -> tuple[type, bool] | None:
+    """The input class inside a type, and whether it stands in a list."""
+    if isinstance(hint, type) and attrs.has(hint):
+        return hint, many
+    for part in get_args(hint):
+        if found := nested(part, many or get_origin(hint) in (list, tuple)):
+            return found
+    return None
+
+
+def places(kind: type) -> Iterator[tuple[str | int, ...]]:
+    """The way to every field that an input class knows, those of the classes inside it too."""
+    for field in attrs.fields(attrs.resolve_types(kind)):
+        yield (field.name,)
+        if inner := nested(field.type):
+            yield from ((field.name, *((0,) if inner[1] else ()), *rest) for rest in places(inner[0]))
+
+
+def put(target: Any, place: tuple[str | int, ...], value: Any) -> Any:
+    """A copy of `target` with `value` at `place`."""
+    if not place:
+        return value
+    step, rest = place[0], place[1:]
+    if isinstance(step, int):
+        items = list(target) if isinstance(target, list) and target else [{}]
+        return [put(items[0], rest, value), *items[1:]]
+    return {**(target if isinstance(target, dict) else {}), step: put((target or {}).get(step), rest, value)}
+
+
+def path_of(endpoint: Endpoint, world: Mapping[str, str], odd: Mapping[str, str]) -> str:
+    resource = endpoint.path.split("/")[1]
+
+    def filled(found: re.Match[str]) -> str:
+        name = found.group(1)
+        return odd.get(name) or world.get(name) or world.get(resource) or "00000000-0000-0000-0000-000000000000"
+
+    return "/api/v1" + re.sub(r"{(\w+)}", filled, endpoint.path)
+
+
+def parameters(endpoint: Endpoint) -> list[str]:
+    own = attrs.fields(endpoint.query) if endpoint.query else ()
+    return ["page", "per_page", *(field.name for field in own)]
+
+
+WRITING = [endpoint for endpoint in endpoints() if endpoint.body is not None]
+ASKING = [endpoint for endpoint in endpoints() if endpoint.method == "GET" and (endpoint.query or endpoint.paged)]
+NAMED = [endpoint for endpoint in endpoints() if "{" in endpoint.path]
+FIELDS = {kind: list(places(kind)) for endpoint in WRITING if (kind := endpoint.body) is not None}
+QUIET = settings(
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=60,
+    # Requests build on what earlier ones stored: a failure is told as it was met.
+    derandomize=True,
+)
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Sandbox]:
+    with Sandbox(now="2024-03-05T10:00:00Z") as box:
+        yield box
+
+
+@pytest.fixture(scope="module")
+def known(box: Sandbox) -> dict[str, str]:
+    return world(box)
+
+
+def answered(box: Sandbox, method: str, path: str, body: object = None) -> None:
+    status, answer = box.request(method, path, json=body)
+    assert status in (200, 400, 403, 404, 405, 422), (method, path, body, answer)
+    if status != 200:
+        assert answer["status"] == status
+        assert answer["error"]
+
+
+@pytest.mark.parametrize("endpoint", WRITING, ids=lambda endpoint: f"{endpoint.method} {endpoint.path}")
+def test_every_field_alone_may_hold_anything(box: Sandbox, known: dict[str, str], endpoint: Endpoint) -> None:
+    assert endpoint.body is not None
+    valid = valid_bodies(known).get(endpoint.body.__name__, {})
+    path = path_of(endpoint, known, {})
+    for number, place in enumerate(FIELDS[endpoint.body]):
+        # An eighth of the odd values for each field, each value for an eighth of the fields.
+        for value in ODD[number % 8 :: 8]:
+            body = put(valid, place, value)
+            answered(box, endpoint.method, path, body if endpoint.root is None else {endpoint.root: body})
+
+
+@QUIET
+@given(data=st.data())
+def test_many_fields_at_once_may_hold_anything(box: Sandbox, known: dict[str, str], data: st.DataObject) -> None:
+    endpoint = data.draw(st.sampled_from(WRITING))
+    assert endpoint.body is not None
+    body: Any = valid_bodies(known).get(endpoint.body.__name__, {})
+    for place in data.draw(st.lists(st.sampled_from(FIELDS[endpoint.body]), min_size=2, max_size=6)):
+        body = put(body, place, data.draw(st.sampled_from(ODD)))
+    answered(
+        box, endpoint.method, path_of(endpoint, known, {}), body if endpoint.root is None else {endpoint.root: body}
+    )
+
+
+@QUIET
+@given(data=st.data())
+def test_queries_may_hold_anything(box: Sandbox, known: dict[str, str], data: st.DataObject) -> None:
+    endpoint = data.draw(st.sampled_from(ASKING))
+    names = parameters(endpoint)
+    asked = data.draw(
+        st.dictionaries(
+            st.tuples(st.sampled_from(names), st.sampled_from(["", "[]", "[a]", "[a][b]"])),
+            st.sampled_from([value for value in ODD if isinstance(value, str) and value.isprintable()]),
+            min_size=1,
+            max_size=3,
+        )
+    )
+    query = "&".join(f"{name}{form}={quote(value)}" for (name, form), value in asked.items())
+    needed = "&external_subscription_id=sub" if "external_subscription_id=" not in query else ""
+    answered(box, "GET", f"{path_of(endpoint, known, {})}?{query}{needed}")
+
+
+@QUIET
+@given(data=st.data())
+def test_bodies_of_queries_may_hold_anything(box: Sandbox, known: dict[str, str], data: st.DataObject) -> None:
+    endpoint = data.draw(st.sampled_from(ASKING))
+    names = parameters(endpoint)
+    body = data.draw(st.dictionaries(st.sampled_from(names), st.sampled_from(ODD), min_size=1, max_size=3))
+    answered(box, "GET", path_of(endpoint, known, {}), {"external_subscription_id": "sub", **body})
+
+
+@pytest.mark.parametrize("endpoint", NAMED, ids=lambda endpoint: f"{endpoint.method} {endpoint.path}")
+def test_paths_may_name_anything(box: Sandbox, known: dict[str, str], endpoint: Endpoint) -> None:
+    body: Any = valid_bodies(known).get(endpoint.body.__name__, {}) if endpoint.body else None
+    for name in re.findall(r"{(\w+)}", endpoint.path):
+        for segment in SEGMENTS:
+            path = path_of(endpoint, known, {name: segment})
+            answered(box, endpoint.method, path, {endpoint.root: body} if endpoint.root else body)
