@@ -376,7 +376,17 @@ class RecordsContract(Contract):
 
         with pytest.raises(ArithmeticError):
             own.write(fail)
+        assert own.read(lambda tx: tx.last_number("invoices")) == 3
         assert own.write(lambda tx: tx.next_number("invoices")) == 4
+        assert own.read(lambda tx: (tx.last_number("invoices"), tx.last_number("unheard"))) == (4, 0)
+
+    def test_records_one_by_one(self, own: Tenant, other: Tenant) -> None:
+        taxes = [own.tax(code) for code in "cab"]
+        own.insert(*taxes, own.tax("gone", deleted_at=NOW))
+        other.insert(other.tax("theirs"))
+        assert own.read(lambda tx: list(tx.each(Tax, order=[desc("code")]))) == [taxes[0], taxes[2], taxes[1]]
+        assert own.read(lambda tx: list(tx.each(Tax, eq("code", "a")))) == [taxes[1]]
+        assert own.read(lambda tx: sum(1 for _ in tx.each(Tax, deleted=True))) == 4
 
     # Conditions
 
@@ -657,8 +667,60 @@ class JobsContract(Contract):
         assert other.read(lambda tx: tx.jobs.get("k")) == theirs
         assert self.claim(other) == "k"
 
+    def test_the_next_due_is_the_earliest_that_waits(self, own: Tenant) -> None:
+        # Other tests leave jobs in the store; those of this one come before all of theirs.
+        early, asked = NOW - timedelta(days=400), {"at": NOW - timedelta(days=399), "leased": True}
+        plain, leased = own.job("plain", at=early), own.job("leased", **asked)
+        self.add(own, leased, plain)
+        assert own.read(lambda tx: tx.jobs.next_due()) == early
+        assert own.read(lambda tx: tx.jobs.next_due(leased=False)) == early
+        assert own.read(lambda tx: tx.jobs.next_due(leased=True)) == asked["at"]
+        own.write(lambda tx: tx.jobs.postpone(plain, second(60), "later", failed=False))
+        assert own.read(lambda tx: tx.jobs.next_due()) == asked["at"]
+        own.write(lambda tx: tx.jobs.postpone(leased, second(60), "never", failed=True))
+        assert own.read(lambda tx: tx.jobs.next_due()) != asked["at"]
+
+    def test_the_job_that_waits_for_a_subject(self, own: Tenant, other: Tenant) -> None:
+        late, soon = own.job(kind="end", at=second(9)), own.job(kind="end", at=second(5))
+        self.add(own, late, soon, own.job(kind="begin"), own.job(kind="end", subject_id="else"))
+        assert own.read(lambda tx: tx.jobs.waiting("end", "subject")) == soon
+        assert own.read(lambda tx: tx.jobs.waiting("pause", "subject")) is None
+        assert other.read(lambda tx: tx.jobs.waiting("end", "subject")) is None
+
 
 class TransactionsContract(Contract):
+    def test_what_belongs_to_a_transaction_goes_through_it(self, own: Tenant) -> None:
+        """A second one in the same thread would not see what the first has done, or wait for its end for ever."""
+
+        def write_within(tx: Transaction) -> None:
+            tx.insert(own.tax("undone"))
+            own.insert(own.tax("second"))
+
+        for within in (own.write, own.read):
+            with pytest.raises(RuntimeError, match="this thread has a transaction open"):
+                within(lambda tx: own.insert(own.tax("second")))
+            with pytest.raises(RuntimeError, match="this thread has a transaction open"):
+                within(lambda tx: own.read(lambda inner: inner.count(Tax)))
+        with pytest.raises(RuntimeError, match="this thread has a transaction open"):
+            own.write(write_within)
+        assert own.read(lambda tx: tx.find(Tax)) == []
+        own.insert(own.tax("after"))
+        assert own.read(lambda tx: tx.count(Tax)) == 1
+
+    def test_a_read_writes_nothing(self, own: Tenant) -> None:
+        job = own.job("k")
+        own.write(lambda tx: tx.jobs.add(job))
+        changes: list[Callable[[Transaction], object]] = [
+            lambda tx: tx.insert(own.tax()),
+            lambda tx: tx.next_number("n"),
+            lambda tx: tx.jobs.complete(job),
+        ]
+        for change in changes:
+            with pytest.raises(Exception, match="readonly"):
+                own.read(change)
+        assert own.read(lambda tx: (tx.count(Tax), tx.last_number("n"), tx.jobs.get("k"))) == (0, 0, job)
+        assert own.write(lambda tx: tx.next_number("n")) == 1
+
     def test_a_failed_write_leaves_nothing(self, own: Tenant) -> None:
         def fail(tx: Transaction) -> None:
             tx.insert(own.tax())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,4 +55,69 @@ def test_a_reader_of_a_file_sees_one_state_throughout_while_others_write(tmp_pat
 
     assert own.read(look) == (1, 1)
     assert own.read(lambda tx: tx.count(Tax)) == 2
+    store.close()
+
+
+def full(store: SqliteStore) -> None:
+    """From now on there is no room for another page."""
+    connection = store._writer
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+
+
+def test_a_full_disk_undoes_the_whole_write_whatever_it_makes_of_errors(tmp_path: Path) -> None:
+    """The engine ends the transaction then: each later statement would be one of its own."""
+    store = SqliteStore(tmp_path / "billing.db")
+    own = new_tenant(store)  # type: ignore[arg-type]
+    own.insert(own.tax("before"))
+    full(store)
+
+    def go_on_regardless(tx: Transaction) -> None:
+        tx.insert(own.tax("first"))
+        for number in range(3):
+            try:
+                tx.attempt(lambda number=number: tx.insert(own.tax(f"t{number}", name="x" * 10**6)))  # type: ignore[misc]
+            except Exception:
+                tx.insert(own.tax(f"after {number}"))
+
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        own.write(go_on_regardless)
+    assert [tax.code for tax in own.read(lambda tx: tx.find(Tax))] == ["before"]
+    store._writer.execute("PRAGMA max_page_count = 1000000")
+    own.insert(own.tax("later"))
+    assert [tax.code for tax in own.read(lambda tx: tx.find(Tax))] == ["before", "later"]
+    store.close()
+
+
+def test_writes_that_share_a_commit_fail_together_on_a_full_disk(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "billing.db")
+    own = new_tenant(store)  # type: ignore[arg-type]
+    full(store)
+    inside, go = threading.Event(), threading.Event()
+    told: list[str] = []
+
+    def hold(tx: Transaction) -> None:
+        inside.set()
+        assert go.wait(30)
+
+    def insert(code: str, name: str) -> None:
+        try:
+            own.insert(own.tax(code, name=name))
+        except sqlite3.OperationalError as problem:
+            told.append(f"{code}: {problem}")
+
+    holder = threading.Thread(target=lambda: own.write(hold))
+    holder.start()
+    assert inside.wait(30)
+    others = [threading.Thread(target=insert, args=args) for args in (("small", "x"), ("large", "x" * 10**6))]
+    for other in others:
+        other.start()
+    # Both wait by now, and so share the next commit.
+    while len(store._waiting) < 2:
+        pass
+    go.set()
+    for thread in (holder, *others):
+        thread.join(30)
+    assert sorted(told) == ["large: database or disk is full", "small: database or disk is full"]
+    assert own.read(lambda tx: tx.find(Tax)) == []
     store.close()

@@ -122,11 +122,3 @@ def test_what_fails_fails_alone(path: str) -> None:
     assert problems == ["division by zero"]
     assert store.write("o", lambda tx: tx.next_number("n")) == 2
     store.close()
-
-
-def test_a_write_within_a_write_is_refused_instead_of_waited_for(path: str) -> None:
-    store = opened(path)
-    with pytest.raises(RuntimeError, match="a write within a write"):
-        store.write(None, lambda tx: store.write(None, lambda inner: None))
-    assert store.write("o", lambda tx: tx.next_number("n")) == 1
-    store.close()

@@ -157,10 +157,10 @@ class Transaction(Protocol):
 
 
 class Store(Protocol):
-    """A storage engine."""
+    """A storage engine. A thread has one transaction open at a time: RuntimeError where it opens a second."""
 
     def read(self, organization_id: str | None, question: Callable[[Transaction], T]) -> T:
-        """Answer from one consistent snapshot."""
+        """Answer from one consistent snapshot. Whatever is written meanwhile is an error of the engine."""
 
     def write(self, organization_id: str | None, change: Callable[[Transaction], T]) -> T:
         """Run `change` and make it durable before returning; an exception undoes all of it."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from usagebill.storage.sqlite.events import prepare
 from usagebill.storage.sqlite.schema import bring_forward
-from usagebill.storage.sqlite.transaction import SqliteTransaction
+from usagebill.storage.sqlite.transaction import SqliteTransaction, TransactionLost
 
 __all__ = ["SqliteStore"]
 
@@ -46,13 +48,14 @@ class SqliteStore:
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
         self._memory = self.path == ":memory:"
-        self._turn = threading.RLock()
+        self._turn = threading.Lock()
         # Who writes is settled under `_guard`: one thread commits for all who wait, then hands over to the next.
         self._guard = threading.Lock()
         self._waiting: deque[_Write[Any]] = deque()
         self._busy = False
-        self._thread: int | None = None
         self._sharing = False
+        # What each thread has open.
+        self._own = threading.local()
         self._readers: list[sqlite3.Connection] = []
         self._idle: deque[sqlite3.Connection] = deque()
         self._writer = self._connect()
@@ -76,42 +79,61 @@ class SqliteStore:
         prepare(connection)
         return connection
 
-    def read(self, organization_id: str | None, question: Callable[[SqliteTransaction], T]) -> T:
-        if self._memory:
-            with self._turn:
-                return question(SqliteTransaction(self._writer, organization_id))
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Raises RuntimeError where this thread has a transaction open: a second one would not see its changes, or
+        would wait for its end.
+        """
+        if getattr(self._own, "is_open", False):
+            raise RuntimeError("this thread has a transaction open: reads and writes within it go through it")
+        self._own.is_open = True
         try:
-            connection = self._idle.pop()
-        except IndexError:
-            connection = self._connect()
-            self._readers.append(connection)
-        try:
-            connection.execute("BEGIN")
-            try:
-                return question(SqliteTransaction(connection, organization_id))
-            finally:
-                connection.execute("ROLLBACK")
+            yield
         finally:
-            self._idle.append(connection)
+            self._own.is_open = False
+
+    def read(self, organization_id: str | None, question: Callable[[SqliteTransaction], T]) -> T:
+        with self._alone():
+            if self._memory:
+                with self._turn:
+                    return self._answer(self._writer, organization_id, question)
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                connection = self._connect()
+                self._readers.append(connection)
+            try:
+                return self._answer(connection, organization_id, question)
+            finally:
+                self._idle.append(connection)
+
+    def _answer(
+        self, connection: sqlite3.Connection, organization_id: str | None, question: Callable[[SqliteTransaction], T]
+    ) -> T:
+        connection.execute("PRAGMA query_only = ON")
+        connection.execute("BEGIN")
+        try:
+            return question(SqliteTransaction(connection, organization_id))
+        finally:
+            connection.execute("ROLLBACK")
+            connection.execute("PRAGMA query_only = OFF")
 
     def write(self, organization_id: str | None, change: Callable[[SqliteTransaction], T]) -> T:
         mine = _Write(organization_id, change)
-        with self._guard:
-            if self._thread == threading.get_ident():
-                raise RuntimeError("a write within a write")
-            self._waiting.append(mine)
-            follows, self._busy = self._busy, True
-        if follows:
-            mine.signal.acquire()
-        if not mine.done:
-            self._commit_all(mine)
+        with self._alone():
+            with self._guard:
+                self._waiting.append(mine)
+                follows, self._busy = self._busy, True
+            if follows:
+                mine.signal.acquire()
+            if not mine.done:
+                self._commit_all(mine)
         if mine.error is not None:
             raise mine.error
         return mine.result
 
     def _commit_all(self, mine: _Write[T]) -> None:
         """Commit for all who wait until `mine` is done; then the first who still waits takes over."""
-        self._thread = threading.get_ident()
         while not mine.done:
             with self._guard:
                 writes = [self._waiting.popleft() for _ in range(min(_SHARED, len(self._waiting)))]
@@ -121,7 +143,6 @@ class SqliteStore:
                 if write is not mine:
                     write.signal.release()
         with self._guard:
-            self._thread = None
             self._busy = bool(self._waiting)
             if self._waiting:
                 self._waiting[0].signal.release()
@@ -132,27 +153,26 @@ class SqliteStore:
 
     def _commit(self, writes: list[_Write[Any]]) -> None:
         connection = self._writer
-        sharing = writes if len(writes) > 1 else []
-        self._sharing = bool(sharing)
+        self._sharing = len(writes) > 1
         try:
             connection.execute("BEGIN IMMEDIATE")
-            if not sharing:
-                # Alone, it needs no savepoint: these cost a copy of every page that is changed.
-                writes[0].result = writes[0].change(SqliteTransaction(connection, writes[0].organization_id))
-            for write in sharing:
-                connection.execute("SAVEPOINT one")
+            for write in writes:
+                tx = SqliteTransaction(connection, write.organization_id)
+                if not self._sharing:
+                    # Alone, it needs no savepoint: these cost a copy of every page that is changed.
+                    write.result = write.change(tx)
+                    continue
                 try:
-                    write.result = write.change(SqliteTransaction(connection, write.organization_id))
-                except BaseException as problem:
+                    write.result = tx.attempt(partial(write.change, tx))
+                except Exception as problem:
                     write.error = problem
-                    connection.execute("ROLLBACK TO one")
-                connection.execute("RELEASE one")
             connection.execute("COMMIT")
         except BaseException as problem:
+            # Before anything else can go wrong: nobody is to believe that it was done.
+            for write in writes:
+                write.error = write.error or (problem.cause if isinstance(problem, TransactionLost) else problem)
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            for write in writes:
-                write.error = write.error or problem
         finally:
             for write in writes:
                 write.done = True

@@ -14,7 +14,7 @@ from usagebill.storage.sqlite.queries import order_sql, quoted, reaches_out, whe
 from usagebill.storage.sqlite.rows import codec_of
 from usagebill.storage.tables import SHARED, Table, table_of
 
-__all__ = ["SqliteTransaction"]
+__all__ = ["SqliteTransaction", "TransactionLost"]
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -25,6 +25,18 @@ _KNOWN_AT_MOST = 10_000
 
 def _select_sql(kind: type) -> str:
     return f"SELECT {codec_of(kind).names} FROM {quoted(table_of(kind).name)} t"
+
+
+class TransactionLost(BaseException):
+    """The engine has undone the whole transaction, because of `cause`: a full disk makes it do that.
+
+    It is no `Exception`, for whoever goes on after an error must not go on after this one: each of its statements would
+    be a transaction of its own.
+    """
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
 
 
 class _Memory:
@@ -69,8 +81,10 @@ class SqliteTransaction:
         self._connection.execute("SAVEPOINT attempt")
         try:
             result = change()
-        except BaseException:
+        except BaseException as problem:
             self._memory.clear()
+            if not self._connection.in_transaction:
+                raise problem if isinstance(problem, TransactionLost) else TransactionLost(problem) from problem
             self._connection.execute("ROLLBACK TO attempt")
             self._connection.execute("RELEASE attempt")
             raise
