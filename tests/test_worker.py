@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,21 @@ def test_a_write_wakes_the_worker_and_a_broken_job_does_not_stop_it(
             billing.writing(lambda work: work.schedule("act", "sound", work.now))
             assert done.wait(30)
         assert [job.error for job in billing.store.read(None, lambda tx: tx.jobs.failures())] == ["ZeroDivisionError: "]
+
+
+def test_what_is_done_as_of_an_earlier_instant_wakes_the_worker_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = threading.Event()
+    monkeypatch.setitem(HANDLERS, "act", lambda work, job: done.set())
+
+    def catch_up(work: Work) -> None:
+        earlier = work.at(work.now - timedelta(days=1))
+        earlier.schedule("act", "x", earlier.now)
+
+    with Billing(tmp_path / "billing.db") as billing, Worker(billing, poll_seconds=1000):
+        billing.writing(catch_up)
+        assert done.wait(30)
 
 
 def test_jobs_of_other_processes_are_seen_without_being_woken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,10 +85,10 @@ class Billing(Groups):
             self._http_registry = HttpVatRegistry(self.settings.vat_registry_url, self.settings.vat_registry_timeout)
         self.vat_registry: VatRegistry | None = vat_registry or self._http_registry
         self._wakes: list[Callable[[], None]] = []
-        self.organization = self.store.write(None, lambda tx: self._own(tx, organization))
+        self.organization = self.store.write(None, lambda tx: self._organization(tx, organization))
         super().__init__(self)
 
-    def _own(self, tx: Transaction, id: str | None) -> Organization:
+    def _organization(self, tx: Transaction, id: str | None) -> Organization:
         if id is not None:
             found = tx.get(Organization, id)
             if found is None:
@@ -241,18 +241,16 @@ class Billing(Groups):
             return 0
         done, messages, failures = self.store.write(None, act)
         self._tell(messages)
-        for job, problem in failures if on_failure is not None else ():
-            on_failure(job, problem)  # type: ignore[misc]
+        if on_failure is not None:
+            for job, problem in failures:
+                on_failure(job, problem)
         if done:
             self._wake()
         return done
 
     def _do(self, tx: Transaction, job: Job) -> list[JsonObject]:
         own = tx.scoped(job.organization_id)
-        organization = own.get(Organization, job.organization_id)
-        if organization is None:
-            raise LookupError(f"no organization {job.organization_id}")
-        work = self._work(own, organization, job.due_at)
+        work = self._work(own, self._organization(own, job.organization_id), job.due_at)
         # The row goes first, so that the job may schedule its own successor under the same key.
         own.jobs.complete(job)
         HANDLERS[job.kind](work, job)
@@ -285,10 +283,8 @@ class Billing(Groups):
         )
         if job is None:
             return 0
-        organization = self.store.read(None, lambda tx: tx.get(Organization, job.organization_id))
-        if organization is None:
-            raise LookupError(f"no organization {job.organization_id}")
         try:
+            organization = self.store.read(None, lambda tx: self._organization(tx, job.organization_id))
             if self._deliver or job.kind != "deliver_webhook":
                 OUTSIDE[job.kind](self, organization, job)
             else:

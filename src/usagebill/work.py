@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -67,17 +68,21 @@ class Work:
         self.now = now
         self.settings = settings
         self.messages: list[JsonObject] = []
-        self.left_immediate = False
+        self._immediate: list[Job] = []
         self._listening = listening
         self._endpoints: list[WebhookEndpoint] | None = None
         self._memory: dict[object, Any] = {}
 
     def at(self, instant: datetime) -> Work:
         """The same unit of work at another instant: what was due earlier is done as of then."""
-        other = Work(self.tx, self.organization, instant, self.settings, listening=self._listening)
-        other.messages = self.messages
-        other._memory = self._memory
+        other = copy(self)
+        other.now = instant
         return other
+
+    @property
+    def left_immediate(self) -> bool:
+        """Whether there is a job to do at once."""
+        return bool(self._immediate)
 
     def new_id(self) -> str:
         return new_id(self.now)
@@ -179,23 +184,22 @@ class Work:
 
         The key is `kind:subject` unless given otherwise. A job that is due at this very instant is immediate.
         """
-        immediate = due_at <= self.now
-        self.left_immediate = self.left_immediate or immediate
-        return self.tx.jobs.add(
-            Job(
-                id=self.new_id(),
-                organization_id=self.organization.id,
-                kind=kind,
-                subject_id=subject_id,
-                key=key or f"{kind}:{subject_id}",
-                due_at=due_at,
-                run_at=due_at,
-                created_at=self.now,
-                immediate=immediate,
-                leased=leased,
-                payload=payload or {},
-            )
+        job = Job(
+            id=self.new_id(),
+            organization_id=self.organization.id,
+            kind=kind,
+            subject_id=subject_id,
+            key=key or f"{kind}:{subject_id}",
+            due_at=due_at,
+            run_at=due_at,
+            created_at=self.now,
+            immediate=due_at <= self.now,
+            leased=leased,
+            payload=payload or {},
         )
+        if job.immediate:
+            self._immediate.append(job)
+        return self.tx.jobs.add(job)
 
 
 def parse_json(text: bytes) -> Json:
