@@ -123,6 +123,7 @@ def test_what_is_refused(list_: PriceList) -> None:
             {"customer": {"name": "x"}, "plan_code": "plan", "billing_entity_code": "x"},
             (404, "billing_entity_not_found"),
         ),
+        ({"plan_code": "plan", "billing_entity_code": "x"}, (404, "billing_entity_not_found")),
         ({"plan_code": "none"}, (404, "plan_not_found")),
         ({"subscriptions": {"external_ids": ["none"]}}, (404, "subscription_not_found")),
         ({"subscriptions": {**one, "terminated_at": "soon"}}, (422, {"terminated_at": ["invalid_timestamp"]})),

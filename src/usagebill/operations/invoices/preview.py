@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
+from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.coupons import AppliedCoupon, Coupon
 from usagebill.core.customers import Customer
 from usagebill.core.dates import Occasion
@@ -91,6 +92,10 @@ def _customer(work: Work, given: PreviewInput) -> Customer:
     """The customer with the fields sent in place of its own; one made for this preview where no external id is sent."""
     sent = dict(given.customer or {})
     external_id = sent.get("external_id")
+    if given.billing_entity_code:
+        known = eq("code", given.billing_entity_code), missing("archived_at")
+        if work.tx.first(BillingEntity, *known) is None:
+            raise NotFound("billing_entity")
     if external_id:
         customers.get(work, str(external_id))
     elif _external_ids(given):
