@@ -343,11 +343,11 @@ def evaluate(box: Sandbox, body: dict[str, object]) -> tuple[int, Any]:
         ("concat(event.code, '-', event.properties.on)", {"code": "c", "properties": {"on": True}}, "c-true"),
         ("event.timestamp", {"timestamp": 1709600000.9}, "1709600000.0"),
         ("event.timestamp", {}, "1709596800.0"),
-        ("1 + 2", {"code": "c"}, "3.0"),
+        ("1 + 2", None, "3.0"),
     ],
 )
 def test_expression_is_evaluated_for_an_event(
-    box: Sandbox, expression: str, event: dict[str, object], value: str
+    box: Sandbox, expression: str, event: dict[str, object] | None, value: str
 ) -> None:
     assert evaluate(box, {"expression": expression, "event": event}) == (200, {"expression_result": {"value": value}})
 
@@ -359,8 +359,7 @@ def test_expression_is_evaluated_for_an_event(
         ({}, {"expression": ["value_is_mandatory"]}),
         ({"expression": "1 +"}, {"expression": ["invalid_expression"]}),
         ({"expression": "event.properties.a"}, {"event": ["invalid_event"]}),
-        ({"expression": "1"}, {"event": ["invalid_event"]}),
-        ({"expression": "1 / 0", "event": {"code": "c"}}, {"event": ["invalid_event"]}),
+        ({"expression": "1 / 0"}, {"event": ["invalid_event"]}),
         ({"expression": "1", "event": {"timestamp": "noon"}}, {"event": ["invalid_event"]}),
         ({"expression": "1", "event": {"timestamp": 1e30}}, {"event": ["invalid_event"]}),
     ],

@@ -175,9 +175,7 @@ def evaluate_expression(work: Work, given: ExpressionInput) -> str:
         parsed = expressions.parse(given.expression)
     except expressions.ExpressionSyntaxError as problem:
         raise Invalid(expression="invalid_expression") from problem
-    if given.event is None or given.event is ABSENT:
-        raise Invalid(event="invalid_event")
-    event = given.event
+    event = value_or(given.event, ExpressionEventInput())
     try:
         value = expressions.evaluate(
             parsed,
