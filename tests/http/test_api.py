@@ -93,6 +93,15 @@ def test_every_endpoint_needs_its_permission(endpoint: Endpoint) -> None:
         assert (status, body["code"]) == (403, f"{mode}_action_not_allowed_for_{endpoint.permission}")
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["/organizations", "/invoices/x/finalize", "/invoices/x/refresh", "/credit_notes/x/void"],
+)
+def test_what_is_no_change_of_fields_has_one_verb(box: Sandbox, path: str) -> None:
+    assert box.request("PATCH", "/api/v1" + path, json={})[1]["code"] == "resource_not_found"
+    assert box.request("PUT", "/api/v1" + path, json={})[1].get("code") != "resource_not_found"
+
+
 def test_evaluating_an_expression_is_a_write(box: Sandbox) -> None:
     key = limited(box, billable_metric=("read",))
     path = "/api/v1/billable_metrics/evaluate_expression"

@@ -85,6 +85,7 @@ ENDPOINTS = [
         "/credit_notes/{credit_note_id}/void",
         credit_notes.void,
         permission="credit_note",
+        one_verb=True,
         returns="credit_note",
         view=credit_note_view,
         summary="Void what is left of a credit note",
@@ -100,7 +101,7 @@ ENDPOINTS = [
         summary="Replace the metadata of a credit note",
     ),
     Endpoint(
-        "PATCH",
+        "PUT",
         "/credit_notes/{credit_note_id}/metadata",
         credit_notes.merge_metadata,
         permission="credit_note",
