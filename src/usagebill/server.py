@@ -10,18 +10,62 @@ from contextlib import ExitStack
 from types import FrameType
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from usagebill.billing import Billing
+from usagebill.http.api import request_id
 from usagebill.http.app import create_app
 from usagebill.worker import Worker
 
 __all__ = ["bind", "serve"]
+
+# What the request line and the headers may hold together: several times what arrives at once, for a body may follow.
+_LONGEST_HEAD = 1024 * 1024
+_LAST_WORDS_SECONDS = 1.0
 
 
 def bind(host: str, port: int) -> socket.socket:
     """A socket that listens at `host`, on a free port where `port` is 0. Raises `OSError` where it cannot."""
     family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
     return socket.create_server((host, port), family=family, backlog=2048)
+
+
+class _Protocol(HttpToolsProtocol):
+    """Requests whose head is too long, or that are not HTTP, are refused in the words of the API."""
+
+    _reads_head = True
+    _head_bytes = 0
+    _refused = False
+
+    def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
+        if self._reads_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > _LONGEST_HEAD:
+                self.send_400_response("")
+                return
+        super().data_received(data)
+
+    def on_headers_complete(self) -> None:
+        self._reads_head, self._head_bytes = False, 0
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._reads_head = True
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        body = b'{"status":400,"error":"Bad Request"}'
+        self.transport.write(
+            b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json; charset=utf-8\r\n"
+            b"x-request-id: %b\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b"
+            % (request_id("").encode(), len(body), body)
+        )
+        # Closed at once, with bytes unread, the connection would be reset and the answer lost on its way.
+        self._refused = True
+        self.transport.write_eof()
+        self.loop.call_later(_LAST_WORDS_SECONDS, self.transport.close)
 
 
 class _Server(uvicorn.Server):
@@ -68,6 +112,8 @@ def serve(
     app = create_app(billing, log_requests=True, is_stopping=lambda: state[0].stopping)
     config = uvicorn.Config(
         app,
+        http=_Protocol,
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,

@@ -22,6 +22,8 @@ T = TypeVar("T")
 # At most this many writes share one commit, so that none waits long for the others.
 _SHARED = 64
 _BUSY_SECONDS = 60.0
+# The first with `->>` and `RETURNING`.
+_OLDEST = (3, 38, 0)
 
 
 class _Write(Generic[T]):
@@ -46,6 +48,9 @@ class SqliteStore:
     """
 
     def __init__(self, path: str | Path) -> None:
+        if sqlite3.sqlite_version_info < _OLDEST:
+            oldest = ".".join(map(str, _OLDEST))
+            raise RuntimeError(f"usagebill needs SQLite {oldest} or later; this Python has {sqlite3.sqlite_version}")
         self.path = str(path)
         self._memory = self.path == ":memory:"
         self._turn = threading.Lock()
