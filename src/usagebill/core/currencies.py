@@ -44,7 +44,7 @@ def subunits(currency: str) -> int:
 
 def cents_from_major(amount: Decimal, currency: str) -> Decimal:
     """An amount in major units as unrounded cents."""
-    return multiply(amount, _SUBUNITS[currency])
+    return CONTEXT.multiply(amount, _SUBUNITS[currency])
 
 
 def major_from_cents(cents: Decimal | int, currency: str) -> Decimal:

@@ -100,12 +100,11 @@ _STEPS = {places: Decimal((0, (1,), -places)) for places in range(-20, 21)}
 
 
 def _quantize(value: Decimal, places: int, rounding: str) -> Decimal:
-    if value.is_zero():
+    if not value:
         return ZERO
     if value.adjusted() > _LONGEST_WHOLE_PART:
         return value
-    step = _STEPS.get(places) or Decimal((0, (1,), -places))
-    return value.quantize(step, rounding=rounding, context=_ROUNDING)
+    return value.quantize(_STEPS.get(places) or Decimal((0, (1,), -places)), rounding, _ROUNDING)
 
 
 def round_to(value: Decimal, places: int) -> Decimal:
@@ -130,7 +129,7 @@ def truncate_to(value: Decimal, places: int) -> Decimal:
 
 def round_cents(value: Decimal) -> int:
     """An amount in (fractions of) cents as whole cents, half away from zero."""
-    return int(round_to(value, 0))
+    return int(_quantize(value, 0, ROUND_HALF_UP))
 
 
 def truncate_cents(value: Decimal) -> int:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import NamedTuple
 
-from usagebill.core.currencies import cents_from_major, exponent, rounded_cents
+from usagebill.core.currencies import cents_from_major, exponent
 from usagebill.core.numbers import ONE, ZERO, divide, multiply, round_cents, round_to, subtract, truncate_cents
 from usagebill.core.pricing.model import NOTHING, Price
 from usagebill.core.usage import Usage
@@ -42,8 +43,7 @@ class PricingUnitAmounts:
     conversion_rate: Decimal
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeeAmounts:
+class FeeAmounts(NamedTuple):
     """The numbers of a fee. `*_cents` are in the currency's smallest unit, the precise ones with 15 decimals.
 
     `precise_unit_amount` is in major units; `units` are those shown, never negative.
@@ -53,10 +53,10 @@ class FeeAmounts:
     precise_amount_cents: Decimal
     unit_amount_cents: int
     precise_unit_amount: Decimal
+    pricing_unit: PricingUnitAmounts | None
     units: Decimal
     total_aggregated_units: Decimal
     events_count: int
-    pricing_unit: PricingUnitAmounts | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -64,8 +64,7 @@ class FeeAmounts:
         return self.units.is_zero() and self.amount_cents == 0 and self.events_count == 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Money:
+class _Money(NamedTuple):
     amount_cents: int
     precise_amount_cents: Decimal
     unit_amount_cents: int
@@ -91,8 +90,10 @@ def fee_amounts(
     aggregated = units if usage.total_aggregated_units is None else usage.total_aggregated_units
     if usage.units < ZERO or price.amount < ZERO:
         price, units = NOTHING, ZERO
+    if units < ZERO:
+        units = ZERO
     money = _money(price.amount, price.unit_amount, currency, conversion_rate)
-    return _fee(money, units=max(units, ZERO), total_aggregated_units=aggregated, events_count=usage.events_count)
+    return FeeAmounts(*money, units, aggregated, usage.events_count)
 
 
 def advance_fee_amounts(
@@ -106,31 +107,12 @@ def advance_fee_amounts(
     rounded = round_to(amount, decimals)
     unit_amount = ZERO if rounded.is_zero() or units.is_zero() else divide(rounded, units)
     money = _money(amount, unit_amount, currency, conversion_rate)
-    return _fee(money, units=units, total_aggregated_units=units, events_count=1)
-
-
-def _fee(money: _Money, *, units: Decimal, total_aggregated_units: Decimal, events_count: int) -> FeeAmounts:
-    return FeeAmounts(
-        amount_cents=money.amount_cents,
-        precise_amount_cents=money.precise_amount_cents,
-        unit_amount_cents=money.unit_amount_cents,
-        precise_unit_amount=money.precise_unit_amount,
-        units=units,
-        total_aggregated_units=total_aggregated_units,
-        events_count=events_count,
-        pricing_unit=money.pricing_unit,
-    )
+    return FeeAmounts(*money, units, units, 1)
 
 
 def _money(amount: Decimal, unit_amount: Decimal, currency: str, conversion_rate: Decimal | None) -> _Money:
     if conversion_rate is None:
-        return _Money(
-            amount_cents=rounded_cents(amount, currency),
-            precise_amount_cents=round_to(cents_from_major(amount, currency), _STORED_DECIMALS),
-            unit_amount_cents=truncate_cents(cents_from_major(unit_amount, currency)),
-            precise_unit_amount=round_to(unit_amount, _STORED_DECIMALS),
-            pricing_unit=None,
-        )
+        return _in_currency(amount, unit_amount, currency, None)
     return _converted(
         PricingUnitAmounts(
             amount_cents=round_cents(multiply(amount, _HUNDRED)),
@@ -147,12 +129,19 @@ def _converted(unit: PricingUnitAmounts, currency: str) -> _Money:
     """The plan's currency for whole cents of a pricing unit: rounded from the rounded, cut from the cut."""
     amount = divide(multiply(Decimal(unit.amount_cents), unit.conversion_rate), _HUNDRED)
     unit_amount = divide(multiply(Decimal(unit.unit_amount_cents), unit.conversion_rate), _HUNDRED)
+    return _in_currency(amount, unit_amount, currency, unit)
+
+
+def _in_currency(
+    amount: Decimal, unit_amount: Decimal, currency: str, pricing_unit: PricingUnitAmounts | None
+) -> _Money:
+    cents = cents_from_major(amount, currency)
     return _Money(
-        amount_cents=rounded_cents(amount, currency),
-        precise_amount_cents=round_to(cents_from_major(amount, currency), _STORED_DECIMALS),
-        unit_amount_cents=truncate_cents(cents_from_major(unit_amount, currency)),
-        precise_unit_amount=round_to(unit_amount, _STORED_DECIMALS),
-        pricing_unit=unit,
+        round_cents(cents),
+        round_to(cents, _STORED_DECIMALS),
+        truncate_cents(cents_from_major(unit_amount, currency)),
+        round_to(unit_amount, _STORED_DECIMALS),
+        pricing_unit,
     )
 
 
@@ -205,4 +194,4 @@ def true_up_fee_amounts(true_up: TrueUp, currency: str, *, conversion_rate: Deci
             ),
             currency,
         )
-    return _fee(money, units=ONE, total_aggregated_units=ONE, events_count=0)
+    return FeeAmounts(*money, ONE, ONE, 0)

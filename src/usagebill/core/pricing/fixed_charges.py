@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from decimal import Decimal
 
 from usagebill.core.numbers import ZERO, divide, multiply, round_cents, subtract
@@ -50,7 +49,7 @@ def units_change_amounts(
     due = NOTHING if added.is_zero() else price(charge_model, properties, usage)
     fee = fee_amounts(due, usage, currency)
     unit_cents = 0 if added.is_zero() else round_cents(divide(Decimal(fee.amount_cents), added))
-    return replace(fee, unit_amount_cents=unit_cents)
+    return fee._replace(unit_amount_cents=unit_cents)
 
 
 def after_upgrade_cents(amount_cents: int, *, paid_amount_cents: int, days: int, paid_days: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from usagebill.core.numbers import ZERO, divide
 from usagebill.core.usage import Usage
@@ -15,8 +15,7 @@ __all__ = ["NOTHING", "Model", "Price"]
 P = TypeVar("P")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
+class Price(NamedTuple):
     """What usage costs: `amount` in major units, unrounded. `divisor` is the quantity that shares it, per unit."""
 
     amount: Decimal
@@ -25,7 +24,7 @@ class Price:
     @property
     def unit_amount(self) -> Decimal:
         """The amount for one unit, in major units; zero where there is nothing to divide by."""
-        return ZERO if self.divisor.is_zero() else divide(self.amount, self.divisor)
+        return divide(self.amount, self.divisor) if self.divisor else ZERO
 
 
 NOTHING = Price(amount=ZERO, divisor=ZERO)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import NamedTuple
 
 from usagebill.core.numbers import ZERO, add, decimal_text, multiply, subtract, total
 from usagebill.core.pricing.model import Model, Price
@@ -40,8 +41,7 @@ class PercentageProperties:
         return self.least is not None or self.most is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shares:
+class Shares(NamedTuple):
     """The parts of a percentage price: what was free, what was paid, and what the bounds added or took away."""
 
     units: Decimal
@@ -68,16 +68,7 @@ def split(properties: PercentageProperties, usage: Usage) -> Shares:
     if not properties.is_bounded:
         return parts
     bounded_total = total(_event_amounts(properties, usage.event_values))
-    return Shares(
-        units=parts.units,
-        free_units=parts.free_units,
-        free_events=parts.free_events,
-        paid_units=parts.paid_units,
-        paid_events=parts.paid_events,
-        percentage_amount=parts.percentage_amount,
-        fixed_amount=parts.fixed_amount,
-        adjustment=subtract(bounded_total, add(parts.percentage_amount, parts.fixed_amount)),
-    )
+    return parts._replace(adjustment=subtract(bounded_total, add(parts.percentage_amount, parts.fixed_amount)))
 
 
 def _unbounded(properties: PercentageProperties, usage: Usage) -> Shares:
@@ -85,7 +76,6 @@ def _unbounded(properties: PercentageProperties, usage: Usage) -> Shares:
     free_events = min(_free_events(properties, usage.running_totals), usage.events_count)
     paid_units = max(subtract(usage.units, free_units), ZERO)
     paid_events = usage.events_count - free_events
-    charged = ZERO if free_units > usage.units else subtract(usage.units, free_units)
     fixed = ZERO if usage.units.is_zero() else multiply(Decimal(paid_events), properties.fixed_amount)
     return Shares(
         units=usage.units,
@@ -93,7 +83,7 @@ def _unbounded(properties: PercentageProperties, usage: Usage) -> Shares:
         free_events=free_events,
         paid_units=paid_units,
         paid_events=paid_events,
-        percentage_amount=multiply(multiply(charged, properties.rate), _PERCENT),
+        percentage_amount=multiply(multiply(paid_units, properties.rate), _PERCENT),
         fixed_amount=fixed,
         adjustment=ZERO,
     )
@@ -109,6 +99,8 @@ def _free_units(properties: PercentageProperties, running_totals: tuple[Decimal,
 
 
 def _free_events(properties: PercentageProperties, running_totals: tuple[Decimal, ...]) -> int:
+    if not running_totals:
+        return properties.free_events
     within = sum(1 for running in running_totals if running < properties.free_total)
     return min((count for count in (properties.free_events, within) if count), default=0)
 
