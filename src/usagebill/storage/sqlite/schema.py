@@ -11,13 +11,16 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import MISSING, fields
 from datetime import date, datetime
+from typing import TYPE_CHECKING
 
 import msgspec
-import sqlite_utils
 
 from usagebill.storage.sqlite.queries import can_be_deleted
 from usagebill.storage.sqlite.rows import codec_of
 from usagebill.storage.tables import TABLES, Table, table_of
+
+if TYPE_CHECKING:
+    import sqlite_utils
 
 __all__ = ["STEPS", "VERSION", "NewerFile", "bring_forward"]
 
@@ -167,6 +170,9 @@ def bring_forward(connection: sqlite3.Connection) -> None:
             for statement in _FIXED.split(";"):
                 if statement.strip():
                     connection.execute(statement)
+            # Imported when a schema is made: it brings pandas along where that is installed, in half a second.
+            import sqlite_utils
+
             db = sqlite_utils.Database(connection)
             for table in TABLES:
                 _make(db, table)
