@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.operations.invoices import made
+from tests.price_list import PriceList
 
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.fees import Fee
@@ -111,3 +112,21 @@ def test_the_note_of_a_draft_follows_its_fee(box: Sandbox, amount: int, expected
     note = box.billing.writing(change)
     assert (note.total_amount_cents, note.balance_amount_cents) == (expected, expected)
     assert note.items[0].amount_cents == expected
+
+
+@pytest.mark.parametrize(("amount", "settled"), [(6200, 4000), (310, 200), (3100, 2000)])
+def test_what_settles_a_draft_follows_its_fee(amount: int, settled: int) -> None:
+    with Sandbox(now="2024-03-01T10:00:00Z") as sandbox:
+        list_ = PriceList(sandbox, billing_configuration={"invoice_grace_period": 30})
+        list_.plan(amount_cents=3100, pay_in_advance=True)
+        list_.subscribe()
+        sandbox.travel_to("2024-03-11T00:00:00Z")
+        sandbox.request("DELETE", "/api/v1/subscriptions/sub?on_termination_credit_note=offset")
+        draft = list_.get("/invoices?statuses[]=draft")["invoices"][-1]
+        assert draft["total_due_amount_cents"] == 3100
+        sandbox.request("PUT", "/api/v1/plans/plan", json={"plan": {"amount_cents": amount}})
+        sandbox.travel_to("2024-04-20T00:00:00Z")
+        (note,) = list_.get("/credit_notes")["credit_notes"]
+        assert (note["offset_amount_cents"], note["total_amount_cents"]) == (settled, settled)
+        invoice = list_.get(f"/invoices/{note['svc_invoice_id']}")["invoice"]
+        assert (invoice["total_amount_cents"], invoice["total_due_amount_cents"]) == (amount, amount - settled)

@@ -33,7 +33,18 @@ from usagebill.views.credit_notes import credit_note_view
 from usagebill.views.customers import customer_summary, entity_of
 from usagebill.work import Work
 
-__all__ = ["create", "credited_invoice", "customer_of", "make", "note_number", "sent_items", "sent_metadata", "tell"]
+__all__ = [
+    "create",
+    "credited_invoice",
+    "customer_of",
+    "make",
+    "note_number",
+    "sent_items",
+    "sent_metadata",
+    "settle_invoice",
+    "tell",
+    "with_amounts",
+]
 
 _CREDITABLE_STATUSES = ("draft", "finalized", "voided")
 # Notes of such invoices are issued with them.
@@ -202,9 +213,8 @@ def make(
     if note.status == "finalized":
         note = replace(note, customer_snapshot=customer_summary(work, customer))
     work.tx.insert(note)
-    if given.offset > 0:
-        _settle(work, invoice, given.offset)
     if note.status == "finalized":
+        settle_invoice(work, invoice, given.offset)
         tell(work, note)
     return note
 
@@ -247,11 +257,12 @@ def tell(work: Work, note: CreditNote) -> None:
     work.emit("credit_note.created", lambda: credit_note_view(work, note), note.id)
 
 
-def _settle(work: Work, invoice: Invoice, cents: int) -> None:
-    """A credit note settles `cents` of its own invoice, which is paid once nothing is due."""
+def settle_invoice(work: Work, invoice: Invoice, cents: int) -> Invoice:
+    """The invoice of an issued note that settles `cents` of it: paid once nothing is due."""
+    if cents == 0:
+        return invoice
     current = work.tx.first(Invoice, eq("id", invoice.id)) or invoice
     settled = replace(current, total_offset_amount_cents=current.total_offset_amount_cents + cents, updated_at=work.now)
     work.tx.replace(settled)
     due = settled.total_amount_cents - settled.total_paid_amount_cents - settled.total_offset_amount_cents
-    if due <= 0:
-        set_payment_status(work, settled, "succeeded")
+    return set_payment_status(work, settled, "succeeded") if due <= 0 else settled

@@ -15,7 +15,7 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ZERO, divide, multiply, round_cents, round_to
 from usagebill.operations.credit_notes.balance import balance_of
-from usagebill.operations.credit_notes.creation import customer_of, note_number, tell, with_amounts
+from usagebill.operations.credit_notes.creation import customer_of, note_number, settle_invoice, tell, with_amounts
 from usagebill.storage.conditions import asc, eq
 from usagebill.views.customers import customer_summary, entity_of
 from usagebill.work import Work
@@ -42,12 +42,19 @@ def follow(work: Work, invoice: Invoice, before: Sequence[Fee]) -> None:
             work, [(by_id[item.fee_id], item.precise_amount_cents) for item in items], items
         )
         whole = result.sub_total_cents + result.taxes_cents
-        parts = Parts(
-            credit=max(0, whole - note.refund_amount_cents - note.offset_amount_cents),
-            refund=note.refund_amount_cents,
-            offset=note.offset_amount_cents,
-        )
-        work.tx.replace(replace(with_amounts(note, parts, result), items=items, updated_at=work.now))
+        changed = with_amounts(note, _parts(note, whole), result)
+        work.tx.replace(replace(changed, items=items, updated_at=work.now))
+
+
+def _parts(note: CreditNote, whole: int) -> Parts:
+    """How a note that now comes to `whole` is given: what it refunds and settles, as far as it goes, else credit.
+
+    One without credit settles whatever there is.
+    """
+    refund = min(note.refund_amount_cents, whole)
+    only_settles = note.credit_amount_cents == 0 and note.offset_amount_cents > 0
+    offset = whole - refund if only_settles else min(note.offset_amount_cents, whole - refund)
+    return Parts(credit=whole - refund - offset, refund=refund, offset=offset)
 
 
 def _moved(item: CreditNoteItem, before: Sequence[Fee], fees: Sequence[Fee]) -> CreditNoteItem | None:
@@ -65,8 +72,8 @@ def _moved(item: CreditNoteItem, before: Sequence[Fee], fees: Sequence[Fee]) -> 
     return replace(item, fee_id=new.id, amount_cents=round_cents(amount), precise_amount_cents=amount)
 
 
-def issue_drafts(work: Work, invoice: Invoice) -> None:
-    """Issue the notes of a draft that has just been finalized."""
+def issue_drafts(work: Work, invoice: Invoice) -> Invoice:
+    """Issue the notes of a draft that has just been finalized; the invoice with what they settle of it."""
     customer = customer_of(work, invoice)
     day = local_date(work.now, ZoneInfo(timezone(customer, entity_of(work, customer))))
     for note in _drafts(work, invoice):
@@ -79,7 +86,9 @@ def issue_drafts(work: Work, invoice: Invoice) -> None:
             updated_at=work.now,
         )
         work.tx.replace(issued)
+        invoice = settle_invoice(work, invoice, issued.offset_amount_cents)
         tell(work, issued)
+    return invoice
 
 
 def delete_drafts(work: Work, invoice: Invoice) -> None:

@@ -139,8 +139,7 @@ def issue(work: Work, invoice: Invoice, *, may_be_empty: bool = True, message: s
         if fee.pay_in_advance and fee.fee_type in ("charge", "fixed_charge") and _is_immediate(work, invoice):
             work.emit("fee.created", lambda fee=fee: fee_view(work, fee), fee.id)  # type: ignore[misc]
     work.emit(message, lambda: invoice_webhook_view(work, message, invoice), invoice.id)
-    issue_drafts(work, invoice)
-    return invoice
+    return issue_drafts(work, invoice)
 
 
 def _kept_waiting(work: Work, invoice: Invoice) -> Invoice:
