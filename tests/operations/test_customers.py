@@ -444,6 +444,8 @@ def test_unknown_codes_in_filters_list_what_there_is(box: Sandbox) -> None:
     assert missing(box.request("GET", f"{PATH}?billing_entity_codes[]=none")) == "billing_entity"
     nested = {"metadata": {"nested": {"a": "b"}}}
     assert refused(box.request("GET", PATH, json=nested)) == {"metadata": {"nested": ["must be a string"]}}
+    asked = box.request("GET", f"{PATH}?metadata[nested][deeper]=x")
+    assert refused(asked) == {"metadata": {"nested": ["must be a string"]}}
 
 
 # Deletion

@@ -118,6 +118,8 @@ def test_one_charge_one_metric_or_one_group_can_be_asked_for(list_: PriceList) -
     amounts = {
         "charge_code=a": [14000],
         "group[cloud]=aws&charge_code=a": [8000],
+        "group[cloud][]=aws&group[cloud][]=gcp&charge_code=a": [14000],
+        'filter_by_group={"cloud": ["aws"]}&charge_code=a': [8000],
         "billable_metric_code=calls": [14000, 7000],
     }
     for query, expected in amounts.items():

@@ -68,25 +68,35 @@ def _decoded(text: str) -> str:
         raise BadRequest("Bad Request") from problem
 
 
+def _place(found: JsonObject, steps: list[str], value: str) -> None:
+    """Put `value` where the steps lead, an empty last one meaning the end of a list; not where something else stands."""
+    *way, last = steps if steps[-1] else steps[:-1]
+    for step in way:
+        inner = found.setdefault(step, {})
+        if not isinstance(inner, dict):
+            return
+        found = inner
+    if steps[-1]:
+        found[last] = value
+        return
+    items = found.setdefault(last, [])
+    if isinstance(items, list):
+        items.append(value)
+
+
 def query_parameters(query: str) -> JsonObject:
-    """`a=1&b[]=2&b[]=3&c[d]=4` as {"a": "1", "b": ["2", "3"], "c": {"d": "4"}}."""
+    """`a=1&b[]=2&b[]=3&c[d]=4` as {"a": "1", "b": ["2", "3"], "c": {"d": "4"}}; what is inside may be nested too."""
     found: JsonObject = {}
     for part in query.split("&"):
         if not part:
             continue
         name, _, value = part.replace("+", " ").partition("=")
         name, value = _decoded(name), _decoded(value)
-        nested = re.fullmatch(r"([^\[\]]+)\[([^\[\]]*)\]", name)
+        nested = re.fullmatch(r"([^\[\]]+)((?:\[[^\[\]]*\]){1,8})", name)
         if nested is None:
             found[name] = value
-        elif nested.group(2) == "":
-            items = found.setdefault(nested.group(1), [])
-            if isinstance(items, list):
-                items.append(value)
         else:
-            members = found.setdefault(nested.group(1), {})
-            if isinstance(members, dict):
-                members[nested.group(2)] = value
+            _place(found, [nested.group(1), *re.findall(r"\[([^\[\]]*)\]", nested.group(2))], value)
     return found
 
 
