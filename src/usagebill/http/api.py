@@ -69,7 +69,7 @@ def _decoded(text: str) -> str:
 
 
 def _place(found: JsonObject, steps: list[str], value: str) -> None:
-    """Put `value` where the steps lead, an empty last one meaning the end of a list; not where something else stands."""
+    """Put `value` where the steps lead, an empty last one being the end of a list; nowhere if another kind is there."""
     *way, last = steps if steps[-1] else steps[:-1]
     for step in way:
         inner = found.setdefault(step, {})
