@@ -111,6 +111,7 @@ def test_later_overrides_change_the_subscriptions_own_plan(box: Sandbox) -> None
     found(first, "subscription")
     own = plan_of(box)
     assert (own["amount_cents"], own["taxes"]) == (700, [])
+    told = len(box.webhooks)
     overrides = {
         "description": "d",
         "tax_codes": ["vat"],
@@ -120,6 +121,10 @@ def test_later_overrides_change_the_subscriptions_own_plan(box: Sandbox) -> None
     found(send(box, "PUT", "/subscriptions/sub1", {"subscription": {"plan_overrides": overrides}}), "subscription")
     again = plan_of(box)
     assert (again["svc_id"], again["amount_cents"], again["description"]) == (own["svc_id"], 700, "d")
+    messages = box.webhooks[told:]
+    assert [message["webhook_type"] for message in messages] == ["plan.updated", "subscription.updated"]
+    assert (messages[0]["plan"]["svc_id"], messages[0]["plan"]["parent_id"]) == (own["svc_id"], own["parent_id"])
+    assert messages[0]["plan"]["description"] == "d"
     assert ([one["code"] for one in again["taxes"]], again["charges"][0]["min_amount_cents"]) == (["vat"], 9)
     box.travel_to("2024-04-01T00:10:00Z")
     # Its charge was not used: the minimum of 9 cents is billed instead.

@@ -17,6 +17,7 @@ from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.operations.subscriptions.start import bill_start, start
 from usagebill.operations.subscriptions.termination import termination_options
 from usagebill.storage.conditions import desc, eq, missing
+from usagebill.views.plans import plan_view
 from usagebill.views.subscriptions import plan_of, subscription_webhook_view
 from usagebill.work import Work
 
@@ -48,7 +49,10 @@ def update(work: Work, external_id: str, given: SubscriptionUpdate, options: Sub
     if moved:
         changed = replace(changed, subscription_at=instant_of(starts) or changed.subscription_at)
     if given.plan_overrides:
-        chosen = apply_overrides(work, plan_of(work, changed), given.plan_overrides, changed)
+        plan = plan_of(work, changed)
+        chosen = apply_overrides(work, plan, given.plan_overrides, changed)
+        if plan.parent_id is not None:
+            work.emit("plan.updated", lambda: plan_view(work, chosen.plan), plan.id)
         changed = replace(changed, plan_id=chosen.plan.id, fixed_charge_units=chosen.fixed_charge_units)
     work.tx.replace(changed)
     if moved and changed.subscription_at <= work.now:
