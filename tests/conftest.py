@@ -7,8 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests.api_shapes import SHAPES, ShapeChecker
+
+# How long an example takes says more about the machine than about the subject.
+settings.register_profile("usagebill", deadline=None)
+settings.load_profile("usagebill")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Generic, NamedTuple, TypeVar
 
-from usagebill.core.numbers import ZERO, divide
+from usagebill.core.numbers import CONTEXT, ZERO
 from usagebill.core.usage import Usage
 
 __all__ = ["NOTHING", "Model", "Price"]
@@ -24,7 +24,7 @@ class Price(NamedTuple):
     @property
     def unit_amount(self) -> Decimal:
         """The amount for one unit, in major units; zero where there is nothing to divide by."""
-        return divide(self.amount, self.divisor) if self.divisor else ZERO
+        return CONTEXT.divide(self.amount, self.divisor) if self.divisor else ZERO
 
 
 NOTHING = Price(amount=ZERO, divisor=ZERO)
