@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any, Generic, TypeVar
 
 from usagebill.storage.sqlite.events import prepare
@@ -22,8 +23,26 @@ T = TypeVar("T")
 # At most this many writes share one commit, so that none waits long for the others.
 _SHARED = 64
 _BUSY_SECONDS = 60.0
+# SQLite's own way of waiting for another process sleeps up to 100 ms, and may miss its turn for seconds on end. So the
+# lock is asked for more often, and whoever has held it for long leaves it alone for a moment.
+_BETWEEN_TRIES = 0.001
+_LONG = 0.02
+_MOMENT = 0.003
 # The first with `->>` and `RETURNING`.
 _OLDEST = (3, 38, 0)
+
+
+def _begin(connection: sqlite3.Connection) -> None:
+    """Begin to write as soon as no other process does; raises `sqlite3.OperationalError` after a minute of waiting."""
+    deadline = monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            return
+        except sqlite3.OperationalError as problem:
+            if problem.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > deadline:
+                raise
+        sleep(_BETWEEN_TRIES)
 
 
 class _Write(Generic[T]):
@@ -69,6 +88,7 @@ class SqliteStore:
         except BaseException:
             self._writer.close()
             raise
+        self._writer.execute("PRAGMA busy_timeout = 0")
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -160,7 +180,7 @@ class SqliteStore:
         connection = self._writer
         self._sharing = len(writes) > 1
         try:
-            connection.execute("BEGIN IMMEDIATE")
+            _begin(connection)
             for write in writes:
                 tx = SqliteTransaction(connection, write.organization_id)
                 if not self._sharing:
