@@ -94,6 +94,13 @@ def test_a_void_that_gives_back_a_part_takes_it_from_all_fees(box: Sandbox) -> N
     assert (second.credit_status, second.balance_amount_cents) == ("voided", 0)
 
 
+def test_a_void_gives_back_exactly_what_is_asked_for(box: Sandbox) -> None:
+    invoice = stored(box, [18500], tax="7.5", status="voided")
+    first, _ = box.billing.writing(lambda work: on_void(work, invoice, credit_cents=6629, refund_cents=0))
+    assert (first.total_amount_cents, first.credit_amount_cents) == (6629, 6629)
+    assert first.sub_total_excluding_taxes_amount_cents + first.taxes_amount_cents == 6629
+
+
 @pytest.mark.parametrize(("amount", "expected"), [(900, 850), (3600, 3400), (0, 0)])
 def test_the_note_of_a_draft_follows_its_fee(box: Sandbox, amount: int, expected: int) -> None:
     invoice = stored(box, [1800], tax=None, status="draft")

@@ -185,6 +185,9 @@ def make(
     if problems:
         raise Invalid(problems)
     given = asked if exact else adjusted_parts(asked, result)
+    if exact:
+        # What is given is fixed, so the cent of rounding is on the amount before taxes.
+        result = replace(result, sub_total_cents=given.total - result.taxes_cents)
     customer = customer_of(work, invoice)
     number = max((note.sequential_id for note in balance.notes), default=0) + 1
     note = CreditNote(
