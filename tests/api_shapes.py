@@ -109,6 +109,11 @@ AMENDMENTS: Mapping[tuple[str, ...], object] = {
     },
     # `groups` is required there and described nowhere; groups stand under grouped_usage.
     ("components", "schemas", "CustomerProjectedChargeUsageObject", "required"): ["units", "charge", "billable_metric"],
+    # Sheet 20: what a plan does not bill on a monthly run has no window then.
+    **{
+        _property("BillingPeriodObject", name): {"type": ["string", "null"], "format": "date-time"}
+        for name in ("charges_from_datetime", "charges_to_datetime")
+    },
     # Sheet 70: a payment recorded by hand has no provider.
     **{
         _property("PaymentObject", name): {"type": ["string", "null"]}

@@ -296,13 +296,15 @@ def audited_numbers(numbered: Iterable[Numbered]) -> Iterator[Finding]:
 class BilledWindow:
     """What an invoice bills of a subscription: two instants, both included. `number` is the invoice's.
 
-    A window that does not stand was billed by an invoice that is void: it may be billed again, and need not be.
+    A window that does not stand was billed by an invoice that is void: it may be billed again, and need not be. One of
+    a single instant bills it where it `ends` the subscription, and nothing at a start.
     """
 
     start: datetime
     end: datetime
     number: str
     stands: bool = True
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,7 +331,7 @@ def audited_windows(
     number = ""
     standing: BilledWindow | None = None
     for window in sorted(windows, key=lambda window: (window.start, window.end)):
-        if window.start >= window.end:
+        if window.start > window.end or (window.start == window.end and not window.ends):
             continue
         if standing is not None and window.stands and window.start <= standing.end - slack:
             what = f"{kind} of invoices {standing.number} and {window.number}"

@@ -45,7 +45,8 @@ class Subscription:
 
     `status`: pending, incomplete, active, terminated or canceled. Empty termination options mean credit and generate.
     `fixed_charge_units` are this subscription's own numbers of units, by fixed charge id. `origin` is the plan change
-    (upgrade or downgrade) that brought it about, `succession` the one that ended it.
+    (upgrade or downgrade) that brought it about, `succession` the one that ended it. `billed_from` is where the plan
+    before it stopped being billed, which is not quite `started_at`; None where no plan was before it.
     """
 
     id: str
@@ -60,6 +61,7 @@ class Subscription:
     updated_at: datetime
     name: str | None = None
     started_at: datetime | None = None
+    billed_from: datetime | None = None
     activated_at: datetime | None = None
     ending_at: datetime | None = None
     terminated_at: datetime | None = None

@@ -31,10 +31,11 @@ from usagebill.core.customers import Customer
 from usagebill.core.days import local_date
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
-from usagebill.core.periods import Cycle, Succession, day_start, ended_on_boundary_day
+from usagebill.core.periods import Cycle, Succession, day_start, ended_on_boundary_day, last_billed_day
 from usagebill.core.periods.schedule import next_billing_run
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.invoices.numbering import customer_series, entity_series
+from usagebill.operations.subscriptions.schedule import ending_of
 from usagebill.storage.conditions import asc, eq, present
 from usagebill.views.subscriptions import cycle, plan_of
 from usagebill.work import Work
@@ -245,11 +246,13 @@ def _windows(kind: str, periods: Iterable[BillingPeriod], invoices: dict[str, In
     for period in periods:
         start, end = getattr(period, f"{kind}_from_datetime"), getattr(period, f"{kind}_to_datetime")
         if start is not None and end is not None:
-            yield _window(start, end, invoices[period.invoice_id])
+            ends = period.invoicing_reason == "subscription_terminating"
+            yield _window(start, end, invoices[period.invoice_id], ends=ends)
 
 
-def _window(start: datetime, end: datetime, invoice: Invoice) -> BilledWindow:
-    return BilledWindow(start=start, end=end, number=invoice.number, stands=invoice.status in _STANDING)
+def _window(start: datetime, end: datetime, invoice: Invoice, *, ends: bool = False) -> BilledWindow:
+    stands = invoice.status in _STANDING
+    return BilledWindow(start=start, end=end, number=invoice.number, stands=stands, ends=ends)
 
 
 def _cycle(work: Work, subscription: Subscription, periods: list[BillingPeriod]) -> Cycle:
@@ -332,12 +335,12 @@ def _fee_until(work: Work, subscription: Subscription, periods: list[BillingPeri
 
 def _audited_wait(work: Work, subscription: Subscription, periods: list[BillingPeriod]) -> Iterator[Finding]:
     """A run waits for every active subscription, due no later than its open period is to be billed."""
-    own = _cycle(work, subscription, periods)
+    own = cycle(work, subscription)
     recurring = [period for period in periods if period.recurring]
     last = recurring[-1] if recurring else None
-    billed_on = None if last is None else local_date(last.timestamp, ZoneInfo(last.timezone))
+    billed_on = None if last is None else last_billed_day(last.timestamp, ZoneInfo(last.timezone), own.tz)
     after = max(own.started_at, subscription.created_at) if last is None else last.timestamp
-    due = next_billing_run(own, after, billed_on=billed_on, ending_at=subscription.ending_at)
+    due = next_billing_run(own, after, billed_on=billed_on, ending_at=ending_of(subscription))
     job = work.tx.jobs.waiting("bill_customer", subscription.customer_id)
     if job is None or job.due_at > due:
         yield Finding(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer, timezone
 from usagebill.core.days import local_date
-from usagebill.core.periods import Cycle, Succession, current_billing_period, day_end, day_start, downgrade_plan_date
+from usagebill.core.periods import Cycle, Succession, current_billing_period, downgrade_plan_date
 from usagebill.core.plans import Plan, UsageThreshold
 from usagebill.core.subscriptions import Subscription, cycle_of
 from usagebill.storage.conditions import desc, eq, ne
@@ -30,8 +29,6 @@ __all__ = [
     "successor_of",
     "zone_of",
 ]
-
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 def customer_of(work: Work, subscription: Subscription) -> Customer:
@@ -68,13 +65,7 @@ def cycle(work: Work, subscription: Subscription, *, tz: ZoneInfo | None = None)
     zone = tz or zone_of(work, customer_of(work, subscription))
     succession = Succession(subscription.succession) if subscription.succession else None
     found = cycle_of(subscription, plan_of(work, subscription), zone, succession=succession)
-    if subscription.origin == Succession.DOWNGRADE:
-        # A run applies it, minutes after the midnight at which the periods of the old plan end.
-        return replace(found, started_at=day_start(found.start_date, zone))
-    if subscription.origin == Succession.UPGRADE:
-        # What is used at the very instant of the change belongs to the old plan: one of the two bills it.
-        return replace(found, started_at=min(found.started_at + _MILLISECOND, day_end(found.start_date, zone)))
-    return found
+    return found if subscription.billed_from is None else replace(found, started_at=subscription.billed_from)
 
 
 def successor_of(work: Work, subscription: Subscription) -> Subscription | None:

@@ -38,11 +38,14 @@ __all__ = [
     "Succession",
     "Window",
     "advance_window",
+    "begun",
     "billing_boundaries",
     "current_billing_period",
     "current_boundaries",
     "downgrade_plan_date",
     "ended_on_boundary_day",
+    "is_same_period",
+    "last_billed_day",
     "opens_interval",
     "resumed",
 ]
@@ -194,17 +197,45 @@ def advance_window(cycle: Cycle, at: datetime) -> Window:
     return _exact(cycle, period, None)
 
 
-def resumed(fresh: Boundaries, last: Boundaries, started_at: datetime) -> Boundaries:
-    """`fresh` without gap or overlap after `last`, which was billed in another time zone.
+def resumed(
+    fresh: Boundaries, *, charges: Window | None, fixed_charges: Window | None, started_at: datetime
+) -> Boundaries:
+    """`fresh` without gap or overlap after the last windows that were billed in another time zone.
 
     Usage and fixed charges start right after their last window when that is less than 26 hours from where the new
-    time zone would start them. Call it only when the time zone has changed between the two.
+    time zone would start them. Give None for what was last billed in the time zone of `fresh`.
     """
     return replace(
         fresh,
-        charges=_resumed(fresh.charges, last.charges, started_at),
-        fixed_charges=_resumed(fresh.fixed_charges, last.fixed_charges, started_at),
+        charges=_resumed(fresh.charges, charges, started_at),
+        fixed_charges=_resumed(fresh.fixed_charges, fixed_charges, started_at),
     )
+
+
+def begun(fresh: Boundaries, started_at: datetime) -> Boundaries:
+    """`fresh`, the first record after the start, from the start itself on where that is less than 26 hours earlier."""
+
+    def from_start(window: Window | None) -> Window | None:
+        if window is None or not timedelta(0) < window.start - started_at < _WIDEST_MOVE:
+            return window
+        return replace(window, start=started_at)
+
+    return replace(fresh, charges=from_start(fresh.charges), fixed_charges=from_start(fresh.fixed_charges))
+
+
+def is_same_period(window: Window, start: datetime, end: datetime) -> bool:
+    """Whether `start` to `end` is the period of `window`, whichever time zone saw it begin and end."""
+    return abs(start - window.start) < _WIDEST_MOVE and abs(end - window.end) < _WIDEST_MOVE
+
+
+def last_billed_day(run_at: datetime, run_tz: tzinfo, tz: tzinfo) -> date:
+    """The local date in `tz` up to which billing days are billed by a run at `run_at` that saw its days in `run_tz`.
+
+    A change of time zone moves the billing day that was billed, by less than 26 hours; it stays billed.
+    """
+    if run_tz == tz:
+        return local_date(run_at, tz)
+    return local_date(run_at + _WIDEST_MOVE, tz)
 
 
 def current_billing_period(cycle: Cycle, now: datetime) -> Window:

@@ -24,6 +24,7 @@ __all__ = [
     "latest_boundary",
     "next_billing_run",
     "overdue_at",
+    "run_is_past",
     "termination_alerts",
     "trial_end_run",
 ]
@@ -63,6 +64,11 @@ def next_billing_run(
         if day > earliest and day != spared and run < day_start(day + _DAY, cycle.tz):
             return run
         day = cycle.period(day, cycle.billing_interval).end + _DAY
+
+
+def run_is_past(cycle: Cycle, now: datetime) -> bool:
+    """Whether the moment at which a run bills on the local date of `now` has passed."""
+    return now >= day_start(local_date(now, cycle.tz), cycle.tz) + _BILLING
 
 
 def latest_boundary(cycle: Cycle, now: datetime) -> datetime | None:

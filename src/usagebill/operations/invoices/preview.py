@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from zoneinfo import ZoneInfo
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.coupons import AppliedCoupon, Coupon
@@ -27,7 +26,7 @@ from usagebill.inputs import ABSENT, Input, Maybe, parse_instant, read
 from usagebill.operations import coupons, customers
 from usagebill.operations.customers import CustomerInput
 from usagebill.operations.invoices.billed import PERIODIC
-from usagebill.operations.invoices.subscription import Entry, bill, compute, last_run
+from usagebill.operations.invoices.subscription import Entry, bill, billed_day, compute
 from usagebill.operations.overdue import catch_up
 from usagebill.operations.subscriptions.change import apply_downgrade
 from usagebill.operations.subscriptions.creation import create
@@ -218,10 +217,9 @@ def _next_run(work: Work, subscription: Subscription) -> datetime:
     """The local midnight at which the running period of the subscription is over."""
     periods = cycle(work, subscription)
     day = max(local_date(work.now, periods.tz), periods.start_date)
-    last = last_run(work, subscription)
     period = periods.period(day, periods.billing_interval)
-    billed_today = last is not None and local_date(last.timestamp, ZoneInfo(last.timezone)) == day
-    if period.start == day and day > periods.start_date and not billed_today:
+    billed = billed_day(work, subscription, periods.tz)
+    if period.start == day and day > periods.start_date and (billed is None or billed < day):
         return day_start(day, periods.tz)
     following = next_period(period, periods.billing_interval, periods.billing_time, periods.anchor)
     return day_start(following.start, periods.tz)

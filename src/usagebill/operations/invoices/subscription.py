@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime, tzinfo
 from zoneinfo import ZoneInfo
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer, timezone
 from usagebill.core.dates import Occasion, dates_at_creation
+from usagebill.core.days import local_date
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.jobs import Job
-from usagebill.core.periods import Boundaries, Cycle, billing_boundaries, ended_on_boundary_day, resumed
+from usagebill.core.periods import (
+    Boundaries,
+    Cycle,
+    begun,
+    billing_boundaries,
+    ended_on_boundary_day,
+    last_billed_day,
+    resumed,
+)
 from usagebill.core.plans import FixedCharge
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.credit_notes.drafts import follow
@@ -29,12 +38,22 @@ from usagebill.operations.invoices.issue import draft, issue, redated
 from usagebill.operations.invoices.numbering import draft_number
 from usagebill.operations.invoices.sections import with_sections
 from usagebill.operations.invoices.totals import settle
-from usagebill.storage.conditions import asc, desc, eq, ne, related, within
+from usagebill.storage.conditions import asc, desc, eq, ne, present, related, within
 from usagebill.views.customers import entity_of
 from usagebill.views.subscriptions import customer_of, cycle, issuer_of, plan_of
 from usagebill.work import Work
 
-__all__ = ["Entry", "bill", "bill_added_units", "compute", "finalize", "finalize_due", "last_run", "opened"]
+__all__ = [
+    "Entry",
+    "bill",
+    "bill_added_units",
+    "billed_day",
+    "compute",
+    "finalize",
+    "finalize_due",
+    "last_run",
+    "opened",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,19 +157,47 @@ def _boundaries(work: Work, invoice: Invoice, subscription: Subscription, at: da
     periods: Cycle = cycle(work, subscription)
     billed = ended_on_boundary_day(periods) and _closed_period_is_billed(work, subscription, periods)
     fresh = billing_boundaries(periods, at, period_billed=billed)
-    last = last_run(work, subscription)
-    if last is None or last.timezone == invoice.timezone or subscription.started_at is None:
+    if subscription.started_at is None:
         return fresh
-    return resumed(fresh, boundaries_of(last), subscription.started_at)
+    if last_run(work, subscription) is None:
+        # A billing day that only a new time zone has put between the start and now was never billed.
+        known = fresh.charges is not None and subscription.created_at < fresh.charges.start
+        return begun(fresh, periods.started_at) if known else fresh
+    charges = _moved(work, subscription, "charges", invoice.timezone)
+    fixed_charges = _moved(work, subscription, "fixed_charges", invoice.timezone)
+    if charges is None and fixed_charges is None:
+        return fresh
+    return resumed(
+        fresh,
+        charges=None if charges is None else boundaries_of(charges).charges,
+        fixed_charges=None if fixed_charges is None else boundaries_of(fixed_charges).fixed_charges,
+        started_at=periods.started_at,
+    )
+
+
+def _moved(work: Work, subscription: Subscription, kind: str, timezone: str) -> BillingPeriod | None:
+    """The run that billed the last window of `kind`, where it saw the days of another time zone than `timezone`.
+
+    A plan that bills a part of itself monthly leaves the other part out of most of its runs.
+    """
+    last = last_run(work, subscription)
+    column = f"{kind}_from_datetime"
+    if last is not None and getattr(last, column) is None:
+        last = work.tx.first(
+            BillingPeriod,
+            eq("subscription_id", subscription.id),
+            eq("recurring", True),
+            present(column),
+            related(Invoice, "invoice_id", ne("status", "deleted")),
+            order=[desc("timestamp")],
+        )
+    return None if last is None or last.timezone == timezone else last
 
 
 def _closed_period_is_billed(work: Work, subscription: Subscription, periods: Cycle) -> bool:
     """Whether a run has billed the period that closed right before the day on which the subscription ended."""
-    last = last_run(work, subscription)
-    if last is None or periods.terminated_at is None:
-        return False
-    zone = ZoneInfo(last.timezone)
-    return last.timestamp.astimezone(zone).date() == periods.terminated_at.astimezone(periods.tz).date()
+    billed, ended = billed_day(work, subscription, periods.tz), periods.terminated_at
+    return billed is not None and ended is not None and billed >= local_date(ended, periods.tz)
 
 
 def last_run(work: Work, subscription: Subscription) -> BillingPeriod | None:
@@ -162,6 +209,12 @@ def last_run(work: Work, subscription: Subscription) -> BillingPeriod | None:
         related(Invoice, "invoice_id", ne("status", "deleted")),
         order=[desc("timestamp")],
     )
+
+
+def billed_day(work: Work, subscription: Subscription, tz: tzinfo) -> date | None:
+    """The local date in `tz` up to which runs have billed the subscription, None before the first."""
+    last = last_run(work, subscription)
+    return None if last is None else last_billed_day(last.timestamp, ZoneInfo(last.timezone), tz)
 
 
 def _billed_before(work: Work, period: BillingPeriod) -> bool:

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from zoneinfo import ZoneInfo
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
-from usagebill.core.periods import Interval, Succession
+from usagebill.core.periods import Interval, Succession, day_end, day_start
 from usagebill.core.periods.schedule import is_billing_day
 from usagebill.core.subscriptions import Event, Status, Subscription, is_upgrade, transition
 from usagebill.inputs import is_given, value_or
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.billed import PERIODIC, STARTING, TERMINATING
-from usagebill.operations.invoices.subscription import Entry, bill, last_run
+from usagebill.operations.invoices.subscription import Entry, bill, billed_day
 from usagebill.operations.plans import definition
 from usagebill.operations.plans.overrides import Overridden
 from usagebill.operations.subscriptions.choices import choices_of, purchase_order_number_of
@@ -25,12 +24,13 @@ from usagebill.operations.subscriptions.schedule import forget
 from usagebill.operations.subscriptions.start import in_trial, start
 from usagebill.operations.subscriptions.unused_time import credit_unused_time
 from usagebill.storage.conditions import eq
-from usagebill.views.subscriptions import customer_of, cycle, issuer_of, plan_of, subscription_webhook_view
+from usagebill.views.subscriptions import customer_of, cycle, issuer_of, plan_of, subscription_webhook_view, zone_of
 from usagebill.work import Work
 
-__all__ = ["apply_downgrade", "cancel_downgrade", "change_plan", "upgrade_to"]
+__all__ = ["apply_downgrade", "bill_closed_period", "cancel_downgrade", "change_plan", "upgrade_to"]
 
 _SECOND = timedelta(seconds=1)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 def change_plan(
@@ -120,11 +120,14 @@ def upgrade_to(work: Work, current: Subscription, following: Subscription, *, as
     What the day of the upgrade closes is billed first, where the run of that day has yet to come. The day itself
     belongs to the new plan: an old plan in arrears is billed up to the day before, one in advance is credited from it.
     """
-    _bill_closed_period(work, current)
+    bill_closed_period(work, current)
     ended = _succeeded(work, current, Succession.UPGRADE)
     option = "skip" if ended.on_termination_credit_note == "skip" else "credit"
     credit_unused_time(work, ended, option=option, asked=asked)
-    return _succeed(work, ended, following, at=work.now + _SECOND)
+    # What is used at the very instant of the change belongs to the old plan: one of the two bills it.
+    zone = zone_of(work, customer_of(work, ended))
+    begins = min(work.now + _MILLISECOND, day_end(local_date(work.now, zone), zone))
+    return _succeed(work, ended, following, at=work.now + _SECOND, billed_from=begins)
 
 
 def apply_downgrade(work: Work, current: Subscription) -> Subscription:
@@ -132,13 +135,19 @@ def apply_downgrade(work: Work, current: Subscription) -> Subscription:
     following = work.tx.first(Subscription, eq("previous_subscription_id", current.id), eq("status", "pending"))
     if following is None:
         raise LookupError(f"no downgrade waits for subscription {current.id}")
-    return _succeed(work, _succeeded(work, current, Succession.DOWNGRADE), following, at=work.now)
+    # A run applies it, minutes after the midnight at which the periods of the old plan end.
+    zone = zone_of(work, customer_of(work, current))
+    midnight = day_start(local_date(work.now, zone), zone)
+    ended = _succeeded(work, current, Succession.DOWNGRADE)
+    return _succeed(work, ended, following, at=work.now, billed_from=midnight)
 
 
-def _succeed(work: Work, ended: Subscription, following: Subscription, *, at: datetime) -> Subscription:
+def _succeed(
+    work: Work, ended: Subscription, following: Subscription, *, at: datetime, billed_from: datetime
+) -> Subscription:
     """Start `following`; one invoice with billing timestamp `at` closes `ended` and opens what is due in advance."""
     work.emit("subscription.terminated", lambda: subscription_webhook_view(work, ended), ended.id)
-    active = start(work, following, work.now)
+    active = start(work, following, work.now, billed_from=billed_from)
     entries = [Entry(subscription=ended, reason=TERMINATING)]
     if _owes_at_start(work, active):
         entries.append(Entry(subscription=active, reason=STARTING))
@@ -170,11 +179,10 @@ def _sharing(work: Work, entries: Sequence[Entry]) -> list[list[Entry]]:
     return list(found.values())
 
 
-def _bill_closed_period(work: Work, current: Subscription) -> None:
+def bill_closed_period(work: Work, current: Subscription) -> None:
     """Bill the period that closed last midnight where the run of today has not: the change must not lose it."""
     periods = cycle(work, current)
     today = local_date(work.now, periods.tz)
-    last = last_run(work, current)
-    billed = last is not None and local_date(last.timestamp, ZoneInfo(last.timezone)) >= today
-    if is_billing_day(periods, today) and not billed:
+    billed = billed_day(work, current, periods.tz)
+    if is_billing_day(periods, today) and (billed is None or billed < today):
         bill(work, [Entry(subscription=current, reason=PERIODIC)], at=work.now, occasion=Occasion.PERIODIC)

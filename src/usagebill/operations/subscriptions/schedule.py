@@ -8,9 +8,7 @@ scheduled another.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo
 
-from usagebill.core.days import local_date
 from usagebill.core.periods.schedule import (
     activation_at,
     ending_at_instant,
@@ -20,7 +18,7 @@ from usagebill.core.periods.schedule import (
 )
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.invoices.fees.subscription import end_of_trial
-from usagebill.operations.invoices.subscription import last_run
+from usagebill.operations.invoices.subscription import billed_day
 from usagebill.storage.conditions import eq, within
 from usagebill.views.subscriptions import customer_of, cycle, plan_of, zone_of
 from usagebill.work import Work
@@ -84,9 +82,9 @@ def is_due(work: Work, subscription: Subscription) -> bool:
 
 
 def _next_run(work: Work, subscription: Subscription, *, after: datetime) -> datetime:
-    last = last_run(work, subscription)
-    billed_on = None if last is None else local_date(last.timestamp, ZoneInfo(last.timezone))
-    return next_billing_run(cycle(work, subscription), after, billed_on=billed_on, ending_at=ending_of(subscription))
+    periods = cycle(work, subscription)
+    billed_on = billed_day(work, subscription, periods.tz)
+    return next_billing_run(periods, after, billed_on=billed_on, ending_at=ending_of(subscription))
 
 
 def _schedule_trial_end(work: Work, subscription: Subscription) -> None:

@@ -24,12 +24,18 @@ from usagebill.work import Work
 __all__ = ["activate_due", "bill_start", "in_trial", "start"]
 
 
-def start(work: Work, subscription: Subscription, started_at: datetime) -> Subscription:
-    """Make a pending subscription active from `started_at` on, and have it billed from then on. Bills nothing yet."""
+def start(
+    work: Work, subscription: Subscription, started_at: datetime, *, billed_from: datetime | None = None
+) -> Subscription:
+    """Make a pending subscription active from `started_at` on, and have it billed from then on. Bills nothing yet.
+
+    `billed_from` is where the plan before it stopped being billed.
+    """
     active = replace(
         subscription,
         status=transition(Status(subscription.status), Event.ACTIVATE).value,
         started_at=started_at,
+        billed_from=billed_from,
         activated_at=work.now,
         updated_at=work.now,
     )

@@ -7,19 +7,19 @@ from dataclasses import replace
 from usagebill.core.dates import Occasion
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.jobs import Job
-from usagebill.core.periods.schedule import ending_at_instant
+from usagebill.core.periods.schedule import ending_at_instant, run_is_past
 from usagebill.core.subscriptions import Event, Status, Subscription, transition
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.billed import TERMINATING
 from usagebill.operations.invoices.subscription import Entry, bill
 from usagebill.operations.overdue import catch_up
-from usagebill.operations.subscriptions.change import cancel_downgrade
+from usagebill.operations.subscriptions.change import bill_closed_period, cancel_downgrade
 from usagebill.operations.subscriptions.inputs import SubscriptionTermination
 from usagebill.operations.subscriptions.reading import get_of_status
 from usagebill.operations.subscriptions.schedule import ending_of, forget, schedule, schedule_alert
 from usagebill.operations.subscriptions.unused_time import credit_unused_time
 from usagebill.storage.conditions import eq
-from usagebill.views.subscriptions import customer_of, plan_of, subscription_webhook_view, zone_of
+from usagebill.views.subscriptions import customer_of, cycle, plan_of, subscription_webhook_view, zone_of
 from usagebill.work import Work
 
 __all__ = ["announce_due", "cancel_pending", "delete", "end_due", "terminate", "termination_options"]
@@ -77,6 +77,9 @@ def terminate(
         raise Invalid(base="next_subscription_incomplete")
     advance = plan_of(work, subscription).pay_in_advance
     termination_options(advance, credit_note, invoice)
+    if run_is_past(cycle(work, subscription), work.now):
+        # A change of time zone today has put the run off: it would bill the closed period and leave the day to the end.
+        bill_closed_period(work, subscription)
     chosen = replace(
         subscription,
         on_termination_credit_note=(credit_note or subscription.on_termination_credit_note or "credit")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from usagebill.core.dates import Occasion
@@ -32,7 +33,7 @@ def end_trial(work: Work, job: Job) -> None:
         return
     ended = replace(subscription, trial_ended_at=ends_at, updated_at=work.now)
     work.tx.replace(ended)
-    if plan.pay_in_advance and not _billed_today(work, ended) and not _billed_at_start(work, ended):
+    if plan.pay_in_advance and not _billed_since(work, ended, ends_at) and not _billed_at_start(work, ended):
         bill(
             work,
             [Entry(subscription=ended, reason=STARTING)],
@@ -43,12 +44,16 @@ def end_trial(work: Work, job: Job) -> None:
     work.emit("subscription.trial_ended", lambda: subscription_webhook_view(work, ended), ended.id)
 
 
-def _billed_today(work: Work, subscription: Subscription) -> bool:
+def _billed_since(work: Work, subscription: Subscription, ends_at: datetime) -> bool:
+    """Whether a run on the day of the trial's end, or later, has billed the subscription: it billed that day too.
+
+    The end is noticed within the hour after it, which may be the next day.
+    """
     last = last_run(work, subscription)
     if last is None:
         return False
-    today = local_date(work.now, cycle(work, subscription).tz)
-    return local_date(last.timestamp, ZoneInfo(last.timezone)) == today
+    day = local_date(ends_at, cycle(work, subscription).tz)
+    return local_date(last.timestamp, ZoneInfo(last.timezone)) >= day
 
 
 def _billed_at_start(work: Work, subscription: Subscription) -> bool:

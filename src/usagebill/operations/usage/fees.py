@@ -44,7 +44,7 @@ def usage_fees(work: Work, billed: UsageToBill) -> list[Fee]:
 
     Charges paid in advance are not among them, nor what the plan after an upgrade goes on to bill.
     """
-    if billed.window.start >= billed.window.end:
+    if billed.window.start > billed.window.end:
         return []
     fees: list[Fee] = []
     for charge in billed.definition.charges:

@@ -11,7 +11,7 @@ from usagebill.core.fees import Fee, FeeItem
 from usagebill.core.fixed_charges import days_left, days_paid_and_left, fixed_charge_is_due, units_in
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import total
-from usagebill.core.periods import Succession, Window, advance_window
+from usagebill.core.periods import Succession, Window, advance_window, is_same_period
 from usagebill.core.plans import FixedCharge, FixedChargeUnits
 from usagebill.core.pricing import Properties, amount_details, parse_properties
 from usagebill.core.pricing.fees import FeeAmounts
@@ -99,7 +99,7 @@ def _time_line(work: Work, billed: Billed, charge: FixedCharge) -> list[FixedCha
 
 
 def _billed(work: Work, billed: Billed, charge: FixedCharge, window: Window) -> list[Fee]:
-    """Fees of the fixed charge for the very same window, on other invoices that count."""
+    """Fees of the fixed charge for the same period, on other invoices that count."""
     fees = work.tx.find(
         Fee,
         eq("subscription_id", billed.subscription.id),
@@ -108,11 +108,13 @@ def _billed(work: Work, billed: Billed, charge: FixedCharge, window: Window) -> 
         at_most("created_at", billed.invoice.created_at),
         related(Invoice, "invoice_id", within("status", ("draft", "open", "pending", "failed", "finalized", "closed"))),
     )
-    return [fee for fee in fees if _same(fee.from_datetime, window.start) and _same(fee.to_datetime, window.end)]
-
-
-def _same(one: datetime | None, other: datetime) -> bool:
-    return one is not None and one.replace(microsecond=0) == other.replace(microsecond=0)
+    return [
+        fee
+        for fee in fees
+        if fee.from_datetime is not None
+        and fee.to_datetime is not None
+        and is_same_period(window, fee.from_datetime, fee.to_datetime)
+    ]
 
 
 def _properties(billed: Billed, charge: FixedCharge) -> Properties:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from usagebill.core.aggregation import Window
 from usagebill.core.fees import Fee
 from usagebill.core.periods import Succession
-from usagebill.operations.invoices.billed import Billed
+from usagebill.operations.invoices.billed import TERMINATING, Billed
 from usagebill.operations.plans import PlanDefinition, definition
 from usagebill.operations.usage import fees as usage
 from usagebill.views.subscriptions import successor_of
@@ -17,7 +17,10 @@ __all__ = ["usage_fees"]
 def usage_fees(work: Work, billed: Billed) -> list[Fee]:
     """The fees of the usage charges that this billing period carries, in the order of the charges."""
     charges = billed.boundaries.charges
-    if charges is None or billed.invoice.skip_charges or charges.start >= charges.end:
+    if charges is None or billed.invoice.skip_charges or charges.start > charges.end:
+        return []
+    if charges.start == charges.end and billed.period.invoicing_reason != TERMINATING:
+        # A start has nothing to bill; an end at the very start of a period still has that instant, which it includes.
         return []
     upgraded = billed.ended and billed.cycle.succession is Succession.UPGRADE
     return usage.usage_fees(

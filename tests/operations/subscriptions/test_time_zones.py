@@ -1,0 +1,120 @@
+"""A customer who moves to another time zone: what was billed stays billed, and what was not is billed once."""
+
+from __future__ import annotations
+
+import pytest
+from tests.worlds import add_plan, ask, invoices_of, subscribe
+
+from usagebill.core.invoices.records import BillingPeriod
+from usagebill.storage.conditions import asc
+from usagebill.testing import Sandbox
+from usagebill.views.formats import instant_text
+
+
+def move(box: Sandbox, zone: str) -> None:
+    ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "timezone": zone}})
+
+
+def end(box: Sandbox) -> None:
+    ask(box, "DELETE", "/subscriptions/sub")
+
+
+def usage_windows(box: Sandbox) -> list[tuple[str, str]]:
+    """What was billed of usage, one window an invoice, in order; parts of plans that an invoice leaves out are not."""
+    periods = box.billing.reading(lambda work: work.tx.find(BillingPeriod, order=[asc("timestamp"), asc("id")]))
+    return [
+        (instant_text(period.charges_from_datetime) or "", instant_text(period.charges_to_datetime) or "")
+        for period in periods
+        if period.charges_from_datetime is not None
+    ]
+
+
+def findings(box: Sandbox) -> list[str]:
+    return [str(finding) for finding in box.billing.audit().findings]
+
+
+@pytest.mark.parametrize("zone", ["America/Los_Angeles", "Asia/Tokyo", "Pacific/Auckland", "Pacific/Pago_Pago"])
+def test_the_week_a_run_has_billed_is_not_billed_again_after_a_move(zone: str) -> None:
+    with Sandbox(now="2023-12-28T00:00:00Z") as box:
+        add_plan(box, interval="weekly")
+        subscribe(box, billing_time="anniversary")
+        box.travel_to("2024-01-04T00:10:00Z")
+        move(box, zone)
+        box.travel_to("2024-01-05T12:00:00Z")
+        end(box)
+        assert usage_windows(box) == [
+            ("2023-12-28T00:00:00Z", "2024-01-03T23:59:59Z"),
+            ("2024-01-04T00:00:00Z", "2024-01-05T12:00:00Z"),
+        ]
+        assert findings(box) == []
+
+
+def test_an_end_right_after_a_move_over_a_billing_day_bills_that_day_too() -> None:
+    with Sandbox(now="2023-12-28T00:00:00Z") as box:
+        add_plan(box, interval="weekly")
+        subscribe(box, billing_time="anniversary")
+        # In Los Angeles the week has been over for sixteen hours, and no run has billed it.
+        box.travel_to("2024-01-04T00:00:00Z")
+        move(box, "America/Los_Angeles")
+        box.travel_to("2024-01-04T00:05:00Z")
+        end(box)
+        assert usage_windows(box) == [
+            ("2023-12-28T00:00:00Z", "2024-01-03T07:59:59Z"),
+            ("2024-01-03T08:00:00Z", "2024-01-04T00:05:00Z"),
+        ]
+
+
+def test_a_part_that_is_billed_half_yearly_resumes_where_it_stopped() -> None:
+    with Sandbox(now="2023-12-28T00:00:00Z") as box:
+        add_plan(box, interval="semiannual", bill_fixed_charges_monthly=True)
+        subscribe(box)
+        box.travel_to("2024-02-01T00:20:00Z")
+        move(box, "America/Los_Angeles")
+        box.travel_to("2024-03-05T00:00:00Z")
+        end(box)
+        assert usage_windows(box) == [
+            ("2023-12-28T00:00:00Z", "2023-12-31T23:59:59Z"),
+            ("2024-01-01T00:00:00Z", "2024-03-05T00:00:00Z"),
+        ]
+        assert findings(box) == []
+
+
+def test_a_move_that_puts_a_billing_day_behind_the_start_loses_nothing() -> None:
+    with Sandbox(now="2024-01-01T00:30:00Z") as box:
+        add_plan(box, interval="weekly")
+        subscribe(box)
+        # A Monday in UTC, a Sunday in Los Angeles, whose week ended before anybody looked.
+        box.travel_to("2024-01-03T00:00:00Z")
+        move(box, "America/Los_Angeles")
+        box.travel_to("2024-01-08T09:00:00Z")
+        assert usage_windows(box) == [("2024-01-01T00:30:00Z", "2024-01-08T07:59:59Z")]
+        assert findings(box) == []
+
+
+@pytest.mark.parametrize("zone", ["America/Los_Angeles", "Asia/Tokyo"])
+def test_a_plan_after_a_downgrade_begins_where_the_old_one_stopped_wherever_the_customer_moves(zone: str) -> None:
+    with Sandbox(now="2023-12-28T00:00:00Z") as box:
+        add_plan(box, "large", interval="weekly", amount_cents=2000)
+        add_plan(box, "small", interval="weekly", amount_cents=1000)
+        subscribe(box, "large")
+        subscribe(box, "small")
+        box.travel_to("2024-01-03T00:00:00Z")
+        move(box, zone)
+        end(box)
+        assert usage_windows(box) == [
+            ("2023-12-28T00:00:00Z", "2023-12-31T23:59:59Z"),
+            ("2024-01-01T00:00:00Z", "2024-01-03T00:00:00Z"),
+        ]
+        assert findings(box) == []
+
+
+def test_a_trial_whose_last_day_a_run_has_billed_is_not_billed_again_when_its_end_is_noticed() -> None:
+    with Sandbox(now="2024-01-05T22:36:00Z") as box:
+        ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "timezone": "Europe/Berlin"}})
+        add_plan(box, interval="weekly", pay_in_advance=True, amount_cents=700, trial_period=10)
+        subscribe(box)
+        # The trial ends on Monday the 15th at 23:36 in Berlin, and that is noticed on the 16th at 00:35.
+        box.travel_to("2024-01-18T00:00:00Z")
+        fees = [fee for invoice in invoices_of(box) for fee in invoice["fees"]]
+        assert [fee["amount_cents"] for fee in fees] == [700]
+        assert findings(box) == []

@@ -1,0 +1,360 @@
+"""Random lives of a subscription: what happens to it, and how to play that in a sandbox.
+
+A life is a script: a customer, three plans, and steps in time. It is played by travelling through it (every job runs
+at its own instant) or by jumping (nothing runs until an operation or the end asks for what is overdue).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from itertools import count
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from hypothesis import strategies as st
+
+from tests.worlds import ask
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import Invoice
+from usagebill.storage.conditions import asc, eq
+from usagebill.storage.ports import Store, Transaction
+from usagebill.testing import Sandbox
+
+__all__ = ["Crash", "CrashingStore", "Life", "Played", "Step", "lives", "play"]
+
+EXTERNAL_ID = "sub"
+ZONES = ("UTC", "America/Los_Angeles", "Asia/Tokyo", "Europe/Berlin", "Pacific/Auckland", "America/Sao_Paulo")
+FIRST_DAY = datetime(2023, 12, 28, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOffer:
+    """A plan of a life: its usage costs 1.00 a unit, in arrears and (another metric) in advance."""
+
+    interval: str
+    amount_cents: int
+    pay_in_advance: bool
+    monthly_usage: bool
+    monthly_fixed: bool
+    fixed_in_advance: bool
+    prorated: bool
+    trial_days: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Something that happens, `wait` after what happened before; `to_midnight` waits on until around a month's start.
+
+    `what`: usage, plan, end, begin or zone. `number` says how much, or which one.
+    """
+
+    wait: timedelta
+    to_midnight: int | None
+    what: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """A customer, what may be subscribed to, and what happens."""
+
+    start: datetime
+    zone: str
+    grace_days: int
+    anniversary: bool
+    plans: tuple[PlanOffer, ...]
+    steps: tuple[Step, ...]
+    rest: timedelta
+
+
+_plans = st.builds(
+    PlanOffer,
+    interval=st.sampled_from(("weekly", "monthly", "monthly", "quarterly", "semiannual", "yearly")),
+    amount_cents=st.sampled_from((0, 1000, 3100, 9999)),
+    pay_in_advance=st.booleans(),
+    monthly_usage=st.booleans(),
+    monthly_fixed=st.booleans(),
+    fixed_in_advance=st.booleans(),
+    prorated=st.booleans(),
+    trial_days=st.sampled_from((0, 0, 0, 10, 45)),
+)
+_waits = st.one_of(
+    st.just(timedelta(seconds=1)),
+    st.integers(1, 240).map(lambda minutes: timedelta(minutes=minutes)),
+    st.integers(1, 40).map(lambda days: timedelta(days=days)),
+    st.integers(1, 90 * 24).map(lambda hours: timedelta(hours=hours)),
+)
+_steps = st.builds(
+    Step,
+    wait=_waits,
+    to_midnight=st.one_of(st.none(), st.none(), st.none(), st.integers(-20, 20)),
+    what=st.sampled_from(("usage",) * 5 + ("plan",) * 3 + ("end", "begin", "begin", "zone")),
+    number=st.integers(0, 11),
+)
+
+
+def lives(steps: int = 12) -> st.SearchStrategy[Life]:
+    """Lives of at most so many steps."""
+    return st.builds(
+        Life,
+        start=st.integers(0, 70 * 24 * 60).map(lambda minutes: FIRST_DAY + timedelta(minutes=minutes)),
+        zone=st.sampled_from(ZONES),
+        grace_days=st.sampled_from((0, 0, 3)),
+        anniversary=st.booleans(),
+        plans=st.tuples(_plans, _plans, _plans),
+        steps=st.lists(_steps, min_size=1, max_size=steps).map(tuple),
+        rest=st.sampled_from((timedelta(seconds=1), timedelta(days=3), timedelta(days=40), timedelta(days=400))),
+    )
+
+
+class Crash(BaseException):
+    """The process dies: nothing that was not committed is left."""
+
+
+class CrashingStore:
+    """A store whose process dies right before some of its commits of due jobs."""
+
+    def __init__(self, store: Store, dies: Callable[[], bool]) -> None:
+        self._store = store
+        self._dies = dies
+
+    def read(self, organization_id: str | None, question: Callable[[Transaction], Any]) -> Any:
+        return self._store.read(organization_id, question)
+
+    def write(self, organization_id: str | None, change: Callable[[Transaction], Any]) -> Any:
+        def fatal(tx: Transaction) -> Any:
+            done = change(tx)
+            if organization_id is None and self._dies():
+                raise Crash
+            return done
+
+        return self._store.write(organization_id, fatal)
+
+    def close(self) -> None:
+        self._store.close()
+
+
+@dataclass(slots=True)
+class Played:
+    """What a life came to: units sent by metric, and, without their ids, all invoices and fees."""
+
+    sent: dict[str, int] = field(default_factory=dict)
+    invoices: list[Mapping[str, Any]] = field(default_factory=list)
+    billed: dict[str, Decimal] = field(default_factory=dict)
+    findings: list[str] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
+
+
+def play(life: Life, *, jump: bool = False, dies: Callable[[], bool] | None = None) -> Played:
+    """Play `life` and then whatever is due. `dies` is asked before each commit of due jobs; what died is run again."""
+    with Sandbox(now=life.start) as box:
+        if dies is not None:
+            box.billing.store = CrashingStore(box.billing.store, dies)
+        player = _Player(box, life, jump=jump)
+        player.act()
+        return player.played
+
+
+class _Player:
+    def __init__(self, box: Sandbox, life: Life, *, jump: bool) -> None:
+        self.box = box
+        self.life = life
+        self.jump = jump
+        self.played = Played()
+        self._events = count(1)
+        self._zone = life.zone
+
+    def _ask(self, method: str, path: str, json: object = None, status: int = 200) -> Any:
+        # A crash undoes only what follows from a request, never the request: that was durable before.
+        return self._alive(lambda: ask(self.box, method, path, json, status), self.box.run_due)
+
+    def _alive(self, first: Callable[[], Any], again: Callable[[], Any]) -> Any:
+        try:
+            return first()
+        except Crash:
+            pass
+        while True:
+            try:
+                return again()
+            except Crash:
+                continue
+
+    def act(self) -> None:
+        self._prepare()
+        self._begin(0)
+        for step in self.life.steps:
+            self._move(self._next_instant(step))
+            self._do(step)
+        self._move(self.box.now + self.life.rest)
+        if self._active():
+            self._end(0)
+        self._move(self.box.now + timedelta(days=5), travel=True)
+        self._note()
+
+    def _do(self, step: Step) -> None:
+        acts = {"usage": self._usage, "plan": self._plan, "end": self._end, "begin": self._begin, "zone": self._travel}
+        acts[step.what](step.number)
+
+    def _next_instant(self, step: Step) -> datetime:
+        then = self.box.now + step.wait
+        if step.to_midnight is None:
+            return then
+        zone = ZoneInfo(self._zone)
+        local = then.astimezone(zone)
+        year, month = (local.year, local.month + 1) if local.month < 12 else (local.year + 1, 1)
+        around = datetime(year, month, 1, tzinfo=zone).astimezone(UTC) + timedelta(minutes=step.to_midnight)
+        return max(around, self.box.now + timedelta(seconds=1))
+
+    def _move(self, instant: datetime, *, travel: bool = False) -> None:
+        if self.jump and not travel:
+            self.box.jump_to(instant)
+        else:
+            self._alive(lambda: self.box.travel_to(instant), lambda: self.box.travel_to(instant))
+
+    def _prepare(self) -> None:
+        life = self.life
+        self._ask(
+            "POST",
+            "/customers",
+            {
+                "customer": {
+                    "external_id": "acme",
+                    "currency": "EUR",
+                    "timezone": life.zone,
+                    "invoice_grace_period": life.grace_days,
+                }
+            },
+        )
+        ids = {}
+        for code in ("arrears", "advance"):
+            body = {"name": code, "code": code, "aggregation_type": "sum_agg", "field_name": "value"}
+            ids[code] = self._ask("POST", "/billable_metrics", {"billable_metric": body})["billable_metric"]["svc_id"]
+        seat = {"name": "Seat", "code": "seat", "amount_cents": 100, "amount_currency": "EUR"}
+        add_on = self._ask("POST", "/add_ons", {"add_on": seat})["add_on"]["svc_id"]
+        for place, offer in enumerate(life.plans):
+            long = offer.interval in ("yearly", "semiannual")
+            charges = [
+                {
+                    "billable_metric_id": id,
+                    "charge_model": "standard",
+                    "pay_in_advance": code == "advance",
+                    "properties": {"amount": "1"},
+                }
+                for code, id in ids.items()
+            ]
+            fixed = {
+                "add_on_id": add_on,
+                "charge_model": "standard",
+                "units": 2,
+                "pay_in_advance": offer.fixed_in_advance,
+                "prorated": offer.prorated,
+                "properties": {"amount": "3"},
+            }
+            plan = {
+                "name": f"Plan {place}",
+                "code": f"plan-{place}",
+                "interval": offer.interval,
+                "amount_cents": offer.amount_cents,
+                "amount_currency": "EUR",
+                "pay_in_advance": offer.pay_in_advance,
+                "trial_period": offer.trial_days,
+                "charges": charges,
+                "fixed_charges": [fixed],
+            }
+            if long:
+                plan |= {"bill_charges_monthly": offer.monthly_usage, "bill_fixed_charges_monthly": offer.monthly_fixed}
+            self._ask("POST", "/plans", {"plan": plan})
+
+    def _active(self) -> Any:
+        status, body = self.box.request("GET", f"/api/v1/subscriptions/{EXTERNAL_ID}")
+        return body["subscription"] if status == 200 else None
+
+    def _subscribe(self, plan: int) -> None:
+        body = {
+            "external_customer_id": "acme",
+            "external_id": EXTERNAL_ID,
+            "plan_code": f"plan-{plan % 3}",
+            "billing_time": "anniversary" if self.life.anniversary else "calendar",
+        }
+        self._ask("POST", "/subscriptions", {"subscription": body})
+
+    def _begin(self, number: int) -> None:
+        if not self._active():
+            self._subscribe(number)
+
+    def _plan(self, number: int) -> None:
+        if self._active():
+            self._subscribe(number)
+
+    def _end(self, number: int) -> None:
+        local = self.box.now.astimezone(ZoneInfo(self._zone))
+        if local.hour == 0 and local.minute < 15:
+            # An end before the run of a boundary day leaves what was used on that day free.
+            self._move(self.box.now + timedelta(minutes=15))
+        if self._active():
+            self._ask("DELETE", f"/subscriptions/{EXTERNAL_ID}")
+
+    def _travel(self, number: int) -> None:
+        self._zone = ZONES[number % len(ZONES)]
+        self._ask("POST", "/customers", {"customer": {"external_id": "acme", "timezone": self._zone}})
+
+    def _usage(self, number: int) -> None:
+        active = self._active()
+        if not active:
+            return
+        code = "advance" if number % 4 == 3 else "arrears"
+        body = {
+            "transaction_id": f"t{next(self._events)}",
+            "code": code,
+            "external_subscription_id": EXTERNAL_ID,
+            "timestamp": str(self.box.now.timestamp()),
+            "properties": {"value": number + 1},
+        }
+        self._ask("POST", "/events", {"event": body})
+        self.played.sent[code] = self.played.sent.get(code, 0) + number + 1
+
+    def _note(self) -> None:
+        def invoices(work: Any) -> Any:
+            found = []
+            for invoice in work.tx.find(Invoice, order=[asc("created_at"), asc("id")]):
+                fees = work.tx.find(Fee, eq("invoice_id", invoice.id))
+                found.append((invoice, fees))
+            return found
+
+        played = self.played
+        for invoice, fees in self.box.billing.reading(invoices):
+            if invoice.status in ("voided", "deleted"):
+                continue
+            for fee in fees:
+                if fee.fee_type == "charge":
+                    code = fee.item.code
+                    played.billed[code] = played.billed.get(code, Decimal(0)) + fee.units
+            played.invoices.append(_shown(invoice, fees))
+        # What was asked for at once may be numbered before what was overdue then.
+        played.invoices.sort(key=repr)
+        played.findings = [str(finding) for finding in self.box.billing.audit().findings]
+
+
+def _shown(invoice: Invoice, fees: Sequence[Fee]) -> Mapping[str, Any]:
+    return {
+        "type": invoice.invoice_type,
+        "status": invoice.status,
+        "issuing_date": invoice.issuing_date,
+        "created_at": invoice.created_at,
+        "total": invoice.total_amount_cents,
+        "credits": sorted((line.item_type, line.amount_cents) for line in invoice.credits),
+        "fees": sorted(
+            (
+                fee.fee_type,
+                fee.item.code,
+                str(fee.units.normalize()),
+                fee.amount_cents,
+                str(fee.from_datetime),
+                str(fee.to_datetime),
+            )
+            for fee in fees
+        ),
+    }

@@ -1,0 +1,47 @@
+"""Whatever happens in a subscription's life, usage is billed once, and when the work is done changes nothing.
+
+Lives have plans of all intervals, in advance and in arrears, with usage and fixed charges of both kinds, trials, plan
+changes up and down, ends and new starts with the same external id, and a customer who moves between time zones.
+"""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.properties.lives import Life, Played, lives, play
+
+_moderate = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def billed_units(played: Played) -> dict[str, Decimal]:
+    return {code: units for code, units in played.billed.items() if units}
+
+
+@_moderate
+@given(lives())
+def test_every_unit_is_billed_once_and_the_audit_finds_nothing(life: Life) -> None:
+    played = play(life)
+    assert billed_units(played) == played.sent
+    assert played.findings == []
+
+
+@_moderate
+@given(lives(8))
+def test_doing_everything_late_gives_the_same_invoices(life: Life) -> None:
+    on_time, late = play(life), play(life, jump=True)
+    assert late.sent == on_time.sent
+    assert late.invoices == on_time.invoices
+    assert late.findings == []
+
+
+@_moderate
+@given(lives(8), st.integers(0, 10_000))
+def test_a_process_that_dies_before_a_commit_changes_nothing(life: Life, seed: int) -> None:
+    chance = random.Random(seed)
+    undisturbed, died = play(life), play(life, dies=lambda: chance.random() < 0.3)
+    assert died.invoices == undisturbed.invoices
+    assert died.findings == []
