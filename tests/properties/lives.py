@@ -133,6 +133,9 @@ class CrashingStore:
 
         return self._store.write(organization_id, fatal)
 
+    def is_awaited(self) -> bool:
+        return self._store.is_awaited()
+
     def close(self) -> None:
         self._store.close()
 

@@ -118,3 +118,28 @@ def test_a_trial_whose_last_day_a_run_has_billed_is_not_billed_again_when_its_en
         fees = [fee for invoice in invoices_of(box) for fee in invoice["fees"]]
         assert [fee["amount_cents"] for fee in fees] == [700]
         assert findings(box) == []
+
+
+def test_a_plan_in_advance_pays_for_the_week_that_a_move_has_made_its_first() -> None:
+    with Sandbox(now="2024-03-31T23:44:00Z") as box:
+        add_plan(box, interval="weekly", pay_in_advance=True, amount_cents=700)
+        subscribe(box)
+        # A Sunday in UTC, of which the fee was paid, is a Monday in Berlin.
+        move(box, "Europe/Berlin")
+        box.travel_to("2024-04-09T00:00:00Z")
+        fees = [fee for invoice in invoices_of(box) for fee in invoice["fees"]]
+        assert [fee["amount_cents"] for fee in fees] == [100, 700, 700]
+        assert findings(box) == []
+
+
+def test_a_plan_in_advance_does_not_pay_twice_for_the_week_that_a_move_begins_anew() -> None:
+    with Sandbox(now="2024-04-01T01:00:00Z") as box:
+        add_plan(box, interval="weekly", pay_in_advance=True, amount_cents=700)
+        subscribe(box)
+        # A Monday in UTC, and still a Sunday in Los Angeles.
+        move(box, "America/Los_Angeles")
+        box.travel_to("2024-04-09T00:00:00Z")
+        fees = [fee for invoice in invoices_of(box) for fee in invoice["fees"]]
+        assert [fee["amount_cents"] for fee in fees] == [700, 700]
+        assert usage_windows(box)[-1] == ("2024-04-01T01:00:00Z", "2024-04-08T06:59:59Z")
+        assert findings(box) == []

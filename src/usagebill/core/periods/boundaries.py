@@ -42,8 +42,10 @@ __all__ = [
     "billing_boundaries",
     "current_billing_period",
     "current_boundaries",
+    "day_before_next",
     "downgrade_plan_date",
     "ended_on_boundary_day",
+    "is_same_end",
     "is_same_period",
     "last_billed_day",
     "opens_interval",
@@ -212,6 +214,14 @@ def resumed(
     )
 
 
+def day_before_next(end: datetime, tz: tzinfo) -> date:
+    """A local date in `tz` before the billing day that follows a period which ended at `end` in another time zone.
+
+    The day is later than any billing day that the period has left behind.
+    """
+    return local_date(end + _INSTANT - _WIDEST_MOVE, tz)
+
+
 def begun(fresh: Boundaries, started_at: datetime) -> Boundaries:
     """`fresh`, the first record after the start, from the start itself on where that is less than 26 hours earlier."""
 
@@ -223,9 +233,14 @@ def begun(fresh: Boundaries, started_at: datetime) -> Boundaries:
     return replace(fresh, charges=from_start(fresh.charges), fixed_charges=from_start(fresh.fixed_charges))
 
 
+def is_same_end(window: Window, end: datetime) -> bool:
+    """Whether a period that ends at `end` ends with `window`, whichever time zone saw it end."""
+    return abs(end - window.end) < _WIDEST_MOVE
+
+
 def is_same_period(window: Window, start: datetime, end: datetime) -> bool:
     """Whether `start` to `end` is the period of `window`, whichever time zone saw it begin and end."""
-    return abs(start - window.start) < _WIDEST_MOVE and abs(end - window.end) < _WIDEST_MOVE
+    return abs(start - window.start) < _WIDEST_MOVE and is_same_end(window, end)
 
 
 def last_billed_day(run_at: datetime, run_tz: tzinfo, tz: tzinfo) -> date:

@@ -55,7 +55,7 @@ def next_billing_run(
     the last run that billed it, None before the first. The day of `ending_at` is left to the end itself.
     """
     spared = None if ending_at is None else local_date(ending_at, cycle.tz)
-    earliest = cycle.start_date if billed_on is None else max(billed_on, cycle.start_date)
+    earliest = cycle.start_date if billed_on is None else billed_on
     day = cycle.period(local_date(after, cycle.tz), cycle.billing_interval).start
     while True:
         run = day_start(day, cycle.tz) + _BILLING

@@ -19,6 +19,7 @@ from usagebill.core.periods import (
     Cycle,
     begun,
     billing_boundaries,
+    day_before_next,
     ended_on_boundary_day,
     last_billed_day,
     resumed,
@@ -27,7 +28,15 @@ from usagebill.core.plans import FixedCharge
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.credit_notes.drafts import follow
 from usagebill.operations.invoices.adjustments import with_adjustments
-from usagebill.operations.invoices.billed import IN_ADVANCE, PERIODIC, Billed, billed_of, boundaries_of, period_fields
+from usagebill.operations.invoices.billed import (
+    IN_ADVANCE,
+    PERIODIC,
+    STARTING,
+    Billed,
+    billed_of,
+    boundaries_of,
+    period_fields,
+)
 from usagebill.operations.invoices.dating import dating_settings
 from usagebill.operations.invoices.fees.commitments import commitment_fee
 from usagebill.operations.invoices.fees.fixed_charges import added_units_fee, fixed_charge_fees
@@ -212,9 +221,19 @@ def last_run(work: Work, subscription: Subscription) -> BillingPeriod | None:
 
 
 def billed_day(work: Work, subscription: Subscription, tz: tzinfo) -> date | None:
-    """The local date in `tz` up to which runs have billed the subscription, None before the first."""
+    """The local date in `tz` up to which runs have billed the subscription, None before the first.
+
+    A start that was billed in advance in another time zone leaves nothing to bill before its fee ends.
+    """
     last = last_run(work, subscription)
-    return None if last is None else last_billed_day(last.timestamp, ZoneInfo(last.timezone), tz)
+    if last is not None:
+        return last_billed_day(last.timestamp, ZoneInfo(last.timezone), tz)
+    started = None
+    if plan_of(work, subscription).pay_in_advance:
+        started = work.tx.first(BillingPeriod, eq("subscription_id", subscription.id), eq("invoicing_reason", STARTING))
+    if started is None or started.subscription_to_datetime is None or ZoneInfo(started.timezone) == tz:
+        return None
+    return day_before_next(started.subscription_to_datetime, tz)
 
 
 def _billed_before(work: Work, period: BillingPeriod) -> bool:

@@ -11,7 +11,7 @@ from usagebill.core.days import local_date
 from usagebill.core.fees import Fee, FeeItem
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ONE, round_cents, round_to
-from usagebill.core.periods import Succession
+from usagebill.core.periods import Succession, is_same_end
 from usagebill.core.subscription_fees import FeeFacts, fee_amount, fee_is_due, fee_rule
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.trials import trial_end, trial_start
@@ -111,7 +111,12 @@ def _facts(work: Work, billed: Billed) -> FeeFacts:
         )
         == 0,
         fee_billed=bool(earlier),
-        fee_billed_today=any(local_date(fee.created_at, cycle.tz) == day for fee in earlier),
+        # A fee of today may be that of a period which a new time zone says was over before today.
+        fee_billed_today=any(
+            local_date(fee.created_at, cycle.tz) == day
+            and (fee.to_datetime is None or is_same_end(billed.boundaries.subscription, fee.to_datetime))
+            for fee in earlier
+        ),
         starting=billed.period.invoicing_reason == STARTING,
         advance_fixed_charges=any(charge.pay_in_advance for charge in billed.definition.fixed_charges),
         ended_after_invoice=billed.ended_after_invoice,
