@@ -134,6 +134,9 @@ class CreditNote:
     refunded_at: datetime | None = None
     automatic: bool = False
     customer_snapshot: Mapping[str, object] | None = None
+    # The documents made of it.
+    pdf_id: str | None = None
+    xml_id: str | None = None
 
     @property
     def net_amount_cents(self) -> int:

@@ -142,6 +142,9 @@ class Invoice:
     applied_usage_thresholds: tuple[AppliedThreshold, ...] = ()
     error_details: tuple[ErrorDetail, ...] = ()
     customer_snapshot: Mapping[str, object] | None = None
+    # The documents made of it.
+    pdf_id: str | None = None
+    xml_id: str | None = None
     # The search of invoices looks at the customer as the invoice names it.
     customer_search: str | None = None
 

@@ -1,0 +1,82 @@
+"""Content: what a document says, in the order in which it says it, as texts in its own language."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Content", "Page", "Party", "Row", "Section", "Table", "Total"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Party:
+    """A block of lines under a heading, the name first: who issues a document, or whom it is for."""
+
+    heading: str
+    name: str
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """`kind`: fee, part (of the fee above it) or subtotal (of the parts above it)."""
+
+    name: str
+    units: str = ""
+    unit_price: str = ""
+    tax_rate: str = ""
+    amount: str = ""
+    notes: tuple[str, ...] = ()
+    kind: str = "fee"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows under the headings of their columns; the first heading may be a label of the whole table."""
+
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Total:
+    label: str
+    amount: str
+    strong: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """What starts on a page of its own, but for the first, which stands below the head of the document."""
+
+    heading: str | None = None
+    tables: tuple[Table, ...] = ()
+    totals: tuple[Total, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """A document from its title to its footer. `logo` is a data URL (PNG or JPEG in base64).
+
+    `facts` are labels with their values; `about` stands below the amount.
+    """
+
+    locale: str
+    title: str
+    number: str
+    facts: tuple[tuple[str, str], ...]
+    metadata: tuple[tuple[str, str], ...]
+    issuer: Party
+    recipient: Party
+    amount: str
+    about: tuple[str, ...]
+    pages: tuple[Page, ...]
+    notes: tuple[str, ...] = ()
+    sections: tuple[Section, ...] = ()
+    footer: str | None = None
+    logo: str | None = None

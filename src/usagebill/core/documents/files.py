@@ -1,0 +1,45 @@
+"""Files: the documents that have been made, as they are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+from datetime import datetime
+
+__all__ = ["PDF", "XML", "Document", "document_token", "id_of_token"]
+
+PDF, XML = "pdf", "xml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """The file of an issued invoice or credit note (its `subject`). It is made once and never changes.
+
+    `kind`: pdf or xml. `name` is what the file is called when it is saved.
+    """
+
+    id: str
+    organization_id: str
+    subject_type: str
+    subject_id: str
+    kind: str
+    name: str
+    content: bytes
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def content_type(self) -> str:
+        return "application/pdf" if self.kind == PDF else "application/xml"
+
+
+def document_token(key: str, document_id: str) -> str:
+    """What names a document to those who may see it: its id, and a signature by the key of its organization."""
+    signature = hmac.new(key.encode(), f"document:{document_id}".encode(), hashlib.sha256).hexdigest()
+    return f"{document_id}.{signature}"
+
+
+def id_of_token(token: str) -> str:
+    """The id of the document that a token names, whether or not its signature is good."""
+    return token.partition(".")[0]

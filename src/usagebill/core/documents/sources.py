@@ -1,0 +1,49 @@
+"""Sources: the records that a document is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import tzinfo
+
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.coupons import AppliedCoupon
+from usagebill.core.credit_notes import CreditNote
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.plans import Plan
+
+__all__ = ["CreditNoteSource", "InvoiceSource"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvoiceSource:
+    """An invoice and all that its documents show of others.
+
+    `customer` is the customer as the invoice keeps it, `locale` one of `FORMATS`, `zone` where days begin and end.
+    `subscription_names` and `plans` go by the ids of subscriptions, `coupons` by those of applied coupons,
+    `country_names` by country codes. `averaged` and `per_second` hold the ids of charges and fixed charges whose units
+    are prorated.
+    """
+
+    invoice: Invoice
+    fees: tuple[Fee, ...]
+    entity: BillingEntity
+    customer: Mapping[str, object]
+    locale: str
+    zone: tzinfo
+    periods: tuple[BillingPeriod, ...] = ()
+    subscription_names: Mapping[str, str] = field(default_factory=dict)
+    plans: Mapping[str, Plan] = field(default_factory=dict)
+    coupons: Mapping[str, AppliedCoupon] = field(default_factory=dict)
+    country_names: Mapping[str, str] = field(default_factory=dict)
+    averaged: frozenset[str] = frozenset()
+    per_second: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreditNoteSource:
+    """A credit note with the source of its invoice, whose `locale` is the note's too."""
+
+    note: CreditNote
+    invoice: InvoiceSource

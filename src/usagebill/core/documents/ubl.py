@@ -1,0 +1,179 @@
+"""UBL 2.1: an e-invoice as the XML file that goes beside its PDF."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from xml.etree.ElementTree import Element
+
+from usagebill.core.documents.electronic import ElectronicDocument, ElectronicLine, TaxGroup
+from usagebill.core.documents.elements import amount_text, document_text, element, exact_text, leaf, number_text
+from usagebill.core.documents.parties import Contact
+
+__all__ = ["ubl_text"]
+
+_PROFILE = "urn:cen.eu:en16931:2017"
+_GERMAN_PROFILE = f"{_PROFILE}#compliant#urn:xeinkauf.de:kosit:xrechnung_3.0"
+_PROCESS = "urn:fdc:peppol.eu:2017:poacc:billing:01:1.0"
+_SCHEMAS = "urn:oasis:names:specification:ubl:schema:xsd"
+_PAYMENT_MEANS = "1"
+
+
+def ubl_text(document: ElectronicDocument) -> str:
+    """The UBL form of an invoice (`Invoice`) or a credit note (`CreditNote`)."""
+    kind = "CreditNote" if document.is_credit_note else "Invoice"
+    root = element(kind, *_header(document, kind), *_body(document, kind))
+    return document_text(
+        root,
+        {
+            "": f"{_SCHEMAS}:{kind}-2",
+            "cac": f"{_SCHEMAS}:CommonAggregateComponents-2",
+            "cbc": f"{_SCHEMAS}:CommonBasicComponents-2",
+        },
+    )
+
+
+def _header(document: ElectronicDocument, kind: str) -> Iterable[Element | None]:
+    german = document.country == "DE"
+    yield leaf("cbc:UBLVersionID", "2.1")
+    yield leaf("cbc:CustomizationID", _GERMAN_PROFILE if german else _PROFILE)
+    yield leaf("cbc:ProfileID", _PROCESS if german else None)
+    yield leaf("cbc:ID", document.number)
+    yield leaf("cbc:IssueDate", document.issued.isoformat())
+    yield leaf(f"cbc:{kind}TypeCode", document.type_code)
+    if document.is_credit_note:
+        for note in document.notes:
+            yield leaf("cbc:Note", note)
+    yield leaf("cbc:DocumentCurrencyCode", document.currency)
+    yield leaf("cbc:BuyerReference", document.buyer_reference)
+    if document.order_number:
+        yield element("cac:OrderReference", leaf("cbc:ID", document.order_number))
+    if document.corrects is not None:
+        number, issued = document.corrects
+        reference = element(
+            "cac:InvoiceDocumentReference", leaf("cbc:ID", number), leaf("cbc:IssueDate", issued.isoformat())
+        )
+        yield element("cac:BillingReference", reference)
+
+
+def _body(document: ElectronicDocument, kind: str) -> Iterable[Element | None]:
+    german = document.country == "DE"
+    yield element("cac:AccountingSupplierParty", _party(document.seller, seller_of=document, phone=german))
+    yield element("cac:AccountingCustomerParty", _party(document.buyer))
+    yield element("cac:Delivery", leaf("cbc:ActualDeliveryDate", document.delivered.isoformat()))
+    yield element("cac:PaymentMeans", leaf("cbc:PaymentMeansCode", _PAYMENT_MEANS))
+    yield element("cac:PaymentTerms", leaf("cbc:Note", document.terms))
+    for group in document.groups:
+        if not group.allowance.is_zero():
+            yield _allowance(document, group)
+    yield element(
+        "cac:TaxTotal",
+        _amount(document, "cbc:TaxAmount", document.taxes),
+        *(_tax_subtotal(document, group) for group in document.groups),
+    )
+    yield element(
+        "cac:LegalMonetaryTotal",
+        _amount(document, "cbc:LineExtensionAmount", document.line_total),
+        _amount(document, "cbc:TaxExclusiveAmount", document.tax_exclusive),
+        _amount(document, "cbc:TaxInclusiveAmount", document.tax_inclusive),
+        _amount(document, "cbc:AllowanceTotalAmount", document.allowances),
+        _amount(document, "cbc:ChargeTotalAmount", document.charges),
+        _amount(document, "cbc:PrepaidAmount", document.prepaid),
+        _amount(document, "cbc:PayableAmount", document.payable_ubl),
+    )
+    for position, line in enumerate(document.lines, start=1):
+        yield _line(document, line, position, kind)
+
+
+def _amount(document: ElectronicDocument, name: str, cents: Decimal) -> Element | None:
+    return leaf(name, amount_text(cents, document.currency), {"currencyID": document.currency})
+
+
+def _party(contact: Contact, *, seller_of: ElectronicDocument | None = None, phone: bool = False) -> Element:
+    legal_name = contact.legal_name or contact.name if seller_of is not None else contact.display_name
+    taxed = seller_of is not None and seller_of.seller_pays_tax and contact.tax_number
+    email = (contact.email or "").split(",")[0].strip()
+    reached = [
+        leaf("cbc:Name", contact.display_name),
+        leaf("cbc:Telephone", contact.phone if phone else None),
+        leaf("cbc:ElectronicMail", email),
+    ]
+    return element(
+        "cac:Party",
+        leaf("cbc:EndpointID", email, {"schemeID": "EM"}),
+        None if seller_of is not None else element("cac:PartyName", leaf("cbc:Name", contact.display_name)),
+        _address(contact),
+        element("cac:PartyTaxScheme", leaf("cbc:CompanyID", contact.tax_number), _scheme()) if taxed else None,
+        element(
+            "cac:PartyLegalEntity",
+            leaf("cbc:RegistrationName", legal_name),
+            leaf("cbc:CompanyID", contact.tax_number if seller_of is not None else None),
+        ),
+        element("cac:Contact", *reached),
+    )
+
+
+def _address(contact: Contact) -> Element:
+    return element(
+        "cac:PostalAddress",
+        leaf("cbc:StreetName", contact.address_line1),
+        leaf("cbc:AdditionalStreetName", contact.address_line2),
+        leaf("cbc:CityName", contact.city),
+        leaf("cbc:PostalZone", contact.zipcode),
+        leaf("cbc:CountrySubentity", contact.state),
+        element("cac:Country", leaf("cbc:IdentificationCode", contact.country)) if contact.country else None,
+    )
+
+
+def _scheme() -> Element:
+    return element("cac:TaxScheme", leaf("cbc:ID", "VAT"))
+
+
+def _category(name: str, category: str, rate: Decimal, *, exemption: bool = False) -> Element:
+    outside = category == "O"
+    return element(
+        name,
+        leaf("cbc:ID", category),
+        leaf("cbc:Percent", None if outside else number_text(rate)),
+        leaf("cbc:TaxExemptionReasonCode", "VATEX-EU-O" if outside and exemption else None),
+        _scheme(),
+    )
+
+
+def _allowance(document: ElectronicDocument, group: TaxGroup) -> Element:
+    # What a credit note takes back of a discount is a charge.
+    charged = document.is_credit_note
+    cents = group.allowance.copy_abs() if charged else group.allowance
+    return element(
+        "cac:AllowanceCharge",
+        leaf("cbc:ChargeIndicator", "true" if charged else "false"),
+        leaf("cbc:AllowanceChargeReason", group.allowance_reason),
+        _amount(document, "cbc:Amount", cents),
+        _category("cac:TaxCategory", group.category, group.rate),
+    )
+
+
+def _tax_subtotal(document: ElectronicDocument, group: TaxGroup) -> Element:
+    return element(
+        "cac:TaxSubtotal",
+        _amount(document, "cbc:TaxableAmount", group.taxable),
+        _amount(document, "cbc:TaxAmount", group.tax),
+        _category("cac:TaxCategory", group.category, group.rate, exemption=True),
+    )
+
+
+def _line(document: ElectronicDocument, line: ElectronicLine, position: int, kind: str) -> Element:
+    quantity = "cbc:CreditedQuantity" if document.is_credit_note else "cbc:InvoicedQuantity"
+    return element(
+        f"cac:{kind}Line",
+        leaf("cbc:ID", str(position)),
+        leaf(quantity, exact_text(line.units), {"unitCode": "C62"}),
+        _amount(document, "cbc:LineExtensionAmount", line.amount),
+        element(
+            "cac:Item",
+            leaf("cbc:Description", line.description),
+            leaf("cbc:Name", line.name),
+            _category("cac:ClassifiedTaxCategory", line.category, line.rate),
+        ),
+        element("cac:Price", leaf("cbc:PriceAmount", exact_text(line.price), {"currencyID": document.currency})),
+    )

@@ -1,0 +1,113 @@
+"""The words that documents need, whatever their language."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Words"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """Texts by what they stand for. Names in braces are filled in: each language uses those that English uses."""
+
+    # Titles.
+    invoice: str
+    tax_invoice: str
+    paid_invoice: str
+    paid_tax_invoice: str
+    advance_invoice: str
+    self_billing_invoice: str
+    credit_note: str
+
+    # Header.
+    number: str
+    credit_note_number: str
+    invoice_number: str
+    order_number: str
+    issue_date: str
+    payment_term: str
+    days: str
+    issuer: str
+    recipient: str
+    credited_to: str
+    tax_id: str
+    due: str
+
+    # Table.
+    item: str
+    units: str
+    unit_price: str
+    tax_rate: str
+    amount: str
+    fees_of: str
+    period: str
+    details: str
+    subscription: str
+    plan: str
+    weekly: str
+    monthly: str
+    quarterly: str
+    semiannual: str
+    yearly: str
+
+    # Lines.
+    true_up: str
+    true_up_note: str
+    events: str
+    average: str
+    per_second: str
+    first_units: str
+    next_units: str
+    units_above: str
+    flat_first: str
+    flat_next: str
+    flat_above: str
+    per_unit: str
+    flat_all: str
+    free_units: str
+    package: str
+    package_size: str
+    percentage: str
+    fixed_fee: str
+    adjustment: str
+    subtotal: str
+    conversion: str
+    prepaid_fee: str
+    paid_on: str
+
+    # Totals.
+    billed_already: str
+    coupon: str
+    excluding_taxes: str
+    tax_on: str
+    no_tax: str
+    including_taxes: str
+    credit_notes: str
+    prepaid: str
+    free_credits: str
+    total: str
+    paid_already: str
+    coupons: str
+    credited: str
+    refunded: str
+    offset: str
+
+    # Notes.
+    credited_on: str
+    refunded_on: str
+    offset_on: str
+    issued_on: str
+    exempt: str
+    exempt_french: str
+    reverse_charge: str
+    threshold: str
+    self_billed: str
+
+    # Terms.
+    term: str
+    prepaid_applied: str
+    credit_notes_applied: str
+    payment_due: str
+    settled_at_once: str
+    discount: str

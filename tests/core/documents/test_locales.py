@@ -1,0 +1,123 @@
+"""How each language writes dates, amounts, units and rates."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from usagebill.core.contacts import LOCALES
+from usagebill.core.currencies import CURRENCIES, exponent
+from usagebill.core.documents.locales import (
+    FORMATS,
+    credits_text,
+    date_text,
+    money_text,
+    price_text,
+    rate_text,
+    units_text,
+)
+
+
+@pytest.mark.parametrize(
+    ("locale", "day", "symbol", "code"),
+    [
+        ("en", "Jan 05, 2024", "€1,234.50", "CHF 1,234.50"),
+        ("de", "05. Jan. 2024", "€1.234,50", "CHF 1.234,50"),
+        ("es", "5 de ene. de 2024", "€1,234.50", "CHF 1,234.50"),
+        ("fr", "5 janv. 2024", "1 234,50 €", "1 234,50 CHF"),
+        ("it", "05 gen 2024", "1.234,50 €", "1.234,50 CHF"),
+        ("nb", "05. jan. 2024", "€1 234,50", "CHF 1 234,50"),
+        ("pt-BR", "05/01/2024", "€ 1.234,50", "CHF 1.234,50"),
+        ("sv", "05 jan. 2024", "1 234,50 €", "1 234,50 CHF"),
+        ("zh-TW", "2024年1月5日", "€1,234.50", "CHF 1,234.50"),
+    ],
+)
+def test_dates_and_amounts_of_each_locale(locale: str, day: str, symbol: str, code: str) -> None:
+    assert date_text(date(2024, 1, 5), locale) == day
+    assert money_text(123_450, "EUR", locale) == symbol
+    assert money_text(123_450, "CHF", locale) == code
+
+
+def test_every_locale_that_customers_can_choose_has_a_format() -> None:
+    assert set(FORMATS) == set(LOCALES)
+    for own in FORMATS.values():
+        assert len(own.months) == len(set(own.months)) in (0, 12)
+
+
+@pytest.mark.parametrize(
+    ("cents", "currency", "text"),
+    [
+        (123_450, "USD", "$1,234.50"),
+        (123_450, "GBP", "£1,234.50"),
+        (1_234, "JPY", "¥1,234"),
+        (123_450, "BRL", "BRL 1,234.50"),
+        (1_234_500, "BHD", "BHD 1,234.500"),
+        (-99, "USD", "-$0.99"),
+        (0, "EUR", "€0.00"),
+    ],
+)
+def test_amounts_have_the_decimals_and_the_sign_of_their_currency(cents: int, currency: str, text: str) -> None:
+    assert money_text(cents, currency, "en") == text
+
+
+def test_real_is_no_dollar_in_brazil() -> None:
+    assert money_text(123_450, "BRL", "pt-BR") == "BRL 1.234,50"
+
+
+@pytest.mark.parametrize(
+    ("amount", "currency", "text"),
+    [
+        ("123.12345678", "USD", "$123.123457"),
+        ("0.000000012345", "USD", "$0.000000012345"),
+        ("0.100000012345", "USD", "$0.10"),
+        ("0.100000012345", "BHD", "BHD 0.100"),
+        ("0.123456789", "USD", "$0.123457"),
+        ("0", "USD", "$0.00"),
+        ("5", "JPY", "¥5"),
+    ],
+)
+def test_prices_of_a_unit_keep_what_matters(amount: str, currency: str, text: str) -> None:
+    assert price_text(Decimal(amount), currency, "en") == text
+
+
+@pytest.mark.parametrize(
+    ("units", "text"),
+    [
+        ("0", "0"),
+        ("123", "123"),
+        ("1000.0", "1,000"),
+        ("123.456789", "123.456789"),
+        ("123.0000456789", "123.000046"),
+        ("123.000000000456789", "123"),
+        ("-123.456789123", "-123.456789"),
+        ("0.0000000009", "0.0000000009"),
+        ("1E+3", "1,000"),
+    ],
+)
+def test_units_have_six_decimals_without_idle_zeros(units: str, text: str) -> None:
+    assert units_text(Decimal(units), "en") == text
+
+
+def test_rates_and_credits() -> None:
+    assert rate_text(Decimal("5.5"), "en") == "5.5%"
+    assert rate_text(Decimal("20.0"), "fr") == "20%"
+    assert rate_text(Decimal(10), "de", decimals=2) == "10,00%"
+    assert credits_text(Decimal(12), "CR", "en") == "12.00 CR"
+    assert credits_text(Decimal("-1234.5678"), "CR", "it") == "-1.234,5678 CR"
+
+
+@given(
+    cents=st.integers(-(10**20), 10**20), currency=st.sampled_from(sorted(CURRENCIES)), locale=st.sampled_from(LOCALES)
+)
+def test_an_amount_can_be_read_back_to_the_cent(cents: int, currency: str, locale: str) -> None:
+    own = FORMATS[locale]
+    text = money_text(cents, currency, locale)
+    digits = "".join(one for one in text if one.isdigit() or one == own.point)
+    sign = -1 if text.startswith("-") else 1
+    whole, _, fraction = digits.partition(own.point)
+    assert len(fraction) == exponent(currency)
+    assert sign * int(whole + fraction) == cents
