@@ -1,0 +1,1 @@
+"""Printing: documents as PDF files."""

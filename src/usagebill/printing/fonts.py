@@ -1,0 +1,60 @@
+"""Fonts: DejaVu Sans and, for Chinese and Japanese, Droid Sans Fallback, of which a file holds what it shows.
+
+Korean is left to the font that readers of PDF have for it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from html import escape
+from importlib import resources
+from io import BytesIO
+from itertools import groupby
+
+from reportlab.pdfbase.cidfonts import UnicodeCIDFont
+from reportlab.pdfbase.pdfmetrics import registerFont
+from reportlab.pdfbase.ttfonts import TTFont
+
+__all__ = ["BOLD", "REGULAR", "load_fonts", "markup"]
+
+REGULAR, BOLD = "DejaVuSans", "DejaVuSans-Bold"
+_HAN, _HANGUL = "DroidSansFallbackFull", "HYGothic-Medium"
+
+
+@cache
+def _characters(name: str) -> frozenset[int]:
+    """Makes a font known to ReportLab; the characters that it has."""
+    file = resources.files("usagebill.printing").joinpath("fonts", f"{name}.ttf")
+    font = TTFont(name, BytesIO(file.read_bytes()))
+    registerFont(font)
+    return frozenset(font.face.charToGlyph)
+
+
+@cache
+def load_fonts() -> frozenset[int]:
+    """Makes the fonts of every document known to ReportLab; the characters that they have."""
+    registerFont(UnicodeCIDFont(_HANGUL))
+    return _characters(REGULAR) & _characters(BOLD)
+
+
+def _font(character: str) -> str | None:
+    """The font of a character that the paragraph's own lacks."""
+    code = ord(character)
+    if code in load_fonts():
+        return None
+    if 0x1100 <= code <= 0x11FF or 0x3130 <= code <= 0x318F or 0xAC00 <= code <= 0xD7A3:
+        return _HANGUL
+    return _HAN if code > 0x2000 and code in _characters(_HAN) else None
+
+
+def markup(text: str) -> str:
+    """`text` as ReportLab's paragraphs take it: escaped, its lines kept, each character in a font that has it."""
+    return "<br/>".join(_line(line) for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
+
+
+def _line(line: str) -> str:
+    parts = []
+    for font, characters in groupby(line, _font):
+        shown = escape("".join(one if one.isprintable() else " " for one in characters), quote=False)
+        parts.append(shown if font is None else f'<font name="{font}">{shown}</font>')
+    return "".join(parts)
