@@ -47,6 +47,7 @@ from usagebill.operations import (
     webhook_endpoints,
     webhooks,
 )
+from usagebill.operations.documents import files as documents
 from usagebill.operations.invoices import changes as invoice_changes
 from usagebill.operations.invoices import corrections
 from usagebill.operations.invoices import drafts as invoice_drafts
@@ -130,6 +131,10 @@ class CreditNotes(Group):
     merge_metadata = writes(credit_notes.merge_metadata)
     delete_metadata = writes(credit_notes.delete_metadata)
     delete_metadata_key = writes(credit_notes.delete_metadata_key)
+    download = writes(documents.download_credit_note)
+    download_xml = writes(documents.download_credit_note_xml)
+    pdf = writes(documents.credit_note_pdf)
+    xml = writes(documents.credit_note_xml)
 
 
 class Customers(Group):
@@ -219,6 +224,10 @@ class Invoices(Group):
     regenerate = writes(corrections.regenerate)
     create_one_off = writes(invoice_one_off.create)
     retry = writes(invoice_changes.retry)
+    download = writes(documents.download_invoice)
+    download_xml = writes(documents.download_invoice_xml)
+    pdf = writes(documents.invoice_pdf)
+    xml = writes(documents.invoice_xml)
     explain = reads(explain)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 __all__ = ["Settings"]
 
@@ -14,6 +15,8 @@ class Settings:
     `public_url` is the issuer named in webhook signatures. `events_per_batch` bounds one batch of events.
     `webhook_timeout` is in seconds, for connecting, reading and writing each; `vat_registry_timeout` likewise.
     `vat_registry_url` is where VAT numbers of the EU are checked (`vat_registry.HttpVatRegistry`); without it none is.
+    `documents`: PDF and XML of invoices and credit notes are made when they are first asked for, or `at_once` when they
+    are issued. Their addresses begin with `public_url`.
     """
 
     id_prefix: str = "svc_"
@@ -22,4 +25,5 @@ class Settings:
     webhook_timeout: float = 30
     vat_registry_url: str | None = None
     vat_registry_timeout: float = 20
+    documents: Literal["on_demand", "at_once"] = "on_demand"
     termination_alert_days: tuple[int, ...] = (15, 45)

@@ -43,6 +43,11 @@ def settings_options(command: F) -> F:
     """The options of `Settings`, which the command is given as keyword arguments of the same names."""
     defaults = Settings()
     for name, kind, text in (
+        (
+            "documents",
+            click.Choice(["on_demand", "at_once"]),
+            "When PDF and XML of invoices are made: when first asked for, or at once.",
+        ),
         ("vat-registry-url", str, "Where VAT numbers of the EU are checked; none is where this is left out."),
         ("webhook-timeout", int, "Seconds that a webhook's receiver may take."),
         ("events-per-batch", int, "How many events one request may bring."),

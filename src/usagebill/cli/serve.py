@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from typing import Literal
 
 import click
 
@@ -93,6 +94,7 @@ def serve(
     events_per_batch: int,
     webhook_timeout: int,
     vat_registry_url: str | None,
+    documents: Literal["on_demand", "at_once"],
 ) -> None:
     """Serve the API from one file, and bill by itself.
 
@@ -105,6 +107,7 @@ def serve(
         events_per_batch=events_per_batch,
         webhook_timeout=webhook_timeout,
         vat_registry_url=vat_registry_url,
+        documents=documents,
     )
     # First the port: a key that has been made but not shown would be lost.
     try:
@@ -146,6 +149,7 @@ def work(
     events_per_batch: int,
     webhook_timeout: int,
     vat_registry_url: str | None,
+    documents: Literal["on_demand", "at_once"],
 ) -> None:
     """Do due jobs in a process of its own, until SIGTERM or Ctrl-C. Several may share a file."""
     configure(log_format, log_level)
@@ -155,6 +159,7 @@ def work(
         events_per_batch=events_per_batch,
         webhook_timeout=webhook_timeout,
         vat_registry_url=vat_registry_url,
+        documents=documents,
     )
     told = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

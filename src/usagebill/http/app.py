@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from usagebill import __version__
 from usagebill.billing import Billing
-from usagebill.core.errors import BadRequest
+from usagebill.core.errors import BadRequest, NotFound
 from usagebill.http import (
     add_ons,
     billable_metrics,
@@ -44,6 +44,7 @@ from usagebill.http import (
 from usagebill.http.api import Answer, Api, Request, request_id
 from usagebill.http.endpoints import Endpoint
 from usagebill.http.openapi import document
+from usagebill.operations.documents import files as documents
 
 __all__ = ["create_app", "endpoints"]
 
@@ -107,12 +108,26 @@ def create_app(
     async def page(_: HttpRequest) -> Response:
         return HTMLResponse(resources.files("usagebill.http").joinpath("docs.html").read_text("utf-8"))
 
+    async def document_file(request: HttpRequest) -> Response:
+        token = request.path_params["token"]
+        try:
+            found = await run_in_threadpool(billing.store.read, None, lambda tx: documents.by_token(tx, token))
+        except NotFound as problem:
+            return JSONResponse({"status": 404, "error": "Not Found", "code": problem.code}, 404)
+        headers = {
+            "content-disposition": f"inline; filename*=UTF-8''{quote(found.name, safe='')}",
+            "cache-control": "private, max-age=31536000, immutable",
+            "x-content-type-options": "nosniff",
+        }
+        return Response(found.content, media_type=found.content_type, headers=headers)
+
     return Starlette(
         routes=[
             Route("/openapi.json", description),
             Route("/docs", page),
             Route("/health", health),
             Route("/ready", ready),
+            Route("/documents/{token}", document_file),
             Mount("/", _ApiApp(Api(billing, endpoints()))),
         ],
         middleware=[Middleware(_Conversation, log_requests=log_requests)],

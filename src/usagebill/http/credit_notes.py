@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from usagebill.core.credit_notes import CreditNote
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import credit_notes
+from usagebill.operations.documents import files as documents
 from usagebill.views.credit_notes import credit_note_estimate_view, credit_note_view
 from usagebill.work import Json, Work
 
@@ -12,6 +14,10 @@ __all__ = ["ENDPOINTS"]
 
 def _metadata_view(_: Work, metadata: Json) -> Json:
     return metadata
+
+
+def _downloaded(work: Work, found: CreditNote | None) -> Json:
+    return b"" if found is None else {"credit_note": credit_note_view(work, found)}
 
 
 ENDPOINTS = [
@@ -127,5 +133,29 @@ ENDPOINTS = [
         returns="metadata",
         view=_metadata_view,
         summary="Remove one key of the metadata of a credit note",
+    ),
+    Endpoint(
+        "POST",
+        "/credit_notes/{credit_note_id}/download",
+        documents.download_credit_note,
+        permission="credit_note",
+        view=_downloaded,
+        summary="The PDF of a credit note: its address, or an empty body while it is made",
+    ),
+    Endpoint(
+        "POST",
+        "/credit_notes/{credit_note_id}/download_pdf",
+        documents.download_credit_note,
+        permission="credit_note",
+        view=_downloaded,
+        summary="The PDF of a credit note: its address, or an empty body while it is made",
+    ),
+    Endpoint(
+        "POST",
+        "/credit_notes/{credit_note_id}/download_xml",
+        documents.download_credit_note_xml,
+        permission="credit_note",
+        view=_downloaded,
+        summary="The XML of a credit note: its address, or an empty body while it is made",
     ),
 ]

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from usagebill.core.invoices.records import Invoice
 from usagebill.http.endpoints import Endpoint
+from usagebill.operations.documents import files as documents
 from usagebill.operations.invoices import changes, drafts, listing, one_off
 from usagebill.operations.invoices.explain import explain
 from usagebill.operations.invoices.preview import PreviewInput, preview
 from usagebill.views.explanations import explanation_view
 from usagebill.views.invoices import invoice_view, listed_invoice_view
+from usagebill.work import Json, Work
 
 __all__ = ["ENDPOINTS"]
+
+
+def _downloaded(work: Work, found: Invoice | None) -> Json:
+    return b"" if found is None else {"invoice": listed_invoice_view(work, found)}
+
 
 ENDPOINTS = [
     Endpoint(
@@ -140,5 +148,29 @@ ENDPOINTS = [
         returns="invoice_explanation",
         view=explanation_view,
         summary="Say how each line of an invoice and its total came about",
+    ),
+    Endpoint(
+        "POST",
+        "/invoices/{invoice_id}/download",
+        documents.download_invoice,
+        permission="invoice",
+        view=_downloaded,
+        summary="The PDF of an invoice: its address, or an empty body while it is made",
+    ),
+    Endpoint(
+        "POST",
+        "/invoices/{invoice_id}/download_pdf",
+        documents.download_invoice,
+        permission="invoice",
+        view=_downloaded,
+        summary="The PDF of an invoice: its address, or an empty body while it is made",
+    ),
+    Endpoint(
+        "POST",
+        "/invoices/{invoice_id}/download_xml",
+        documents.download_invoice_xml,
+        permission="invoice",
+        view=_downloaded,
+        summary="The XML of an invoice: its address, or an empty body while it is made",
     ),
 ]

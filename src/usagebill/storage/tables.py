@@ -1,6 +1,6 @@
 """Tables: where each record lives, and which rules of uniqueness and which indexes its table has.
 
-A table's columns are the fields of its record. Text, numbers, instants and dates have columns of their own kind;
+A table's columns are the fields of its record. Text, numbers, bytes, instants and dates have columns of their own kind;
 whatever is nested (lists, mappings, records within records) is JSON text. Adding a field with a default to a record
 adds a column to the table of every file that is opened from then on (`storage.sqlite.schema`).
 """
@@ -19,6 +19,7 @@ from usagebill.core.charge_ledger import LedgerEntry, SavedLevel
 from usagebill.core.coupons import AppliedCoupon, Coupon
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.customers import Customer
+from usagebill.core.documents.files import Document
 from usagebill.core.fees import Fee
 from usagebill.core.invoice_custom_sections import InvoiceCustomSection
 from usagebill.core.invoices.records import BillingPeriod, Invoice
@@ -126,6 +127,7 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(kind=InvoiceCustomSection, name="invoice_custom_sections", unique=(("code",),)),
     Table(kind=SigningKey, name="signing_keys"),
+    Table(kind=Document, name="documents", unique=(("subject_id", "kind"),)),
 )
 
 # Few in a file, seldom changed, and asked for by nearly every operation: an engine may remember them for a while.

@@ -11,6 +11,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import decimal_text
 from usagebill.core.taxes import AppliedTax
 from usagebill.views.customers import customer_summary
+from usagebill.views.documents import document_url
 from usagebill.views.fees import applied_tax_view, fee_view
 from usagebill.views.formats import date_text, instant_text, rate_number
 from usagebill.work import JsonObject, Work
@@ -71,8 +72,8 @@ def credit_note_view(work: Work, note: CreditNote) -> JsonObject:
         "taxes_rate": rate_number(note.taxes_rate),
         "created_at": instant_text(note.created_at),
         "updated_at": instant_text(note.updated_at),
-        "file_url": None,
-        "xml_url": None,
+        "file_url": document_url(work, note.pdf_id),
+        "xml_url": document_url(work, note.xml_id),
         "self_billed": note.self_billed,
         "customer": _customer(work, note),
         "items": [_item_view(work, item) for item in note.items],

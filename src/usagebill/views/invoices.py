@@ -16,6 +16,7 @@ from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.storage.conditions import asc, eq
 from usagebill.views.customers import customer_summary
+from usagebill.views.documents import document_url
 from usagebill.views.fees import applied_tax_view, fee_view
 from usagebill.views.formats import date_text, instant_text, millisecond_text
 from usagebill.views.subscriptions import subscription_view
@@ -68,8 +69,8 @@ def invoice_summary(work: Work, invoice: Invoice) -> JsonObject:
         "version_number": invoice.version_number,
         "self_billed": invoice.self_billed,
         "purchase_order_number": invoice.purchase_order_number,
-        "file_url": None,
-        "xml_url": None,
+        "file_url": document_url(work, invoice.pdf_id),
+        "xml_url": document_url(work, invoice.xml_id),
         "web_url": None,
         "created_at": instant_text(invoice.created_at),
         "updated_at": instant_text(invoice.updated_at),

@@ -187,7 +187,10 @@ def test_notes_tell_prorated_units_and_breakdowns() -> None:
 
 
 def test_an_add_on_says_what_it_is_and_when() -> None:
-    march: dict[str, Any] = {"from_datetime": datetime(2024, 3, 1, tzinfo=UTC), "to_datetime": datetime(2024, 3, 31, 23, tzinfo=UTC)}
+    march: dict[str, Any] = {
+        "from_datetime": datetime(2024, 3, 1, tzinfo=UTC),
+        "to_datetime": datetime(2024, 3, 31, 23, tzinfo=UTC),
+    }
     [row] = fee_rows(fee("add_on", "Setup", description="On site", **march), NAMING)
     assert row.notes == ("On site", "From Mar 01, 2024 to Mar 31, 2024")
 

@@ -27,6 +27,7 @@ from usagebill.core.numbers import parse_decimal, round_cents, round_to
 from usagebill.inputs import Maybe, is_given, value_or
 from usagebill.operations.credit_notes.balance import Balance, balance_of
 from usagebill.operations.credit_notes.inputs import CreditNoteInput
+from usagebill.operations.documents.orders import order_on_issue
 from usagebill.operations.invoices.payment_status import set_payment_status
 from usagebill.storage.conditions import eq
 from usagebill.views.credit_notes import credit_note_view
@@ -258,6 +259,7 @@ def customer_of(work: Work, invoice: Invoice) -> Customer:
 def tell(work: Work, note: CreditNote) -> None:
     """Say that the note has been issued."""
     work.emit("credit_note.created", lambda: credit_note_view(work, note), note.id)
+    order_on_issue(work, note)
 
 
 def settle_invoice(work: Work, invoice: Invoice, cents: int) -> Invoice:

@@ -15,6 +15,7 @@ from usagebill.core.jobs import Job
 from usagebill.core.periods.schedule import draft_finalization_at, overdue_at
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.credit_notes.drafts import issue_drafts
+from usagebill.operations.documents.orders import order_on_issue
 from usagebill.operations.invoices.dating import dating_settings
 from usagebill.operations.invoices.numbering import numbered
 from usagebill.storage.conditions import eq
@@ -139,6 +140,7 @@ def issue(work: Work, invoice: Invoice, *, may_be_empty: bool = True, message: s
         if fee.pay_in_advance and fee.fee_type in ("charge", "fixed_charge") and _is_immediate(work, invoice):
             work.emit("fee.created", lambda fee=fee: fee_view(work, fee), fee.id)  # type: ignore[misc]
     work.emit(message, lambda: invoice_webhook_view(work, message, invoice), invoice.id)
+    order_on_issue(work, invoice)
     return issue_drafts(work, invoice)
 
 

@@ -99,8 +99,8 @@ def _column(name: str, hint: Any) -> Column:
         return Column(name, int, int, bool)
     if inner is int:
         return Column(name, int, None, None)
-    if inner is str:
-        return Column(name, str, None, None)
+    if inner is str or inner is bytes:
+        return Column(name, inner, None, None)
     if inner is Decimal:
         return Column(name, str, str, Decimal)
     if inner is datetime:

@@ -104,7 +104,7 @@ def _make(db: sqlite_utils.Database, table: Table) -> None:
         for name, sql_type in columns.items():
             if name not in present:
                 default = _default(table.kind, name)
-                affinity = "INTEGER" if sql_type is int else "TEXT"
+                affinity = {int: "INTEGER", bytes: "BLOB"}.get(sql_type, "TEXT")
                 db.execute(f'ALTER TABLE "{table.name}" ADD COLUMN "{name}" {affinity}')
                 if default is not None:
                     db.execute(f'UPDATE "{table.name}" SET "{name}" = ?', [default])

@@ -1,0 +1,193 @@
+"""Files: documents made, kept, asked for and handed out."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from usagebill.core.credit_notes import CreditNote
+from usagebill.core.documents.cii import cii_text
+from usagebill.core.documents.credit_notes import credit_note_content
+from usagebill.core.documents.electronic import credit_note_document, invoice_document, is_eligible
+from usagebill.core.documents.files import PDF, XML, Document, document_token, id_of_token
+from usagebill.core.documents.invoices import invoice_content
+from usagebill.core.documents.ubl import ubl_text
+from usagebill.core.errors import NotFound
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.jobs import Job
+from usagebill.core.organizations import Organization
+from usagebill.operations.credit_notes import listing as credit_notes
+from usagebill.operations.documents.orders import order
+from usagebill.operations.documents.sources import credit_note_source, invoice_source
+from usagebill.storage.ports import Transaction
+from usagebill.views.credit_notes import credit_note_view
+from usagebill.views.invoices import invoice_webhook_view
+from usagebill.work import Work
+
+__all__ = [
+    "by_token",
+    "credit_note_pdf",
+    "credit_note_xml",
+    "download_credit_note",
+    "download_credit_note_xml",
+    "download_invoice",
+    "download_invoice_xml",
+    "generate",
+    "invoice_pdf",
+    "invoice_xml",
+]
+
+S = TypeVar("S", Invoice, CreditNote)
+
+
+# Asked for
+
+
+def download_invoice(work: Work, invoice_id: str) -> Invoice | None:
+    """The invoice with the address of its PDF; None where that is only now being made. Raises `NotFound`."""
+    return _downloaded(work, _invoice(work, invoice_id), PDF)
+
+
+def download_invoice_xml(work: Work, invoice_id: str) -> Invoice | None:
+    """The invoice with the address of its XML; None where there is none (yet). Raises `NotFound`."""
+    return _downloaded(work, _invoice(work, invoice_id), XML)
+
+
+def download_credit_note(work: Work, credit_note_id: str) -> CreditNote | None:
+    """The credit note with the address of its PDF; None where that is only now being made. Raises `NotFound`."""
+    return _downloaded(work, credit_notes.get(work, credit_note_id), PDF)
+
+
+def download_credit_note_xml(work: Work, credit_note_id: str) -> CreditNote | None:
+    """The credit note with the address of its XML; None where there is none (yet). Raises `NotFound`."""
+    return _downloaded(work, credit_notes.get(work, credit_note_id), XML)
+
+
+def invoice_pdf(work: Work, invoice_id: str) -> bytes:
+    """The PDF of an invoice, made now where it has not been made. Raises `NotFound` unless it is finalized."""
+    return _content(work, _made(work, _invoice(work, invoice_id), (XML, PDF)).pdf_id)
+
+
+def invoice_xml(work: Work, invoice_id: str) -> bytes:
+    """The XML (UBL) of an e-invoice. Raises `NotFound` also where its billing entity issues none."""
+    return _content(work, _made(work, _invoice(work, invoice_id), (XML,)).xml_id)
+
+
+def credit_note_pdf(work: Work, credit_note_id: str) -> bytes:
+    """The PDF of a credit note, made now where it has not been made. Raises `NotFound`."""
+    return _content(work, _made(work, credit_notes.get(work, credit_note_id), (XML, PDF)).pdf_id)
+
+
+def credit_note_xml(work: Work, credit_note_id: str) -> bytes:
+    """The XML (UBL) of a credit note. Raises `NotFound` also where its billing entity issues none."""
+    return _content(work, _made(work, credit_notes.get(work, credit_note_id), (XML,)).xml_id)
+
+
+def by_token(tx: Transaction, token: str) -> Document:
+    """The document that a token names, of whatever organization. Raises `NotFound`, also for a bad signature."""
+    document = tx.get(Document, id_of_token(token))
+    organization = None if document is None else tx.get(Organization, document.organization_id)
+    if document is None or organization is None:
+        raise NotFound("document")
+    if not hmac.compare_digest(document_token(organization.hmac_key, document.id).encode(), token.encode()):
+        raise NotFound("document")
+    return document
+
+
+def _invoice(work: Work, invoice_id: str) -> Invoice:
+    found = work.tx.get(Invoice, invoice_id)
+    if found is None or found.status != "finalized":
+        raise NotFound("invoice")
+    return found
+
+
+def _downloaded(work: Work, subject: S, kind: str) -> S | None:
+    if (subject.pdf_id if kind == PDF else subject.xml_id) is not None:
+        return subject
+    order(work, subject, (XML, PDF) if kind == PDF else (XML,))
+    return None
+
+
+def _content(work: Work, document_id: str | None) -> bytes:
+    found = None if document_id is None else work.tx.get(Document, document_id)
+    if found is None:
+        raise NotFound("document")
+    return found.content
+
+
+# Made
+
+
+def generate(work: Work, job: Job) -> None:
+    """Job: make the documents that an issued invoice or credit note still lacks."""
+    kinds = job.payload["kinds"]
+    wanted = [str(kind) for kind in kinds] if isinstance(kinds, (list, tuple)) else []
+    if job.payload["subject"] == "invoice":
+        invoice = work.tx.get(Invoice, job.subject_id)
+        if invoice is not None and invoice.status == "finalized":
+            _made(work, invoice, wanted)
+        return
+    note = work.tx.get(CreditNote, job.subject_id)
+    if note is not None and note.status == "finalized":
+        _made(work, note, wanted)
+
+
+def _made(work: Work, subject: S, kinds: Sequence[str]) -> S:
+    """The invoice or credit note once it has these documents, as far as it is to have them. Each is made once."""
+    lacking = [kind for kind in kinds if (subject.pdf_id if kind == PDF else subject.xml_id) is None]
+    if not lacking:
+        return subject
+    pdf_id, xml_id = subject.pdf_id, subject.xml_id
+    for kind in lacking:
+        content = _drawn(work, subject, kind)
+        if content is not None:
+            id = _kept(work, subject, kind, content)
+            pdf_id, xml_id = (id, xml_id) if kind == PDF else (pdf_id, id)
+    made = replace(subject, pdf_id=pdf_id, xml_id=xml_id)
+    work.tx.replace(made)
+    if pdf_id != subject.pdf_id:
+        _tell(work, made)
+    return made
+
+
+def _tell(work: Work, made: Invoice | CreditNote) -> None:
+    if isinstance(made, Invoice):
+        work.emit("invoice.generated", lambda: invoice_webhook_view(work, "invoice.generated", made), made.id)
+    else:
+        work.emit("credit_note.generated", lambda: credit_note_view(work, made), made.id)
+
+
+def _drawn(work: Work, subject: Invoice | CreditNote, kind: str) -> bytes | None:
+    """What a document holds; None for the XML of one that is no e-invoice."""
+    if isinstance(subject, Invoice):
+        source = invoice_source(work, subject)
+        content, electronic = invoice_content(source), invoice_document(source)
+    else:
+        of_note = credit_note_source(work, subject)
+        source = of_note.invoice
+        content, electronic = credit_note_content(of_note), credit_note_document(of_note)
+    eligible = is_eligible(source.entity)
+    if kind == XML:
+        return ubl_text(electronic).encode() if eligible else None
+    # What draws is loaded when it is first needed: most processes never draw.
+    from usagebill.printing.pdf import pdf_bytes
+
+    return pdf_bytes(content, cii_text(electronic) if eligible else None)
+
+
+def _kept(work: Work, subject: Invoice | CreditNote, kind: str, content: bytes) -> str:
+    document = Document(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        subject_type="invoice" if isinstance(subject, Invoice) else "credit_note",
+        subject_id=subject.id,
+        kind=kind,
+        name=f"{subject.number}.{kind}",
+        content=content,
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    work.tx.insert(document)
+    return document.id

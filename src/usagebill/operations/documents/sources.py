@@ -1,0 +1,105 @@
+"""Sources: the records that documents are made of, looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from zoneinfo import ZoneInfo
+
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.coupons import AppliedCoupon
+from usagebill.core.credit_notes import CreditNote
+from usagebill.core.customers import Customer
+from usagebill.core.documents.sources import CreditNoteSource, InvoiceSource
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.plans import Charge, FixedCharge, Plan
+from usagebill.core.subscriptions import Subscription
+from usagebill.printing.countries import country_name
+from usagebill.storage.conditions import asc, eq
+from usagebill.views.customers import customer_summary
+from usagebill.work import Work
+
+__all__ = ["credit_note_source", "invoice_source"]
+
+
+def invoice_source(work: Work, invoice: Invoice, kept_customer: Mapping[str, object] | None = None) -> InvoiceSource:
+    """An issued invoice with what its documents show; `kept_customer` stands for the customer it keeps itself."""
+    customer = kept_customer or invoice.customer_snapshot or _customer(work, invoice)
+    entity = work.tx.get(BillingEntity, invoice.billing_entity_id, deleted=True)
+    if entity is None:
+        raise LookupError(f"invoice {invoice.id} has lost its billing entity")
+    locale = _locale(customer) or entity.document_locale
+    fees = tuple(work.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at"), asc("id")]))
+    periods = tuple(work.tx.find(BillingPeriod, eq("invoice_id", invoice.id), order=[asc("created_at"), asc("id")]))
+    plans: dict[str, Plan] = {}
+    names: dict[str, str] = {}
+    for period in periods:
+        plan = work.tx.get(Plan, period.plan_id, deleted=True)
+        if plan is not None:
+            plans[period.subscription_id] = plan
+        names[period.subscription_id] = _subscription_name(work, period, plan)
+    applied = [work.tx.get(AppliedCoupon, line.source_id) for line in invoice.credits if line.source_id]
+    codes = {str(code) for code in (entity.country, customer.get("country")) if code}
+    averaged, per_second = _prorated(work, fees)
+    return InvoiceSource(
+        invoice=invoice,
+        fees=fees,
+        entity=entity,
+        customer=customer,
+        locale=locale,
+        zone=ZoneInfo(invoice.timezone),
+        periods=periods,
+        subscription_names=names,
+        plans=plans,
+        coupons={coupon.id: coupon for coupon in applied if coupon is not None},
+        country_names={code: country_name(code, locale) for code in codes},
+        averaged=averaged,
+        per_second=per_second,
+    )
+
+
+def credit_note_source(work: Work, note: CreditNote) -> CreditNoteSource:
+    """An issued credit note with what its documents show."""
+    invoice = work.tx.get(Invoice, note.invoice_id)
+    if invoice is None:
+        raise LookupError(f"credit note {note.id} has lost its invoice")
+    return CreditNoteSource(note=note, invoice=invoice_source(work, invoice, note.customer_snapshot))
+
+
+def _customer(work: Work, invoice: Invoice) -> Mapping[str, object]:
+    found = work.tx.get(Customer, invoice.customer_id, deleted=True)
+    if found is None:
+        raise LookupError(f"invoice {invoice.id} has lost its customer")
+    return customer_summary(work, found)
+
+
+def _locale(customer: Mapping[str, object]) -> str | None:
+    configuration = customer.get("billing_configuration")
+    found = configuration.get("document_locale") if isinstance(configuration, Mapping) else None
+    return found if isinstance(found, str) else None
+
+
+def _subscription_name(work: Work, period: BillingPeriod, plan: Plan | None) -> str:
+    own = period.subscription_snapshot.get("name")
+    if own is None and not period.subscription_snapshot:
+        subscription = work.tx.get(Subscription, period.subscription_id)
+        own = None if subscription is None else subscription.name
+    return str(own or ("" if plan is None else plan.invoice_display_name or plan.name))
+
+
+def _prorated(work: Work, fees: tuple[Fee, ...]) -> tuple[frozenset[str], frozenset[str]]:
+    """The charges and fixed charges whose units are prorated by the day, and those weighed by the second."""
+    averaged, per_second = set(), set()
+    for id in {fee.charge_id for fee in fees if fee.charge_id}:
+        charge = work.tx.get(Charge, id, deleted=True)
+        metric = None if charge is None else work.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
+        if metric is not None and metric.aggregation_type == "weighted_sum_agg":
+            per_second.add(id)
+        elif charge is not None and charge.prorated:
+            averaged.add(id)
+    for id in {fee.fixed_charge_id for fee in fees if fee.fixed_charge_id}:
+        fixed = work.tx.get(FixedCharge, id, deleted=True)
+        if fixed is not None and fixed.prorated:
+            averaged.add(id)
+    return frozenset(averaged), frozenset(per_second)

@@ -1,0 +1,16 @@
+"""Where documents are found."""
+
+from __future__ import annotations
+
+from usagebill.core.documents.files import document_token
+from usagebill.work import Work
+
+__all__ = ["document_url"]
+
+
+def document_url(work: Work, document_id: str | None) -> str | None:
+    """The address of a document, which needs no key; None where it has not been made."""
+    if document_id is None:
+        return None
+    base = work.settings.public_url.rstrip("/")
+    return f"{base}/documents/{document_token(work.organization.hmac_key, document_id)}"

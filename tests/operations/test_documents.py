@@ -1,0 +1,361 @@
+"""Documents as a caller gets them: made once, when asked for or at once, for what is finalized."""
+
+from __future__ import annotations
+
+import base64
+from io import BytesIO
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from PIL import Image
+from pypdf import PdfReader
+from tests.asgi import send
+from tests.worlds import ask
+
+from usagebill.core.documents.files import Document
+from usagebill.core.errors import NotFound
+from usagebill.http.app import create_app
+from usagebill.operations.documents.files import download_invoice
+from usagebill.operations.invoices.changes import InvoiceVoid, void
+from usagebill.settings import Settings
+from usagebill.testing import Sandbox
+from usagebill.work import Work
+
+SETTINGS = Settings(public_url="https://billing.example/")
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def pages(pdf: bytes) -> list[str]:
+    return [words(page.extract_text()) for page in PdfReader(BytesIO(pdf)).pages]
+
+
+def in_order(text: str, *parts: str) -> bool:
+    at = 0
+    for part in parts:
+        at = text.find(part, at)
+        if at < 0:
+            return False
+        at += len(part)
+    return True
+
+
+def entity(box: Sandbox, **fields: Any) -> None:
+    code = ask(box, "GET", "/billing_entities")["billing_entities"][0]["code"]
+    ask(box, "PUT", f"/billing_entities/{code}", {"billing_entity": fields})
+
+
+def one_off(box: Sandbox, **fields: Any) -> Any:
+    """An invoice of two add-ons, at 20 %."""
+    customer = {"external_id": "acme", "name": "Acme", "currency": "EUR", **fields}
+    ask(box, "POST", "/customers", {"customer": customer})
+    ask(box, "POST", "/taxes", {"tax": {"name": "VAT", "code": "vat", "rate": 20, "applied_to_organization": True}})
+    for code, cents in (("setup", 10_000), ("training", 5_000)):
+        add_on = {"name": code.title(), "code": code, "amount_cents": cents, "amount_currency": "EUR"}
+        ask(box, "POST", "/add_ons", {"add_on": add_on})
+    fees = [{"add_on_code": "setup", "description": "On site"}, {"add_on_code": "training", "units": "2.5"}]
+    return ask(box, "POST", "/invoices", {"invoice": {"external_customer_id": "acme", "fees": fees}})["invoice"]
+
+
+def generated(box: Sandbox, kind: str = "invoice") -> list[Any]:
+    return [message[kind] for message in box.webhooks if message["webhook_type"] == f"{kind}.generated"]
+
+
+@pytest.mark.parametrize("path", ["download", "download_pdf"])
+def test_a_download_makes_the_pdf_once_and_then_gives_its_address(path: str) -> None:
+    with Sandbox(now="2024-01-05T00:00:00Z", settings=SETTINGS) as box:
+        made = one_off(box)
+        assert (made["file_url"], generated(box)) == (None, [])
+        assert ask(box, "POST", f"/invoices/{made['svc_id']}/{path}") is None
+        first = ask(box, "POST", f"/invoices/{made['svc_id']}/{path}")["invoice"]
+        again = ask(box, "POST", f"/invoices/{made['svc_id']}/{path}")["invoice"]
+        assert first["file_url"] == again["file_url"]
+        assert first["file_url"].startswith("https://billing.example/documents/")
+        assert ask(box, "GET", f"/invoices/{made['svc_id']}")["invoice"]["file_url"] == first["file_url"]
+        [told] = generated(box)
+        assert told["file_url"] == first["file_url"]
+        assert told["customer"]["external_id"] == "acme"
+        assert box.billing.reading(lambda work: work.tx.count(Document)) == 1
+
+
+def test_two_requests_at_once_make_one_document() -> None:
+    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+        id = one_off(box)["svc_id"]
+        box.billing.writing(lambda work: [download_invoice(work, id) for _ in range(2)])
+        box.run_due()
+        assert len(generated(box)) == 1
+        assert box.billing.reading(lambda work: work.tx.count(Document)) == 1
+
+
+def test_at_once_documents_are_made_when_the_invoice_is_issued() -> None:
+    with Sandbox(now="2024-01-05T00:00:00Z", settings=Settings(documents="at_once")) as box:
+        made = one_off(box)
+        assert len(generated(box)) == 1
+        assert ask(box, "POST", f"/invoices/{made['svc_id']}/download")["invoice"]["file_url"]
+        credit_note(box, made)
+        assert len(generated(box, "credit_note")) == 1
+
+
+def test_drafts_voided_and_unknown_invoices_have_no_documents() -> None:
+    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+        made = one_off(box)
+        ask(box, "POST", f"/invoices/{made['svc_id']}/void", {})
+        plan = {"name": "B", "code": "b", "interval": "monthly", "amount_cents": 100, "amount_currency": "EUR"}
+        ask(box, "POST", "/plans", {"plan": {**plan, "pay_in_advance": True}})
+        ask(
+            box,
+            "POST",
+            "/customers",
+            {"customer": {"external_id": "slow", "billing_configuration": {"invoice_grace_period": 3}}},
+        )
+        subscription = {"external_customer_id": "slow", "external_id": "s", "plan_code": "b"}
+        ask(box, "POST", "/subscriptions", {"subscription": subscription})
+        draft = ask(box, "GET", "/invoices?external_customer_id=slow")["invoices"][0]
+        assert draft["status"] == "draft"
+        for id in (made["svc_id"], draft["svc_id"], "00000000-0000-7000-8000-000000000000", "nothing"):
+            for path in ("download", "download_pdf", "download_xml"):
+                assert ask(box, "POST", f"/invoices/{id}/{path}", status=404)["code"] == "invoice_not_found"
+                assert ask(box, "POST", f"/credit_notes/{id}/{path}", status=404)["code"] == "credit_note_not_found"
+        box.travel_to("2024-01-10T00:00:00Z")
+        assert ask(box, "POST", f"/invoices/{draft['svc_id']}/download") is None
+        assert generated(box)[-1]["svc_id"] == draft["svc_id"]
+
+
+def test_an_invoice_voided_before_its_document_was_made_gets_none() -> None:
+    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+        id = one_off(box)["svc_id"]
+
+        def ask_and_void(work: Work) -> None:
+            download_invoice(work, id)
+            void(work, id, InvoiceVoid())
+
+        box.billing.writing(ask_and_void)
+        box.run_due()
+        assert generated(box) == []
+
+
+def test_one_off_invoice_as_a_pdf() -> None:
+    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+        entity(box, name="Lumen", email="billing@lumen.example", billing_configuration={"invoice_footer": "Merci"})
+        made = one_off(box)
+        [text] = pages(box.billing.invoices.pdf(made["svc_id"]))
+        assert in_order(
+            text,
+            *("Invoice", "Invoice number", made["number"], "Issue date", "Jan 05, 2024", "Payment term", "0 days"),
+            *("From", "Lumen", "billing@lumen.example", "Bill to", "Acme", "€270.00", "Due Jan 05, 2024"),
+            *("Item", "Units", "Unit price", "Tax rate", "Amount"),
+            *("Setup", "On site", "1", "€100.00", "20%", "€100.00"),
+            *("Training", "2.5", "€50.00", "20%", "€125.00"),
+            *("Subtotal (excl. tax)", "€225.00", "VAT (20% on €225.00)", "€45.00"),
+            *("Subtotal (incl. tax)", "€270.00", "Total", "€270.00", "Merci"),
+        )
+
+
+def test_language_is_the_customers_else_the_billing_entitys() -> None:
+    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+        entity(box, country="DE", billing_configuration={"document_locale": "de"})
+        made = one_off(box)
+        [text] = pages(box.billing.invoices.pdf(made["svc_id"]))
+        assert in_order(text, "Rechnung", "05. Jan. 2024", "Deutschland", "€270,00", "Zwischensumme (ohne Steuer)")
+    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+        entity(box, billing_configuration={"document_locale": "de"})
+        made = one_off(box, billing_configuration={"document_locale": "zh-TW"}, name="東京 Łódź")
+        [text] = pages(box.billing.invoices.pdf(made["svc_id"]))
+        assert in_order(text, "發票", "2024年1月5日", "東京 Łódź", "€270.00", "總計")
+
+
+def test_texts_of_callers_are_shown_as_they_are() -> None:
+    odd = "<b>A & B</b>\n" + "x" * 300 + "\u0000\t☃🙂"
+    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+        made = one_off(box, name=odd[:255], address_line1=odd)
+        [text] = pages(box.billing.invoices.pdf(made["svc_id"]))
+        assert "<b>A & B</b>" in text
+
+
+def png() -> str:
+    made = BytesIO()
+    Image.new("RGB", (30, 10), (10, 90, 200)).save(made, "PNG")
+    return "data:image/png;base64," + base64.b64encode(made.getvalue()).decode()
+
+
+@pytest.mark.parametrize(("logo", "images"), [(png(), 1), ("data:image/png;base64,AAAA", 0)])
+def test_logo_is_shown_where_it_is_an_image(logo: str, images: int) -> None:
+    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+        entity(box, logo=logo)
+        pdf = box.billing.invoices.pdf(one_off(box)["svc_id"])
+        assert len(PdfReader(BytesIO(pdf)).pages[0].images) == images
+
+
+def subscribe(box: Sandbox, *codes: str) -> Any:
+    """An invoice of January for as many subscriptions, each with a fee, graduated calls and a minimum of storage."""
+    ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "name": "Acme", "currency": "EUR"}})
+    metrics = [
+        {"name": "Calls", "code": "calls", "aggregation_type": "count_agg"},
+        {"name": "Archive", "code": "archive", "aggregation_type": "sum_agg", "field_name": "gb"},
+    ]
+    calls, archive = (
+        ask(box, "POST", "/billable_metrics", {"billable_metric": metric})["billable_metric"]["svc_id"]
+        for metric in metrics
+    )
+    ranges = [
+        {"from_value": 0, "to_value": 10, "per_unit_amount": "0.5", "flat_amount": "1"},
+        {"from_value": 11, "to_value": None, "per_unit_amount": "0.1", "flat_amount": "0"},
+    ]
+    charges = [
+        {"billable_metric_id": calls, "charge_model": "graduated", "properties": {"graduated_ranges": ranges}},
+        {
+            "billable_metric_id": archive,
+            "charge_model": "standard",
+            "min_amount_cents": 500,
+            "properties": {"amount": "1"},
+        },
+    ]
+    plan = {"interval": "monthly", "amount_cents": 4900, "amount_currency": "EUR", "pay_in_advance": False}
+    for code in codes:
+        body = {"name": code.title(), "code": code, **plan, "charges": charges}
+        ask(box, "POST", "/plans", {"plan": body})
+        subscription = {"external_customer_id": "acme", "external_id": code, "plan_code": code}
+        ask(box, "POST", "/subscriptions", {"subscription": subscription})
+        event = {"external_subscription_id": code, "timestamp": box.now.timestamp()}
+        for number in range(12):
+            ask(box, "POST", "/events", {"event": {**event, "code": "calls", "transaction_id": f"{code}{number}"}})
+        stored = {"code": "archive", "transaction_id": f"{code}s", "properties": {"gb": 2}}
+        ask(box, "POST", "/events", {"event": {**event, **stored}})
+    box.travel_to("2024-02-01T01:00:00Z")
+    [invoice] = ask(box, "GET", "/invoices")["invoices"]
+    return invoice
+
+
+def test_subscription_invoice_as_a_pdf() -> None:
+    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+        invoice = subscribe(box, "basic")
+        [text] = pages(box.billing.invoices.pdf(invoice["svc_id"]))
+        assert in_order(
+            text,
+            *("Basic details", "Fees from Jan 01, 2024 to Jan 31, 2024"),
+            *("Monthly subscription - Basic", "1", "€49.00", "0%", "€49.00"),
+            *("Archive", "2", "€1.00", "0%", "€2.00"),
+            *("Archive - True-up", "€3.00"),
+            *("Calls", "Fee per unit for the first 10", "10", "€0.50", "€5.00"),
+            *("Fee per unit for 11 and above", "2", "€0.10", "€0.20", "Flat fee for the first 10", "€1.00"),
+            *("Subtotal", "€6.20", "Subtotal (excl. tax)", "€60.20", "Tax (0%)", "€0.00", "Total", "€60.20"),
+        )
+
+
+def test_several_subscriptions_get_a_page_each() -> None:
+    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+        invoice = subscribe(box, "pro", "basic")
+        first, *rest = pages(box.billing.invoices.pdf(invoice["svc_id"]))
+        assert in_order(first, "Basic", "€60.20", "Pro", "€60.20", "Total", "€120.40")
+        assert [page.split(" details")[0].split()[-1] for page in rest] == ["Basic", "Pro"]
+        assert all(in_order(page, "Fees from", "Total", "€60.20") for page in rest)
+
+
+def credit_note(box: Sandbox, invoice: Any) -> Any:
+    fees = {fee["item"]["code"]: fee for fee in invoice["fees"]}
+    items = [{"fee_id": fees["setup"]["svc_id"], "amount_cents": 5000}]
+    body = {"invoice_id": invoice["svc_id"], "offset_amount_cents": 6000, "items": items}
+    return ask(box, "POST", "/credit_notes", {"credit_note": body})["credit_note"]
+
+
+def test_credit_note_as_a_pdf() -> None:
+    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+        invoice = one_off(box)
+        note = credit_note(box, invoice)
+        assert note["file_url"] is None
+        assert ask(box, "POST", f"/credit_notes/{note['svc_id']}/download_pdf") is None
+        shown = ask(box, "POST", f"/credit_notes/{note['svc_id']}/download")["credit_note"]
+        [told] = generated(box, "credit_note")
+        assert shown["file_url"].startswith("http")
+        assert told["file_url"] == shown["file_url"]
+        assert told["customer"]["external_id"] == "acme"
+        [text] = pages(box.billing.credit_notes.pdf(note["svc_id"]))
+        assert in_order(
+            text,
+            *("Credit note", "Credit note number", note["number"], "Invoice number", invoice["number"]),
+            *("Credit to", "Acme", "€60.00", f"Offset on invoice {invoice['number']} on Jan 05, 2024"),
+            *("Setup", "20%", "€50.00", "Subtotal (excl. tax)", "€50.00", "VAT (20% on €50.00)", "€10.00"),
+            *("Offset on the invoice", "€60.00", "Total", "€60.00"),
+        )
+
+
+def test_e_invoices_have_a_file_of_xml_and_one_within_the_pdf() -> None:
+    with Sandbox(now="2024-01-05T00:00:00Z", settings=SETTINGS) as box:
+        entity(box, country="FR", einvoicing=True)
+        made = one_off(box)
+        assert ask(box, "POST", f"/invoices/{made['svc_id']}/download_xml") is None
+        shown = ask(box, "POST", f"/invoices/{made['svc_id']}/download_xml")["invoice"]
+        assert (shown["file_url"], generated(box)) == (None, [])
+        assert shown["xml_url"].startswith("https://billing.example/documents/")
+        xml = box.billing.invoices.xml(made["svc_id"])
+        assert ElementTree.fromstring(xml).tag.endswith("}Invoice")
+        pdf = PdfReader(BytesIO(box.billing.invoices.pdf(made["svc_id"])))
+        [embedded] = pdf.attachments["factur-x.xml"]
+        assert ElementTree.fromstring(embedded).tag.endswith("}CrossIndustryInvoice")
+        note = credit_note(box, made)
+        assert ask(box, "POST", f"/credit_notes/{note['svc_id']}/download_xml") is None
+        assert ask(box, "POST", f"/credit_notes/{note['svc_id']}/download_xml")["credit_note"]["xml_url"]
+        assert ElementTree.fromstring(box.billing.credit_notes.xml(note["svc_id"])).tag.endswith("}CreditNote")
+
+
+def test_the_pdf_of_an_e_invoice_comes_with_its_xml() -> None:
+    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+        entity(box, country="DE", einvoicing=True)
+        made = one_off(box)
+        ask(box, "POST", f"/invoices/{made['svc_id']}/download")
+        shown = ask(box, "POST", f"/invoices/{made['svc_id']}/download")["invoice"]
+        assert shown["file_url"]
+        assert shown["xml_url"]
+        assert len(generated(box)) == 1
+
+
+def test_other_invoices_have_no_xml() -> None:
+    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+        made = one_off(box)
+        for _ in range(2):
+            assert ask(box, "POST", f"/invoices/{made['svc_id']}/download_xml") is None
+        assert ask(box, "GET", f"/invoices/{made['svc_id']}")["invoice"]["xml_url"] is None
+        with pytest.raises(NotFound):
+            box.billing.invoices.xml(made["svc_id"])
+        assert PdfReader(BytesIO(box.billing.invoices.pdf(made["svc_id"]))).attachments == {}
+
+
+def test_a_document_stays_as_it_was_made() -> None:
+    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+        made = one_off(box)
+        before = box.billing.invoices.pdf(made["svc_id"])
+        entity(box, name="Renamed")
+        box.travel_to("2024-03-05T00:00:00Z")
+        assert box.billing.invoices.pdf(made["svc_id"]) == before
+
+
+@pytest.mark.parametrize(("country", "code"), [(None, "country_must_be_present"), ("IT", "country_not_supported")])
+def test_e_invoicing_needs_a_country_that_has_it(country: str | None, code: str) -> None:
+    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+        name = ask(box, "GET", "/billing_entities")["billing_entities"][0]["code"]
+        body = {"billing_entity": {"einvoicing": True, "country": country}}
+        refused = ask(box, "PUT", f"/billing_entities/{name}", body, status=422)
+        assert refused["error_details"] == {"einvoicing": [code]}
+
+
+def test_the_address_of_a_document_needs_no_key_but_every_character_of_it() -> None:
+    with Sandbox(now="2024-01-05T00:00:00Z", settings=SETTINGS) as box:
+        entity(box, country="FR", einvoicing=True)
+        made = one_off(box)
+        pdf, xml = box.billing.invoices.pdf(made["svc_id"]), box.billing.invoices.xml(made["svc_id"])
+        shown = ask(box, "GET", f"/invoices/{made['svc_id']}")["invoice"]
+        app = create_app(box.billing)
+        paths = [shown[name].removeprefix("https://billing.example") for name in ("file_url", "xml_url")]
+        for path, content, kind, ending in zip(paths, (pdf, xml), ("pdf", "xml"), ("pdf", "xml"), strict=True):
+            answer = send(app, "GET", path)
+            assert (answer.status_code, answer.content) == (200, content)
+            assert answer.headers["content-type"].split(";")[0] == f"application/{kind}"
+            assert answer.headers["content-disposition"].endswith(f"{made['number']}.{ending}")
+        for wrong in (paths[0][:-1], paths[0] + "0", paths[0].partition(".")[0], "/documents/x", "/documents/é.ü"):
+            answer = send(app, "GET", wrong)
+            assert (answer.status_code, answer.json()["code"]) == (404, "document_not_found")
+        swapped = paths[0].partition(".")[0] + "." + paths[1].partition(".")[2]
+        assert send(app, "GET", swapped).status_code == 404
