@@ -7,9 +7,12 @@ from datetime import datetime
 
 import click
 
+from usagebill.billing import Billing
 from usagebill.cli.options import Instant, as_json, database, opened, print_json, print_table
+from usagebill.core.customers import Customer
 from usagebill.core.jobs import Job
 from usagebill.logs import configure
+from usagebill.storage.conditions import eq
 from usagebill.views.formats import instant_text
 
 __all__ = ["jobs", "run_due"]
@@ -25,26 +28,38 @@ def run_due(at: datetime | None, path: str, json_output: bool) -> None:
     Exits with 1 where a job failed. A failed job is tried again later; `jobs list` shows why.
     """
     configure()
-    failed: dict[str, dict[str, object]] = {}
+    problems: dict[str, tuple[Job, Exception]] = {}
 
     def note(job: Job, problem: Exception) -> None:
-        failed[job.id] = {
-            "id": job.id,
-            "kind": job.kind,
-            "subject_id": job.subject_id,
-            "due_at": instant_text(job.due_at),
-            "error": f"{type(problem).__name__}: {problem}",
-        }
+        problems[job.id] = (job, problem)
 
     with opened(path) as billing:
         tried = billing.run_due(at, on_failure=note)
+        failed: dict[str, dict[str, object]] = {
+            id: {
+                "id": id,
+                "kind": job.kind,
+                "subject_id": job.subject_id,
+                "external_customer_id": _customer(billing, job),
+                "due_at": instant_text(job.due_at),
+                "error": f"{type(problem).__name__}: {problem}",
+            }
+            for id, (job, problem) in problems.items()
+        }
     if json_output:
         print_json({"done": tried - len(failed), "failed": list(failed.values())})
     else:
         click.echo(f"{tried - len(failed)} done, {len(failed)} failed")
         for row in failed.values():
-            click.echo(f"  {row['kind']} of {row['subject_id']}, due {row['due_at']}: {row['error']}")
+            of = row["external_customer_id"] or row["subject_id"]
+            click.echo(f"  {row['kind']} of {of}, due {row['due_at']}: {row['error']}")
     sys.exit(1 if failed else 0)
+
+
+def _customer(billing: Billing, job: Job) -> str | None:
+    """The external id of the customer that a job is about, None where it is about something else."""
+    found = billing.store.read(None, lambda tx: tx.first(Customer, eq("id", job.subject_id), deleted=True))
+    return None if found is None else found.external_id
 
 
 @click.group()
@@ -59,23 +74,24 @@ def list_failed(path: str, json_output: bool) -> None:
     """List the jobs that have failed and are not done yet."""
     with opened(path) as billing:
         found = billing.store.read(None, lambda tx: tx.jobs.failures())
-    rows: list[dict[str, object]] = [
-        {
-            "id": job.id,
-            "organization_id": job.organization_id,
-            "kind": job.kind,
-            "subject_id": job.subject_id,
-            "due_at": instant_text(job.due_at),
-            "attempts": job.attempts,
-            "next_try_at": None if job.failed else instant_text(job.run_at),
-            "error": job.error,
-        }
-        for job in found
-    ]
+        rows: list[dict[str, object]] = [
+            {
+                "id": job.id,
+                "organization_id": job.organization_id,
+                "kind": job.kind,
+                "subject_id": job.subject_id,
+                "external_customer_id": _customer(billing, job),
+                "due_at": instant_text(job.due_at),
+                "attempts": job.attempts,
+                "next_try_at": None if job.failed else instant_text(job.run_at),
+                "error": job.error,
+            }
+            for job in found
+        ]
     if json_output:
         print_json(rows)
     else:
-        columns = ("id", "kind", "subject_id", "due_at", "attempts", "next_try_at", "error")
+        columns = ("id", "kind", "subject_id", "external_customer_id", "due_at", "attempts", "next_try_at", "error")
         print_table(columns, rows, "no failed jobs")
 
 

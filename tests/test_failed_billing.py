@@ -1,0 +1,112 @@
+"""A billing run that fails for one customer bills all the others, and says which one failed and why."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from usagebill import Billing
+from usagebill.cli import main
+from usagebill.clock import ManualClock
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.jobs import Job
+
+START = datetime(2024, 1, 5, tzinfo=UTC)
+RUN = datetime(2024, 2, 1, 0, 10, tzinfo=UTC)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """Three customers on a plan with usage; what the second is charged for can no longer be priced."""
+    path = tmp_path / "billing.db"
+    with Billing(path, clock=ManualClock(START), deliver=False) as billing:
+        metric = billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
+        for code in ("good", "bad"):
+            billing.plans.create(
+                name=code,
+                code=code,
+                interval="monthly",
+                amount_cents=1000,
+                amount_currency="EUR",
+                pay_in_advance=False,
+                charges=[{"billable_metric_id": metric.id, "charge_model": "standard", "properties": {"amount": "2"}}],
+            )
+        for name, plan in (("one", "good"), ("two", "bad"), ("three", "good")):
+            billing.subscriptions.create(external_customer_id=name, external_id=name, plan_code=plan)
+            billing.events.create(transaction_id=name, code="calls", external_subscription_id=name)
+    _price(str(path), '{"amount": "a lot"}')
+    return str(path)
+
+
+def _price(file: str, properties: str) -> None:
+    with sqlite3.connect(file) as connection:
+        bad = connection.execute("SELECT id FROM plans WHERE code = 'bad'").fetchone()
+        connection.execute("UPDATE charges SET properties = ? WHERE plan_id = ?", (properties, *bad))
+
+
+def _billed(billing: Billing) -> list[str]:
+    """Who has an invoice."""
+    names = {customer.id: customer.external_id for customer in billing.customers.list().items}
+    return sorted(names[invoice.customer_id] for invoice in billing.invoices.list().items)
+
+
+def test_the_others_are_billed_and_nothing_is_left_half_made(file: str) -> None:
+    failures: list[tuple[Job, Exception]] = []
+    with Billing(file, clock=ManualClock(RUN), deliver=False) as billing:
+        billing.run_due(on_failure=lambda job, problem: failures.append((job, problem)))
+        assert _billed(billing) == ["one", "three"]
+        two = billing.customers.get("two")
+        assert [(job.kind, job.subject_id) for job, _ in failures] == [("bill_customer", two.id)]
+        for kind in (Invoice, BillingPeriod, Fee):
+            kept = billing.reading(lambda work, kind=kind: work.tx.find(kind))  # type: ignore[misc]
+            assert not [record for record in kept if getattr(record, "customer_id", None) == two.id]
+        assert billing.reading(lambda work: work.tx.count(BillingPeriod)) == 2
+        # It is tried again by itself, and still only its own customer waits.
+        billing.clock.set(datetime(2024, 2, 1, 0, 11, tzinfo=UTC))  # type: ignore[attr-defined]
+        billing.run_due(on_failure=lambda job, problem: failures.append((job, problem)))
+        assert len(failures) == 2
+        assert billing.audit().findings == ()
+
+
+def test_what_was_mended_is_billed_as_on_its_day(file: str) -> None:
+    with Billing(file, clock=ManualClock(RUN), deliver=False) as billing:
+        billing.run_due()
+    _price(file, '{"amount": "2"}')
+    with Billing(file, clock=ManualClock(datetime(2024, 3, 3, tzinfo=UTC)), deliver=False) as billing:
+        billing.run_due()
+        found = billing.invoices.list_of_customer("two").items
+        assert sorted(str(invoice.issuing_date) for invoice in found) == ["2024-02-01", "2024-03-01"]
+        assert sorted(invoice.total_amount_cents for invoice in found) == [1000, 1071]
+        assert billing.audit().findings == ()
+
+
+def _cli(*arguments: str, code: int) -> Any:
+    done = CliRunner().invoke(main, [*arguments, "--json"])
+    assert done.exit_code == code, done.output
+    return json.loads(done.stdout)
+
+
+def test_the_command_line_names_the_customer_the_reason_and_the_way_back(file: str) -> None:
+    at = ("--at", "2024-02-01T00:10:00Z", "--db", file)
+    ran = _cli("run-due", *at, code=1)
+    (failed,) = ran["failed"]
+    assert (failed["kind"], failed["external_customer_id"]) == ("bill_customer", "two")
+    assert failed["error"]
+    (listed,) = _cli("jobs", "list", "--db", file, code=0)
+    assert (listed["id"], listed["external_customer_id"], listed["error"]) == (failed["id"], "two", failed["error"])
+    said = CliRunner().invoke(main, ["jobs", "list", "--db", file])
+    assert "two" in said.output
+    _price(file, '{"amount": "2"}')
+    assert _cli("jobs", "retry", failed["id"], "--db", file, code=0)["retried"] == [failed["id"]]
+    again = _cli("run-due", "--db", file, code=0)
+    assert again["failed"] == []
+    assert _cli("jobs", "list", "--db", file, code=0) == []
+    with Billing(file, deliver=False) as billing:
+        assert "2024-02-01" in {str(each.issuing_date) for each in billing.invoices.list_of_customer("two").items}
