@@ -185,5 +185,6 @@ def bring_forward(connection: sqlite3.Connection) -> None:
         # This connection reads the statistics now; later ones do so when they open the file.
         connection.execute("ANALYZE sqlite_schema")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise

@@ -46,6 +46,9 @@ class SqliteEvents:
         try:
             self._connection.executemany(_INSERT, map(row_of, events))
         except BaseException as problem:
+            if not self._connection.in_transaction:
+                # A full disk undid all of it. What stands after `last` is by now somebody else's.
+                raise
             self._connection.execute("DELETE FROM events WHERE sequence > ?", (last,))
             taken = self._taken(events) if isinstance(problem, sqlite3.IntegrityError) else []
             if not taken:

@@ -52,7 +52,7 @@ class _ExactMax:
 
 def prepare(connection: sqlite3.Connection) -> None:
     """Give `connection` the functions that these queries use."""
-    # The stubs know aggregates of integers only.
+    # The types of `sqlite3` know aggregates of integers only.
     connection.create_aggregate("exact_sum", 1, _ExactSum)  # type: ignore[arg-type]
     connection.create_aggregate("exact_max", 1, _ExactMax)  # type: ignore[arg-type]
     connection.create_function("member_in", 2, member_in, deterministic=True)
