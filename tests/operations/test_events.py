@@ -454,6 +454,19 @@ class TestLibrary:
         page = box.billing.reading(lambda work: events.list_all(work, events.EventFilters(), Paging(per_page=1)))
         assert page.total_count == 1500
 
+    def test_numbers_of_other_libraries_are_taken_as_they_read(self, box: Sandbox) -> None:
+        """Arrays are made of floats whose `repr` names their type."""
+
+        class Named(float):
+            def __repr__(self) -> str:
+                return f"array.{self}"
+
+            __str__ = float.__repr__
+
+        one = {"transaction_id": "t", "code": "c", "properties": {"value": Named(0.1), "more": [Named(2.5)]}}
+        taken = box.billing.writing(lambda work: events.ingest(work, [one]))
+        assert taken[0].properties == {"value": Decimal("0.1"), "more": [Decimal("2.5")]}
+
     @pytest.mark.parametrize(
         "value",
         [float("nan"), float("inf"), Decimal("NaN"), "\ud800", object(), b"x", {1: 2}, [{"a": "\ud800"}], 10**2000],

@@ -84,7 +84,8 @@ def _is_plain(value: object) -> TypeGuard[str]:
 def _text(value: object, field: str, problems: dict[str, list[str]], *, needed: bool = False) -> str | None:
     """The text of a field: numbers and booleans are converted, anything else counts as absent."""
     if type(value) is not str:
-        value = property_text(_scalar(value)) if isinstance(value, (str, int, Decimal, float)) else None
+        exact = _exact(value)
+        value = property_text(exact) if isinstance(exact, (str, int, Decimal)) else None
     if needed and (not value or value.isspace()):
         problems[field] = ["value_is_mandatory"]
     elif value is not None and not _is_storable(value):
@@ -92,11 +93,15 @@ def _text(value: object, field: str, problems: dict[str, list[str]], *, needed: 
     return value
 
 
+def _exact(value: object) -> object:
+    """`value`; a binary fraction, which only callers of the library send, as the decimal that it is written as."""
+    return Decimal(str(value)) if isinstance(value, float) else value
+
+
 def _scalar(value: object) -> JsonValue:
     """A scalar as JSON has it; an empty list for anything else."""
-    if isinstance(value, (str, int, Decimal)):
-        return value
-    return Decimal(repr(value)) if isinstance(value, float) else []
+    exact = _exact(value)
+    return exact if isinstance(exact, (str, int, Decimal)) else []
 
 
 def _is_storable(text: str) -> bool:
@@ -128,30 +133,29 @@ def _storable(properties: Mapping[object, object]) -> Mapping[str, JsonValue]:
 def _storable_value(value: object, depth: int) -> JsonValue:
     if depth > DEEPEST:
         raise _Refused
-    match value:
-        case None | bool():
-            return value
-        case str():
-            if not _is_storable(value):
+    match _exact(value):
+        case None | bool() as plain:
+            return plain
+        case str() as text:
+            if not _is_storable(text):
                 raise _Refused
-            return value
-        case int():
-            if not -_LARGEST < value < _LARGEST:
+            return text
+        case int() as whole:
+            if not -_LARGEST < whole < _LARGEST:
                 raise _Refused
-            return int(value)
-        case float() | Decimal():
-            number = Decimal(repr(value)) if isinstance(value, float) else value
+            return int(whole)
+        case Decimal() as number:
             if not number.is_finite() or len(str(number)) > _LONGEST_NUMBER:
                 raise _Refused
             return number
-        case Mapping():
+        case Mapping() as members:
             found: dict[str, JsonValue] = {}
-            for key, item in value.items():
+            for key, item in members.items():
                 if not isinstance(key, str) or not _is_storable(key):
                     raise _Refused
                 found[key] = _storable_value(item, depth + 1)
             return found
-        case Sequence() if not isinstance(value, (bytes, bytearray, memoryview)):
-            return [_storable_value(item, depth + 1) for item in value]
+        case Sequence() as items if not isinstance(items, (bytes, bytearray, memoryview)):
+            return [_storable_value(item, depth + 1) for item in items]
         case _:
             raise _Refused
