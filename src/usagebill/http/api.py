@@ -247,19 +247,19 @@ class Api:
         found = body.get(endpoint.root) if isinstance(body, dict) else None
         known = {item.name for item in attrs.fields(endpoint.body)} if endpoint.known_field and endpoint.body else None
         if not isinstance(found, dict) or not found or (known is not None and known.isdisjoint(found)):
-            raise BadRequest(
-                f"BadRequest: param is missing or the value is empty or invalid: {endpoint.root}",
-            )
+            raise BadRequest(f"BadRequest: param is missing or the value is empty or invalid: {endpoint.root}")
         return found
 
     def _shown(self, endpoint: Endpoint, work: Work, result: Any) -> Json:
         if endpoint.view is None:
             return b""
+        shown: Json
         if endpoint.paged:
-            assert endpoint.returns is not None
-            return {endpoint.returns: [endpoint.view(work, item) for item in result.items], "meta": meta_of(result)}
-        shown = endpoint.view(work, result)
-        return shown if endpoint.returns is None else {endpoint.returns: shown}
+            shown = [endpoint.view(work, item) for item in result.items]
+        else:
+            shown = endpoint.view(work, result)
+        body = shown if endpoint.returns is None else {endpoint.returns: shown}
+        return {**body, "meta": meta_of(result)} if endpoint.paged else body
 
     def _authenticated(self, header: str) -> tuple[Organization, ApiKey]:
         words = header.split()

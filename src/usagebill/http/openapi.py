@@ -111,7 +111,7 @@ def _operation(endpoint: Endpoint, method: str, inputs: _Inputs) -> JsonObject:
         },
     }
     if endpoint.body is not None:
-        operation["requestBody"] = _request_body(endpoint, inputs)
+        operation["requestBody"] = _request_body(endpoint.body, endpoint.root, inputs)
     return operation
 
 
@@ -136,12 +136,11 @@ def _query_parameters(endpoint: Endpoint, inputs: _Inputs) -> Iterator[JsonObjec
         yield {"name": "per_page", "in": "query", "schema": {"type": "integer", "minimum": 1, "default": 100}}
 
 
-def _request_body(endpoint: Endpoint, inputs: _Inputs) -> JsonObject:
-    assert endpoint.body is not None
-    schema = inputs.reference(endpoint.body)
-    if endpoint.root is not None:
-        schema = {"type": "object", "required": [endpoint.root], "properties": {endpoint.root: schema}}
-    return {"required": endpoint.root is not None, "content": {"application/json": {"schema": schema}}}
+def _request_body(body: type, root: str | None, inputs: _Inputs) -> JsonObject:
+    schema = inputs.reference(body)
+    if root is not None:
+        schema = {"type": "object", "required": [root], "properties": {root: schema}}
+    return {"required": root is not None, "content": {"application/json": {"schema": schema}}}
 
 
 def _success(endpoint: Endpoint) -> JsonObject:
