@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from usagebill.core.aggregation import Window
 from usagebill.core.dates import Occasion
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.events import Event
@@ -18,11 +17,12 @@ from usagebill.core.plans import Plan, UsageThreshold
 from usagebill.core.progressive_billing import Completion, LifetimeUsage, completions, passed_thresholds
 from usagebill.core.subscriptions import Subscription
 from usagebill.inputs import ABSENT, Input, Maybe, is_given
-from usagebill.operations.invoices.billed import period_fields
+from usagebill.operations.invoices.billed import billing_period
 from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.subscription import opened
 from usagebill.operations.invoices.totals import settle
 from usagebill.operations.plans import definition
+from usagebill.operations.usage.charges import usage_window
 from usagebill.operations.usage.current import amount_so_far
 from usagebill.operations.usage.fees import UsageToBill, usage_fees
 from usagebill.storage.conditions import desc, eq, more, ne, related, within
@@ -83,18 +83,7 @@ def _bill(
         invoice_type=PROGRESSIVE,
         applied_usage_thresholds=tuple(_applied(work, one, lifetime_cents) for one in passed),
     )
-    period = BillingPeriod(
-        id=work.new_id(),
-        organization_id=invoice.organization_id,
-        invoice_id=invoice.id,
-        subscription_id=subscription.id,
-        external_subscription_id=subscription.external_id,
-        plan_id=subscription.plan_id,
-        invoicing_reason=PROGRESSIVE,
-        timezone=invoice.timezone,
-        created_at=invoice.created_at,
-        **period_fields(replace(boundaries, timestamp=work.now)),  # type: ignore[arg-type]
-    )
+    period = billing_period(work, invoice, subscription, replace(boundaries, timestamp=work.now), PROGRESSIVE)
     work.tx.insert(invoice, period)
     fees = usage_fees(
         work,
@@ -102,7 +91,7 @@ def _bill(
             invoice_id=invoice.id,
             subscription=subscription,
             definition=definition(work, subscription.plan_id),
-            window=Window(start=charges.start, end=charges.end, period_days=charges.duration, tz=periods.tz),
+            window=usage_window(charges, periods.tz),
             created_at=invoice.created_at,
             with_minimum=False,
             remembered=False,

@@ -7,7 +7,6 @@ from dataclasses import replace
 from decimal import Decimal
 
 from usagebill.core.adjusted_fees import AdjustedFee, adjusted, may_be_repriced
-from usagebill.core.aggregation import Window
 from usagebill.core.charge_ledger import group_text
 from usagebill.core.currencies import subunits
 from usagebill.core.errors import Forbidden, Invalid, NotFound
@@ -23,8 +22,9 @@ from usagebill.core.usage import Usage
 from usagebill.definitions import definition
 from usagebill.inputs import ABSENT, Input, Maybe
 from usagebill.operations.invoices.billed import Billed
+from usagebill.operations.invoices.fees.fixed_charges import fixed_charge_item
 from usagebill.operations.invoices.listing import get
-from usagebill.operations.usage.charges import charge_parts, parsed_properties
+from usagebill.operations.usage.charges import charge_parts, parsed_properties, usage_window
 from usagebill.operations.usage.fees import charge_item
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Work
@@ -227,7 +227,7 @@ def empty_fee(work: Work, billed: Billed, line: AdjustedFee) -> Fee | None:
     """A fee of nothing for a charge or fixed charge that the period has no fee of; None where it is gone."""
     subscription: Subscription = billed.subscription
     window = billed.boundaries.charges or billed.boundaries.subscription
-    span = Window(start=window.start, end=window.end, period_days=window.duration, tz=billed.cycle.tz)
+    span = usage_window(window, billed.cycle.tz)
     fee = Fee(
         id=work.new_id(),
         organization_id=work.organization.id,
@@ -269,17 +269,8 @@ def empty_fee(work: Work, billed: Billed, line: AdjustedFee) -> Fee | None:
     fixed = next((one for one in billed.definition.fixed_charges if one.id == line.fixed_charge_id), None)
     if fixed is None:
         return None
-    add_on = billed.definition.add_ons[fixed.add_on_id]
     return replace(
         fee,
         fixed_charge_id=fixed.id,
-        item=FeeItem(
-            type="fixed_charge",
-            item_type="AddOn",
-            id=add_on.id,
-            code=add_on.code,
-            name=add_on.name,
-            description=add_on.description,
-            invoice_display_name=fixed.invoice_display_name or add_on.invoice_display_name or add_on.name,
-        ),
+        item=fixed_charge_item(fixed, billed.definition.add_ons[fixed.add_on_id]),
     )

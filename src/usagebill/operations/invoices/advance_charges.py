@@ -8,13 +8,13 @@ from datetime import datetime
 
 from usagebill.core.dates import Occasion
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import CHARGES_PAID_IN_ADVANCE
 from usagebill.core.periods import Boundaries, billing_boundaries
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import summed_fee_taxes
 from usagebill.operations import plans
-from usagebill.operations.invoices.billed import period_fields
+from usagebill.operations.invoices.billed import billing_period
 from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.payment_status import payment_of
 from usagebill.operations.invoices.subscription import opened
@@ -107,23 +107,10 @@ def _invoice(
         total_paid_amount_cents=whole,
     )
     held = dict.fromkeys(fee.subscription_id or "" for fee in fees)
-    work.tx.insert(invoice, *(_period(work, invoice, owners[id], boundaries) for id in held))
+    work.tx.insert(
+        invoice, *(billing_period(work, invoice, owners[id], boundaries, IN_ADVANCE_PERIODIC) for id in held)
+    )
     for fee in fees:
         work.tx.replace(replace(fee, invoice_id=invoice.id, self_billed=invoice.self_billed, updated_at=work.now))
     work.tx.insert(payment_of(work, invoice, whole, CHARGES_PAID_IN_ADVANCE, work.now))
     return issue(work, invoice)
-
-
-def _period(work: Work, invoice: Invoice, subscription: Subscription, boundaries: Boundaries) -> BillingPeriod:
-    return BillingPeriod(
-        id=work.new_id(),
-        organization_id=invoice.organization_id,
-        invoice_id=invoice.id,
-        subscription_id=subscription.id,
-        external_subscription_id=subscription.external_id,
-        plan_id=subscription.plan_id,
-        invoicing_reason=IN_ADVANCE_PERIODIC,
-        timezone=invoice.timezone,
-        created_at=invoice.created_at,
-        **period_fields(boundaries),  # type: ignore[arg-type]
-    )

@@ -14,7 +14,16 @@ from usagebill.operations.plans import PlanDefinition, definition
 from usagebill.views.subscriptions import cycle
 from usagebill.work import Work
 
-__all__ = ["IN_ADVANCE", "PERIODIC", "STARTING", "TERMINATING", "Billed", "billed_of", "boundaries_of", "period_fields"]
+__all__ = [
+    "IN_ADVANCE",
+    "PERIODIC",
+    "STARTING",
+    "TERMINATING",
+    "Billed",
+    "billed_of",
+    "billing_period",
+    "boundaries_of",
+]
 
 IN_ADVANCE = "in_advance_charge"
 PERIODIC = "subscription_periodic"
@@ -50,22 +59,38 @@ class Billed:
         return ended is not None and ended > self.invoice.created_at
 
 
-def period_fields(boundaries: Boundaries) -> dict[str, object]:
-    """`boundaries` as the fields of a `BillingPeriod`."""
+def billing_period(
+    work: Work,
+    invoice: Invoice,
+    subscription: Subscription,
+    boundaries: Boundaries,
+    reason: str,
+) -> BillingPeriod:
+    """What `invoice` is to bill of the subscription, and why (`invoicing_reason`); not stored yet."""
     charges, fixed = boundaries.charges, boundaries.fixed_charges
-    return {
-        "timestamp": boundaries.timestamp,
-        "opens_interval": boundaries.opens_interval,
-        "subscription_from_datetime": boundaries.subscription.start,
-        "subscription_to_datetime": boundaries.subscription.end,
-        "subscription_duration": boundaries.subscription.duration,
-        "charges_from_datetime": charges.start if charges else None,
-        "charges_to_datetime": charges.end if charges else None,
-        "charges_duration": charges.duration if charges else None,
-        "fixed_charges_from_datetime": fixed.start if fixed else None,
-        "fixed_charges_to_datetime": fixed.end if fixed else None,
-        "fixed_charges_duration": fixed.duration if fixed else None,
-    }
+    return BillingPeriod(
+        id=work.new_id(),
+        organization_id=invoice.organization_id,
+        invoice_id=invoice.id,
+        subscription_id=subscription.id,
+        external_subscription_id=subscription.external_id,
+        plan_id=subscription.plan_id,
+        invoicing_reason=reason,
+        recurring=reason == PERIODIC,
+        timezone=invoice.timezone,
+        timestamp=boundaries.timestamp,
+        opens_interval=boundaries.opens_interval,
+        subscription_from_datetime=boundaries.subscription.start,
+        subscription_to_datetime=boundaries.subscription.end,
+        subscription_duration=boundaries.subscription.duration,
+        charges_from_datetime=charges.start if charges else None,
+        charges_to_datetime=charges.end if charges else None,
+        charges_duration=charges.duration if charges else None,
+        fixed_charges_from_datetime=fixed.start if fixed else None,
+        fixed_charges_to_datetime=fixed.end if fixed else None,
+        fixed_charges_duration=fixed.duration if fixed else None,
+        created_at=invoice.created_at,
+    )
 
 
 def boundaries_of(period: BillingPeriod) -> Boundaries:

@@ -28,15 +28,7 @@ from usagebill.core.plans import FixedCharge
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.credit_notes.drafts import follow
 from usagebill.operations.invoices.adjustments import with_adjustments
-from usagebill.operations.invoices.billed import (
-    IN_ADVANCE,
-    PERIODIC,
-    STARTING,
-    Billed,
-    billed_of,
-    boundaries_of,
-    period_fields,
-)
+from usagebill.operations.invoices.billed import IN_ADVANCE, STARTING, Billed, billed_of, billing_period, boundaries_of
 from usagebill.operations.invoices.dating import dating_settings
 from usagebill.operations.invoices.fees.commitments import commitment_fee
 from usagebill.operations.invoices.fees.fixed_charges import added_units_fee, fixed_charge_fees
@@ -82,7 +74,7 @@ def bill(
     has billed one of the subscriptions for the very same periods already.
     """
     invoice, customer = opened(work, entries[0].subscription, at=at, occasion=occasion, skip_charges=skip_charges)
-    periods = [_period(work, invoice, customer, entry, at) for entry in entries]
+    periods = [_period(work, invoice, entry, at) for entry in entries]
     if any(period.recurring and _billed_before(work, period) for period in periods):
         return None
     work.tx.insert(invoice, *periods)
@@ -100,9 +92,8 @@ def bill_added_units(
 
     `at` is the instant of the change, or of the start. The invoice is never a draft.
     """
-    invoice, customer = opened(work, subscription, at=at, occasion=Occasion.IMMEDIATE)
-    entry = Entry(subscription=subscription, reason=IN_ADVANCE)
-    period = _period(work, invoice, customer, entry, at)
+    invoice, _ = opened(work, subscription, at=at, occasion=Occasion.IMMEDIATE)
+    period = _period(work, invoice, Entry(subscription=subscription, reason=IN_ADVANCE), at)
     work.tx.insert(invoice, period)
     billed = billed_of(work, invoice, period)
     fees = [added_units_fee(work, billed, charge, at) for charge in charges]
@@ -144,22 +135,9 @@ def opened(
     return invoice, customer
 
 
-def _period(work: Work, invoice: Invoice, customer: Customer, entry: Entry, at: datetime) -> BillingPeriod:
-    subscription = entry.subscription
-    boundaries = _boundaries(work, invoice, subscription, at)
-    return BillingPeriod(
-        id=work.new_id(),
-        organization_id=invoice.organization_id,
-        invoice_id=invoice.id,
-        subscription_id=subscription.id,
-        external_subscription_id=subscription.external_id,
-        plan_id=subscription.plan_id,
-        invoicing_reason=entry.reason,
-        recurring=entry.reason == PERIODIC,
-        timezone=invoice.timezone,
-        created_at=invoice.created_at,
-        **period_fields(boundaries),  # type: ignore[arg-type]
-    )
+def _period(work: Work, invoice: Invoice, entry: Entry, at: datetime) -> BillingPeriod:
+    boundaries = _boundaries(work, invoice, entry.subscription, at)
+    return billing_period(work, invoice, entry.subscription, boundaries, entry.reason)
 
 
 def _boundaries(work: Work, invoice: Invoice, subscription: Subscription, at: datetime) -> Boundaries:

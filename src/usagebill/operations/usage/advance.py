@@ -13,7 +13,6 @@ from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
 from usagebill.core.events import Event, subscription_at
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.periods import Boundaries, current_boundaries
 from usagebill.core.periods.calendar import day_start
@@ -21,20 +20,19 @@ from usagebill.core.plans import PlanDefinition
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations import plans
 from usagebill.operations.events import events_of
-from usagebill.operations.invoices.billed import period_fields
+from usagebill.operations.invoices.billed import IN_ADVANCE, billing_period
 from usagebill.operations.invoices.fees.standalone import keep_standalone
 from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.subscription import opened
 from usagebill.operations.invoices.totals import settle
+from usagebill.operations.usage.charges import usage_window
 from usagebill.operations.usage.event_prices import EventPrice, advance_charges, event_price, keep_ledger
 from usagebill.operations.usage.fees import charge_item, pricing_unit_object
 from usagebill.storage.conditions import eq
 from usagebill.views.subscriptions import cycle
 from usagebill.work import Work
 
-__all__ = ["IN_ADVANCE", "EventBilling", "advance_fee", "bill_event", "event_billing", "process_events"]
-
-IN_ADVANCE = "in_advance_charge"
+__all__ = ["EventBilling", "advance_fee", "bill_event", "event_billing", "process_events"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +110,7 @@ def event_billing(work: Work, subscription: Subscription, at: datetime) -> Event
         subscription=subscription,
         definition=plans.definition(work, subscription.plan_id),
         boundaries=boundaries,
-        window=Window(start=charges.start, end=charges.end, period_days=charges.duration, tz=periods.tz),
+        window=usage_window(charges, periods.tz),
     )
 
 
@@ -163,7 +161,7 @@ def first_instant(at: datetime, tz: tzinfo) -> datetime:
 def _invoiced(work: Work, billing: EventBilling, fee: Fee, event: Event) -> Fee:
     """The fee on an invoice of its own, which is issued at once whatever the customer's grace period."""
     invoice, _ = opened(work, billing.subscription, at=event.timestamp, occasion=Occasion.IMMEDIATE)
-    work.tx.insert(invoice, _period(work, billing, invoice))
+    work.tx.insert(invoice, billing_period(work, invoice, billing.subscription, billing.boundaries, IN_ADVANCE))
     settled, fees = settle(
         work, invoice, [replace(fee, invoice_id=invoice.id, self_billed=invoice.self_billed)], finalizing=True
     )
@@ -171,19 +169,3 @@ def _invoiced(work: Work, billing: EventBilling, fee: Fee, event: Event) -> Fee:
     work.tx.replace(settled)
     issue(work, settled)
     return fees[0]
-
-
-def _period(work: Work, billing: EventBilling, invoice: Invoice) -> BillingPeriod:
-    subscription = billing.subscription
-    return BillingPeriod(
-        id=work.new_id(),
-        organization_id=invoice.organization_id,
-        invoice_id=invoice.id,
-        subscription_id=subscription.id,
-        external_subscription_id=subscription.external_id,
-        plan_id=subscription.plan_id,
-        invoicing_reason=IN_ADVANCE,
-        timezone=invoice.timezone,
-        created_at=invoice.created_at,
-        **period_fields(billing.boundaries),  # type: ignore[arg-type]
-    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from decimal import Decimal
 
 from usagebill.core.aggregation import (
@@ -34,6 +34,7 @@ from usagebill.core.events import Event
 from usagebill.core.filters import Bucket, buckets, default_bucket, display_name
 from usagebill.core.grouping import Breakdown, Group, charge_group_keys, grouped, grouped_by
 from usagebill.core.numbers import ZERO, add
+from usagebill.core.periods import Window as Span
 from usagebill.core.plans import Charge, ChargeFilter
 from usagebill.core.pricing import (
     PRICING_UNIT_SUBUNITS,
@@ -46,6 +47,7 @@ from usagebill.core.pricing import (
 )
 from usagebill.core.pricing.fees import FeeAmounts, fee_amounts
 from usagebill.core.pricing.percentage import PercentageProperties
+from usagebill.core.subscriptions import Subscription
 from usagebill.core.usage import Usage
 from usagebill.storage.conditions import desc, eq, less
 from usagebill.storage.questions import COUNTED, EventQuestion
@@ -59,24 +61,29 @@ __all__ = [
     "charge_results",
     "parsed_properties",
     "save_level",
+    "usage_window",
 ]
+
+
+def usage_window(charges: Span, tz: tzinfo, *, ended_by_upgrade: bool = False) -> Window:
+    """The usage that a billing record's `charges` window covers, counted in days of the customer's time zone."""
+    return Window(
+        start=charges.start, end=charges.end, period_days=charges.duration, tz=tz, ended_by_upgrade=ended_by_upgrade
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChargeScope:
     """Whose usage is asked for, over which window.
 
-    `currency` is the plan's. `follows_another` tells of a subscription that came from an upgrade or downgrade.
-    `current` asks for usage so far instead of what an invoice bills. `only` keeps events by property (key -> values)
-    and takes these keys out of the grouping; `ungrouped` takes all keys out. `presented` are the presentation keys that
-    split the displayed units, None for all.
+    `currency` is the plan's. `current` asks for usage so far instead of what an invoice bills. `only` keeps events by
+    property (key -> values) and takes these keys out of the grouping; `ungrouped` takes all keys out. `presented` are
+    the presentation keys that split the displayed units, None for all.
     """
 
-    subscription_id: str
-    external_subscription_id: str
+    subscription: Subscription
     currency: str
     window: Window
-    follows_another: bool = False
     current: bool = False
     only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ungrouped: bool = False
@@ -242,7 +249,7 @@ def _group_keys(charge: Charge, part: ChargePart, scope: ChargeScope) -> tuple[s
 def _question(metric: BillableMetric, bucket: Bucket, keys: Sequence[str], scope: ChargeScope) -> EventQuestion:
     return EventQuestion(
         code=metric.code,
-        external_subscription_id=scope.external_subscription_id,
+        external_subscription_id=scope.subscription.external_id,
         aggregation_type=metric.aggregation_type,
         field_name=metric.field_name,
         earliest=lower_bound(metric.aggregation_type, recurring=metric.recurring, start=scope.window.start),
@@ -348,7 +355,7 @@ def _ledger_rows(work: Work, charge: Charge, part: ChargePart, scope: ChargeScop
     """The period's latest ledger row of each group."""
     entries = work.tx.find(
         LedgerEntry,
-        eq("external_subscription_id", scope.external_subscription_id),
+        eq("external_subscription_id", scope.subscription.external_id),
         eq("charge_id", charge.id),
         eq("charge_filter_id", part.filter.id if part.filter else None),
         order=[desc("timestamp"), desc("created_at"), desc("id")],
@@ -379,14 +386,15 @@ def _levels(
     for level in work.tx.find(
         SavedLevel,
         eq("charge_id", charge.id),
-        eq("subscription_id", scope.subscription_id),
+        eq("subscription_id", scope.subscription.id),
         eq("charge_filter_id", part.filter.id if part.filter else None),
         less("period_end", scope.window.start),
         order=[desc("period_end"), desc("created_at")],
     ):
         saved.setdefault(level.group, level.level)
     earlier: dict[Group, list[Event]] = {}
-    if scope.follows_another and not saved:
+    follows_another = scope.subscription.previous_subscription_id is not None
+    if follows_another and not saved:
         question = replace(
             _question(metric, part.bucket, keys, scope), earliest=None, latest=scope.window.start - timedelta(seconds=1)
         )
@@ -399,7 +407,7 @@ def _levels(
     return {
         group: initial_level(
             saved=saved.get(text),
-            follows_another=scope.follows_another,
+            follows_another=follows_another,
             earlier=earlier.get(group, ()),
             field_name=metric.field_name,
             start=scope.window.start,
@@ -418,7 +426,7 @@ def save_level(work: Work, result: ChargeResult, scope: ChargeScope) -> None:
     for old in work.tx.find(
         SavedLevel,
         eq("charge_id", result.charge.id),
-        eq("subscription_id", scope.subscription_id),
+        eq("subscription_id", scope.subscription.id),
         eq("charge_filter_id", filter_id),
         eq("group", group),
         eq("period_end", scope.window.end),
@@ -428,7 +436,7 @@ def save_level(work: Work, result: ChargeResult, scope: ChargeScope) -> None:
         SavedLevel(
             id=work.new_id(),
             organization_id=work.organization.id,
-            subscription_id=scope.subscription_id,
+            subscription_id=scope.subscription.id,
             charge_id=result.charge.id,
             charge_filter_id=filter_id,
             group=group,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from zoneinfo import ZoneInfo
 
@@ -22,7 +22,7 @@ from usagebill.core.taxes import usage_taxes_cents
 from usagebill.inputs import ABSENT, Input, Maybe
 from usagebill.operations import customers, plans
 from usagebill.operations.fee_taxes import taxes_for
-from usagebill.operations.usage.charges import ChargeResult, ChargeScope, charge_results
+from usagebill.operations.usage.charges import ChargeResult, ChargeScope, charge_results, usage_window
 from usagebill.storage.conditions import desc, eq
 from usagebill.views.customers import entity_of
 from usagebill.views.subscriptions import cycle
@@ -165,41 +165,36 @@ def current(work: Work, external_customer_id: str, options: UsageOptions) -> Cur
     if full and (not (named or only) or any(charge.prorated for charge in charges)):
         raise NotAllowed("full_usage_not_allowed")
     with_taxes = options.apply_taxes is ABSENT or options.apply_taxes is None or options.apply_taxes
-    window, start = _window(work, subscription, full=full)
+    window = _window(work, subscription, full=full)
     scope = ChargeScope(
-        subscription_id=subscription.id,
-        external_subscription_id=subscription.external_id,
+        subscription=subscription,
         currency=definition.plan.amount_currency,
         window=window,
-        follows_another=subscription.previous_subscription_id is not None,
         current=True,
         only=only,
         ungrouped=bool(options.skip_grouping),
         presented=_presented(options),
     )
     usages = _charge_usages(work, charges, definition, scope, named=named)
-    return _summed(work, customer, definition, usages, start, window.end, with_taxes=with_taxes)
+    return _summed(work, customer, definition, usages, window, with_taxes=with_taxes)
 
 
-def _window(work: Work, subscription: Subscription, *, full: bool) -> tuple[Window, datetime]:
+def _window(work: Work, subscription: Subscription, *, full: bool) -> Window:
     own = cycle(work, subscription)
     charges = current_boundaries(own, work.now).charges
     if charges is None:
         raise NotAllowed("no_active_subscription")
-    start = own.started_at if full else charges.start
-    return Window(start=start, end=charges.end, period_days=charges.duration, tz=own.tz), start
+    return usage_window(replace(charges, start=own.started_at) if full else charges, own.tz)
 
 
 def amount_so_far(work: Work, subscription: Subscription) -> int:
     """What all usage of the running charges period comes to so far, without taxes, in cents."""
     definition = plans.definition(work, subscription.plan_id)
-    window, _ = _window(work, subscription, full=False)
+    window = _window(work, subscription, full=False)
     scope = ChargeScope(
-        subscription_id=subscription.id,
-        external_subscription_id=subscription.external_id,
+        subscription=subscription,
         currency=definition.plan.amount_currency,
         window=window,
-        follows_another=subscription.previous_subscription_id is not None,
         current=True,
     )
     usages = _charge_usages(work, definition.charges, definition, scope, named=True)
@@ -225,8 +220,7 @@ def _summed(
     customer: Customer,
     definition: PlanDefinition,
     usages: Sequence[ChargeUsage],
-    start: datetime,
-    end: datetime,
+    window: Window,
     *,
     with_taxes: bool,
     is_projected: bool = False,
@@ -239,9 +233,9 @@ def _summed(
             for result in usage.results
         )
     return CurrentUsage(
-        start=start,
-        end=end,
-        issuing_date=end.astimezone(UTC).date(),
+        start=window.start,
+        end=window.end,
+        issuing_date=window.end.astimezone(UTC).date(),
         currency=definition.plan.amount_currency,
         charges=tuple(usages),
         amount_cents=sum(result.amounts.amount_cents for usage in usages for result in usage.results),
@@ -255,18 +249,16 @@ def projected(work: Work, external_customer_id: str, options: ProjectedUsageOpti
     customer = customers.get(work, external_customer_id)
     subscription = _subscription(work, customer, options.external_subscription_id)
     definition = plans.definition(work, subscription.plan_id)
-    window, start = _window(work, subscription, full=False)
+    window = _window(work, subscription, full=False)
     with_taxes = options.apply_taxes is ABSENT or options.apply_taxes is None or options.apply_taxes
     scope = ChargeScope(
-        subscription_id=subscription.id,
-        external_subscription_id=subscription.external_id,
+        subscription=subscription,
         currency=definition.plan.amount_currency,
         window=window,
-        follows_another=subscription.previous_subscription_id is not None,
         current=True,
     )
     tz = ZoneInfo(timezone(customer, entity_of(work, customer)))
-    elapsed, whole = _elapsed(work.now, start, window.end, tz)
+    elapsed, whole = _elapsed(work.now, window.start, window.end, tz)
     usages = [
         ChargeUsage(
             charge=usage.charge,
@@ -278,7 +270,7 @@ def projected(work: Work, external_customer_id: str, options: ProjectedUsageOpti
         )
         for usage in _charge_usages(work, definition.charges, definition, scope, named=False)
     ]
-    return _summed(work, customer, definition, usages, start, window.end, with_taxes=with_taxes, is_projected=True)
+    return _summed(work, customer, definition, usages, window, with_taxes=with_taxes, is_projected=True)
 
 
 def _elapsed(now: datetime, start: datetime, end: datetime, tz: ZoneInfo) -> tuple[int, int]:

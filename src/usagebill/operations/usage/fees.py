@@ -64,11 +64,9 @@ def _billed_by_next_plan(billed: UsageToBill, charge: Charge, metric: BillableMe
 def _charge_fees(work: Work, billed: UsageToBill, charge: Charge, metric: BillableMetric) -> list[Fee]:
     subscription = billed.subscription
     scope = ChargeScope(
-        subscription_id=subscription.id,
-        external_subscription_id=subscription.external_id,
+        subscription=subscription,
         currency=billed.definition.plan.amount_currency,
         window=billed.window,
-        follows_another=subscription.previous_subscription_id is not None,
     )
     results = charge_results(work, charge, metric, scope)
     if billed.remembered:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
+from usagebill.core.add_ons import AddOn
 from usagebill.core.currencies import subunits
 from usagebill.core.fees import Fee, FeeItem
 from usagebill.core.fixed_charges import days_left, days_paid_and_left, fixed_charge_is_due, units_in
@@ -21,7 +22,7 @@ from usagebill.operations.invoices.billed import STARTING, Billed
 from usagebill.storage.conditions import at_most, desc, eq, ne, related, within
 from usagebill.work import Work
 
-__all__ = ["added_units_fee", "fixed_charge_fees"]
+__all__ = ["added_units_fee", "fixed_charge_fees", "fixed_charge_item"]
 
 
 def fixed_charge_fees(work: Work, billed: Billed) -> list[Fee]:
@@ -169,6 +170,19 @@ def _billing_timestamp(work: Work, fee: Fee) -> datetime | None:
     return None if period is None else period.timestamp
 
 
+def fixed_charge_item(charge: FixedCharge, add_on: AddOn) -> FeeItem:
+    """What a fee of the fixed charge is for."""
+    return FeeItem(
+        type="fixed_charge",
+        item_type="AddOn",
+        id=add_on.id,
+        code=add_on.code,
+        name=add_on.name,
+        description=add_on.description,
+        invoice_display_name=charge.invoice_display_name or add_on.invoice_display_name or add_on.name,
+    )
+
+
 def _line(
     work: Work,
     billed: Billed,
@@ -178,7 +192,6 @@ def _line(
     details: dict[str, object],
 ) -> Fee:
     invoice, subscription = billed.invoice, billed.subscription
-    add_on = billed.definition.add_ons[charge.add_on_id]
     return Fee(
         id=work.new_id(),
         organization_id=invoice.organization_id,
@@ -189,15 +202,7 @@ def _line(
         fee_type="fixed_charge",
         fixed_charge_id=charge.id,
         add_on_id=charge.add_on_id,
-        item=FeeItem(
-            type="fixed_charge",
-            item_type="AddOn",
-            id=add_on.id,
-            code=add_on.code,
-            name=add_on.name,
-            description=add_on.description,
-            invoice_display_name=charge.invoice_display_name or add_on.invoice_display_name or add_on.name,
-        ),
+        item=fixed_charge_item(charge, billed.definition.add_ons[charge.add_on_id]),
         amount_cents=amounts.amount_cents,
         precise_amount_cents=amounts.precise_amount_cents,
         currency=invoice.currency,

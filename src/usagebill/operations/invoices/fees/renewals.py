@@ -19,7 +19,7 @@ from usagebill.core.periods.calendar import day_end, day_start
 from usagebill.core.plans import Charge
 from usagebill.operations.invoices.billed import Billed
 from usagebill.operations.invoices.fees.standalone import keep_standalone
-from usagebill.operations.usage.charges import ChargeScope, charge_results
+from usagebill.operations.usage.charges import ChargeScope, charge_results, usage_window
 from usagebill.operations.usage.fees import UsageToBill, charge_fee
 from usagebill.storage.conditions import eq, missing
 from usagebill.work import Work
@@ -82,7 +82,7 @@ def _elapsed(billed: Billed) -> Window:
     charges = billed.boundaries.charges
     if charges is None:
         raise LookupError(f"billing period {billed.period.id} bills no usage")
-    return Window(start=charges.start, end=charges.end, period_days=charges.duration, tz=billed.cycle.tz)
+    return usage_window(charges, billed.cycle.tz)
 
 
 def _fees(work: Work, billed: Billed, charge: Charge) -> list[Fee]:
@@ -96,11 +96,9 @@ def _fees(work: Work, billed: Billed, charge: Charge) -> list[Fee]:
         created_at=billed.invoice.created_at,
     )
     scope = ChargeScope(
-        subscription_id=subscription.id,
-        external_subscription_id=subscription.external_id,
+        subscription=subscription,
         currency=billed.plan.amount_currency,
         window=window,
-        follows_another=subscription.previous_subscription_id is not None,
     )
     metric = billed.definition.metrics[charge.billable_metric_id]
     first, last = _coming(billed)

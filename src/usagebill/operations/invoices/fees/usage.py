@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from usagebill.core.aggregation import Window
 from usagebill.core.fees import Fee
 from usagebill.core.periods import Succession
 from usagebill.operations.invoices.billed import TERMINATING, Billed
 from usagebill.operations.plans import PlanDefinition, definition
 from usagebill.operations.usage import fees as usage
+from usagebill.operations.usage.charges import usage_window
 from usagebill.views.subscriptions import successor_of
 from usagebill.work import Work
 
@@ -29,13 +29,7 @@ def usage_fees(work: Work, billed: Billed) -> list[Fee]:
             invoice_id=billed.invoice.id,
             subscription=billed.subscription,
             definition=billed.definition,
-            window=Window(
-                start=charges.start,
-                end=charges.end,
-                period_days=charges.duration,
-                tz=billed.cycle.tz,
-                ended_by_upgrade=upgraded,
-            ),
+            window=usage_window(charges, billed.cycle.tz, ended_by_upgrade=upgraded),
             created_at=billed.invoice.created_at,
             next_plan=_next_plan(work, billed) if upgraded else None,
         ),
