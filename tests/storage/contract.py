@@ -365,6 +365,16 @@ class RecordsContract(Contract):
         assert own.read(lambda tx: tx.maximum(Plan, "amount_cents")) == 2**40
         assert own.read(lambda tx: tx.total(Plan, "amount_cents", c.less("amount_cents", 10))) == 2
 
+    def test_amounts_have_no_largest(self, own: Tenant) -> None:
+        amounts = [2**63 - 1, 2**63, 10**30, 3 * 10**29, 2**63 - 1, -(2**70), 5]
+        plans = [own.plan(amount_cents=cents) for cents in amounts]
+        own.insert(*plans)
+        assert own.read(lambda tx: [tx.get(Plan, plan.id) for plan in plans]) == plans
+        assert own.read(lambda tx: tx.total(Plan, "amount_cents")) == sum(amounts)
+        assert own.read(lambda tx: tx.maximum(Plan, "amount_cents", c.at_least("amount_cents", 0))) == 10**30
+        above = own.read(lambda tx: tx.find(Plan, c.at_least("amount_cents", 10**29), order=[asc("amount_cents")]))
+        assert [plan.amount_cents for plan in above if plan.amount_cents > 0] == [3 * 10**29, 10**30]
+
     def test_sequences_are_gapless_and_each_organization_s_own(self, own: Tenant, other: Tenant) -> None:
         assert [own.write(lambda tx: tx.next_number("invoices")) for _ in range(3)] == [1, 2, 3]
         assert other.write(lambda tx: tx.next_number("invoices")) == 1

@@ -29,8 +29,8 @@ __all__ = [
 
 # What a search of a customer's documents looks at.
 CUSTOMER_COLUMNS = ("name", "firstname", "lastname", "external_id", "email")
-# Amounts are stored as whole numbers of 64 bits.
-_LARGEST_AMOUNT = Decimal(2**63 - 1)
+# Longer amounts are kept, but do not come in order.
+_LARGEST_AMOUNT = Decimal(10**80 - 1)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _TRUE = frozenset({"1", "on", "t", "true", "y", "yes"})
 _FALSE = frozenset({"0", "off", "f", "false", "n", "no"})
@@ -94,7 +94,7 @@ def flag(field: str, value: object, problems: dict[str, object]) -> bool | None:
 def amount(field: str, value: Maybe[str], problems: dict[str, object]) -> Decimal | None:
     """A bound of amounts in cents, fractions included; None where nothing is asked for.
 
-    One beyond every amount that can be stored is the largest of them.
+    One beyond every amount that comes in order is the largest of these.
     """
     if not value:
         return None

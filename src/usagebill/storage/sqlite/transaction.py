@@ -11,7 +11,7 @@ from usagebill.storage.ports import Duplicate
 from usagebill.storage.sqlite.events import SqliteEvents
 from usagebill.storage.sqlite.jobs import SqliteJobs
 from usagebill.storage.sqlite.queries import order_sql, quoted, reaches_out, where_sql
-from usagebill.storage.sqlite.rows import codec_of
+from usagebill.storage.sqlite.rows import codec_of, whole_number
 from usagebill.storage.tables import SHARED, Table, table_of
 
 __all__ = ["SqliteTransaction", "TransactionLost"]
@@ -151,11 +151,15 @@ class SqliteTransaction:
         return int(self._scalar(kind, "COUNT(*)", conditions, deleted))
 
     def total(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int:
-        return int(self._scalar(kind, f"coalesce(SUM(t.{quoted(column)}), 0)", conditions, deleted))
+        where, values = where_sql(kind, conditions, self._organization_id, deleted)
+        name = quoted(column)
+        # Added up here: a sum of SQLite's ends at 64 bits.
+        rows = self._connection.execute(f"SELECT t.{name} FROM {quoted(table_of(kind).name)} t{where}", values)
+        return sum(whole_number(row[0]) for row in rows if row[0] is not None)
 
     def maximum(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int | None:
         value = self._scalar(kind, f"MAX(t.{quoted(column)})", conditions, deleted)
-        return None if value is None else int(value)
+        return None if value is None else whole_number(value)
 
     def insert(self, *records: object) -> None:
         for record in records:
