@@ -17,6 +17,7 @@ __all__ = [
     "DOCUMENT_NUMBERINGS",
     "EMAIL_SETTINGS",
     "BillingEntity",
+    "BillingEntityVersion",
     "default_document_number_prefix",
     "definition_errors",
     "logo_errors",
@@ -73,6 +74,17 @@ class BillingEntity:
     invoice_custom_section_ids: tuple[str, ...] = ()
     archived_at: datetime | None = None
     deleted_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BillingEntityVersion:
+    """A billing entity as it was when something was issued in its name: kept once for all that it issued as such."""
+
+    id: str
+    organization_id: str
+    billing_entity_id: str
+    entity: BillingEntity
+    created_at: datetime
 
 
 def default_document_number_prefix(name: str, id: str) -> str:

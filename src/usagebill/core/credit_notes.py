@@ -134,6 +134,8 @@ class CreditNote:
     refunded_at: datetime | None = None
     automatic: bool = False
     customer_snapshot: Mapping[str, object] | None = None
+    # The billing entity as it was when it issued the note (a `BillingEntityVersion`).
+    issuer_version_id: str | None = None
     # The documents made of it.
     pdf_id: str | None = None
     xml_id: str | None = None

@@ -14,7 +14,7 @@ from usagebill.core.add_ons import AddOn
 from usagebill.core.adjusted_fees import AdjustedFee
 from usagebill.core.api_keys import ApiKey
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.billing_entities import BillingEntity, BillingEntityVersion
 from usagebill.core.charge_ledger import LedgerEntry, SavedLevel
 from usagebill.core.coupons import AppliedCoupon, Coupon
 from usagebill.core.credit_notes import CreditNote
@@ -55,6 +55,7 @@ TABLES: tuple[Table, ...] = (
     Table(kind=Organization, name="organizations"),
     Table(kind=ApiKey, name="api_keys", always_unique=(("value_hash",),)),
     Table(kind=BillingEntity, name="billing_entities", unique=(("code",),)),
+    Table(kind=BillingEntityVersion, name="billing_entity_versions", indexes=(("billing_entity_id", "created_at"),)),
     Table(kind=Customer, name="customers", unique=(("external_id",),), indexes=(("created_at",),)),
     Table(kind=BillableMetric, name="billable_metrics", unique=(("code",),)),
     Table(kind=AddOn, name="add_ons", unique=(("code",),)),
@@ -132,7 +133,19 @@ TABLES: tuple[Table, ...] = (
 
 # Few in a file, seldom changed, and asked for by nearly every operation: an engine may remember them for a while.
 SHARED: frozenset[type] = frozenset(
-    {Organization, BillingEntity, BillableMetric, AddOn, Tax, Plan, Charge, FixedCharge, Coupon, WebhookEndpoint}
+    {
+        Organization,
+        BillingEntity,
+        BillingEntityVersion,
+        BillableMetric,
+        AddOn,
+        Tax,
+        Plan,
+        Charge,
+        FixedCharge,
+        Coupon,
+        WebhookEndpoint,
+    }
 )
 
 _BY_KIND = {table.kind: table for table in TABLES}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.records import BillingPeriod, Credit, ErrorDetail, Invoice
+from usagebill.core.invoices.records import BilledPlan, BillingPeriod, Credit, ErrorDetail, Invoice
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.storage.conditions import asc, eq
@@ -23,6 +23,7 @@ from usagebill.views.subscriptions import subscription_view
 from usagebill.work import JsonObject, Work
 
 __all__ = [
+    "billed_plan",
     "credit_view",
     "error_detail_view",
     "invoice_summary",
@@ -30,6 +31,7 @@ __all__ = [
     "invoice_webhook_view",
     "listed_invoice_view",
     "payment_dispute_lost_view",
+    "subscription_name",
 ]
 
 
@@ -107,14 +109,33 @@ def _customer(work: Work, invoice: Invoice) -> object:
     return None if customer is None else customer_summary(work, customer)
 
 
+def billed_plan(work: Work, period: BillingPeriod) -> BilledPlan | None:
+    """The plan of a billing period as it is now."""
+    plan = work.tx.get(Plan, period.plan_id, deleted=True)
+    if plan is None:
+        return None
+    return BilledPlan(name=plan.name, interval=plan.interval, invoice_display_name=plan.invoice_display_name)
+
+
+def subscription_name(work: Work, period: BillingPeriod, *, kept: bool) -> str:
+    """What the subscription of a billing period is called, or its plan: as the invoice has `kept` it, or now."""
+    own: object
+    if kept and period.subscription_snapshot:
+        own = period.subscription_snapshot.get("name")
+    else:
+        subscription = work.tx.get(Subscription, period.subscription_id)
+        own = None if subscription is None else subscription.name
+    plan = (period.plan if kept else None) or billed_plan(work, period)
+    return str(own or ("" if plan is None else plan.shown_name))
+
+
 def _periods(work: Work, invoice: Invoice) -> list[BillingPeriod]:
     """The billing periods of the invoice by the name that their subscriptions are shown with."""
 
+    kept = invoice.status != "draft"
+
     def name(period: BillingPeriod) -> str:
-        subscription = work.tx.get(Subscription, period.subscription_id)
-        plan = work.tx.get(Plan, period.plan_id, deleted=True)
-        own = None if subscription is None else subscription.name
-        return own or ("" if plan is None else plan.invoice_display_name or plan.name)
+        return subscription_name(work, period, kept=kept)
 
     return sorted(work.tx.find(BillingPeriod, eq("invoice_id", invoice.id), order=[asc("created_at")]), key=name)
 

@@ -14,8 +14,7 @@ from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.documents.content import Content
 from usagebill.core.documents.invoices import invoice_content
 from usagebill.core.documents.sources import InvoiceSource
-from usagebill.core.invoices.records import AppliedCustomSection, AppliedThreshold
-from usagebill.core.plans import Plan
+from usagebill.core.invoices.records import AppliedCustomSection, AppliedThreshold, BilledPlan
 from usagebill.core.vat import REVERSE_CHARGE, TAX_EXEMPT
 
 
@@ -184,19 +183,8 @@ def test_paid_invoices_end_with_what_was_paid_and_say_when() -> None:
     assert totals(of)[-1] == ("Already paid", "€3.60")
 
 
-def plan(name: str) -> Plan:
-    return Plan(
-        id=name,
-        organization_id="o",
-        name=name,
-        code=name,
-        interval="monthly",
-        amount_cents=0,
-        amount_currency="EUR",
-        pay_in_advance=False,
-        created_at=NOW,
-        updated_at=NOW,
-    )
+def plan(name: str) -> BilledPlan:
+    return BilledPlan(name=name, interval="monthly")
 
 
 JANUARY: dict[str, Any] = {

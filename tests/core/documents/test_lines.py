@@ -13,23 +13,12 @@ from usagebill.core.documents.content import Row
 from usagebill.core.documents.lines import Naming, fee_name, fee_rows, ordered, shown_fees
 from usagebill.core.documents.words import words_of
 from usagebill.core.fees import Fee, FeeItem
-from usagebill.core.plans import Plan
+from usagebill.core.invoices.records import BilledPlan
 from usagebill.core.pricing import amount_details, parse_properties
 from usagebill.core.usage import Usage
 
 NOW = datetime(2024, 2, 1, tzinfo=UTC)
-PLAN = Plan(
-    id="p",
-    organization_id="o",
-    name="Basic",
-    code="basic",
-    interval="monthly",
-    amount_cents=4900,
-    amount_currency="EUR",
-    pay_in_advance=False,
-    created_at=NOW,
-    updated_at=NOW,
-)
+PLAN = BilledPlan(name="Basic", interval="monthly")
 NAMING = Naming(words=words_of("en"), locale="en", zone=UTC, subscription_names={"s": "Main"}, plans={"s": PLAN})
 
 

@@ -20,8 +20,8 @@ from usagebill.core.documents.locales import (
 )
 from usagebill.core.documents.words import Words
 from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import BilledPlan
 from usagebill.core.numbers import ONE, ZERO, divide, round_to
-from usagebill.core.plans import Plan
 
 __all__ = ["Naming", "fee_name", "fee_rows", "ordered", "shown_fees"]
 
@@ -37,7 +37,7 @@ class Naming:
     locale: str
     zone: tzinfo
     subscription_names: Mapping[str, str]
-    plans: Mapping[str, Plan]
+    plans: Mapping[str, BilledPlan]
     averaged: frozenset[str] = frozenset()
     per_second: frozenset[str] = frozenset()
 
@@ -52,8 +52,7 @@ def fee_name(fee: Fee, naming: Naming) -> str:
         plan = naming.plans.get(fee.subscription_id or "")
         if plan is None:
             return shown
-        plan_name = plan.invoice_display_name or plan.name
-        if shown not in (plan_name, plan.name, naming.subscription_names.get(fee.subscription_id or "")):
+        if shown not in (plan.shown_name, plan.name, naming.subscription_names.get(fee.subscription_id or "")):
             return shown
         interval = {
             "weekly": words.weekly,
@@ -62,7 +61,7 @@ def fee_name(fee: Fee, naming: Naming) -> str:
             "semiannual": words.semiannual,
             "yearly": words.yearly,
         }[plan.interval]
-        return words.subscription.format(interval=interval, plan=plan_name)
+        return words.subscription.format(interval=interval, plan=plan.shown_name)
     parts = [shown, *(value for value in fee.grouped_by.values() if value)]
     if fee.item.filter_invoice_display_name:
         parts.append(fee.item.filter_invoice_display_name)

@@ -10,8 +10,7 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.records import BillingPeriod, Invoice
-from usagebill.core.plans import Plan
+from usagebill.core.invoices.records import BilledPlan, BillingPeriod, Invoice
 
 __all__ = ["CreditNoteSource", "InvoiceSource"]
 
@@ -34,7 +33,7 @@ class InvoiceSource:
     zone: tzinfo
     periods: tuple[BillingPeriod, ...] = ()
     subscription_names: Mapping[str, str] = field(default_factory=dict)
-    plans: Mapping[str, Plan] = field(default_factory=dict)
+    plans: Mapping[str, BilledPlan] = field(default_factory=dict)
     coupons: Mapping[str, AppliedCoupon] = field(default_factory=dict)
     country_names: Mapping[str, str] = field(default_factory=dict)
     averaged: frozenset[str] = frozenset()

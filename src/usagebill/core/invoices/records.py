@@ -13,6 +13,7 @@ __all__ = [
     "VISIBLE_STATUSES",
     "AppliedCustomSection",
     "AppliedThreshold",
+    "BilledPlan",
     "BillingPeriod",
     "Credit",
     "ErrorDetail",
@@ -142,11 +143,26 @@ class Invoice:
     applied_usage_thresholds: tuple[AppliedThreshold, ...] = ()
     error_details: tuple[ErrorDetail, ...] = ()
     customer_snapshot: Mapping[str, object] | None = None
+    # The billing entity as it was when it issued the invoice (a `BillingEntityVersion`).
+    issuer_version_id: str | None = None
     # The documents made of it.
     pdf_id: str | None = None
     xml_id: str | None = None
     # The search of invoices looks at the customer as the invoice names it.
     customer_search: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BilledPlan:
+    """What an invoice says of a plan."""
+
+    name: str
+    interval: str
+    invoice_display_name: str | None = None
+
+    @property
+    def shown_name(self) -> str:
+        return self.invoice_display_name or self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,3 +195,5 @@ class BillingPeriod:
     charges_duration: int | None = None
     fixed_charges_duration: int | None = None
     subscription_snapshot: Mapping[str, object] = field(default_factory=dict)
+    # The plan as it was when the invoice was issued.
+    plan: BilledPlan | None = None

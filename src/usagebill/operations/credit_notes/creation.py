@@ -29,6 +29,7 @@ from usagebill.operations.credit_notes.balance import Balance, balance_of
 from usagebill.operations.credit_notes.inputs import CreditNoteInput
 from usagebill.operations.documents.orders import order_on_issue
 from usagebill.operations.invoices.payment_status import set_payment_status
+from usagebill.operations.issuers import version_of
 from usagebill.storage.conditions import eq
 from usagebill.views.credit_notes import credit_note_view
 from usagebill.views.customers import customer_summary, entity_of
@@ -215,7 +216,11 @@ def make(
     )
     note = with_amounts(note, given, result)
     if note.status == "finalized":
-        note = replace(note, customer_snapshot=customer_summary(work, customer))
+        note = replace(
+            note,
+            customer_snapshot=customer_summary(work, customer),
+            issuer_version_id=version_of(work, invoice.billing_entity_id),
+        )
     work.tx.insert(note)
     if note.status == "finalized":
         settle_invoice(work, invoice, given.offset)

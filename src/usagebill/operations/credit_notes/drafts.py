@@ -16,6 +16,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ZERO, divide, multiply, round_cents, round_to
 from usagebill.operations.credit_notes.balance import balance_of
 from usagebill.operations.credit_notes.creation import customer_of, note_number, settle_invoice, tell, with_amounts
+from usagebill.operations.issuers import version_of
 from usagebill.storage.conditions import asc, eq
 from usagebill.views.customers import customer_summary, entity_of
 from usagebill.work import Work
@@ -83,6 +84,7 @@ def issue_drafts(work: Work, invoice: Invoice) -> Invoice:
             number=note_number(invoice, note.sequential_id),
             issuing_date=day,
             customer_snapshot=customer_summary(work, customer),
+            issuer_version_id=version_of(work, invoice.billing_entity_id),
             updated_at=work.now,
         )
         work.tx.replace(issued)

@@ -6,39 +6,37 @@ from collections.abc import Mapping
 from zoneinfo import ZoneInfo
 
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.customers import Customer
 from usagebill.core.documents.sources import CreditNoteSource, InvoiceSource
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.records import BillingPeriod, Invoice
-from usagebill.core.plans import Charge, FixedCharge, Plan
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.invoices.records import BilledPlan, BillingPeriod, Invoice
+from usagebill.core.plans import Charge, FixedCharge
+from usagebill.operations.issuers import issuer
 from usagebill.printing.countries import country_name
 from usagebill.storage.conditions import asc, eq
 from usagebill.views.customers import customer_summary
+from usagebill.views.invoices import billed_plan, subscription_name
 from usagebill.work import Work
 
 __all__ = ["credit_note_source", "invoice_source"]
 
 
-def invoice_source(work: Work, invoice: Invoice, kept_customer: Mapping[str, object] | None = None) -> InvoiceSource:
-    """An issued invoice with what its documents show; `kept_customer` stands for the customer it keeps itself."""
-    customer = kept_customer or invoice.customer_snapshot or _customer(work, invoice)
-    entity = work.tx.get(BillingEntity, invoice.billing_entity_id, deleted=True)
-    if entity is None:
-        raise LookupError(f"invoice {invoice.id} has lost its billing entity")
+def invoice_source(work: Work, invoice: Invoice, note: CreditNote | None = None) -> InvoiceSource:
+    """An issued invoice with what its documents show: its own copies, or those of a credit note of it."""
+    customer = (note.customer_snapshot if note else None) or invoice.customer_snapshot or _customer(work, invoice)
+    entity = issuer(work, invoice, (note.issuer_version_id if note else None) or invoice.issuer_version_id)
     locale = _locale(customer) or entity.document_locale
     fees = tuple(work.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at"), asc("id")]))
     periods = tuple(work.tx.find(BillingPeriod, eq("invoice_id", invoice.id), order=[asc("created_at"), asc("id")]))
-    plans: dict[str, Plan] = {}
+    plans: dict[str, BilledPlan] = {}
     names: dict[str, str] = {}
     for period in periods:
-        plan = work.tx.get(Plan, period.plan_id, deleted=True)
+        plan = period.plan or billed_plan(work, period)
         if plan is not None:
             plans[period.subscription_id] = plan
-        names[period.subscription_id] = _subscription_name(work, period, plan)
+        names[period.subscription_id] = subscription_name(work, period, kept=True)
     applied = [work.tx.get(AppliedCoupon, line.source_id) for line in invoice.credits if line.source_id]
     codes = {str(code) for code in (entity.country, customer.get("country")) if code}
     averaged, per_second = _prorated(work, fees)
@@ -64,7 +62,7 @@ def credit_note_source(work: Work, note: CreditNote) -> CreditNoteSource:
     invoice = work.tx.get(Invoice, note.invoice_id)
     if invoice is None:
         raise LookupError(f"credit note {note.id} has lost its invoice")
-    return CreditNoteSource(note=note, invoice=invoice_source(work, invoice, note.customer_snapshot))
+    return CreditNoteSource(note=note, invoice=invoice_source(work, invoice, note))
 
 
 def _customer(work: Work, invoice: Invoice) -> Mapping[str, object]:
@@ -78,14 +76,6 @@ def _locale(customer: Mapping[str, object]) -> str | None:
     configuration = customer.get("billing_configuration")
     found = configuration.get("document_locale") if isinstance(configuration, Mapping) else None
     return found if isinstance(found, str) else None
-
-
-def _subscription_name(work: Work, period: BillingPeriod, plan: Plan | None) -> str:
-    own = period.subscription_snapshot.get("name")
-    if own is None and not period.subscription_snapshot:
-        subscription = work.tx.get(Subscription, period.subscription_id)
-        own = None if subscription is None else subscription.name
-    return str(own or ("" if plan is None else plan.invoice_display_name or plan.name))
 
 
 def _prorated(work: Work, fees: tuple[Fee, ...]) -> tuple[frozenset[str], frozenset[str]]:

@@ -18,10 +18,11 @@ from usagebill.operations.credit_notes.drafts import issue_drafts
 from usagebill.operations.documents.orders import order_on_issue
 from usagebill.operations.invoices.dating import dating_settings
 from usagebill.operations.invoices.numbering import numbered
+from usagebill.operations.issuers import version_of
 from usagebill.storage.conditions import eq
 from usagebill.views.customers import customer_view, entity_of
 from usagebill.views.fees import fee_view
-from usagebill.views.invoices import invoice_webhook_view
+from usagebill.views.invoices import billed_plan, invoice_webhook_view
 from usagebill.views.subscriptions import subscription_view
 from usagebill.work import Work
 
@@ -126,6 +127,7 @@ def issue(work: Work, invoice: Invoice, *, may_be_empty: bool = True, message: s
         finalized_at=work.now,
         updated_at=work.now,
         customer_snapshot=customer_view(work, customer),
+        issuer_version_id=version_of(work, entity.id),
         customer_search=" ".join(
             part
             for part in (customer.name, customer.firstname, customer.lastname, customer.external_id, customer.email)
@@ -156,11 +158,12 @@ def _is_immediate(work: Work, invoice: Invoice) -> bool:
 
 
 def copy_subscriptions(work: Work, invoice: Invoice) -> None:
-    """Keep with the invoice how its subscriptions are shown now."""
+    """Keep with the invoice how its subscriptions and their plans are shown now."""
     for period in work.tx.find(BillingPeriod, eq("invoice_id", invoice.id)):
         subscription = work.tx.get(Subscription, period.subscription_id)
         if subscription is not None:
-            work.tx.replace(replace(period, subscription_snapshot=subscription_view(work, subscription)))
+            shown = subscription_view(work, subscription)
+            work.tx.replace(replace(period, subscription_snapshot=shown, plan=billed_plan(work, period)))
 
 
 def _watch_payment(work: Work, invoice: Invoice) -> None:

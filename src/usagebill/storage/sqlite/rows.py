@@ -92,9 +92,8 @@ def _instant_text(value: datetime) -> str:
     return value.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-# What an integer column of SQLite holds; beyond it an amount is kept as text, which sorts after every number. The digits
-# are padded so that such texts sort as the amounts do, and led by a letter so that SQLite makes no binary fraction of
-# them.
+# What an integer column of SQLite holds; beyond it an amount is kept as text, which sorts after every number. The
+# digits are padded so that such texts sort as the amounts do, and led by a letter lest SQLite makes them floats.
 _LARGEST = 2**63 - 1
 _DIGITS = 80
 

@@ -1,0 +1,42 @@
+"""Issuers: billing entities as they were when invoices and credit notes were issued in their names."""
+
+from __future__ import annotations
+
+from usagebill.core.billing_entities import BillingEntity, BillingEntityVersion
+from usagebill.core.invoices.records import Invoice
+from usagebill.storage.conditions import desc, eq
+from usagebill.work import Work
+
+__all__ = ["issuer", "version_of"]
+
+
+def version_of(work: Work, billing_entity_id: str) -> str | None:
+    """The id of the copy that is the billing entity as it is now, made where it has changed since the last one."""
+    entity = work.tx.get(BillingEntity, billing_entity_id, deleted=True)
+    if entity is None:
+        return None
+    latest = work.tx.first(
+        BillingEntityVersion,
+        eq("billing_entity_id", billing_entity_id),
+        order=[desc("created_at"), desc("id")],
+    )
+    if latest is not None and latest.entity == entity:
+        return latest.id
+    version = BillingEntityVersion(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        billing_entity_id=billing_entity_id,
+        entity=entity,
+        created_at=work.now,
+    )
+    work.tx.insert(version)
+    return version.id
+
+
+def issuer(work: Work, invoice: Invoice, version_id: str | None) -> BillingEntity:
+    """The billing entity as the copy `version_id` has it, else as it is now."""
+    version = None if version_id is None else work.tx.get(BillingEntityVersion, version_id)
+    entity = version.entity if version else work.tx.get(BillingEntity, invoice.billing_entity_id, deleted=True)
+    if entity is None:
+        raise LookupError(f"invoice {invoice.id} has lost its billing entity")
+    return entity
