@@ -435,3 +435,27 @@ def test_more_findings_than_wanted_are_counted(box: Sandbox) -> None:
     report = box.billing.audit(at_most=2)
     assert len(report.findings) == 2
     assert report.found == report.invoices
+
+
+def test_what_rounding_and_voids_leave_behind_is_no_finding() -> None:
+    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+        prices = PriceList(box)
+        box.billing.writing(lambda work: customer_taxes(work, "acme", {"vat": "19", "levy": "5.5"}))
+        charge = {"charge_model": "standard", "min_amount_cents": 1500, "properties": {"amount": "0.105"}}
+        prices.plan({"billable_metric_id": prices.metric("calls"), **charge}, amount_cents=1000)
+        prices.subscribe()
+        prices.event("calls", value="1")
+        prices.subscribe(external_id="ended_at_once")
+        box.request("DELETE", "/api/v1/subscriptions/ended_at_once")
+        prices.post("/add_ons", add_on={"name": "Setup", "code": "setup", "amount_cents": 1, "amount_currency": "EUR"})
+        lines = [{"add_on_code": "setup", "unit_amount_cents": cents} for cents in (103, 77, 55)]
+        sent = {"external_customer_id": "acme", "currency": "EUR", "fees": lines}
+        first, second = (prices.post("/invoices", invoice=sent)["invoice"] for _ in range(2))
+        void = {"generate_credit_note": True, "credit_amount": 33}
+        assert box.request("POST", f"/api/v1/invoices/{first['svc_id']}/void", json=void)[0] == 200
+        items = [{"fee_id": second["fees"][0]["svc_id"], "amount_cents": 100}]
+        note = {"invoice_id": second["svc_id"], "items": items, "credit_amount_cents": 25, "offset_amount_cents": 100}
+        made = prices.post("/credit_notes", credit_note=note)["credit_note"]
+        assert box.request("PUT", f"/api/v1/credit_notes/{made['svc_id']}/void")[0] == 200
+        box.travel_to("2024-02-02T00:00:00Z")
+        assert box.billing.audit().findings == ()

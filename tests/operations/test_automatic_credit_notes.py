@@ -137,3 +137,32 @@ def test_what_settles_a_draft_follows_its_fee(amount: int, settled: int) -> None
         assert (note["offset_amount_cents"], note["total_amount_cents"]) == (settled, settled)
         invoice = list_.get(f"/invoices/{note['svc_invoice_id']}")["invoice"]
         assert (invoice["total_amount_cents"], invoice["total_due_amount_cents"]) == (amount, amount - settled)
+
+
+def test_each_item_of_a_draft_follows_its_own_fee() -> None:
+    with Sandbox(now="2024-03-01T10:00:00Z") as sandbox:
+        list_ = PriceList(sandbox, billing_configuration={"invoice_grace_period": 30})
+        charge = {
+            "billable_metric_id": list_.metric("calls"),
+            "charge_model": "standard",
+            "properties": {"amount": "1"},
+        }
+        other = {**charge, "billable_metric_id": list_.metric("calls_2")}
+        list_.plan(charge, other)
+        list_.subscribe()
+        list_.event("calls", value="10")
+        list_.event("calls_2", value="20")
+        sandbox.travel_to("2024-04-01T06:00:00Z")
+        (draft,) = list_.get("/invoices?statuses[]=draft")["invoices"]
+        fees = list_.get(f"/invoices/{draft['svc_id']}")["invoice"]["fees"]
+        items = [
+            {"fee_id": fee["svc_id"], "amount_cents": fee["amount_cents"] // 2}
+            for fee in fees
+            if fee["item"]["type"] == "charge"
+        ]
+        note = {"invoice_id": draft["svc_id"], "items": items, "credit_amount_cents": 1500}
+        list_.post("/credit_notes", credit_note=note)
+        sandbox.request("PUT", f"/api/v1/invoices/{draft['svc_id']}/finalize")
+        (issued,) = list_.get("/credit_notes")["credit_notes"]
+        credited = {item["fee"]["item"]["code"]: item["amount_cents"] for item in issued["items"]}
+        assert credited == {"calls": 500, "calls_2": 1000}

@@ -343,3 +343,65 @@ def test_a_coupon_on_the_fee_lowers_what_is_given_back(box: Sandbox) -> None:
     _, (note,) = ended(box)
     assert (note["coupons_adjustment_amount_cents"], note["taxes_amount_cents"]) == (516, 217)
     assert note["total_amount_cents"] == 1301
+
+
+def settled_by_credit(box: Sandbox) -> None:
+    """A subscription of 31.00 whose first invoice a credit note has paid."""
+    made(box, one_off(box, 10000), (0, 5000), credit_amount_cents=6000)
+    add_plan(box, amount_cents=3100, pay_in_advance=True)
+
+
+def test_an_end_settles_no_more_than_is_due(box: Sandbox) -> None:
+    settled_by_credit(box)
+    subscribe(box, on_termination_credit_note="offset")
+    ask(box, "PUT", "/subscriptions/sub", {"subscription": {"ending_at": "2023-10-15T12:00:00Z"}})
+    box.travel_to("2023-10-16T12:00:00Z")
+    first = ask(box, "GET", "/credit_notes")["credit_notes"][0]
+    assert (first["reason"], parts(first)) == ("order_cancellation", (1920, 0, 0))
+    assert box.billing.audit().findings == ()
+
+
+def test_a_draft_is_settled_no_further_than_it_is_due_once_issued(box: Sandbox) -> None:
+    settled_by_credit(box)
+    ask(
+        box,
+        "POST",
+        "/customers",
+        {"customer": {"external_id": "acme", "billing_configuration": {"invoice_grace_period": 30}}},
+    )
+    subscribe(box)
+    box.travel_to("2023-10-15T12:00:00Z")
+    ask(box, "DELETE", "/subscriptions/sub?on_termination_credit_note=offset")
+    box.travel_to("2023-12-20T00:00:00Z")
+    (note,) = [one for one in ask(box, "GET", "/credit_notes")["credit_notes"] if one["reason"] == "order_cancellation"]
+    assert parts(note) == (1920, 0, 0)
+    invoice = ask(box, "GET", f"/invoices/{note['svc_invoice_id']}")["invoice"]
+    assert (invoice["total_amount_cents"], invoice["total_due_amount_cents"]) == (0, 0)
+
+
+def test_what_was_refunded_before_is_not_refunded_at_the_end(box: Sandbox) -> None:
+    add_plan(box, amount_cents=3100, pay_in_advance=True)
+    subscribe(box)
+    (invoice,) = invoices_of(box)
+    paid(box, invoice, 3720)
+    made(box, invoice, (0, 1000), refund_amount_cents=1200)
+    box.travel_to("2023-10-15T12:00:00Z")
+    ask(box, "DELETE", "/subscriptions/sub?on_termination_credit_note=refund")
+    notes = ask(box, "GET", "/credit_notes")["credit_notes"]
+    assert sorted(parts(note) for note in notes) == [(0, 720, 0), (0, 1200, 0)]
+
+
+def test_parts_that_are_two_cents_off_add_up(box: Sandbox) -> None:
+    ask(box, "PUT", "/taxes/vat", {"tax": {"rate": "33.3"}})
+    note = made(box, one_off(box, 10000), (0, "10.4"), credit_amount_cents=15)
+    assert note["sub_total_excluding_taxes_amount_cents"] + note["taxes_amount_cents"] == note["total_amount_cents"]
+    assert parts(note) == (13, 0, 0)
+
+
+def test_rounding_pays_no_cent_back_that_was_not_paid(box: Sandbox) -> None:
+    ask(box, "PUT", "/taxes/vat", {"tax": {"rate": "15"}})
+    invoice = one_off(box, 1000)
+    paid(box, invoice, 5)
+    note = made(box, invoice, (0, "4.5"), refund_amount_cents=5)
+    assert (note["refund_amount_cents"], note["sub_total_excluding_taxes_amount_cents"]) == (5, 4)
+    assert box.billing.audit().findings == ()

@@ -25,7 +25,6 @@ from usagebill.core.numbers import (
     round_to,
     subtract,
     total,
-    truncate_cents,
 )
 
 __all__ = [
@@ -66,6 +65,8 @@ WHOLE_REASONS = ("subscription_starting", "subscription_periodic", "subscription
 _HUNDRED = Decimal(100)
 _DECIMALS = 15
 _INSTANT = timedelta(microseconds=1)
+# The parts asked for may be a cent off what the items come to; rounding that and the taxes makes another.
+_NOTE_ROUNDING = 2
 # Days of the subscription fee move with the time zone; no move is wider than this.
 _WIDEST_MOVE = timedelta(hours=26)
 
@@ -134,7 +135,7 @@ def audited_invoice(invoice: Invoice, fees: Sequence[Fee], periods: Sequence[Bil
     yield from _audited_tax_lines(invoice, fees)
     yield from _audited_shares(invoice, fees, taken["coupon"], taken["invoice"])
     for fee in fees:
-        yield from _audited_fee(invoice, fee)
+        yield from _audited_fee(invoice, fee, len(fees))
     yield from _repeated_fees(invoice, fees)
     yield from _fee_periods(invoice, fees, periods)
 
@@ -182,7 +183,7 @@ def _audited_shares(invoice: Invoice, fees: Sequence[Fee], coupons: int, progres
         yield _finding("coupon", subject, invoice.id, "shares of its fees", coupons + progressive, shares)
 
 
-def _audited_fee(invoice: Invoice, fee: Fee) -> Iterator[Finding]:
+def _audited_fee(invoice: Invoice, fee: Fee, number_of_fees: int) -> Iterator[Finding]:
     subject, what = f"invoice {invoice.number}", f"fee {fee.id} ({fee.item.code})"
     if fee.currency != invoice.currency:
         yield _finding("fee", subject, invoice.id, f"{what} currency", invoice.currency, fee.currency)
@@ -195,9 +196,11 @@ def _audited_fee(invoice: Invoice, fee: Fee) -> Iterator[Finding]:
     rate = total(line.rate for line in fee.applied_taxes)
     if rate != fee.taxes_rate:
         yield _finding("fee_taxes", subject, invoice.id, f"{what} taxes_rate", rate, fee.taxes_rate)
-    # A pricing unit is rounded in its own cents first; what was paid before is taken off in whole cents.
-    if fee.pricing_unit_details is None and round_cents(fee.precise_amount_cents) != fee.amount_cents:
-        wanted_cents = round_cents(fee.precise_amount_cents)
+    # A pricing unit is rounded in its own cents first; what was paid before is taken off in whole cents. A true-up is
+    # what the rounded fees of its charge leave of the minimum, and precisely what these are before they are rounded.
+    wanted_cents = round_cents(fee.precise_amount_cents)
+    most = 0 if fee.true_up_parent_fee_id is None else number_of_fees
+    if fee.pricing_unit_details is None and abs(wanted_cents - fee.amount_cents) > most:
         yield _finding("fee", subject, invoice.id, f"{what} amount_cents", wanted_cents, fee.amount_cents)
     priced = _priced(fee)
     if priced is not None and abs(subtract(priced, fee.precise_amount_cents)) > Decimal("0.00001"):
@@ -381,10 +384,10 @@ def audited_credit_note(note: CreditNote, used_cents: int) -> Iterator[Finding]:
         note.total_amount_cents,
     )
     items = total(item.precise_amount_cents for item in note.items)
-    net = subtract(items, note.precise_coupons_adjustment_amount_cents)
-    yield from differs(
-        "sub_total_excluding_taxes_amount_cents", round_cents(net), note.sub_total_excluding_taxes_amount_cents
-    )
+    net = round_cents(subtract(items, note.precise_coupons_adjustment_amount_cents))
+    if abs(net - note.sub_total_excluding_taxes_amount_cents) > _NOTE_ROUNDING:
+        # Where the parts of a note are fixed, the cents of rounding are on what it comes to before taxes.
+        yield from differs("sub_total_excluding_taxes_amount_cents", net, note.sub_total_excluding_taxes_amount_cents)
     for name in ("credit_amount_cents", "refund_amount_cents", "offset_amount_cents", "balance_amount_cents"):
         if getattr(note, name) < 0:
             yield from differs(name, "at least 0", getattr(note, name))
@@ -400,15 +403,15 @@ def audited_credit_note(note: CreditNote, used_cents: int) -> Iterator[Finding]:
 def audited_notes_of_invoice(invoice: Invoice, fees: Sequence[Fee], notes: Sequence[CreditNote]) -> Iterator[Finding]:
     """All notes of an invoice together give back no more of it, and of each of its fees, than was billed."""
     subject = f"invoice {invoice.number}"
-    given: dict[str, Decimal] = {}
+    given: dict[str, int] = {}
     for note in notes:
         for item in note.items:
-            given[item.fee_id] = add(given.get(item.fee_id, ZERO), item.precise_amount_cents)
+            given[item.fee_id] = given.get(item.fee_id, 0) + item.amount_cents
     billed = {fee.id: fee for fee in fees}
     for fee_id, amount in given.items():
         fee = billed.get(fee_id)
         most = 0 if fee is None else fee.amount_cents
-        if truncate_cents(amount) > most:
+        if amount > most:
             what = f"credited of fee {fee_id}"
             yield _finding("credits", subject, invoice.id, what, f"at most {most}", amount)
     credited = sum(note.total_amount_cents for note in notes)
@@ -416,7 +419,8 @@ def audited_notes_of_invoice(invoice: Invoice, fees: Sequence[Fee], notes: Seque
     gross += round_cents(total(_share(Decimal(fee.amount_cents), fee.taxes_rate) for fee in fees))
     if credited > gross + 1:
         yield _finding("credits", subject, invoice.id, "credited in all", f"at most {gross}", credited)
-    offset = sum(note.offset_amount_cents for note in notes if note.credit_status != "voided")
+    # A void takes the balance of a note, not what it has settled.
+    offset = sum(note.offset_amount_cents for note in notes)
     if offset != invoice.total_offset_amount_cents:
         found = invoice.total_offset_amount_cents
         yield _finding("credits", subject, invoice.id, "total_offset_amount_cents", offset, found)

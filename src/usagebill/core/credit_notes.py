@@ -39,7 +39,9 @@ __all__ = [
     "creditable_invoice",
     "credited",
     "estimated",
+    "fitted_to",
     "gross_total",
+    "largest_parts",
     "proportional_items",
     "refundable_invoice",
     "share_over_fees",
@@ -288,21 +290,41 @@ def credited(
     )
 
 
-def adjusted_parts(parts: Parts, result: Credited) -> Parts:
-    """The parts as stored: one cent is moved where the parts and the rounded subtotal and taxes differ by a cent.
+def adjusted_parts(parts: Parts, result: Credited, most: Parts | None = None) -> Parts:
+    """The parts as stored: moved by the cent (or two) by which they differ from the rounded subtotal and taxes.
 
-    It is moved on the credit where there is any, else on the larger of refund and offset, so that a note that is all
-    refund or all offset stays so.
+    The credit is moved where there is any, else the larger of refund and offset, so that a note that is all refund or
+    all offset stays so. None is raised beyond `most`, nor lowered below zero: then the parts stay as they are, and the
+    cents are on the subtotal (`fitted_to`).
     """
-    difference = parts.total - result.taxes_cents - result.sub_total_cents
-    if difference == 0:
+    step = result.sub_total_cents + result.taxes_cents - parts.total
+    if step == 0:
         return parts
-    step = -1 if difference > 0 else 1
     if parts.credit > 0 or not parts.total:
-        return replace(parts, credit=parts.credit + step)
-    if parts.refund >= parts.offset:
-        return replace(parts, refund=parts.refund + step)
-    return replace(parts, offset=parts.offset + step)
+        name, limit = "credit", None if most is None else most.credit
+    elif parts.refund >= parts.offset:
+        name, limit = "refund", None if most is None else most.refund
+    else:
+        name, limit = "offset", None if most is None else most.offset
+    amount = getattr(parts, name) + step
+    if amount < 0 or (step > 0 and limit is not None and amount > limit):
+        return parts
+    return replace(parts, **{name: amount})
+
+
+def fitted_to(parts: Parts, result: Credited) -> Credited:
+    """What items come to, with the cents of rounding on the amount before taxes: it and the taxes make up `parts`."""
+    return replace(result, sub_total_cents=parts.total - result.taxes_cents)
+
+
+def largest_parts(parts: Parts, others: Parts, *, gross_cents: int, total_cents: int, paid_cents: int) -> Parts:
+    """The most that each of `parts` may be raised to, the others staying as they are; see `validation_errors`."""
+    left = gross_cents - others.total + 1 - parts.total
+    return Parts(
+        credit=parts.credit + left,
+        refund=min(parts.refund + left, paid_cents - others.refund),
+        offset=min(parts.offset + left, total_cents - paid_cents - others.offset),
+    )
 
 
 def estimated(result: Credited, refundable_cents: int) -> Estimate:

@@ -26,10 +26,13 @@ def refundable_of_fee(fee: Fee, used: Credited, *, paid_cents: int, invoice_cent
     return max(0, round_cents(min(subtract(paid, Decimal(used.total_cents)), Decimal(total_cents))))
 
 
-def termination_parts(option: str, total_cents: int, refundable_cents: int) -> Parts:
-    """How the note is given: `credit` all as balance; `refund` and `offset` first pay back what may be paid back."""
-    if option == "refund":
-        return Parts(credit=total_cents - refundable_cents, refund=refundable_cents)
-    if option == "offset":
-        return Parts(refund=refundable_cents, offset=total_cents - refundable_cents)
-    return Parts(credit=total_cents)
+def termination_parts(option: str, total_cents: int, refundable_cents: int, due_cents: int) -> Parts:
+    """How the note is given: `credit` all as balance; `refund` and `offset` first pay back what may be paid back.
+
+    `offset` then settles the invoice as far as `due_cents` of it are due. What is left is balance.
+    """
+    if option not in ("refund", "offset"):
+        return Parts(credit=total_cents)
+    rest = total_cents - refundable_cents
+    offset = min(rest, max(0, due_cents)) if option == "offset" else 0
+    return Parts(credit=rest - offset, refund=refundable_cents, offset=offset)

@@ -295,7 +295,10 @@ def _audited_fees(
         if invoice is None or invoice.id in added or fee.from_datetime is None or fee.to_datetime is None:
             continue
         if fee.fee_type == "subscription":
-            windows.setdefault("subscription fee", []).append(_window(fee.from_datetime, fee.to_datetime, invoice))
+            ends = fee.to_datetime == subscription.terminated_at
+            windows.setdefault("subscription fee", []).append(
+                _window(fee.from_datetime, fee.to_datetime, invoice, ends=ends)
+            )
         elif fee.fee_type == "fixed_charge" and fee.pay_in_advance:
             kind = f"fixed charge {fee.item.code} {fee.fixed_charge_id}"
             windows.setdefault(kind, []).append(_window(fee.from_datetime, fee.to_datetime, invoice))

@@ -75,7 +75,8 @@ def on_termination(work: Work, ended: Subscription, *, option: str = "credit") -
         invoice_cents=invoice.sub_total_including_taxes_amount_cents,
         total_cents=whole,
     )
-    parts = termination_parts(option, whole, refundable)
+    left = invoice.total_paid_amount_cents - sum(note.refund_amount_cents for note in balance.notes)
+    parts = termination_parts(option, whole, min(refundable, max(0, left)), balance.due)
     return make(work, balance, items, parts, reason="order_cancellation")
 
 

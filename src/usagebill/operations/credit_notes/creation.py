@@ -14,7 +14,9 @@ from usagebill.core.credit_notes import (
     CreditNoteItem,
     Parts,
     adjusted_parts,
+    fitted_to,
     gross_total,
+    largest_parts,
     validation_errors,
 )
 from usagebill.core.customers import Customer, timezone
@@ -174,22 +176,23 @@ def make(
     )
     result = balance.credited(work, items, stored)
     asked = Parts(credit=result.total_cents) if parts is None else parts
+    gross, others = gross_total(balance.fees), balance.others()
+    total_cents, paid = invoice.total_amount_cents, invoice.total_paid_amount_cents
     problems = validation_errors(
         asked,
         result,
-        gross_cents=gross_total(balance.fees),
-        total_cents=invoice.total_amount_cents,
-        paid_cents=invoice.total_paid_amount_cents,
+        gross_cents=gross,
+        total_cents=total_cents,
+        paid_cents=paid,
         payment_succeeded=invoice.payment_status == "succeeded",
-        others=balance.others(),
+        others=others,
         top_up=invoice.invoice_type == "credit",
     )
     if problems:
         raise Invalid(problems)
-    given = asked if exact else adjusted_parts(asked, result)
-    if exact:
-        # What is given is fixed, so the cent of rounding is on the amount before taxes.
-        result = replace(result, sub_total_cents=given.total - result.taxes_cents)
+    most = largest_parts(asked, others, gross_cents=gross, total_cents=total_cents, paid_cents=paid)
+    given = asked if exact else adjusted_parts(asked, result, most)
+    result = fitted_to(given, result)
     customer = customer_of(work, invoice)
     number = max((note.sequential_id for note in balance.notes), default=0) + 1
     note = CreditNote(

@@ -62,8 +62,8 @@ def _moved(item: CreditNoteItem, before: Sequence[Fee], fees: Sequence[Fee]) -> 
     old = next((fee for fee in before if fee.id == item.fee_id), None)
     if old is None:
         return item if any(fee.id == item.fee_id for fee in fees) else None
-    alike = [fee for fee in fees if fee.fee_type == old.fee_type and fee.subscription_id == old.subscription_id]
-    new = next((fee for fee in fees if fee.id == old.id), alike[0] if alike else None)
+    alike = next((fee for fee in fees if _line(fee) == _line(old)), None)
+    new = next((fee for fee in fees if fee.id == old.id), alike)
     if new is None:
         return None
     amount = ZERO
@@ -71,6 +71,21 @@ def _moved(item: CreditNoteItem, before: Sequence[Fee], fees: Sequence[Fee]) -> 
         scaled = multiply(item.precise_amount_cents, Decimal(new.amount_cents))
         amount = round_to(divide(scaled, Decimal(old.amount_cents)), 5)
     return replace(item, fee_id=new.id, amount_cents=round_cents(amount), precise_amount_cents=amount)
+
+
+def _line(fee: Fee) -> tuple[object, ...]:
+    """What a line of an invoice bills, whatever it comes to."""
+    return (
+        fee.fee_type,
+        fee.subscription_id,
+        fee.charge_id,
+        fee.charge_filter_id,
+        fee.fixed_charge_id,
+        tuple(sorted(fee.grouped_by.items())),
+        fee.true_up_parent_fee_id is not None,
+        fee.event_transaction_id,
+        fee.add_on_id,
+    )
 
 
 def issue_drafts(work: Work, invoice: Invoice) -> Invoice:
@@ -87,10 +102,25 @@ def issue_drafts(work: Work, invoice: Invoice) -> Invoice:
             issuer_version_id=version_of(work, invoice.billing_entity_id),
             updated_at=work.now,
         )
+        issued = _within_due(issued, invoice)
         work.tx.replace(issued)
         invoice = settle_invoice(work, invoice, issued.offset_amount_cents)
         tell(work, issued)
     return invoice
+
+
+def _within_due(note: CreditNote, invoice: Invoice) -> CreditNote:
+    """The note with what it would settle above what is due of its invoice as credit: other credits came before it."""
+    due = invoice.total_amount_cents - invoice.total_paid_amount_cents - invoice.total_offset_amount_cents
+    beyond = note.offset_amount_cents - max(0, due)
+    if beyond <= 0:
+        return note
+    return replace(
+        note,
+        offset_amount_cents=note.offset_amount_cents - beyond,
+        credit_amount_cents=note.credit_amount_cents + beyond,
+        balance_amount_cents=note.balance_amount_cents + beyond,
+    )
 
 
 def delete_drafts(work: Work, invoice: Invoice) -> None:
