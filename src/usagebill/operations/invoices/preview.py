@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.coupons import AppliedCoupon, Coupon
@@ -19,14 +19,15 @@ from usagebill.core.errors import BadRequest, Invalid, NotFound
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.periods import day_start, next_period
 from usagebill.core.periods.calendar import BillingTime
-from usagebill.core.periods.schedule import ending_at_instant
+from usagebill.core.periods.schedule import ending_at_instant, trial_end_run
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription, is_upgrade
 from usagebill.inputs import ABSENT, Input, Maybe, parse_instant, read
 from usagebill.operations import coupons, customers
 from usagebill.operations.customers import CustomerInput
 from usagebill.operations.invoices.billed import PERIODIC
-from usagebill.operations.invoices.subscription import Entry, bill, billed_day, compute
+from usagebill.operations.invoices.fees.subscription import end_of_trial
+from usagebill.operations.invoices.subscription import Entry, bill, billed_day, compute, finalize
 from usagebill.operations.overdue import catch_up
 from usagebill.operations.subscriptions.change import apply_downgrade
 from usagebill.operations.subscriptions.creation import create
@@ -235,6 +236,16 @@ def _end_before_run(work: Work, subscription: Subscription) -> datetime | None:
     return max(ending_at_instant(subscription.ending_at, zone), work.now)
 
 
+def _trial_end_before(work: Work, subscription: Subscription, run: datetime) -> datetime | None:
+    """When the end of a trial is billed, where that comes before the next run: with it the fee in advance begins."""
+    plan = plan_of(work, subscription)
+    ends_at = end_of_trial(work, subscription, plan.trial_period) if plan.pay_in_advance else None
+    if ends_at is None or subscription.trial_ended_at is not None:
+        return None
+    noticed = trial_end_run(max(ends_at, work.now))
+    return noticed if noticed < run else None
+
+
 def _made(work: Work, customer_id: str, act: Callable[[], object]) -> Invoice | None:
     """The last subscription invoice that `act` makes of the customer."""
     before = {invoice.id for invoice in _invoices(work, customer_id)}
@@ -251,7 +262,19 @@ def _complete(work: Work, invoice: Invoice | None) -> Invoice:
     """The invoice with all that is used up at its finalization, also where it would be a draft first."""
     if invoice is None:
         raise NotFound("subscription")
-    return compute(work, invoice, finalizing=True) if invoice.status == "draft" else invoice
+    if invoice.status != "draft":
+        return invoice
+    # Drafts that are issued before it use up coupons and credits, and issue the credit notes that pay for it.
+    drafts = work.tx.find(Invoice, eq("customer_id", invoice.customer_id), eq("status", "draft"))
+    for earlier in sorted(drafts, key=_turn):
+        if _turn(earlier) < _turn(invoice):
+            finalize(work, earlier)
+    return compute(work, invoice, finalizing=True)
+
+
+def _turn(draft: Invoice) -> tuple[date, datetime, str]:
+    """Where a draft stands among those that wait for their finalization."""
+    return draft.expected_finalization_date or draft.issuing_date, draft.created_at, draft.id
 
 
 def _purchased(work: Work, customer: Customer, given: PreviewInput) -> tuple[datetime, Invoice]:
@@ -303,8 +326,13 @@ def _continued(work: Work, found: Sequence[Subscription]) -> tuple[datetime, Inv
     if len(runs) > 1:
         raise Invalid(base="billing_periods_does_not_match")
     at = max(runs.pop(), work.now)
-    later = work.at(at)
     customer_id = found[0].customer_id
+    if len(found) == 1 and (noticed := _trial_end_before(work, found[0], at)) is not None:
+        later = work.at(noticed)
+        invoice = _made(later, customer_id, lambda: catch_up(later, customer_id))
+        if invoice is not None:
+            return noticed, _complete(later, invoice)
+    later = work.at(at)
     catch_up(later, customer_id)
     staying = []
     invoice = None
