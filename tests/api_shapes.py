@@ -4,6 +4,8 @@
 which required fields are missing and which values have another type, format or enum value. How it reads the document:
 
 - Fields that the document does not know are allowed; operations and webhooks that it does not know are not checked.
+- What is the same by another name has the same shape: PATCH and PUT, `/download_pdf` and `/download`, ...
+- A refusal has the shape of its status, whether or not the operation lists that status.
 - "An absent value is null": null is allowed for every field that is not required, whatever its type.
 - `oneOf` means any of: branches are told apart by no field, so several may hold.
 - Decimal strings may be negative: usage can be.
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from functools import cache
 from pathlib import Path
@@ -22,6 +24,9 @@ from typing import Any
 
 import yaml
 from jsonschema import Draft202012Validator, FormatChecker, ValidationError, validators
+
+from usagebill.http.app import endpoints
+from usagebill.http.openapi import document
 
 __all__ = ["AMENDMENTS", "SHAPES", "ShapeChecker"]
 
@@ -142,10 +147,24 @@ AMENDMENTS: Mapping[tuple[str, ...], object] = {
     },
     # Sheet 60: the message of a lost dispute holds the invoice, and the provider's error where there is one.
     ("components", "schemas", "InvoicePaymentDisputeLostObject"): _wrapped("invoice", "InvoiceObject"),
+    # Sheet 60: "Expression failure on single event ingestion: error_details is a plain string".
+    _property("ApiErrorUnprocessableEntity", "error_details"): {"type": ["object", "string"]},
     # The interface: "usage_periods: [{customer_usage: usage object}]".
     ("components", "schemas", "CustomerPastUsage", "properties", "usage_periods", "items"): _wrapped(
         "customer_usage", "CustomerUsageObject"
     ),
+}
+
+_OTHER_VERB = {"patch": "put", "put": "patch"}
+_OTHER_PATHS = re.compile(r"(/download)_(?:pdf|xml)$")
+_OTHER_MESSAGES = {"invoice.ready_to_finalize": "invoice.drafted"}
+_REFUSALS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "NotAllowed",
+    422: "UnprocessableEntity",
 }
 
 # Answers that are empty until there is something to show: the document is still being made.
@@ -196,6 +215,15 @@ def _enum(
         yield ValidationError(f"{instance!r} is not one of {values!r}")
 
 
+def _closed(value: Any) -> Any:
+    """`value` with every object in it that names its properties refusing others."""
+    if isinstance(value, dict):
+        closed = {key: _closed(item) for key, item in value.items()}
+        is_shape = closed.get("type") == "object" and isinstance(closed.get("properties"), dict)
+        return {**closed, "additionalProperties": False} if is_shape else closed
+    return [_closed(item) for item in value] if isinstance(value, list) else value
+
+
 _Shape: type[Draft202012Validator] = validators.extend(  # type: ignore[no-untyped-call]
     Draft202012Validator,
     {"properties": _properties, "pattern": _pattern, "enum": _enum, "oneOf": Draft202012Validator.VALIDATORS["anyOf"]},
@@ -205,8 +233,9 @@ _Shape: type[Draft202012Validator] = validators.extend(  # type: ignore[no-untyp
 class ShapeChecker:
     """The shapes of one OpenAPI document; see the module for how it is read."""
 
-    def __init__(self, document: Mapping[str, Any]) -> None:
+    def __init__(self, document: Mapping[str, Any], reading: Callable[..., Draft202012Validator] | None = None) -> None:
         self._document = document
+        self._reading = reading or _Shape
         self._webhooks: dict[str, Mapping[str, Any]] = {}
         for hook in document.get("webhooks", {}).values():
             schema = hook["post"]["requestBody"]["content"]["application/json"]["schema"]
@@ -218,23 +247,42 @@ class ShapeChecker:
     @cache
     def of_reference(cls) -> ShapeChecker:
         """The checker of the document beside the checkout. FileNotFoundError where there is none."""
-        document = yaml.load(SHAPES.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        described = yaml.load(SHAPES.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         for path, instead in AMENDMENTS.items():
-            place = document
+            place = described
             for key in path[:-1]:
                 place = place[key]
             if path[-1] not in place:
                 raise KeyError(path)
             place[path[-1]] = instead
-        return cls(document)
+        return cls(described)
+
+    @classmethod
+    @cache
+    def of_description(cls) -> ShapeChecker:
+        """The checker of our own description: what it says holds to the letter, and nothing else is answered."""
+        described = _closed(document(endpoints()))
+        paths = {path.removeprefix(_PREFIX): operations for path, operations in described["paths"].items()}
+        return cls({**described, "paths": paths}, Draft202012Validator)
 
     def operation(self, method: str, path: str) -> str | None:
         """The template of the operation that answers `method` at `path` (query ignored), None where none does."""
-        segments = path.partition("?")[0].removeprefix(_PREFIX).strip("/").split("/")
+        return self._found(method.lower(), path)[1]
+
+    def _found(self, verb: str, path: str) -> tuple[str, str | None]:
+        """The verb and the template under which the document describes the operation."""
+        asked = _OTHER_PATHS.sub(r"\1", path.partition("?")[0].removeprefix(_PREFIX).rstrip("/"))
+        for known in (verb, _OTHER_VERB.get(verb)):
+            if known is not None and (template := self._template(known, asked)) is not None:
+                return known, template
+        return verb, None
+
+    def _template(self, verb: str, path: str) -> str | None:
+        segments = path.strip("/").split("/")
         best: tuple[int, str] | None = None
         for template, operations in self._document["paths"].items():
             parts = template.strip("/").split("/")
-            if method.lower() not in operations or len(parts) != len(segments):
+            if verb not in operations or len(parts) != len(segments):
                 continue
             variable = [part.startswith("{") for part in parts]
             if all(free or part == segment for free, part, segment in zip(variable, parts, segments, strict=True)):
@@ -243,10 +291,12 @@ class ShapeChecker:
 
     def check(self, method: str, path: str, status: int, body: Any) -> list[str]:
         """What is wrong with `body`, the parsed JSON that `method` at `path` answered with `status`."""
-        template = self.operation(method, path)
+        verb, template = self._found(method.lower(), path)
         if template is None:
             return []
-        response = self._document["paths"][template][method.lower()]["responses"].get(str(status))
+        response = self._document["paths"][template][verb]["responses"].get(str(status))
+        if response is None and status in _REFUSALS:
+            response = self._document["components"].get("responses", {}).get(_REFUSALS[status])
         if response is None:
             return []
         if "$ref" in response:
@@ -259,16 +309,19 @@ class ShapeChecker:
 
     def check_webhook(self, message: Mapping[str, Any]) -> list[str]:
         """What is wrong with the body of a webhook message."""
-        schema = self._webhooks.get(str(message.get("webhook_type")))
+        webhook_type = str(message.get("webhook_type"))
+        schema = self._webhooks.get(_OTHER_MESSAGES.get(webhook_type, webhook_type))
         if schema is None:
             return []
-        return [f"webhook {message['webhook_type']}: {problem}" for problem in self._problems(schema, message)]
+        if webhook_type in _OTHER_MESSAGES:
+            message = {**message, "webhook_type": _OTHER_MESSAGES[webhook_type]}
+        return [f"webhook {webhook_type}: {problem}" for problem in self._problems(schema, message)]
 
     def _problems(self, schema: Mapping[str, Any], instance: Any) -> list[str]:
         validator = self._validators.get(id(schema))
         if validator is None:
             whole = {**schema, "components": self._document["components"]}
-            validator = self._validators[id(schema)] = _Shape(whole, format_checker=_FORMATS)
+            validator = self._validators[id(schema)] = self._reading(whole, format_checker=_FORMATS)
         found: list[str] = []
         for error in validator.iter_errors(instance):
             if len(found) == _MOST_PROBLEMS:

@@ -75,7 +75,7 @@ from usagebill.views.plans import charge_view, fixed_charge_view, plan_view
 from usagebill.views.subscriptions import subscription_and_plan_view
 from usagebill.views.taxes import tax_details
 from usagebill.views.webhooks import webhook_endpoint_view, webhook_message_view
-from usagebill.work import JsonObject, Work
+from usagebill.work import Work
 
 __all__ = ["VIEWS", "Groups"]
 
@@ -348,7 +348,7 @@ class Groups:
 
 
 # Kind of record -> how it is shown as JSON.
-VIEWS: Mapping[type, Callable[[Work, Any], JsonObject]] = {
+VIEWS: Mapping[type, Callable[[Work, Any], Mapping[str, Any]]] = {
     AddOn: add_on_view,
     AppliedCoupon: applied_coupon_view,
     BillableMetric: billable_metric_view,

@@ -132,7 +132,7 @@ class Work:
         """Whether anybody would be told of this."""
         return self._listening or any(listens_to(endpoint, webhook_type) for endpoint in self._all_endpoints())
 
-    def emit(self, webhook_type: str, view: Callable[[], JsonObject], object_id: str | None = None) -> None:
+    def emit(self, webhook_type: str, view: Callable[[], Mapping[str, Any]], object_id: str | None = None) -> None:
         """Tell those who listen that something happened. `view` gives the object as it is at this moment."""
         if not self.is_heard(webhook_type):
             return

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypedDict
+
 from usagebill.core.credit_notes import CreditNote
+from usagebill.core.metadata import Metadata
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import credit_notes
 from usagebill.operations.documents import files as documents
-from usagebill.views.credit_notes import credit_note_estimate_view, credit_note_view
-from usagebill.work import Json, Work
+from usagebill.views.credit_notes import CreditNoteView, credit_note_estimate_view, credit_note_view
+from usagebill.work import Work
 
 __all__ = ["ENDPOINTS"]
 
 
-def _metadata_view(_: Work, metadata: Json) -> Json:
+def _metadata_view(_: Work, metadata: Metadata | None) -> Mapping[str, str | None] | None:
     return metadata
 
 
-def _downloaded(work: Work, found: CreditNote | None) -> Json:
+class DownloadedCreditNoteView(TypedDict):
+    credit_note: CreditNoteView
+
+
+def _downloaded(work: Work, found: CreditNote | None) -> DownloadedCreditNoteView | bytes:
     return b"" if found is None else {"credit_note": credit_note_view(work, found)}
 
 

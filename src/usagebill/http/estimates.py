@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations.events import EventInput, EventsInput
 from usagebill.operations.usage import estimates
-from usagebill.views.estimates import estimated_fees_view, instant_fee_view
-from usagebill.work import JsonObject, Work
+from usagebill.views.estimates import InstantFeeView, estimated_fees_view, instant_fee_view
+from usagebill.work import Work
 
 __all__ = ["ENDPOINTS"]
 
 
-def _instant_fees_view(work: Work, fees: Iterable[estimates.InstantFee]) -> list[JsonObject]:
+def _instant_fees_view(work: Work, fees: Iterable[estimates.InstantFee]) -> list[InstantFeeView]:
     return [
         instant_fee_view(
             work,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated, TypedDict
+
 from usagebill.core.invoices.records import Invoice
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations.documents import files as documents
@@ -9,14 +11,26 @@ from usagebill.operations.invoices import changes, drafts, listing, one_off
 from usagebill.operations.invoices.explain import explain
 from usagebill.operations.invoices.preview import PreviewInput, preview
 from usagebill.views.explanations import explanation_view
-from usagebill.views.invoices import invoice_view, listed_invoice_view
-from usagebill.work import Json, Work
+from usagebill.views.formats import Unstored
+from usagebill.views.invoices import InvoiceView, ListedInvoiceView, invoice_view, listed_invoice_view
+from usagebill.work import Work
 
 __all__ = ["ENDPOINTS"]
 
 
-def _downloaded(work: Work, found: Invoice | None) -> Json:
+class DownloadedInvoiceView(TypedDict):
+    invoice: ListedInvoiceView
+
+
+_NOT_PREVIEWED = Unstored(("metadata", "billing_periods", "error_details", "applied_invoice_custom_sections"))
+
+
+def _downloaded(work: Work, found: Invoice | None) -> DownloadedInvoiceView | bytes:
     return b"" if found is None else {"invoice": listed_invoice_view(work, found)}
+
+
+def _previewed(_: Work, shown: InvoiceView) -> Annotated[InvoiceView, _NOT_PREVIEWED]:
+    return shown
 
 
 ENDPOINTS = [
@@ -38,7 +52,7 @@ ENDPOINTS = [
         permission="invoice",
         body=PreviewInput,
         returns="invoice",
-        view=lambda _, shown: shown,
+        view=_previewed,
         summary="The invoice that would come, without making it",
     ),
     Endpoint(

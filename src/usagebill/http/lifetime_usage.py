@@ -5,13 +5,13 @@ from __future__ import annotations
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import progressive_billing
 from usagebill.operations.progressive_billing import LifetimeUsageNow
-from usagebill.views.lifetime_usage import lifetime_usage_object
-from usagebill.work import JsonObject, Work
+from usagebill.views.lifetime_usage import LifetimeUsageView, lifetime_usage_object
+from usagebill.work import Work
 
 __all__ = ["ENDPOINTS"]
 
 
-def _view(_: Work, usage: LifetimeUsageNow) -> JsonObject:
+def _view(_: Work, usage: LifetimeUsageNow) -> LifetimeUsageView:
     return lifetime_usage_object(
         usage.record,
         usage.subscription,

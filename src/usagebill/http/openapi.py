@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, Literal, Union, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import attrs
 
@@ -15,7 +16,8 @@ from usagebill import __version__
 from usagebill.http.api import BASE
 from usagebill.http.endpoints import Endpoint
 from usagebill.inputs import Absent
-from usagebill.work import JsonObject, with_prefix
+from usagebill.views.formats import Format, Unstored
+from usagebill.work import JsonObject
 
 __all__ = ["document"]
 
@@ -50,15 +52,16 @@ _PAGE_META = {
 
 def document(endpoints: Sequence[Endpoint], *, prefix: str = "svc_", server: str = "/") -> JsonObject:
     """The whole description, OpenAPI 3.1, of the API found at the URL `server`."""
-    inputs = _Inputs()
+    inputs = _Inputs(prefix)
+    views = _Views(prefix)
     paths: dict[str, JsonObject] = {}
     taken: set[str] = set()
     for endpoint in endpoints:
         for method in ("PUT", "PATCH") if endpoint.method == "PUT" and not endpoint.one_verb else (endpoint.method,):
-            shown = _operation(endpoint, method, inputs)
+            shown = _operation(endpoint, method, inputs, views)
             shown["operationId"] = _unique(shown["operationId"], method, endpoint.path, taken)
             paths.setdefault(BASE + endpoint.path, {})[method.lower()] = shown
-    described: JsonObject = {
+    return {
         "openapi": "3.1.0",
         "info": {"title": "usagebill", "version": __version__, "description": _ABOUT},
         "servers": [{"url": server}],
@@ -69,12 +72,10 @@ def document(endpoints: Sequence[Endpoint], *, prefix: str = "svc_", server: str
             "securitySchemes": {
                 "api_key": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer <API key>`"}
             },
-            "schemas": {**inputs.schemas, "PageMeta": _PAGE_META, **dict(_error_schemas())},
+            "schemas": {**inputs.schemas, **views.schemas, "PageMeta": _PAGE_META, **dict(_error_schemas())},
             "responses": dict(_error_responses()),
         },
     }
-    renamed: JsonObject = with_prefix(described, "svc_", prefix)
-    return renamed
 
 
 def _tag(endpoint: Endpoint) -> str:
@@ -89,7 +90,7 @@ def _unique(name: str, method: str, path: str, taken: set[str]) -> str:
     return name
 
 
-def _operation(endpoint: Endpoint, method: str, inputs: _Inputs) -> JsonObject:
+def _operation(endpoint: Endpoint, method: str, inputs: _Inputs, views: _Views) -> JsonObject:
     mode = "read" if endpoint.method == "GET" else "write"
     function = inspect.unwrap(endpoint.call)
     name = getattr(function, "__name__", type(function).__name__)
@@ -102,7 +103,7 @@ def _operation(endpoint: Endpoint, method: str, inputs: _Inputs) -> JsonObject:
         "tags": [_tag(endpoint)],
         "parameters": [*_path_parameters(endpoint), *_query_parameters(endpoint, inputs)],
         "responses": {
-            "200": _success(endpoint),
+            "200": _success(endpoint, views),
             **{
                 str(status): {"$ref": f"#/components/responses/{known}"}
                 for status, (known, _) in _ERRORS.items()
@@ -143,23 +144,27 @@ def _request_body(body: type, root: str | None, inputs: _Inputs) -> JsonObject:
     return {"required": root is not None, "content": {"application/json": {"schema": schema}}}
 
 
-def _success(endpoint: Endpoint) -> JsonObject:
+def _success(endpoint: Endpoint, views: _Views) -> JsonObject:
     if endpoint.view is None:
         return {"description": "Done; the body is empty."}
     kind = endpoint.content_type.split(";")[0]
     if kind != "application/json":
         return {"description": "As text.", "content": {kind: {"schema": {"type": "string"}}}}
-    schema: JsonObject = {"type": "object"}
+    schema = views.answered(endpoint.view)
     if endpoint.returns is not None:
-        inner: JsonObject = {"type": "object"}
-        properties: JsonObject = {endpoint.returns: inner}
+        properties: JsonObject = {endpoint.returns: schema}
         if endpoint.paged:
             properties = {
-                endpoint.returns: {"type": "array", "items": inner},
+                endpoint.returns: {"type": "array", "items": schema},
                 "meta": {"$ref": "#/components/schemas/PageMeta"},
             }
         schema = {"type": "object", "required": list(properties), "properties": properties}
-    return {"description": "Done.", "content": {"application/json": {"schema": schema}}}
+    text = "Done; the body is empty until there is something to show." if _may_be_empty(endpoint.view) else "Done."
+    return {"description": text, "content": {"application/json": {"schema": schema}}}
+
+
+def _may_be_empty(view: Callable[..., object]) -> bool:
+    return bytes in get_args(get_type_hints(view)["return"])
 
 
 def _error_schemas() -> Iterator[tuple[str, JsonObject]]:
@@ -182,6 +187,11 @@ def _error_responses() -> Iterator[tuple[str, JsonObject]]:
         yield name, {"description": text, "content": {"application/json": {"schema": schema}}}
 
 
+def _named(field: str, prefix: str) -> str:
+    """The name of a field where ids have this prefix."""
+    return prefix + field.removeprefix("svc_") if field.startswith("svc_") else field
+
+
 class _Inputs:
     """The schemas of input classes, each described once under its own name."""
 
@@ -194,12 +204,13 @@ class _Inputs:
         date: {"type": ["string", "null"], "format": "date"},
     }
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str) -> None:
         self.schemas: dict[str, JsonObject] = {}
         self._names: dict[type, str] = {}
+        self._prefix = prefix
 
     def fields(self, kind: type) -> list[tuple[str, Any]]:
-        return [(item.name, item.type) for item in attrs.fields(attrs.resolve_types(kind))]
+        return [(_named(item.name, self._prefix), item.type) for item in attrs.fields(attrs.resolve_types(kind))]
 
     def reference(self, kind: type) -> JsonObject:
         """A reference to the schema of `kind`, which is described where it has not been before."""
@@ -232,3 +243,74 @@ class _Inputs:
         if isinstance(hint, type) and attrs.has(hint):
             return self.reference(hint)
         return {}
+
+
+class _Views:
+    """The schemas of answers, from the types that views return: each described once, under its own name."""
+
+    _SCALARS: Mapping[Any, JsonObject] = {
+        str: {"type": "string"},
+        int: {"type": "integer"},
+        bool: {"type": "boolean"},
+        Decimal: {"type": "number"},
+        type(None): {"type": "null"},
+        object: {},
+    }
+    # What a record has once it is stored.
+    _STORED = frozenset({"svc_id", "svc_invoice_id", "svc_fee_id", "created_at", "updated_at"})
+
+    def __init__(self, prefix: str) -> None:
+        self.schemas: dict[str, JsonObject] = {}
+        self._prefix = prefix
+
+    def answered(self, view: Callable[..., object]) -> JsonObject:
+        """The schema of what `view` gives."""
+        return self._schema(get_type_hints(view, include_extras=True)["return"], None)
+
+    def _schema(self, hint: Any, unstored: Unstored | None) -> JsonObject:
+        if get_origin(hint) is Annotated:
+            inner, mark = get_args(hint)
+            if isinstance(mark, Format):
+                return {**self._schema(inner, unstored), "format": mark.name}
+            return self._schema(inner, mark)
+        if get_origin(hint) in (Union, UnionType):
+            # Bytes are an empty body: what is not there yet.
+            return _either([self._schema(option, unstored) for option in get_args(hint) if option is not bytes])
+        if get_origin(hint) is list:
+            return {"type": "array", "items": self._schema(get_args(hint)[0], unstored)}
+        if get_origin(hint) is Mapping:
+            return {"type": "object", "additionalProperties": self._schema(get_args(hint)[1], unstored)}
+        if is_typeddict(hint):
+            return self._reference(hint, unstored)
+        return dict(self._SCALARS[hint])
+
+    def _reference(self, kind: type, unstored: Unstored | None) -> JsonObject:
+        name = ("Unstored" if unstored else "") + kind.__name__.removesuffix("View")
+        if name not in self.schemas:
+            self.schemas[name] = {}
+            required: list[str] = []
+            properties: JsonObject = {}
+            for field, hint in get_type_hints(kind, include_extras=True).items():
+                if unstored and field in unstored.left_out:
+                    continue
+                if get_origin(hint) is NotRequired:
+                    hint = get_args(hint)[0]
+                else:
+                    required.append(_named(field, self._prefix))
+                if unstored and field in self._STORED:
+                    hint = hint | None
+                properties[_named(field, self._prefix)] = self._schema(hint, Unstored() if unstored else None)
+            self.schemas[name] = {"type": "object", "required": required, "properties": properties}
+        return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _either(options: Sequence[JsonObject]) -> JsonObject:
+    """A schema that takes what any of the options takes; null joins the types of a scalar."""
+    kept = [option for option in options if option != {"type": "null"}]
+    if len(kept) == 1 and len(options) == 1:
+        return kept[0]
+    if len(kept) == 1 and isinstance(kept[0].get("type"), str):
+        return {**kept[0], "type": [kept[0]["type"], "null"]}
+    if all(set(option) == {"type"} for option in options):
+        return {"type": [option["type"] for option in options]}
+    return {"anyOf": list(options)}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from usagebill.core.metadata import Metadata
 from usagebill.core.plans import Charge, ChargeFilter
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import plans
-from usagebill.views.plans import charge_view, filter_view, fixed_charge_view, plan_summary, plan_view
-from usagebill.work import Json, JsonObject, Work
+from usagebill.views.plans import ChargeFilterView, charge_view, filter_view, fixed_charge_view, plan_summary, plan_view
+from usagebill.work import Work
 
 __all__ = ["ENDPOINTS", "shown_filter"]
 
@@ -19,12 +21,12 @@ _FILTER = _CHARGE + "/filters/{filter_id}"
 _FIXED_CHARGE = "/plans/{code}/fixed_charges/{fixed_charge_code}"
 
 
-def shown_filter(_: Work, found: tuple[Charge, ChargeFilter]) -> JsonObject:
+def shown_filter(_: Work, found: tuple[Charge, ChargeFilter]) -> ChargeFilterView:
     return filter_view(*found)
 
 
-def _same(_: Work, value: Json) -> Json:
-    return value
+def _metadata_view(_: Work, metadata: Metadata | None) -> Mapping[str, str | None] | None:
+    return metadata
 
 
 ENDPOINTS: list[Endpoint] = [
@@ -57,7 +59,7 @@ ENDPOINTS: list[Endpoint] = [
         plans.replace_metadata,
         body=plans.MetadataInput,
         returns="metadata",
-        view=_same,
+        view=_metadata_view,
         summary="Replace the metadata of a plan",
     ),
     _plan(
@@ -66,7 +68,7 @@ ENDPOINTS: list[Endpoint] = [
         plans.merge_metadata,
         body=plans.MetadataInput,
         returns="metadata",
-        view=_same,
+        view=_metadata_view,
         summary="Set keys of the metadata of a plan",
     ),
     _plan(
@@ -74,7 +76,7 @@ ENDPOINTS: list[Endpoint] = [
         "/plans/{code}/metadata",
         plans.delete_metadata,
         returns="metadata",
-        view=_same,
+        view=_metadata_view,
         summary="Remove the metadata of a plan",
     ),
     _plan(
@@ -82,7 +84,7 @@ ENDPOINTS: list[Endpoint] = [
         "/plans/{code}/metadata/{key}",
         plans.delete_metadata_key,
         returns="metadata",
-        view=_same,
+        view=_metadata_view,
         summary="Remove one key of the metadata of a plan",
     ),
     _plan(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import TypedDict
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.fees import Fee
@@ -20,10 +21,22 @@ from usagebill.operations.usage.current import (
     projected,
 )
 from usagebill.operations.usage.past import PastUsage, PastUsageOptions, past
-from usagebill.views.usage import ShownUsage, charge_usage_view, usage_view
-from usagebill.work import JsonObject, Work
+from usagebill.views.usage import (
+    ChargeUsageView,
+    ShownUsage,
+    UsageView,
+    UsedChargeView,
+    UsedMetricView,
+    charge_usage_view,
+    usage_view,
+)
+from usagebill.work import Work
 
 __all__ = ["ENDPOINTS"]
+
+
+class PastUsageView(TypedDict):
+    customer_usage: UsageView
 
 
 def _line(
@@ -47,8 +60,8 @@ def _line(
     )
 
 
-def _charge_object(charge: Charge, *, with_code: bool) -> JsonObject:
-    shown: JsonObject = {
+def _charge_object(charge: Charge, *, with_code: bool) -> UsedChargeView:
+    shown: UsedChargeView = {
         "svc_id": charge.id,
         "charge_model": charge.charge_model,
         "invoice_display_name": charge.invoice_display_name,
@@ -58,7 +71,7 @@ def _charge_object(charge: Charge, *, with_code: bool) -> JsonObject:
     return shown
 
 
-def _metric_object(metric: BillableMetric) -> JsonObject:
+def _metric_object(metric: BillableMetric) -> UsedMetricView:
     return {
         "svc_id": metric.id,
         "name": metric.name,
@@ -67,7 +80,7 @@ def _metric_object(metric: BillableMetric) -> JsonObject:
     }
 
 
-def _charge_usage(usage: ChargeUsage, currency: str, *, is_projected: bool) -> JsonObject:
+def _charge_usage(usage: ChargeUsage, currency: str, *, is_projected: bool) -> ChargeUsageView:
     unit = usage.charge.applied_pricing_unit
     projections = usage.projections or (None,) * len(usage.results)
     breakdowns = usage.projected_breakdowns or ((),) * len(usage.results)
@@ -90,7 +103,7 @@ def _charge_usage(usage: ChargeUsage, currency: str, *, is_projected: bool) -> J
     )
 
 
-def current_usage_view(_: Work, usage: CurrentUsage) -> JsonObject:
+def current_usage_view(_: Work, usage: CurrentUsage) -> UsageView:
     charges = [_charge_usage(each, usage.currency, is_projected=usage.is_projected) for each in usage.charges]
     return usage_view(
         start=usage.start,
@@ -105,7 +118,7 @@ def current_usage_view(_: Work, usage: CurrentUsage) -> JsonObject:
     )
 
 
-def past_usage_view(work: Work, usage: PastUsage) -> JsonObject:
+def past_usage_view(work: Work, usage: PastUsage) -> PastUsageView:
     by_charge: dict[str, list[Fee]] = {}
     for fee in usage.fees:
         by_charge.setdefault(fee.charge_id or "", []).append(fee)
@@ -123,7 +136,7 @@ def past_usage_view(work: Work, usage: PastUsage) -> JsonObject:
     return {"customer_usage": shown}
 
 
-def _billed_charge(work: Work, charge_id: str, fees: list[Fee]) -> JsonObject:
+def _billed_charge(work: Work, charge_id: str, fees: list[Fee]) -> ChargeUsageView:
     charge = work.tx.get(Charge, charge_id, deleted=True)
     if charge is None:
         raise LookupError(f"no charge {charge_id}")

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from usagebill.core.add_ons import AddOn
-from usagebill.views.formats import instant_text
-from usagebill.views.taxes import taxes_view
-from usagebill.work import JsonObject, Work
+from usagebill.views.formats import Id, Instant, instant_text
+from usagebill.views.taxes import TaxView, taxes_view
+from usagebill.work import Work
 
 __all__ = ["add_on_view"]
 
 
-def add_on_view(work: Work, add_on: AddOn) -> JsonObject:
+class AddOnView(TypedDict):
+    svc_id: Id
+    name: str
+    invoice_display_name: str | None
+    code: str
+    amount_cents: int
+    amount_currency: str
+    description: str | None
+    created_at: Instant
+    taxes: list[TaxView]
+
+
+def add_on_view(work: Work, add_on: AddOn) -> AddOnView:
     return {
         "svc_id": add_on.id,
         "name": add_on.name,

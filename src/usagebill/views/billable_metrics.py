@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.views.formats import instant_text
-from usagebill.work import JsonObject, Work
+from usagebill.views.formats import Id, Instant, instant_text
+from usagebill.work import Work
 
 __all__ = ["billable_metric_view", "expression_result_view"]
 
 
-def billable_metric_view(work: Work, metric: BillableMetric) -> JsonObject:
+class MetricFilterView(TypedDict):
+    key: str
+    values: list[str]
+
+
+class BillableMetricView(TypedDict):
+    svc_id: Id
+    name: str
+    code: str
+    description: str | None
+    aggregation_type: str
+    weighted_interval: str | None
+    recurring: bool
+    rounding_function: str | None
+    rounding_precision: int | None
+    created_at: Instant
+    field_name: str | None
+    expression: str | None
+    active_subscriptions_count: int
+    draft_invoices_count: int
+    plans_count: int
+    filters: list[MetricFilterView]
+
+
+class ExpressionResultView(TypedDict):
+    value: str
+
+
+def billable_metric_view(work: Work, metric: BillableMetric) -> BillableMetricView:
     """The metric with its filters by key, the values of each in alphabetical order."""
     return {
         "svc_id": metric.id,
@@ -33,5 +63,5 @@ def billable_metric_view(work: Work, metric: BillableMetric) -> JsonObject:
     }
 
 
-def expression_result_view(work: Work, value: str) -> JsonObject:
+def expression_result_view(work: Work, value: str) -> ExpressionResultView:
     return {"value": value}

@@ -3,18 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypedDict
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.views.default_entity import default_entity
-from usagebill.views.formats import instant_text
-from usagebill.views.invoice_custom_sections import sections_view
-from usagebill.views.taxes import taxes_view
-from usagebill.work import JsonObject, Work
+from usagebill.views.formats import Id, Instant, instant_text
+from usagebill.views.invoice_custom_sections import CustomSectionView, sections_view
+from usagebill.views.taxes import TaxView, taxes_view
+from usagebill.work import Work
 
 __all__ = ["billing_entities_view", "billing_entity_details", "billing_entity_view"]
 
 
-def billing_entity_view(work: Work, entity: BillingEntity) -> JsonObject:
+class BillingEntityView(TypedDict):
+    svc_id: Id
+    code: str
+    name: str
+    default_currency: str
+    document_locale: str
+    document_numbering: str
+    document_number_prefix: str
+    finalize_zero_amount_invoice: bool
+    invoice_footer: str | None
+    invoice_grace_period: int
+    subscription_invoice_issuing_date_anchor: str
+    subscription_invoice_issuing_date_adjustment: str
+    is_default: bool
+    net_payment_term: int
+    address_line1: str | None
+    address_line2: str | None
+    city: str | None
+    state: str | None
+    country: str | None
+    zipcode: str | None
+    email: str | None
+    phone: str | None
+    legal_name: str | None
+    legal_number: str | None
+    tax_identification_number: str | None
+    timezone: str
+    email_settings: list[str]
+    einvoicing: bool
+    eu_tax_management: bool
+    logo_url: str | None
+    created_at: Instant
+    updated_at: Instant
+
+
+class BillingEntityDetails(BillingEntityView):
+    taxes: list[TaxView]
+    selected_invoice_custom_sections: list[CustomSectionView]
+
+
+def billing_entity_view(work: Work, entity: BillingEntity) -> BillingEntityView:
     """The entity's own fields."""
     default = default_entity(work)
     return {
@@ -53,7 +94,7 @@ def billing_entity_view(work: Work, entity: BillingEntity) -> JsonObject:
     }
 
 
-def billing_entity_details(work: Work, entity: BillingEntity) -> JsonObject:
+def billing_entity_details(work: Work, entity: BillingEntity) -> BillingEntityDetails:
     """The entity with the taxes and the custom sections of its invoices."""
     return {
         **billing_entity_view(work, entity),
@@ -62,5 +103,5 @@ def billing_entity_details(work: Work, entity: BillingEntity) -> JsonObject:
     }
 
 
-def billing_entities_view(work: Work, entities: Sequence[BillingEntity]) -> list[JsonObject]:
+def billing_entities_view(work: Work, entities: Sequence[BillingEntity]) -> list[BillingEntityView]:
     return [billing_entity_view(work, entity) for entity in entities]

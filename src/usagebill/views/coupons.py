@@ -2,23 +2,75 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.coupons import AppliedCoupon, Coupon, remaining_amount
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Credit, Invoice
 from usagebill.core.plans import Plan
 from usagebill.storage.conditions import asc, eq, has_item, within
-from usagebill.views.formats import instant_text, optional_decimal
-from usagebill.views.invoices import credit_view
-from usagebill.work import JsonObject, Work
+from usagebill.views.formats import DecimalText, Id, Instant, instant_text, optional_decimal
+from usagebill.views.invoices import CreditView, credit_view
+from usagebill.work import Work
 
 __all__ = ["UNDONE", "applied_coupon_view", "coupon_credits", "coupon_view", "listed_applied_coupon_view"]
+
+
+class CouponView(TypedDict):
+    svc_id: Id
+    name: str
+    code: str
+    description: str | None
+    coupon_type: str
+    amount_cents: int | None
+    amount_currency: str | None
+    percentage_rate: DecimalText | None
+    frequency: str
+    frequency_duration: int | None
+    reusable: bool
+    limited_plans: bool
+    limited_billable_metrics: bool
+    plan_codes: list[str]
+    billable_metric_codes: list[str]
+    expiration: str
+    expiration_at: Instant | None
+    created_at: Instant
+    terminated_at: Instant | None
+
+
+class AppliedCouponView(TypedDict):
+    svc_id: Id
+    svc_coupon_id: Id
+    coupon_code: str
+    coupon_name: str
+    coupon_description: str | None
+    coupon_status: str
+    coupon_deleted_at: Instant | None
+    svc_customer_id: Id
+    external_customer_id: str
+    status: str
+    amount_cents: int | None
+    amount_cents_remaining: int | None
+    amount_currency: str | None
+    percentage_rate: DecimalText | None
+    frequency: str
+    frequency_duration: int | None
+    frequency_duration_remaining: int | None
+    expiration_at: Instant | None
+    created_at: Instant
+    terminated_at: Instant | None
+
+
+class ListedAppliedCouponView(AppliedCouponView):
+    credits: list[CreditView]
+
 
 # What such invoices took of a coupon is free again.
 UNDONE = ("voided", "closed", "deleted")
 
 
-def coupon_view(work: Work, coupon: Coupon) -> JsonObject:
+def coupon_view(work: Work, coupon: Coupon) -> CouponView:
     """A coupon."""
     plans = work.tx.find(Plan, within("id", coupon.plan_ids))
     metrics = work.tx.find(BillableMetric, within("id", coupon.billable_metric_ids))
@@ -61,7 +113,7 @@ def coupon_credits(work: Work, applied: AppliedCoupon) -> list[tuple[Invoice, Cr
     ]
 
 
-def applied_coupon_view(work: Work, applied: AppliedCoupon) -> JsonObject:
+def applied_coupon_view(work: Work, applied: AppliedCoupon) -> AppliedCouponView:
     """A coupon applied to a customer."""
     coupon = work.tx.get(Coupon, applied.coupon_id, deleted=True)
     customer = work.tx.get(Customer, applied.customer_id, deleted=True)
@@ -94,7 +146,7 @@ def applied_coupon_view(work: Work, applied: AppliedCoupon) -> JsonObject:
     }
 
 
-def listed_applied_coupon_view(work: Work, applied: AppliedCoupon) -> JsonObject:
+def listed_applied_coupon_view(work: Work, applied: AppliedCoupon) -> ListedAppliedCouponView:
     """A coupon applied to a customer with what it has taken off invoices, as lists show it."""
     credits = [credit_view(credit, invoice) for invoice, credit in coupon_credits(work, applied)]
     return {**applied_coupon_view(work, applied), "credits": credits}

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import NotRequired, TypedDict, cast
+
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.credit_note_estimates import CreditNoteEstimate
 from usagebill.core.credit_notes import CreditNote, CreditNoteItem
@@ -10,20 +14,99 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import decimal_text
 from usagebill.core.taxes import AppliedTax
-from usagebill.views.customers import customer_summary
+from usagebill.views.customers import CustomerSummary, customer_summary
 from usagebill.views.documents import document_url
-from usagebill.views.fees import applied_tax_view, fee_view
-from usagebill.views.formats import date_text, instant_text, rate_number
-from usagebill.work import JsonObject, Work
+from usagebill.views.fees import AppliedTaxView, FeeView, applied_tax_view, fee_view
+from usagebill.views.formats import Day, DecimalText, Id, Instant, date_text, instant_text, rate_number
+from usagebill.work import Work
 
-__all__ = ["credit_note_estimate_view", "credit_note_view"]
-
-
-def _tax_view(line: AppliedTax) -> JsonObject:
-    return {**applied_tax_view(line), "base_amount_cents": line.base_amount_cents}
+__all__ = ["CreditNoteView", "credit_note_estimate_view", "credit_note_view"]
 
 
-def _item_view(work: Work, item: CreditNoteItem) -> JsonObject:
+class CreditNoteTaxView(AppliedTaxView):
+    base_amount_cents: int
+    svc_credit_note_id: Id
+
+
+class CreditNoteItemView(TypedDict):
+    svc_id: Id
+    amount_cents: int
+    precise_amount_cents: DecimalText
+    amount_currency: str
+    fee: FeeView | None
+
+
+class CreditNoteView(TypedDict):
+    svc_id: Id
+    billing_entity_code: str | None
+    sequential_id: int
+    number: str
+    svc_invoice_id: Id
+    invoice_number: str | None
+    purchase_order_number: str | None
+    issuing_date: Day
+    credit_status: str
+    refund_status: str | None
+    reason: str
+    description: str | None
+    currency: str
+    total_amount_cents: int
+    precise_total_amount_cents: DecimalText
+    taxes_amount_cents: int
+    precise_taxes_amount_cents: DecimalText
+    sub_total_excluding_taxes_amount_cents: int
+    balance_amount_cents: int
+    credit_amount_cents: int
+    refund_amount_cents: int
+    offset_amount_cents: int
+    coupons_adjustment_amount_cents: int
+    taxes_rate: Decimal
+    created_at: Instant
+    updated_at: Instant
+    file_url: str | None
+    xml_url: str | None
+    self_billed: bool
+    customer: CustomerSummary | None
+    items: list[CreditNoteItemView]
+    applied_taxes: list[CreditNoteTaxView]
+    error_details: list[Mapping[str, object]]
+    metadata: NotRequired[Mapping[str, str | None]]
+
+
+class EstimatedItemView(TypedDict):
+    svc_fee_id: Id
+    amount_cents: int
+
+
+class EstimatedTaxView(TypedDict):
+    svc_tax_id: Id | None
+    tax_name: str
+    tax_code: str
+    tax_rate: Decimal
+    tax_description: str | None
+    base_amount_cents: int
+    amount_cents: int
+    amount_currency: str
+
+
+class CreditNoteEstimateView(TypedDict):
+    svc_invoice_id: Id
+    invoice_number: str
+    currency: str
+    taxes_amount_cents: int
+    precise_taxes_amount_cents: DecimalText
+    taxes_rate: Decimal
+    sub_total_excluding_taxes_amount_cents: int
+    max_creditable_amount_cents: int
+    max_refundable_amount_cents: int
+    max_offsettable_amount_cents: int
+    coupons_adjustment_amount_cents: int
+    precise_coupons_adjustment_amount_cents: DecimalText
+    items: list[EstimatedItemView]
+    applied_taxes: list[EstimatedTaxView]
+
+
+def _item_view(work: Work, item: CreditNoteItem) -> CreditNoteItemView:
     fee = work.tx.get(Fee, item.fee_id, deleted=True)
     return {
         "svc_id": item.id,
@@ -34,18 +117,18 @@ def _item_view(work: Work, item: CreditNoteItem) -> JsonObject:
     }
 
 
-def _customer(work: Work, note: CreditNote) -> object:
+def _customer(work: Work, note: CreditNote) -> CustomerSummary | None:
     if note.customer_snapshot is not None:
-        return dict(note.customer_snapshot)
+        return cast(CustomerSummary, dict(note.customer_snapshot))
     customer = work.tx.get(Customer, note.customer_id, deleted=True)
     return None if customer is None else customer_summary(work, customer)
 
 
-def credit_note_view(work: Work, note: CreditNote) -> JsonObject:
+def credit_note_view(work: Work, note: CreditNote) -> CreditNoteView:
     """A credit note with its customer, items and taxes."""
     entity = work.tx.get(BillingEntity, note.billing_entity_id, deleted=True)
     invoice = work.tx.get(Invoice, note.invoice_id)
-    shown: JsonObject = {
+    shown: CreditNoteView = {
         "svc_id": note.id,
         "billing_entity_code": None if entity is None else entity.code,
         "sequential_id": note.sequential_id,
@@ -77,7 +160,10 @@ def credit_note_view(work: Work, note: CreditNote) -> JsonObject:
         "self_billed": note.self_billed,
         "customer": _customer(work, note),
         "items": [_item_view(work, item) for item in note.items],
-        "applied_taxes": [{**_tax_view(line), "svc_credit_note_id": note.id} for line in note.applied_taxes],
+        "applied_taxes": [
+            {**applied_tax_view(line), "base_amount_cents": line.base_amount_cents, "svc_credit_note_id": note.id}
+            for line in note.applied_taxes
+        ],
         "error_details": [],
     }
     if note.metadata is not None:
@@ -85,13 +171,22 @@ def credit_note_view(work: Work, note: CreditNote) -> JsonObject:
     return shown
 
 
-_UNSTORED = ("svc_id", "created_at")
+def _estimated_tax_view(line: AppliedTax) -> EstimatedTaxView:
+    return {
+        "svc_tax_id": line.tax_id,
+        "tax_name": line.name,
+        "tax_code": line.code,
+        "tax_rate": rate_number(line.rate),
+        "tax_description": line.description,
+        "base_amount_cents": line.base_amount_cents,
+        "amount_cents": line.amount_cents,
+        "amount_currency": line.amount_currency,
+    }
 
 
-def credit_note_estimate_view(_: Work, estimate: CreditNoteEstimate) -> JsonObject:
+def credit_note_estimate_view(_: Work, estimate: CreditNoteEstimate) -> CreditNoteEstimateView:
     """What a credit note would come to."""
     result, amounts, invoice = estimate.result, estimate.amounts, estimate.invoice
-    taxes = [{key: value for key, value in _tax_view(line).items() if key not in _UNSTORED} for line in result.lines]
     return {
         "svc_invoice_id": invoice.id,
         "invoice_number": invoice.number,
@@ -106,5 +201,5 @@ def credit_note_estimate_view(_: Work, estimate: CreditNoteEstimate) -> JsonObje
         "coupons_adjustment_amount_cents": result.coupons_adjustment_cents,
         "precise_coupons_adjustment_amount_cents": decimal_text(result.coupons_adjustment_precise),
         "items": [{"svc_fee_id": fee.id, "amount_cents": cents} for fee, cents in estimate.items],
-        "applied_taxes": taxes,
+        "applied_taxes": [_estimated_tax_view(line) for line in result.lines],
     }

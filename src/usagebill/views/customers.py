@@ -2,15 +2,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypedDict
+
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer, timezone
 from usagebill.core.invoice_custom_sections import customer_section_ids
-from usagebill.views.formats import instant_text
-from usagebill.views.invoice_custom_sections import sections_view
-from usagebill.views.taxes import taxes_view
-from usagebill.work import JsonObject, Work
+from usagebill.views.formats import Id, Instant, instant_text
+from usagebill.views.invoice_custom_sections import CustomSectionView, sections_view
+from usagebill.views.taxes import TaxView, taxes_view
+from usagebill.work import Work
 
-__all__ = ["customer_item", "customer_summary", "customer_view", "entity_of"]
+__all__ = ["CustomerSummary", "customer_item", "customer_summary", "customer_view", "entity_of"]
+
+
+class BillingConfigurationView(TypedDict):
+    invoice_grace_period: int | None
+    payment_provider: str | None
+    payment_provider_code: str | None
+    document_locale: str | None
+    subscription_invoice_issuing_date_anchor: str | None
+    subscription_invoice_issuing_date_adjustment: str | None
+
+
+class AddressView(TypedDict):
+    address_line1: str | None
+    address_line2: str | None
+    city: str | None
+    state: str | None
+    zipcode: str | None
+    country: str | None
+
+
+class CustomerMetadataView(TypedDict):
+    svc_id: Id
+    key: str
+    value: str
+    display_in_invoice: bool
+    created_at: Instant
+
+
+class CustomerSummary(AddressView):
+    svc_id: Id
+    sequential_id: int
+    slug: str
+    external_id: str
+    billing_entity_code: str
+    account_type: str
+    customer_type: str | None
+    name: str | None
+    firstname: str | None
+    lastname: str | None
+    currency: str | None
+    email: str | None
+    phone: str | None
+    url: str | None
+    logo_url: str | None
+    legal_name: str | None
+    legal_number: str | None
+    tax_identification_number: str | None
+    timezone: str | None
+    applicable_timezone: str
+    net_payment_term: int | None
+    external_salesforce_id: None
+    finalize_zero_amount_invoice: str
+    skip_invoice_custom_sections: bool
+    created_at: Instant
+    updated_at: Instant
+    billing_configuration: BillingConfigurationView
+    shipping_address: AddressView
+    metadata: list[CustomerMetadataView]
+    integration_customers: list[Mapping[str, object]]
+
+
+class CustomerItem(CustomerSummary):
+    taxes: list[TaxView]
+
+
+class CustomerView(CustomerItem):
+    applicable_invoice_custom_sections: list[CustomSectionView]
+    error_details: list[Mapping[str, object]]
 
 
 def entity_of(work: Work, customer: Customer) -> BillingEntity:
@@ -21,7 +92,7 @@ def entity_of(work: Work, customer: Customer) -> BillingEntity:
     return found
 
 
-def customer_summary(work: Work, customer: Customer) -> JsonObject:
+def customer_summary(work: Work, customer: Customer) -> CustomerSummary:
     """The customer's own fields, as other objects and messages show them."""
     entity = entity_of(work, customer)
     address = customer.shipping_address
@@ -88,12 +159,12 @@ def customer_summary(work: Work, customer: Customer) -> JsonObject:
     }
 
 
-def customer_item(work: Work, customer: Customer) -> JsonObject:
+def customer_item(work: Work, customer: Customer) -> CustomerItem:
     """The customer as lists of customers show it: with its own taxes."""
     return {**customer_summary(work, customer), "taxes": taxes_view(work, customer.tax_ids)}
 
 
-def customer_view(work: Work, customer: Customer) -> JsonObject:
+def customer_view(work: Work, customer: Customer) -> CustomerView:
     """The customer as a single-record response shows it."""
     sections = customer_section_ids(customer, entity_of(work, customer))
     return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Annotated, TypedDict, cast
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.fees import Fee
@@ -10,21 +11,60 @@ from usagebill.core.numbers import ZERO, decimal_text
 from usagebill.core.plans import Charge, ChargeFilter
 from usagebill.core.pricing.estimates import InstantEstimate
 from usagebill.core.subscriptions import Subscription
-from usagebill.views.fees import fee_view
+from usagebill.views.fees import FeeItemView, FeeView, fee_view
+from usagebill.views.formats import DecimalText, Id, Unstored
 from usagebill.views.subscriptions import customer_of
 from usagebill.work import JsonObject, Work
 
-__all__ = ["estimated_fees_view", "instant_fee_view"]
+__all__ = ["InstantFeeView", "estimated_fees_view", "instant_fee_view"]
+
+
+class InstantFeeView(TypedDict):
+    svc_id: None
+    created_at: None
+    svc_charge_id: Id
+    svc_charge_filter_id: Id | None
+    svc_invoice_id: None
+    svc_true_up_fee_id: None
+    svc_true_up_parent_fee_id: None
+    svc_subscription_id: Id
+    external_subscription_id: str
+    svc_customer_id: Id
+    external_customer_id: str
+    item: FeeItemView
+    pay_in_advance: bool
+    invoiceable: bool
+    amount_cents: DecimalText
+    amount_currency: str
+    precise_amount: DecimalText
+    precise_total_amount: DecimalText
+    taxes_amount_cents: int
+    taxes_precise_amount: int
+    taxes_rate: int
+    total_amount_cents: DecimalText
+    total_amount_currency: str
+    units: DecimalText
+    description: None
+    precise_unit_amount: DecimalText
+    precise_coupons_amount_cents: DecimalText
+    events_count: int
+    payment_status: str
+    succeeded_at: None
+    failed_at: None
+    refunded_at: None
+    event_transaction_id: str
+    amount_details: None
+
 
 _NO_ID = {"svc_id": None, "created_at": None}
 
 
-def estimated_fees_view(work: Work, fees: Iterable[Fee]) -> list[JsonObject]:
+def estimated_fees_view(work: Work, fees: Iterable[Fee]) -> Annotated[list[FeeView], Unstored()]:
     """Fees that are not stored, as stored ones are shown."""
-    return [_estimated(fee_view(work, fee)) for fee in fees]
+    return [cast(FeeView, _estimated(fee_view(work, fee))) for fee in fees]
 
 
-def _estimated(shown: JsonObject) -> JsonObject:
+def _estimated(shown: FeeView) -> JsonObject:
     taxes = [{**tax, "svc_fee_id": None} for tax in shown["applied_taxes"]]
     return {**shown, **_NO_ID, "applied_taxes": taxes}
 
@@ -40,14 +80,15 @@ def instant_fee_view(
     transaction_id: str,
     charge_filter: ChargeFilter | None = None,
     filter_name: str | None = None,
-) -> JsonObject:
+) -> InstantFeeView:
     """The estimate of one event by itself: its numbers are decimals as text.
 
     `precise_amount` is in major units and not rounded, `precise_unit_amount` in cents.
     """
     amount_cents = decimal_text(estimate.amount_cents)
     return {
-        **_NO_ID,
+        "svc_id": None,
+        "created_at": None,
         "svc_charge_id": charge.id,
         "svc_charge_filter_id": None if charge_filter is None else charge_filter.id,
         "svc_invoice_id": None,

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import TypedDict
 
 from usagebill.core.events import Event
-from usagebill.views.formats import optional_decimal
-from usagebill.work import JsonObject, Work
+from usagebill.views.formats import DecimalText, Id, Instant, optional_decimal
+from usagebill.work import Work
 
 __all__ = ["event_view", "events_view"]
 
 
-def event_view(work: Work, event: Event) -> JsonObject:
+class EventView(TypedDict):
+    svc_id: Id
+    transaction_id: str
+    svc_customer_id: None
+    code: str
+    timestamp: Instant
+    precise_total_amount_cents: DecimalText | None
+    properties: Mapping[str, object]
+    svc_subscription_id: None
+    external_subscription_id: str | None
+    created_at: Instant
+
+
+def event_view(work: Work, event: Event) -> EventView:
     """The event; what belongs to it is named by its external subscription id only."""
     return {
         "svc_id": event.id,
@@ -28,7 +42,7 @@ def event_view(work: Work, event: Event) -> JsonObject:
     }
 
 
-def events_view(work: Work, events: Iterable[Event]) -> list[JsonObject]:
+def events_view(work: Work, events: Iterable[Event]) -> list[EventView]:
     return [event_view(work, event) for event in events]
 
 

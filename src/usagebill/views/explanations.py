@@ -2,18 +2,92 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import TypedDict
+
 from usagebill.core.events import Event, property_of
 from usagebill.core.invoices.explained import ExplainedFee, ExplainedInvoice, ExplainedUsage
 from usagebill.core.invoices.explanation import Discount, Step, TaxStep
 from usagebill.core.numbers import decimal_text, round_to
 from usagebill.core.taxes import net_of_coupons
-from usagebill.views.formats import instant_text, millisecond_text, rate_number
-from usagebill.work import JsonObject, Work
+from usagebill.views.formats import DecimalText, Id, Instant, instant_text, millisecond_text, rate_number
+from usagebill.work import Work
 
 __all__ = ["explanation_view"]
 
 
-def explanation_view(_: Work, explained: ExplainedInvoice) -> JsonObject:
+class ExplainedEventView(TypedDict):
+    transaction_id: str
+    timestamp: Instant
+    value: str | None
+
+
+class ExplainedUsageView(TypedDict):
+    billable_metric_code: str
+    aggregation_type: str
+    field_name: str | None
+    charge_model: str
+    prorated: bool
+    filters: Mapping[str, list[str]] | None
+    grouped_by: Mapping[str, str | None]
+    units: DecimalText
+    events_count: int | None
+    events: list[ExplainedEventView]
+    events_complete: bool
+
+
+class DiscountView(TypedDict):
+    svc_credit_id: Id
+    type: str
+    code: str
+    before_cents: DecimalText
+    amount_cents: DecimalText
+    after_cents: DecimalText
+
+
+class ExplainedTaxView(TypedDict):
+    tax_code: str
+    tax_rate: Decimal
+    base_cents: DecimalText
+    precise_amount_cents: DecimalText
+    amount_cents: int
+
+
+class ExplainedFeeView(TypedDict):
+    svc_fee_id: Id
+    type: str
+    name: str
+    from_datetime: Instant | None
+    to_datetime: Instant | None
+    usage: ExplainedUsageView | None
+    arithmetic: list[str]
+    precise_amount_cents: DecimalText
+    amount_cents: int
+    discounts: list[DiscountView]
+    sub_total_excluding_taxes_cents: DecimalText
+    taxes: list[ExplainedTaxView]
+    taxes_amount_cents: int
+
+
+class StepView(TypedDict):
+    step: str
+    text: str
+    amount_cents: int
+    result_cents: int
+
+
+class ExplanationView(TypedDict):
+    svc_invoice_id: Id
+    number: str
+    status: str
+    currency: str
+    fees: list[ExplainedFeeView]
+    steps: list[StepView]
+    total_amount_cents: int
+
+
+def explanation_view(_: Work, explained: ExplainedInvoice) -> ExplanationView:
     """An invoice explained: its fees one by one, then the steps to its total."""
     invoice = explained.invoice
     return {
@@ -27,7 +101,7 @@ def explanation_view(_: Work, explained: ExplainedInvoice) -> JsonObject:
     }
 
 
-def _fee_view(explained: ExplainedFee) -> JsonObject:
+def _fee_view(explained: ExplainedFee) -> ExplainedFeeView:
     fee = explained.fee
     return {
         "svc_fee_id": fee.id,
@@ -46,7 +120,7 @@ def _fee_view(explained: ExplainedFee) -> JsonObject:
     }
 
 
-def _usage_view(usage: ExplainedUsage, explained: ExplainedFee) -> JsonObject:
+def _usage_view(usage: ExplainedUsage, explained: ExplainedFee) -> ExplainedUsageView:
     fee, metric = explained.fee, usage.metric
     return {
         "billable_metric_code": metric.code,
@@ -63,7 +137,7 @@ def _usage_view(usage: ExplainedUsage, explained: ExplainedFee) -> JsonObject:
     }
 
 
-def _event_view(event: Event, field: str | None) -> JsonObject:
+def _event_view(event: Event, field: str | None) -> ExplainedEventView:
     return {
         "transaction_id": event.transaction_id,
         "timestamp": millisecond_text(event.timestamp),
@@ -71,7 +145,7 @@ def _event_view(event: Event, field: str | None) -> JsonObject:
     }
 
 
-def _discount_view(discount: Discount) -> JsonObject:
+def _discount_view(discount: Discount) -> DiscountView:
     return {
         "svc_credit_id": discount.credit_id,
         "type": discount.kind,
@@ -82,7 +156,7 @@ def _discount_view(discount: Discount) -> JsonObject:
     }
 
 
-def _tax_view(tax: TaxStep) -> JsonObject:
+def _tax_view(tax: TaxStep) -> ExplainedTaxView:
     return {
         "tax_code": tax.code,
         "tax_rate": rate_number(tax.rate),
@@ -92,7 +166,7 @@ def _tax_view(tax: TaxStep) -> JsonObject:
     }
 
 
-def _step_view(step: Step) -> JsonObject:
+def _step_view(step: Step) -> StepView:
     return {
         "step": step.name,
         "text": step.text,

@@ -2,17 +2,100 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
+from typing import NotRequired, TypedDict
 
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee
 from usagebill.core.numbers import ZERO, add, decimal_text, round_cents, subtract
 from usagebill.core.taxes import AppliedTax, net_of_coupons
-from usagebill.views.formats import instant_text, offset_text, rate_number
-from usagebill.work import JsonObject, Work
+from usagebill.views.formats import DecimalText, Id, Instant, instant_text, offset_text, rate_number
+from usagebill.work import Work
 
-__all__ = ["applied_tax_view", "deleted_fee_view", "fee_view"]
+__all__ = ["AppliedTaxView", "FeeItemView", "FeeView", "applied_tax_view", "deleted_fee_view", "fee_view"]
+
+
+class AppliedTaxView(TypedDict):
+    svc_id: Id
+    svc_tax_id: Id | None
+    tax_name: str
+    tax_code: str
+    tax_rate: Decimal
+    tax_description: str | None
+    amount_cents: int
+    amount_currency: str
+    created_at: Instant
+
+
+class FeeTaxView(AppliedTaxView):
+    svc_fee_id: Id
+
+
+class FeeItemView(TypedDict):
+    type: str
+    code: str
+    name: str
+    description: str | None
+    invoice_display_name: str
+    filters: Mapping[str, list[str]] | None
+    filter_invoice_display_name: str | None
+    svc_item_id: Id
+    item_type: str
+    grouped_by: Mapping[str, str | None]
+
+
+class DeletedFeeView(TypedDict):
+    svc_id: Id
+    svc_charge_id: Id | None
+    svc_charge_filter_id: Id | None
+    svc_fixed_charge_id: Id | None
+    svc_invoice_id: Id | None
+    svc_true_up_fee_id: Id | None
+    svc_true_up_parent_fee_id: Id | None
+    svc_original_fee_id: Id | None
+    svc_subscription_id: Id | None
+    external_subscription_id: str | None
+    svc_customer_id: Id
+    external_customer_id: str | None
+    item: FeeItemView
+    pay_in_advance: bool
+    invoiceable: bool
+    amount_cents: int
+    amount_currency: str
+    precise_amount: DecimalText
+    precise_total_amount: DecimalText
+    taxes_amount_cents: int
+    taxes_precise_amount: DecimalText
+    taxes_rate: Decimal
+    total_amount_cents: int
+    total_amount_currency: str
+    precise_coupons_amount_cents: DecimalText
+    sub_total_excluding_taxes_amount_cents: int
+    sub_total_excluding_taxes_precise_amount_cents: DecimalText
+    units: DecimalText
+    total_aggregated_units: DecimalText | None
+    events_count: int | None
+    precise_unit_amount: DecimalText
+    amount_details: Mapping[str, object]
+    pricing_unit_details: Mapping[str, object] | None
+    presentation_breakdowns: list[Mapping[str, object]]
+    description: str | None
+    payment_status: str
+    self_billed: bool
+    created_at: Instant
+    succeeded_at: Instant | None
+    failed_at: Instant | None
+    refunded_at: Instant | None
+    event_transaction_id: str | None
+    from_date: NotRequired[Instant | None]
+    to_date: NotRequired[Instant | None]
+
+
+class FeeView(DeletedFeeView):
+    applied_taxes: list[FeeTaxView]
+
 
 _DATED = ("charge", "subscription", "add_on", "fixed_charge")
 
@@ -21,7 +104,7 @@ def _major(cents: Decimal, currency: str) -> str:
     return decimal_text(major_from_cents(cents, currency))
 
 
-def applied_tax_view(line: AppliedTax) -> JsonObject:
+def applied_tax_view(line: AppliedTax) -> AppliedTaxView:
     """What every applied tax shows, whatever it is applied to."""
     return {
         "svc_id": line.id,
@@ -36,12 +119,12 @@ def applied_tax_view(line: AppliedTax) -> JsonObject:
     }
 
 
-def deleted_fee_view(work: Work, fee: Fee) -> JsonObject:
+def deleted_fee_view(work: Work, fee: Fee) -> DeletedFeeView:
     """A fee without its applied taxes, as its deletion answers."""
     net_precise = subtract(fee.precise_amount_cents, fee.precise_coupons_amount_cents)
     customer = work.tx.get(Customer, fee.customer_id, deleted=True)
     units = fee.units if fee.total_aggregated_units is None else fee.total_aggregated_units
-    shown: JsonObject = {
+    shown: DeletedFeeView = {
         "svc_id": fee.id,
         "svc_charge_id": fee.charge_id,
         "svc_charge_filter_id": fee.charge_filter_id,
@@ -91,13 +174,13 @@ def deleted_fee_view(work: Work, fee: Fee) -> JsonObject:
     return shown
 
 
-def fee_view(work: Work, fee: Fee) -> JsonObject:
+def fee_view(work: Work, fee: Fee) -> FeeView:
     """A fee with its applied taxes."""
-    taxes = [{**applied_tax_view(line), "svc_fee_id": fee.id} for line in fee.applied_taxes]
+    taxes: list[FeeTaxView] = [{**applied_tax_view(line), "svc_fee_id": fee.id} for line in fee.applied_taxes]
     return {**deleted_fee_view(work, fee), "applied_taxes": taxes}
 
 
-def _item(fee: Fee) -> JsonObject:
+def _item(fee: Fee) -> FeeItemView:
     item = fee.item
     return {
         "type": item.type,

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from typing import Annotated, overload
 
 from usagebill.core.numbers import decimal_text
 
 __all__ = [
+    "Day",
+    "DecimalText",
+    "Format",
+    "Id",
+    "Instant",
+    "Unstored",
     "date_text",
     "instant_text",
     "millisecond_text",
@@ -18,11 +26,39 @@ __all__ = [
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class Format:
+    """What kind of text a field of a view holds, as JSON Schema names it."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unstored:
+    """A view of what is not stored: its ids and instants are null, and these of its fields are not there at all."""
+
+    left_out: tuple[str, ...] = ()
+
+
+Id = Annotated[str, Format("uuid")]
+Instant = Annotated[str, Format("date-time")]
+Day = Annotated[str, Format("date")]
+DecimalText = Annotated[str, Format("decimal")]
+
+
+@overload
+def instant_text(value: datetime) -> str: ...
+@overload
+def instant_text(value: datetime | None) -> str | None: ...
 def instant_text(value: datetime | None) -> str | None:
     """`2024-01-31T23:59:59Z`: UTC, cut to the second."""
     return None if value is None else value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+@overload
+def millisecond_text(value: datetime) -> str: ...
+@overload
+def millisecond_text(value: datetime | None) -> str | None: ...
 def millisecond_text(value: datetime | None) -> str | None:
     """`2024-01-31T23:59:59.123Z`: UTC, cut to the millisecond."""
     if value is None:
@@ -36,6 +72,10 @@ def offset_text(value: datetime | None) -> str | None:
     return None if value is None else value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S+00:00")
 
 
+@overload
+def date_text(value: date) -> str: ...
+@overload
+def date_text(value: date | None) -> str | None: ...
 def date_text(value: date | None) -> str | None:
     return None if value is None else value.isoformat()
 

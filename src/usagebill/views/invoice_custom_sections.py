@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypedDict
 
 from usagebill.core.invoice_custom_sections import InvoiceCustomSection
 from usagebill.storage.conditions import within
 from usagebill.views.default_entity import default_entity
-from usagebill.views.formats import instant_text
-from usagebill.work import JsonObject, Work
+from usagebill.views.formats import Id, Instant, instant_text
+from usagebill.work import Work
 
-__all__ = ["section_view", "sections_view"]
+__all__ = ["CustomSectionView", "section_view", "sections_view"]
 
 
-def section_view(work: Work, section: InvoiceCustomSection) -> JsonObject:
+class CustomSectionView(TypedDict):
+    svc_id: Id
+    code: str
+    name: str
+    description: str | None
+    details: str | None
+    display_name: str | None
+    applied_to_organization: bool
+    organization_id: Id
+    created_at: Instant
+
+
+def section_view(work: Work, section: InvoiceCustomSection) -> CustomSectionView:
     """`applied_to_organization`: whether the default billing entity selects it."""
     entity = default_entity(work)
     return {
@@ -29,7 +42,7 @@ def section_view(work: Work, section: InvoiceCustomSection) -> JsonObject:
     }
 
 
-def sections_view(work: Work, ids: Iterable[str]) -> list[JsonObject]:
+def sections_view(work: Work, ids: Iterable[str]) -> list[CustomSectionView]:
     """The live sections among `ids`, by name."""
     wanted = tuple(ids)
     sections = work.tx.find(InvoiceCustomSection, within("id", wanted)) if wanted else []

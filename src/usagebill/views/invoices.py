@@ -7,6 +7,7 @@ draft shows them as they are now.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NotRequired, TypedDict, cast
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
@@ -15,14 +16,18 @@ from usagebill.core.invoices.records import BilledPlan, BillingPeriod, Credit, E
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.storage.conditions import asc, eq
-from usagebill.views.customers import customer_summary
+from usagebill.views.customers import CustomerSummary, customer_summary
 from usagebill.views.documents import document_url
-from usagebill.views.fees import applied_tax_view, fee_view
-from usagebill.views.formats import date_text, instant_text, millisecond_text
-from usagebill.views.subscriptions import subscription_view
+from usagebill.views.fees import AppliedTaxView, FeeView, applied_tax_view, fee_view
+from usagebill.views.formats import Day, Id, Instant, date_text, instant_text, millisecond_text
+from usagebill.views.plans import ThresholdView
+from usagebill.views.subscriptions import SubscriptionView, subscription_view
 from usagebill.work import JsonObject, Work
 
 __all__ = [
+    "CreditView",
+    "InvoiceView",
+    "ListedInvoiceView",
     "billed_plan",
     "credit_view",
     "error_detail_view",
@@ -35,7 +40,132 @@ __all__ = [
 ]
 
 
-def invoice_summary(work: Work, invoice: Invoice) -> JsonObject:
+class CreditItemView(TypedDict):
+    svc_item_id: Id
+    type: str
+    code: str
+    name: str
+    description: str | None
+
+
+class CreditedInvoiceView(TypedDict):
+    svc_id: Id
+    payment_status: str
+
+
+class CreditView(TypedDict):
+    svc_id: Id
+    amount_cents: int
+    amount_currency: str
+    before_taxes: bool
+    item: CreditItemView
+    invoice: CreditedInvoiceView
+
+
+class ErrorDetailView(TypedDict):
+    svc_id: Id
+    error_code: str
+    details: Mapping[str, object]
+
+
+class BillingPeriodView(TypedDict):
+    svc_subscription_id: Id
+    external_subscription_id: str
+    svc_plan_id: Id
+    subscription_from_datetime: Instant | None
+    subscription_to_datetime: Instant | None
+    charges_from_datetime: Instant | None
+    charges_to_datetime: Instant | None
+    fixed_charges_from_datetime: Instant | None
+    fixed_charges_to_datetime: Instant | None
+    invoicing_reason: str
+
+
+class AppliedThresholdView(TypedDict):
+    lifetime_usage_amount_cents: int
+    created_at: Instant
+    usage_threshold: ThresholdView
+
+
+class InvoiceSectionView(TypedDict):
+    svc_id: Id
+    svc_invoice_id: Id
+    code: str
+    name: str
+    details: str | None
+    display_name: str | None
+    created_at: Instant
+
+
+class InvoiceMetadataView(TypedDict):
+    svc_id: Id
+    key: str
+    value: str
+    created_at: Instant
+
+
+class InvoiceTaxView(AppliedTaxView):
+    svc_invoice_id: Id
+    fees_amount_cents: int
+
+
+class InvoiceSummary(TypedDict):
+    svc_id: Id
+    billing_entity_code: str | None
+    sequential_id: int | None
+    number: str
+    issuing_date: Day
+    payment_due_date: Day
+    net_payment_term: int
+    invoice_type: str
+    status: str
+    payment_status: str
+    payment_dispute_lost_at: Instant | None
+    payment_overdue: bool
+    tax_status: str | None
+    currency: str
+    fees_amount_cents: int
+    progressive_billing_credit_amount_cents: int
+    coupons_amount_cents: int
+    taxes_amount_cents: int
+    sub_total_excluding_taxes_amount_cents: int
+    sub_total_including_taxes_amount_cents: int
+    credit_notes_amount_cents: int
+    prepaid_credit_amount_cents: int
+    prepaid_granted_credit_amount_cents: int | None
+    prepaid_purchased_credit_amount_cents: int | None
+    total_amount_cents: int
+    total_due_amount_cents: int
+    total_paid_amount_cents: int
+    total_offsetted_credit_note_amount_cents: int
+    version_number: int
+    self_billed: bool
+    purchase_order_number: str | None
+    file_url: str | None
+    xml_url: str | None
+    web_url: None
+    created_at: Instant
+    updated_at: Instant
+    voided_at: Instant | None
+
+
+class ListedInvoiceView(InvoiceSummary):
+    customer: CustomerSummary | None
+    metadata: list[InvoiceMetadataView]
+    applied_taxes: list[InvoiceTaxView]
+    applied_usage_thresholds: NotRequired[list[AppliedThresholdView]]
+
+
+class InvoiceView(ListedInvoiceView):
+    billing_periods: list[BillingPeriodView]
+    subscriptions: list[SubscriptionView]
+    fees: list[FeeView]
+    credits: list[CreditView]
+    error_details: list[ErrorDetailView]
+    applied_invoice_custom_sections: list[InvoiceSectionView]
+
+
+def invoice_summary(work: Work, invoice: Invoice) -> InvoiceSummary:
     """The invoice's own fields."""
     entity = work.tx.get(BillingEntity, invoice.billing_entity_id, deleted=True)
     due = invoice.total_amount_cents - invoice.total_paid_amount_cents - invoice.total_offset_amount_cents
@@ -80,7 +210,7 @@ def invoice_summary(work: Work, invoice: Invoice) -> JsonObject:
     }
 
 
-def credit_view(credit: Credit, invoice: Invoice) -> JsonObject:
+def credit_view(credit: Credit, invoice: Invoice) -> CreditView:
     """A line that reduces `invoice`."""
     return {
         "svc_id": credit.id,
@@ -98,13 +228,13 @@ def credit_view(credit: Credit, invoice: Invoice) -> JsonObject:
     }
 
 
-def error_detail_view(detail: ErrorDetail) -> JsonObject:
+def error_detail_view(detail: ErrorDetail) -> ErrorDetailView:
     return {"svc_id": detail.id, "error_code": detail.error_code, "details": dict(detail.details)}
 
 
-def _customer(work: Work, invoice: Invoice) -> object:
+def _customer(work: Work, invoice: Invoice) -> CustomerSummary | None:
     if invoice.customer_snapshot is not None:
-        return dict(invoice.customer_snapshot)
+        return cast(CustomerSummary, dict(invoice.customer_snapshot))
     customer = work.tx.get(Customer, invoice.customer_id, deleted=True)
     return None if customer is None else customer_summary(work, customer)
 
@@ -140,7 +270,7 @@ def _periods(work: Work, invoice: Invoice) -> list[BillingPeriod]:
     return sorted(work.tx.find(BillingPeriod, eq("invoice_id", invoice.id), order=[asc("created_at")]), key=name)
 
 
-def _period_view(period: BillingPeriod) -> JsonObject:
+def _period_view(period: BillingPeriod) -> BillingPeriodView:
     return {
         "svc_subscription_id": period.subscription_id,
         "external_subscription_id": period.external_subscription_id,
@@ -155,23 +285,23 @@ def _period_view(period: BillingPeriod) -> JsonObject:
     }
 
 
-def _subscriptions(work: Work, invoice: Invoice) -> list[JsonObject]:
-    shown = []
+def _subscriptions(work: Work, invoice: Invoice) -> list[SubscriptionView]:
+    shown: list[SubscriptionView] = []
     for period in _periods(work, invoice):
         subscription = work.tx.get(Subscription, period.subscription_id)
         if invoice.status == "draft" and subscription is not None:
             shown.append(subscription_view(work, subscription))
         elif period.subscription_snapshot:
-            shown.append(dict(period.subscription_snapshot))
+            shown.append(cast(SubscriptionView, dict(period.subscription_snapshot)))
     return shown
 
 
-def _fees(work: Work, invoice: Invoice) -> list[JsonObject]:
+def _fees(work: Work, invoice: Invoice) -> list[FeeView]:
     found = work.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at")])
     return [fee_view(work, fee) for fee in found]
 
 
-def _applied_thresholds(_: Work, invoice: Invoice) -> list[JsonObject]:
+def _applied_thresholds(_: Work, invoice: Invoice) -> list[AppliedThresholdView]:
     return [
         {
             "lifetime_usage_amount_cents": applied.lifetime_usage_amount_cents,
@@ -189,7 +319,7 @@ def _applied_thresholds(_: Work, invoice: Invoice) -> list[JsonObject]:
     ]
 
 
-def _custom_sections(_: Work, invoice: Invoice) -> list[JsonObject]:
+def _custom_sections(_: Work, invoice: Invoice) -> list[InvoiceSectionView]:
     return [
         {
             "svc_id": section.id,
@@ -204,14 +334,14 @@ def _custom_sections(_: Work, invoice: Invoice) -> list[JsonObject]:
     ]
 
 
-def _metadata(_: Work, invoice: Invoice) -> list[JsonObject]:
+def _metadata(_: Work, invoice: Invoice) -> list[InvoiceMetadataView]:
     return [
         {"svc_id": item.id, "key": item.key, "value": item.value, "created_at": instant_text(item.created_at)}
         for item in invoice.metadata
     ]
 
 
-def _applied_taxes(_: Work, invoice: Invoice) -> list[JsonObject]:
+def _applied_taxes(_: Work, invoice: Invoice) -> list[InvoiceTaxView]:
     return [
         {
             **applied_tax_view(line),
@@ -270,14 +400,14 @@ def _with_parts(work: Work, invoice: Invoice, parts: tuple[str, ...]) -> JsonObj
     return shown
 
 
-def invoice_view(work: Work, invoice: Invoice) -> JsonObject:
+def invoice_view(work: Work, invoice: Invoice) -> InvoiceView:
     """The invoice with everything that belongs to it, as a single-record response shows it."""
-    return _with_parts(work, invoice, tuple(_PARTS))
+    return cast(InvoiceView, _with_parts(work, invoice, tuple(_PARTS)))
 
 
-def listed_invoice_view(work: Work, invoice: Invoice) -> JsonObject:
+def listed_invoice_view(work: Work, invoice: Invoice) -> ListedInvoiceView:
     """The invoice as lists show it: without fees, subscriptions and credits."""
-    return _with_parts(work, invoice, _LISTED)
+    return cast(ListedInvoiceView, _with_parts(work, invoice, _LISTED))
 
 
 def invoice_webhook_view(work: Work, webhook_type: str, invoice: Invoice) -> JsonObject:

@@ -4,14 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from decimal import Decimal
+from typing import NotRequired, TypedDict
 
 from usagebill.core.numbers import round_to
 from usagebill.core.progressive_billing import Completion, LifetimeUsage
 from usagebill.core.subscriptions import Subscription
-from usagebill.views.formats import instant_text, rate_number
-from usagebill.work import JsonObject
+from usagebill.views.formats import Id, Instant, instant_text, rate_number
 
-__all__ = ["lifetime_usage_object"]
+__all__ = ["LifetimeUsageView", "lifetime_usage_object"]
+
+
+class CompletionView(TypedDict):
+    amount_cents: int
+    completion_ratio: Decimal
+    reached_at: Instant | None
+
+
+class LifetimeUsageView(TypedDict):
+    svc_id: Id
+    svc_subscription_id: Id
+    external_subscription_id: str
+    external_historical_usage_amount_cents: int
+    invoiced_usage_amount_cents: int
+    current_usage_amount_cents: int
+    from_datetime: Instant
+    to_datetime: Instant
+    usage_thresholds: NotRequired[list[CompletionView]]
+
 
 _RATIO_DECIMALS = 5
 
@@ -24,9 +44,9 @@ def lifetime_usage_object(
     current_cents: int,
     at: datetime,
     completions: Sequence[Completion] | None,
-) -> JsonObject:
+) -> LifetimeUsageView:
     """Lifetime usage in cents; `usage_thresholds` only where thresholds apply."""
-    shown: JsonObject = {
+    shown: LifetimeUsageView = {
         "svc_id": record.id,
         "svc_subscription_id": subscription.id,
         "external_subscription_id": subscription.external_id,

@@ -2,18 +2,54 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from usagebill.core.organizations import Organization
 from usagebill.core.webhooks import WebhookEndpoint
 from usagebill.storage.conditions import asc
 from usagebill.views.default_entity import default_entity
-from usagebill.views.formats import instant_text
-from usagebill.views.taxes import taxes_view
-from usagebill.work import JsonObject, Work
+from usagebill.views.formats import Id, Instant, instant_text
+from usagebill.views.taxes import TaxView, taxes_view
+from usagebill.work import Work
 
 __all__ = ["organization_view"]
 
 
-def organization_view(work: Work, organization: Organization) -> JsonObject:
+class OrganizationBillingView(TypedDict):
+    invoice_footer: str | None
+    invoice_grace_period: int
+    document_locale: str
+
+
+class OrganizationView(TypedDict):
+    svc_id: Id
+    name: str
+    created_at: Instant
+    webhook_url: str
+    webhook_urls: list[str]
+    country: str | None
+    default_currency: str
+    address_line1: str | None
+    address_line2: str | None
+    state: str | None
+    zipcode: str | None
+    email: str | None
+    city: str | None
+    legal_name: str | None
+    legal_number: str | None
+    timezone: str
+    net_payment_term: int
+    email_settings: list[str]
+    document_numbering: str
+    document_number_prefix: str
+    tax_identification_number: str | None
+    finalize_zero_amount_invoice: bool
+    events_store: str
+    billing_configuration: OrganizationBillingView
+    taxes: list[TaxView]
+
+
+def organization_view(work: Work, organization: Organization) -> OrganizationView:
     entity = default_entity(work)
     if entity is None:
         raise LookupError(f"organization {organization.id} has no billing entity")

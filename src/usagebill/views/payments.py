@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypedDict
+
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import Payment
-from usagebill.views.formats import instant_text
-from usagebill.work import JsonObject, Work
+from usagebill.views.formats import Id, Instant, instant_text
+from usagebill.work import Work
 
 __all__ = ["payment_view"]
 
 
-def payment_view(work: Work, payment: Payment) -> JsonObject:
+class PaymentView(TypedDict):
+    svc_id: Id
+    svc_customer_id: Id
+    external_customer_id: str
+    invoice_ids: list[Id]
+    invoice_numbers: list[str]
+    svc_payable_id: Id
+    payable_type: str
+    amount_cents: int
+    amount_currency: str
+    status: str
+    payment_status: str
+    type: str
+    reference: str
+    payment_provider_code: None
+    payment_provider_type: None
+    external_payment_id: None
+    provider_payment_id: None
+    provider_customer_id: None
+    payment_method_id: None
+    next_action: Mapping[str, object]
+    created_at: Instant
+
+
+def payment_view(work: Work, payment: Payment) -> PaymentView:
     """The payment with its invoice and customer; what only providers know is null."""
     invoice = work.tx.get(Invoice, payment.invoice_id)
     customer = work.tx.get(Customer, payment.customer_id, deleted=True)

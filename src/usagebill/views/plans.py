@@ -2,20 +2,140 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import NotRequired, TypedDict
+
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.numbers import decimal_text
 from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, MinimumCommitment, Plan, UsageThreshold
 from usagebill.core.pricing import displayed_properties
 from usagebill.definitions import definition
-from usagebill.views.formats import instant_text, plain_number
-from usagebill.views.taxes import taxes_view
-from usagebill.work import JsonObject, Work
+from usagebill.views.formats import DecimalText, Id, Instant, instant_text, plain_number
+from usagebill.views.taxes import TaxView, taxes_view
+from usagebill.work import Work
 
-__all__ = ["charge_view", "filter_view", "fixed_charge_view", "plan_summary", "plan_view", "threshold_view"]
+__all__ = [
+    "ApplicableThresholdView",
+    "ChargeFilterView",
+    "PlanView",
+    "ThresholdView",
+    "charge_view",
+    "filter_view",
+    "fixed_charge_view",
+    "plan_summary",
+    "plan_view",
+    "threshold_view",
+]
 
 
-def filter_view(charge: Charge, one: ChargeFilter) -> JsonObject:
+class AppliedPricingUnitView(TypedDict):
+    code: str
+    conversion_rate: DecimalText
+
+
+class ChargeFilterView(TypedDict):
+    svc_id: Id
+    charge_code: str
+    invoice_display_name: str | None
+    properties: Mapping[str, object]
+    values: Mapping[str, list[str]]
+
+
+class ChargeView(TypedDict):
+    svc_id: Id
+    svc_billable_metric_id: Id
+    code: str
+    invoice_display_name: str | None
+    billable_metric_code: str | None
+    created_at: Instant
+    charge_model: str
+    invoiceable: bool
+    regroup_paid_fees: str | None
+    pay_in_advance: bool
+    prorated: bool
+    min_amount_cents: int
+    accepts_target_wallet: bool
+    properties: Mapping[str, object]
+    filters: list[ChargeFilterView]
+    applied_pricing_unit: AppliedPricingUnitView | None
+    svc_parent_id: Id | None
+    taxes: list[TaxView]
+
+
+class FixedChargeView(TypedDict):
+    svc_id: Id
+    svc_add_on_id: Id
+    code: str
+    invoice_display_name: str | None
+    add_on_code: str | None
+    created_at: Instant
+    charge_model: str
+    pay_in_advance: bool
+    prorated: bool
+    properties: Mapping[str, object]
+    units: int | Decimal
+    svc_parent_id: Id | None
+    taxes: list[TaxView]
+
+
+class CommitmentView(TypedDict):
+    svc_id: Id
+    plan_code: str
+    amount_cents: int
+    interval: str
+    invoice_display_name: str | None
+    created_at: Instant
+    updated_at: Instant
+    taxes: list[TaxView]
+
+
+class ApplicableThresholdView(TypedDict):
+    threshold_display_name: str | None
+    amount_cents: int
+    recurring: bool
+
+
+class ThresholdView(ApplicableThresholdView):
+    svc_id: Id
+    created_at: Instant
+    updated_at: Instant
+
+
+class PlanSummary(TypedDict):
+    svc_id: Id
+    name: str
+    invoice_display_name: str | None
+    created_at: Instant
+    code: str
+    interval: str
+    description: str | None
+    amount_cents: int
+    amount_currency: str
+    trial_period: int | Decimal | None
+    pay_in_advance: bool
+    bill_charges_monthly: bool | None
+    bill_fixed_charges_monthly: bool | None
+    customers_count: int
+    active_subscriptions_count: int
+    draft_invoices_count: int
+    parent_id: Id | None
+    pending_deletion: bool
+    charges: list[ChargeView]
+    taxes: list[TaxView]
+    usage_thresholds: list[ThresholdView]
+    applicable_usage_thresholds: list[ApplicableThresholdView]
+    entitlements: list[Mapping[str, object]]
+    minimum_commitment: NotRequired[CommitmentView]
+    metadata: NotRequired[Mapping[str, str | None]]
+
+
+class PlanView(PlanSummary):
+    fixed_charges: list[FixedChargeView]
+
+
+def filter_view(charge: Charge, one: ChargeFilter) -> ChargeFilterView:
     """A charge filter, as charges hold it and as it is shown by itself."""
     return {
         "svc_id": one.id,
@@ -26,7 +146,7 @@ def filter_view(charge: Charge, one: ChargeFilter) -> JsonObject:
     }
 
 
-def charge_view(work: Work, charge: Charge) -> JsonObject:
+def charge_view(work: Work, charge: Charge) -> ChargeView:
     metric = definition(work, charge.plan_id).metrics.get(charge.billable_metric_id)
     metric = metric or work.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
     unit = charge.applied_pricing_unit
@@ -54,7 +174,7 @@ def charge_view(work: Work, charge: Charge) -> JsonObject:
     }
 
 
-def fixed_charge_view(work: Work, fixed_charge: FixedCharge) -> JsonObject:
+def fixed_charge_view(work: Work, fixed_charge: FixedCharge) -> FixedChargeView:
     add_on = definition(work, fixed_charge.plan_id).add_ons.get(fixed_charge.add_on_id)
     add_on = add_on or work.tx.get(AddOn, fixed_charge.add_on_id, deleted=True)
     return {
@@ -74,7 +194,7 @@ def fixed_charge_view(work: Work, fixed_charge: FixedCharge) -> JsonObject:
     }
 
 
-def _commitment_view(work: Work, plan: Plan, commitment: MinimumCommitment) -> JsonObject:
+def _commitment_view(work: Work, plan: Plan, commitment: MinimumCommitment) -> CommitmentView:
     return {
         "svc_id": commitment.id,
         "plan_code": plan.code,
@@ -87,7 +207,7 @@ def _commitment_view(work: Work, plan: Plan, commitment: MinimumCommitment) -> J
     }
 
 
-def threshold_view(threshold: UsageThreshold) -> JsonObject:
+def threshold_view(threshold: UsageThreshold) -> ThresholdView:
     return {
         "svc_id": threshold.id,
         "threshold_display_name": threshold.threshold_display_name,
@@ -106,9 +226,9 @@ def _applicable_thresholds(work: Work, plan: Plan) -> tuple[UsageThreshold, ...]
     return () if parent is None else parent.usage_thresholds
 
 
-def plan_summary(work: Work, plan: Plan) -> JsonObject:
+def plan_summary(work: Work, plan: Plan) -> PlanSummary:
     """The plan as lists show it: without its fixed charges."""
-    shown: JsonObject = {
+    shown: PlanSummary = {
         "svc_id": plan.id,
         "name": plan.name,
         "invoice_display_name": plan.invoice_display_name,
@@ -147,7 +267,7 @@ def plan_summary(work: Work, plan: Plan) -> JsonObject:
     return shown
 
 
-def plan_view(work: Work, plan: Plan) -> JsonObject:
+def plan_view(work: Work, plan: Plan) -> PlanView:
     """The plan as single-record responses, messages and subscriptions show it."""
     fixed_charges = definition(work, plan.id).fixed_charges
     return {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import TypedDict
 from zoneinfo import ZoneInfo
 
 from usagebill.core.billing_entities import BillingEntity
@@ -12,13 +14,15 @@ from usagebill.core.periods import Cycle, Succession, current_billing_period, do
 from usagebill.core.plans import Plan, UsageThreshold
 from usagebill.core.subscriptions import Subscription, cycle_of
 from usagebill.storage.conditions import desc, eq, ne
-from usagebill.views.customers import customer_summary, entity_of
-from usagebill.views.formats import date_text, instant_text, millisecond_text
-from usagebill.views.invoice_custom_sections import sections_view
-from usagebill.views.plans import plan_view
-from usagebill.work import JsonObject, Work
+from usagebill.views.customers import CustomerSummary, customer_summary, entity_of
+from usagebill.views.formats import Day, Id, Instant, date_text, instant_text, millisecond_text
+from usagebill.views.invoice_custom_sections import CustomSectionView, sections_view
+from usagebill.views.plans import ApplicableThresholdView, PlanView, plan_view
+from usagebill.work import Work
 
 __all__ = [
+    "SubscriptionMessage",
+    "SubscriptionView",
     "customer_of",
     "cycle",
     "issuer_of",
@@ -29,6 +33,64 @@ __all__ = [
     "successor_of",
     "zone_of",
 ]
+
+
+class PaymentMethodView(TypedDict):
+    payment_method_type: str
+    payment_method_id: Id | None
+
+
+class AppliedSectionView(TypedDict):
+    svc_id: Id
+    created_at: Instant
+    invoice_custom_section: CustomSectionView
+    invoice_custom_section_id: Id
+
+
+class SubscriptionView(TypedDict):
+    svc_id: Id
+    external_id: str
+    svc_customer_id: Id
+    external_customer_id: str
+    billing_entity_code: str
+    billing_time: str
+    name: str | None
+    plan_code: str
+    plan_amount_cents: int
+    plan_amount_currency: str
+    status: str
+    created_at: Instant
+    updated_at: Instant
+    activated_at: Instant | None
+    canceled_at: Instant | None
+    cancellation_reason: str | None
+    started_at: Instant | None
+    ending_at: Instant | None
+    subscription_at: Instant
+    terminated_at: Instant | None
+    trial_ended_at: Instant | None
+    previous_plan_code: str | None
+    next_plan_code: str | None
+    downgrade_plan_date: Day | None
+    current_billing_period_started_at: Instant | None
+    current_billing_period_ending_at: Instant | None
+    on_termination_credit_note: str | None
+    on_termination_invoice: str
+    consolidate_invoice: bool
+    progressive_billing_disabled: bool
+    purchase_order_number: str | None
+    payment_method: PaymentMethodView
+    activation_rules: list[Mapping[str, object]]
+    applied_invoice_custom_sections: list[AppliedSectionView]
+
+
+class SubscriptionAndPlanView(SubscriptionView):
+    plan: PlanView
+    applicable_usage_thresholds: list[ApplicableThresholdView]
+
+
+class SubscriptionMessage(SubscriptionAndPlanView):
+    customer: CustomerSummary
 
 
 def customer_of(work: Work, subscription: Subscription) -> Customer:
@@ -78,7 +140,7 @@ def successor_of(work: Work, subscription: Subscription) -> Subscription | None:
     )
 
 
-def subscription_view(work: Work, subscription: Subscription) -> JsonObject:
+def subscription_view(work: Work, subscription: Subscription) -> SubscriptionView:
     """The subscription's own fields, as lists and invoices show them."""
     customer = customer_of(work, subscription)
     plan = plan_of(work, subscription)
@@ -161,7 +223,7 @@ def applicable_thresholds(work: Work, subscription: Subscription) -> tuple[Usage
     return () if parent is None else parent.usage_thresholds
 
 
-def subscription_and_plan_view(work: Work, subscription: Subscription) -> JsonObject:
+def subscription_and_plan_view(work: Work, subscription: Subscription) -> SubscriptionAndPlanView:
     """The subscription as single-record responses show it: with its plan and the thresholds that apply to it."""
     return {
         **subscription_view(work, subscription),
@@ -177,7 +239,7 @@ def subscription_and_plan_view(work: Work, subscription: Subscription) -> JsonOb
     }
 
 
-def subscription_webhook_view(work: Work, subscription: Subscription) -> JsonObject:
+def subscription_webhook_view(work: Work, subscription: Subscription) -> SubscriptionMessage:
     """The subscription as messages show it: with its plan and its customer."""
     return {
         **subscription_and_plan_view(work, subscription),

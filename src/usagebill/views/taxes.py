@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
+from typing import TypedDict
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.taxes import Tax
 from usagebill.storage.conditions import has_item, missing, within
 from usagebill.views.default_entity import default_entity
-from usagebill.views.formats import instant_text, rate_number
-from usagebill.work import JsonObject, Work
+from usagebill.views.formats import Id, Instant, instant_text, rate_number
+from usagebill.work import Work
 
-__all__ = ["tax_details", "tax_view", "taxes_view"]
+__all__ = ["TaxView", "tax_details", "tax_view", "taxes_view"]
 
 
-def tax_view(work: Work, tax: Tax) -> JsonObject:
+class TaxView(TypedDict):
+    svc_id: Id
+    name: str
+    code: str
+    rate: Decimal
+    description: str | None
+    applied_to_organization: bool
+    add_ons_count: int
+    charges_count: int
+    commitments_count: int
+    customers_count: int
+    plans_count: int
+    created_at: Instant
+
+
+class TaxDetails(TaxView):
+    applied_to_billing_entities_codes: list[str]
+
+
+def tax_view(work: Work, tax: Tax) -> TaxView:
     """The tax as other objects hold it. `applied_to_organization`: whether the default billing entity applies it."""
     entity = default_entity(work)
     return {
@@ -33,14 +54,14 @@ def tax_view(work: Work, tax: Tax) -> JsonObject:
     }
 
 
-def tax_details(work: Work, tax: Tax) -> JsonObject:
+def tax_details(work: Work, tax: Tax) -> TaxDetails:
     """The tax by itself, with the billing entities that apply it."""
     entities = work.tx.find(BillingEntity, missing("archived_at"), has_item("tax_ids", tax.id))
     codes = sorted(entity.code for entity in entities)
     return {**tax_view(work, tax), "applied_to_billing_entities_codes": codes}
 
 
-def taxes_view(work: Work, ids: Iterable[str]) -> list[JsonObject]:
+def taxes_view(work: Work, ids: Iterable[str]) -> list[TaxView]:
     """The live taxes among `ids`, in that order."""
     wanted = tuple(ids)
     if not wanted:

@@ -6,13 +6,90 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from typing import NotRequired, TypedDict
 
 from usagebill.core.grouping import Breakdown
 from usagebill.core.numbers import decimal_text, total
-from usagebill.views.formats import date_text, instant_text
-from usagebill.work import JsonObject
+from usagebill.views.formats import Day, DecimalText, Id, Instant, date_text, instant_text
 
-__all__ = ["ShownUsage", "charge_usage_view", "usage_view"]
+__all__ = [
+    "ChargeUsageView",
+    "ShownUsage",
+    "UsageView",
+    "UsedChargeView",
+    "UsedMetricView",
+    "charge_usage_view",
+    "usage_view",
+]
+
+
+class PricingUnitUsageView(TypedDict):
+    amount_cents: int
+    short_name: str | None
+    conversion_rate: DecimalText
+    projected_amount_cents: NotRequired[int]
+
+
+class BreakdownView(TypedDict):
+    presentation_by: Mapping[str, str | None]
+    units: DecimalText
+
+
+class UsageNumbers(TypedDict):
+    units: DecimalText
+    events_count: int
+    amount_cents: int
+    pricing_unit_details: PricingUnitUsageView | None
+    presentation_breakdowns: list[BreakdownView]
+    total_aggregated_units: NotRequired[DecimalText]
+    projected_units: NotRequired[DecimalText]
+    projected_amount_cents: NotRequired[int]
+    projected_presentation_breakdowns: NotRequired[list[BreakdownView]]
+
+
+class FilterUsageView(UsageNumbers):
+    invoice_display_name: str | None
+    values: Mapping[str, list[str]] | None
+
+
+class GroupUsageView(UsageNumbers):
+    grouped_by: Mapping[str, str | None]
+    filters: list[FilterUsageView]
+
+
+class UsedChargeView(TypedDict):
+    svc_id: Id
+    charge_model: str
+    invoice_display_name: str | None
+    code: NotRequired[str]
+
+
+class UsedMetricView(TypedDict):
+    svc_id: Id
+    name: str
+    code: str
+    aggregation_type: str
+
+
+class ChargeUsageView(UsageNumbers):
+    amount_currency: str
+    charge: UsedChargeView
+    billable_metric: UsedMetricView
+    filters: list[FilterUsageView]
+    grouped_usage: list[GroupUsageView]
+
+
+class UsageView(TypedDict):
+    from_datetime: Instant | None
+    to_datetime: Instant | None
+    issuing_date: Day
+    svc_invoice_id: Id | None
+    currency: str
+    amount_cents: int
+    taxes_amount_cents: int
+    total_amount_cents: int
+    charges_usage: list[ChargeUsageView]
+    projected_amount_cents: NotRequired[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,17 +116,17 @@ class ShownUsage:
 def charge_usage_view(
     lines: Sequence[ShownUsage],
     *,
-    charge: JsonObject,
-    metric: JsonObject,
+    charge: UsedChargeView,
+    metric: UsedMetricView,
     currency: str,
     has_filters: bool,
     short_name: str | None,
     conversion_rate: Decimal | None,
     is_projected: bool = False,
-) -> JsonObject:
+) -> ChargeUsageView:
     """The usage of one charge: its totals, one entry for each filter, one for each group."""
 
-    def numbers(own: Sequence[ShownUsage], breakdown: Iterable[ShownUsage]) -> JsonObject:
+    def numbers(own: Sequence[ShownUsage], breakdown: Iterable[ShownUsage]) -> UsageNumbers:
         return _numbers(own, breakdown, short_name, conversion_rate, is_projected=is_projected)
 
     grouped = any(line.grouped_by for line in lines)
@@ -76,7 +153,7 @@ def charge_usage_view(
     }
 
 
-def _project_whole(shown: JsonObject, lines: Sequence[ShownUsage], *, has_filters: bool) -> None:
+def _project_whole(shown: UsageNumbers, lines: Sequence[ShownUsage], *, has_filters: bool) -> None:
     """The projection of a charge with filters leaves out what no filter takes."""
     own = [line for line in lines if line.values is not None] if has_filters else list(lines)
     shown["projected_units"] = decimal_text(total(line.projected[0] for line in own if line.projected))
@@ -91,8 +168,8 @@ def _gathered(lines: Sequence[ShownUsage], key: Callable[[ShownUsage], object]) 
 
 
 def _filters(
-    lines: Sequence[ShownUsage], numbers: Callable[[Sequence[ShownUsage], Iterable[ShownUsage]], JsonObject]
-) -> list[JsonObject]:
+    lines: Sequence[ShownUsage], numbers: Callable[[Sequence[ShownUsage], Iterable[ShownUsage]], UsageNumbers]
+) -> list[FilterUsageView]:
     return [
         {
             **numbers(own, own),
@@ -110,36 +187,34 @@ def _numbers(
     conversion_rate: Decimal | None,
     *,
     is_projected: bool,
-) -> JsonObject:
-    unit: JsonObject | None = None
+) -> UsageNumbers:
+    unit: PricingUnitUsageView | None = None
     if conversion_rate is not None:
         unit = {
             "amount_cents": sum(line.pricing_unit_amount_cents or 0 for line in lines),
             "short_name": short_name,
             "conversion_rate": decimal_text(conversion_rate),
         }
-    shown: JsonObject = {
+    broken_down = list(breakdown)
+    shown: UsageNumbers = {
         "units": decimal_text(total(line.units for line in lines)),
         "events_count": sum(line.events_count for line in lines),
         "amount_cents": sum(line.amount_cents for line in lines),
         "pricing_unit_details": unit,
+        "presentation_breakdowns": _rows(line.breakdown for line in broken_down),
     }
-    broken_down = list(breakdown)
-    rows = _rows(line.breakdown for line in broken_down)
     if not is_projected:
         shown["total_aggregated_units"] = decimal_text(total(line.total_aggregated_units for line in lines))
-        shown["presentation_breakdowns"] = rows
         return shown
     shown["projected_units"] = decimal_text(total(line.projected[0] for line in lines if line.projected))
     shown["projected_amount_cents"] = sum(line.projected[1] for line in lines if line.projected)
-    shown["presentation_breakdowns"] = rows
     shown["projected_presentation_breakdowns"] = _rows(line.projected_breakdown for line in broken_down)
     if unit is not None:
         unit["projected_amount_cents"] = sum((line.projected[2] or 0) for line in lines if line.projected)
     return shown
 
 
-def _rows(breakdowns: Iterable[Breakdown]) -> list[JsonObject]:
+def _rows(breakdowns: Iterable[Breakdown]) -> list[BreakdownView]:
     return [
         {"presentation_by": dict(by), "units": decimal_text(units)}
         for breakdown in breakdowns
@@ -156,11 +231,11 @@ def usage_view(
     invoice_id: str | None,
     amount_cents: int,
     taxes_amount_cents: int,
-    charges_usage: list[JsonObject],
+    charges_usage: list[ChargeUsageView],
     projected_amount_cents: int | None = None,
-) -> JsonObject:
+) -> UsageView:
     """The envelope of usage over a period."""
-    shown: JsonObject = {
+    shown: UsageView = {
         "from_datetime": instant_text(start),
         "to_datetime": instant_text(end),
         "issuing_date": date_text(issuing_date),

@@ -2,14 +2,47 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
-from usagebill.views.formats import instant_text
-from usagebill.work import JsonObject, Work
+from usagebill.views.formats import Id, Instant, instant_text
+from usagebill.work import Work
 
 __all__ = ["public_key_bytes", "public_key_view", "webhook_endpoint_view", "webhook_message_view"]
 
 
-def webhook_endpoint_view(work: Work, endpoint: WebhookEndpoint) -> JsonObject:
+class WebhookEndpointView(TypedDict):
+    svc_id: Id
+    svc_organization_id: Id
+    webhook_url: str
+    signature_algo: str
+    name: str | None
+    event_types: list[str] | None
+    created_at: Instant
+
+
+class WebhookMessageView(TypedDict):
+    svc_id: Id
+    svc_webhook_endpoint_id: Id
+    endpoint: str
+    webhook_type: str
+    object_type: str
+    object_id: Id | None
+    status: str
+    retries: int
+    http_status: int | None
+    payload: str
+    response: str | None
+    last_retried_at: Instant | None
+    created_at: Instant
+    updated_at: Instant
+
+
+class PublicKeyView(TypedDict):
+    public_key: str
+
+
+def webhook_endpoint_view(work: Work, endpoint: WebhookEndpoint) -> WebhookEndpointView:
     return {
         "svc_id": endpoint.id,
         "svc_organization_id": endpoint.organization_id,
@@ -21,7 +54,7 @@ def webhook_endpoint_view(work: Work, endpoint: WebhookEndpoint) -> JsonObject:
     }
 
 
-def webhook_message_view(work: Work, message: WebhookMessage) -> JsonObject:
+def webhook_message_view(work: Work, message: WebhookMessage) -> WebhookMessageView:
     """The message and how it went so far; its id is the unique key that receivers get."""
     return {
         "svc_id": message.id,
@@ -41,7 +74,7 @@ def webhook_message_view(work: Work, message: WebhookMessage) -> JsonObject:
     }
 
 
-def public_key_view(work: Work, text: str) -> JsonObject:
+def public_key_view(work: Work, text: str) -> PublicKeyView:
     return {"public_key": text}
 
 

@@ -386,8 +386,10 @@ def _changed(work: Work, subscription: Subscription, plan_code: str) -> tuple[da
 def _shown(work: Work, invoice: Invoice) -> JsonObject:
     """The invoice as a finalized one without ids and number: it does not exist."""
     current = work.tx.get(Invoice, invoice.id) or invoice
-    shown = invoice_view(work, replace(current, status="finalized", number="", sequential_id=None))
-    shown["svc_id"] = None
+    shown: JsonObject = {
+        **invoice_view(work, replace(current, status="finalized", number="", sequential_id=None)),
+        "svc_id": None,
+    }
     for name in ("fees", "credits", "applied_taxes"):
         shown[name] = [_without_ids(item) for item in shown[name]]
     for name in ("metadata", "billing_periods", "error_details", "applied_invoice_custom_sections"):
