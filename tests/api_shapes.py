@@ -326,5 +326,6 @@ class ShapeChecker:
         for error in validator.iter_errors(instance):
             if len(found) == _MOST_PROBLEMS:
                 break
-            found.append(f"{error.json_path}: {error.message[:300]}")
+            inner = max(error.context, key=lambda one: len(one.absolute_path)) if error.context else error
+            found.append(f"{inner.json_path}: {inner.message[:300]}")
         return found

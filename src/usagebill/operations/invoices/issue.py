@@ -20,7 +20,7 @@ from usagebill.operations.invoices.dating import dating_settings
 from usagebill.operations.invoices.numbering import numbered
 from usagebill.operations.issuers import version_of
 from usagebill.storage.conditions import eq
-from usagebill.views.customers import customer_view, entity_of
+from usagebill.views.customers import customer_summary, entity_of
 from usagebill.views.fees import fee_view
 from usagebill.views.invoices import billed_plan, invoice_webhook_view
 from usagebill.views.subscriptions import subscription_view
@@ -126,7 +126,7 @@ def issue(work: Work, invoice: Invoice, *, may_be_empty: bool = True, message: s
         status=transition(invoice.status, InvoiceEvent.FINALIZE),
         finalized_at=work.now,
         updated_at=work.now,
-        customer_snapshot=customer_view(work, customer),
+        customer_snapshot=customer_summary(work, customer),
         issuer_version_id=version_of(work, entity.id),
         customer_search=" ".join(
             part
