@@ -54,7 +54,22 @@ def test_an_operation_says_what_it_takes_and_needs(described: dict[str, Any]) ->
 
 
 def test_prefix_of_ids_is_the_installation_own() -> None:
-    assert "svc_" not in str(document(endpoints(), prefix="acme_")["components"])
+    described = document(endpoints(), prefix="acme_")
+    assert "svc_" not in str(described)
+    assert "acme_subscription_id" in described["components"]["schemas"]["Fee"]["required"]
+
+
+def test_an_answer_says_its_fields(described: dict[str, Any]) -> None:
+    shapes = described["components"]["schemas"]
+    assert shapes["Plan"]["properties"]["charges"]["items"] == {"$ref": "#/components/schemas/Charge"}
+    assert shapes["Charge"]["properties"]["created_at"] == {"type": "string", "format": "date-time"}
+    assert shapes["Charge"]["properties"]["regroup_paid_fees"] == {"type": ["string", "null"]}
+    assert {"svc_id", "fees", "total_amount_cents"} <= set(shapes["Invoice"]["required"])
+    assert "applied_usage_thresholds" not in shapes["Invoice"]["required"]
+    assert "fees" not in shapes["ListedInvoice"]["properties"]
+    # A preview has no ids; what it leaves out is not promised.
+    assert shapes["UnstoredInvoice"]["properties"]["svc_id"] == {"type": ["string", "null"], "format": "uuid"}
+    assert "billing_periods" not in shapes["UnstoredInvoice"]["properties"]
 
 
 def test_page_shows_the_description_without_anything_from_elsewhere() -> None:

@@ -1,0 +1,241 @@
+"""Every operation answers in the shape that our own description gives it, and in that of the reference."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.api_shapes import SHAPES, ShapeChecker
+from tests.service import ROOT
+from tests.specimens import event, path_of, valid_bodies, world
+from tests.worlds import ask
+
+from usagebill.core.webhooks import OBJECT_TYPES
+from usagebill.http.app import endpoints
+from usagebill.http.endpoints import Endpoint
+from usagebill.testing import Sandbox
+
+# Our own additions, which no reference knows.
+OWN = {("GET", "/invoices/{invoice_id}/explain"), ("GET", "/organizations")}
+VERBS = [
+    (verb, endpoint)
+    for endpoint in endpoints()
+    for verb in (("PUT", "PATCH") if endpoint.method == "PUT" and not endpoint.one_verb else (endpoint.method,))
+]
+
+
+def invoiced(box: Sandbox, known: dict[str, str]) -> None:
+    """Add to the world what months bring: a bill paid and credited, a draft, a fee of its own."""
+    for customer in ("acme", "waiting", "patient"):
+        if customer != "acme":
+            waits = {"external_id": customer, "billing_configuration": {"invoice_grace_period": 3}}
+            ask(box, "POST", "/customers", {"customer": waits})
+        sent = {"external_customer_id": customer, "plan_code": "basic", "external_id": f"of-{customer}"}
+        ask(box, "POST", "/subscriptions", {"subscription": sent})
+    single = {
+        "billable_metric_id": known["metric"],
+        "charge_model": "standard",
+        "code": "single",
+        "pay_in_advance": True,
+        "invoiceable": False,
+        "properties": {"amount": "1"},
+    }
+    ask(box, "POST", "/plans/basic/charges", {"charge": single})
+    ask(box, "POST", "/events", {"event": event("t9")})
+    box.travel_to("2024-04-01T02:00:00Z")
+    drafts = ask(box, "GET", "/invoices?status=draft")["invoices"]
+    known["draft_id"], known["other_draft_id"] = drafts[0]["svc_id"], drafts[1]["svc_id"]
+    note = valid_bodies(known)["CreditNoteInput"]
+    known["credit_note_id"] = ask(box, "POST", "/credit_notes", {"credit_note": note})["credit_note"]["svc_id"]
+    ask(box, "PUT", f"/credit_notes/{known['credit_note_id']}", {"credit_note": {"metadata": {"tier": "gold"}}})
+    payment = valid_bodies(known)["PaymentInput"]
+    known["payment_id"] = ask(box, "POST", "/payments", {"payment": payment})["payment"]["svc_id"]
+    free = [fee for fee in ask(box, "GET", "/fees")["fees"] if fee["svc_invoice_id"] is None]
+    known["free_fee_id"] = free[0]["svc_id"]
+
+
+# What is asked for where the general rules of `tests.specimens` do not do.
+PATHS = {
+    "/customers/{external_customer_id}/current_usage": "/customers/acme/current_usage?external_subscription_id=sub",
+    "/customers/{external_customer_id}/projected_usage": "/customers/acme/projected_usage?external_subscription_id=sub",
+    "/customers/{external_customer_id}/past_usage": "/customers/acme/past_usage?external_subscription_id=sub",
+    "/invoices/{invoice_id}/finalize": "/invoices/{draft_id}/finalize",
+    "/invoices/{invoice_id}/refresh": "/invoices/{draft_id}/refresh",
+    "DELETE /invoices/{invoice_id}": "/invoices/{other_draft_id}",
+    "PUT /fees/{fee_id}": "/fees/{free_fee_id}",
+    "PATCH /fees/{fee_id}": "/fees/{free_fee_id}",
+    "DELETE /fees/{fee_id}": "/fees/{free_fee_id}",
+}
+FILTER = {"filter": {"values": {"cloud": ["gcp"]}, "properties": {"amount": "2"}}}
+BODIES: dict[str, Any] = {
+    "BillingEntityInput": {"name": "Other", "code": "other"},
+    "OrganizationInput": {"name": "Us"},
+    "CreditNoteUpdate": {"metadata": {"tier": "silver"}},
+    "FeeInput": {"payment_status": "succeeded"},
+    "InvoiceUpdate": {"metadata": [{"key": "po", "value": "7"}]},
+    "InvoiceVoid": {},
+    "LifetimeUsageInput": {"external_historical_usage_amount_cents": 7},
+    "SubscriptionUpdate": {"name": "Seats"},
+    "POST /plans/{code}/charges/{charge_code}/filters": FILTER,
+    "POST /subscriptions/{external_id}/charges/{charge_code}/filters": FILTER,
+    "PUT /webhook_endpoints/{id}": {"webhook_endpoint": {"name": "Ours"}},
+    "PATCH /webhook_endpoints/{id}": {"webhook_endpoint": {"name": "Theirs"}},
+    "POST /plans/{code}/fixed_charges": {
+        "fixed_charge": {
+            "add_on_code": "seat",
+            "code": "more",
+            "charge_model": "standard",
+            "units": 1,
+            "properties": {"amount": "1"},
+        }
+    },
+}
+# Requests that nothing of this world can have granted: one needs a payment provider, one a failed invoice.
+NEVER = {("POST", "/customers/{external_id}/checkout_url"), ("POST", "/invoices/{invoice_id}/retry")}
+# What ends the records that others ask about comes last, and of these the outermost records at the very end.
+ENDS = ("/void", "/finalize", "/lose_dispute")
+
+
+def in_order(row: tuple[str, Endpoint]) -> tuple[int, int, bool]:
+    verb, endpoint = row
+    ending = verb == "DELETE" or endpoint.path.endswith(ENDS)
+    return (
+        2 if ending else 0 if verb == "GET" else 1,
+        -endpoint.path.count("/"),
+        endpoint.path.startswith(("/customers", "/plans")),
+    )
+
+
+def request_of(verb: str, endpoint: Endpoint, known: dict[str, str]) -> tuple[str, Any]:
+    """An address and a body with which the operation succeeds."""
+    own = PATHS.get(f"{verb} {endpoint.path}") or PATHS.get(endpoint.path)
+    path = "/api/v1" + own.format(**known) if own else path_of(endpoint, known, {})
+    if endpoint.body is None:
+        return path, None
+    if f"{verb} {endpoint.path}" in BODIES:
+        return path, BODIES[f"{verb} {endpoint.path}"]
+    fields = {**BODIES, **valid_bodies(known)}.get(endpoint.body.__name__, {})
+    if verb in ("PUT", "PATCH") and endpoint.body.__name__ not in BODIES:
+        # The code stays: others ask by it.
+        fields = {name: value for name, value in fields.items() if name != "code"}
+    if endpoint.body.__name__ == "EventInput":
+        fields = {**fields, "transaction_id": endpoint.path}
+    return path, fields if endpoint.root is None else {endpoint.root: fields}
+
+
+@pytest.fixture(scope="module")
+def answers() -> Iterator[dict[tuple[str, str], tuple[str, Any]]]:
+    """Of every operation, what it was asked and answered once, where it succeeded."""
+    with Sandbox(now="2024-03-05T10:00:00Z") as box:
+        known = world(box)
+        invoiced(box, known)
+        found: dict[tuple[str, str], tuple[str, Any]] = {}
+        for verb, endpoint in sorted(VERBS, key=in_order):
+            if (verb, endpoint.path) in NEVER:
+                continue
+            own = known
+            if "{filter_id}" in endpoint.path:
+                # Changes of a charge give it other filters; on a subscription, a plan of its own too.
+                parent = "/plans/basic" if endpoint.path.startswith("/plans") else "/subscriptions/sub"
+                filters = ask(box, "GET", f"{parent}/charges/{known['charge_code']}/filters")["filters"]
+                own = {**known, "filter_id": filters[0]["svc_id"]}
+            path, body = request_of(verb, endpoint, own)
+            status, answer = box.request(verb, path, json=body)
+            assert status == 200, (verb, path, body, answer)
+            found[verb, endpoint.path] = (path, answer)
+        yield found
+
+
+def test_every_operation_was_asked(answers: dict[tuple[str, str], tuple[str, Any]]) -> None:
+    assert set(answers) | NEVER == {(verb, endpoint.path) for verb, endpoint in VERBS}
+
+
+# Fields that an answer may leave out.
+OPTIONAL = {
+    *("from_date", "to_date", "metadata", "minimum_commitment", "usage_thresholds", "applied_usage_thresholds"),
+    "projected_amount_cents",
+}
+
+
+def records(answer: Any) -> Iterator[dict[str, Any]]:
+    """The records of an answer: under its root, in its list, or itself."""
+    for found in [value for name, value in answer.items() if name != "meta"] if len(answer) <= 2 else [answer]:
+        if isinstance(found, dict):
+            yield found
+        elif isinstance(found, list) and found and isinstance(found[0], dict):
+            yield found[0]
+
+
+def with_change(answer: Any, position: int, field: str, value: object) -> Any:
+    """A copy of the answer whose record at `position` has another value in `field`, or, for `...`, none."""
+    changed = copy.deepcopy(answer)
+    record = list(records(changed))[position]
+    if value is ...:
+        del record[field]
+    else:
+        record[field] = value
+    return changed
+
+
+def unfound(checker: ShapeChecker, verb: str, path: str, answer: Any, value: object) -> tuple[int, set[str]]:
+    """How many changes of one field the checker found, and the fields whose change it did not find."""
+    found, missed = 0, set()
+    for position, record in enumerate(records(answer)):
+        for field in record:
+            if checker.check(verb, path, 200, with_change(answer, position, field, value)):
+                found += 1
+            else:
+                missed.add(field)
+    return found, missed
+
+
+def test_a_field_missing_or_of_another_type_differs_from_the_description(
+    answers: dict[tuple[str, str], tuple[str, Any]],
+) -> None:
+    described = ShapeChecker.of_description()
+    for (verb, template), (path, answer) in answers.items():
+        if not isinstance(answer, dict) or answer == {"metadata": None}:
+            continue
+        assert described.check(verb, path, 200, {}), (verb, template)
+        own = "metadata" in answer  # what callers keep there is theirs
+        for value in (..., [[1]]):
+            found, missed = unfound(described, verb, path, answer, value)
+            assert missed <= (OPTIONAL if value is ... else set()) or own, (verb, template, missed)
+            assert found or own or not list(records(answer)), (verb, template)
+
+
+@pytest.mark.skipif(not SHAPES.exists(), reason="the reference's shapes are not beside this checkout")
+def test_a_field_missing_or_of_another_type_differs_from_the_reference(
+    answers: dict[tuple[str, str], tuple[str, Any]],
+) -> None:
+    reference = ShapeChecker.of_reference()
+    for (verb, template), (path, answer) in answers.items():
+        assert (reference.operation(verb, path) is None) == ((verb, template) in OWN), (verb, template)
+        if (verb, template) in OWN or not isinstance(answer, dict) or answer == {"metadata": None}:
+            continue
+        assert reference.check(verb, path, 200, {}), (verb, template)
+        if "metadata" not in answer and list(records(answer)):
+            assert unfound(reference, verb, path, answer, ...)[0], (verb, template)
+            assert unfound(reference, verb, path, answer, [[1]])[0], (verb, template)
+
+
+@pytest.mark.skipif(not SHAPES.exists(), reason="the reference's shapes are not beside this checkout")
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 422])
+def test_every_operation_refuses_in_one_shape(status: int) -> None:
+    for checker in (ShapeChecker.of_reference(), ShapeChecker.of_description()):
+        for verb, endpoint in VERBS:
+            path = path_of(endpoint, {}, {})
+            if checker.operation(verb, path) is not None and (status != 405 or verb != "GET"):
+                assert checker.check(verb, path, status, {"status": status}), (verb, endpoint.path)
+
+
+@pytest.mark.skipif(not SHAPES.exists(), reason="the reference's shapes are not beside this checkout")
+def test_every_message_of_what_is_built_has_a_shape_to_be_checked_against() -> None:
+    source = "".join(file.read_text("utf-8") for file in (ROOT / "src" / "usagebill" / "operations").rglob("*.py"))
+    sent = [name for name in OBJECT_TYPES if f'"{name}"' in source]
+    assert len(sent) > 25
+    for name in sent:
+        body = {"webhook_type": name, "object_type": OBJECT_TYPES[name]}
+        assert ShapeChecker.of_reference().check_webhook(body), name
