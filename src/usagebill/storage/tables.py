@@ -32,7 +32,7 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
 from usagebill.core.webhooks import SigningKey, WebhookEndpoint, WebhookMessage
 
-__all__ = ["SHARED", "TABLES", "Table", "table_of"]
+__all__ = ["TABLES", "Table", "table_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,23 +129,6 @@ TABLES: tuple[Table, ...] = (
     Table(kind=InvoiceCustomSection, name="invoice_custom_sections", unique=(("code",),)),
     Table(kind=SigningKey, name="signing_keys"),
     Table(kind=Document, name="documents", unique=(("subject_id", "kind"),)),
-)
-
-# Few in a file, seldom changed, and asked for by nearly every operation: an engine may remember them for a while.
-SHARED: frozenset[type] = frozenset(
-    {
-        Organization,
-        BillingEntity,
-        BillingEntityVersion,
-        BillableMetric,
-        AddOn,
-        Tax,
-        Plan,
-        Charge,
-        FixedCharge,
-        Coupon,
-        WebhookEndpoint,
-    }
 )
 
 _BY_KIND = {table.kind: table for table in TABLES}

@@ -11,6 +11,7 @@ from calendar import monthrange
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from enum import StrEnum
+from functools import lru_cache
 
 from usagebill.core.days import local_date
 
@@ -95,6 +96,7 @@ def add_months(day: date, months: int) -> date:
     return _in_month(_month(day) + months, day.day)
 
 
+@lru_cache(maxsize=4096)
 def period_containing(day: date, interval: Interval, billing_time: BillingTime, anchor: date) -> Period:
     """The period that local date `day` belongs to. `anchor` is the local date of `subscription_at`."""
     calendar = billing_time is BillingTime.CALENDAR

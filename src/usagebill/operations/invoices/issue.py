@@ -135,11 +135,12 @@ def issue(work: Work, invoice: Invoice, *, may_be_empty: bool = True, message: s
         ),
     )
     work.tx.replace(invoice)
+    immediate = _is_immediate(work, invoice)
     copy_subscriptions(work, invoice)
     if invoice.payment_status != "succeeded":
         _watch_payment(work, invoice)
-    for fee in work.tx.find(Fee, eq("invoice_id", invoice.id)):
-        if fee.pay_in_advance and fee.fee_type in ("charge", "fixed_charge") and _is_immediate(work, invoice):
+    for fee in work.tx.find(Fee, eq("invoice_id", invoice.id)) if immediate else ():
+        if fee.pay_in_advance and fee.fee_type in ("charge", "fixed_charge"):
             work.emit("fee.created", lambda fee=fee: fee_view(work, fee), fee.id)  # type: ignore[misc]
     work.emit(message, lambda: invoice_webhook_view(work, message, invoice), invoice.id)
     order_on_issue(work, invoice)

@@ -241,7 +241,9 @@ def compute(work: Work, invoice: Invoice, *, finalizing: bool) -> Invoice:
     Its billing periods stay as they are: what came in late lies in them. Coupons and credits are used while
     `finalizing` only, so that the total of a draft is an estimate.
     """
-    before = work.tx.find(Fee, eq("invoice_id", invoice.id), deleted=True)
+    # An invoice that is being made has none yet.
+    drafted = invoice.status != "generating"
+    before = work.tx.find(Fee, eq("invoice_id", invoice.id), deleted=True) if drafted else []
     work.tx.delete(*before)
     fees: list[Fee] = []
     for period in work.tx.find(BillingPeriod, eq("invoice_id", invoice.id), order=[asc("id")]):

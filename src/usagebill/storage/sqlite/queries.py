@@ -26,7 +26,7 @@ from usagebill.storage.conditions import (
 from usagebill.storage.sqlite.rows import sql_value
 from usagebill.storage.tables import table_of
 
-__all__ = ["can_be_deleted", "order_sql", "quoted", "reaches_out", "where_sql"]
+__all__ = ["can_be_deleted", "kinds_in", "order_sql", "quoted", "where_sql"]
 
 _OPERATORS = frozenset({"=", "!=", "<", "<=", ">", ">="})
 
@@ -43,16 +43,16 @@ def can_be_deleted(kind: type) -> bool:
     return any(item.name == "deleted_at" for item in fields(kind))
 
 
-def reaches_out(condition: Condition) -> bool:
-    """Whether the condition looks at records of another kind."""
+def kinds_in(condition: Condition) -> frozenset[type]:
+    """The other kinds of records that the condition looks at."""
     match condition:
-        case Related() | Has():
-            return True
+        case Related(kind, _, conditions) | Has(kind, _, conditions):
+            return frozenset((kind,)).union(*(kinds_in(one) for one in conditions))
         case AnyOf(conditions) | AllOf(conditions):
-            return any(reaches_out(one) for one in conditions)
+            return frozenset().union(*(kinds_in(one) for one in conditions))
         case Negate(inner):
-            return reaches_out(inner)
-    return False
+            return kinds_in(inner)
+    return frozenset()
 
 
 def _many(conditions: Sequence[Condition], table: str, values: list[Any], joint: str, nothing: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -10,9 +11,9 @@ from usagebill.storage.conditions import Condition, Order
 from usagebill.storage.ports import Duplicate
 from usagebill.storage.sqlite.events import SqliteEvents
 from usagebill.storage.sqlite.jobs import SqliteJobs
-from usagebill.storage.sqlite.queries import order_sql, quoted, reaches_out, where_sql
+from usagebill.storage.sqlite.queries import kinds_in, order_sql, quoted, where_sql
 from usagebill.storage.sqlite.rows import codec_of, whole_number
-from usagebill.storage.tables import SHARED, Table, table_of
+from usagebill.storage.tables import Table, table_of
 
 __all__ = ["SqliteTransaction", "TransactionLost"]
 
@@ -40,11 +41,15 @@ class TransactionLost(BaseException):
 
 
 class _Memory:
-    """What a transaction has read: records by id, and the answers to questions about shared records."""
+    """What a transaction has read: records by id, and the answers to questions.
+
+    An answer holds until a record of a kind that it looks at is written: `writes` counts those.
+    """
 
     def __init__(self) -> None:
         self.records: dict[tuple[type, str], Any] = {}
-        self.answers: dict[tuple[type, str, tuple[Any, ...]], list[Any]] = {}
+        self.answers: dict[tuple[type, str, tuple[Any, ...]], tuple[int, list[Any]]] = {}
+        self.writes: Counter[type] = Counter()
 
     def clear(self) -> None:
         self.records.clear()
@@ -54,8 +59,8 @@ class _Memory:
 class SqliteTransaction:
     """See `storage.ports.Transaction`.
 
-    Records read by id are kept for the rest of the transaction; so are the answers to questions about shared records
-    (prices, taxes and the like, which a billing run asks for over and over), until one of them is written.
+    Records read by id are kept for the rest of the transaction; so are the answers to questions (a billing run asks for
+    prices, taxes and periods over and over), until a record is written that they may depend on.
     """
 
     def __init__(
@@ -124,16 +129,19 @@ class SqliteTransaction:
             bounds = " LIMIT ? OFFSET ?"
             values += [limit, offset]
         rest = where + order_sql(order) + bounds
-        if kind not in SHARED or any(reaches_out(condition) for condition in conditions):
-            return self._found(kind, rest, values)
-        question = (kind, rest, tuple(values))
-        if question not in self._memory.answers:
-            self._memory.answers[question] = self._found(kind, rest, values)
-        return list(self._memory.answers[question])
+        memory, question = self._memory, (kind, rest, tuple(values))
+        others = frozenset().union(*map(kinds_in, conditions)) if conditions else frozenset()
+        # Counts only grow, so that their sum is another one after any write.
+        written = memory.writes[kind] + sum(memory.writes[other] for other in others if other is not kind)
+        known = memory.answers.get(question)
+        if known is None or known[0] != written:
+            known = (written, self._found(kind, rest, values))
+            memory.answers[question] = known
+        return list(known[1])
 
     def _found(self, kind: type[R], rest: str, values: list[Any]) -> list[R]:
         records = self._rows(kind, rest, values)
-        if len(self._known) > _KNOWN_AT_MOST:
+        if len(self._known) > _KNOWN_AT_MOST or len(self._memory.answers) > _KNOWN_AT_MOST:
             self._memory.clear()
         for record in records:
             self._known[kind, record.id] = record  # type: ignore[attr-defined]
@@ -184,8 +192,7 @@ class SqliteTransaction:
 
     def _written(self, kind: type) -> Table:
         """The table of a kind that is about to be written."""
-        if kind in SHARED:
-            self._memory.answers.clear()
+        self._memory.writes[kind] += 1
         return table_of(kind)
 
     def delete(self, *records: object) -> None:
