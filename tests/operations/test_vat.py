@@ -507,3 +507,20 @@ def test_a_used_tax_whose_rate_is_restored_is_computed_anew_in_drafts(box: Sandb
     box.travel_to("2026-01-15T12:12:00Z")
     assert [line["tax_rate"] for invoice in invoices_of(box) for line in invoice["applied_taxes"]] == [20]
     assert box.billing.reading(lambda work: work.tx.count(Tax, eq("auto_generated", True))) == 47
+
+
+def test_why_taxes_are_not_known_is_told_until_they_are(box: Sandbox, registry: Registry) -> None:
+    registry.answers = [rate_limited(), rate_limited(), Registry.known]
+    add_plan(box, amount_cents=1000, pay_in_advance=True)
+    upsert(box, country="IT", tax_identification_number="IT12345678901", currency="EUR")
+    subscribe(box)
+    (waiting,) = invoices_of(box)
+    for path, root in ((f"/invoices/{waiting['svc_id']}", "invoice"), ("/customers/acme", "customer")):
+        (error,) = ask(box, "GET", path)[root]["error_details"]
+        assert error["error_code"] == "tax_error"
+        assert error["details"] == {"tax_error": "rate_limit", "tax_error_message": "MS_MAX_CONCURRENT_REQ"}
+    assert (waiting["status"], waiting["taxes_amount_cents"]) == ("pending", 0)
+    box.travel_to("2026-01-15T12:30:00Z")
+    for path, root in ((f"/invoices/{waiting['svc_id']}", "invoice"), ("/customers/acme", "customer")):
+        assert ask(box, "GET", path)[root]["error_details"] == []
+    assert ask(box, "GET", f"/invoices/{waiting['svc_id']}")["invoice"]["status"] == "finalized"

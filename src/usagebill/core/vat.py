@@ -340,13 +340,15 @@ class Unavailable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VatCheck:
-    """The check of a customer's number that has not ended yet. `attempts` counts those without an answer."""
+    """The check of a customer's number that has not ended yet. `attempts` counts those without an answer; why the last
+    one had none is kept as the kind of error and in the registry's words."""
 
     id: str
     number: str
     started_at: datetime
     attempts: int = 0
     last_error: str | None = None
+    last_message: str | None = None
 
 
 def code_after_check(

@@ -240,7 +240,12 @@ def conclude(work: Work, job: Job, check_id: str, answer: Registered | NotRegist
     if customer is None or customer.vat_check is None:
         return
     if isinstance(answer, Unavailable):
-        check = replace(customer.vat_check, attempts=customer.vat_check.attempts + 1, last_error=answer.kind.value)
+        check = replace(
+            customer.vat_check,
+            attempts=customer.vat_check.attempts + 1,
+            last_error=answer.kind.value,
+            last_message=answer.message,
+        )
         customer = replace(customer, vat_check=check)
         work.tx.replace(customer)
         _schedule(work, customer, check, work.now + vat.retry_delay(check.attempts))

@@ -13,7 +13,15 @@ from usagebill.views.invoice_custom_sections import CustomSectionView, sections_
 from usagebill.views.taxes import TaxView, taxes_view
 from usagebill.work import Work
 
-__all__ = ["CustomerSummary", "customer_item", "customer_summary", "customer_view", "entity_of"]
+__all__ = [
+    "CustomerSummary",
+    "ErrorDetailView",
+    "customer_item",
+    "customer_summary",
+    "customer_view",
+    "entity_of",
+    "tax_errors",
+]
 
 
 class BillingConfigurationView(TypedDict):
@@ -79,9 +87,15 @@ class CustomerItem(CustomerSummary):
     taxes: list[TaxView]
 
 
+class ErrorDetailView(TypedDict):
+    svc_id: Id
+    error_code: str
+    details: Mapping[str, object]
+
+
 class CustomerView(CustomerItem):
     applicable_invoice_custom_sections: list[CustomSectionView]
-    error_details: list[Mapping[str, object]]
+    error_details: list[ErrorDetailView]
 
 
 def entity_of(work: Work, customer: Customer) -> BillingEntity:
@@ -170,5 +184,14 @@ def customer_view(work: Work, customer: Customer) -> CustomerView:
     return {
         **customer_item(work, customer),
         "applicable_invoice_custom_sections": sections_view(work, sections),
-        "error_details": [],
+        "error_details": tax_errors(customer),
     }
+
+
+def tax_errors(customer: Customer) -> list[ErrorDetailView]:
+    """Why it could not be told yet what the customer is taxed with: the last attempt at the check of its VAT number."""
+    check = customer.vat_check
+    if check is None or check.last_error is None:
+        return []
+    details = {"tax_error": check.last_error, "tax_error_message": check.last_message or ""}
+    return [{"svc_id": check.id, "error_code": "tax_error", "details": details}]

@@ -16,7 +16,7 @@ from usagebill.core.invoices.records import BilledPlan, BillingPeriod, Credit, E
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.storage.conditions import asc, eq
-from usagebill.views.customers import CustomerSummary, customer_summary
+from usagebill.views.customers import CustomerSummary, ErrorDetailView, customer_summary, tax_errors
 from usagebill.views.documents import document_url
 from usagebill.views.fees import AppliedTaxView, FeeView, applied_tax_view, fee_view
 from usagebill.views.formats import Day, Id, Instant, date_text, instant_text, millisecond_text
@@ -60,12 +60,6 @@ class CreditView(TypedDict):
     before_taxes: bool
     item: CreditItemView
     invoice: CreditedInvoiceView
-
-
-class ErrorDetailView(TypedDict):
-    svc_id: Id
-    error_code: str
-    details: Mapping[str, object]
 
 
 class BillingPeriodView(TypedDict):
@@ -232,6 +226,15 @@ def error_detail_view(detail: ErrorDetail) -> ErrorDetailView:
     return {"svc_id": detail.id, "error_code": detail.error_code, "details": dict(detail.details)}
 
 
+def _error_details(work: Work, invoice: Invoice) -> list[ErrorDetailView]:
+    """What went wrong with the invoice, and why its taxes are not known yet."""
+    kept = [error_detail_view(detail) for detail in invoice.error_details]
+    if invoice.tax_status != "pending":
+        return kept
+    customer = work.tx.get(Customer, invoice.customer_id, deleted=True)
+    return kept if customer is None else [*kept, *tax_errors(customer)]
+
+
 def _customer(work: Work, invoice: Invoice) -> CustomerSummary | None:
     if invoice.customer_snapshot is not None:
         return cast(CustomerSummary, dict(invoice.customer_snapshot))
@@ -360,7 +363,7 @@ _PARTS: Mapping[str, Callable[[Work, Invoice], object]] = {
     "subscriptions": _subscriptions,
     "fees": _fees,
     "credits": lambda _, invoice: [credit_view(credit, invoice) for credit in invoice.credits],
-    "error_details": lambda _, invoice: [error_detail_view(detail) for detail in invoice.error_details],
+    "error_details": _error_details,
     "applied_invoice_custom_sections": _custom_sections,
 }
 
