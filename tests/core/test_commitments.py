@@ -29,7 +29,7 @@ from usagebill.core.periods import (
     day_end,
     day_start,
 )
-from usagebill.core.subscription_fees import FeeRule, fee_amount
+from usagebill.core.subscription_fees import FeeRule, billed_days, prorated
 
 MILLION = 1_000_000
 
@@ -80,7 +80,7 @@ def test_a_first_period_in_arrears_owes_its_share(plan: str, started: str, run: 
     subscription = cycle(plan, started)
     found = settled(subscription, run)
     assert found is not None
-    fee = round_cents(fee_amount(100_000, FeeRule.PARTIAL, found.window, UTC))
+    fee = round_cents(prorated(100_000, billed_days(FeeRule.PARTIAL, found.window, UTC), found.window.duration))
     assert true_up(due(found), [fee]) == expected
 
 

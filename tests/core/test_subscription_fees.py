@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from decimal import Decimal
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -27,7 +28,7 @@ from usagebill.core.periods import (
 from usagebill.core.subscription_fees import (
     FeeFacts,
     FeeRule,
-    fee_amount,
+    billed_days,
     fee_is_due,
     fee_rule,
     prorated,
@@ -37,6 +38,10 @@ from usagebill.core.subscription_fees import (
 )
 
 RUN = timedelta(minutes=10)
+
+
+def fee_amount(cents: int, rule: FeeRule, window: Window, tz: tzinfo, **facts: Any) -> Decimal:
+    return prorated(cents, billed_days(rule, window, tz, **facts), window.duration)
 
 
 def instant(text: str) -> datetime:

@@ -34,7 +34,8 @@ class Fee:
 
     `from_datetime` and `to_datetime` are the period shown; `charges_*` the usage window it was computed over.
     `precise_coupons_amount_cents` is the fee's share of coupons and progressive billing credits (5 decimals).
-    A fee without `invoice_id` was made in advance for a charge that is not invoiceable.
+    A fee without `invoice_id` was made in advance for a charge that is not invoiceable. `basis` holds what an
+    explanation needs besides `amount_details`: days, minimums and what counts toward them.
     """
 
     id: str
@@ -85,6 +86,7 @@ class Fee:
     filters: Mapping[str, tuple[str, ...]] | None = None
     grouped_by: Mapping[str, str | None] = field(default_factory=dict)
     amount_details: Mapping[str, object] = field(default_factory=dict)
+    basis: Mapping[str, object] = field(default_factory=dict)
     pricing_unit_details: Mapping[str, object] | None = None
     presentation_breakdowns: tuple[Mapping[str, object], ...] = ()
     deleted_at: datetime | None = None

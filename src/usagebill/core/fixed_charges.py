@@ -7,6 +7,7 @@ decision that takes effect earlier cancels a planned one. The day of a change be
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from decimal import Decimal
 from typing import Protocol
@@ -17,11 +18,13 @@ from usagebill.core.periods import Cycle, Window, advance_window
 from usagebill.core.usage import Usage
 
 __all__ = [
+    "Term",
     "UnitEvent",
     "days_left",
     "days_paid_and_left",
     "fixed_charge_is_due",
     "next_period_start",
+    "terms_in",
     "units_at_start",
     "units_in",
 ]
@@ -66,6 +69,23 @@ def units_in(events: Sequence[UnitEvent], window: Window, tz: tzinfo, *, prorate
     considered = _considered(events, window)
     if not prorated:
         return Usage(units=considered[-1].units if considered else ZERO)
+    terms = terms_in(events, window, tz)
+    full = terms[-1].units if terms else ZERO
+    return Usage(units=total(max(term.prorated, ZERO) for term in terms), full_units=full)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """`units` that were in force for `days` of a period, and what they weigh: units x days / period, six decimals."""
+
+    units: Decimal
+    days: int
+    prorated: Decimal
+
+
+def terms_in(events: Sequence[UnitEvent], window: Window, tz: tzinfo) -> list[Term]:
+    """The units in force during `window`, one after the other."""
+    considered = _considered(events, window)
     standing = [
         event
         for place, event in enumerate(considered)
@@ -74,12 +94,12 @@ def units_in(events: Sequence[UnitEvent], window: Window, tz: tzinfo, *, prorate
     first = local_date(window.start, tz)
     days = [max(local_date(event.effective_at, tz), first) for event in standing]
     days.append(local_date(window.end, tz) + _DAY)
-    terms = [
-        round_to(divide(multiply(event.units, Decimal((until - since).days)), Decimal(window.duration)), 6)
-        for event, since, until in zip(standing, days, days[1:], strict=False)
-    ]
-    full = standing[-1].units if standing else ZERO
-    return Usage(units=total(max(term, ZERO) for term in terms), full_units=full)
+    terms = []
+    for event, since, until in zip(standing, days, days[1:], strict=False):
+        held = (until - since).days
+        share = divide(multiply(event.units, Decimal(held)), Decimal(window.duration))
+        terms.append(Term(units=event.units, days=held, prorated=round_to(share, 6)))
+    return terms
 
 
 def _considered(events: Sequence[UnitEvent], window: Window) -> list[UnitEvent]:

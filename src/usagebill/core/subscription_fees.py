@@ -19,7 +19,7 @@ from usagebill.core.periods import BillingTime, Boundaries, Cycle, Interval, Per
 __all__ = [
     "FeeFacts",
     "FeeRule",
-    "fee_amount",
+    "billed_days",
     "fee_is_due",
     "fee_rule",
     "prorated",
@@ -118,36 +118,28 @@ def fee_rule(facts: FeeFacts) -> FeeRule:
     return FeeRule.PARTIAL
 
 
-def fee_amount(
-    plan_amount_cents: int,
-    rule: FeeRule,
-    window: Window,
-    tz: tzinfo,
-    *,
-    trial_end: datetime | None = None,
-    upgraded: bool = False,
-) -> Decimal:
-    """The unrounded fee in cents for the subscription `window` of the record.
+def billed_days(
+    rule: FeeRule, window: Window, tz: tzinfo, *, trial_end: datetime | None = None, upgraded: bool = False
+) -> int:
+    """How many days of the whole period the fee for `window` bills.
 
     The trial takes its days off; the day on which it ends is billed. `upgraded` says that an upgrade ended the
     subscription.
     """
     if trial_end is not None and trial_end >= window.end:
-        return ZERO
+        return 0
     if trial_end is not None and window.start < trial_end:
         days = days_between(trial_end, window.end, tz)
     elif rule is FeeRule.FULL:
-        return Decimal(plan_amount_cents)
+        return window.duration
     else:
         # The window starts with a local day, so that these are the local dates it touches.
         days = calendar_days(window.start, window.end, tz)
-    if rule is FeeRule.ENDED and upgraded:
-        days = max(days - 1, 0)
-    return prorated(plan_amount_cents, days, window.duration)
+    return max(days - 1, 0) if rule is FeeRule.ENDED and upgraded else days
 
 
 def prorated(amount_cents: int, days: int, duration: int) -> Decimal:
-    """`amount_cents x days / duration`, unrounded."""
+    """`amount_cents x days / duration`, unrounded: the fee of a plan for `billed_days`."""
     return divide(multiply(Decimal(amount_cents), Decimal(days)), Decimal(duration))
 
 

@@ -6,12 +6,23 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import TypedDict
 
+from usagebill.core.aggregation import operation_of
+from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import Event, property_of
 from usagebill.core.invoices.explained import ExplainedFee, ExplainedInvoice, ExplainedUsage
 from usagebill.core.invoices.explanation import Discount, Step, TaxStep
 from usagebill.core.numbers import decimal_text, round_to
+from usagebill.core.plans import Charge
 from usagebill.core.taxes import net_of_coupons
-from usagebill.views.formats import DecimalText, Id, Instant, instant_text, millisecond_text, rate_number
+from usagebill.views.formats import (
+    DecimalText,
+    Id,
+    Instant,
+    instant_text,
+    millisecond_text,
+    optional_decimal,
+    rate_number,
+)
 from usagebill.work import Work
 
 __all__ = ["explanation_view"]
@@ -21,6 +32,8 @@ class ExplainedEventView(TypedDict):
     transaction_id: str
     timestamp: Instant
     value: str | None
+    operation_type: str | None
+    precise_total_amount_cents: DecimalText | None
 
 
 class ExplainedUsageView(TypedDict):
@@ -32,6 +45,7 @@ class ExplainedUsageView(TypedDict):
     filters: Mapping[str, list[str]] | None
     grouped_by: Mapping[str, str | None]
     units: DecimalText
+    counting: list[str]
     events_count: int | None
     events: list[ExplainedEventView]
     events_complete: bool
@@ -131,17 +145,22 @@ def _usage_view(usage: ExplainedUsage, explained: ExplainedFee) -> ExplainedUsag
         "filters": None if fee.filters is None else {key: list(values) for key, values in fee.filters.items()},
         "grouped_by": dict(fee.grouped_by),
         "units": decimal_text(fee.units),
+        "counting": list(usage.counting),
         "events_count": fee.events_count,
-        "events": [_event_view(event, metric.field_name) for event in usage.events],
+        "events": [_event_view(event, metric, usage.charge) for event in usage.events],
         "events_complete": usage.complete,
     }
 
 
-def _event_view(event: Event, field: str | None) -> ExplainedEventView:
+def _event_view(event: Event, metric: BillableMetric, charge: Charge) -> ExplainedEventView:
+    operation = operation_of(event) if metric.aggregation_type == "unique_count_agg" else None
+    own_price = event.precise_total_amount_cents if charge.charge_model == "dynamic" else None
     return {
         "transaction_id": event.transaction_id,
         "timestamp": millisecond_text(event.timestamp),
-        "value": property_of(event, field),
+        "value": property_of(event, metric.field_name),
+        "operation_type": operation,
+        "precise_total_amount_cents": optional_decimal(own_price),
     }
 
 

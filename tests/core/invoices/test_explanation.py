@@ -50,11 +50,11 @@ from usagebill.core.numbers import round_cents, total
         ),
         (
             {"free_units": "10.0", "paid_units": "20.0", "per_package_size": 10, "per_package_unit_amount": "5.0"},
-            ["10.0 units free", "20.0 units in packages of 10 x 5.0 a package"],
+            ["10.0 units free", "20.0 units in packages of 10: 2 packages x 5.0 a package"],
         ),
         (
             {"flat_unit_amount": "2.0", "per_unit_amount": "0.1", "per_unit_total_amount": "8.0"},
-            ["all units x 0.1 = 8.0", "flat amount of the range reached: 2.0"],
+            ["2.5 units, all of them x 0.1 = 8.0", "flat amount of the range reached: 2.0"],
         ),
         (
             {
@@ -76,12 +76,69 @@ from usagebill.core.numbers import round_cents, total
                 "bounds of single events: -0.3",
             ],
         ),
-        ({"plan_amount_cents": 3100}, ["plan amount 3100 cents a period"]),
     ],
 )
 def test_the_arithmetic_of_each_charge_model(details: Mapping[str, Any], lines: list[str]) -> None:
     one = fee(1001, precise="1000.5", units=Decimal("2.5"), precise_unit_amount=Decimal(4), amount_details=details)
     assert list(arithmetic(one)) == [*lines, "10.005 rounded to 10.01 EUR"]
+
+
+@pytest.mark.parametrize(
+    ("basis", "lines"),
+    [
+        (
+            {"minimum_cents": 1500, "days": 22, "period_days": 31, "used_cents": 64},
+            [
+                "minimum of 15.0 EUR x 22 / 31 days = 10.645161290322581",
+                "less 0.64 of fees: 10.005161290322581",
+                "rounded to 10.01 EUR",
+            ],
+        ),
+        (
+            {"minimum_cents": 100000, "days": 22, "period_days": 31, "due_cents": 70968, "used_cents": 69967},
+            [
+                "minimum of 1000.0 EUR x 22 / 31 days = 709.67741935483871",
+                "709.67741935483871 rounded to 709.68",
+                "less 699.67 of fees: 10.01",
+                "rounded to 10.01 EUR",
+            ],
+        ),
+        (
+            {
+                "terms": [
+                    {"units": "10.0", "days": 9, "prorated_units": "2.903226"},
+                    {"units": "12.0", "days": 22, "prorated_units": "8.516129"},
+                ],
+                "period_days": 31,
+                "prorated_units": "11.419355",
+                "paid_before_cents": 500,
+                "paid_cents": 1000,
+                "paid_days": 10,
+                "days_left": 5,
+            },
+            [
+                "10.0 units x 9 / 31 days = 2.903226",
+                "12.0 units x 22 / 31 days = 8.516129",
+                "prorated units: 11.419355",
+                "15.005 rounded to 15.01 EUR",
+                "less 5.0 of the 10.0 that the old plan was paid for 10 days, 5 of which are left: 10.01 EUR",
+            ],
+        ),
+        (
+            {"new_units": "12.0", "paid_units": "10.0", "days": 5, "period_days": 31},
+            ["12.0 units less 10.0 billed before, x 5 / 31 days", "10.005 rounded to 10.01 EUR"],
+        ),
+    ],
+)
+def test_days_and_minimums_that_an_amount_is_based_on(basis: Mapping[str, Any], lines: list[str]) -> None:
+    one = fee(1001, precise="1000.5", units=Decimal(2), precise_unit_amount=Decimal(5), basis=basis)
+    assert list(arithmetic(one)) == lines
+
+
+def test_the_days_of_a_plan() -> None:
+    details = {"plan_amount_cents": 3100}
+    one = fee(2200, precise="2200", amount_details=details, basis={"days": 22, "period_days": 31})
+    assert list(arithmetic(one)) == ["plan amount 31.0 x 22 / 31 days", "22.0 rounded to 22.0 EUR"]
 
 
 def test_a_pricing_unit_is_converted() -> None:

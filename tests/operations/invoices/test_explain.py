@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.answers import missing
+from tests.price_list import PriceList
 from tests.worlds import ask, invoices_of, subscribe
 
 from usagebill.testing import Sandbox
@@ -79,7 +80,7 @@ def test_every_number_from_the_events_to_the_total() -> None:
         assert shown["total_amount_cents"] == invoice["total_amount_cents"]
         base, regional, graduated = shown["fees"]
         assert base["usage"] is None
-        assert base["arithmetic"] == ["plan amount 1000 cents a period", "10.0 rounded to 10.0 EUR"]
+        assert base["arithmetic"] == ["plan amount 10.0 x 31 / 31 days", "10.0 rounded to 10.0 EUR"]
         assert regional["usage"]["filters"] == {"region": ["eu"]}
         events = [(event["transaction_id"], event["value"]) for event in regional["usage"]["events"]]
         assert (events, regional["usage"]["events_complete"]) == ([("t1", "5"), ("t2", "7")], True)
@@ -99,6 +100,84 @@ def test_every_number_from_the_events_to_the_total() -> None:
             ("taxes", 600, 3600),
             ("total", 3600, 3600),
         ]
+
+
+RANGES = [
+    {"from_value": 0, "to_value": 10, "per_unit_amount": "1", "flat_amount": "2"},
+    {"from_value": 11, "to_value": None, "per_unit_amount": "0.5", "flat_amount": "1"},
+]
+
+
+def test_part_of_a_period_with_minimums_and_prorated_quantities() -> None:
+    with Sandbox(now="2024-01-10T08:00:00Z") as box:
+        prices = PriceList(box)
+        seats = prices.metric("seats", recurring=True)
+        seat = prices.post(
+            "/add_ons", add_on={"name": "Seat", "code": "seat", "amount_cents": 100, "amount_currency": "EUR"}
+        )
+        graduated = {"charge_model": "graduated", "prorated": True, "properties": {"graduated_ranges": RANGES}}
+        calls = {"charge_model": "standard", "min_amount_cents": 1500, "properties": {"amount": "0.105"}}
+        prices.plan(
+            {"billable_metric_id": prices.metric("calls"), **calls},
+            {"billable_metric_id": seats, **graduated},
+            amount_cents=3100,
+            fixed_charges=[{"add_on_id": seat["add_on"]["svc_id"], "units": 12, **graduated}],
+            minimum_commitment={"amount_cents": 100000},
+        )
+        prices.subscribe()
+        for day, units in (("11", "3"), ("12", "4.5"), ("20", "6")):
+            box.travel_to(f"2024-01-{day}T12:00:00Z")
+            prices.event("calls", value=units)
+            prices.event("seats", value=units)
+        box.travel_to("2024-02-01T04:00:00Z")
+        (invoice,) = invoices_of(box)
+        shown = ask(box, "GET", f"/invoices/{invoice['svc_id']}/explain")["invoice_explanation"]
+        base, calls_fee, true_up, seats_fee, fixed, commitment = shown["fees"]
+        assert base["arithmetic"] == ["plan amount 31.0 x 22 / 31 days", "22.0 rounded to 22.0 EUR"]
+        assert calls_fee["usage"]["counting"] == ["sum of value: 3.0 + 4.5 + 6.0 = 13.5"]
+        assert true_up["arithmetic"] == [
+            "minimum of 15.0 EUR x 22 / 31 days = 10.645161290322581",
+            "less 1.42 of fees: 9.225161290322581",
+            "rounded to 9.23 EUR",
+        ]
+        assert seats_fee["usage"]["counting"][-1] == "sum, rounded up to 5 decimals: 7.25807 prorated units"
+        assert seats_fee["arithmetic"][-2:] == [
+            "sum 6.580645161290323 + flat amounts of the ranges reached 3.0",
+            "9.58064516129032258 rounded to 9.58 EUR",
+        ]
+        assert fixed["arithmetic"][:2] == ["12.0 units x 22 / 31 days = 8.516129", "prorated units: 8.516129"]
+        assert fixed["arithmetic"][-2:] == [
+            "sum 7.806451583333333 + flat amounts of the ranges reached 3.0",
+            "10.80645158333333333 rounded to 10.81 EUR",
+        ]
+        counted = sum(fee["amount_cents"] for fee in shown["fees"] if fee is not commitment)
+        assert commitment["arithmetic"] == [
+            "minimum of 1000.0 EUR x 22 / 31 days = 709.67741935483871",
+            "709.67741935483871 rounded to 709.68",
+            f"less {counted / 100} of fees: {(70968 - counted) / 100}",
+            f"rounded to {commitment['amount_cents'] / 100} EUR",
+        ]
+
+
+def test_prices_changed_since_are_not_told_as_those_billed() -> None:
+    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+        prices = PriceList(box)
+        metric = prices.metric("seats", recurring=True)
+        charge = {"billable_metric_id": metric, "charge_model": "standard", "prorated": True}
+        prices.plan({**charge, "code": "seats", "properties": {"amount": "31"}})
+        prices.subscribe()
+        box.travel_to("2024-01-22T00:00:00Z")
+        prices.event("seats", value="1")
+        box.travel_to("2024-02-01T04:00:00Z")
+        (invoice,) = invoices_of(box)
+        path = f"/invoices/{invoice['svc_id']}/explain"
+        before = ask(box, "GET", path)["invoice_explanation"]["fees"][-1]["arithmetic"]
+        assert before == ["0.32259 prorated units x 31.0 = 10.00029", "10.00029 rounded to 10.0 EUR"]
+        (old,) = prices.get("/plans/plan")["plan"]["charges"]
+        change = {"charges": [{"id": old["svc_id"], **charge, "properties": {"amount": "62"}}]}
+        assert box.request("PUT", "/api/v1/plans/plan", json={"plan": change})[0] == 200
+        after = ask(box, "GET", path)["invoice_explanation"]["fees"][-1]["arithmetic"]
+        assert after == ["1.0 units x 10.00029 each", "10.00029 rounded to 10.0 EUR"]
 
 
 def test_events_that_came_after_the_invoice_explain_nothing() -> None:

@@ -18,13 +18,15 @@ __all__ = ["ExplainedFee", "ExplainedInvoice", "ExplainedUsage"]
 class ExplainedUsage:
     """The events of a usage fee in order of time: all of them where `complete`, else the earliest ones.
 
-    `charge` and `metric` are as they are now.
+    `charge` and `metric` are as they are now. `counting` leads from the events to the fee's units; it is empty where
+    that cannot be told any more.
     """
 
     charge: Charge
     metric: BillableMetric
     events: tuple[Event, ...]
     complete: bool
+    counting: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

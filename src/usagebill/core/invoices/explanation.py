@@ -17,10 +17,12 @@ from usagebill.core.invoices.records import Credit, Invoice
 from usagebill.core.numbers import (
     ZERO,
     add,
+    ceil_to,
     decimal_text,
     divide,
     multiply,
     parse_decimal,
+    round_cents,
     round_to,
     subtract,
     total,
@@ -65,19 +67,80 @@ class Step:
     result_cents: int
 
 
-def arithmetic(fee: Fee) -> tuple[str, ...]:
-    """How the amount of a fee before discounts came about, line by line, in major units of its currency."""
-    lines = _model_lines(fee.amount_details)
+def arithmetic(fee: Fee, priced: Sequence[str] = ()) -> tuple[str, ...]:
+    """How the amount of a fee before discounts came about, line by line, in major units of its currency.
+
+    `priced` says how its charge model came to the price, where its own details do not.
+    """
+    if "minimum_cents" in fee.basis:
+        return tuple(_minimum_lines(fee))
+    lines = [*_basis_lines(fee), *(priced or _model_lines(fee))]
     unit = fee.pricing_unit_details
     if not lines and unit is None and fee.units != ZERO:
         lines = [f"{decimal_text(fee.units)} units x {decimal_text(fee.precise_unit_amount)} each"]
     if unit is not None:
         own = divide(Decimal(str(unit["amount_cents"])), _HUNDRED)
         lines.append(f"{decimal_text(own)} {unit['short_name']} x {unit['conversion_rate']} {fee.currency}")
-    exact = decimal_text(major_from_cents(fee.precise_amount_cents, fee.currency))
-    rounded = decimal_text(major_from_cents(fee.amount_cents, fee.currency))
-    lines.append(f"{exact} rounded to {rounded} {fee.currency}")
+    paid = fee.basis.get("paid_before_cents")
+    exact = add(fee.precise_amount_cents, Decimal(str(paid or 0)))
+    whole = fee.amount_cents + int(str(paid or 0))
+    lines.append(f"{_major(exact, fee)} rounded to {_major(Decimal(whole), fee)} {fee.currency}")
+    if paid is not None:
+        less, of = (_major(fee.basis[name], fee) for name in ("paid_before_cents", "paid_cents"))
+        lines.append(
+            f"less {less} of the {of} that the old plan was paid for {fee.basis['paid_days']} days, "
+            f"{fee.basis['days_left']} of which are left: {_major(fee.amount_cents, fee)} {fee.currency}"
+        )
     return tuple(lines)
+
+
+def _major(cents: object, fee: Fee) -> str:
+    return decimal_text(major_from_cents(Decimal(str(cents)), fee.currency))
+
+
+def _minimum_lines(fee: Fee) -> list[str]:
+    """What fees leave of a minimum: of a charge (a true-up), or of the whole plan (its commitment)."""
+    basis, unit = fee.basis, fee.pricing_unit_details
+    days, period_days = int(str(basis["days"])), int(str(basis["period_days"]))
+    due = divide(multiply(Decimal(str(basis["minimum_cents"])), Decimal(days)), Decimal(period_days))
+    left = subtract(Decimal(str(basis.get("due_cents", due))), Decimal(str(basis["used_cents"])))
+
+    def shown(cents: object) -> str:
+        # The minimum of a charge with a pricing unit is in hundredths of that.
+        exact = round_to(Decimal(str(cents)), 13)
+        return _major(exact, fee) if unit is None else decimal_text(divide(exact, _HUNDRED))
+
+    name = fee.currency if unit is None else str(unit["short_name"])
+    lines = [f"minimum of {shown(basis['minimum_cents'])} {name} x {days} / {period_days} days = {shown(due)}"]
+    if "due_cents" in basis:
+        lines.append(f"{shown(due)} rounded to {shown(basis['due_cents'])}")
+    lines.append(f"less {shown(basis['used_cents'])} of fees: {shown(left)}")
+    if unit is not None:
+        own = divide(Decimal(str(unit["amount_cents"])), _HUNDRED)
+        lines.append(f"{decimal_text(own)} {name} x {unit['conversion_rate']} {fee.currency}")
+    return [*lines, f"rounded to {_major(fee.amount_cents, fee)} {fee.currency}"]
+
+
+def _basis_lines(fee: Fee) -> list[str]:
+    """The days that the fee bills, and what units were there on them."""
+    basis = fee.basis
+    plan_amount = fee.amount_details.get("plan_amount_cents")
+    if plan_amount is not None and "days" in basis:
+        return [f"plan amount {_major(plan_amount, fee)} x {basis['days']} / {basis['period_days']} days"]
+    if "new_units" in basis:
+        return [
+            f"{basis['new_units']} units less {basis['paid_units']} billed before, "
+            f"x {basis['days']} / {basis['period_days']} days"
+        ]
+    terms = basis.get("terms")
+    if not isinstance(terms, (list, tuple)):
+        return []
+    lines = [
+        f"{term['units']} units x {term['days']} / {basis['period_days']} days = {term['prorated_units']}"
+        for term in terms
+        if isinstance(term, Mapping)
+    ]
+    return [*lines, f"prorated units: {basis['prorated_units']}"]
 
 
 def _number(details: Mapping[str, object], key: str) -> Decimal:
@@ -85,26 +148,28 @@ def _number(details: Mapping[str, object], key: str) -> Decimal:
     return (parse_decimal(str(value)) or ZERO) if value is not None else ZERO
 
 
-def _model_lines(details: Mapping[str, object]) -> list[str]:
+def _model_lines(fee: Fee) -> list[str]:
     """The steps that the details of a charge model hold: ranges, packages, percentages, volumes."""
+    details = fee.amount_details
     ranges = details.get("graduated_ranges") or details.get("graduated_percentage_ranges")
     if isinstance(ranges, (list, tuple)):
         return [_range_line(each) for each in ranges if isinstance(each, Mapping)]
     if "per_package_size" in details:
+        paid, size = _number(details, "paid_units"), _number(details, "per_package_size")
+        packages = ceil_to(divide(paid, size), 0) if size else ZERO
         return [
             f"{details['free_units']} units free",
-            f"{details['paid_units']} units in packages of {details['per_package_size']} x "
+            f"{details['paid_units']} units in packages of {details['per_package_size']}: {packages} packages x "
             f"{details['per_package_unit_amount']} a package",
         ]
     if "rate" in details:
         return _percentage_lines(details)
     if "flat_unit_amount" in details:
         return [
-            f"all units x {details['per_unit_amount']} = {details['per_unit_total_amount']}",
+            f"{decimal_text(fee.units)} units, all of them x {details['per_unit_amount']} = "
+            f"{details['per_unit_total_amount']}",
             f"flat amount of the range reached: {details['flat_unit_amount']}",
         ]
-    if "plan_amount_cents" in details:
-        return [f"plan amount {details['plan_amount_cents']} cents a period"]
     return []
 
 
@@ -230,9 +295,14 @@ def invoice_steps(invoice: Invoice, fees: Sequence[Fee]) -> tuple[Step, ...]:
         for line in invoice.applied_taxes
     ]
     for code, rate, base in exact:
+        if invoice.invoice_type == "advance_charges":
+            # The fees were paid with their taxes, which are only added up here.
+            lines = [line.amount_cents for fee in fees for line in fee.applied_taxes if line.code == code]
+            take("tax", f"{code}: {' + '.join(map(str, lines))} = {sum(lines)}", sum(lines), left)
+            continue
         raw = divide(multiply(base, rate), _HUNDRED)
         text = f"{code}: {decimal_text(base)} x {decimal_text(rate)} % = {decimal_text(round_to(raw, 15))}"
-        take("tax", text, int(round_to(raw, 0)), left)
+        take("tax", text, round_cents(raw), left)
     after = left + invoice.taxes_amount_cents
     left = take("taxes", f"{left} + {invoice.taxes_amount_cents} = {after}", invoice.taxes_amount_cents, after)
     for credit in (credit for credit in invoice.credits if not credit.before_taxes):

@@ -10,7 +10,7 @@ from usagebill.core.pricing.fees import FeeAmounts, fee_amounts
 from usagebill.core.pricing.model import NOTHING
 from usagebill.core.usage import Stretch, Usage
 
-__all__ = ["after_upgrade_cents", "fixed_charge_amounts", "units_change_amounts"]
+__all__ = ["after_upgrade_cents", "fixed_charge_amounts", "fixed_charge_usage", "units_change_amounts"]
 
 
 def fixed_charge_amounts(
@@ -21,11 +21,16 @@ def fixed_charge_amounts(
     `units` are prorated where `full_units`, the units at the end of the period, are given. The fee shows the full
     units, which also choose the ranges.
     """
+    usage = fixed_charge_usage(charge_model, units=units, full_units=full_units)
+    return fee_amounts(price(charge_model, properties, usage), usage, currency)
+
+
+def fixed_charge_usage(charge_model: str, *, units: Decimal, full_units: Decimal | None) -> Usage:
+    """The units of a fixed charge as its charge model prices them; see `fixed_charge_amounts`."""
     stretches = None
     if full_units is not None and charge_model == "graduated":
         stretches = (Stretch(full=full_units, prorated=units),)
-    usage = Usage(units=units, full_units=full_units, stretches=stretches)
-    return fee_amounts(price(charge_model, properties, usage), usage, currency)
+    return Usage(units=units, full_units=full_units, stretches=stretches)
 
 
 def units_change_amounts(

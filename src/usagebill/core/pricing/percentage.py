@@ -15,7 +15,16 @@ from usagebill.core.pricing.model import Model, Price
 from usagebill.core.pricing.properties import amount, amount_or_zero, is_blank, is_whole, optional_amount, whole
 from usagebill.core.usage import Usage
 
-__all__ = ["PERCENTAGE", "PercentageProperties", "Shares", "bounded", "difference_details", "price", "split"]
+__all__ = [
+    "PERCENTAGE",
+    "PercentageProperties",
+    "Shares",
+    "bounded",
+    "difference_details",
+    "event_costs",
+    "price",
+    "split",
+]
 
 _PERCENT = Decimal("0.01")
 
@@ -57,7 +66,8 @@ class Shares(NamedTuple):
 def price(properties: PercentageProperties, usage: Usage) -> Price:
     """The percentage part plus the fixed part, or the sum of the events' own prices where they have bounds."""
     if properties.is_bounded:
-        return Price(amount=total(_event_amounts(properties, usage.event_values)), divisor=usage.shown_units)
+        amount = total(cost for _, cost in event_costs(properties, usage.event_values))
+        return Price(amount=amount, divisor=usage.shown_units)
     parts = _unbounded(properties, usage)
     return Price(amount=add(parts.percentage_amount, parts.fixed_amount), divisor=usage.shown_units)
 
@@ -67,7 +77,7 @@ def split(properties: PercentageProperties, usage: Usage) -> Shares:
     parts = _unbounded(properties, usage)
     if not properties.is_bounded:
         return parts
-    bounded_total = total(_event_amounts(properties, usage.event_values))
+    bounded_total = total(cost for _, cost in event_costs(properties, usage.event_values))
     return parts._replace(adjustment=subtract(bounded_total, add(parts.percentage_amount, parts.fixed_amount)))
 
 
@@ -105,19 +115,20 @@ def _free_events(properties: PercentageProperties, running_totals: tuple[Decimal
     return min((count for count in (properties.free_events, within) if count), default=0)
 
 
-def _event_amounts(properties: PercentageProperties, values: tuple[Decimal, ...]) -> Iterator[Decimal]:
-    """The price of each event that is not free, in order of time."""
+def event_costs(properties: PercentageProperties, values: tuple[Decimal, ...]) -> Iterator[tuple[Decimal, Decimal]]:
+    """What each event that is not free is charged for, in units, and its price, in order of time."""
     if properties.free_total > ZERO:
         rest = properties.free_total
         for value in values:
             if rest > ZERO and value < rest:
                 rest = subtract(rest, value)
                 continue
-            yield bounded(properties, subtract(value, rest))
+            paid = subtract(value, rest)
+            yield paid, bounded(properties, paid)
             rest = ZERO
         return
     for value in values[properties.free_events :]:
-        yield bounded(properties, value)
+        yield value, bounded(properties, value)
 
 
 def bounded(properties: PercentageProperties, value: Decimal) -> Decimal:

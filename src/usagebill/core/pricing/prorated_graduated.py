@@ -8,6 +8,7 @@ due in full for every range that the running total ever reached.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from decimal import Decimal
 
 from usagebill.core.numbers import ZERO, add, divide, multiply, subtract, total
@@ -15,7 +16,7 @@ from usagebill.core.pricing.model import Price
 from usagebill.core.pricing.ranges import Range, Ranges
 from usagebill.core.usage import Stretch
 
-__all__ = ["price"]
+__all__ = ["Slice", "flat_amount", "price", "slices"]
 
 
 def price(ranges: Ranges, units: Decimal, stretches: Iterable[Stretch]) -> Price:
@@ -24,18 +25,41 @@ def price(ranges: Ranges, units: Decimal, stretches: Iterable[Stretch]) -> Price
     divisor = total(step.full for step in steps)
     if units.is_zero():
         return Price(amount=ranges.ranges[0].flat_amount, divisor=divisor)
-    amount = level = highest = ZERO
-    for step in steps:
+    parts = slices(ranges, steps)
+    if parts and parts[-1].level < ZERO:
+        return Price(amount=ZERO, divisor=divisor)
+    amount = total(part.amount for part in parts)
+    return Price(amount=add(max(amount, ZERO), flat_amount(ranges, parts)), divisor=divisor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """One stretch priced: its full units would cost `listed`, its prorated ones cost `amount`; `level` is the running
+    total of full units after it."""
+
+    stretch: Stretch
+    listed: Decimal
+    amount: Decimal
+    level: Decimal
+
+
+def slices(ranges: Ranges, stretches: Iterable[Stretch]) -> list[Slice]:
+    """The stretches that cost something, in order of time, flat amounts aside."""
+    level, found = ZERO, []
+    for step in stretches:
         after = add(level, step.full)
         if step.full.is_zero() or (step.prorated.is_zero() and (step.full > ZERO or after < ZERO)):
             continue
         listed = _between(ranges, min(level, after), max(level, after))
-        amount = add(amount, divide(multiply(listed, step.prorated), abs(step.full)))
+        amount = divide(multiply(listed, step.prorated), abs(step.full))
+        found.append(Slice(stretch=step, listed=listed, amount=amount, level=after))
         level = after
-        highest = max(highest, level)
-    if level < ZERO:
-        return Price(amount=ZERO, divisor=divisor)
-    return Price(amount=add(max(amount, ZERO), total(_flat_amounts(ranges, highest))), divisor=divisor)
+    return found
+
+
+def flat_amount(ranges: Ranges, parts: Iterable[Slice]) -> Decimal:
+    """The flat amounts of all ranges that the running total of full units ever reached."""
+    return total(_flat_amounts(ranges, max((part.level for part in parts), default=ZERO)))
 
 
 def _between(ranges: Ranges, low: Decimal, high: Decimal) -> Decimal:

@@ -11,7 +11,7 @@ from usagebill.core.pricing.model import Model, Price
 from usagebill.core.pricing.ranges import Range, Ranges, default_range, range_errors
 from usagebill.core.usage import Usage
 
-__all__ = ["VOLUME", "VolumeProperties", "price"]
+__all__ = ["VOLUME", "VolumeProperties", "price", "range_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +26,12 @@ def price(properties: VolumeProperties, usage: Usage) -> Price:
     full = usage.shown_units
     if full < ZERO:
         return Price(amount=ZERO, divisor=full)
-    one = _range_of(properties.ranges, full)
+    one = range_of(properties.ranges, full)
     return Price(amount=add(multiply(usage.units, one.rate), one.flat_amount), divisor=full)
 
 
-def _range_of(ranges: Ranges, full: Decimal) -> Range:
+def range_of(ranges: Ranges, full: Decimal) -> Range:
+    """The range that prices all units where the full ones are `full`."""
     for one in ranges.ranges[:-1]:
         if one.to_value is not None and full <= one.to_value:
             return one
@@ -42,7 +43,7 @@ def amount_details(properties: VolumeProperties, usage: Usage) -> dict[str, obje
     full = usage.shown_units
     if full < ZERO:
         return {"flat_unit_amount": "0.0", "per_unit_amount": "0.0", "per_unit_total_amount": "0.0"}
-    one = _range_of(properties.ranges, full)
+    one = range_of(properties.ranges, full)
     units_amount = multiply(usage.units, one.rate)
     return {
         "flat_unit_amount": decimal_text(one.flat_amount),

@@ -5,20 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from decimal import Decimal
 from itertools import islice
 
-from usagebill.core.aggregation import lower_bound
+from usagebill.core.aggregation import lower_bound, usage
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.coupons import AppliedCoupon, Coupon, Targets
+from usagebill.core.currencies import cents_from_major, subunits
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
+from usagebill.core.invoices.counting import counting, pricing
 from usagebill.core.invoices.explained import ExplainedFee, ExplainedInvoice, ExplainedUsage
-from usagebill.core.invoices.explanation import arithmetic, discounts, fee_taxes, invoice_steps
-from usagebill.core.invoices.records import Invoice
-from usagebill.core.plans import Charge
+from usagebill.core.invoices.explanation import Discount, arithmetic, discounts, fee_taxes, invoice_steps
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.numbers import add, parse_decimal, subtract
+from usagebill.core.periods import Succession, Window
+from usagebill.core.plans import Charge, FixedCharge
+from usagebill.core.pricing import parse_properties, price
+from usagebill.core.pricing.fees import fee_amounts
+from usagebill.core.pricing.fixed_charges import fixed_charge_usage
+from usagebill.core.pricing.percentage import PercentageProperties
+from usagebill.operations.invoices.billed import billed_of
 from usagebill.operations.invoices.listing import get
 from usagebill.operations.invoices.totals import plans_of, targets_of
-from usagebill.operations.usage.charges import charge_parts
+from usagebill.operations.usage.charges import (
+    ChargePart,
+    ChargeScope,
+    charge_parts,
+    initial_level_of,
+    parsed_properties,
+    usage_window,
+)
 from usagebill.storage.conditions import asc, eq
 from usagebill.storage.questions import EventQuestion
 from usagebill.work import Work
@@ -27,6 +44,10 @@ __all__ = ["MOST_EVENTS", "explain"]
 
 # An explanation of a line shows so many of its events, the earliest ones.
 MOST_EVENTS = 100
+# Lines of more events than this are not counted again.
+_MOST_COUNTED = 10_000
+# Stored amounts have 15 decimals.
+_SLACK = Decimal("0.000001")
 
 
 def explain(work: Work, invoice_id: str) -> ExplainedInvoice:
@@ -40,17 +61,19 @@ def explain(work: Work, invoice_id: str) -> ExplainedInvoice:
     taken = discounts(invoice, fees, _targets(work, invoice), plans_of(work, fees), _billed_before(work, invoice, fees))
     return ExplainedInvoice(
         invoice=invoice,
-        fees=tuple(
-            ExplainedFee(
-                fee=fee,
-                usage=_usage(work, invoice, fee),
-                arithmetic=arithmetic(fee),
-                discounts=taken[fee.id],
-                taxes=fee_taxes(fee),
-            )
-            for fee in fees
-        ),
+        fees=tuple(_explained(work, invoice, fee, taken[fee.id]) for fee in fees),
         steps=invoice_steps(invoice, fees),
+    )
+
+
+def _explained(work: Work, invoice: Invoice, fee: Fee, taken: tuple[Discount, ...]) -> ExplainedFee:
+    usage, priced = _usage(work, invoice, fee)
+    return ExplainedFee(
+        fee=fee,
+        usage=usage,
+        arithmetic=arithmetic(fee, priced or _fixed_charge_priced(work, fee)),
+        discounts=taken,
+        taxes=fee_taxes(fee),
     )
 
 
@@ -85,25 +108,107 @@ def _same(fee: Fee) -> tuple[object, ...]:
     return fee.charge_id, fee.charge_filter_id, tuple(sorted(fee.grouped_by.items()))
 
 
-def _usage(work: Work, invoice: Invoice, fee: Fee) -> ExplainedUsage | None:
-    """The events of a usage fee, and what of them was counted; None for other fees and for true-ups."""
+def _usage(work: Work, invoice: Invoice, fee: Fee) -> tuple[ExplainedUsage | None, tuple[str, ...]]:
+    """The events of a usage fee with what of them was counted, and how that was priced.
+
+    None for other fees and for true-ups. What no longer leads to the fee, since its charge or metric has changed, is
+    left out.
+    """
     if fee.charge_id is None or fee.billable_metric_id is None or fee.true_up_parent_fee_id is not None:
-        return None
+        return None, ()
     charge = work.tx.get(Charge, fee.charge_id, deleted=True)
     metric = work.tx.get(BillableMetric, fee.billable_metric_id, deleted=True)
     if charge is None or metric is None:
-        return None
+        return None, ()
+    part = next((one for one in charge_parts(charge, metric) if _filter_id(one) == fee.charge_filter_id), None)
     known_at = invoice.finalized_at or work.now
-    found = list(islice(_events(work, fee, charge, metric, known_at), MOST_EVENTS + 1))
-    return ExplainedUsage(
+    found = list(islice(_events(work, fee, metric, part, known_at), _MOST_COUNTED + 1))
+    counted: tuple[str, ...] = ()
+    priced: tuple[str, ...] = ()
+    if part is not None and fee.event_transaction_id is None and len(found) <= _MOST_COUNTED:
+        counted, priced = _recomputed(work, invoice, fee, charge, metric, part, found)
+    usage = ExplainedUsage(
         charge=charge,
         metric=metric,
         events=tuple(found[:MOST_EVENTS]),
         complete=len(found) <= MOST_EVENTS,
+        counting=counted,
     )
+    return usage, priced
 
 
-def _events(work: Work, fee: Fee, charge: Charge, metric: BillableMetric, known_at: datetime) -> Iterable[Event]:
+def _filter_id(part: ChargePart) -> str | None:
+    return None if part.filter is None else part.filter.id
+
+
+def _recomputed(
+    work: Work,
+    invoice: Invoice,
+    fee: Fee,
+    charge: Charge,
+    metric: BillableMetric,
+    part: ChargePart,
+    events: list[Event],
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """How the events are counted, and how that is priced; nothing where it does not come to what the fee says."""
+    period = work.tx.first(
+        BillingPeriod, eq("invoice_id", invoice.id), eq("subscription_id", fee.subscription_id), order=[asc("id")]
+    )
+    start, end = fee.charges_from_datetime, fee.charges_to_datetime
+    if period is None or start is None or end is None or period.charges_duration is None:
+        return (), ()
+    billed = billed_of(work, invoice, period)
+    upgraded = billed.ended and billed.cycle.succession is Succession.UPGRADE
+    span = Window(start=start, end=end, duration=period.charges_duration)
+    window = usage_window(span, billed.cycle.tz, ended_by_upgrade=upgraded)
+    scope = ChargeScope(subscription=billed.subscription, currency=fee.currency, window=window)
+    level = initial_level_of(work, charge, part, metric, scope, fee.grouped_by, events)
+    properties = parsed_properties(charge, part, fee.currency)
+    terms = properties if isinstance(properties, PercentageProperties) else None
+    is_prorated = charge.prorated and not fee.pay_in_advance
+    found = usage(
+        metric,
+        events,
+        window,
+        is_prorated=is_prorated,
+        initial_level=level,
+        free_events=None if terms is None else terms.free_events,
+        free_units=None if terms is None else terms.free_total,
+        with_event_values=terms is not None and terms.is_bounded,
+    )
+    unit = charge.applied_pricing_unit
+    amounts = fee_amounts(
+        price(charge.charge_model, properties, found),
+        found,
+        fee.currency,
+        conversion_rate=None if unit is None else unit.conversion_rate,
+    )
+    if amounts.units != fee.units:
+        return (), ()
+    counted = counting(metric, events, window, is_prorated=is_prorated, initial_level=level)
+    if amounts.precise_amount_cents != fee.precise_amount_cents:
+        return counted, ()
+    return counted, pricing(properties, found, events)
+
+
+def _fixed_charge_priced(work: Work, fee: Fee) -> tuple[str, ...]:
+    """How the prorated units of a fixed charge were priced; nothing where its price has changed since."""
+    units = parse_decimal(str(fee.basis.get("prorated_units", "")))
+    charge = None if fee.fixed_charge_id is None else work.tx.get(FixedCharge, fee.fixed_charge_id, deleted=True)
+    if charge is None or units is None:
+        return ()
+    properties = parse_properties(charge.charge_model, charge.properties, subunits=subunits(fee.currency))
+    found = fixed_charge_usage(charge.charge_model, units=units, full_units=fee.units)
+    cents = cents_from_major(price(charge.charge_model, properties, found).amount, fee.currency)
+    paid = Decimal(str(fee.basis.get("paid_before_cents", 0)))
+    if abs(subtract(cents, add(fee.precise_amount_cents, paid))) > _SLACK:
+        return ()
+    return pricing(properties, found)
+
+
+def _events(
+    work: Work, fee: Fee, metric: BillableMetric, part: ChargePart | None, known_at: datetime
+) -> Iterable[Event]:
     external_id = fee.external_subscription_id
     if external_id is None:
         return []
@@ -111,14 +216,6 @@ def _events(work: Work, fee: Fee, charge: Charge, metric: BillableMetric, known_
         return work.tx.events.named(external_id, [fee.event_transaction_id])
     if fee.charges_from_datetime is None:
         return []
-    part = next(
-        (
-            one
-            for one in charge_parts(charge, metric)
-            if (one.filter.id if one.filter else None) == fee.charge_filter_id
-        ),
-        None,
-    )
     question = EventQuestion(
         code=metric.code,
         external_subscription_id=external_id,

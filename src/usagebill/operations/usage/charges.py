@@ -59,6 +59,7 @@ __all__ = [
     "ChargeScope",
     "charge_parts",
     "charge_results",
+    "initial_level_of",
     "parsed_properties",
     "save_level",
     "usage_window",
@@ -414,6 +415,21 @@ def _levels(
         )
         for text, group in by_text.items()
     }
+
+
+def initial_level_of(
+    work: Work,
+    charge: Charge,
+    part: ChargePart,
+    metric: BillableMetric,
+    scope: ChargeScope,
+    group: Mapping[str, str | None],
+    events: list[Event],
+) -> Decimal:
+    """Where one group of a recurring weighted sum starts in the window of `scope`; zero for any other metric."""
+    keys = tuple(group)
+    values = tuple(group[key] for key in keys)
+    return _levels(work, charge, part, metric, scope, keys, {values: events}).get(values, ZERO)
 
 
 def save_level(work: Work, result: ChargeResult, scope: ChargeScope) -> None:

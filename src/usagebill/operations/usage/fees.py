@@ -165,11 +165,12 @@ def _true_up(
     if charge.min_amount_cents <= 0:
         return None
     window = billed.window
+    used_cents = sum(_own_cents(result) for result in results)
     missing = true_up(
         charge.min_amount_cents,
         window.days,
         window.period_days,
-        sum(_own_cents(result) for result in results),
+        used_cents,
         total(_own_precise_cents(result) for result in results),
     )
     if missing is None:
@@ -192,6 +193,12 @@ def _true_up(
         events_count=amounts.events_count,
         grouped_by={},
         amount_details={},
+        basis={
+            "minimum_cents": charge.min_amount_cents,
+            "days": window.days,
+            "period_days": window.period_days,
+            "used_cents": used_cents,
+        },
         pricing_unit_details=pricing_unit_object(charge, amounts),
         presentation_breakdowns=(),
     )

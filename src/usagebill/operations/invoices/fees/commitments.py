@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from usagebill.core.commitments import commitment_due, counts_toward, settlement, true_up, true_up_precise
 from usagebill.core.currencies import major_from_cents
+from usagebill.core.days import calendar_days
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ONE, round_to
@@ -33,7 +34,8 @@ def commitment_fee(work: Work, billed: Billed, fees: Sequence[Fee]) -> Fee | Non
         return None
     due = commitment_due(commitment.amount_cents, settled.window, billed.cycle.tz)
     counted = [fee for fee in (*_earlier_fees(work, billed), *fees) if _counts(billed, fee, settled.period)]
-    cents = true_up(due, (fee.amount_cents for fee in counted))
+    counted_cents = sum(fee.amount_cents for fee in counted)
+    cents = true_up(due, [counted_cents])
     if cents == 0:
         return None
     precise: Decimal = true_up_precise(due, (fee.precise_amount_cents for fee in counted))
@@ -53,6 +55,13 @@ def commitment_fee(work: Work, billed: Billed, fees: Sequence[Fee]) -> Fee | Non
         units=ONE,
         unit_amount_cents=cents,
         precise_unit_amount=major_from_cents(cents, invoice.currency),
+        basis={
+            "minimum_cents": commitment.amount_cents,
+            "days": calendar_days(settled.window.start, settled.window.end, billed.cycle.tz),
+            "period_days": settled.window.duration,
+            "due_cents": due,
+            "used_cents": counted_cents,
+        },
         from_datetime=settled.window.start,
         to_datetime=settled.window.end,
         created_at=invoice.created_at,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
@@ -9,9 +10,16 @@ from decimal import Decimal
 from usagebill.core.add_ons import AddOn
 from usagebill.core.currencies import subunits
 from usagebill.core.fees import Fee, FeeItem
-from usagebill.core.fixed_charges import days_left, days_paid_and_left, fixed_charge_is_due, units_in
+from usagebill.core.fixed_charges import (
+    Term,
+    days_left,
+    days_paid_and_left,
+    fixed_charge_is_due,
+    terms_in,
+    units_in,
+)
 from usagebill.core.invoices.records import BillingPeriod, Invoice
-from usagebill.core.numbers import total
+from usagebill.core.numbers import decimal_text, total
 from usagebill.core.periods import Succession, Window, advance_window, is_same_period
 from usagebill.core.plans import FixedCharge, FixedChargeUnits
 from usagebill.core.pricing import Properties, amount_details, parse_properties
@@ -47,7 +55,8 @@ def _fee(work: Work, billed: Billed, charge: FixedCharge, closed: Window) -> Fee
     )
     if not due:
         return None
-    usage = units_in(_time_line(work, billed, charge), window, cycle.tz, prorated=charge.prorated)
+    time_line = _time_line(work, billed, charge)
+    usage = units_in(time_line, window, cycle.tz, prorated=charge.prorated)
     properties = _properties(billed, charge)
     amounts = fixed_charge_amounts(
         charge.charge_model,
@@ -57,8 +66,19 @@ def _fee(work: Work, billed: Billed, charge: FixedCharge, closed: Window) -> Fee
         full_units=usage.full_units,
     )
     fee = _line(work, billed, charge, window, amounts, _details(charge, properties, usage))
+    if usage.full_units is not None:
+        fee = replace(fee, basis=_basis(terms_in(time_line, window, cycle.tz), usage, window.duration))
     fee = _less_what_the_old_plan_was_paid(work, billed, charge, window, fee)
     return fee if _is_something(fee) else None
+
+
+def _basis(terms: Sequence[Term], usage: Usage, period_days: int) -> dict[str, object]:
+    """The units that were in force, each for its days, and what they come to."""
+    listed = [
+        {"units": decimal_text(term.units), "days": term.days, "prorated_units": decimal_text(term.prorated)}
+        for term in terms
+    ]
+    return {"terms": listed, "period_days": period_days, "prorated_units": decimal_text(usage.units)}
 
 
 def _is_something(fee: Fee) -> bool:
@@ -73,16 +93,24 @@ def added_units_fee(work: Work, billed: Billed, charge: FixedCharge, changed_at:
     cycle = billed.cycle
     window = advance_window(cycle, changed_at)
     usage = units_in(_time_line(work, billed, charge), window, cycle.tz, prorated=charge.prorated)
+    paid_units = total(fee.units for fee in _billed(work, billed, charge, window))
+    days = days_left(changed_at, window, cycle.tz, prorated=charge.prorated)
     amounts = units_change_amounts(
         charge.charge_model,
         _properties(billed, charge),
         billed.plan.amount_currency,
         new_units=usage.shown_units,
-        paid_units=total(fee.units for fee in _billed(work, billed, charge, window)),
-        days=days_left(changed_at, window, cycle.tz, prorated=charge.prorated),
+        paid_units=paid_units,
+        days=days,
         period_days=window.duration,
     )
-    return _line(work, billed, charge, window, amounts, {})
+    basis = {
+        "new_units": decimal_text(usage.shown_units),
+        "paid_units": decimal_text(paid_units),
+        "days": days,
+        "period_days": window.duration,
+    }
+    return replace(_line(work, billed, charge, window, amounts, {}), basis=basis)
 
 
 def _family(charge: FixedCharge) -> list[str]:
@@ -152,7 +180,9 @@ def _less_what_the_old_plan_was_paid(work: Work, billed: Billed, charge: FixedCh
     paid_days, days = days_paid_and_left(billed_at, paid.to_datetime, window, billed.cycle.tz)
     cents = after_upgrade_cents(fee.amount_cents, paid_amount_cents=paid.amount_cents, days=days, paid_days=paid_days)
     precise = max(fee.precise_amount_cents - Decimal(fee.amount_cents - cents), Decimal(0))
-    return replace(fee, amount_cents=cents, precise_amount_cents=precise)
+    basis = {**fee.basis, "paid_before_cents": fee.amount_cents - cents, "paid_cents": paid.amount_cents}
+    basis |= {"paid_days": paid_days, "days_left": days}
+    return replace(fee, amount_cents=cents, precise_amount_cents=precise, basis=basis)
 
 
 def _covers(fee: Fee, window: Window) -> bool:

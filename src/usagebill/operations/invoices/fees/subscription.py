@@ -12,7 +12,7 @@ from usagebill.core.fees import Fee, FeeItem
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ONE, round_cents, round_to
 from usagebill.core.periods import Succession, is_same_end
-from usagebill.core.subscription_fees import FeeFacts, fee_amount, fee_is_due, fee_rule
+from usagebill.core.subscription_fees import FeeFacts, billed_days, fee_is_due, fee_rule, prorated
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.trials import trial_end, trial_start
 from usagebill.operations.invoices.billed import STARTING, Billed
@@ -59,14 +59,14 @@ def subscription_fee(work: Work, billed: Billed) -> Fee | None:
         return None
     plan, subscription, invoice = billed.plan, billed.subscription, billed.invoice
     window = billed.boundaries.subscription
-    precise = fee_amount(
-        plan.amount_cents,
+    days = billed_days(
         fee_rule(facts),
         window,
         billed.cycle.tz,
         trial_end=facts.trial_end,
         upgraded=billed.cycle.succession is Succession.UPGRADE,
     )
+    precise = prorated(plan.amount_cents, days, window.duration)
     cents = round_cents(precise)
     return Fee(
         id=work.new_id(),
@@ -87,6 +87,7 @@ def subscription_fee(work: Work, billed: Billed) -> Fee | None:
         from_datetime=window.start,
         to_datetime=window.end,
         amount_details={"plan_amount_cents": plan.amount_cents},
+        basis={"days": days, "period_days": window.duration},
         created_at=invoice.created_at,
         updated_at=work.now,
     )
