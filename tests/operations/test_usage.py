@@ -217,6 +217,7 @@ def test_projection_extends_the_days_so_far(list_: PriceList) -> None:
     list_.box.travel_to("2025-07-03T10:00:00Z")
     list_.event("gb", value=3, cloud="aws")
     list_.event("gb", value=1, cloud="gcp")
+    list_.event("gb", value=1, cloud="azure")
     path = "/customers/acme/projected_usage?external_subscription_id=sub"
     usage = list_.get(path)["customer_projected_usage"]
     charge = usage["charges_usage"][0]

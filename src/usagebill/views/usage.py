@@ -132,8 +132,6 @@ def charge_usage_view(
     grouped = any(line.grouped_by for line in lines)
     plain = [line for line in lines if not line.grouped_by and line.values is None]
     shown = numbers(lines, plain)
-    if is_projected:
-        _project_whole(shown, lines, has_filters=has_filters)
     return {
         **shown,
         "amount_currency": currency,
@@ -151,13 +149,6 @@ def charge_usage_view(
         if grouped
         else [],
     }
-
-
-def _project_whole(shown: UsageNumbers, lines: Sequence[ShownUsage], *, has_filters: bool) -> None:
-    """The projection of a charge with filters leaves out what no filter takes."""
-    own = [line for line in lines if line.values is not None] if has_filters else list(lines)
-    shown["projected_units"] = decimal_text(total(line.projected[0] for line in own if line.projected))
-    shown["projected_amount_cents"] = sum(line.projected[1] for line in own if line.projected)
 
 
 def _gathered(lines: Sequence[ShownUsage], key: Callable[[ShownUsage], object]) -> list[list[ShownUsage]]:

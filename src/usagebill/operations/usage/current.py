@@ -14,6 +14,7 @@ from usagebill.core.customers import Customer, timezone
 from usagebill.core.days import days_between
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.grouping import Breakdown
+from usagebill.core.numbers import ZERO
 from usagebill.core.periods.boundaries import current_boundaries
 from usagebill.core.plans import Charge, PlanDefinition
 from usagebill.core.pricing.projection import Projection, project, projected_units
@@ -284,7 +285,10 @@ def _elapsed(now: datetime, start: datetime, end: datetime, tz: ZoneInfo) -> tup
 
 
 def _projection(result: ChargeResult, elapsed: int, whole: int, definition: PlanDefinition) -> Projection:
+    """Where a charge has filters, what none of them takes is not projected; a recurring metric stays as it is."""
     unit = result.charge.applied_pricing_unit
+    if result.charge.filters and result.part.filter is None and not result.metric.recurring:
+        return Projection(units=ZERO, amount_cents=0, pricing_unit_amount_cents=None if unit is None else 0)
     return project(
         result.charge.charge_model,
         result.properties,
