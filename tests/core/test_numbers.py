@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from usagebill.core.events import LONGEST_VALUE
 from usagebill.core.numbers import (
     add,
     ceil_to,
@@ -106,6 +107,12 @@ def test_sums_and_products_are_exact(left: Decimal, right: Decimal, addend: Deci
 @given(values=st.lists(AMOUNTS, max_size=6))
 def test_totals_do_not_depend_on_the_order(values: list[Decimal]) -> None:
     assert total(values) == total(reversed(values)) == total(sorted(values))
+
+
+def test_the_longest_values_of_events_add_up_exactly() -> None:
+    large, small = D("9" * LONGEST_VALUE), D("0." + "0" * (LONGEST_VALUE - 3) + "1")
+    below = large.copy_negate()
+    assert total([large, small, below]) == total([large, below, small]) == small
 
 
 def test_totals() -> None:

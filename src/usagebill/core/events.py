@@ -33,8 +33,9 @@ __all__ = [
 # JSON as it is read here: numbers are int or Decimal, never float.
 JsonValue: TypeAlias = "bool | int | Decimal | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 
-# Longest text of a property that counts as a number: with the 20 decimals of a day ratio it stays exact.
-LONGEST_VALUE = 60
+# Longest text of a property that counts as a number: 30 digits before and after the point are fine, and sums of
+# such numbers and their products with the 20 decimals of a day ratio stay exact.
+LONGEST_VALUE = 64
 _LONGEST_PLAIN_NUMBER = 1000
 _LARGEST_AMOUNT_DIGITS = 40
 _AMOUNT_DECIMALS = 15
@@ -140,7 +141,7 @@ def numeric_value(event: Event, field: str | None) -> Decimal | None:
     """The event's property `field` as the number that sum, max, latest and weighted sum take.
 
     None unless its text form is an optional `-`, digits, and optionally `.` and digits: an event without such a
-    number counts neither for the value nor for the number of events. Over 60 characters are no number.
+    number counts neither for the value nor for the number of events. Over 64 characters are no number.
     """
     text = property_of(event, field)
     return Decimal(text) if text is not None and numeric_text(text) else None

@@ -1,8 +1,8 @@
 """Numbers: the one decimal context, every rounding rule, and how decimals are read and printed.
 
 Nothing else in the project rounds. Money is an `int` of cents (the currency's smallest unit) once rounded
-and a `Decimal` before; units and rates are `Decimal`. `exact` sums and products are never cut: the context
-below only matters for quotients.
+and a `Decimal` before; units and rates are `Decimal`. Sums and products are never cut: the context below
+only matters for quotients.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ __all__ = [
     "truncate_to",
 ]
 
-# 100 significant digits: sums and products of anything that fits an event (30-digit values, 15-decimal
-# amounts) are exact; only divisions are cut, far below any cent. ROUND_HALF_UP is half away from zero.
+# 100 significant digits: products of anything that fits an event (30-digit values, 15-decimal amounts) are exact;
+# only divisions are cut, far below any cent. ROUND_HALF_UP is half away from zero.
 CONTEXT = Context(
     prec=100,
     rounding=ROUND_HALF_UP,
@@ -51,6 +51,9 @@ CONTEXT = Context(
     Emax=999_999,
     traps=[InvalidOperation, DivisionByZero, Overflow],
 )
+
+# Sums have room for the longest values of events on both sides of the point: none depends on the order of its parts.
+_SUMS = Context(prec=300, rounding=ROUND_HALF_UP, Emin=-999_999, Emax=999_999, traps=[InvalidOperation, Overflow])
 
 ZERO = Decimal(0)
 ONE = Decimal(1)
@@ -60,13 +63,13 @@ _ROUNDING = Context(prec=100_000, Emin=-999_999, Emax=999_999, traps=[InvalidOpe
 
 
 def add(left: Decimal, right: Decimal) -> Decimal:
-    """`left + right` in the project's context."""
-    return CONTEXT.add(left, right)
+    """`left + right`, exactly."""
+    return _SUMS.add(left, right)
 
 
 def subtract(left: Decimal, right: Decimal) -> Decimal:
-    """`left - right` in the project's context."""
-    return CONTEXT.subtract(left, right)
+    """`left - right`, exactly."""
+    return _SUMS.subtract(left, right)
 
 
 def multiply(left: Decimal, right: Decimal) -> Decimal:
@@ -88,7 +91,7 @@ def total(values: Iterable[Decimal]) -> Decimal:
     """The exact sum of `values`; zero when there are none."""
     result = ZERO
     for value in values:
-        result = CONTEXT.add(result, value)
+        result = _SUMS.add(result, value)
     return result
 
 

@@ -171,6 +171,15 @@ def test_stretches_of_a_whole_period_cost_what_the_units_cost(
     assert abs(split - price("graduated", parsed, Usage(units=units)).amount) < D("1e-60")
 
 
+def test_stretches_of_more_digits_than_the_usual_decimals_keep_every_one() -> None:
+    ranges = [{"from_value": 0, "to_value": None, "per_unit_amount": "1", "flat_amount": "0"}]
+    units = D("-0.000000000000000000000000000001"), D("123456789012345678901234567890.123456789012345678901234567891")
+    stretches = tuple(Stretch(full=value, prorated=value) for value in reversed(units))
+    parsed = parse_properties("graduated", {"graduated_ranges": ranges}, subunits=100)
+    found = price("graduated", parsed, Usage(units=add(*units), stretches=stretches))
+    assert found.amount == add(*units) == D("123456789012345678901234567890.12345678901234567890123456789")
+
+
 @given(ranges=range_lists(touching=False), units=UNITS)
 def test_volume_prices_all_units_alike(ranges: list[dict[str, Any]], units: Decimal) -> None:
     parsed = parse_properties("volume", {"volume_ranges": ranges}, subunits=100)

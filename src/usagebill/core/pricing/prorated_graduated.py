@@ -51,7 +51,7 @@ def slices(ranges: Ranges, stretches: Iterable[Stretch]) -> list[Slice]:
         if step.full.is_zero() or (step.prorated.is_zero() and (step.full > ZERO or after < ZERO)):
             continue
         listed = _between(ranges, min(level, after), max(level, after))
-        amount = divide(multiply(listed, step.prorated), abs(step.full))
+        amount = divide(multiply(listed, step.prorated), step.full.copy_abs())
         found.append(Slice(stretch=step, listed=listed, amount=amount, level=after))
         level = after
     return found
