@@ -112,6 +112,7 @@ def test_the_arithmetic_of_each_charge_model(details: Mapping[str, Any], lines: 
                 "period_days": 31,
                 "prorated_units": "11.419355",
                 "paid_before_cents": 500,
+                "full_cents": "1500.5",
                 "paid_cents": 1000,
                 "paid_days": 10,
                 "days_left": 5,
@@ -122,6 +123,31 @@ def test_the_arithmetic_of_each_charge_model(details: Mapping[str, Any], lines: 
                 "prorated units: 11.419355",
                 "15.005 rounded to 15.01 EUR",
                 "less 5.0 of the 10.0 that the old plan was paid for 10 days, 5 of which are left: 10.01 EUR",
+            ],
+        ),
+        (
+            {"prorated_units": "1.09678", "unit_amount": "31.0"},
+            [
+                "2.0 units from the event's day to the last of the period: 1.09678 prorated units",
+                "1.09678 prorated units x 31.0",
+                "10.005 rounded to 10.01 EUR",
+            ],
+        ),
+        (
+            {
+                "with_event": {
+                    "units": "3.0",
+                    "amount": "8.0",
+                    "details": {"flat_unit_amount": "2.0", "per_unit_amount": "2.0", "per_unit_total_amount": "6.0"},
+                },
+                "without_event": {"units": "0.0", "amount": "0.0", "details": {}},
+            },
+            [
+                "3.0 units with this event = 8.0: 3.0 units, all of them x 2.0 = 6.0; "
+                "flat amount of the range reached: 2.0",
+                "0.0 units without it = 0.0",
+                "difference: 8.0 - 0.0",
+                "10.005 rounded to 10.01 EUR",
             ],
         ),
         (

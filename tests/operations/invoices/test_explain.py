@@ -199,3 +199,24 @@ def test_events_that_came_after_the_invoice_explain_nothing() -> None:
 def test_an_unknown_invoice_is_not_explained() -> None:
     with Sandbox(now="2024-01-01T00:00:00Z") as box:
         assert missing(box.request("GET", "/api/v1/invoices/none/explain")) == "invoice"
+
+
+def test_an_event_paid_in_advance_costs_what_it_adds() -> None:
+    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+        prices = PriceList(box)
+        charge = {"charge_model": "graduated", "pay_in_advance": True, "properties": {"graduated_ranges": RANGES}}
+        prices.plan({"billable_metric_id": prices.metric("calls"), **charge})
+        prices.subscribe()
+        box.travel_to("2024-01-05T00:00:00Z")
+        prices.event("calls", value="9")
+        prices.event("calls", value="3")
+        invoice = next(one for one in invoices_of(box) if one["fees_amount_cents"] == 300)
+        (fee,) = ask(box, "GET", f"/invoices/{invoice['svc_id']}/explain")["invoice_explanation"]["fees"]
+        assert fee["arithmetic"] == [
+            "12.0 units with this event = 14.0: "
+            "10.0 units from 0 to 10 x 1.0 = 10.0, with the flat amount of 2.0: 12.0; "
+            "2.0 units from 11 and above x 0.5 = 1.0, with the flat amount of 1.0: 2.0",
+            "9.0 units without it = 11.0: 9.0 units from 0 to 10 x 1.0 = 9.0, with the flat amount of 2.0: 11.0",
+            "difference: 14.0 - 11.0",
+            "3.0 rounded to 3.0 EUR",
+        ]

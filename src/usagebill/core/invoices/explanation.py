@@ -74,7 +74,7 @@ def arithmetic(fee: Fee, priced: Sequence[str] = ()) -> tuple[str, ...]:
     """
     if "minimum_cents" in fee.basis:
         return tuple(_minimum_lines(fee))
-    lines = [*_basis_lines(fee), *(priced or _model_lines(fee))]
+    lines = [*_basis_lines(fee), *(priced or _model_lines(fee.amount_details, fee.units))]
     unit = fee.pricing_unit_details
     if not lines and unit is None and fee.units != ZERO:
         lines = [f"{decimal_text(fee.units)} units x {decimal_text(fee.precise_unit_amount)} each"]
@@ -82,9 +82,9 @@ def arithmetic(fee: Fee, priced: Sequence[str] = ()) -> tuple[str, ...]:
         own = divide(Decimal(str(unit["amount_cents"])), _HUNDRED)
         lines.append(f"{decimal_text(own)} {unit['short_name']} x {unit['conversion_rate']} {fee.currency}")
     paid = fee.basis.get("paid_before_cents")
-    exact = add(fee.precise_amount_cents, Decimal(str(paid or 0)))
+    exact = fee.basis.get("full_cents", fee.precise_amount_cents)
     whole = fee.amount_cents + int(str(paid or 0))
-    lines.append(f"{_major(exact, fee)} rounded to {_major(Decimal(whole), fee)} {fee.currency}")
+    lines.append(f"{_major(exact, fee)} rounded to {_major(whole, fee)} {fee.currency}")
     if paid is not None:
         less, of = (_major(fee.basis[name], fee) for name in ("paid_before_cents", "paid_cents"))
         lines.append(
@@ -132,6 +132,14 @@ def _basis_lines(fee: Fee) -> list[str]:
             f"{basis['new_units']} units less {basis['paid_units']} billed before, "
             f"x {basis['days']} / {basis['period_days']} days"
         ]
+    if "with_event" in basis:
+        return _difference_lines(basis)
+    if "unit_amount" in basis:
+        prorated, price = basis["prorated_units"], basis["unit_amount"]
+        return [
+            f"{decimal_text(fee.units)} units from the event's day to the last of the period: {prorated} prorated units",
+            f"{prorated} prorated units x {price}",
+        ]
     terms = basis.get("terms")
     if not isinstance(terms, (list, tuple)):
         return []
@@ -148,9 +156,24 @@ def _number(details: Mapping[str, object], key: str) -> Decimal:
     return (parse_decimal(str(value)) or ZERO) if value is not None else ZERO
 
 
-def _model_lines(fee: Fee) -> list[str]:
+def _difference_lines(basis: Mapping[str, object]) -> list[str]:
+    """What all units cost with one event, and what they cost without it."""
+    lines = []
+    amounts = []
+    for name, text in (("with_event", "with this event"), ("without_event", "without it")):
+        side = basis[name]
+        if not isinstance(side, Mapping):
+            continue
+        details = side["details"]
+        own = _model_lines(details, Decimal(str(side["units"]))) if isinstance(details, Mapping) else []
+        steps = f": {'; '.join(own)}" if own else ""
+        lines.append(f"{side['units']} units {text} = {side['amount']}{steps}")
+        amounts.append(str(side["amount"]))
+    return [*lines, f"difference: {' - '.join(amounts)}"]
+
+
+def _model_lines(details: Mapping[str, object], units: Decimal) -> list[str]:
     """The steps that the details of a charge model hold: ranges, packages, percentages, volumes."""
-    details = fee.amount_details
     ranges = details.get("graduated_ranges") or details.get("graduated_percentage_ranges")
     if isinstance(ranges, (list, tuple)):
         return [_range_line(each) for each in ranges if isinstance(each, Mapping)]
@@ -166,7 +189,7 @@ def _model_lines(fee: Fee) -> list[str]:
         return _percentage_lines(details)
     if "flat_unit_amount" in details:
         return [
-            f"{decimal_text(fee.units)} units, all of them x {details['per_unit_amount']} = "
+            f"{decimal_text(units)} units, all of them x {details['per_unit_amount']} = "
             f"{details['per_unit_total_amount']}",
             f"flat amount of the range reached: {details['flat_unit_amount']}",
         ]

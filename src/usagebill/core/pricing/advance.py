@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from usagebill.core.numbers import ZERO, subtract
-from usagebill.core.pricing import graduated_percentage, percentage
+from usagebill.core.numbers import ZERO, decimal_text, subtract
+from usagebill.core.pricing import amount_details, graduated_percentage, percentage, standard
 from usagebill.core.pricing import price as model_price
 from usagebill.core.usage import Usage
 
@@ -22,10 +22,15 @@ _FIRST_FLAT_AMOUNT = frozenset({"graduated", "graduated_percentage"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvancePrice:
-    """What one event costs: `amount` in major units, unrounded and never negative, and how it came about."""
+    """What one event costs: `amount` in major units, unrounded and never negative, and how it came about.
+
+    `basis` is for explanations: the two prices whose difference it is, or the prorated units, where neither the units
+    nor the details say so.
+    """
 
     amount: Decimal
     amount_details: dict[str, object]
+    basis: dict[str, object]
 
 
 def pay_in_advance_price(
@@ -39,7 +44,28 @@ def pay_in_advance_price(
     """
     before = replace(without_usage, running_totals=with_usage.running_totals)
     difference = subtract(_amount(charge_model, properties, with_usage), _amount(charge_model, properties, before))
-    return AdvancePrice(amount=max(difference, ZERO), amount_details=_details(properties, with_usage, before))
+    return AdvancePrice(
+        amount=max(difference, ZERO),
+        amount_details=_details(properties, with_usage, before),
+        basis=_basis(charge_model, properties, with_usage, before),
+    )
+
+
+def _basis(charge_model: str, properties: Properties, with_usage: Usage, before: Usage) -> dict[str, object]:
+    if isinstance(properties, standard.StandardProperties):
+        if with_usage.full_units is None:
+            return {}
+        return {"prorated_units": decimal_text(with_usage.units), "unit_amount": decimal_text(properties.amount)}
+    if isinstance(properties, (percentage.PercentageProperties, graduated_percentage.GraduatedPercentageProperties)):
+        return {}
+    return {
+        name: {
+            "units": decimal_text(usage.units),
+            "amount": decimal_text(_amount(charge_model, properties, usage)),
+            "details": {} if usage.units.is_zero() else amount_details(charge_model, properties, usage),
+        }
+        for name, usage in (("with_event", with_usage), ("without_event", before))
+    }
 
 
 def _amount(charge_model: str, properties: Properties, usage: Usage) -> Decimal:

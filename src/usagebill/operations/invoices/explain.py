@@ -18,7 +18,7 @@ from usagebill.core.invoices.counting import counting, pricing
 from usagebill.core.invoices.explained import ExplainedFee, ExplainedInvoice, ExplainedUsage
 from usagebill.core.invoices.explanation import Discount, arithmetic, discounts, fee_taxes, invoice_steps
 from usagebill.core.invoices.records import BillingPeriod, Invoice
-from usagebill.core.numbers import add, parse_decimal, subtract
+from usagebill.core.numbers import parse_decimal, subtract
 from usagebill.core.periods import Succession, Window
 from usagebill.core.plans import Charge, FixedCharge
 from usagebill.core.pricing import parse_properties, price
@@ -165,7 +165,8 @@ def _recomputed(
     level = initial_level_of(work, charge, part, metric, scope, fee.grouped_by, events)
     properties = parsed_properties(charge, part, fee.currency)
     terms = properties if isinstance(properties, PercentageProperties) else None
-    is_prorated = charge.prorated and not fee.pay_in_advance
+    # What a charge in advance bills again for a new period is never prorated.
+    is_prorated = charge.prorated and not charge.pay_in_advance
     found = usage(
         metric,
         events,
@@ -200,8 +201,7 @@ def _fixed_charge_priced(work: Work, fee: Fee) -> tuple[str, ...]:
     properties = parse_properties(charge.charge_model, charge.properties, subunits=subunits(fee.currency))
     found = fixed_charge_usage(charge.charge_model, units=units, full_units=fee.units)
     cents = cents_from_major(price(charge.charge_model, properties, found).amount, fee.currency)
-    paid = Decimal(str(fee.basis.get("paid_before_cents", 0)))
-    if abs(subtract(cents, add(fee.precise_amount_cents, paid))) > _SLACK:
+    if abs(subtract(cents, Decimal(str(fee.basis.get("full_cents", fee.precise_amount_cents))))) > _SLACK:
         return ()
     return pricing(properties, found)
 

@@ -147,6 +147,7 @@ def advance_fee(work: Work, billing: EventBilling, priced: EventPrice, event: Ev
         filters=part.filter.values if part.filter else None,
         grouped_by=priced.grouped_by,
         amount_details=priced.price.amount_details,
+        basis=priced.price.basis,
         pricing_unit_details=pricing_unit_object(charge, amounts),
         created_at=work.now,
         updated_at=work.now,

@@ -181,7 +181,7 @@ def _less_what_the_old_plan_was_paid(work: Work, billed: Billed, charge: FixedCh
     cents = after_upgrade_cents(fee.amount_cents, paid_amount_cents=paid.amount_cents, days=days, paid_days=paid_days)
     precise = max(fee.precise_amount_cents - Decimal(fee.amount_cents - cents), Decimal(0))
     basis = {**fee.basis, "paid_before_cents": fee.amount_cents - cents, "paid_cents": paid.amount_cents}
-    basis |= {"paid_days": paid_days, "days_left": days}
+    basis |= {"paid_days": paid_days, "days_left": days, "full_cents": decimal_text(fee.precise_amount_cents)}
     return replace(fee, amount_cents=cents, precise_amount_cents=precise, basis=basis)
 
 
