@@ -137,7 +137,8 @@ def _basis_lines(fee: Fee) -> list[str]:
     if "unit_amount" in basis:
         prorated, price = basis["prorated_units"], basis["unit_amount"]
         return [
-            f"{decimal_text(fee.units)} units from the event's day to the last of the period: {prorated} prorated units",
+            f"{decimal_text(fee.units)} units from the event's day to the last of the period: "
+            f"{prorated} prorated units",
             f"{prorated} prorated units x {price}",
         ]
     terms = basis.get("terms")
