@@ -62,29 +62,15 @@ ONE = Decimal(1)
 _ROUNDING = Context(prec=100_000, Emin=-999_999, Emax=999_999, traps=[InvalidOperation])
 
 
-def add(left: Decimal, right: Decimal) -> Decimal:
-    """`left + right`, exactly."""
-    return _SUMS.add(left, right)
-
-
-def subtract(left: Decimal, right: Decimal) -> Decimal:
-    """`left - right`, exactly."""
-    return _SUMS.subtract(left, right)
-
-
-def multiply(left: Decimal, right: Decimal) -> Decimal:
-    """`left * right` in the project's context."""
-    return CONTEXT.multiply(left, right)
-
-
-def multiply_add(left: Decimal, right: Decimal, addend: Decimal) -> Decimal:
-    """`left * right + addend` in the project's context."""
-    return CONTEXT.fma(left, right, addend)
-
-
-def divide(left: Decimal, right: Decimal) -> Decimal:
-    """`left / right` with 100 significant digits; raises `decimal.DivisionByZero` on a zero divisor."""
-    return CONTEXT.divide(left, right)
+# The project's arithmetic, never a float's nor cut at the 28 digits of the default context: the exact `left + right`
+# and `left - right`; `left * right` and `left * right + addend` in the context above; and `left / right` with 100
+# significant digits, which raises `decimal.DivisionByZero` on a zero divisor. Bound methods, as they price every unit
+# of usage.
+add = _SUMS.add
+subtract = _SUMS.subtract
+multiply = CONTEXT.multiply
+multiply_add = CONTEXT.fma
+divide = CONTEXT.divide
 
 
 def total(values: Iterable[Decimal]) -> Decimal:
@@ -95,19 +81,17 @@ def total(values: Iterable[Decimal]) -> Decimal:
     return result
 
 
-# No parsed number and no product of four of them comes near: beyond, there are no decimals left to round.
-_LONGEST_WHOLE_PART = 90_000
-
-
 _STEPS = {places: Decimal((0, (1,), -places)) for places in range(-20, 21)}
 
 
 def _quantize(value: Decimal, places: int, rounding: str) -> Decimal:
     if not value:
         return ZERO
-    if value.adjusted() > _LONGEST_WHOLE_PART:
+    try:
+        return value.quantize(_STEPS.get(places) or Decimal((0, (1,), -places)), rounding, _ROUNDING)
+    except InvalidOperation:
+        # Its whole part alone has 100,000 digits, where no number of ours has decimals left to round.
         return value
-    return value.quantize(_STEPS.get(places) or Decimal((0, (1,), -places)), rounding, _ROUNDING)
 
 
 def round_to(value: Decimal, places: int) -> Decimal:
@@ -132,7 +116,7 @@ def truncate_to(value: Decimal, places: int) -> Decimal:
 
 def round_cents(value: Decimal) -> int:
     """An amount in (fractions of) cents as whole cents, half away from zero."""
-    return int(_quantize(value, 0, ROUND_HALF_UP))
+    return int(value.to_integral_value(ROUND_HALF_UP))
 
 
 def truncate_cents(value: Decimal) -> int:

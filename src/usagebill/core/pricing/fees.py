@@ -64,12 +64,8 @@ class FeeAmounts(NamedTuple):
         return self.units.is_zero() and self.amount_cents == 0 and self.events_count == 0
 
 
-class _Money(NamedTuple):
-    amount_cents: int
-    precise_amount_cents: Decimal
-    unit_amount_cents: int
-    precise_unit_amount: Decimal
-    pricing_unit: PricingUnitAmounts | None
+# The first five of `FeeAmounts`: what a price makes, before the units that it is for.
+_Money = tuple[int, Decimal, int, Decimal, PricingUnitAmounts | None]
 
 
 def fee_amounts(
@@ -136,7 +132,7 @@ def _in_currency(
     amount: Decimal, unit_amount: Decimal, currency: str, pricing_unit: PricingUnitAmounts | None
 ) -> _Money:
     cents = cents_from_major(amount, currency)
-    return _Money(
+    return (
         round_cents(cents),
         round_to(cents, _STORED_DECIMALS),
         truncate_cents(cents_from_major(unit_amount, currency)),
@@ -174,22 +170,23 @@ def true_up(
 
 def true_up_fee_amounts(true_up: TrueUp, currency: str, *, conversion_rate: Decimal | None = None) -> FeeAmounts:
     """The amounts of the fee that brings a charge up to its minimum: one unit, no events."""
+    cents, precise = true_up.amount_cents, true_up.precise_amount_cents
+    money: _Money
     if conversion_rate is None:
-        amount = divide(true_up.precise_amount_cents, cents_from_major(ONE, currency))
-        money = _Money(
-            amount_cents=true_up.amount_cents,
-            precise_amount_cents=true_up.precise_amount_cents,
-            unit_amount_cents=true_up.amount_cents,
-            precise_unit_amount=round_to(amount, _STORED_DECIMALS),
-            pricing_unit=None,
+        money = (
+            cents,
+            precise,
+            cents,
+            round_to(divide(precise, cents_from_major(ONE, currency)), _STORED_DECIMALS),
+            None,
         )
     else:
         money = _converted(
             PricingUnitAmounts(
-                amount_cents=true_up.amount_cents,
-                precise_amount_cents=true_up.precise_amount_cents,
-                unit_amount_cents=true_up.amount_cents,
-                precise_unit_amount=round_to(divide(true_up.precise_amount_cents, _HUNDRED), _STORED_DECIMALS),
+                amount_cents=cents,
+                precise_amount_cents=precise,
+                unit_amount_cents=cents,
+                precise_unit_amount=round_to(divide(precise, _HUNDRED), _STORED_DECIMALS),
                 conversion_rate=conversion_rate,
             ),
             currency,
