@@ -312,6 +312,8 @@ def test_what_a_note_may_not_be() -> None:
     assert _errors(draft, Parts(offset=21), paid=100)["offset_amount_cents"] == [too_high]
     assert _errors(draft, Parts(credit=118))["base"] == ["does_not_match_item_amounts"]
     assert _errors(draft, Parts(credit=119)) == {}
+    assert _errors(draft, Parts(credit=240, refund=-120))["refund_amount_cents"] == ["invalid_value"]
+    assert _errors(draft, Parts(credit=-120, offset=240))["credit_amount_cents"] == ["invalid_value"]
     assert _errors(draft, Parts(), item_amount="0")["base"] == ["total_amount_must_be_positive"]
     assert _errors(draft, Parts(credit=120), others=Parts(refund=3))["base"] == [too_high]
 

@@ -206,17 +206,30 @@ def used(applied: AppliedCoupon, credit_cents: int, remaining_cents: int, now: d
     )
 
 
-def given_back(applied: AppliedCoupon, coupon_status: str, now: datetime) -> AppliedCoupon:
-    """The coupon after an invoice that used it was voided. One whose coupon has been ended stays as it is."""
+def given_back(applied: AppliedCoupon, coupon_status: str, now: datetime, *, taken_cents: int) -> AppliedCoupon:
+    """The coupon after an invoice that used it was voided.
+
+    It stays ended where its coupon has been ended, or where it was ended by hand before it was used up.
+    `taken_cents` is what all invoices had taken of it, the voided one included.
+    """
     duration = applied.frequency_duration_remaining
+    was_used_up = _is_used_up(applied, taken_cents)
     if applied.frequency == "recurring":
         duration = (duration or 0) + 1
-    if applied.frequency == "forever" or coupon_status == CouponStatus.TERMINATED.value:
+    if not was_used_up or coupon_status == CouponStatus.TERMINATED.value:
         return replace(applied, frequency_duration_remaining=duration, updated_at=now)
     status = TRANSITIONS[CouponStatus(applied.status), CouponEvent.GIVE_BACK]
     return replace(
         applied, status=status.value, frequency_duration_remaining=duration, terminated_at=None, updated_at=now
     )
+
+
+def _is_used_up(applied: AppliedCoupon, taken_cents: int) -> bool:
+    if applied.frequency == "recurring":
+        return not applied.frequency_duration_remaining
+    if applied.frequency == "forever":
+        return False
+    return applied.percentage_rate is not None or taken_cents >= (applied.amount_cents or 0)
 
 
 def remaining_amount(applied: AppliedCoupon, credited_cents: int) -> int | None:

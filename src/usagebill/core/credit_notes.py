@@ -373,6 +373,13 @@ def validation_errors(
         if code not in found.setdefault(field, []):
             found[field].append(code)
 
+    for field, cents in (
+        ("credit_amount_cents", parts.credit),
+        ("refund_amount_cents", parts.refund),
+        ("offset_amount_cents", parts.offset),
+    ):
+        if cents < 0:
+            refuse(field, "invalid_value")
     if parts.refund > 0 and (paid_cents <= 0 or (not payment_succeeded and paid_cents == total_cents)):
         refuse("refund_amount_cents", "cannot_refund_unpaid_invoice")
     if parts.refund > max(0, paid_cents - others.refund):

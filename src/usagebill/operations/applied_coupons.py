@@ -16,6 +16,7 @@ from usagebill.operations import customers
 from usagebill.operations.coupons import terminate_applied
 from usagebill.storage.conditions import Condition, asc, desc, eq, missing, related, within
 from usagebill.storage.ports import Page
+from usagebill.views.coupons import UNDONE, coupon_credits
 from usagebill.work import Work
 
 __all__ = [
@@ -158,4 +159,9 @@ def give_back(work: Work, invoice: Invoice) -> None:
         if applied is None or coupon is None:
             continue
         ended = coupon.status if coupon.deleted_at is None else CouponStatus.TERMINATED.value
-        work.tx.replace(given_back(applied, ended, work.now))
+        taken = credit.amount_cents + sum(
+            line.amount_cents
+            for other, line in coupon_credits(work, applied)
+            if other.status not in UNDONE and other.id != invoice.id
+        )
+        work.tx.replace(given_back(applied, ended, work.now, taken_cents=taken))
