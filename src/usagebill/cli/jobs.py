@@ -8,7 +8,7 @@ from datetime import datetime
 import click
 
 from usagebill.billing import Billing
-from usagebill.cli.options import Instant, as_json, database, opened, print_json, print_table
+from usagebill.cli.options import as_json, database, instant, opened, print_json, print_table
 from usagebill.core.customers import Customer
 from usagebill.core.jobs import Job
 from usagebill.logs import configure
@@ -19,7 +19,7 @@ __all__ = ["jobs", "run_due"]
 
 
 @click.command("run-due")
-@click.option("--at", type=Instant(), help="Do what is due at this time (default: now).")
+@click.option("--at", type=instant, metavar="TIME", help="Do what is due at this time (default: now).")
 @database()
 @as_json
 def run_due(at: datetime | None, path: str, json_output: bool) -> None:

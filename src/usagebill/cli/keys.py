@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 
-from usagebill.cli.options import Instant, as_json, database, opened, print_json, print_table
+from usagebill.cli.options import as_json, database, instant, opened, print_json, print_table
 from usagebill.core.api_keys import MODES, ApiKey, all_permissions
 from usagebill.operations import api_keys
 from usagebill.views.formats import instant_text
 
 __all__ = ["keys"]
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 def _of_organization(command: F) -> F:
@@ -102,7 +102,9 @@ def _summary(permissions: Mapping[str, tuple[str, ...]]) -> str:
 @keys.command()
 @click.argument("id")
 @click.option("--name", help="The new key's name.")
-@click.option("--expires-at", type=Instant(), help="Let the old key live on until then; both work meanwhile.")
+@click.option(
+    "--expires-at", type=instant, metavar="TIME", help="Let the old key live on until then; both work meanwhile."
+)
 @_of_organization
 def rotate(
     id: str, name: str | None, expires_at: datetime | None, path: str, organization: str | None, json_output: bool

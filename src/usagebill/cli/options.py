@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 from rich.console import Console
@@ -19,9 +19,9 @@ from usagebill.inputs import parse_instant
 from usagebill.settings import Settings
 from usagebill.storage.sqlite.schema import NewerFile
 
-__all__ = ["Instant", "as_json", "database", "opened", "print_json", "print_table", "refusals", "settings_options"]
+__all__ = ["as_json", "database", "instant", "opened", "print_json", "print_table", "refusals", "settings_options"]
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 as_json = click.option("--json", "json_output", is_flag=True, help="Print JSON, for programs.")
 
@@ -67,16 +67,12 @@ def settings_options(command: F) -> F:
     return command
 
 
-class Instant(click.ParamType[datetime, Any]):
-    """A date or date-time, in UTC where it names no offset."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        found = value if isinstance(value, datetime) else parse_instant(str(value))
-        if found is None:
-            self.fail(f"{value!r} is no ISO 8601 time, such as 2024-02-01T00:10:00Z", param, ctx)
-        return found
+def instant(text: str) -> datetime:
+    """The time that an option names, in UTC where it names no offset; `click.BadParameter` where it is none."""
+    found = parse_instant(text)
+    if found is None:
+        raise click.BadParameter(f"{text!r} is no ISO 8601 time, such as 2024-02-01T00:10:00Z")
+    return found
 
 
 @contextmanager
