@@ -9,6 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from usagebill.core.fees import Fee
+from usagebill.core.life_cycles import following
 from usagebill.core.numbers import ZERO, add, divide, multiply, round_cents, round_to, total, truncate_cents
 from usagebill.core.taxes import net_of_coupons
 
@@ -25,6 +26,7 @@ __all__ = [
     "in_order",
     "remaining_amount",
     "shared_discount",
+    "transition",
     "used",
 ]
 
@@ -51,6 +53,11 @@ TRANSITIONS: Mapping[tuple[CouponStatus, CouponEvent], CouponStatus] = {
     (CouponStatus.ACTIVE, CouponEvent.GIVE_BACK): CouponStatus.ACTIVE,
     (CouponStatus.TERMINATED, CouponEvent.GIVE_BACK): CouponStatus.ACTIVE,
 }
+
+
+def transition(status: str, event: CouponEvent) -> str:
+    """The status that follows `event`; raises `TransitionError` for what is not in `TRANSITIONS`."""
+    return following(TRANSITIONS, CouponStatus(status), event).value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,10 +207,8 @@ def used(applied: AppliedCoupon, credit_cents: int, remaining_cents: int, now: d
     )
     if not ends:
         return replace(applied, frequency_duration_remaining=duration, updated_at=now)
-    status = TRANSITIONS[CouponStatus(applied.status), CouponEvent.USED_UP]
-    return replace(
-        applied, status=status.value, frequency_duration_remaining=duration, terminated_at=now, updated_at=now
-    )
+    status = transition(applied.status, CouponEvent.USED_UP)
+    return replace(applied, status=status, frequency_duration_remaining=duration, terminated_at=now, updated_at=now)
 
 
 def given_back(applied: AppliedCoupon, coupon_status: str, now: datetime, *, taken_cents: int) -> AppliedCoupon:
@@ -218,10 +223,8 @@ def given_back(applied: AppliedCoupon, coupon_status: str, now: datetime, *, tak
         duration = (duration or 0) + 1
     if not was_used_up or coupon_status == CouponStatus.TERMINATED.value:
         return replace(applied, frequency_duration_remaining=duration, updated_at=now)
-    status = TRANSITIONS[CouponStatus(applied.status), CouponEvent.GIVE_BACK]
-    return replace(
-        applied, status=status.value, frequency_duration_remaining=duration, terminated_at=None, updated_at=now
-    )
+    status = transition(applied.status, CouponEvent.GIVE_BACK)
+    return replace(applied, status=status, frequency_duration_remaining=duration, terminated_at=None, updated_at=now)
 
 
 def _is_used_up(applied: AppliedCoupon, taken_cents: int) -> bool:

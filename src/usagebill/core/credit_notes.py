@@ -9,6 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from usagebill.core.fees import Fee
+from usagebill.core.life_cycles import following
 from usagebill.core.numbers import (
     ONE,
     ZERO,
@@ -45,6 +46,7 @@ __all__ = [
     "proportional_items",
     "refundable_invoice",
     "share_over_fees",
+    "transition",
     "validation_errors",
 ]
 
@@ -78,6 +80,11 @@ TRANSITIONS: Mapping[tuple[CreditNoteStatus, CreditNoteEvent], CreditNoteStatus]
     (CreditNoteStatus.AVAILABLE, CreditNoteEvent.GIVE_BACK): CreditNoteStatus.AVAILABLE,
     (CreditNoteStatus.CONSUMED, CreditNoteEvent.GIVE_BACK): CreditNoteStatus.AVAILABLE,
 }
+
+
+def transition(status: str, event: CreditNoteEvent) -> str:
+    """The status that follows `event`; raises `TransitionError` for what is not in `TRANSITIONS`."""
+    return following(TRANSITIONS, CreditNoteStatus(status), event).value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -409,10 +416,8 @@ def after_use(note: CreditNote, amount_cents: int, now: datetime) -> CreditNote:
     balance = note.balance_amount_cents - amount_cents
     if balance < 0:
         raise ValueError(f"{amount_cents} of a balance of {note.balance_amount_cents}")
-    status = CreditNoteStatus(note.credit_status)
-    if balance == 0:
-        status = TRANSITIONS[status, CreditNoteEvent.USE_UP]
-    return replace(note, balance_amount_cents=balance, credit_status=status.value, updated_at=now)
+    status = note.credit_status if balance else transition(note.credit_status, CreditNoteEvent.USE_UP)
+    return replace(note, balance_amount_cents=balance, credit_status=status, updated_at=now)
 
 
 def share_over_fees(fees: Sequence[Fee], credit_cents: int, remaining_cents: int) -> list[Fee]:

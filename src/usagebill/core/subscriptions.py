@@ -20,6 +20,7 @@ from decimal import Decimal
 from enum import Enum, StrEnum
 
 from usagebill.core.days import local_date
+from usagebill.core.life_cycles import following
 from usagebill.core.periods import BillingTime, Cycle, Interval, Succession
 from usagebill.core.plans import Plan, UsageThreshold
 
@@ -29,7 +30,6 @@ __all__ = [
     "Start",
     "Status",
     "Subscription",
-    "TransitionError",
     "cycle_of",
     "is_upgrade",
     "start_of",
@@ -142,21 +142,9 @@ TRANSITIONS: Mapping[tuple[Status, Event], Status] = {
 }
 
 
-class TransitionError(ValueError):
-    """The event cannot happen to a subscription of that status."""
-
-    def __init__(self, status: Status, event: Event) -> None:
-        super().__init__(f"{event.value} cannot happen to a subscription that is {status.value}")
-        self.status = status
-        self.event = event
-
-
-def transition(status: Status, event: Event) -> Status:
+def transition(status: str, event: Event) -> str:
     """The status that follows `event`; raises `TransitionError` for what is not in `TRANSITIONS`."""
-    following = TRANSITIONS.get((status, event))
-    if following is None:
-        raise TransitionError(status, event)
-    return following
+    return following(TRANSITIONS, Status(status), event).value
 
 
 class Start(Enum):

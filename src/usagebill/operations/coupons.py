@@ -10,7 +10,7 @@ from typing import Any
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.coupon_rules import coupon_problems, expiry_run
-from usagebill.core.coupons import TRANSITIONS, AppliedCoupon, Coupon, CouponEvent, CouponStatus
+from usagebill.core.coupons import AppliedCoupon, Coupon, CouponEvent, CouponStatus, transition
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.jobs import Job
 from usagebill.core.plans import Plan
@@ -209,8 +209,8 @@ def terminate_applied(work: Work, applied: AppliedCoupon) -> AppliedCoupon:
     """End a coupon for a customer. One that has ended stays as it is."""
     if applied.status == CouponStatus.TERMINATED:
         return applied
-    status = TRANSITIONS[CouponStatus(applied.status), CouponEvent.TERMINATE]
-    ended = replace(applied, status=status.value, terminated_at=work.now, updated_at=work.now)
+    status = transition(applied.status, CouponEvent.TERMINATE)
+    ended = replace(applied, status=status, terminated_at=work.now, updated_at=work.now)
     work.tx.replace(ended)
     return ended
 
@@ -223,5 +223,5 @@ def expire(work: Work, job: Job) -> None:
     if expiry_run(coupon.expiration_at) > work.now:
         _watch(work, coupon)
         return
-    status = TRANSITIONS[CouponStatus(coupon.status), CouponEvent.TERMINATE]
-    work.tx.replace(replace(coupon, status=status.value, terminated_at=work.now, updated_at=work.now))
+    status = transition(coupon.status, CouponEvent.TERMINATE)
+    work.tx.replace(replace(coupon, status=status, terminated_at=work.now, updated_at=work.now))

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from usagebill.core.errors import NotAllowed
+from usagebill.core.life_cycles import TransitionError, following
 
 __all__ = ["REFUSALS", "TRANSITIONS", "InvoiceEvent", "InvoiceStatus", "transition"]
 
@@ -70,7 +71,7 @@ REFUSALS: Mapping[InvoiceEvent, str] = {
 
 def transition(status: str, event: InvoiceEvent) -> str:
     """The state that follows. Raises `NotAllowed` for what the table does not hold."""
-    following = TRANSITIONS.get((InvoiceStatus(status), event))
-    if following is None:
-        raise NotAllowed(REFUSALS.get(event, "invalid_status"))
-    return following.value
+    try:
+        return following(TRANSITIONS, InvoiceStatus(status), event).value
+    except TransitionError as problem:
+        raise NotAllowed(REFUSALS.get(event, "invalid_status")) from problem

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from usagebill.core.credit_notes import TRANSITIONS, CreditNote, CreditNoteEvent, CreditNoteStatus
+from usagebill.core.credit_notes import CreditNote, CreditNoteEvent, CreditNoteStatus, transition
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.metadata import Metadata, merged_metadata
 from usagebill.inputs import ABSENT, Input, Maybe, is_given
@@ -55,8 +55,8 @@ def update(work: Work, credit_note_id: str, given: CreditNoteUpdate) -> CreditNo
 
 def voided(note: CreditNote, work: Work) -> CreditNote:
     """The note without its balance."""
-    status = TRANSITIONS[CreditNoteStatus(note.credit_status), CreditNoteEvent.VOID]
-    return replace(note, credit_status=status.value, balance_amount_cents=0, voided_at=work.now, updated_at=work.now)
+    status = transition(note.credit_status, CreditNoteEvent.VOID)
+    return replace(note, credit_status=status, balance_amount_cents=0, voided_at=work.now, updated_at=work.now)
 
 
 def void(work: Work, credit_note_id: str) -> CreditNote:

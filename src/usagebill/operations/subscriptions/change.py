@@ -92,7 +92,7 @@ def cancel_downgrade(work: Work, current: Subscription) -> bool:
         work.tx.replace(
             replace(
                 subscription,
-                status=transition(Status(subscription.status), Event.CANCEL).value,
+                status=transition(subscription.status, Event.CANCEL),
                 canceled_at=work.now,
                 updated_at=work.now,
             )
@@ -104,7 +104,7 @@ def _succeeded(work: Work, current: Subscription, succession: Succession) -> Sub
     """The ended record of a subscription that another one follows from now on."""
     ended = replace(
         current,
-        status=transition(Status(current.status), Event.TERMINATE).value,
+        status=transition(current.status, Event.TERMINATE),
         terminated_at=work.now,
         succession=succession.value,
         updated_at=work.now,

@@ -33,7 +33,7 @@ def start(
     """
     active = replace(
         subscription,
-        status=transition(Status(subscription.status), Event.ACTIVATE).value,
+        status=transition(subscription.status, Event.ACTIVATE),
         started_at=started_at,
         billed_from=billed_from,
         activated_at=work.now,

@@ -92,7 +92,7 @@ def terminate(
         work.emit("subscription.updated", lambda: subscription_webhook_view(work, chosen), chosen.id)
     ended = replace(
         chosen,
-        status=transition(Status(chosen.status), Event.TERMINATE).value,
+        status=transition(chosen.status, Event.TERMINATE),
         terminated_at=work.now,
         updated_at=work.now,
     )
@@ -112,7 +112,7 @@ def cancel_pending(work: Work, pending: Subscription) -> Subscription:
     """Cancel a subscription that has not started: one for a later date, or a scheduled downgrade."""
     canceled = replace(
         pending,
-        status=transition(Status(pending.status), Event.CANCEL).value,
+        status=transition(pending.status, Event.CANCEL),
         canceled_at=work.now,
         updated_at=work.now,
     )

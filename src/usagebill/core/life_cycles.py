@@ -1,0 +1,29 @@
+"""Life cycles: tables of what follows a state, and the one place where what a table does not hold is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, StrEnum
+from typing import TypeVar
+
+__all__ = ["TransitionError", "following"]
+
+S = TypeVar("S", bound=StrEnum)
+E = TypeVar("E", bound=Enum)
+
+
+class TransitionError(ValueError):
+    """The event cannot happen to what is in that state."""
+
+    def __init__(self, status: Enum, event: Enum) -> None:
+        super().__init__(f"{event.value} cannot happen to what is {status.value}")
+        self.status = status
+        self.event = event
+
+
+def following(table: Mapping[tuple[S, E], S], status: S, event: E) -> S:
+    """The state that follows `event` by `table`; raises `TransitionError` where the table does not hold it."""
+    found = table.get((status, event))
+    if found is None:
+        raise TransitionError(status, event)
+    return found
