@@ -355,9 +355,16 @@ def _invoices(draw: st.DrawFn) -> InvoiceDraft:
     amounts = draw(st.lists(st.integers(1, 10**9), min_size=1, max_size=5))
     taxes = [tax(rate) for rate in draw(_rates)]
     currency = draw(_currencies)
+    lines = [
+        fee(cents, id=f"f{place}", billable_metric_id=f"m{place}", currency=currency)
+        for place, cents in enumerate(amounts)
+    ]
+    # Some coupons are for the first fee only, and some fees are not taxed.
+    metrics = draw(st.sampled_from([None, ["m0"]]))
     off = draw(st.integers(0, sum(amounts)))
-    coupons = [coupon(cents=off, currency=currency)] if off else []
-    return settle(fees(*amounts, currency=currency), taxes, coupons=coupons, currency=currency)
+    coupons = [coupon(cents=off, currency=currency, metrics=metrics)] if off else []
+    by_fee = {line.id: draw(st.sampled_from([taxes, []])) for line in lines}
+    return settle(lines, by_fee, coupons=coupons, currency=currency)
 
 
 @given(_invoices(), st.data())
@@ -464,3 +471,23 @@ def test_an_end_gives_back_all_of_the_note(whole: int, refundable: int, due: int
     assert parts.offset <= max(0, due)
     assert parts.total == whole
     assert min(parts.credit, parts.refund, parts.offset) >= 0
+
+
+@given(_invoices(), st.data())
+def test_what_is_left_to_credit_is_what_the_invoice_came_to(draft: InvoiceDraft, data: st.DataObject) -> None:
+    """Whichever fees its coupons took from: to the cent, and the same after some of it has been credited in full."""
+    assert abs(_left(draft, []) - draft.invoice.sub_total_including_taxes_amount_cents) < 1
+    gone = data.draw(st.sampled_from(draft.fees))
+    left = _left(draft, [item(gone.id, str(gone.amount_cents))])
+    rest = [one for one in draft.fees if one.id != gone.id]
+    if rest:
+        whole = _credited(draft, *((one.id, str(one.amount_cents)) for one in rest))
+        assert abs(left - whole.total_cents) <= 1
+
+
+@pytest.mark.parametrize(("metrics", "whole"), [(["m0"], 1600), (["m1"], 1700)])
+def test_a_coupon_for_some_fees_is_not_spread_over_the_others(metrics: list[str], whole: int) -> None:
+    taxed, untaxed = (fee(1000, id=f"f{place}", billable_metric_id=f"m{place}") for place in (0, 1))
+    draft = settle([taxed, untaxed], {"f0": [tax("20")]}, coupons=[coupon(cents=500, metrics=metrics)])
+    assert draft.invoice.total_amount_cents == whole
+    assert _left(draft, []) == whole

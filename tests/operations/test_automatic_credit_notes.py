@@ -94,6 +94,17 @@ def test_a_void_that_gives_back_a_part_takes_it_from_all_fees(box: Sandbox) -> N
     assert (second.credit_status, second.balance_amount_cents) == ("voided", 0)
 
 
+@pytest.mark.parametrize(
+    ("amounts", "tax", "asked"), [([7, 5, 3], "21", 4), ([103, 77, 55], "24.5", 33), ([9] * 15, "7", 20)]
+)
+def test_the_notes_of_a_void_make_up_the_invoice(box: Sandbox, amounts: list[int], tax: str, asked: int) -> None:
+    invoice = stored(box, amounts, tax=tax, status="voided")
+    first, second = box.billing.writing(lambda work: on_void(work, invoice, credit_cents=asked, refund_cents=0))
+    assert (first.total_amount_cents, second.total_amount_cents) == (asked, invoice.total_amount_cents - asked)
+    for note in (first, second):
+        assert note.sub_total_excluding_taxes_amount_cents + note.taxes_amount_cents == note.total_amount_cents
+
+
 def test_a_void_gives_back_exactly_what_is_asked_for(box: Sandbox) -> None:
     invoice = stored(box, [18500], tax="7.5", status="voided")
     first, _ = box.billing.writing(lambda work: on_void(work, invoice, credit_cents=6629, refund_cents=0))

@@ -215,19 +215,25 @@ def creditable_invoice(
 ) -> Decimal:
     """What is left to credit of an invoice, taxes included, in (fractions of) cents.
 
-    `items` are those of all its notes; `reductions_cents` its coupons and progressive billing credits together.
+    `items` are those of all its notes; `reductions_cents` its coupons and progressive billing credits together. What is
+    left of a fee is worth what its own share of these leaves of it.
     """
     left = {fee.id: creditable_fee(fee, items) for fee in fees}
-    whole = sum(left.values())
-    if whole == 0 or fees_amount_cents == 0:
+    if sum(left.values()) == 0 or fees_amount_cents == 0:
         return ZERO
-    adjustment = divide(Decimal(reductions_cents * whole), Decimal(fees_amount_cents))
-    tax = ZERO
+    # What fees do not hold of the reductions is spread evenly: fractions of a cent, and credits of progressive billing
+    # for usage that is not billed here.
+    unheld = subtract(Decimal(reductions_cents), total(fee.precise_coupons_amount_cents for fee in fees))
+    whole = tax = ZERO
     for fee in fees:
-        own = Decimal(left[fee.id])
-        net = subtract(own, divide(multiply(adjustment, own), Decimal(whole)))
+        if fee.amount_cents == 0:
+            continue
+        evenly = divide(multiply(unheld, Decimal(fee.amount_cents)), Decimal(fees_amount_cents))
+        net_of_fee = subtract(net_of_coupons(fee), evenly)
+        net = divide(multiply(net_of_fee, Decimal(left[fee.id])), Decimal(fee.amount_cents))
+        whole = add(whole, net)
         tax = add(tax, divide(multiply(net, fee.taxes_rate), _HUNDRED))
-    return add(subtract(Decimal(whole), adjustment), Decimal(round_cents(tax)))
+    return add(round_to(whole, _DECIMALS), Decimal(round_cents(tax)))
 
 
 def refundable_invoice(creditable: Decimal, paid_cents: int, refunded_cents: int) -> int:

@@ -145,14 +145,16 @@ def on_void(work: Work, invoice: Invoice, *, credit_cents: int, refund_cents: in
     made = []
     balance = balance_of(work, invoice)
     wanted = Parts(credit=credit_cents, refund=refund_cents)
+    whole = balance.credited(work, _rest(balance), None).total_cents
     if wanted.total > 0:
-        whole = balance.credited(work, _rest(balance), None).total_cents
         shares = proportional_items(balance.left_of_fees(), wanted.total, whole)
         items = [(fee, shares[fee.id]) for fee in balance.fees if fee.id in shares]
         made.append(make(work, balance, items, wanted, reason=reason, description=text, exact=True))
         balance = balance_of(work, invoice)
-    if round_cents(balance.creditable()) > 0:
-        rest = voided(make(work, balance, _rest(balance), None, reason=reason, description=text), work)
+    remainder = Parts(credit=whole - wanted.total)
+    if round_cents(balance.creditable()) > 0 and remainder.total > 0:
+        noted = make(work, balance, _rest(balance), remainder, reason=reason, description=text, exact=True)
+        rest = voided(noted, work)
         work.tx.replace(rest)
         made.append(rest)
     return made

@@ -158,8 +158,8 @@ def make(
 ) -> CreditNote:
     """Store a note over `items` and tell those who listen; a note on a draft is a draft itself, and told of later.
 
-    Without `parts` all that the items come to is credit. `exact` keeps the parts as they are asked for. Raises
-    `Invalid` for parts that do not fit the items or the invoice.
+    Without `parts` all that the items come to is credit. `exact` keeps the parts as they are asked for: they have been
+    checked. Raises `Invalid` for parts that do not fit the items or the invoice.
     """
     invoice = balance.invoice
     note_id = work.new_id()
@@ -178,15 +178,19 @@ def make(
     asked = Parts(credit=result.total_cents) if parts is None else parts
     gross, others = gross_total(balance.fees), balance.others()
     total_cents, paid = invoice.total_amount_cents, invoice.total_paid_amount_cents
-    problems = validation_errors(
-        asked,
-        result,
-        gross_cents=gross,
-        total_cents=total_cents,
-        paid_cents=paid,
-        payment_succeeded=invoice.payment_status == "succeeded",
-        others=others,
-        top_up=invoice.invoice_type == "credit",
+    problems = (
+        {}
+        if exact
+        else validation_errors(
+            asked,
+            result,
+            gross_cents=gross,
+            total_cents=total_cents,
+            paid_cents=paid,
+            payment_succeeded=invoice.payment_status == "succeeded",
+            others=others,
+            top_up=invoice.invoice_type == "credit",
+        )
     )
     if problems:
         raise Invalid(problems)
