@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import timedelta
 from decimal import Decimal
 
@@ -11,6 +11,7 @@ import pytest
 from tests.operations.invoices.made import customer_taxes
 from tests.price_list import PriceList
 
+from usagebill.core.audit import CHECKS
 from usagebill.core.coupons import AppliedCoupon, Coupon
 from usagebill.core.credit_notes import CreditNote, CreditNoteItem
 from usagebill.core.fees import Fee
@@ -139,6 +140,27 @@ def a_tax_line_that_is_wrong(work: Work) -> None:
     invoice = usage_invoice(work)
     first, *others = invoice.applied_taxes
     work.tx.replace(replace(invoice, applied_taxes=(replace(first, amount_cents=first.amount_cents - 1), *others)))
+
+
+def a_tax_base_that_is_wrong(work: Work) -> None:
+    fee = fee_of(work, usage_invoice(work), "charge")
+    first, *others = fee.applied_taxes
+    changed = replace(first, base_amount_cents=first.base_amount_cents + 1)
+    work.tx.replace(replace(fee, applied_taxes=(changed, *others)))
+
+
+def units_that_were_not_billed(work: Work) -> None:
+    fee = fee_of(work, usage_invoice(work), "charge")
+    work.tx.replace(replace(fee, units=fee.units + 1))
+
+
+def a_payment_of_nobody(work: Work) -> None:
+    work.tx.replace(replace(invoices(work)[0], total_paid_amount_cents=1))
+
+
+def a_day_more_to_pay(work: Work) -> None:
+    invoice = invoices(work)[0]
+    work.tx.replace(replace(invoice, payment_due_date=invoice.payment_due_date + DAY))
 
 
 def a_fee_twice(work: Work) -> None:
@@ -341,6 +363,7 @@ def _note(work: Work, **fields: object) -> CreditNote:
         "credit_amount_cents": 1000,
         "balance_amount_cents": 1000,
         "sub_total_excluding_taxes_amount_cents": 1000,
+        "precise_total_amount_cents": Decimal(1000),
         "items": (item,),
         **fields,
     }
@@ -372,6 +395,16 @@ def a_fee_credited_beyond_its_amount(work: Work) -> None:
     _note(work)
 
 
+def a_note_number_left_out(work: Work) -> None:
+    note = _note(work)
+    work.tx.replace(replace(note, sequential_id=2, number=note.number.replace("CN001", "CN002")))
+
+
+def a_note_number_given_twice(work: Work) -> None:
+    _note(work, items=())
+    _note(work, items=())
+
+
 PLANTS: tuple[tuple[Plant, str], ...] = (
     (a_cent_more_due, "invoice_total"),
     (a_cent_less_net, "invoice_total"),
@@ -380,6 +413,10 @@ PLANTS: tuple[tuple[Plant, str], ...] = (
     (a_fee_that_is_gone, "invoice_total"),
     (a_fee_taxed_wrongly, "fee_taxes"),
     (a_tax_line_that_is_wrong, "invoice_taxes"),
+    (a_tax_base_that_is_wrong, "fee_taxes"),
+    (units_that_were_not_billed, "fee"),
+    (a_payment_of_nobody, "invoice_paid"),
+    (a_day_more_to_pay, "due_date"),
     (a_fee_twice, "fee_repeated"),
     (a_fee_of_another_window, "fee_period"),
     (a_number_left_out, "number_gap"),
@@ -403,6 +440,8 @@ PLANTS: tuple[tuple[Plant, str], ...] = (
     (a_note_whose_total_is_not_its_items, "credit_note"),
     (a_note_with_a_balance_that_was_used, "credit_note"),
     (a_note_used_beyond_its_credit, "credit_note"),
+    (a_note_number_left_out, "number_gap"),
+    (a_note_number_given_twice, "number_repeated"),
     (a_fee_credited_beyond_its_amount, "credits"),
 )
 
@@ -424,6 +463,42 @@ def test_each_kind_of_error_is_found(box: Sandbox) -> None:
             missed.append((plant.__name__, check, [str(finding) for finding in reports[0].findings]))
     assert missed == []
     assert found(box) == set()
+
+
+def test_every_kind_of_finding_has_an_error_planted_for_it() -> None:
+    assert {check for _, check in PLANTS} == set(CHECKS)
+
+
+# What no one sees, and what other amounts do not follow from.
+_INTERNAL = {"unit_amount_cents", "precise_credit_notes_amount_cents"}
+
+
+def test_no_amount_differs_by_a_cent_unseen(box: Sandbox) -> None:
+    def planted(work: Work, record: Invoice | Fee | CreditNote, name: str) -> int:
+        def plant() -> None:
+            work.tx.replace(replace(record, **{name: getattr(record, name) + 1}))
+            seen.append(audit(work).found)
+            raise Undone
+
+        seen: list[int] = []
+        with pytest.raises(Undone):
+            work.tx.attempt(plant)
+        return seen[0]
+
+    def unseen(work: Work) -> list[str]:
+        invoice = usage_invoice(work)
+        fees = [fee_of(work, invoice, kind) for kind in ("charge", "subscription")]
+        records: list[Invoice | Fee | CreditNote] = [invoice, *fees, _note(work)]
+        assert audit(work).findings == ()
+        return [
+            f"{type(record).__name__}.{field.name}"
+            for record in records
+            for field in fields(record)
+            if field.name.endswith("_cents") and field.name not in _INTERNAL
+            if getattr(record, field.name) is not None and not planted(work, record, field.name)
+        ]
+
+    assert box.billing.writing(unseen) == []
 
 
 def test_more_findings_than_wanted_are_counted(box: Sandbox) -> None:

@@ -11,6 +11,7 @@ from tests.answers import found, missing, refused
 from tests.worlds import add_plan, ask, details, invoices_of, subscribe
 
 from usagebill.core.invoices.records import Invoice
+from usagebill.operations.invoices.payment_status import payment_of
 from usagebill.testing import Sandbox
 from usagebill.work import Work
 
@@ -40,6 +41,7 @@ def paid(box: Sandbox, invoice: Any, cents: int) -> None:
         assert record is not None
         status = "succeeded" if cents == record.total_amount_cents else record.payment_status
         work.tx.replace(replace(record, total_paid_amount_cents=cents, payment_status=status))
+        work.tx.insert(payment_of(work, record, cents, "bank", work.now))
 
     box.billing.writing(pay)
 

@@ -25,7 +25,9 @@ from usagebill.core.numbers import (
     round_to,
     subtract,
     total,
+    truncate_cents,
 )
+from usagebill.core.taxes import AppliedTax
 
 __all__ = [
     "CHECKS",
@@ -51,6 +53,8 @@ CHECKS = (
     "fee_period",
     "invoice_total",
     "invoice_taxes",
+    "invoice_paid",
+    "due_date",
     "number",
     "number_gap",
     "number_repeated",
@@ -64,9 +68,14 @@ CHECKS = (
 WHOLE_REASONS = ("subscription_starting", "subscription_periodic", "subscription_terminating")
 _HUNDRED = Decimal(100)
 _DECIMALS = 15
+_RATE_DECIMALS = 5
+_PRECISE_ROUNDING = Decimal("0.00001")
+_RATE_ROUNDING = Decimal("0.00001")
 _INSTANT = timedelta(microseconds=1)
 # The parts asked for may be a cent off what the items come to; rounding that and the taxes makes another.
 _NOTE_ROUNDING = 2
+# Cents that may lie between a fee and its units at the price of a unit: both are rounded.
+_UNIT_ROUNDING = Decimal(1)
 # Days of the subscription fee move with the time zone; no move is wider than this.
 _WIDEST_MOVE = timedelta(hours=26)
 
@@ -97,10 +106,12 @@ def _share(base: Decimal, rate: Decimal) -> Decimal:
 # Invoices and their fees
 
 
-def audited_invoice(invoice: Invoice, fees: Sequence[Fee], periods: Sequence[BillingPeriod] = ()) -> Iterator[Finding]:
+def audited_invoice(
+    invoice: Invoice, fees: Sequence[Fee], periods: Sequence[BillingPeriod] = (), *, paid_cents: int | None = None
+) -> Iterator[Finding]:
     """Recompute one issued invoice from its fees, its credits and the tax rates on its fees.
 
-    `periods` are its billing periods: usage fees bill their windows.
+    `periods` are its billing periods: usage fees bill their windows. `paid_cents` is what its payments come to.
     """
     taken = dict.fromkeys(("invoice", "coupon", "credit_note"), 0)
     for line in invoice.credits:
@@ -132,10 +143,17 @@ def audited_invoice(invoice: Invoice, fees: Sequence[Fee], periods: Sequence[Bil
             what = f"credit {line.item_code}"
             found = f"{line.amount_cents} {line.amount_currency}"
             yield _finding("invoice_total", subject, invoice.id, what, f"cents of {invoice.currency}", found)
+    if paid_cents is not None and invoice.total_paid_amount_cents != paid_cents:
+        found_cents = invoice.total_paid_amount_cents
+        yield _finding("invoice_paid", subject, invoice.id, "total_paid_amount_cents", paid_cents, found_cents)
+    due_on = invoice.issuing_date + timedelta(days=invoice.net_payment_term)
+    if invoice.invoice_type != "credit" and invoice.payment_due_date != due_on:
+        yield _finding("due_date", subject, invoice.id, "payment_due_date", due_on, invoice.payment_due_date)
     yield from _audited_tax_lines(invoice, fees)
     yield from _audited_shares(invoice, fees, taken["coupon"], taken["invoice"])
     for fee in fees:
-        yield from _audited_fee(invoice, fee, len(fees))
+        yield from _audited_fee(invoice, fee)
+    yield from _minima(invoice, fees)
     yield from _repeated_fees(invoice, fees)
     yield from _fee_periods(invoice, fees, periods)
 
@@ -151,31 +169,51 @@ def _invoice_taxes(invoice: Invoice, fees: Sequence[Fee]) -> int:
 
 
 def _audited_tax_lines(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Finding]:
-    """Each tax line of the invoice is its rate of the fees that carry it."""
-    bases: dict[str, Decimal] = {}
-    summed: dict[str, int] = {}
-    rates: dict[str, Decimal] = {}
+    """Each tax line of the invoice is its rate of the fees that carry it; where these were paid before, their sum."""
+    summed = invoice.invoice_type == "advance_charges"
+    carried: dict[str, list[tuple[Fee, AppliedTax]]] = {}
     for fee in fees:
         for line in fee.applied_taxes:
-            bases[line.code] = add(bases.get(line.code, ZERO), _net(fee))
-            summed[line.code] = summed.get(line.code, 0) + line.amount_cents
-            rates.setdefault(line.code, line.rate)
-    listed = {line.code: line.amount_cents for line in invoice.applied_taxes}
-    if invoice.invoice_type == "advance_charges":
-        expected = summed
-    else:
-        expected = {code: round_cents(_share(base, rates[code])) for code, base in bases.items()}
+            carried.setdefault(line.code, []).append((fee, line))
+    expected: dict[str, tuple[Decimal, int, int]] = {}
+    weighed = []
+    for code, lines in carried.items():
+        rate = lines[0][1].rate
+        base = total(_net(fee) for fee, _ in lines)
+        if summed:
+            gross = sum(fee.amount_cents for fee, _ in lines)
+            expected[code] = (rate, gross, sum(line.amount_cents for _, line in lines))
+        else:
+            expected[code] = (rate, truncate_cents(base), round_cents(_share(base, rate)))
+        weighed.append(multiply(rate, base if _weighs(invoice) else Decimal(len(lines))))
+    listed = {line.code: (line.rate, line.base_amount_cents, line.amount_cents) for line in invoice.applied_taxes}
+    subject = f"invoice {invoice.number}"
     for code in dict.fromkeys((*expected, *listed)):
         if expected.get(code) != listed.get(code):
-            subject = f"invoice {invoice.number}"
-            yield _finding("invoice_taxes", subject, invoice.id, f"tax {code}", expected.get(code), listed.get(code))
+            what = f"tax {code} (rate, base, amount)"
+            yield _finding("invoice_taxes", subject, invoice.id, what, _told(expected, code), _told(listed, code))
+    if not summed and fees:
+        over = invoice.sub_total_excluding_taxes_amount_cents if _weighs(invoice) else len(fees)
+        average = round_to(divide(total(weighed), Decimal(over)), _RATE_DECIMALS)
+        if abs(subtract(average, invoice.taxes_rate)) > _RATE_ROUNDING:
+            yield _finding("invoice_taxes", subject, invoice.id, "taxes_rate", average, invoice.taxes_rate)
+
+
+def _weighs(invoice: Invoice) -> bool:
+    """Whether the average rate is weighed by amounts: where nothing is left to tax, it is by fees."""
+    return invoice.sub_total_excluding_taxes_amount_cents > 0
+
+
+def _told(lines: Mapping[str, tuple[Decimal, int, int]], code: str) -> str:
+    return ", ".join(str(part) for part in lines[code]) if code in lines else "no such tax"
 
 
 def _audited_shares(invoice: Invoice, fees: Sequence[Fee], coupons: int, progressive: int) -> Iterator[Finding]:
     """What coupons took off the invoice is spread over its fees: to the fraction of a cent that each was cut by."""
     shares = total(fee.precise_coupons_amount_cents for fee in fees)
     lines = sum(line.item_type == "coupon" for line in invoice.credits)
-    most = Decimal(coupons + progressive + lines)
+    # Beside such a credit, coupons are shared over what it leaves of the invoice, in whole cents.
+    most = Decimal(coupons + progressive + (lines if progressive else 0))
     # A progressive billing credit finds no share where its group was not used again.
     least = Decimal(coupons) - Decimal(len(fees) * max(lines, 1)) / 1000 if not progressive else ZERO
     if not least <= shares <= most + Decimal(len(fees)) / 1000:
@@ -183,7 +221,7 @@ def _audited_shares(invoice: Invoice, fees: Sequence[Fee], coupons: int, progres
         yield _finding("coupon", subject, invoice.id, "shares of its fees", coupons + progressive, shares)
 
 
-def _audited_fee(invoice: Invoice, fee: Fee, number_of_fees: int) -> Iterator[Finding]:
+def _audited_fee(invoice: Invoice, fee: Fee) -> Iterator[Finding]:
     subject, what = f"invoice {invoice.number}", f"fee {fee.id} ({fee.item.code})"
     if fee.currency != invoice.currency:
         yield _finding("fee", subject, invoice.id, f"{what} currency", invoice.currency, fee.currency)
@@ -193,19 +231,69 @@ def _audited_fee(invoice: Invoice, fee: Fee, number_of_fees: int) -> Iterator[Fi
     taxes = round_cents(total(_share(_net(fee), line.rate) for line in fee.applied_taxes))
     if taxes != fee.taxes_amount_cents:
         yield _finding("fee_taxes", subject, invoice.id, f"{what} taxes_amount_cents", taxes, fee.taxes_amount_cents)
+    yield from _fee_tax_lines(invoice, fee)
     rate = total(line.rate for line in fee.applied_taxes)
     if rate != fee.taxes_rate:
         yield _finding("fee_taxes", subject, invoice.id, f"{what} taxes_rate", rate, fee.taxes_rate)
-    # A pricing unit is rounded in its own cents first; what was paid before is taken off in whole cents. A true-up is
-    # what the rounded fees of its charge leave of the minimum, and precisely what these are before they are rounded.
+    # A pricing unit is rounded in its own cents first. What brings others up to a minimum is what they leave of it in
+    # whole cents: `_minima` looks at it.
     wanted_cents = round_cents(fee.precise_amount_cents)
-    most = 0 if fee.true_up_parent_fee_id is None else number_of_fees
-    if fee.pricing_unit_details is None and abs(wanted_cents - fee.amount_cents) > most:
+    lone = fee.pricing_unit_details is None and fee.fee_type != "commitment" and fee.true_up_parent_fee_id is None
+    if lone and wanted_cents != fee.amount_cents:
         yield _finding("fee", subject, invoice.id, f"{what} amount_cents", wanted_cents, fee.amount_cents)
+    worth = _worth(fee)
+    if worth is not None and abs(subtract(worth, Decimal(fee.amount_cents))) > _UNIT_ROUNDING:
+        yield _finding("fee", subject, invoice.id, f"{what} units at their price", round_to(worth, 2), fee.amount_cents)
     priced = _priced(fee)
     if priced is not None and abs(subtract(priced, fee.precise_amount_cents)) > Decimal("0.00001"):
         precise = round_to(priced, _DECIMALS)
         yield _finding("fee", subject, invoice.id, f"{what} precise_amount_cents", precise, fee.precise_amount_cents)
+
+
+def _fee_tax_lines(invoice: Invoice, fee: Fee) -> Iterator[Finding]:
+    """Each tax line of a fee is its rate of what is left of the fee, in whole cents and precisely."""
+    precise = subtract(fee.precise_amount_cents, fee.precise_coupons_amount_cents)
+    for line in fee.applied_taxes:
+        own = (line.base_amount_cents, line.amount_cents, line.precise_amount_cents)
+        wanted = (
+            truncate_cents(_net(fee)),
+            round_cents(_share(_net(fee), line.rate)),
+            round_to(_share(precise, line.rate), _DECIMALS),
+        )
+        if own != wanted:
+            what = f"fee {fee.id} ({fee.item.code}) tax {line.code} (base, amount, precise)"
+            shown = [", ".join(str(part) for part in parts) for parts in (wanted, own)]
+            yield _finding("fee_taxes", f"invoice {invoice.number}", invoice.id, what, *shown)
+    taxes = round_to(total(_share(precise, line.rate) for line in fee.applied_taxes), _DECIMALS)
+    if taxes != fee.taxes_precise_amount_cents:
+        what = f"fee {fee.id} ({fee.item.code}) taxes_precise_amount_cents"
+        found = fee.taxes_precise_amount_cents
+        yield _finding("fee_taxes", f"invoice {invoice.number}", invoice.id, what, taxes, found)
+
+
+def _worth(fee: Fee) -> Decimal | None:
+    """What the fee's units come to at its price of a unit (in cents); None where no unit has a price."""
+    # What was paid before for the same units is taken off a fixed charge in advance, not off its price of a unit.
+    paid_before = fee.fee_type == "fixed_charge" and fee.pay_in_advance
+    if fee.pricing_unit_details is not None or fee.units.is_zero() or paid_before:
+        return None
+    # Free units of packages have no price; those of a percentage share it.
+    packages = "per_package_size" in fee.amount_details
+    units = fee.amount_details.get("paid_units", fee.units) if packages else fee.units
+    return cents_from_major(multiply(Decimal(str(units)), fee.precise_unit_amount), fee.currency)
+
+
+def _minima(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Finding]:
+    """A charge with a minimum comes to it: its fees and what brings them up to it are rounded once, together."""
+    for fee in fees:
+        if fee.true_up_parent_fee_id is None or fee.pricing_unit_details is not None:
+            continue
+        whole = [one for one in fees if (one.subscription_id, one.charge_id) == (fee.subscription_id, fee.charge_id)]
+        wanted = round_cents(total(one.precise_amount_cents for one in whole))
+        found = sum(one.amount_cents for one in whole)
+        if wanted != found:
+            what = f"minimum of {fee.item.code}"
+            yield _finding("fee", f"invoice {invoice.number}", invoice.id, what, wanted, found)
 
 
 def _priced(fee: Fee) -> Decimal | None:
@@ -389,6 +477,14 @@ def audited_credit_note(note: CreditNote, used_cents: int) -> Iterator[Finding]:
     if abs(net - note.sub_total_excluding_taxes_amount_cents) > _NOTE_ROUNDING + len(note.items):
         # Where the parts of a note are fixed, the cents of rounding are on what it comes to before taxes.
         yield from differs("sub_total_excluding_taxes_amount_cents", net, note.sub_total_excluding_taxes_amount_cents)
+    adjustment = round_cents(note.precise_coupons_adjustment_amount_cents)
+    yield from differs("coupons_adjustment_amount_cents", adjustment, note.coupons_adjustment_amount_cents)
+    precise = add(subtract(items, note.precise_coupons_adjustment_amount_cents), note.precise_taxes_amount_cents)
+    if abs(subtract(precise, note.precise_total_amount_cents)) > _PRECISE_ROUNDING:
+        yield from differs("precise_total_amount_cents", precise, note.precise_total_amount_cents)
+    for item in note.items:
+        rounded = round_cents(item.precise_amount_cents)
+        yield from differs(f"item of fee {item.fee_id}", rounded, item.amount_cents)
     for name in ("credit_amount_cents", "refund_amount_cents", "offset_amount_cents", "balance_amount_cents"):
         if getattr(note, name) < 0:
             yield from differs(name, "at least 0", getattr(note, name))
@@ -408,6 +504,12 @@ def audited_notes_of_invoice(invoice: Invoice, fees: Sequence[Fee], notes: Seque
     for note in notes:
         for item in note.items:
             given[item.fee_id] = given.get(item.fee_id, 0) + item.amount_cents
+    for position, note in enumerate(sorted(notes, key=lambda note: (note.sequential_id, note.id)), 1):
+        number = f"{invoice.number}-CN{position:03d}"
+        if (note.sequential_id, note.number) != (position, number):
+            check = "number_gap" if note.sequential_id > position else "number_repeated"
+            what = f"credit note {position}"
+            yield _finding(check, subject, invoice.id, what, number, f"{note.number} ({note.sequential_id})")
     billed = {fee.id: fee for fee in fees}
     for fee_id, amount in given.items():
         fee = billed.get(fee_id)

@@ -31,6 +31,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.days import local_date
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.payments import Payment
 from usagebill.core.periods import Cycle, Succession, day_start, ended_on_boundary_day, last_billed_day
 from usagebill.core.periods.schedule import next_billing_run
 from usagebill.core.subscriptions import Subscription
@@ -141,7 +142,9 @@ def _audit_customer(work: Work, customer: Customer, notes: _Notes) -> None:
 
 def _audited_invoice(work: Work, customer: Customer, invoice: Invoice) -> Iterator[Finding]:
     fees = work.tx.find(Fee, eq("invoice_id", invoice.id))
-    yield from audited_invoice(invoice, fees, work.tx.find(BillingPeriod, eq("invoice_id", invoice.id)))
+    periods = work.tx.find(BillingPeriod, eq("invoice_id", invoice.id))
+    paid = work.tx.total(Payment, "amount_cents", eq("invoice_id", invoice.id), eq("payment_status", "succeeded"))
+    yield from audited_invoice(invoice, fees, periods, paid_cents=paid)
     given = work.tx.find(CreditNote, eq("invoice_id", invoice.id), eq("status", "finalized"))
     yield from audited_notes_of_invoice(invoice, fees, given)
     yield from _audited_number(customer, invoice)
