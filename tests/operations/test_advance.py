@@ -469,6 +469,35 @@ def test_an_override_prices_events_from_then_on(list_: PriceList) -> None:
     assert cents(list_) == [150]
 
 
+@pytest.mark.parametrize("region", ["eu", "us"])
+def test_what_was_paid_stays_paid_under_an_override(list_: PriceList, region: str) -> None:
+    metric = list_.metric("gb", filters=[{"key": "region", "values": ["eu"]}])
+    filters = [{"values": {"region": ["eu"]}, "properties": {"amount": "1"}}]
+    list_.plan(charge(metric, amount="1", code="gb", filters=filters))
+    list_.subscribe()
+    list_.event("gb", value=10, region=region)
+    list_.event("gb", value=-4, region=region)
+    name = {"charge": {"invoice_display_name": "Disks"}}
+    assert list_.box.request("PUT", "/api/v1/subscriptions/sub/charges/gb", json=name)[0] == 200
+    assert list_.usage()["amount_cents"] == 1000
+    list_.event("gb", value=4, region=region)
+    assert cents(list_) == [1000, 0, 0]
+    assert list_.usage()["amount_cents"] == 1000
+
+
+def test_usage_of_some_groups_prices_what_they_paid(list_: PriceList) -> None:
+    list_.plan(charge(list_.metric("gb"), amount="1", pricing_group_keys=["region"]))
+    list_.subscribe()
+    for region, value in (("eu", 10), ("eu", -4), ("us", 3), ("us", -1)):
+        list_.event("gb", value=value, region=region)
+    usages = [list_.usage(query) for query in ("", "&group[region]=eu", "&skip_grouping=true")]
+    assert [(usage["amount_cents"], usage["charges_usage"][0]["units"]) for usage in usages] == [
+        (1300, "8.0"),
+        (1000, "6.0"),
+        (1300, "8.0"),
+    ]
+
+
 def test_events_can_be_estimated_by_a_program(list_: PriceList) -> None:
     list_.plan(charge(list_.metric("gb"), amount="1"))
     list_.subscribe()

@@ -198,6 +198,62 @@ def test_a_recurring_weighted_sum_carries_its_level_over(list_: PriceList) -> No
     assert september["total_aggregated_units"] == "300.0"
 
 
+def weighted(list_: PriceList) -> dict[str, Any]:
+    """A charge of 2.00 and 1.00 a unit of a level, by team."""
+    metric = list_.metric("storage", "weighted_sum_agg", recurring=True, weighted_interval="seconds")
+    ranges = [{"from_value": 0, "to_value": None, "per_unit_amount": "1", "flat_amount": "2"}]
+    properties = {"graduated_ranges": ranges, "pricing_group_keys": ["team"]}
+    return {"billable_metric_id": metric, "charge_model": "graduated", "code": "storage", "properties": properties}
+
+
+def by_team(list_: PriceList, query: str = "") -> list[tuple[Any, ...]]:
+    charge = list_.usage(query)["charges_usage"][0]
+    return [(one["grouped_by"]["team"], one["units"], one["amount_cents"]) for one in charge["grouped_usage"]]
+
+
+def test_levels_of_groups_go_on_without_an_event(list_: PriceList) -> None:
+    list_.plan(weighted(list_))
+    list_.subscribe()
+    assert by_team(list_) == [(None, "0.0", 200)]
+    list_.event("storage", value=10, team="a")
+    list_.event("storage", value=20, team="b")
+    list_.box.travel_to("2025-08-02T00:00:00Z")
+    assert by_team(list_) == [("a", "10.0", 1200), ("b", "20.0", 2200)]
+    assert list_.usage("&group[team]=b")["amount_cents"] == 2200
+    assert list_.usage("&skip_grouping=true")["amount_cents"] == 3200
+    list_.box.travel_to("2025-09-02T00:00:00Z")
+    fees = list_.get("/fees?fee_type=charge")["fees"]
+    assert [fee["amount_cents"] for fee in fees] == [1200, 2200] * 2
+
+
+def test_a_level_survives_an_override_of_its_charge(list_: PriceList) -> None:
+    list_.plan(weighted(list_))
+    list_.subscribe()
+    list_.event("storage", value=10, team="a")
+    list_.box.travel_to("2025-08-02T00:00:00Z")
+    name = {"charge": {"invoice_display_name": "Disks"}}
+    assert list_.box.request("PUT", "/api/v1/subscriptions/sub/charges/storage", json=name)[0] == 200
+    assert by_team(list_) == [("a", "10.0", 1200)]
+    list_.box.travel_to("2025-10-02T00:00:00Z")
+    fees = list_.get("/fees?fee_type=charge")["fees"]
+    assert [fee["amount_cents"] for fee in fees] == [1200] * 3
+
+
+def test_an_upgrade_bills_a_level_for_the_days_before_it(list_: PriceList) -> None:
+    charge = weighted(list_)
+    list_.plan(charge)
+    list_.plan(charge, code="larger", amount_cents=100)
+    list_.subscribe()
+    list_.event("storage", value=31, team="a")
+    list_.box.travel_to("2025-07-10T23:59:59.500Z")
+    list_.event("storage", value=31, team="a")
+    list_.box.travel_to("2025-07-11T00:00:00Z")
+    list_.subscribe("larger")
+    list_.box.travel_to("2025-08-02T00:00:00Z")
+    fees = list_.get("/fees?fee_type=charge")["fees"]
+    assert [fee["amount_cents"] for fee in fees] == [200 + 1000, 200 + 4200]
+
+
 def test_without_an_active_subscription_there_is_no_usage(list_: PriceList) -> None:
     for query in ("", "?external_subscription_id=none"):
         status, answer = list_.box.request("GET", f"/api/v1/customers/acme/current_usage{query}")

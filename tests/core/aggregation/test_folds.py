@@ -183,20 +183,14 @@ class TestWeightedSum:
 
     def test_where_the_level_starts(self) -> None:
         start = AUGUST + timedelta(days=1)
-        earlier = [event(1, 5), event(2, 7, at=start - timedelta(milliseconds=500)), event(3, "foo")]
-
-        def level(saved: str | None, *, follows: bool) -> Decimal:
-            return initial_level(
-                saved=None if saved is None else D(saved),
-                follows_another=follows,
-                earlier=earlier,
-                field_name="value",
-                start=start,
-            )
-
-        assert level("40", follows=True) == 40
-        assert level(None, follows=True) == 5
-        assert level(None, follows=False) == 0
+        earlier = [
+            event(1, 5),
+            event(2, 7, at=start - timedelta(milliseconds=500)),
+            event(3, "foo"),
+            event(4, 1, at=start),
+        ]
+        assert initial_level(earlier, field_name="value", start=start) == 12
+        assert initial_level(earlier[3:], field_name="value", start=start) is None
 
 
 class TestQuotient:

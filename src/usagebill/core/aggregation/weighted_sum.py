@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from usagebill.core.aggregation.sum import Sum
 from usagebill.core.aggregation.tally import Aggregation, Tally, fold_events
-from usagebill.core.events import Event, numeric_value
+from usagebill.core.events import Event, cut_to_milliseconds, numeric_value
 from usagebill.core.numbers import CONTEXT, ZERO, add, ceil_to, divide, multiply, round_to, subtract
 
 __all__ = ["Weighted", "WeightedSum", "initial_level", "quotient"]
@@ -112,21 +112,15 @@ class WeightedSum(Aggregation[Weighted]):
         )
 
 
-def initial_level(
-    *, saved: Decimal | None, follows_another: bool, earlier: Iterable[Event], field_name: str | None, start: datetime
-) -> Decimal:
-    """The level that a recurring weighted sum starts at in the period from `start`.
+def initial_level(earlier: Iterable[Event], *, field_name: str | None, start: datetime) -> Decimal | None:
+    """The level that the events before a period leave: where a recurring weighted sum starts in the period from
+    `start` that nothing was remembered for. None without any such event.
 
-    The level `saved` when the last period of the charge, filter and group was billed; else, for a subscription that
-    follows another (upgrade, downgrade), the sum of all events up to a second before `start`; else 0. Because the
-    saved level wins, an event dated back into a billed period does not reach later ones.
+    A level that was remembered when the period before was billed goes first: an event dated back into a billed period
+    does not reach later ones.
     """
-    if saved is not None:
-        return saved
-    if not follows_another:
-        return ZERO
-    latest = start - timedelta(seconds=1)
-    return fold_events(Sum(field_name=field_name), (event for event in earlier if event.timestamp < latest)).units
+    before = [event for event in earlier if event.timestamp < cut_to_milliseconds(start)]
+    return fold_events(Sum(field_name=field_name), before).units if before else None
 
 
 def _microseconds(instant: datetime) -> Decimal:

@@ -162,7 +162,7 @@ def _recomputed(
     span = Window(start=start, end=end, duration=period.charges_duration)
     window = usage_window(span, billed.cycle.tz, ended_by_upgrade=upgraded)
     scope = ChargeScope(subscription=billed.subscription, currency=fee.currency, window=window)
-    level = initial_level_of(work, charge, part, metric, scope, fee.grouped_by, events)
+    level = initial_level_of(work, charge, part, metric, scope, fee.grouped_by)
     properties = parsed_properties(charge, part, fee.currency)
     terms = properties if isinstance(properties, PercentageProperties) else None
     # What a charge in advance bills again for a new period is never prorated.

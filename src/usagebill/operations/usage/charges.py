@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, tzinfo
 from decimal import Decimal
 
 from usagebill.core.aggregation import (
@@ -20,7 +20,6 @@ from usagebill.core.aggregation import (
     event_values,
     fold,
     in_scope,
-    initial_level,
     lower_bound,
     prorated,
     round_units,
@@ -28,7 +27,7 @@ from usagebill.core.aggregation import (
     usage_of,
 )
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.core.charge_ledger import LedgerEntry, SavedLevel, group_pairs, group_text
+from usagebill.core.charge_ledger import SavedLevel, group_text
 from usagebill.core.currencies import subunits
 from usagebill.core.events import Event
 from usagebill.core.filters import Bucket, buckets, default_bucket, display_name
@@ -49,7 +48,9 @@ from usagebill.core.pricing.fees import FeeAmounts, fee_amounts
 from usagebill.core.pricing.percentage import PercentageProperties
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.usage import Usage
-from usagebill.storage.conditions import desc, eq, less
+from usagebill.operations.usage.ledger import Ledger
+from usagebill.operations.usage.levels import starting_levels
+from usagebill.storage.conditions import eq
 from usagebill.storage.questions import COUNTED, EventQuestion
 from usagebill.work import JsonObject, Work
 
@@ -243,8 +244,12 @@ def presentation_keys(properties: Mapping[str, object], *, in_invoice: bool = Fa
 def _group_keys(charge: Charge, part: ChargePart, scope: ChargeScope) -> tuple[str, ...]:
     if scope.ungrouped:
         return ()
-    keys = charge_group_keys(grouping_keys(part.raw_properties), accepts_target_wallet=charge.accepts_target_wallet)
-    return tuple(key for key in keys if key not in scope.only)
+    return tuple(key for key in _billed_keys(charge, part) if key not in scope.only)
+
+
+def _billed_keys(charge: Charge, part: ChargePart) -> tuple[str, ...]:
+    """The properties by which the charge's usage is billed in groups, whatever is asked for."""
+    return charge_group_keys(grouping_keys(part.raw_properties), accepts_target_wallet=charge.accepts_target_wallet)
 
 
 def _question(metric: BillableMetric, bucket: Bucket, keys: Sequence[str], scope: ChargeScope) -> EventQuestion:
@@ -271,20 +276,22 @@ def _usages(
     scope: ChargeScope,
 ) -> dict[Group, tuple[Tally, Usage]]:
     question = _question(metric, part.bucket, keys, scope)
-    rows = _ledger_rows(work, charge, part, scope) if charge.pay_in_advance and scope.current else {}
+    rows = _ledger_rows(work, charge, part, scope, question) if charge.pay_in_advance and scope.current else {}
     terms = properties if isinstance(properties, PercentageProperties) else None
     if _needs_events(charge, metric, terms):
         groups = grouped(work.tx.events.scan(question), keys)
-        levels = _levels(work, charge, part, metric, scope, keys, groups)
+        levels = _levels(work, charge, part, metric, scope, question)
+        if levels and not any(groups.values()):
+            groups = {}
         carried: dict[Group, list[Event]] = {group: [] for group in levels}
         return {
-            group: _from_events(charge, metric, events, terms, scope, levels.get(group, ZERO), _row(rows, keys, group))
+            group: _from_events(charge, metric, events, terms, scope, levels.get(group, ZERO), rows.get(group))
             for group, events in {**carried, **groups}.items()
         }
     question = replace(question, amounts=charge.charge_model == "dynamic")
     tallies = work.tx.events.tallies(question)
     return {
-        group: (tally, _from_tally(charge, metric, tally, terms, scope, _row(rows, keys, group)))
+        group: (tally, _from_tally(charge, metric, tally, terms, scope, rows.get(group)))
         for group, tally in tallies.items()
     }
 
@@ -348,73 +355,17 @@ def _from_events(
     return tally, usage_of(metric, tally, proration=proration, running_totals=totals, event_values=values)
 
 
-def _row(rows: Mapping[str, LedgerRow], keys: Sequence[str], group: Group) -> LedgerRow | None:
-    return rows.get(group_text(grouped_by(keys, group)))
-
-
-def _ledger_rows(work: Work, charge: Charge, part: ChargePart, scope: ChargeScope) -> dict[str, LedgerRow]:
-    """The period's latest ledger row of each group."""
-    entries = work.tx.find(
-        LedgerEntry,
-        eq("external_subscription_id", scope.subscription.external_id),
-        eq("charge_id", charge.id),
-        eq("charge_filter_id", part.filter.id if part.filter else None),
-        order=[desc("timestamp"), desc("created_at"), desc("id")],
+def _ledger_rows(
+    work: Work, charge: Charge, part: ChargePart, scope: ChargeScope, question: EventQuestion
+) -> dict[Group, LedgerRow]:
+    ledger = Ledger(
+        work=work,
+        external_subscription_id=scope.subscription.external_id,
+        charge=charge,
+        charge_filter=part.filter,
+        window=scope.window,
     )
-    rows: dict[str, LedgerRow] = {}
-    for entry in entries:
-        if scope.window.start.replace(microsecond=0) <= entry.timestamp <= scope.window.end:
-            rows.setdefault(
-                entry.group,
-                LedgerRow(current=entry.current, maximum=entry.maximum, maximum_prorated=entry.maximum_prorated),
-            )
-    return rows
-
-
-def _levels(
-    work: Work,
-    charge: Charge,
-    part: ChargePart,
-    metric: BillableMetric,
-    scope: ChargeScope,
-    keys: tuple[str, ...],
-    groups: Mapping[Group, list[Event]],
-) -> dict[Group, Decimal]:
-    """Where each group of a recurring weighted sum starts; groups with a saved level count even without an event."""
-    if metric.aggregation_type != "weighted_sum_agg" or not metric.recurring:
-        return {}
-    saved: dict[str, Decimal] = {}
-    for level in work.tx.find(
-        SavedLevel,
-        eq("charge_id", charge.id),
-        eq("subscription_id", scope.subscription.id),
-        eq("charge_filter_id", part.filter.id if part.filter else None),
-        less("period_end", scope.window.start),
-        order=[desc("period_end"), desc("created_at")],
-    ):
-        saved.setdefault(level.group, level.level)
-    earlier: dict[Group, list[Event]] = {}
-    follows_another = scope.subscription.previous_subscription_id is not None
-    if follows_another and not saved:
-        question = replace(
-            _question(metric, part.bucket, keys, scope), earliest=None, latest=scope.window.start - timedelta(seconds=1)
-        )
-        earlier = grouped(work.tx.events.scan(question), keys)
-    by_text = {group_text(grouped_by(keys, group)): group for group in (*groups, *earlier)}
-    for text in saved:
-        if text not in by_text and keys:
-            values = group_pairs(text)
-            by_text[text] = tuple(values.get(key) for key in keys)
-    return {
-        group: initial_level(
-            saved=saved.get(text),
-            follows_another=follows_another,
-            earlier=earlier.get(group, ()),
-            field_name=metric.field_name,
-            start=scope.window.start,
-        )
-        for text, group in by_text.items()
-    }
+    return ledger.latest(question, _billed_keys(charge, part))
 
 
 def initial_level_of(
@@ -424,16 +375,24 @@ def initial_level_of(
     metric: BillableMetric,
     scope: ChargeScope,
     group: Mapping[str, str | None],
-    events: list[Event],
 ) -> Decimal:
     """Where one group of a recurring weighted sum starts in the window of `scope`; zero for any other metric."""
     keys = tuple(group)
-    values = tuple(group[key] for key in keys)
-    return _levels(work, charge, part, metric, scope, keys, {values: events}).get(values, ZERO)
+    levels = _levels(work, charge, part, metric, scope, _question(metric, part.bucket, keys, scope))
+    return levels.get(tuple(group.values()), ZERO)
+
+
+def _levels(
+    work: Work, charge: Charge, part: ChargePart, metric: BillableMetric, scope: ChargeScope, question: EventQuestion
+) -> dict[Group, Decimal]:
+    return starting_levels(work, charge, part.filter, metric, scope.subscription, question, _billed_keys(charge, part))
 
 
 def save_level(work: Work, result: ChargeResult, scope: ChargeScope) -> None:
-    """Remember where a recurring weighted sum stands at the end of a billed window; billing it again says it anew."""
+    """Remember where a recurring weighted sum stands at the end of a billed window; billing it again says it anew.
+
+    What never moved leaves nothing to remember.
+    """
     metric = result.metric
     if metric.aggregation_type != "weighted_sum_agg" or not metric.recurring or result.tally.level is None:
         return
@@ -448,6 +407,8 @@ def save_level(work: Work, result: ChargeResult, scope: ChargeScope) -> None:
         eq("period_end", scope.window.end),
     ):
         work.tx.delete(old)
+    if not result.tally.events_count and result.tally.level.is_zero():
+        return
     work.tx.insert(
         SavedLevel(
             id=work.new_id(),

@@ -31,7 +31,7 @@ from usagebill.core.pricing.advance import AdvancePrice, pay_in_advance_price
 from usagebill.core.pricing.fees import FeeAmounts, advance_fee_amounts
 from usagebill.core.pricing.percentage import PercentageProperties
 from usagebill.operations.usage.charges import ChargePart, charge_parts, parsed_properties
-from usagebill.storage.conditions import at_least, at_most, desc, eq, ne
+from usagebill.operations.usage.ledger import Ledger
 from usagebill.storage.questions import COUNTED, EventQuestion
 from usagebill.work import Work
 
@@ -190,20 +190,14 @@ def keep_ledger(work: Work, priced: EventPrice, event: Event, external_subscript
 
 def _previous(work: Work, place: _Place, group: str) -> LedgerRow | None:
     """Where the charge, filter and group stand in the period: the latest row of another event."""
-    found = work.tx.first(
-        LedgerEntry,
-        eq("external_subscription_id", place.external_subscription_id),
-        eq("charge_id", place.charge.id),
-        eq("charge_filter_id", place.part.filter.id if place.part.filter else None),
-        eq("group", group),
-        at_least("timestamp", place.window.start.replace(microsecond=0)),
-        at_most("timestamp", place.window.end),
-        ne("event_id", place.event.id),
-        order=[desc("timestamp"), desc("created_at"), desc("id")],
+    ledger = Ledger(
+        work=work,
+        external_subscription_id=place.external_subscription_id,
+        charge=place.charge,
+        charge_filter=place.part.filter,
+        window=place.window,
     )
-    if found is None:
-        return None
-    return LedgerRow(current=found.current, maximum=found.maximum, maximum_prorated=found.maximum_prorated)
+    return ledger.before(place.event.id, group)
 
 
 def _usage(work: Work, place: _Place, properties: Properties, previous: LedgerRow | None) -> AdvanceUsage:

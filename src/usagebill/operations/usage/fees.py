@@ -55,8 +55,13 @@ def usage_fees(work: Work, billed: UsageToBill) -> list[Fee]:
 
 
 def _billed_by_next_plan(billed: UsageToBill, charge: Charge, metric: BillableMetric) -> bool:
-    """After an upgrade, what is carried over whole is billed by the new plan where it charges for the same metric."""
+    """After an upgrade, what is carried over whole is billed by the new plan where it charges for the same metric.
+
+    A weighted sum is a matter of time: what it came to before the upgrade is nobody else's to bill.
+    """
     if not billed.window.ended_by_upgrade or not metric.recurring or charge.prorated or billed.next_plan is None:
+        return False
+    if metric.aggregation_type == "weighted_sum_agg":
         return False
     return any(other.billable_metric_id == metric.id for other in billed.next_plan.charges)
 

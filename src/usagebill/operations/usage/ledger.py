@@ -1,0 +1,89 @@
+"""The ledger of charges paid in advance: where a charge, filter and group stand in a period."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from usagebill.core.aggregation import LedgerRow, Window
+from usagebill.core.charge_ledger import LedgerEntry, group_pairs
+from usagebill.core.grouping import Group
+from usagebill.core.numbers import add
+from usagebill.core.plans import Charge, ChargeFilter
+from usagebill.storage.conditions import Condition, at_least, at_most, desc, eq, missing, ne, within
+from usagebill.storage.questions import EventQuestion
+from usagebill.work import Work
+
+__all__ = ["Ledger"]
+
+_LATEST_FIRST = (desc("timestamp"), desc("created_at"), desc("id"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """The rows of one charge (what no filter takes without `charge_filter`) in the period `window`.
+
+    A charge that overrides another in mid-period goes on where that one stood: what was paid stays paid.
+    """
+
+    work: Work
+    external_subscription_id: str
+    charge: Charge
+    charge_filter: ChargeFilter | None
+    window: Window
+
+    def before(self, event_id: str, group: str) -> LedgerRow | None:
+        """The latest row of a group that is not the event's own."""
+        found = self.work.tx.first(
+            LedgerEntry, *self._conditions(), eq("group", group), ne("event_id", event_id), order=_LATEST_FIRST
+        )
+        return None if found is None else _row(found)
+
+    def latest(self, question: EventQuestion, group_keys: Sequence[str]) -> dict[Group, LedgerRow]:
+        """The latest rows of the groups that `question` asks for, of a charge that is billed by `group_keys`.
+
+        None where the question picks events by other properties: what was paid for these is not known.
+        """
+        if not set(question.only) <= set(group_keys):
+            return {}
+        latest: dict[str, LedgerRow] = {}
+        for entry in self.work.tx.find(LedgerEntry, *self._conditions(), order=_LATEST_FIRST):
+            latest.setdefault(entry.group, _row(entry))
+        rows: dict[Group, LedgerRow] = {}
+        for text, row in latest.items():
+            values = group_pairs(text)
+            if all(values.get(key) in accepted for key, accepted in question.only.items()):
+                group = tuple(values.get(key) for key in question.group_keys)
+                rows[group] = _sum(rows[group], row) if group in rows else row
+        return rows
+
+    def _conditions(self) -> tuple[Condition, ...]:
+        charges = [self.charge.id]
+        filters = [self.charge_filter.id] if self.charge_filter else []
+        if self.charge.parent_id is not None:
+            charges.append(self.charge.parent_id)
+            parent = self.work.tx.get(Charge, self.charge.parent_id, deleted=True) if self.charge_filter else None
+            filters += [one.id for one in (parent.filters if parent else ()) if one.values == self._values]
+        return (
+            eq("external_subscription_id", self.external_subscription_id),
+            within("charge_id", charges),
+            within("charge_filter_id", filters) if filters else missing("charge_filter_id"),
+            at_least("timestamp", self.window.start.replace(microsecond=0)),
+            at_most("timestamp", self.window.end),
+        )
+
+    @property
+    def _values(self) -> object:
+        return self.charge_filter.values if self.charge_filter else None
+
+
+def _row(entry: LedgerEntry) -> LedgerRow:
+    return LedgerRow(current=entry.current, maximum=entry.maximum, maximum_prorated=entry.maximum_prorated)
+
+
+def _sum(left: LedgerRow, right: LedgerRow) -> LedgerRow:
+    return LedgerRow(
+        current=add(left.current, right.current),
+        maximum=add(left.maximum, right.maximum),
+        maximum_prorated=add(left.maximum_prorated, right.maximum_prorated),
+    )
