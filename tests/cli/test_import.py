@@ -92,3 +92,21 @@ def test_people_get_a_sentence(db: str, tmp_path: Path) -> None:
     assert "line 4" in done.stderr
     file.rename(tmp_path / "events.xlsx")
     assert CliRunner().invoke(main, ["events", "import", str(tmp_path / "events.xlsx"), "--db", db]).exit_code == 2
+
+
+def test_rows_with_more_or_fewer_values_than_the_header_are_refused(db: str, tmp_path: Path) -> None:
+    file = tmp_path / "events.csv"
+    file.write_text("transaction_id,code,gb\n1,gb,5\n2,gb\n3,gb,5,6\n")
+    done = CliRunner().invoke(main, ["events", "import", str(file), "--db", db, "--json"])
+    assert done.exit_code == 1
+    told = json.loads(done.stdout)
+    assert (told["imported"], [row["line"] for row in told["refused"]]) == (1, [3, 4])
+
+
+@pytest.mark.parametrize("name", ["events.csv", "events.jsonl"])
+def test_a_file_that_is_no_text_is_told_in_one_line(db: str, tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.write_bytes(b"\xff\xfe\x00")
+    done = CliRunner().invoke(main, ["events", "import", str(file), "--db", db])
+    assert (done.exit_code, "cannot be read on" in done.output) == (1, True)
+    assert "Traceback" not in done.output

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
+import attrs
 import pytest
 from tests.answers import found, missing, refused
 
@@ -127,6 +129,50 @@ def test_missing_root_comes_before_the_missing_record(box: Sandbox, path: str) -
     root = path.split("/")[0].removesuffix("es" if path.startswith("taxes") else "s")
     status, body = box.request("PUT", f"/api/v1/{path}", json={})
     assert (status, body["error"].split(": ")[-1]) == (400, root)
+
+
+@pytest.mark.parametrize(
+    ("path", "missing"),
+    [
+        ("plans/x/charges/y", "plan"),
+        ("subscriptions/x/charges/y", "subscription"),
+        ("subscriptions/sub/charges/y", "charge"),
+        ("subscriptions/sub/fixed_charges/y", "fixed_charge"),
+        ("subscriptions/x/lifetime_usage", "subscription"),
+        ("credit_notes/x", "credit_note"),
+        ("billing_entities/x", "billing_entity"),
+    ],
+)
+def test_a_missing_record_comes_before_the_missing_root_of_what_is_nested(
+    box: Sandbox, path: str, missing: str
+) -> None:
+    box.billing.plans.create(
+        name="Plan", code="basic", interval="monthly", amount_cents=1, amount_currency="EUR", pay_in_advance=False
+    )
+    box.billing.subscriptions.create(external_customer_id="acme", plan_code="basic", external_id="sub")
+    status, body = box.request("PUT", f"/api/v1/{path}", json={})
+    assert (status, body["code"]) == (404, f"{missing}_not_found")
+
+
+def numeric_field(endpoint: Endpoint) -> str | None:
+    assert endpoint.body is not None
+    fields = attrs.fields(attrs.resolve_types(endpoint.body))
+    return next((field.name for field in fields if "int" in str(field.type) or "Decimal" in str(field.type)), None)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "field"),
+    [
+        pytest.param(endpoint, field, id=f"{endpoint.method} {endpoint.path}")
+        for endpoint in endpoints()
+        if endpoint.body is not None and "{" in endpoint.path and (field := numeric_field(endpoint)) is not None
+    ],
+)
+def test_a_missing_record_comes_before_values_of_the_wrong_kind(box: Sandbox, endpoint: Endpoint, field: str) -> None:
+    sent = {field: "much"}
+    path = "/api/v1" + re.sub(r"{\w+}", "none", endpoint.path)
+    status, body = box.request(endpoint.method, path, json=sent if endpoint.root is None else {endpoint.root: sent})
+    assert (status, body["error"]) == (404, "Not Found")
 
 
 @pytest.mark.parametrize("root", [None, "", [], {}, "text", 1])

@@ -95,6 +95,12 @@ def test_unknown_paths_are_404(service: Service, path: str) -> None:
     assert (answer.status_code, answer.json()) == (404, NOT_FOUND)
 
 
+@pytest.mark.parametrize("code", ["a%0Ab", "%0A", "a%0D%0Ab", "%00", "a%2Fb", "a.b.json", "%E2%80%A8"])
+def test_codes_of_any_character_reach_the_api(service: Service, code: str) -> None:
+    answer = service.client.get(f"/api/v1/plans/{code}")
+    assert (answer.status_code, answer.json()["code"]) == (404, "plan_not_found")
+
+
 @pytest.mark.parametrize("verb", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "REPORT"])
 def test_verbs_that_a_path_does_not_know_are_404(service: Service, verb: str) -> None:
     answer = service.client.request(verb, "/api/v1/customers")

@@ -74,10 +74,14 @@ def import_file(file: Path, organization: str | None, path: str, json_output: bo
         ) as progress,
     ):
         task = progress.add_task(file.name, total=_lines(file))
-        lines = _table(text) if file.suffix == ".csv" else _objects(text, outcome)
-        while batch := list(itertools.islice(lines, _BATCH)):
-            _import(billing, batch, outcome)
-            progress.update(task, completed=batch[-1][0])
+        lines = _table(text, outcome) if file.suffix == ".csv" else _objects(text, outcome)
+        try:
+            while batch := list(itertools.islice(lines, _BATCH)):
+                _import(billing, batch, outcome)
+                progress.update(task, completed=batch[-1][0])
+        except (UnicodeDecodeError, csv.Error) as problem:
+            _tell(outcome, json_output)
+            raise click.ClickException(f"{file.name} cannot be read on: {problem}") from problem
     _tell(outcome, json_output)
     sys.exit(1 if outcome.refused else 0)
 
@@ -102,13 +106,14 @@ def _objects(text: TextIO, outcome: Outcome) -> Iterator[Line]:
             outcome.refused[number] = "not a JSON object"
 
 
-def _table(text: TextIO) -> Iterator[Line]:
+def _table(text: TextIO, outcome: Outcome) -> Iterator[Line]:
     rows = csv.DictReader(text)
     for row in rows:
+        if None in row or None in row.values():
+            outcome.refused[rows.line_num] = f"not {len(rows.fieldnames or ())} values, as the header has"
+            continue
         event: dict[str, object] = {name: row[name] for name in _FIELDS if row.get(name)}
-        event["properties"] = {
-            name: value for name, value in row.items() if name is not None and name not in _FIELDS and value
-        }
+        event["properties"] = {name: value for name, value in row.items() if name not in _FIELDS and value}
         yield rows.line_num, _timed(event)
 
 

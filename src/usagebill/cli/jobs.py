@@ -8,10 +8,11 @@ from datetime import datetime
 import click
 
 from usagebill.billing import Billing
-from usagebill.cli.options import as_json, database, instant, opened, print_json, print_table
+from usagebill.cli.options import as_json, database, instant, opened, print_json, print_table, settings_options
 from usagebill.core.customers import Customer
 from usagebill.core.jobs import Job
 from usagebill.logs import configure
+from usagebill.settings import Settings
 from usagebill.storage.conditions import eq
 from usagebill.views.formats import instant_text
 
@@ -21,8 +22,9 @@ __all__ = ["jobs", "run_due"]
 @click.command("run-due")
 @click.option("--at", type=instant, metavar="TIME", help="Do what is due at this time (default: now).")
 @database()
+@settings_options
 @as_json
-def run_due(at: datetime | None, path: str, json_output: bool) -> None:
+def run_due(at: datetime | None, path: str, settings: Settings, json_output: bool) -> None:
     """Do every due job once, each as of the instant at which it was due, and say what came of it.
 
     Exits with 1 where a job failed. A failed job is tried again later; `jobs list` shows why.
@@ -33,7 +35,7 @@ def run_due(at: datetime | None, path: str, json_output: bool) -> None:
     def note(job: Job, problem: Exception) -> None:
         problems[job.id] = (job, problem)
 
-    with opened(path) as billing:
+    with opened(path, settings=settings) as billing:
         tried = billing.run_due(at, on_failure=note)
         failed: dict[str, dict[str, object]] = {
             id: {

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TypeVar
 
 import click
 
 from usagebill.cli.options import as_json, database, instant, opened, print_json, print_table
-from usagebill.core.api_keys import MODES, ApiKey, all_permissions
+from usagebill.core.api_keys import MODES, RESOURCES, ApiKey, all_permissions
+from usagebill.core.errors import NotFound
 from usagebill.operations import api_keys
 from usagebill.views.formats import instant_text
 
@@ -34,8 +36,12 @@ def _permissions(texts: tuple[str, ...]) -> Mapping[str, tuple[str, ...]] | None
     """`customer`, `event:write`, `invoice:read` as a map of permissions; None where nothing is said."""
     found: dict[str, tuple[str, ...]] = {}
     for text in texts:
-        resource, _, modes = text.partition(":")
-        wanted = tuple(modes.split(",")) if modes else MODES
+        resource, colon, modes = text.partition(":")
+        wanted = tuple(modes.split(",")) if colon else MODES
+        if resource not in RESOURCES:
+            raise click.UsageError(f"no resource {resource!r} of --permission {text}; there are {', '.join(RESOURCES)}")
+        if not set(wanted) <= set(MODES):
+            raise click.UsageError(f"no such modes of --permission {text}: read, write or read,write")
         found[resource] = tuple(dict.fromkeys((*found.get(resource, ()), *wanted)))
     return found or None
 
@@ -74,8 +80,9 @@ def create(
     name: str | None, permissions: tuple[str, ...], path: str, organization: str | None, json_output: bool
 ) -> None:
     """Create a key and show its value, this once."""
+    wanted = _permissions(permissions)
     with opened(path, organization) as billing:
-        key, value = billing.writing(lambda work: api_keys.create(work, name, _permissions(permissions)))
+        key, value = billing.writing(lambda work: api_keys.create(work, name, wanted))
     _print_new(key, value, json_output)
 
 
@@ -99,6 +106,16 @@ def _summary(permissions: Mapping[str, tuple[str, ...]]) -> str:
     return " ".join(f"{resource}:{','.join(modes)}" for resource, modes in permissions.items() if modes)
 
 
+@contextmanager
+def _named(id: str) -> Iterator[None]:
+    """Says which key there is none of."""
+    try:
+        yield
+    except NotFound as problem:
+        text = f"{problem.code}: no valid key has the id {id}; `usagebill keys list` shows those that are"
+        raise click.ClickException(text) from problem
+
+
 @keys.command()
 @click.argument("id")
 @click.option("--name", help="The new key's name.")
@@ -110,7 +127,7 @@ def rotate(
     id: str, name: str | None, expires_at: datetime | None, path: str, organization: str | None, json_output: bool
 ) -> None:
     """Replace a key by a new one, which may do everything."""
-    with opened(path, organization) as billing:
+    with opened(path, organization) as billing, _named(id):
         key, value = billing.writing(lambda work: api_keys.rotate(work, id, name, expires_at))
     _print_new(key, value, json_output)
 
@@ -120,7 +137,7 @@ def rotate(
 @_of_organization
 def revoke(id: str, path: str, organization: str | None, json_output: bool) -> None:
     """End a key at once. The last key without an expiry cannot be revoked: create another first."""
-    with opened(path, organization) as billing:
+    with opened(path, organization) as billing, _named(id):
         key = billing.writing(lambda work: api_keys.revoke(work, id))
     if json_output:
         print_json(_shown(key))

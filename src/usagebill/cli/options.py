@@ -7,7 +7,8 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TypeVar
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import click
 from rich.console import Console
@@ -22,6 +23,20 @@ from usagebill.storage.sqlite.schema import NewerFile
 __all__ = ["as_json", "database", "instant", "opened", "print_json", "print_table", "refusals", "settings_options"]
 
 F = TypeVar("F", bound=Callable[..., object])
+
+# Field of Settings -> the type of its option, and what it says of itself.
+_SETTINGS: dict[str, tuple[Any, str]] = {
+    "id_prefix": (str, "What the names of service-owned ids begin with."),
+    "public_url": (str, "Where this service is reached; the issuer of webhook signatures."),
+    "events_per_batch": (click.IntRange(1), "How many events one request may bring."),
+    "requests_per_minute": (click.IntRange(1), "How many requests a key may make in a minute; any number without it."),
+    "webhook_timeout": (click.FloatRange(0, min_open=True), "Seconds that a webhook's receiver may take."),
+    "vat_registry_url": (str, "Where VAT numbers of the EU are checked; none is where this is left out."),
+    "documents": (
+        click.Choice(["on_demand", "at_once"]),
+        "When PDF and XML of invoices are made: when first asked for, or at once.",
+    ),
+}
 
 as_json = click.option("--json", "json_output", is_flag=True, help="Print JSON, for programs.")
 
@@ -40,31 +55,30 @@ def database(*, must_exist: bool = True) -> Callable[[F], F]:
 
 
 def settings_options(command: F) -> F:
-    """The options of `Settings`, which the command is given as keyword arguments of the same names."""
+    """The options of `Settings`, which the command is given as its argument `settings`."""
+
+    @wraps(command)
+    def with_settings(**arguments: Any) -> Any:
+        own = {name: arguments.pop(name) for name in _SETTINGS}
+        try:
+            settings = Settings(**own)
+        except ValueError as problem:
+            raise click.UsageError(str(problem)) from problem
+        return command(settings=settings, **arguments)
+
     defaults = Settings()
-    for name, kind, text in (
-        (
-            "documents",
-            click.Choice(["on_demand", "at_once"]),
-            "When PDF and XML of invoices are made: when first asked for, or at once.",
-        ),
-        ("vat-registry-url", str, "Where VAT numbers of the EU are checked; none is where this is left out."),
-        ("webhook-timeout", int, "Seconds that a webhook's receiver may take."),
-        ("events-per-batch", int, "How many events one request may bring."),
-        ("public-url", str, "Where this service is reached; the issuer of webhook signatures."),
-        ("id-prefix", str, "What the names of service-owned ids begin with."),
-    ):
-        field = name.replace("-", "_")
-        command = click.option(
-            f"--{name}",
+    decorated: Any = with_settings
+    for field, (kind, text) in reversed(_SETTINGS.items()):
+        decorated = click.option(
+            f"--{field.replace('_', '-')}",
             type=kind,
             default=getattr(defaults, field),
             show_default=True,
             envvar=f"USAGEBILL_{field.upper()}",
             show_envvar=True,
             help=text,
-        )(command)
-    return command
+        )(decorated)
+    return cast(F, decorated)
 
 
 def instant(text: str) -> datetime:

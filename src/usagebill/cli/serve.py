@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-from typing import Literal
 
 import click
 
@@ -89,26 +88,13 @@ def serve(
     log_format: LogFormat | None,
     log_level: str,
     json_output: bool,
-    id_prefix: str,
-    public_url: str,
-    events_per_batch: int,
-    webhook_timeout: int,
-    vat_registry_url: str | None,
-    documents: Literal["on_demand", "at_once"],
+    settings: Settings,
 ) -> None:
     """Serve the API from one file, and bill by itself.
 
     A file that does not exist yet is made, with an organization and a first API key, which is shown this once.
     """
     configure(log_format, log_level)
-    settings = Settings(
-        id_prefix=id_prefix,
-        public_url=public_url,
-        events_per_batch=events_per_batch,
-        webhook_timeout=webhook_timeout,
-        vat_registry_url=vat_registry_url,
-        documents=documents,
-    )
     # First the port: a key that has been made but not shown would be lost.
     try:
         listener = bind(host, port)
@@ -136,7 +122,7 @@ def _announce(billing: Billing, url: str, key: str | None, json_output: bool) ->
 
 
 @click.command()
-@database(must_exist=False)
+@database()
 @settings_options
 @_log_format
 @_log_level
@@ -144,23 +130,10 @@ def work(
     path: str,
     log_format: LogFormat | None,
     log_level: str,
-    id_prefix: str,
-    public_url: str,
-    events_per_batch: int,
-    webhook_timeout: int,
-    vat_registry_url: str | None,
-    documents: Literal["on_demand", "at_once"],
+    settings: Settings,
 ) -> None:
     """Do due jobs in a process of its own, until SIGTERM or Ctrl-C. Several may share a file."""
     configure(log_format, log_level)
-    settings = Settings(
-        id_prefix=id_prefix,
-        public_url=public_url,
-        events_per_batch=events_per_batch,
-        webhook_timeout=webhook_timeout,
-        vat_registry_url=vat_registry_url,
-        documents=documents,
-    )
     told = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: told.set())

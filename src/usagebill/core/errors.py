@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-__all__ = ["BadRequest", "BillingError", "Forbidden", "Invalid", "NotAllowed", "NotFound", "Unauthorized"]
+__all__ = [
+    "BadRequest",
+    "BillingError",
+    "Forbidden",
+    "Invalid",
+    "NotAllowed",
+    "NotFound",
+    "TooManyRequests",
+    "Unauthorized",
+]
 
 type_of_details = Mapping[str, object] | str
 
@@ -54,6 +63,15 @@ class NotAllowed(BillingError):
     """The record is in a state that refuses the action (405)."""
 
     status = 405
+
+
+class TooManyRequests(BillingError):
+    """The key has made as many requests as it may for now (429)."""
+
+    status = 429
+
+    def __init__(self) -> None:
+        super().__init__("too_many_requests")
 
 
 class Invalid(BillingError):

@@ -43,6 +43,7 @@ ENDPOINTS = [
         "PUT",
         "/add_ons/{code}",
         add_ons.update,
+        find=add_ons.get,
         permission="add_on",
         body=add_ons.AddOnInput,
         root="add_on",

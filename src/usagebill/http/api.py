@@ -17,9 +17,18 @@ import structlog
 
 from usagebill.billing import Billing
 from usagebill.core.api_keys import ApiKey, is_allowed, is_valid
-from usagebill.core.errors import BadRequest, BillingError, Forbidden, Invalid, NotFound, Unauthorized
+from usagebill.core.errors import (
+    BadRequest,
+    BillingError,
+    Forbidden,
+    Invalid,
+    NotFound,
+    TooManyRequests,
+    Unauthorized,
+)
 from usagebill.core.organizations import Organization
 from usagebill.http.endpoints import Endpoint
+from usagebill.http.rate_limit import RateLimit
 from usagebill.inputs import Paging, read
 from usagebill.operations import api_keys
 from usagebill.storage.ports import Page, Transaction
@@ -140,6 +149,8 @@ def error_body(problem: BillingError) -> JsonObject:
         return {"status": 400, "error": problem.code}
     if isinstance(problem, Unauthorized):
         return {"status": 401, "error": "Unauthorized"}
+    if isinstance(problem, TooManyRequests):
+        return {"status": 429, "error": "Too Many Requests"}
     body: JsonObject = {"status": problem.status, "error": _TITLES[problem.status], "code": problem.code}
     if isinstance(problem, Invalid):
         body["error_details"] = problem.details
@@ -180,20 +191,25 @@ class Api:
         self.endpoints = endpoints
         self._routes = _Routes(endpoints)
         self._prefix = billing.settings.id_prefix
+        per_minute = billing.settings.requests_per_minute
+        self._rate_limit = None if per_minute is None else RateLimit(per_minute)
 
     def answer(self, request: Request) -> Answer:
         """The answer to `request`; whatever goes wrong is an answer too, and nothing of a refused request remains."""
         id = request_id(request.headers.get("x-request-id", ""))
         caller: list[str] = []
+        told: dict[str, str] = {}
         try:
-            answer = self._answer(request, caller)
+            answer = self._answer(request, caller, told)
         except BillingError as problem:
             answer = self.refusal(problem)
         except Exception:
             _log.exception("request_failed", method=request.method, path=request.path, request_id=id)
             answer = self._spoken(500, {"status": 500, "error": "Internal Server Error"})
         return attrs.evolve(
-            answer, headers={**answer.headers, "x-request-id": id}, organization_id=caller[0] if caller else None
+            answer,
+            headers={**answer.headers, **told, "x-request-id": id},
+            organization_id=caller[0] if caller else None,
         )
 
     def refusal(self, problem: BillingError) -> Answer:
@@ -204,7 +220,8 @@ class Api:
         payload = encode_json(with_prefix(body, "svc_", self._prefix))
         return Answer(status=status, body=payload, headers={"content-type": content_type})
 
-    def _answer(self, request: Request, caller: list[str]) -> Answer:
+    def _answer(self, request: Request, caller: list[str], told: dict[str, str]) -> Answer:
+        """`caller` gets the id of the organization, `told` further headers, as soon as either is known."""
         parameters = with_prefix(query_parameters(request.query), self._prefix, "svc_")
         body: Json = {}
         if request.body.strip():
@@ -217,19 +234,27 @@ class Api:
         endpoint, path = self._routes.match(request.method, request.path.removeprefix(BASE))
         organization, key = self._authenticated(request.headers.get("authorization", ""))
         caller.append(organization.id)
+        if self._rate_limit is not None:
+            standing = self._rate_limit.count(key.id, self.billing.clock.now())
+            told.update(standing.headers)
+            if standing.remaining < 0:
+                raise TooManyRequests
         mode = "read" if request.method == "GET" else "write"
         if organization.granular_permissions and not is_allowed(key, endpoint.permission, mode):
             raise Forbidden(f"{mode}_action_not_allowed_for_{endpoint.permission}")
 
         def act(work: Work) -> Json:
             arguments: dict[str, Any] = dict(path)
-            if endpoint.before is not None:
-                endpoint.before(work, **path)
-            if endpoint.body is not None:
-                arguments["given"] = read(endpoint.body, self._root(endpoint, body))
             merged = {**body, **parameters} if isinstance(body, dict) else parameters
             if endpoint.query is not None:
                 arguments["options"] = read(endpoint.query, merged)
+            if endpoint.body is not None:
+                try:
+                    arguments["given"] = read(endpoint.body, self._root(endpoint, body))
+                except (BadRequest, Invalid) as problem:
+                    if endpoint.find is not None and (endpoint.found_first or isinstance(problem, Invalid)):
+                        endpoint.find(work, **arguments)
+                    raise
             if endpoint.paged:
                 arguments["paging"] = paging_of(merged)
             return self._shown(endpoint, work, endpoint.call(work, **arguments))

@@ -15,7 +15,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from starlette.requests import Request as HttpRequest
 from starlette.responses import HTMLResponse, JSONResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from usagebill import __version__
@@ -121,17 +121,20 @@ def create_app(
         }
         return Response(found.content, media_type=found.content_type, headers=headers)
 
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/openapi.json", description),
             Route("/docs", page),
             Route("/health", health),
             Route("/ready", ready),
             Route("/documents/{token}", document_file),
-            Mount("/", _ApiApp(Api(billing, endpoints()))),
         ],
         middleware=[Middleware(_Conversation, log_requests=log_requests)],
     )
+    # Whatever is no route is the API's to answer, as it was sent: codes in paths may hold any character.
+    app.router.default = _ApiApp(Api(billing, endpoints()))
+    app.router.redirect_slashes = False
+    return app
 
 
 class _TooLarge(Exception):

@@ -54,6 +54,7 @@ ENDPOINTS = [
         "PUT",
         "/billable_metrics/{code}",
         billable_metrics.update,
+        find=billable_metrics.get,
         permission="billable_metric",
         body=billable_metrics.BillableMetricInput,
         root="billable_metric",

@@ -43,6 +43,7 @@ ENDPOINTS = [
         "PUT",
         "/coupons/{code}",
         coupons.update,
+        find=coupons.get,
         permission="coupon",
         body=coupons.CouponInput,
         root="coupon",

@@ -36,8 +36,10 @@ class Endpoint:
     # The key of the answer; None where the view gives the whole body. Without a view the body is empty.
     returns: str | None = None
     view: Callable[..., Json] | None = None
-    # Called with the path parameters before the body's root is looked for: its 404 comes before the 400.
-    before: Callable[..., object] | None = None
+    # Finds what the path names, as the operation does; asked where the body is bad, for a 404 comes before a 422, and
+    # where `found_first` before the 400 of a missing root too.
+    find: Callable[..., object] | None = None
+    found_first: bool = False
     one_verb: bool = False
     # Whether the operation of a GET writes too.
     writes: bool = False

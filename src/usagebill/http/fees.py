@@ -25,6 +25,7 @@ ENDPOINTS = [
         "PUT",
         "/fees/{fee_id}",
         fees.update,
+        find=fees.get,
         permission="fee",
         body=fees.FeeInput,
         root="fee",

@@ -37,6 +37,8 @@ ENDPOINTS = [
         "PUT",
         "/subscriptions/{external_id}/lifetime_usage",
         progressive_billing.put,
+        find=progressive_billing.get,
+        found_first=True,
         permission="lifetime_usage",
         body=progressive_billing.LifetimeUsageInput,
         root="lifetime_usage",

@@ -35,6 +35,10 @@ _ERRORS = {
     404: ("NotFound", "There is no such record; `code` says of which kind."),
     405: ("NotAllowed", "The record's state refuses this; `code` says why."),
     422: ("Invalid", "Values break a rule; `error_details` maps each field to its codes."),
+    429: (
+        "TooManyRequests",
+        "The key has made as many requests as it may; `x-ratelimit-reset` says for how many seconds.",
+    ),
     500: ("Failure", "Something broke here. Nothing of the request was done."),
 }
 _PAGE_META = {

@@ -15,7 +15,7 @@ from usagebill.views.plans import charge_view, fixed_charge_view
 __all__ = ["ENDPOINTS"]
 
 _of_subscription: Any = partial(Endpoint, permission="subscription", query=WhichSubscription)
-_writing: Any = partial(_of_subscription, before=subscription_charges.find)
+_writing: Any = partial(_of_subscription, found_first=True)
 _CHARGES = "/subscriptions/{external_id}/charges"
 _CHARGE = _CHARGES + "/{charge_code}"
 _FILTERS = _CHARGE + "/filters"
@@ -45,6 +45,7 @@ ENDPOINTS: list[Endpoint] = [
         "PUT",
         _CHARGE,
         subscription_charges.update_charge,
+        find=subscription_charges.get_charge,
         body=ChargeInput,
         root="charge",
         returns="charge",
@@ -64,6 +65,7 @@ ENDPOINTS: list[Endpoint] = [
         "POST",
         _FILTERS,
         subscription_charges.create_filter,
+        find=subscription_charges.get_charge,
         body=ChargeFilterInput,
         root="filter",
         returns="filter",
@@ -82,6 +84,7 @@ ENDPOINTS: list[Endpoint] = [
         "PUT",
         _FILTER,
         subscription_charges.update_filter,
+        find=subscription_charges.get_filter,
         body=ChargeFilterInput,
         root="filter",
         returns="filter",
@@ -117,6 +120,7 @@ ENDPOINTS: list[Endpoint] = [
         "PUT",
         _FIXED_CHARGE,
         subscription_charges.update_fixed_charge,
+        find=subscription_charges.get_fixed_charge,
         body=FixedChargeInput,
         root="fixed_charge",
         returns="fixed_charge",

@@ -45,6 +45,7 @@ ENDPOINTS = [
         "PUT",
         "/subscriptions/{external_id}",
         subscriptions.update,
+        find=subscriptions.find_to_change,
         permission="subscription",
         body=subscriptions.SubscriptionUpdate,
         root="subscription",

@@ -43,6 +43,7 @@ ENDPOINTS = [
         "PUT",
         "/taxes/{code}",
         taxes.update,
+        find=taxes.get,
         permission="tax",
         body=taxes.TaxInput,
         root="tax",

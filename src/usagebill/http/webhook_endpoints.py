@@ -63,6 +63,7 @@ ENDPOINTS = [
         "PUT",
         "/webhook_endpoints/{id}",
         webhook_endpoints.update,
+        find=webhook_endpoints.get,
         permission="webhook_endpoint",
         body=webhook_endpoints.WebhookEndpointInput,
         root="webhook_endpoint",

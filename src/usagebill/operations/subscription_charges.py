@@ -24,7 +24,6 @@ from usagebill.operations.plans.overrides import apply_overrides, override
 from usagebill.operations.plans.parts import page_of_filters, pick_filter
 from usagebill.operations.plans.records import changed_plans, metric_of
 from usagebill.operations.subscriptions import get_of_status
-from usagebill.storage.conditions import eq
 from usagebill.storage.ports import Page
 from usagebill.views.subscriptions import plan_of
 from usagebill.work import Work
@@ -33,7 +32,6 @@ __all__ = [
     "WhichSubscription",
     "create_filter",
     "delete_filter",
-    "find",
     "get_charge",
     "get_filter",
     "get_fixed_charge",
@@ -54,12 +52,6 @@ class WhichSubscription:
 
     subscription_status: Maybe[str] = ABSENT
     status: Maybe[str] = ABSENT
-
-
-def find(work: Work, external_id: str, **_: str) -> None:
-    """Raises `NotFound` where no subscription at all has this external id."""
-    if work.tx.first(Subscription, eq("external_id", external_id)) is None:
-        raise NotFound("subscription")
 
 
 def _subscription(work: Work, external_id: str, options: WhichSubscription) -> Subscription:

@@ -12,7 +12,7 @@ from usagebill.operations.subscriptions.inputs import (
 from usagebill.operations.subscriptions.reading import get, get_of_status, list_all, list_of_customer
 from usagebill.operations.subscriptions.schedule import reschedule_customer
 from usagebill.operations.subscriptions.termination import cancel_pending, delete, terminate
-from usagebill.operations.subscriptions.update import update
+from usagebill.operations.subscriptions.update import find_to_change, update
 from usagebill.views.subscriptions import cycle
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "create",
     "cycle",
     "delete",
+    "find_to_change",
     "get",
     "get_of_status",
     "list_all",

@@ -21,7 +21,7 @@ from usagebill.views.plans import plan_view
 from usagebill.views.subscriptions import plan_of, subscription_webhook_view
 from usagebill.work import Work
 
-__all__ = ["update"]
+__all__ = ["find_to_change", "update"]
 
 
 def update(work: Work, external_id: str, given: SubscriptionUpdate, options: SubscriptionStatus) -> Subscription:
@@ -29,9 +29,9 @@ def update(work: Work, external_id: str, given: SubscriptionUpdate, options: Sub
 
     A subscription that has yet to start can be moved: to a later date, or into the past, which starts it.
     """
-    found = _selected(work, external_id, options.status)
+    found = find_to_change(work, external_id, options)
     catch_up(work, found.customer_id)
-    found = _selected(work, external_id, options.status)
+    found = find_to_change(work, external_id, options)
     if found.status == Status.INCOMPLETE:
         raise NotAllowed("subscription_incomplete")
     entity = _entity(work, given)
@@ -64,12 +64,15 @@ def update(work: Work, external_id: str, given: SubscriptionUpdate, options: Sub
     return changed
 
 
-def _selected(work: Work, external_id: str, status: object) -> Subscription:
-    """The only subscription with this external id, whatever its status; of several the one of `status`."""
+def find_to_change(work: Work, external_id: str, options: SubscriptionStatus) -> Subscription:
+    """The only subscription with this external id, whatever its status; of several the one of the status given.
+
+    Raises `NotFound`.
+    """
     all_of_them = find_by_external_id(work, external_id)
     if len(all_of_them) == 1:
         return all_of_them[0]
-    wanted = status if status in ("pending", "incomplete") else "active"
+    wanted = options.status if options.status in ("pending", "incomplete") else "active"
     found = work.tx.first(
         Subscription, eq("external_id", external_id), eq("status", wanted), order=[desc("subscription_at")]
     )

@@ -110,7 +110,9 @@ def estimate_batch_instant_fees(work: Work, given: EventsInput) -> list[InstantF
     An event whose code no charge matches has no fee; a plan without any such charge is refused.
     """
     groups: dict[str | None, list[Received]] = {}
-    for one in given.events or ():
+    if not given.events:
+        raise Invalid(events="no_events")
+    for one in given.events:
         received = _received(work, _members(one))
         groups.setdefault(received.external_subscription_id, []).append(received)
     fees: list[InstantFee] = []

@@ -1,0 +1,52 @@
+"""How many requests a key may make in a minute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import ceil
+from threading import Lock
+
+__all__ = ["RateLimit", "Standing"]
+
+_WINDOW = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where a key stands after a request: `remaining` below zero means that this one was too many."""
+
+    limit: int
+    remaining: int
+    resets_in: timedelta
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What clients are told: whole numbers, the last one the seconds until they may go on."""
+        return {
+            "x-ratelimit-limit": str(self.limit),
+            "x-ratelimit-remaining": str(max(0, self.remaining)),
+            "x-ratelimit-reset": str(ceil(self.resets_in.total_seconds())),
+        }
+
+
+class RateLimit:
+    """Counts the requests of each key in windows of a minute, the first of which opens with its first request.
+
+    The count is this process's own, and is gone with it.
+    """
+
+    def __init__(self, per_minute: int) -> None:
+        self._per_minute = per_minute
+        self._windows: dict[str, tuple[datetime, int]] = {}
+        self._lock = Lock()
+
+    def count(self, key_id: str, now: datetime) -> Standing:
+        """Count a request of this key at `now`."""
+        with self._lock:
+            opened, made = self._windows.get(key_id, (now, 0))
+            if not opened <= now < opened + _WINDOW:
+                opened, made = now, 0
+            self._windows[key_id] = (opened, made + 1)
+        return Standing(limit=self._per_minute, remaining=self._per_minute - made - 1, resets_in=opened + _WINDOW - now)
