@@ -21,6 +21,7 @@ class Settings:
     `vat_registry_url` is where VAT numbers of the EU are checked (`vat_registry.HttpVatRegistry`); without it none is.
     `documents`: PDF and XML of invoices and credit notes are made when they are first asked for, or `at_once` when they
     are issued. Their addresses begin with `public_url`.
+    `termination_alert_days` are how many days before its planned end a subscription is announced to end.
     """
 
     id_prefix: str = "svc_"

@@ -138,7 +138,7 @@ class Work:
             return
         endpoints = [endpoint for endpoint in self._all_endpoints() if listens_to(endpoint, webhook_type)]
         object_type = OBJECT_TYPES[webhook_type]
-        # The catalogue calls it provider_refund_failure; the message has always said refund_failure (sheet 60, 24.1).
+        # Endpoints subscribe to provider_refund_failure; the message itself says refund_failure.
         spoken = "credit_note.refund_failure" if webhook_type == "credit_note.provider_refund_failure" else webhook_type
         body: JsonObject = {
             "webhook_type": spoken,

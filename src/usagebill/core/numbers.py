@@ -125,7 +125,7 @@ def truncate_cents(value: Decimal) -> int:
 
 
 def ratio(part: int, whole: int) -> Decimal:
-    """`part / whole` rounded half away from zero to 20 decimals, as day ratios are (sheet 10, section 1.1)."""
+    """`part / whole` rounded half away from zero to 20 decimals."""
     return round_to(divide(Decimal(part), Decimal(whole)), 20)
 
 

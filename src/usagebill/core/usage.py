@@ -12,7 +12,7 @@ __all__ = ["Stretch", "Usage"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """One step of a prorated quantity: `full` units decide the tier, `prorated` units are priced (sheet 10, 9.4)."""
+    """One step of a prorated quantity: `full` units decide the tier, `prorated` units are priced."""
 
     full: Decimal
     prorated: Decimal
