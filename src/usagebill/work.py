@@ -138,10 +138,8 @@ class Work:
             return
         endpoints = [endpoint for endpoint in self._all_endpoints() if listens_to(endpoint, webhook_type)]
         object_type = OBJECT_TYPES[webhook_type]
-        # Endpoints subscribe to provider_refund_failure; the message itself says refund_failure.
-        spoken = "credit_note.refund_failure" if webhook_type == "credit_note.provider_refund_failure" else webhook_type
         body: JsonObject = {
-            "webhook_type": spoken,
+            "webhook_type": webhook_type,
             "object_type": object_type,
             "organization_id": self.organization.id,
             object_type: view(),
@@ -154,7 +152,7 @@ class Work:
                 id=self.new_id(),
                 organization_id=self.organization.id,
                 webhook_endpoint_id=endpoint.id,
-                webhook_type=spoken,
+                webhook_type=webhook_type,
                 object_type=object_type,
                 object_id=object_id,
                 payload=payload,

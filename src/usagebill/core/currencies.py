@@ -19,7 +19,7 @@ _NO_DECIMALS = "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX VND VUV XAF XOF XPF"
 _THREE_DECIMALS = "BHD JOD KWD"
 _FOUR_DECIMALS = "CLF"
 
-# The 138 codes of the interface, and BHD, IRR, JOD and KWD, which the customer sheet adds (80, section 2.3).
+# The 138 codes of the API, and BHD, IRR, JOD and KWD, which customers may have too.
 # MGA and MRO divide into five parts; ISO 4217 publishes two decimals for both, and so do we.
 CURRENCIES: dict[str, int] = {
     **dict.fromkeys(_TWO_DECIMALS.split(), 2),

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from usagebill.core.invoices.records import Invoice
 
-__all__ = ["CHARGES_PAID_IN_ADVANCE", "LONGEST_REFERENCE", "Payment", "due_cents", "payment_errors"]
+__all__ = ["CHARGES_PAID_IN_ADVANCE", "LONGEST_REFERENCE", "Payment", "payment_errors"]
 
 LONGEST_REFERENCE = 40
 
@@ -32,13 +32,6 @@ class Payment:
     payment_status: str = "succeeded"
 
 
-def due_cents(invoice: Invoice) -> int:
-    """What is still to be paid of an invoice: not what was paid, nor what credit notes have settled."""
-    if invoice.status == "voided":
-        return 0
-    return invoice.total_amount_cents - invoice.total_paid_amount_cents - invoice.total_offset_amount_cents
-
-
 def payment_errors(invoice: Invoice, amount_cents: int, reference: str) -> dict[str, list[str]]:
     """Why an invoice cannot be paid so, as field -> codes; empty where it can."""
     found: dict[str, list[str]] = {}
@@ -49,7 +42,7 @@ def payment_errors(invoice: Invoice, amount_cents: int, reference: str) -> dict[
     amount = []
     if invoice.invoice_type == "credit" and amount_cents != invoice.total_amount_cents:
         amount.append("invalid_amount")
-    if amount_cents > due_cents(invoice):
+    if amount_cents > invoice.due_cents:
         amount.append("value_is_out_of_range")
     if amount:
         found["amount_cents"] = amount

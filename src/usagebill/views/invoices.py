@@ -162,7 +162,6 @@ class InvoiceView(ListedInvoiceView):
 def invoice_summary(work: Work, invoice: Invoice) -> InvoiceSummary:
     """The invoice's own fields."""
     entity = work.tx.get(BillingEntity, invoice.billing_entity_id, deleted=True)
-    due = invoice.total_amount_cents - invoice.total_paid_amount_cents - invoice.total_offset_amount_cents
     return {
         "svc_id": invoice.id,
         "billing_entity_code": None if entity is None else entity.code,
@@ -189,7 +188,7 @@ def invoice_summary(work: Work, invoice: Invoice) -> InvoiceSummary:
         "prepaid_granted_credit_amount_cents": invoice.prepaid_granted_credit_amount_cents,
         "prepaid_purchased_credit_amount_cents": invoice.prepaid_purchased_credit_amount_cents,
         "total_amount_cents": invoice.total_amount_cents,
-        "total_due_amount_cents": 0 if invoice.status == "voided" else due,
+        "total_due_amount_cents": invoice.due_cents,
         "total_paid_amount_cents": invoice.total_paid_amount_cents,
         "total_offsetted_credit_note_amount_cents": invoice.total_offset_amount_cents,
         "version_number": invoice.version_number,

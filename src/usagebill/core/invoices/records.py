@@ -151,6 +151,13 @@ class Invoice:
     # The search of invoices looks at the customer as the invoice names it.
     customer_search: str | None = None
 
+    @property
+    def due_cents(self) -> int:
+        """What is still to be paid: neither paid nor settled by credit notes; nothing once it is voided."""
+        if self.status == "voided":
+            return 0
+        return self.total_amount_cents - self.total_paid_amount_cents - self.total_offset_amount_cents
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BilledPlan:

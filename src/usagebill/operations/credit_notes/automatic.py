@@ -76,7 +76,7 @@ def on_termination(work: Work, ended: Subscription, *, option: str = "credit") -
         total_cents=whole,
     )
     left = invoice.total_paid_amount_cents - sum(note.refund_amount_cents for note in balance.notes)
-    parts = termination_parts(option, whole, min(refundable, max(0, left)), balance.due)
+    parts = termination_parts(option, whole, min(refundable, max(0, left)), invoice.due_cents)
     return make(work, balance, items, parts, reason="order_cancellation")
 
 

@@ -70,15 +70,9 @@ class Balance:
         return refundable_invoice(self.creditable(), paid, sum(note.refund_amount_cents for note in self.notes))
 
     @property
-    def due(self) -> int:
-        """What is to be paid of the invoice: neither paid nor settled by a note."""
-        invoice = self.invoice
-        return invoice.total_amount_cents - invoice.total_paid_amount_cents - invoice.total_offset_amount_cents
-
-    @property
     def offsettable(self) -> int:
         """What credit notes may settle of the invoice: at most what is due."""
-        invoice, due = self.invoice, self.due
+        invoice, due = self.invoice, self.invoice.due_cents
         if invoice.status == "voided":
             return 0
         if invoice.invoice_type == "credit":

@@ -281,5 +281,4 @@ def settle_invoice(work: Work, invoice: Invoice, cents: int) -> Invoice:
     current = work.tx.first(Invoice, eq("id", invoice.id)) or invoice
     settled = replace(current, total_offset_amount_cents=current.total_offset_amount_cents + cents, updated_at=work.now)
     work.tx.replace(settled)
-    due = settled.total_amount_cents - settled.total_paid_amount_cents - settled.total_offset_amount_cents
-    return set_payment_status(work, settled, "succeeded") if due <= 0 else settled
+    return set_payment_status(work, settled, "succeeded") if settled.due_cents <= 0 else settled

@@ -111,8 +111,7 @@ def issue_drafts(work: Work, invoice: Invoice) -> Invoice:
 
 def _within_due(note: CreditNote, invoice: Invoice) -> CreditNote:
     """The note with what it would settle above what is due of its invoice as credit: other credits came before it."""
-    due = invoice.total_amount_cents - invoice.total_paid_amount_cents - invoice.total_offset_amount_cents
-    beyond = note.offset_amount_cents - max(0, due)
+    beyond = note.offset_amount_cents - max(0, invoice.due_cents)
     if beyond <= 0:
         return note
     return replace(
