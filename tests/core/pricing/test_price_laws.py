@@ -7,7 +7,8 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
-from hypothesis import given
+import pytest
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from usagebill.core.numbers import add, ceil_to, divide, multiply, subtract
@@ -118,27 +119,30 @@ def test_more_units_never_cost_less(charge: tuple[str, dict[str, object]], units
     assert price(model, parsed, low).amount <= price(model, parsed, high).amount
 
 
-@given(ranges=range_lists(), units=UNITS, data=st.data())
-def test_cutting_a_range_in_two_changes_no_price(
-    ranges: list[dict[str, Any]], units: Decimal, data: st.DataObject
-) -> None:
+@pytest.mark.parametrize(
+    ("model", "rate"),
+    [("graduated", "per_unit_amount"), ("graduated_percentage", "rate"), ("volume", "per_unit_amount")],
+)
+@given(units=UNITS, data=st.data())
+def test_cutting_a_range_in_two_changes_no_price(model: str, rate: str, units: Decimal, data: st.DataObject) -> None:
+    """And so putting the two together again does not. The flat amount of volume is due in both, else in the first."""
+    key, is_volume = f"{model}_ranges", model == "volume"
+    ranges = data.draw(range_lists(rate, touching=False if is_volume else None))
     position = data.draw(st.integers(0, len(ranges) - 1))
     one = ranges[position]
     floor = 0 if position == 0 else ranges[position - 1]["to_value"]
     top = floor + 1000 if one["to_value"] is None else one["to_value"]
-    if top - floor < 2:
-        return
+    assume(top - floor > 1)
     cut = data.draw(st.integers(floor + 1, top - 1))
     gap = 0 if position and one["from_value"] == floor else 1
-    halves = [{**one, "to_value": cut}, {**one, "from_value": cut + gap, "flat_amount": "0"}]
-    after = [*ranges[:position], *halves, *ranges[position + 1 :]]
+    second = {**one, "from_value": cut + gap, "flat_amount": one["flat_amount"] if is_volume else "0"}
+    after = [*ranges[:position], {**one, "to_value": cut}, second, *ranges[position + 1 :]]
+    assume(validate_properties(model, {key: after}) == ())
 
     def cost(listed: list[dict[str, Any]]) -> Decimal:
-        parsed = parse_properties("graduated", {"graduated_ranges": listed}, subunits=100)
-        return price("graduated", parsed, Usage(units=units)).amount
+        return price(model, parse_properties(model, {key: listed}, subunits=100), Usage(units=units)).amount
 
-    if validate_properties("graduated", {"graduated_ranges": after}) == ():
-        assert cost(ranges) == cost(after)
+    assert cost(ranges) == cost(after)
 
 
 @given(ranges=range_lists(), units=UNITS)
