@@ -53,6 +53,15 @@ def test_sums_beyond_all_money_are_refused(box: Sandbox, units: object) -> None:
     assert box.request("GET", "/api/v1/invoices")[1]["invoices"] == []
 
 
+@pytest.mark.parametrize(
+    ("fields", "field"), [({"units": -1}, "units"), ({"unit_amount_cents": -5}, "unit_amount_cents")]
+)
+def test_no_invoice_is_below_zero(box: Sandbox, fields: dict[str, Any], field: str) -> None:
+    sent = {"external_customer_id": "acme", "fees": [{"add_on_code": "setup", **fields}]}
+    assert ask(box, "POST", "/invoices", {"invoice": sent}, 422)["error_details"] == {field: ["value_is_out_of_range"]}
+    assert ask(box, "GET", "/invoices")["invoices"] == []
+
+
 def test_the_date_is_the_customers(box: Sandbox) -> None:
     zone = {"external_id": "acme", "timezone": "America/Los_Angeles", "net_payment_term": 10}
     ask(box, "POST", "/customers", {"customer": zone})

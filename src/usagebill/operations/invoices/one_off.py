@@ -31,7 +31,7 @@ from usagebill.work import Work
 __all__ = ["OneOffFeeInput", "OneOffInput", "SectionChoice", "create"]
 
 _LONGEST_ORDER_NUMBER = 255
-# Cents; with every tax on top it can still be stored.
+# Cents; what is beyond it is a slip of the hand.
 _LARGEST_TOTAL = 10**17
 
 
@@ -123,6 +123,9 @@ def create(work: Work, given: OneOffInput) -> Invoice:
     fees = [_fee(work, invoice, line) for line in lines]
     if sum(abs(fee.amount_cents) for fee in fees) > _LARGEST_TOTAL:
         raise Invalid(units="value_is_out_of_range")
+    if sum(fee.amount_cents for fee in fees) < 0:
+        # What is owed to a customer is put on a credit note.
+        raise Invalid(unit_amount_cents="value_is_out_of_range")
     invoice, fees = settle(work, invoice, fees, finalizing=True)
     work.tx.insert(*fees)
     work.tx.replace(invoice)
@@ -134,6 +137,8 @@ def _line(work: Work, sent: OneOffFeeInput) -> _Line:
     add_on = work.tx.first(AddOn, eq("code", sent.add_on_code or ""))
     if add_on is None:
         raise NotFound("add_on")
+    if value_or(sent.units, ONE) < 0:
+        raise Invalid(units="value_is_out_of_range")
     if not sent.from_datetime and not sent.to_datetime:
         return _Line(add_on=add_on, sent=sent, starts=work.now, ends=work.now)
     starts, ends = _instant(sent.from_datetime), _instant(sent.to_datetime)
