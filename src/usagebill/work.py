@@ -28,7 +28,8 @@ R = TypeVar("R")
 
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
-# What callers put under these names is theirs: the prefix of ids is never renamed inside.
+# The objects that callers put under these names are theirs: the prefix of ids is never renamed inside. (A list there is
+# one of our own items, as the metadata of customers and invoices.)
 _CALLERS_OWN = frozenset({"metadata", "properties", "grouped_by", "values", "presentation_by"})
 
 
@@ -44,7 +45,7 @@ def with_prefix(value: Json, old: str, new: str) -> Json:
     if isinstance(value, dict):
         return {
             (new + key[len(old) :] if key.startswith(old) else key): (
-                item if key in _CALLERS_OWN else with_prefix(item, old, new)
+                item if key in _CALLERS_OWN and isinstance(item, Mapping) else with_prefix(item, old, new)
             )
             for key, item in value.items()
         }
