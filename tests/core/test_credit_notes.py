@@ -318,6 +318,15 @@ def test_what_a_note_may_not_be() -> None:
     assert _errors(draft, Parts(credit=120), others=Parts(refund=3))["base"] == [too_high]
 
 
+def test_all_notes_of_an_invoice_give_its_gross_total_and_a_cent_of_rounding_at_most() -> None:
+    draft = settle(fees(100), [tax("20")])
+    before = Parts(refund=60)
+    assert _errors(draft, Parts(credit=60), paid=60, others=before, item_amount="50") == {}
+    assert _errors(draft, Parts(credit=61), paid=60, others=before, item_amount="50") == {}
+    beyond = _errors(draft, Parts(credit=62), paid=60, others=before, item_amount="51")
+    assert beyond == {"base": ["higher_than_remaining_invoice_amount"]}
+
+
 def test_a_top_up_is_only_refunded_or_settled_as_a_whole() -> None:
     draft = settle(fees(1500))
     assert _errors(draft, Parts(credit=1500), item_amount="1500", top_up=True) == {

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from usagebill.core import expressions
+from usagebill.core.aggregation import AGGREGATIONS
 
 __all__ = [
-    "AGGREGATION_TYPES",
     "ROUNDING_FUNCTIONS",
     "WEIGHTED_INTERVALS",
     "BillableMetric",
@@ -20,15 +20,6 @@ __all__ = [
     "merged_filters",
 ]
 
-AGGREGATION_TYPES = (
-    "count_agg",
-    "sum_agg",
-    "max_agg",
-    "unique_count_agg",
-    "weighted_sum_agg",
-    "latest_agg",
-    "custom_agg",
-)
 ROUNDING_FUNCTIONS = ("round", "ceil", "floor")
 WEIGHTED_INTERVALS = ("seconds",)
 
@@ -78,7 +69,7 @@ def definition_errors(metric: BillableMetric) -> dict[str, list[str]]:
         found["code"] = ["value_is_mandatory"]
     if not metric.field_name and metric.aggregation_type not in _WITHOUT_FIELD:
         found["field_name"] = ["value_is_mandatory"]
-    if metric.aggregation_type not in AGGREGATION_TYPES:
+    if metric.aggregation_type not in AGGREGATIONS:
         found["aggregation_type"] = ["value_is_invalid"]
     if metric.recurring and metric.aggregation_type in _NEVER_RECURRING:
         found["recurring"] = ["not_compatible_with_aggregation_type"]
