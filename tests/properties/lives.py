@@ -32,7 +32,7 @@ FIRST_DAY = datetime(2023, 12, 28, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOffer:
-    """A plan of a life: its usage costs 1.00 a unit, in arrears and (another metric) in advance."""
+    """A plan of a life: its usage costs 1.00 a unit, in arrears, in advance, and in arrears where events come late."""
 
     interval: str
     amount_cents: int
@@ -48,7 +48,7 @@ class PlanOffer:
 class Step:
     """Something that happens, `wait` after what happened before; `to_midnight` waits on until around a month's start.
 
-    `what`: usage, plan, end, begin or zone. `number` says how much, or which one.
+    `what`: usage, late usage, plan, end, begin or zone. `number` says how much, or which one.
     """
 
     wait: timedelta
@@ -91,7 +91,7 @@ _steps = st.builds(
     Step,
     wait=_waits,
     to_midnight=st.one_of(st.none(), st.none(), st.none(), st.integers(-20, 20)),
-    what=st.sampled_from(("usage",) * 5 + ("plan",) * 3 + ("end", "begin", "begin", "zone")),
+    what=st.sampled_from(("usage",) * 5 + ("late",) * 2 + ("plan",) * 3 + ("end", "begin", "begin", "zone")),
     number=st.integers(0, 11),
 )
 
@@ -198,7 +198,14 @@ class _Player:
         self._note()
 
     def _do(self, step: Step) -> None:
-        acts = {"usage": self._usage, "plan": self._plan, "end": self._end, "begin": self._begin, "zone": self._travel}
+        acts = {
+            "usage": self._usage,
+            "late": self._late_usage,
+            "plan": self._plan,
+            "end": self._end,
+            "begin": self._begin,
+            "zone": self._travel,
+        }
         acts[step.what](step.number)
 
     def _next_instant(self, step: Step) -> datetime:
@@ -232,7 +239,7 @@ class _Player:
             },
         )
         ids = {}
-        for code in ("arrears", "advance"):
+        for code in ("arrears", "advance", "late"):
             body = {"name": code, "code": code, "aggregation_type": "sum_agg", "field_name": "value"}
             ids[code] = self._ask("POST", "/billable_metrics", {"billable_metric": body})["billable_metric"]["svc_id"]
         seat = {"name": "Seat", "code": "seat", "amount_cents": 100, "amount_currency": "EUR"}
@@ -308,16 +315,22 @@ class _Player:
         active = self._active()
         if not active:
             return
-        code = "advance" if number % 4 == 3 else "arrears"
+        self._send("advance" if number % 4 == 3 else "arrears", number + 1, self.box.now)
+
+    def _late_usage(self, number: int) -> None:
+        # After minutes, hours or days: into a period that is open, a draft, an issued invoice or none at all.
+        self._send("late", number + 1, self.box.now - timedelta(minutes=7 ** (number % 6)))
+
+    def _send(self, code: str, value: int, timestamp: datetime) -> None:
         body = {
             "transaction_id": f"t{next(self._events)}",
             "code": code,
             "external_subscription_id": EXTERNAL_ID,
-            "timestamp": str(self.box.now.timestamp()),
-            "properties": {"value": number + 1},
+            "timestamp": str(timestamp.timestamp()),
+            "properties": {"value": value},
         }
         self._ask("POST", "/events", {"event": body})
-        self.played.sent[code] = self.played.sent.get(code, 0) + number + 1
+        self.played.sent[code] = self.played.sent.get(code, 0) + value
 
     def _note(self) -> None:
         def invoices(work: Any) -> Any:

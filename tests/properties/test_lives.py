@@ -1,7 +1,8 @@
 """Whatever happens in a subscription's life, usage is billed once, and when the work is done changes nothing.
 
 Lives have plans of all intervals, in advance and in arrears, with usage and fixed charges of both kinds, trials, plan
-changes up and down, ends and new starts with the same external id, and a customer who moves between time zones.
+changes up and down, ends and new starts with the same external id, a customer who moves between time zones, and
+events that come late.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ def billed_units(played: Played) -> dict[str, Decimal]:
 @given(lives())
 def test_every_unit_is_billed_once_and_the_audit_finds_nothing(life: Life) -> None:
     played = play(life)
-    assert billed_units(played) == played.sent
+    billed, sent = billed_units(played), dict(played.sent)
+    # What comes after its invoice was issued is on none.
+    assert billed.pop("late", 0) <= sent.pop("late", 0)
+    assert billed == sent
     assert played.findings == []
 
 

@@ -24,10 +24,11 @@ class EventQuestion:
     """Which events of one external subscription id and code are meant, how they are grouped and aggregated.
 
     `earliest` and `latest` bound the timestamp, both inclusive (None: no bound); `up_to` leaves out what stands after
-    that event in time (`Event.order`), and `before` that event itself too. Events lie in `bucket`; where `only` names
-    a property, its text form is among the values given there, None standing for missing, null or empty. The answer
-    has one entry a group of the values of `group_keys`. `field_name` is the property that is aggregated. The events'
-    own prices (dynamic charges) are added up only where `amounts` is set.
+    that event in time (`Event.order`), and `before` that event itself too. `known_at` leaves out what was received
+    after that instant. Events lie in `bucket`; where `only` names a property, its text form is among the values given
+    there, None standing for missing, null or empty. The answer has one entry a group of the values of `group_keys`.
+    `field_name` is the property that is aggregated. The events' own prices (dynamic charges) are added up only where
+    `amounts` is set.
     """
 
     code: str
@@ -38,6 +39,7 @@ class EventQuestion:
     latest: datetime | None = None
     up_to: Event | None = None
     before: Event | None = None
+    known_at: datetime | None = None
     bucket: Bucket = ALL_EVENTS
     only: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
     group_keys: tuple[str, ...] = ()
@@ -63,6 +65,7 @@ def concerns(question: EventQuestion, event: Event) -> bool:
         and (question.latest is None or event.timestamp <= question.latest)
         and (question.up_to is None or event.order <= question.up_to.order)
         and (question.before is None or event.order < question.before.order)
+        and (question.known_at is None or event.created_at <= question.known_at)
         and accepts(question.bucket, event)
         and all((property_of(event, key) or None) in values for key, values in question.only.items())
     )

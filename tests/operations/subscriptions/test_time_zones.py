@@ -143,3 +143,33 @@ def test_a_plan_in_advance_does_not_pay_twice_for_the_week_that_a_move_begins_an
         assert [fee["amount_cents"] for fee in fees] == [700, 700]
         assert usage_windows(box)[-1] == ("2024-04-01T01:00:00Z", "2024-04-08T06:59:59Z")
         assert findings(box) == []
+
+
+def test_an_end_before_the_new_zone_has_reached_the_day_that_was_billed_bills_that_day_only() -> None:
+    with Sandbox(now="2023-11-20T00:00:00Z") as box:
+        add_plan(box, amount_cents=3100)
+        subscribe(box)
+        box.travel_to("2024-01-01T00:10:00Z")
+        move(box, "America/Los_Angeles")
+        # There it is still December, which has been billed.
+        box.travel_to("2024-01-01T03:00:00Z")
+        end(box)
+        assert usage_windows(box)[-2:] == [
+            ("2023-12-01T00:00:00Z", "2023-12-31T23:59:59Z"),
+            ("2024-01-01T00:00:00Z", "2024-01-01T03:00:00Z"),
+        ]
+        assert [fee["amount_cents"] for fee in invoices_of(box)[-1]["fees"]] == [100]
+        assert findings(box) == []
+
+
+def test_an_end_before_the_new_zone_has_reached_the_day_that_was_paid_in_advance_gives_the_rest_back() -> None:
+    with Sandbox(now="2023-11-20T00:00:00Z") as box:
+        add_plan(box, amount_cents=3100, pay_in_advance=True)
+        subscribe(box)
+        box.travel_to("2024-01-01T00:10:00Z")
+        move(box, "America/Los_Angeles")
+        box.travel_to("2024-01-01T03:00:00Z")
+        end(box)
+        (note,) = ask(box, "GET", "/credit_notes?external_customer_id=acme")["credit_notes"]
+        assert note["credit_amount_cents"] == 3000
+        assert findings(box) == []

@@ -19,9 +19,10 @@ from usagebill.core.unused_time import refundable_of_fee, termination_parts
 from usagebill.operations.credit_notes.balance import Balance, balance_of
 from usagebill.operations.credit_notes.changes import voided
 from usagebill.operations.credit_notes.creation import make
+from usagebill.operations.invoices.billed import cycle_at_end
 from usagebill.operations.invoices.fees.subscription import end_of_trial
 from usagebill.storage.conditions import desc, eq, ne, related
-from usagebill.views.subscriptions import cycle, plan_of
+from usagebill.views.subscriptions import plan_of
 from usagebill.work import Work
 
 __all__ = ["check_void_amounts", "on_surplus", "on_termination", "on_void"]
@@ -40,7 +41,7 @@ def on_termination(work: Work, ended: Subscription, *, option: str = "credit") -
     if invoice is None or invoice.status in ("voided", "closed", "deleted"):
         return None
     plan = plan_of(work, ended)
-    periods = cycle(work, ended)
+    periods = cycle_at_end(work, ended)
     ended_on = local_date(ended.terminated_at, periods.tz)
     period = periods.period(ended_on, periods.interval)
     if fee.to_datetime is None or fee.from_datetime is None or local_date(fee.to_datetime, periods.tz) < ended_on:

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from usagebill.core.days import local_date
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.periods import Boundaries, Cycle, Window
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.plans import PlanDefinition, definition
+from usagebill.storage.conditions import desc, eq, ne, related
 from usagebill.views.subscriptions import cycle
 from usagebill.work import Work
 
@@ -23,6 +25,8 @@ __all__ = [
     "billed_of",
     "billing_period",
     "boundaries_of",
+    "cycle_at_end",
+    "last_run",
 ]
 
 IN_ADVANCE = "in_advance_charge"
@@ -133,3 +137,30 @@ def billed_of(work: Work, invoice: Invoice, period: BillingPeriod) -> Billed:
         definition=definition(work, subscription.plan_id),
         cycle=cycle(work, subscription, tz=ZoneInfo(period.timezone)),
     )
+
+
+def last_run(work: Work, subscription: Subscription) -> BillingPeriod | None:
+    """The billing period that a run made last for this subscription."""
+    return work.tx.first(
+        BillingPeriod,
+        eq("subscription_id", subscription.id),
+        eq("recurring", True),
+        related(Invoice, "invoice_id", ne("status", "deleted")),
+        order=[desc("timestamp")],
+    )
+
+
+def cycle_at_end(work: Work, subscription: Subscription) -> Cycle:
+    """The periods of a subscription in the customer's time zone, or, at an end, in that of the last run.
+
+    A customer who has moved west is for some hours back before the day that a run has billed. An end in these hours
+    belongs to the period which that run has opened: in the new time zone it would close the period billed before.
+    """
+    periods = cycle(work, subscription)
+    last = last_run(work, subscription)
+    if periods.terminated_at is None or last is None:
+        return periods
+    zone = ZoneInfo(last.timezone)
+    if local_date(periods.terminated_at, periods.tz) >= local_date(last.timestamp, zone):
+        return periods
+    return cycle(work, subscription, tz=zone)

@@ -28,7 +28,16 @@ from usagebill.core.plans import FixedCharge
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.credit_notes.drafts import follow
 from usagebill.operations.invoices.adjustments import with_adjustments
-from usagebill.operations.invoices.billed import IN_ADVANCE, STARTING, Billed, billed_of, billing_period, boundaries_of
+from usagebill.operations.invoices.billed import (
+    IN_ADVANCE,
+    STARTING,
+    Billed,
+    billed_of,
+    billing_period,
+    boundaries_of,
+    cycle_at_end,
+    last_run,
+)
 from usagebill.operations.invoices.dating import dating_settings
 from usagebill.operations.invoices.fees.commitments import commitment_fee
 from usagebill.operations.invoices.fees.fixed_charges import added_units_fee, fixed_charge_fees
@@ -41,7 +50,7 @@ from usagebill.operations.invoices.sections import with_sections
 from usagebill.operations.invoices.totals import settle
 from usagebill.storage.conditions import asc, desc, eq, ne, present, related, within
 from usagebill.views.customers import entity_of
-from usagebill.views.subscriptions import customer_of, cycle, issuer_of, plan_of
+from usagebill.views.subscriptions import customer_of, issuer_of, plan_of
 from usagebill.work import Work
 
 __all__ = [
@@ -52,7 +61,6 @@ __all__ = [
     "compute",
     "finalize",
     "finalize_due",
-    "last_run",
     "opened",
 ]
 
@@ -141,7 +149,7 @@ def _period(work: Work, invoice: Invoice, entry: Entry, at: datetime) -> Billing
 
 
 def _boundaries(work: Work, invoice: Invoice, subscription: Subscription, at: datetime) -> Boundaries:
-    periods: Cycle = cycle(work, subscription)
+    periods: Cycle = cycle_at_end(work, subscription)
     billed = ended_on_boundary_day(periods) and _closed_period_is_billed(work, subscription, periods)
     fresh = billing_boundaries(periods, at, period_billed=billed)
     if subscription.started_at is None:
@@ -185,17 +193,6 @@ def _closed_period_is_billed(work: Work, subscription: Subscription, periods: Cy
     """Whether a run has billed the period that closed right before the day on which the subscription ended."""
     billed, ended = billed_day(work, subscription, periods.tz), periods.terminated_at
     return billed is not None and ended is not None and billed >= local_date(ended, periods.tz)
-
-
-def last_run(work: Work, subscription: Subscription) -> BillingPeriod | None:
-    """The billing period that a run made last for this subscription."""
-    return work.tx.first(
-        BillingPeriod,
-        eq("subscription_id", subscription.id),
-        eq("recurring", True),
-        related(Invoice, "invoice_id", ne("status", "deleted")),
-        order=[desc("timestamp")],
-    )
 
 
 def billed_day(work: Work, subscription: Subscription, tz: tzinfo) -> date | None:

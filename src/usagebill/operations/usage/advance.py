@@ -5,6 +5,7 @@ What an event costs is settled by what was stored when it was processed: events 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
@@ -25,10 +26,11 @@ from usagebill.operations.invoices.fees.standalone import keep_standalone
 from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.subscription import opened
 from usagebill.operations.invoices.totals import settle
+from usagebill.operations.overdue import catch_up
 from usagebill.operations.usage.charges import usage_window
 from usagebill.operations.usage.event_prices import EventPrice, advance_charges, event_price, keep_ledger
 from usagebill.operations.usage.fees import charge_item, pricing_unit_object
-from usagebill.storage.conditions import eq
+from usagebill.storage.conditions import eq, within
 from usagebill.views.subscriptions import cycle
 from usagebill.work import Work
 
@@ -46,9 +48,24 @@ class EventBilling:
 
 
 def process_events(work: Work, job: Job) -> None:
-    """Job: do what follows from events that have been stored, in the order of their timestamps."""
-    for event in events_of(work, job):
+    """Job: do what follows from events that have been stored, in the order of their timestamps.
+
+    A start or a change of plan that is overdue comes first: it decides which plan bills an event, and whether any does.
+    """
+    events = events_of(work, job)
+    for customer_id in _customers(work, events):
+        catch_up(work, customer_id, needed=False)
+    for event in events:
         bill_event(work, event)
+
+
+def _customers(work: Work, events: Sequence[Event]) -> dict[str, None]:
+    """The ids of the customers whose usage the events are."""
+    if work.tx.jobs.overdue(None, work.now) is None:
+        return {}
+    names = sorted({event.external_subscription_id for event in events if event.external_subscription_id is not None})
+    living = work.tx.find(Subscription, within("external_id", names), within("status", ("pending", "active")))
+    return {subscription.customer_id: None for subscription in living}
 
 
 def bill_event(work: Work, event: Event) -> list[Fee]:

@@ -78,14 +78,16 @@ def usage_window(charges: Span, tz: tzinfo, *, ended_by_upgrade: bool = False) -
 class ChargeScope:
     """Whose usage is asked for, over which window.
 
-    `currency` is the plan's. `current` asks for usage so far instead of what an invoice bills. `only` keeps events by
-    property (key -> values) and takes these keys out of the grouping; `ungrouped` takes all keys out. `presented` are
-    the presentation keys that split the displayed units, None for all.
+    `currency` is the plan's. `known_at` leaves out events received later: an invoice that is made late is the one that
+    was due. `current` asks for usage so far instead of what an invoice bills. `only` keeps events by property (key ->
+    values) and takes these keys out of the grouping; `ungrouped` takes all keys out. `presented` are the presentation
+    keys that split the displayed units, None for all.
     """
 
     subscription: Subscription
     currency: str
     window: Window
+    known_at: datetime | None = None
     current: bool = False
     only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ungrouped: bool = False
@@ -260,6 +262,7 @@ def _question(metric: BillableMetric, bucket: Bucket, keys: Sequence[str], scope
         field_name=metric.field_name,
         earliest=lower_bound(metric.aggregation_type, recurring=metric.recurring, start=scope.window.start),
         latest=scope.window.end,
+        known_at=scope.known_at,
         bucket=bucket,
         only=scope.only,
         group_keys=tuple(keys),

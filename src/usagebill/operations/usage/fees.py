@@ -72,6 +72,7 @@ def _charge_fees(work: Work, billed: UsageToBill, charge: Charge, metric: Billab
         subscription=subscription,
         currency=billed.definition.plan.amount_currency,
         window=billed.window,
+        known_at=work.now,
     )
     results = charge_results(work, charge, metric, scope)
     if billed.remembered:

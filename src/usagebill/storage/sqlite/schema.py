@@ -61,7 +61,8 @@ CREATE TABLE IF NOT EXISTS events (
     precise_total_amount_cents TEXT, created_at INTEGER NOT NULL, texts TEXT, millionths TEXT, long_numbers TEXT);
 CREATE UNIQUE INDEX IF NOT EXISTS events_transaction ON events (
     organization_id, transaction_id, external_subscription_id);
-CREATE INDEX IF NOT EXISTS events_usage ON events (organization_id, external_subscription_id, code, timestamp);
+CREATE INDEX IF NOT EXISTS events_usage ON events (
+    organization_id, external_subscription_id, code, timestamp, created_at);
 CREATE INDEX IF NOT EXISTS events_listed ON events (organization_id, timestamp);
 """
 

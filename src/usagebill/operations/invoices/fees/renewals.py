@@ -99,6 +99,7 @@ def _fees(work: Work, billed: Billed, charge: Charge) -> list[Fee]:
         subscription=subscription,
         currency=billed.plan.amount_currency,
         window=window,
+        known_at=work.now,
     )
     metric = billed.definition.metrics[charge.billable_metric_id]
     first, last = _coming(billed)

@@ -126,6 +126,8 @@ def _where(query: _Query, question: EventQuestion, organization_id: str) -> str:
         parts.append(f"(timestamp, created_at, id) <= {query.place(question.up_to)}")
     if question.before is not None:
         parts.append(f"(timestamp, created_at, id) < {query.place(question.before)}")
+    if question.known_at is not None:
+        parts.append(f"created_at <= {microseconds(question.known_at)}")
     parts.extend(_bucket(query, question.bucket))
     parts.extend(query.is_one_of(key, values) for key, values in question.only.items())
     return " WHERE " + " AND ".join(parts)
