@@ -173,3 +173,28 @@ def test_an_end_before_the_new_zone_has_reached_the_day_that_was_paid_in_advance
         (note,) = ask(box, "GET", "/credit_notes?external_customer_id=acme")["credit_notes"]
         assert note["credit_amount_cents"] == 3000
         assert findings(box) == []
+
+
+@pytest.mark.parametrize("zone", ["America/Los_Angeles", "Asia/Tokyo"])
+def test_a_move_before_the_first_run_leaves_the_monthly_usage_of_a_yearly_plan_in_advance_billed(zone: str) -> None:
+    with Sandbox(now="2024-01-10T00:00:00Z") as box:
+        add_plan(box, interval="yearly", pay_in_advance=True, bill_charges_monthly=True)
+        subscribe(box)
+        box.travel_to("2024-01-15T00:00:00Z")
+        move(box, zone)
+        box.travel_to("2024-04-02T00:00:00Z")
+        assert len(usage_windows(box)) == 4
+        assert [fee["item"]["type"] for invoice in invoices_of(box) for fee in invoice["fees"]] == ["subscription"]
+        end(box)
+        assert findings(box) == []
+
+
+def test_a_move_that_makes_the_day_before_the_first_leaves_out_none_of_what_is_billed_monthly() -> None:
+    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+        add_plan(box, interval="semiannual", pay_in_advance=True, bill_fixed_charges_monthly=True)
+        subscribe(box)
+        move(box, "America/Los_Angeles")
+        box.travel_to("2024-02-10T00:00:00Z")
+        end(box)
+        assert usage_windows(box)[-1] == ("2024-01-01T00:00:00Z", "2024-02-10T00:00:00Z")
+        assert findings(box) == []

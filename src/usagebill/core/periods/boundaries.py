@@ -222,15 +222,13 @@ def day_before_next(end: datetime, tz: tzinfo) -> date:
     return local_date(end + _INSTANT - _WIDEST_MOVE, tz)
 
 
-def begun(fresh: Boundaries, started_at: datetime) -> Boundaries:
-    """`fresh`, the first record after the start, from the start itself on where that is less than 26 hours earlier."""
-
-    def from_start(window: Window | None) -> Window | None:
-        if window is None or not timedelta(0) < window.start - started_at < _WIDEST_MOVE:
-            return window
-        return replace(window, start=started_at)
-
-    return replace(fresh, charges=from_start(fresh.charges), fixed_charges=from_start(fresh.fixed_charges))
+def begun(window: Window | None, started_at: datetime) -> Window | None:
+    """The first `window` that is billed after the start, from the start itself on where that is less than 26 hours
+    earlier.
+    """
+    if window is None or not timedelta(0) < window.start - started_at < _WIDEST_MOVE:
+        return window
+    return replace(window, start=started_at)
 
 
 def is_same_end(window: Window, end: datetime) -> bool:

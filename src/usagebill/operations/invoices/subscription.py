@@ -17,9 +17,11 @@ from usagebill.core.jobs import Job
 from usagebill.core.periods import (
     Boundaries,
     Cycle,
+    Window,
     begun,
     billing_boundaries,
     day_before_next,
+    day_end,
     ended_on_boundary_day,
     last_billed_day,
     resumed,
@@ -50,7 +52,7 @@ from usagebill.operations.invoices.sections import with_sections
 from usagebill.operations.invoices.totals import settle
 from usagebill.storage.conditions import asc, desc, eq, ne, present, related, within
 from usagebill.views.customers import entity_of
-from usagebill.views.subscriptions import customer_of, issuer_of, plan_of
+from usagebill.views.subscriptions import customer_of, cycle, issuer_of, plan_of
 from usagebill.work import Work
 
 __all__ = [
@@ -154,39 +156,49 @@ def _boundaries(work: Work, invoice: Invoice, subscription: Subscription, at: da
     fresh = billing_boundaries(periods, at, period_billed=billed)
     if subscription.started_at is None:
         return fresh
-    if last_run(work, subscription) is None:
-        # A billing day that only a new time zone has put between the start and now was never billed.
-        known = fresh.charges is not None and subscription.created_at < fresh.charges.start
-        return begun(fresh, periods.started_at) if known else fresh
-    charges = _moved(work, subscription, "charges", invoice.timezone)
-    fixed_charges = _moved(work, subscription, "fixed_charges", invoice.timezone)
-    if charges is None and fixed_charges is None:
-        return fresh
-    return resumed(
+    charges = _last_billed(work, subscription, "charges") if fresh.charges else None
+    fixed_charges = _last_billed(work, subscription, "fixed_charges") if fresh.fixed_charges else None
+    first = replace(
         fresh,
-        charges=None if charges is None else boundaries_of(charges).charges,
-        fixed_charges=None if fixed_charges is None else boundaries_of(fixed_charges).fixed_charges,
+        charges=fresh.charges if charges else _first(fresh.charges, subscription, periods),
+        fixed_charges=fresh.fixed_charges if fixed_charges else _first(fresh.fixed_charges, subscription, periods),
+    )
+    return resumed(
+        first,
+        charges=boundaries_of(charges).charges if charges and charges.timezone != invoice.timezone else None,
+        fixed_charges=boundaries_of(fixed_charges).fixed_charges
+        if fixed_charges and fixed_charges.timezone != invoice.timezone
+        else None,
         started_at=periods.started_at,
     )
 
 
-def _moved(work: Work, subscription: Subscription, kind: str, timezone: str) -> BillingPeriod | None:
-    """The run that billed the last window of `kind`, where it saw the days of another time zone than `timezone`.
+def _first(window: Window | None, subscription: Subscription, periods: Cycle) -> Window | None:
+    """The first window of its kind: a billing day that only a new time zone has put between the start and now was never
+    billed.
+    """
+    if window is None or subscription.created_at >= window.start:
+        return window
+    return begun(window, periods.started_at)
+
+
+def _last_billed(work: Work, subscription: Subscription, kind: str) -> BillingPeriod | None:
+    """The last run that billed a window of `kind`.
 
     A plan that bills a part of itself monthly leaves the other part out of most of its runs.
     """
     last = last_run(work, subscription)
     column = f"{kind}_from_datetime"
-    if last is not None and getattr(last, column) is None:
-        last = work.tx.first(
-            BillingPeriod,
-            eq("subscription_id", subscription.id),
-            eq("recurring", True),
-            present(column),
-            related(Invoice, "invoice_id", ne("status", "deleted")),
-            order=[desc("timestamp")],
-        )
-    return None if last is None or last.timezone == timezone else last
+    if last is None or getattr(last, column) is not None:
+        return last
+    return work.tx.first(
+        BillingPeriod,
+        eq("subscription_id", subscription.id),
+        eq("recurring", True),
+        present(column),
+        related(Invoice, "invoice_id", ne("status", "deleted")),
+        order=[desc("timestamp")],
+    )
 
 
 def _closed_period_is_billed(work: Work, subscription: Subscription, periods: Cycle) -> bool:
@@ -198,7 +210,8 @@ def _closed_period_is_billed(work: Work, subscription: Subscription, periods: Cy
 def billed_day(work: Work, subscription: Subscription, tz: tzinfo) -> date | None:
     """The local date in `tz` up to which runs have billed the subscription, None before the first.
 
-    A start that was billed in advance in another time zone leaves nothing to bill before its fee ends.
+    A start that was billed in advance in another time zone leaves nothing to bill before its first period ends: a
+    month where the plan bills a part of itself monthly.
     """
     last = last_run(work, subscription)
     if last is not None:
@@ -206,9 +219,11 @@ def billed_day(work: Work, subscription: Subscription, tz: tzinfo) -> date | Non
     started = None
     if plan_of(work, subscription).pay_in_advance:
         started = work.tx.first(BillingPeriod, eq("subscription_id", subscription.id), eq("invoicing_reason", STARTING))
-    if started is None or started.subscription_to_datetime is None or ZoneInfo(started.timezone) == tz:
+    if started is None or ZoneInfo(started.timezone) == tz:
         return None
-    return day_before_next(started.subscription_to_datetime, tz)
+    before = cycle(work, subscription, tz=ZoneInfo(started.timezone))
+    first = before.period(local_date(started.timestamp, before.tz), before.billing_interval)
+    return day_before_next(day_end(first.end, before.tz), tz)
 
 
 def _billed_before(work: Work, period: BillingPeriod) -> bool:
