@@ -112,3 +112,52 @@ def test_a_week_of_downtime_changes_no_invoice(catch_up_late: bool) -> None:
         made = invoices(down)
         assert made == invoices(up)
         assert len({invoice["created_at"] for invoice in made}) > 4
+
+
+def test_events_that_come_after_a_run_was_due_are_not_on_its_invoice_however_late_it_runs() -> None:
+    made = []
+    for late in (False, True):
+        with Sandbox(now=START) as box:
+            begin(box)
+            for due, sent in (("2024-02-01T00:10:00Z", "2024-02-02T09:00:00Z"), (END, END)):
+                (box.jump_to if late else box.travel_to)(due)
+                (box.jump_to if late else box.travel_to)(sent)
+                box.billing.events.ingest(
+                    [
+                        {
+                            "transaction_id": f"late-{sent}",
+                            "code": "calls",
+                            "external_subscription_id": "acme-arrears",
+                            "timestamp": 1705708800,  # 20 January
+                        }
+                    ]
+                )
+            box.run_due()
+            made.append(invoices(box))
+    assert made[0] == made[1]
+
+
+def test_an_event_is_priced_by_the_plan_whose_start_is_overdue() -> None:
+    with Sandbox(now=START) as box:
+        calls = box.billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
+        charge = {
+            "billable_metric_id": calls.id,
+            "charge_model": "standard",
+            "pay_in_advance": True,
+            "properties": {"amount": "0.07"},
+        }
+        box.billing.plans.create(
+            name="Plan",
+            code="plan",
+            interval="monthly",
+            amount_cents=0,
+            amount_currency="EUR",
+            pay_in_advance=False,
+            charges=[charge],
+        )
+        box.billing.subscriptions.create(
+            external_customer_id="acme", plan_code="plan", external_id="sub", subscription_at="2024-01-20T00:00:00Z"
+        )
+        box.jump_to("2024-01-21T00:00:00Z")
+        box.billing.events.ingest([{"transaction_id": "t", "code": "calls", "external_subscription_id": "sub"}])
+        assert [invoice["total_amount_cents"] for invoice in invoices(box)] == [7]

@@ -342,6 +342,7 @@ class EventsContract:
         field_name=st.one_of(st.just("value"), st.sampled_from([None, *KEYS])),
         earliest=st.one_of(st.none(), instants),
         latest=st.one_of(st.none(), instants),
+        known_at=st.one_of(st.none(), st.none(), instants),
         position=st.one_of(st.none(), st.tuples(st.booleans(), st.integers(0, 11))),
         bucket=st.one_of(st.just(Bucket(matches={})), some_bucket),
         only=st.one_of(
@@ -361,6 +362,7 @@ class EventsContract:
         field_name: str | None,
         earliest: datetime | None,
         latest: datetime | None,
+        known_at: datetime | None,
         position: tuple[bool, int] | None,
         bucket: Bucket,
         only: dict[str, tuple[str | None, ...]],
@@ -382,6 +384,7 @@ class EventsContract:
             field_name=field_name,
             earliest=earliest,
             latest=latest,
+            known_at=known_at,
             up_to=place if position and position[0] else None,
             before=place if position and not position[0] else None,
             bucket=bucket,
