@@ -534,3 +534,22 @@ def test_what_rounding_and_voids_leave_behind_is_no_finding() -> None:
         assert box.request("PUT", f"/api/v1/credit_notes/{made['svc_id']}/void")[0] == 200
         box.travel_to("2024-02-02T00:00:00Z")
         assert box.billing.audit().findings == ()
+
+
+def test_progressive_billing_with_a_coupon_is_no_finding() -> None:
+    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+        prices = PriceList(box)
+        box.billing.writing(lambda work: customer_taxes(work, "acme", {"vat": "20"}))
+        charge = {"charge_model": "standard", "properties": {"amount": "10"}}
+        thresholds = [{"amount_cents": 2000}, {"amount_cents": 5000}]
+        prices.plan({"billable_metric_id": prices.metric("calls"), **charge}, usage_thresholds=thresholds)
+        coupon = {"name": "Ten", "code": "ten", "coupon_type": "percentage", "percentage_rate": "10"}
+        prices.post("/coupons", coupon={**coupon, "frequency": "forever", "expiration": "no_expiration"})
+        prices.post("/applied_coupons", applied_coupon={"external_customer_id": "acme", "coupon_code": "ten"})
+        prices.subscribe()
+        for day, value in (("05", "3"), ("06", "3"), ("10", "-4")):
+            box.travel_to(f"2024-01-{day}T00:00:00Z")
+            prices.event("calls", value=value)
+        box.travel_to("2024-02-02T00:00:00Z")
+        assert len(prices.get("/invoices?invoice_type=progressive_billing")["invoices"]) == 2
+        assert box.billing.audit().findings == ()

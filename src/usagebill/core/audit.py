@@ -212,11 +212,13 @@ def _audited_shares(invoice: Invoice, fees: Sequence[Fee], coupons: int, progres
     """What coupons took off the invoice is spread over its fees: to the fraction of a cent that each was cut by."""
     shares = total(fee.precise_coupons_amount_cents for fee in fees)
     lines = sum(line.item_type == "coupon" for line in invoice.credits)
-    # Beside such a credit, coupons are shared over what it leaves of the invoice, in whole cents.
-    most = Decimal(coupons + progressive + (lines if progressive else 0))
-    # A progressive billing credit finds no share where its group was not used again.
-    least = Decimal(coupons) - Decimal(len(fees) * max(lines, 1)) / 1000 if not progressive else ZERO
-    if not least <= shares <= most + Decimal(len(fees)) / 1000:
+    most = Decimal(coupons) + Decimal(len(fees)) / 1000
+    least = Decimal(coupons) - Decimal(len(fees) * max(lines, 1)) / 1000
+    if progressive:
+        # A progressive billing credit is net of the coupons of its invoice, its shares are not; and it finds no share
+        # where its group was not used again.
+        least, most = ZERO, Decimal(sum(max(fee.amount_cents, 0) for fee in fees))
+    if not least <= shares <= most:
         subject = f"invoice {invoice.number}"
         yield _finding("coupon", subject, invoice.id, "shares of its fees", coupons + progressive, shares)
 
