@@ -177,3 +177,35 @@ def test_each_item_of_a_draft_follows_its_own_fee() -> None:
         (issued,) = list_.get("/credit_notes")["credit_notes"]
         credited = {item["fee"]["item"]["code"]: item["amount_cents"] for item in issued["items"]}
         assert credited == {"calls": 500, "calls_2": 1000}
+
+
+def test_notes_of_a_draft_whose_fee_is_gone_come_to_nothing() -> None:
+    """However the taxes of the other notes were rounded."""
+    with Sandbox(now="2024-03-01T10:00:00Z") as sandbox:
+        list_ = PriceList(sandbox, billing_configuration={"invoice_grace_period": 30})
+        sandbox.billing.writing(lambda work: made.customer_taxes(work, "acme", {"vat": "18.7"}))
+        charge = {"charge_model": "standard", "properties": {"amount": "1"}}
+        list_.plan({"billable_metric_id": list_.metric("calls"), **charge})
+        list_.subscribe()
+        list_.event("calls", value="10")
+        sandbox.travel_to("2024-04-01T06:00:00Z")
+        (draft,) = list_.get("/invoices?statuses[]=draft")["invoices"]
+        (fee,) = (
+            one
+            for one in list_.get(f"/invoices/{draft['svc_id']}")["invoice"]["fees"]
+            if one["item"]["type"] == "charge"
+        )
+        for cents, credit in ((3, 4), (2, 2), (333, 395), (4, 5)):
+            items = [{"fee_id": fee["svc_id"], "amount_cents": cents}]
+            list_.post(
+                "/credit_notes",
+                credit_note={"invoice_id": draft["svc_id"], "items": items, "credit_amount_cents": credit},
+            )
+        late = {"transaction_id": "late", "code": "calls", "external_subscription_id": "sub", "timestamp": 1710000000}
+        list_.post("/events", event={**late, "properties": {"value": "-10"}})
+        sandbox.request("PUT", f"/api/v1/invoices/{draft['svc_id']}/refresh")
+        sandbox.request("PUT", f"/api/v1/invoices/{draft['svc_id']}/finalize")
+        notes = list_.get("/credit_notes")["credit_notes"]
+        assert [note["total_amount_cents"] for note in notes] == [0, 0, 0, 0]
+        assert [note["balance_amount_cents"] for note in notes] == [0, 0, 0, 0]
+        assert sandbox.billing.audit().findings == ()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
-from usagebill.core.credit_notes import CreditNote, CreditNoteItem, Parts
+from usagebill.core.credit_notes import CreditNote, CreditNoteItem, Parts, fitted_to
 from usagebill.core.customers import timezone
 from usagebill.core.days import local_date
 from usagebill.core.errors import NotAllowed
@@ -39,11 +39,16 @@ def follow(work: Work, invoice: Invoice, before: Sequence[Fee]) -> None:
     for note in _drafts(work, invoice):
         items = tuple(moved for item in note.items if (moved := _moved(item, before, fees)) is not None)
         by_id = {fee.id: fee for fee in fees}
+        # A note that comes to nothing does not take on the rounding of the others, though nothing is left to credit.
+        credits_something = any(item.precise_amount_cents for item in items)
         result = balance_of(work, invoice, without=note.id).credited(
-            work, [(by_id[item.fee_id], item.precise_amount_cents) for item in items], items
+            work,
+            [(by_id[item.fee_id], item.precise_amount_cents) for item in items],
+            items if credits_something else None,
         )
-        whole = result.sub_total_cents + result.taxes_cents
-        changed = with_amounts(note, _parts(note, whole), result)
+        whole = max(0, result.sub_total_cents + result.taxes_cents)
+        parts = _parts(note, whole)
+        changed = with_amounts(note, parts, fitted_to(parts, result))
         work.tx.replace(replace(changed, items=items, updated_at=work.now))
 
 
