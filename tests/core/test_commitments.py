@@ -156,6 +156,7 @@ def test_fees_count_whose_window_lies_in_the_period() -> None:
     found = settled(cycle("monthly calendar arrears", "2024-02-28T10:00:00"), "2024-03-01T00:10:00")
     assert found is not None
     assert counts_toward(found.period, instant("2024-02-28T10:00:00"), day_end(date(2024, 2, 29), UTC))
+    assert counts_toward(found.period, found.period.start, found.period.end)
     assert counts_toward(found.period, instant("2024-02-01T00:10:00"), instant("2024-02-01T00:10:00"))
     assert not counts_toward(found.period, instant("2024-01-31"), day_end(date(2024, 2, 29), UTC))
     assert not counts_toward(found.period, instant("2024-02-28"), instant("2024-03-01"))
