@@ -7,7 +7,7 @@ from typing import Any
 from usagebill.core.plans import Plan
 from usagebill.testing import Sandbox
 
-__all__ = ["add_plan", "ask", "details", "invoices_of", "subscribe", "windows"]
+__all__ = ["add_coupon", "add_plan", "ask", "details", "invoices_of", "subscribe", "windows"]
 
 
 def ask(box: Sandbox, method: str, path: str, json: object = None, status: int = 200) -> Any:
@@ -41,6 +41,21 @@ def add_plan(box: Sandbox, code: str = "basic", **fields: Any) -> Plan:
         return plan
 
     return box.billing.writing(insert)
+
+
+def add_coupon(box: Sandbox, cents: int, customer: str = "acme") -> None:
+    """A coupon of so many cents of EUR, once, for the customer; its code is `off`."""
+    coupon = {
+        "name": "off",
+        "code": "off",
+        "coupon_type": "fixed_amount",
+        "amount_cents": cents,
+        "amount_currency": "EUR",
+        "frequency": "once",
+        "expiration": "no_expiration",
+    }
+    ask(box, "POST", "/coupons", {"coupon": coupon})
+    ask(box, "POST", "/applied_coupons", {"applied_coupon": {"external_customer_id": customer, "coupon_code": "off"}})
 
 
 def subscribe(box: Sandbox, plan: str = "basic", customer: str = "acme", id: str = "sub", **fields: object) -> Any:

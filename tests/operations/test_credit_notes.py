@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.answers import found, missing, refused
-from tests.worlds import add_plan, ask, details, invoices_of, subscribe
+from tests.worlds import add_coupon, add_plan, ask, details, invoices_of, subscribe
 
 from usagebill.core.invoices.records import Invoice
 from usagebill.operations.invoices.payment_status import payment_of
@@ -331,17 +331,7 @@ def test_an_upgrade_gives_back_its_own_day_too(box: Sandbox) -> None:
 
 
 def test_a_coupon_on_the_fee_lowers_what_is_given_back(box: Sandbox) -> None:
-    coupon = {
-        "name": "ten",
-        "code": "ten",
-        "coupon_type": "fixed_amount",
-        "amount_cents": 1000,
-        "amount_currency": "EUR",
-        "frequency": "once",
-        "expiration": "no_expiration",
-    }
-    ask(box, "POST", "/coupons", {"coupon": coupon})
-    ask(box, "POST", "/applied_coupons", {"applied_coupon": {"external_customer_id": "acme", "coupon_code": "ten"}})
+    add_coupon(box, 1000)
     _, (note,) = ended(box)
     assert (note["coupons_adjustment_amount_cents"], note["taxes_amount_cents"]) == (516, 217)
     assert note["total_amount_cents"] == 1301

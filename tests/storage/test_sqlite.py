@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.storage.contract import JobsContract, RecordsContract, TransactionsContract, new_tenant
+from tests.storage.contract import TransactionsContract, new_tenant
 from tests.storage.events_contract import EventsContract
+from tests.storage.jobs_contract import JobsContract
+from tests.storage.records_contract import RecordsContract
 
 from usagebill.core.taxes import Tax
 from usagebill.storage.ports import Store, Transaction

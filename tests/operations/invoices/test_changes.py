@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.answers import missing, refused
-from tests.worlds import add_plan, ask, details, invoices_of, subscribe
+from tests.worlds import add_coupon, add_plan, ask, details, invoices_of, subscribe
 
 from usagebill.core.invoices.records import Invoice
 from usagebill.testing import Sandbox
@@ -47,18 +47,8 @@ def issued(box: Sandbox, **fields: Any) -> Any:
 
 
 def test_a_draft_takes_coupons_only_when_it_is_finalized(box: Sandbox) -> None:
-    coupon = {
-        "name": "ten",
-        "code": "ten",
-        "coupon_type": "fixed_amount",
-        "amount_cents": 1000,
-        "amount_currency": "EUR",
-        "frequency": "once",
-        "expiration": "no_expiration",
-    }
-    ask(box, "POST", "/coupons", {"coupon": coupon})
     invoice = draft(box)
-    ask(box, "POST", "/applied_coupons", {"applied_coupon": {"external_customer_id": "acme", "coupon_code": "ten"}})
+    add_coupon(box, 1000)
     path = f"/invoices/{invoice['svc_id']}"
     assert ask(box, "PUT", f"{path}/refresh")["invoice"]["coupons_amount_cents"] == 0
     final = ask(box, "PUT", f"{path}/finalize")["invoice"]
@@ -220,18 +210,8 @@ def test_what_a_void_does_not_give_back_is_noted_and_voided(box: Sandbox) -> Non
 
 
 def test_a_void_gives_back_coupons(box: Sandbox) -> None:
-    coupon = {
-        "name": "five",
-        "code": "five",
-        "coupon_type": "fixed_amount",
-        "amount_cents": 500,
-        "amount_currency": "EUR",
-        "frequency": "once",
-        "expiration": "no_expiration",
-    }
     ask(box, "POST", "/customers", {"customer": {"external_id": "acme"}})
-    ask(box, "POST", "/coupons", {"coupon": coupon})
-    ask(box, "POST", "/applied_coupons", {"applied_coupon": {"external_customer_id": "acme", "coupon_code": "five"}})
+    add_coupon(box, 500)
     invoice = issued(box)
     assert invoice["coupons_amount_cents"] == 500
     (applied,) = ask(box, "GET", "/applied_coupons")["applied_coupons"]

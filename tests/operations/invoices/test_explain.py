@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.answers import missing
 from tests.price_list import PriceList
-from tests.worlds import ask, invoices_of, subscribe
+from tests.worlds import add_coupon, ask, invoices_of, subscribe
 
 from usagebill.testing import Sandbox
 
@@ -48,17 +48,7 @@ def _billed(box: Sandbox) -> Any:
         "charges": [charge, graduated],
     }
     ask(box, "POST", "/plans", {"plan": plan})
-    coupon = {
-        "name": "five",
-        "code": "five",
-        "coupon_type": "fixed_amount",
-        "amount_cents": 500,
-        "amount_currency": "EUR",
-        "frequency": "once",
-        "expiration": "no_expiration",
-    }
-    ask(box, "POST", "/coupons", {"coupon": coupon})
-    ask(box, "POST", "/applied_coupons", {"applied_coupon": {"external_customer_id": "acme", "coupon_code": "five"}})
+    add_coupon(box, 500)
     subscribe(box)
     for name, region, count in (("t1", "eu", 5), ("t2", "eu", 7)):
         event = {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.price_list import PriceList
 from tests.registry import Registry, rate_limited, unknown
-from tests.worlds import add_plan, ask, details, invoices_of, subscribe
+from tests.worlds import add_coupon, add_plan, ask, details, invoices_of, subscribe
 
 from usagebill.testing import Sandbox
 
@@ -50,20 +50,6 @@ def answer(box: Sandbox, registry: Registry, *, known: bool = True, at: str = "2
 
 def sent(box: Sandbox) -> list[str]:
     return [message["webhook_type"] for message in box.webhooks]
-
-
-def coupon(box: Sandbox, cents: int) -> None:
-    fields = {
-        "name": "off",
-        "code": "off",
-        "coupon_type": "fixed_amount",
-        "amount_cents": cents,
-        "amount_currency": "EUR",
-        "frequency": "once",
-        "expiration": "no_expiration",
-    }
-    ask(box, "POST", "/coupons", {"coupon": fields})
-    ask(box, "POST", "/applied_coupons", {"applied_coupon": {"external_customer_id": "acme", "coupon_code": "off"}})
 
 
 def test_an_invoice_waits_without_number_and_taxes(box: Sandbox) -> None:
@@ -129,7 +115,7 @@ def test_a_periodic_invoice_may_keep_its_date(box: Sandbox, registry: Registry, 
 
 def test_coupons_are_taken_off_at_once_and_once(box: Sandbox, registry: Registry) -> None:
     customer(box)
-    coupon(box, 1100)
+    add_coupon(box, 1100)
     waiting = paid_in_advance(box)
     assert (waiting["coupons_amount_cents"], waiting["total_amount_cents"]) == (1100, 2000)
     answer(box, registry, known=False)
@@ -219,7 +205,7 @@ def test_an_invoice_over_nothing_that_is_not_sent_does_not_wait(box: Sandbox) ->
 
 def test_one_off_invoices_wait_too(box: Sandbox, registry: Registry) -> None:
     customer(box)
-    coupon(box, 500)
+    add_coupon(box, 500)
     add_on = {"name": "Setup", "code": "setup", "amount_cents": 1000, "amount_currency": "EUR"}
     ask(box, "POST", "/add_ons", {"add_on": add_on})
     given = {"external_customer_id": "acme", "currency": "EUR", "fees": [{"add_on_code": "setup"}]}

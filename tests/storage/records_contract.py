@@ -1,0 +1,409 @@
+"""What every storage engine does with records. Engines' tests subclass it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import UTC
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.storage.contract import NOW, NUMBERS, Contract, Tenant, new_tenant, second
+
+from usagebill.core.api_keys import ApiKey
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.customers import Address, Customer, MetadataItem
+from usagebill.core.plans import Charge, ChargeFilter, MinimumCommitment, Plan
+from usagebill.core.subscriptions import Subscription
+from usagebill.core.taxes import Tax
+from usagebill.storage import conditions as c
+from usagebill.storage.conditions import Condition, Order, asc, desc, eq
+from usagebill.storage.ports import Duplicate, Store, Transaction
+
+
+class RecordsContract(Contract):
+    def test_a_record_comes_back_equal(self, own: Tenant) -> None:
+        charge = Charge(
+            id=f"charge-{next(NUMBERS)}",
+            organization_id=own.id,
+            plan_id="plan",
+            billable_metric_id="metric",
+            code="calls",
+            charge_model="graduated",
+            properties={"ranges": [{"to_value": None, "amount": "0.10"}], "exact": Decimal("0.10"), "é": True},
+            created_at=NOW,
+            updated_at=NOW.astimezone(UTC),
+            filters=(
+                ChargeFilter(
+                    id="f", values={"region": ("eu", "us")}, properties={"amount": "1"}, created_at=NOW, updated_at=NOW
+                ),
+            ),
+            min_amount_cents=2**62,
+            tax_ids=("a", "b"),
+        )
+        plan = own.plan(
+            trial_period=Decimal("0.5"),
+            minimum_commitment=MinimumCommitment(id="m", amount_cents=1, created_at=NOW, updated_at=NOW),
+            metadata={"a": None, "b": "", "c": "x\ny"},
+        )
+        customer = own.customer(
+            own.entity(),
+            name='O\'Neil "x" 😀',
+            shipping_address=Address(city="Zürich"),
+            metadata=(MetadataItem(id="i", key="k", value="v", created_at=NOW),),
+        )
+        own.insert(charge, plan, customer)
+        assert own.read(lambda tx: tx.get(Charge, charge.id)) == charge
+        assert own.read(lambda tx: tx.get(Plan, plan.id)) == plan
+        assert own.read(lambda tx: tx.get(Customer, customer.id)) == customer
+        assert own.read(lambda tx: tx.find(Charge)) == [charge]
+
+    def test_what_is_written_is_read_in_the_same_transaction(self, own: Tenant) -> None:
+        tax = own.tax()
+
+        def change(tx: Transaction) -> None:
+            tx.insert(tax)
+            assert tx.get(Tax, tax.id) == tax
+            renamed = replace(tax, name="other")
+            tx.replace(renamed)
+            assert tx.get(Tax, tax.id) == renamed
+            assert tx.find(Tax, eq("name", "other")) == [renamed]
+            tx.delete(renamed)
+            assert tx.get(Tax, tax.id) is None
+            assert tx.count(Tax) == 0
+
+        own.write(change)
+
+    def test_replacing_what_is_not_there_fails(self, own: Tenant) -> None:
+        with pytest.raises(LookupError):
+            own.write(lambda tx: tx.replace(own.tax()))
+
+    def test_deleted_records_are_left_out_unless_asked_for(self, own: Tenant) -> None:
+        live, gone = own.tax("a"), own.tax("b", deleted_at=NOW)
+        own.insert(live, gone)
+        assert own.read(lambda tx: tx.find(Tax)) == [live]
+        assert own.read(lambda tx: tx.count(Tax)) == 1
+        assert own.read(lambda tx: tx.get(Tax, gone.id)) is None
+        assert own.read(lambda tx: tx.first(Tax, eq("code", "b"))) is None
+        assert own.read(lambda tx: tx.get(Tax, gone.id, deleted=True)) == gone
+        assert own.read(lambda tx: tx.count(Tax, deleted=True)) == 2
+        assert own.read(lambda tx: tx.first(Tax, eq("code", "b"), deleted=True)) == gone
+
+    # Uniqueness
+
+    def test_a_code_is_taken_once_among_live_records(self, own: Tenant) -> None:
+        first = own.tax("vat")
+        own.insert(first)
+        with pytest.raises(Duplicate) as refused:
+            own.insert(own.tax("vat"))
+        assert refused.value.columns == ("code",)
+        own.insert(own.tax("VAT"))
+        own.write(lambda tx: tx.replace(replace(first, deleted_at=NOW)))
+        own.insert(own.tax("vat"))
+        with pytest.raises(Duplicate):
+            own.write(lambda tx: tx.replace(first))
+
+    def test_some_values_stay_taken(self, own: Tenant, other: Tenant) -> None:
+        def key(tenant: Tenant) -> ApiKey:
+            return ApiKey(
+                id=f"key-{next(NUMBERS)}",
+                organization_id=tenant.id,
+                name=None,
+                value_hash="hash",
+                value_ending="abc",
+                permissions={},
+                created_at=NOW,
+                updated_at=NOW,
+            )
+
+        own.insert(key(own))
+        with pytest.raises(Duplicate) as refused:
+            own.insert(key(own))
+        assert refused.value.columns == ("value_hash",)
+        other.insert(key(other))
+
+    def test_organizations_do_not_take_codes_from_each_other(self, own: Tenant, other: Tenant) -> None:
+        own.insert(own.tax("vat"))
+        other.insert(other.tax("vat"))
+
+    def test_a_duplicate_leaves_the_rest_of_the_transaction_to_its_caller(self, own: Tenant) -> None:
+        own.insert(own.tax("vat"))
+
+        def change(tx: Transaction) -> None:
+            with pytest.raises(Duplicate):
+                tx.attempt(lambda: tx.insert(own.tax("other"), own.tax("vat")))
+            tx.insert(own.tax("third"))
+
+        own.write(change)
+        assert {tax.code for tax in own.read(lambda tx: tx.find(Tax))} == {"vat", "third"}
+
+    # Organizations
+
+    def test_the_records_of_another_organization_do_not_exist(self, own: Tenant, other: Tenant) -> None:
+        theirs = other.tax("vat", deleted_at=None)
+        other.insert(theirs)
+
+        def look(tx: Transaction) -> None:
+            assert tx.get(Tax, theirs.id) is None
+            assert tx.get(Tax, theirs.id, deleted=True) is None
+            assert tx.find(Tax, deleted=True) == []
+            assert tx.first(Tax, c.any_of(eq("id", theirs.id), eq("organization_id", other.id))) is None
+            assert tx.count(Tax, eq("code", "vat")) == 0
+            assert tx.maximum(Tax, "auto_generated") is None
+            assert tx.total(Tax, "auto_generated") == 0
+
+        own.read(look)
+        own.write(look)
+
+    def test_nothing_is_written_for_another_organization(self, own: Tenant, other: Tenant) -> None:
+        theirs = other.tax("vat")
+        other.insert(theirs)
+        forged = replace(theirs, organization_id=own.id, name="forged")
+        changes: list[Callable[[Transaction], None]] = [
+            lambda tx: tx.insert(other.tax("more")),
+            lambda tx: tx.replace(replace(theirs, name="changed")),
+            lambda tx: tx.replace(forged),
+            lambda tx: tx.delete(theirs),
+        ]
+        for change in changes:
+            with pytest.raises((PermissionError, LookupError)):
+                own.write(change)
+        own.write(lambda tx: tx.delete(forged))
+        assert other.read(lambda tx: tx.find(Tax)) == [theirs]
+
+    def test_a_record_that_another_organization_has_read_stays_hidden(self, own: Tenant, other: Tenant) -> None:
+        theirs = other.tax()
+        other.insert(theirs)
+
+        def look(tx: Transaction) -> None:
+            assert tx.scoped(other.id).get(Tax, theirs.id) == theirs
+            assert tx.scoped(own.id).get(Tax, theirs.id) is None
+
+        own.store.read(None, look)
+
+    def test_relations_do_not_reach_into_other_organizations(self, own: Tenant, other: Tenant) -> None:
+        entity = other.entity(name="theirs")
+        customer = own.customer(entity)
+        other.insert(entity)
+        own.insert(customer)
+        theirs = eq("name", "theirs")
+        assert own.read(lambda tx: tx.find(Customer, c.related(BillingEntity, "billing_entity_id", theirs))) == []
+        assert other.read(lambda tx: tx.find(BillingEntity, c.has(Customer, "billing_entity_id"))) == []
+
+    # Order, pages, numbers
+
+    def test_order_puts_absent_values_last_and_breaks_ties_by_id(self, own: Tenant) -> None:
+        entity = own.entity()
+        people = [own.customer(entity, name=name) for name in ("b", None, "a", "b", None)]
+        own.insert(*reversed(people))
+
+        def names(*order: Order) -> list[int]:
+            return [people.index(found) for found in own.read(lambda tx: tx.find(Customer, order=order))]
+
+        assert names(asc("name")) == [2, 0, 3, 1, 4]
+        assert names(desc("name")) == [0, 3, 2, 1, 4]
+        assert names(desc("name"), desc("id")) == [3, 0, 2, 4, 1]
+        assert names() == [0, 1, 2, 3, 4]
+
+    def test_pages(self, own: Tenant) -> None:
+        taxes = [own.tax(f"t{number}") for number in range(5)]
+        own.insert(*taxes)
+        assert own.read(lambda tx: tx.find(Tax, order=[asc("code")], limit=2, offset=1)) == taxes[1:3]
+        assert own.read(lambda tx: tx.find(Tax, order=[asc("code")], limit=2, offset=4)) == taxes[4:]
+        assert own.read(lambda tx: tx.first(Tax, order=[desc("code")])) == taxes[-1]
+
+    def test_totals_and_maxima(self, own: Tenant) -> None:
+        assert own.read(lambda tx: (tx.total(Plan, "amount_cents"), tx.maximum(Plan, "amount_cents"))) == (0, None)
+        own.insert(
+            *(own.plan(amount_cents=cents) for cents in (2**40, -5, 7)), own.plan(amount_cents=1, deleted_at=NOW)
+        )
+        assert own.read(lambda tx: tx.total(Plan, "amount_cents")) == 2**40 + 2
+        assert own.read(lambda tx: tx.maximum(Plan, "amount_cents")) == 2**40
+        assert own.read(lambda tx: tx.total(Plan, "amount_cents", c.less("amount_cents", 10))) == 2
+
+    def test_amounts_have_no_largest(self, own: Tenant) -> None:
+        amounts = [2**63 - 1, 2**63, 10**30, 3 * 10**29, 2**63 - 1, -(2**70), 5]
+        plans = [own.plan(amount_cents=cents) for cents in amounts]
+        own.insert(*plans)
+        assert own.read(lambda tx: [tx.get(Plan, plan.id) for plan in plans]) == plans
+        assert own.read(lambda tx: tx.total(Plan, "amount_cents")) == sum(amounts)
+        assert own.read(lambda tx: tx.maximum(Plan, "amount_cents", c.at_least("amount_cents", 0))) == 10**30
+        above = own.read(lambda tx: tx.find(Plan, c.at_least("amount_cents", 10**29), order=[asc("amount_cents")]))
+        assert [plan.amount_cents for plan in above if plan.amount_cents > 0] == [3 * 10**29, 10**30]
+
+    def test_sequences_are_gapless_and_each_organization_s_own(self, own: Tenant, other: Tenant) -> None:
+        assert [own.write(lambda tx: tx.next_number("invoices")) for _ in range(3)] == [1, 2, 3]
+        assert other.write(lambda tx: tx.next_number("invoices")) == 1
+        assert own.write(lambda tx: tx.next_number("other", start=40)) == 40
+
+        def fail(tx: Transaction) -> None:
+            assert tx.next_number("invoices") == 4
+            raise ArithmeticError
+
+        with pytest.raises(ArithmeticError):
+            own.write(fail)
+        assert own.read(lambda tx: tx.last_number("invoices")) == 3
+        assert own.write(lambda tx: tx.next_number("invoices")) == 4
+        assert own.read(lambda tx: (tx.last_number("invoices"), tx.last_number("unheard"))) == (4, 0)
+
+    def test_records_one_by_one(self, own: Tenant, other: Tenant) -> None:
+        taxes = [own.tax(code) for code in "cab"]
+        own.insert(*taxes, own.tax("gone", deleted_at=NOW))
+        other.insert(other.tax("theirs"))
+        assert own.read(lambda tx: list(tx.each(Tax, order=[desc("code")]))) == [taxes[0], taxes[2], taxes[1]]
+        assert own.read(lambda tx: list(tx.each(Tax, eq("code", "a")))) == [taxes[1]]
+        assert own.read(lambda tx: sum(1 for _ in tx.each(Tax, deleted=True))) == 4
+
+    # Conditions
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [("ADA", [0, 1]), ("é", [2]), ("É", [2]), ("%", [3]), ("_", [3]), ("straße", [4]), ("STRASSE", [4]), ("x", [])],
+    )
+    def test_search_ignores_case_and_knows_no_wildcards(self, own: Tenant, text: str, expected: list[int]) -> None:
+        entity = own.entity()
+        names = ["Ada", None, "Édith", "100% _", "Straße 1"]
+        people = [own.customer(entity, name=name, external_id=f"e{number}") for number, name in enumerate(names)]
+        people[1] = replace(people[1], external_id="e-ADA")
+        own.insert(*people)
+        found = own.read(lambda tx: tx.find(Customer, c.contains(("name", "external_id"), text)))
+        assert [people.index(one) for one in found] == expected
+
+    def test_related_counts_deleted_records_and_has_does_not(self, own: Tenant) -> None:
+        entity = own.entity()
+        customer = own.customer(entity, deleted_at=NOW)
+        plan = own.plan()
+        subscription = own.subscription(customer, plan)
+        own.insert(entity, customer, plan, subscription)
+        of_entity = c.related(BillingEntity, "billing_entity_id", eq("code", entity.code))
+        of_customer = c.related(Customer, "customer_id", of_entity)
+        assert own.read(lambda tx: tx.find(Subscription, of_customer)) == [subscription]
+        assert own.read(lambda tx: tx.find(BillingEntity, c.has(Customer, "billing_entity_id"))) == []
+        assert own.read(lambda tx: tx.find(Plan, c.has(Subscription, "plan_id", eq("status", "active")))) == [plan]
+        assert own.read(lambda tx: tx.find(Plan, c.has(Subscription, "plan_id", eq("status", "pending")))) == []
+
+    def test_a_reference_must_exist(self, own: Tenant) -> None:
+        entity = own.entity()
+        with pytest.raises(Exception, match=r"FOREIGN KEY|reference"):
+            own.insert(own.subscription(own.customer(entity), own.plan()))
+
+    @settings(max_examples=100, deadline=None)
+    @given(data=st.data())
+    def test_conditions_mean_what_they_say(self, store: Store, data: st.DataObject) -> None:
+        own = new_tenant(store)
+        entity = own.entity()
+        people = [_person(own, entity, data) for _ in range(data.draw(st.integers(0, 5)))]
+        own.insert(entity, *people)
+        wanted = data.draw(_conditions)
+        expected = [person for person in people if holds(wanted, person)]
+        assert own.read(lambda tx: tx.find(Customer, wanted)) == expected
+        assert own.read(lambda tx: tx.count(Customer, wanted)) == len(expected)
+        assert own.read(lambda tx: tx.find(Customer, wanted, c.present("name"))) == [
+            person for person in expected if person.name is not None
+        ]
+
+
+_TEXTS = st.sampled_from(["", "a", "A", "b", "ab", "é", "%", "a'b"])
+_INTEGERS = st.sampled_from([-1, 0, 1, 7])
+_INSTANTS = st.sampled_from([second(-1), NOW, NOW.replace(microsecond=0), second(1)])
+_VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "name": _TEXTS,
+    "net_payment_term": _INTEGERS,
+    "created_at": _INSTANTS,
+    "skip_invoice_custom_sections": st.booleans(),
+}
+_columns = st.sampled_from(list(_VALUES))
+_operators = st.sampled_from(["=", "!=", "<", "<=", ">", ">="])
+_leaves: st.SearchStrategy[Condition] = st.one_of(
+    _columns.flatmap(lambda column: st.builds(c.Compare, st.just(column), _operators, _VALUES[column])),
+    _columns.flatmap(
+        lambda column: st.builds(c.Within, st.just(column), st.lists(_VALUES[column], max_size=3).map(tuple))
+    ),
+    _columns.flatmap(lambda column: _VALUES[column].map(lambda value: eq(column, value))),
+    st.sampled_from([eq("name", None), c.missing("net_payment_term"), c.present("name")]),
+    st.builds(c.Columns, st.just("net_payment_term"), _operators, st.just("invoice_grace_period")),
+    _TEXTS.map(lambda text: c.contains(("name", "external_id"), text)),
+    _TEXTS.map(lambda text: c.same_text("name", text)),
+    _TEXTS.map(lambda text: c.has_item("invoice_custom_section_ids", text)),
+    st.builds(lambda key, value: c.has_item("metadata", key=key, value=value), _TEXTS, _TEXTS),
+    _TEXTS.map(lambda text: c.has_item("metadata", key=text)),
+)
+_conditions: st.SearchStrategy[Condition] = st.recursive(
+    _leaves,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map(lambda several: c.any_of(*several)),
+        st.lists(inner, max_size=3).map(lambda several: c.all_of(*several)),
+        inner.map(c.negate),
+    ),
+    max_leaves=5,
+)
+
+
+def _person(own: Tenant, entity: BillingEntity, data: st.DataObject) -> Customer:
+    draw = data.draw
+    return own.customer(
+        entity,
+        name=draw(st.none() | _TEXTS),
+        net_payment_term=draw(st.none() | _INTEGERS),
+        invoice_grace_period=draw(st.none() | _INTEGERS),
+        created_at=draw(_INSTANTS),
+        skip_invoice_custom_sections=draw(st.booleans()),
+        invoice_custom_section_ids=tuple(draw(st.lists(_TEXTS, max_size=2))),
+        metadata=tuple(
+            MetadataItem(id=str(number), key=key, value=value, created_at=NOW)
+            for number, (key, value) in enumerate(draw(st.lists(st.tuples(_TEXTS, _TEXTS), max_size=2)))
+        ),
+    )
+
+
+def _compared(left: Any, operator: str, right: Any) -> bool:
+    if left is None or right is None:
+        return False
+    by_operator: dict[str, bool] = {
+        "=": left == right,
+        "!=": left != right,
+        "<": left < right,
+        "<=": left <= right,
+        ">": left > right,
+        ">=": left >= right,
+    }
+    return by_operator[operator]
+
+
+def holds(condition: Condition, record: Customer) -> bool:
+    """What a condition on one table means."""
+
+    def value(column: str) -> Any:
+        return getattr(record, column)
+
+    def texts(columns: Iterable[str]) -> list[str]:
+        return [value(column).casefold() for column in columns if value(column) is not None]
+
+    match condition:
+        case c.Compare(column, operator, right):
+            return _compared(value(column), operator, right)
+        case c.Columns(left, operator, right):
+            return _compared(value(left), operator, value(right))
+        case c.Within(column, options):
+            return value(column) is not None and value(column) in options
+        case c.Null(column, present):
+            return (value(column) is not None) == present
+        case c.Search(columns, text):
+            return any(text.casefold() in found for found in texts(columns))
+        case c.SameText(column, text):
+            return text.casefold() in texts([column])
+        case c.Item(column, members):
+            if isinstance(members, str):
+                return members in value(column)
+            return any(all(getattr(item, key) == wanted for key, wanted in members) for item in value(column))
+        case c.AnyOf(several):
+            return any(holds(one, record) for one in several)
+        case c.AllOf(several):
+            return all(holds(one, record) for one in several)
+        case c.Negate(inner):
+            return not holds(inner, record)
+        case _:
+            raise TypeError(condition)
