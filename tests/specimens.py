@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.worlds import ask
+from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint
 from usagebill.testing import Sandbox
 
-__all__ = ["event", "path_of", "plan", "valid_bodies", "world"]
+__all__ = ["NEVER", "VERBS", "event", "in_order", "invoiced", "path_of", "plan", "request_of", "valid_bodies", "world"]
 
 AMOUNT = {"amount": "1"}
 
@@ -159,3 +160,109 @@ def path_of(endpoint: Endpoint, world: Mapping[str, str], odd: Mapping[str, str]
         return odd.get(name) or world.get(name) or world.get(resource) or "00000000-0000-0000-0000-000000000000"
 
     return "/api/v1" + re.sub(r"{(\w+)}", filled, endpoint.path)
+
+
+VERBS = [
+    (verb, endpoint)
+    for endpoint in endpoints()
+    for verb in (("PUT", "PATCH") if endpoint.method == "PUT" and not endpoint.one_verb else (endpoint.method,))
+]
+
+
+def invoiced(box: Sandbox, known: dict[str, str]) -> None:
+    """Add to the world what months bring: a bill paid and credited, a draft, a fee of its own."""
+    for customer in ("acme", "waiting", "patient"):
+        if customer != "acme":
+            waits = {"external_id": customer, "billing_configuration": {"invoice_grace_period": 3}}
+            ask(box, "POST", "/customers", {"customer": waits})
+        sent = {"external_customer_id": customer, "plan_code": "basic", "external_id": f"of-{customer}"}
+        ask(box, "POST", "/subscriptions", {"subscription": sent})
+    single = {
+        "billable_metric_id": known["metric"],
+        "charge_model": "standard",
+        "code": "single",
+        "pay_in_advance": True,
+        "invoiceable": False,
+        "properties": {"amount": "1"},
+    }
+    ask(box, "POST", "/plans/basic/charges", {"charge": single})
+    ask(box, "POST", "/events", {"event": event("t9")})
+    box.travel_to("2024-04-01T02:00:00Z")
+    drafts = ask(box, "GET", "/invoices?status=draft")["invoices"]
+    known["draft_id"], known["other_draft_id"] = drafts[0]["svc_id"], drafts[1]["svc_id"]
+    note = valid_bodies(known)["CreditNoteInput"]
+    known["credit_note_id"] = ask(box, "POST", "/credit_notes", {"credit_note": note})["credit_note"]["svc_id"]
+    ask(box, "PUT", f"/credit_notes/{known['credit_note_id']}", {"credit_note": {"metadata": {"tier": "gold"}}})
+    payment = valid_bodies(known)["PaymentInput"]
+    known["payment_id"] = ask(box, "POST", "/payments", {"payment": payment})["payment"]["svc_id"]
+    free = [fee for fee in ask(box, "GET", "/fees")["fees"] if fee["svc_invoice_id"] is None]
+    known["free_fee_id"] = free[0]["svc_id"]
+
+
+# What is asked for where the general rules of `tests.specimens` do not do.
+PATHS = {
+    "/customers/{external_customer_id}/current_usage": "/customers/acme/current_usage?external_subscription_id=sub",
+    "/customers/{external_customer_id}/projected_usage": "/customers/acme/projected_usage?external_subscription_id=sub",
+    "/customers/{external_customer_id}/past_usage": "/customers/acme/past_usage?external_subscription_id=sub",
+    "/invoices/{invoice_id}/finalize": "/invoices/{draft_id}/finalize",
+    "/invoices/{invoice_id}/refresh": "/invoices/{draft_id}/refresh",
+    "DELETE /invoices/{invoice_id}": "/invoices/{other_draft_id}",
+    "PUT /fees/{fee_id}": "/fees/{free_fee_id}",
+    "PATCH /fees/{fee_id}": "/fees/{free_fee_id}",
+    "DELETE /fees/{fee_id}": "/fees/{free_fee_id}",
+}
+FILTER = {"filter": {"values": {"cloud": ["gcp"]}, "properties": {"amount": "2"}}}
+BODIES: dict[str, Any] = {
+    "BillingEntityInput": {"name": "Other", "code": "other"},
+    "OrganizationInput": {"name": "Us"},
+    "CreditNoteUpdate": {"metadata": {"tier": "silver"}},
+    "FeeInput": {"payment_status": "succeeded"},
+    "InvoiceUpdate": {"metadata": [{"key": "po", "value": "7"}]},
+    "InvoiceVoid": {},
+    "LifetimeUsageInput": {"external_historical_usage_amount_cents": 7},
+    "SubscriptionUpdate": {"name": "Seats"},
+    "POST /plans/{code}/charges/{charge_code}/filters": FILTER,
+    "POST /subscriptions/{external_id}/charges/{charge_code}/filters": FILTER,
+    "PUT /webhook_endpoints/{id}": {"webhook_endpoint": {"name": "Ours"}},
+    "PATCH /webhook_endpoints/{id}": {"webhook_endpoint": {"name": "Theirs"}},
+    "POST /plans/{code}/fixed_charges": {
+        "fixed_charge": {
+            "add_on_code": "seat",
+            "code": "more",
+            "charge_model": "standard",
+            "units": 1,
+            "properties": {"amount": "1"},
+        }
+    },
+}
+# Requests that nothing of this world can have granted: one needs a payment provider, one a failed invoice.
+NEVER = {("POST", "/customers/{external_id}/checkout_url"), ("POST", "/invoices/{invoice_id}/retry")}
+# What ends the records that others ask about comes last, and of these the outermost records at the very end.
+ENDS = ("/void", "/finalize", "/lose_dispute")
+
+
+def in_order(row: tuple[str, Endpoint]) -> tuple[int, int, bool]:
+    verb, endpoint = row
+    ending = verb == "DELETE" or endpoint.path.endswith(ENDS)
+    return (
+        2 if ending else 0 if verb == "GET" else 1,
+        -endpoint.path.count("/"),
+        endpoint.path.startswith(("/customers", "/plans")),
+    )
+
+
+def request_of(verb: str, endpoint: Endpoint, known: dict[str, str]) -> tuple[str, Any]:
+    """An address and a body with which the operation succeeds."""
+    own = PATHS.get(f"{verb} {endpoint.path}") or PATHS.get(endpoint.path)
+    path = "/api/v1" + own.format(**known) if own else path_of(endpoint, known, {})
+    if endpoint.body is None:
+        return path, None
+    if f"{verb} {endpoint.path}" in BODIES:
+        return path, BODIES[f"{verb} {endpoint.path}"]
+    fields = {**BODIES, **valid_bodies(known)}.get(endpoint.body.__name__, {})
+    if verb in ("PUT", "PATCH") and endpoint.body.__name__ not in BODIES:
+        # The code stays: others ask by it.
+        fields = {name: value for name, value in fields.items() if name != "code"}
+    if endpoint.body.__name__ == "EventInput":
+        fields = {**fields, "transaction_id": endpoint.path}
+    return path, fields if endpoint.root is None else {endpoint.root: fields}
