@@ -213,6 +213,11 @@ class TestProratedSum:
         assert self.prorated(*before, window=ended)[0] == 16
         assert self.prorated(*during, window=ended)[0] == pytest.approx(D(8), abs=D("0.00001"))
 
+    def test_an_event_of_the_first_instant_lies_in_the_period(self) -> None:
+        ended = Window(start=MAY, end=MAY + timedelta(days=16, hours=9), period_days=31, tz=UTC, ended_by_upgrade=True)
+        used = usage(self.METRIC, dated(31), ended, is_prorated=True)
+        assert used.units == pytest.approx(D(17), abs=D("0.00001"))
+
     def test_an_event_at_the_start_belongs_to_the_period(self) -> None:
         half = Window(start=MAY, end=MAY + timedelta(days=10), period_days=31, tz=UTC)
         used = usage(self.METRIC, dated(3), half, is_prorated=True)
@@ -286,6 +291,9 @@ class TestProratedUniqueCount:
     def test_what_was_removed_before_the_period_is_nothing(self) -> None:
         used = usage(self.METRIC, [self.at(1, -9), self.at(2, -5, operation="remove")], WINDOW, is_prorated=True)
         assert (used.units, used.shown_units, used.stretches) == (0, 0, ())
+
+    def test_what_is_removed_at_the_first_instant_was_there_for_a_day(self) -> None:
+        assert self.units(self.at(1, -9), self.at(2, 1, operation="remove")) == D("0.03226")
 
     def test_stretches_of_adding_and_removal(self) -> None:
         september = datetime(2023, 9, 1, tzinfo=UTC)
