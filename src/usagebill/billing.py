@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
@@ -230,7 +231,7 @@ class Billing(Groups):
                     break
                 done += 1
                 try:
-                    messages += tx.attempt(lambda job=job: self._do(tx, job))  # type: ignore[misc]
+                    messages += tx.attempt(partial(self._do, tx, job))
                 except Exception as problem:
                     if strict:
                         raise JobFailed(job) from problem

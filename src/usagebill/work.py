@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from datetime import datetime
 from decimal import Decimal
@@ -52,6 +53,10 @@ def with_prefix(value: Json, old: str, new: str) -> Json:
     if isinstance(value, (list, tuple)):
         return [with_prefix(item, old, new) for item in value]
     return value
+
+
+class _Undo(Exception):
+    """Undoes what was attempted, though nothing is wrong with it."""
 
 
 class Work:
@@ -105,6 +110,18 @@ class Work:
     def forget_all(self) -> None:
         """Ask anew for everything: what was remembered may come from a change that was undone."""
         self._memory.clear()
+
+    def undone(self, act: Callable[[Work], T]) -> T:
+        """What `act` comes to in a unit of work of its own, of which nothing remains: no record, message or job."""
+        found: list[T] = []
+
+        def play() -> None:
+            found.append(act(Work(self.tx, self.organization, self.now, self.settings)))
+            raise _Undo
+
+        with suppress(_Undo):
+            self.tx.attempt(play)
+        return found[0]
 
     def page(
         self,

@@ -140,30 +140,12 @@ def _taken_in(work: Work, sent: Sequence[Mapping[str, object]]) -> tuple[list[Ev
     if not problems:
         repeated = repeated_positions(one.transaction_id for one in received)
         # With repeats nothing may stay: what is stored already is looked for, and the append undone.
-        taken = _taken(work, events, repeated)
+        append = work.tx.events.append
+        taken = work.undone(lambda _: append(events)) if repeated else append(events)
         problems = {position: {"transaction_id": ["value_already_exist"]} for position in (*repeated, *taken)}
     if not problems:
         follow_up(work, events, metrics)
     return events, problems
-
-
-class _Undo(Exception):
-    def __init__(self, taken: list[int]) -> None:
-        self.taken = taken
-
-
-def _taken(work: Work, events: Sequence[Event], repeated: Sequence[int]) -> list[int]:
-    if not repeated:
-        return work.tx.events.append(events)
-
-    def append_and_undo() -> None:
-        raise _Undo(work.tx.events.append(events))
-
-    try:
-        work.tx.attempt(append_and_undo)
-    except _Undo as undone:
-        return undone.taken
-    raise AssertionError("unreachable")
 
 
 def _metrics(work: Work, codes: Iterable[str]) -> dict[str, BillableMetric]:

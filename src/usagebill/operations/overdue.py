@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from usagebill.core.jobs import Job
 from usagebill.core.plans import Plan
@@ -25,7 +26,7 @@ def catch_up(work: Work, customer_id: str, *, needed: bool = True) -> None:
     while (job := work.tx.jobs.overdue(customer_id, work.now)) is not None:
         told = len(work.messages)
         try:
-            work.tx.attempt(lambda job=job: _do(work, job, HANDLERS[job.kind]))  # type: ignore[misc]
+            work.tx.attempt(partial(_do, work, job, HANDLERS[job.kind]))
         except Exception as problem:
             if needed:
                 # What is wrong with the overdue job is not wrong with this request.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from usagebill.core.dates import Occasion
 from usagebill.core.errors import Invalid, NotFound
@@ -102,7 +103,7 @@ def _bill(
     work.tx.replace(invoice)
     issue(work, invoice, may_be_empty=False)
     for one in passed:
-        work.emit("subscription.usage_threshold_reached", lambda one=one: _reached_view(work, subscription, one))  # type: ignore[misc]
+        work.emit("subscription.usage_threshold_reached", partial(_reached_view, work, subscription, one))
 
 
 def _reached_view(work: Work, subscription: Subscription, threshold: UsageThreshold) -> JsonObject:

@@ -31,11 +31,6 @@ from usagebill.work import Work
 __all__ = ["RegeneratedFeeInput", "RegenerationInput", "adjust_fee", "estimate_adjusted_fee", "regenerate", "reset_fee"]
 
 
-class _Undo(Exception):
-    def __init__(self, fee: Fee) -> None:
-        self.fee = fee
-
-
 def adjust_fee(work: Work, invoice_id: str, given: AdjustedFeeInput) -> Fee:
     """Give a line of a draft other units, another price or another name; the draft is computed anew.
 
@@ -59,15 +54,7 @@ def reset_fee(work: Work, invoice_id: str, fee_id: str) -> Invoice:
 
 def estimate_adjusted_fee(work: Work, invoice_id: str, given: AdjustedFeeInput) -> Fee:
     """The line, with its taxes, that an adjustment would give; nothing is stored."""
-
-    def play() -> None:
-        raise _Undo(adjust_fee(work, invoice_id, given))
-
-    try:
-        work.tx.attempt(play)
-    except _Undo as done:
-        return done.fee
-    raise AssertionError("an estimate always ends by undoing itself")
+    return work.undone(lambda trial: adjust_fee(trial, invoice_id, given))
 
 
 @Input

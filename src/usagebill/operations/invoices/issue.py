@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from zoneinfo import ZoneInfo
 
 from usagebill.core.billing_entities import BillingEntity
@@ -141,7 +142,7 @@ def issue(work: Work, invoice: Invoice, *, may_be_empty: bool = True, message: s
         _watch_payment(work, invoice)
     for fee in work.tx.find(Fee, eq("invoice_id", invoice.id)) if immediate else ():
         if fee.pay_in_advance and fee.fee_type in ("charge", "fixed_charge"):
-            work.emit("fee.created", lambda fee=fee: fee_view(work, fee), fee.id)  # type: ignore[misc]
+            work.emit("fee.created", partial(fee_view, work, fee), fee.id)
     work.emit(message, lambda: invoice_webhook_view(work, message, invoice), invoice.id)
     order_on_issue(work, invoice)
     return issue_drafts(work, invoice)

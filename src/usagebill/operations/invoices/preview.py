@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
+from functools import partial
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.coupons import AppliedCoupon, Coupon
@@ -55,11 +56,6 @@ class PreviewInput:
     billing_entity_code: Maybe[str] = ABSENT
 
 
-class _Undo(Exception):
-    def __init__(self, shown: JsonObject) -> None:
-        self.shown = shown
-
-
 def preview(work: Work, given: PreviewInput) -> JsonObject:
     """The invoice that would come, as JSON without ids and number. Nothing of it is stored.
 
@@ -74,18 +70,13 @@ def preview(work: Work, given: PreviewInput) -> JsonObject:
     if not given.customer:
         raise BadRequest("BadRequest: param is missing or the value is empty or invalid: customer")
 
-    def play() -> None:
-        future = Work(work.tx, work.organization, work.now, work.settings)
+    def play(future: Work) -> JsonObject:
         customer = _customer(future, given)
         _coupons(future, customer, given.coupons)
         at, invoice = _played(future, customer, given)
-        raise _Undo(_shown(future.at(at), invoice))
+        return _shown(future.at(at), invoice)
 
-    try:
-        work.tx.attempt(play)
-    except _Undo as done:
-        return done.shown
-    raise AssertionError("a preview always ends by undoing itself")
+    return work.undone(play)
 
 
 def _customer(work: Work, given: PreviewInput) -> Customer:
@@ -341,8 +332,7 @@ def _continued(work: Work, found: Sequence[Subscription]) -> tuple[datetime, Inv
         if following is None:
             staying.append(Entry(subscription=one, reason=PERIODIC))
         else:
-            changing = one
-            invoice = _made(later, customer_id, lambda changing=changing: apply_downgrade(later, changing))  # type: ignore[misc]
+            invoice = _made(later, customer_id, partial(apply_downgrade, later, one))
     if staying:
         invoice = bill(later, staying, at=at, occasion=Occasion.PERIODIC)
     return at, _complete(later, invoice)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.jobs import Job
@@ -45,7 +46,7 @@ def amount_changed(work: Work, job: Job) -> None:
         following = _pending_after(work, current)
         if following is not None and cancels_downgrade(plan.amount_cents, plan_of(work, following).amount_cents):
             cancel_downgrade(work, current)
-            work.emit("subscription.updated", lambda current=current: _view(work, current), current.id)  # type: ignore[misc]
+            work.emit("subscription.updated", partial(_view, work, current), current.id)
     for following in work.tx.find(Subscription, eq("plan_id", plan.id), eq("status", "pending"), order=_IN_ORDER):
         if following.previous_subscription_id is not None:
             _reconsider(work, following, plan)
