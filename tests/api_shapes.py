@@ -124,6 +124,8 @@ AMENDMENTS: Mapping[tuple[str, ...], object] = {
         _property("PaymentObject", name): {"type": ["string", "null"]}
         for name in ("payment_provider_code", "payment_provider_type", "provider_customer_id")
     },
+    # Nor has a customer who must have one.
+    _property("InvoicePaymentFailureObject", "payment_provider"): {"type": ["string", "null"]},
     # The interface: "GET /payments/{payment_id} ... Response: payment record."
     _answer("get", "/payments/{svc_id}"): {"$ref": "#/components/schemas/PaymentObject"},
     # Sheet 30: a preview has an empty number, and no ids.

@@ -219,6 +219,7 @@ BODIES: dict[str, Any] = {
     "FeeInput": {"payment_status": "succeeded"},
     "InvoiceUpdate": {"metadata": [{"key": "po", "value": "7"}]},
     "InvoiceVoid": {},
+    "PaymentRetry": {},
     "LifetimeUsageInput": {"external_historical_usage_amount_cents": 7},
     "SubscriptionUpdate": {"name": "Seats"},
     "POST /plans/{code}/charges/{charge_code}/filters": FILTER,
@@ -235,8 +236,12 @@ BODIES: dict[str, Any] = {
         }
     },
 }
-# Requests that nothing of this world can have granted: one needs a payment provider, one a failed invoice.
-NEVER = {("POST", "/customers/{external_id}/checkout_url"), ("POST", "/invoices/{invoice_id}/retry")}
+# Requests that nothing of this world can have granted: two need a payment provider, one a failed invoice.
+NEVER = {
+    ("POST", "/customers/{external_id}/checkout_url"),
+    ("POST", "/invoices/{invoice_id}/payment_url"),
+    ("POST", "/invoices/{invoice_id}/retry"),
+}
 # What ends the records that others ask about comes last, and of these the outermost records at the very end.
 ENDS = ("/void", "/finalize", "/lose_dispute")
 

@@ -49,7 +49,7 @@ from usagebill.operations import (
 )
 from usagebill.operations.documents import files as documents
 from usagebill.operations.invoices import changes as invoice_changes
-from usagebill.operations.invoices import corrections
+from usagebill.operations.invoices import collection, corrections
 from usagebill.operations.invoices import drafts as invoice_drafts
 from usagebill.operations.invoices import listing as invoice_listing
 from usagebill.operations.invoices import one_off as invoice_one_off
@@ -224,6 +224,8 @@ class Invoices(Group):
     regenerate = writes(corrections.regenerate)
     create_one_off = writes(invoice_one_off.create)
     retry = writes(invoice_changes.retry)
+    retry_payment = writes(collection.retry_payment)
+    payment_url = writes(collection.payment_url)
     download = writes(documents.download_invoice)
     download_xml = writes(documents.download_invoice_xml)
     pdf = writes(documents.invoice_pdf)

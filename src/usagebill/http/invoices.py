@@ -7,11 +7,11 @@ from typing import Annotated, TypedDict
 from usagebill.core.invoices.records import Invoice
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations.documents import files as documents
-from usagebill.operations.invoices import changes, drafts, listing, one_off
+from usagebill.operations.invoices import changes, collection, drafts, listing, one_off
 from usagebill.operations.invoices.explain import explain
 from usagebill.operations.invoices.preview import PreviewInput, preview
 from usagebill.views.explanations import explanation_view
-from usagebill.views.formats import Unstored
+from usagebill.views.formats import Id, Unstored
 from usagebill.views.invoices import InvoiceView, ListedInvoiceView, invoice_view, listed_invoice_view
 from usagebill.work import Work
 
@@ -22,6 +22,14 @@ class DownloadedInvoiceView(TypedDict):
     invoice: ListedInvoiceView
 
 
+class PaymentDetailsView(TypedDict):
+    svc_customer_id: Id
+    external_customer_id: str
+    payment_provider: str
+    svc_invoice_id: Id
+    payment_url: str
+
+
 _NOT_PREVIEWED = Unstored(("metadata", "billing_periods", "error_details", "applied_invoice_custom_sections"))
 
 
@@ -30,6 +38,10 @@ def _downloaded(work: Work, found: Invoice | None) -> DownloadedInvoiceView | by
 
 
 def _previewed(_: Work, shown: InvoiceView) -> Annotated[InvoiceView, _NOT_PREVIEWED]:
+    return shown
+
+
+def _payment_details(_: Work, shown: PaymentDetailsView) -> PaymentDetailsView:
     return shown
 
 
@@ -155,6 +167,24 @@ ENDPOINTS = [
         returns="invoice",
         view=invoice_view,
         summary="Try again to finalize an invoice whose taxes could not be had",
+    ),
+    Endpoint(
+        "POST",
+        "/invoices/{invoice_id}/retry_payment",
+        collection.retry_payment,
+        find=listing.get,
+        permission="invoice",
+        body=collection.PaymentRetry,
+        summary="Try again to collect an invoice through the customer's payment provider",
+    ),
+    Endpoint(
+        "POST",
+        "/invoices/{invoice_id}/payment_url",
+        collection.payment_url,
+        permission="invoice",
+        returns="invoice_payment_details",
+        view=_payment_details,
+        summary="Get where a customer pays an invoice",
     ),
     Endpoint(
         "GET",

@@ -36,6 +36,7 @@ __all__ = [
     "invoice_webhook_view",
     "listed_invoice_view",
     "payment_dispute_lost_view",
+    "payment_failure_view",
     "subscription_name",
 ]
 
@@ -420,3 +421,20 @@ def invoice_webhook_view(work: Work, webhook_type: str, invoice: Invoice) -> Jso
 def payment_dispute_lost_view(work: Work, invoice: Invoice) -> JsonObject:
     """A lost dispute as its message tells it."""
     return {"invoice": _with_parts(work, invoice, ("customer",))}
+
+
+def payment_failure_view(work: Work, invoice: Invoice, details: JsonObject) -> JsonObject:
+    """An invoice that could not be collected, and why, as its message tells it."""
+    customer = work.tx.get(Customer, invoice.customer_id, deleted=True)
+    if customer is None:
+        raise LookupError(f"invoice {invoice.id} has lost its customer")
+    return {
+        "svc_invoice_id": invoice.id,
+        "svc_customer_id": customer.id,
+        "external_customer_id": customer.external_id,
+        "provider_customer_id": customer.provider_customer_id,
+        "payment_provider": customer.payment_provider,
+        "payment_provider_code": customer.payment_provider_code,
+        "provider_error": None,
+        "error_details": details,
+    }

@@ -323,3 +323,55 @@ def test_a_failed_invoice_is_finalized_when_it_is_tried_again(box: Sandbox) -> N
     assert (again["status"], again["tax_status"]) == ("pending", "pending")
     shown = details(box, invoice["svc_id"])
     assert (shown["status"], shown["tax_status"], shown["total_amount_cents"]) == ("finalized", "succeeded", 1200)
+
+
+def test_another_try_at_collecting_fails_without_a_provider(box: Sandbox) -> None:
+    invoice = issued(box)
+    path = f"/invoices/{invoice['svc_id']}/retry_payment"
+    method = {"payment_method": {"payment_method_type": "provider", "payment_method_id": invoice["svc_id"]}}
+    for body in (None, {}, method):
+        box.webhooks.clear()
+        assert ask(box, "POST", path, body) is None
+        (message,) = box.webhooks
+        assert (message["webhook_type"], message["object_type"]) == (
+            "invoice.payment_failure",
+            "payment_provider_invoice_payment_error",
+        )
+        assert message["payment_provider_invoice_payment_error"] == {
+            "svc_invoice_id": invoice["svc_id"],
+            "svc_customer_id": invoice["customer"]["svc_id"],
+            "external_customer_id": "acme",
+            "provider_customer_id": None,
+            "payment_provider": None,
+            "payment_provider_code": None,
+            "provider_error": None,
+            "error_details": {"code": "customer_must_have_payment_provider"},
+        }
+    assert details(box, invoice["svc_id"]) == invoice
+    ask(box, "PUT", f"/invoices/{invoice['svc_id']}", {"invoice": {"payment_status": "failed"}})
+    ask(box, "POST", path)
+
+
+def test_what_is_paid_or_void_is_not_collected_again(box: Sandbox) -> None:
+    invoice = issued(box)
+    path = f"/invoices/{invoice['svc_id']}"
+    ask(box, "PUT", path, {"invoice": {"payment_status": "succeeded"}})
+    box.webhooks.clear()
+    assert ask(box, "POST", f"{path}/retry_payment", status=405)["code"] == "invalid_status"
+    ask(box, "PUT", path, {"invoice": {"payment_status": "pending"}})
+    void(box, invoice)
+    assert ask(box, "POST", f"{path}/retry_payment", status=405)["code"] == "invalid_status"
+    assert "invoice.payment_failure" not in types(box)
+    assert missing(box.request("POST", "/api/v1/invoices/none/retry_payment")) == "invoice"
+
+
+def test_a_draft_is_not_collected(box: Sandbox) -> None:
+    path = f"/invoices/{draft(box)['svc_id']}"
+    assert ask(box, "POST", f"{path}/retry_payment", status=405)["code"] == "invalid_status"
+    assert refused(box.request("POST", f"/api/v1{path}/payment_url")) == {"base": ["no_linked_payment_provider"]}
+
+
+def test_there_is_no_page_to_pay_at_without_a_provider(box: Sandbox) -> None:
+    path = f"/api/v1/invoices/{issued(box)['svc_id']}/payment_url"
+    assert refused(box.request("POST", path)) == {"base": ["no_linked_payment_provider"]}
+    assert missing(box.request("POST", "/api/v1/invoices/none/payment_url")) == "invoice"
