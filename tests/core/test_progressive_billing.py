@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core.lines import fee
 
+from usagebill.core.fees import Fee
 from usagebill.core.plans import UsageThreshold
-from usagebill.core.progressive_billing import completions, passed_thresholds
+from usagebill.core.progressive_billing import (
+    ProgressiveFee,
+    completions,
+    credited_fees,
+    fees_billed_before,
+    passed_thresholds,
+)
 
 NOW = datetime(2024, 3, 1, tzinfo=UTC)
 
@@ -104,3 +113,70 @@ def test_completion_ratios_fall_from_one_to_nothing(fixed: list[int], recurring:
     ratios = [ratio for _, ratio in shown(total, *fixed, recurring=recurring)]
     assert ratios == sorted(ratios, reverse=True)
     assert all(0 <= ratio <= 1 for ratio in ratios)
+
+
+def _billed(amounts: dict[str, int]) -> list[ProgressiveFee]:
+    return [
+        ProgressiveFee(charge_id="calls", charge_filter_id=None, grouped_by={"region": region}, amount_cents=cents)
+        for region, cents in amounts.items()
+    ]
+
+
+def _used(amounts: dict[str, int]) -> list[Fee]:
+    return [
+        replace(fee(cents, id=region, charge_id="calls", subscription_id="s"), grouped_by={"region": region})
+        for region, cents in amounts.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("used", "billed", "credit", "shares"),
+    [
+        # What was billed of the same group, and no more.
+        ({"eu": 900, "us": 700}, {"eu": 300}, 300, {"eu": "300", "us": "0"}),
+        # The progressive billing invoice had a coupon of 10 %.
+        ({"eu": 6000}, {"eu": 3000}, 2700, {"eu": "2700"}),
+        ({"eu": 900, "us": 700}, {"eu": 300, "us": 100}, 360, {"eu": "270", "us": "90"}),
+        # A group that was billed is not used any more: the others take its part, by what is open of them.
+        ({"eu": 600, "us": 400}, {"eu": 100, "asia": 90}, 190, {"eu": "150", "us": "40"}),
+        # Usage has shrunk below what was billed.
+        ({"eu": 100, "us": 1000}, {"eu": 1500, "us": 500}, 1100, {"eu": "100", "us": "1000"}),
+    ],
+)
+def test_a_credit_is_shared_by_what_was_billed(
+    used: dict[str, int], billed: dict[str, int], credit: int, shares: dict[str, str]
+) -> None:
+    found = credited_fees(_used(used), _billed(billed), credit)
+    assert {one.id: one.precise_coupons_amount_cents for one in found} == {
+        region: Decimal(cents) for region, cents in shares.items()
+    }
+
+
+_cents = st.integers(0, 10**9)
+_regions = st.dictionaries(st.sampled_from(["eu", "us", "asia", "africa"]), _cents, min_size=1)
+
+
+@given(_regions, _regions, st.integers(0, 10**10))
+def test_shares_of_a_credit_add_up_to_it(used: dict[str, int], billed: dict[str, int], left: int) -> None:
+    fees = fees_billed_before(_used(used), _billed(billed), "s")
+    credit = min(left, sum(one.amount_cents for one in fees))
+    found = credited_fees(fees, _billed(billed), credit)
+    assert abs(sum((one.precise_coupons_amount_cents for one in found), Decimal(0)) - credit) <= Decimal(
+        "0.00001"
+    ) * len(fees)
+    assert all(0 <= one.precise_coupons_amount_cents <= one.amount_cents for one in found)
+    again = credited_fees(fees[::-1], _billed(billed), credit)
+    assert {one.id: one for one in again} == {one.id: one for one in found}
+
+
+@given(_regions, _regions)
+def test_only_usage_of_the_same_charges_and_subscription_is_billed_before(
+    used: dict[str, int], billed: dict[str, int]
+) -> None:
+    others = [
+        fee(100, id="other charge", charge_id="seats", subscription_id="s"),
+        fee(100, id="other subscription", charge_id="calls", subscription_id="t"),
+        fee(100, id="base", fee_type="subscription", subscription_id="s"),
+    ]
+    fees = _used(used)
+    assert fees_billed_before([*others, *fees], _billed(billed), "s") == fees

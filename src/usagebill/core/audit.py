@@ -209,15 +209,11 @@ def _told(lines: Mapping[str, tuple[Decimal, int, int]], code: str) -> str:
 
 
 def _audited_shares(invoice: Invoice, fees: Sequence[Fee], coupons: int, progressive: int) -> Iterator[Finding]:
-    """What coupons took off the invoice is spread over its fees: to the fraction of a cent that each was cut by."""
+    """What coupons and progressive billing credits took off is spread over the fees, but for fractions of a cent."""
     shares = total(fee.precise_coupons_amount_cents for fee in fees)
-    lines = sum(line.item_type == "coupon" for line in invoice.credits)
-    most = Decimal(coupons) + Decimal(len(fees)) / 1000
-    least = Decimal(coupons) - Decimal(len(fees) * max(lines, 1)) / 1000
-    if progressive:
-        # A progressive billing credit is net of the coupons of its invoice, its shares are not; and it finds no share
-        # where its group was not used again.
-        least, most = ZERO, Decimal(sum(max(fee.amount_cents, 0) for fee in fees))
+    lines = sum(line.before_taxes for line in invoice.credits)
+    most = Decimal(coupons + progressive) + Decimal(len(fees)) / 1000
+    least = Decimal(coupons + progressive) - Decimal(len(fees) * max(lines, 1)) / 1000
     if not least <= shares <= most:
         subject = f"invoice {invoice.number}"
         yield _finding("coupon", subject, invoice.id, "shares of its fees", coupons + progressive, shares)

@@ -8,14 +8,25 @@ from then on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
-from usagebill.core.numbers import ONE, ZERO, divide
+from usagebill.core.fees import Fee
+from usagebill.core.numbers import ONE, ZERO, add, divide, multiply, round_to, subtract, total
 from usagebill.core.plans import UsageThreshold
 
-__all__ = ["Completion", "LifetimeUsage", "completions", "passed_thresholds"]
+__all__ = [
+    "Completion",
+    "LifetimeUsage",
+    "ProgressiveFee",
+    "completions",
+    "credited_fees",
+    "fees_billed_before",
+    "passed_thresholds",
+]
+
+_SHARE_DECIMALS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,3 +128,66 @@ def completions(
 def _reached(amount_cents: int, reached: Mapping[int, datetime], now: datetime) -> Completion:
     earliest = min((at for amount, at in reached.items() if amount >= amount_cents), default=now)
     return Completion(amount_cents=amount_cents, ratio=ONE, reached_at=earliest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressiveFee:
+    """A usage fee that a progressive billing invoice has billed already (cents)."""
+
+    charge_id: str
+    charge_filter_id: str | None
+    grouped_by: Mapping[str, str | None]
+    amount_cents: int
+
+
+def fees_billed_before(fees: Iterable[Fee], billed: Sequence[ProgressiveFee], subscription_id: str) -> list[Fee]:
+    """Those of `fees` whose usage, or more of it, a progressive billing invoice has billed: of the same charges."""
+    charges = {one.charge_id for one in billed}
+    return [
+        fee
+        for fee in fees
+        if fee.subscription_id == subscription_id and fee.fee_type == "charge" and fee.charge_id in charges
+    ]
+
+
+def credited_fees(fees: Sequence[Fee], billed: Sequence[ProgressiveFee], credit_cents: int) -> list[Fee]:
+    """`fees` with their shares of a progressive billing credit, which add up to it, to five decimals of a cent each.
+
+    `fees` are `fees_billed_before`, `billed` those of the progressive billing invoice; the credit is at most what is
+    open of `fees`. Each takes what was billed of its own charge, filter and group, or its part where the credit is
+    less than that (its invoice had coupons, or some was credited before). What then is left was billed of usage that
+    came to less or to nothing since: all take of it by what is still open of them.
+    """
+    before = {(one.charge_id, one.charge_filter_id, _group(one.grouped_by)): one.amount_cents for one in billed}
+    known = {
+        fee.id: before.get((fee.charge_id or "", fee.charge_filter_id, _group(fee.grouped_by)), 0)
+        for fee in fees
+        if fee.true_up_parent_fee_id is None
+    }
+    credit, matched = Decimal(credit_cents), Decimal(sum(known.values()))
+    own = {
+        fee_id: Decimal(cents) if matched <= credit else divide(multiply(credit, Decimal(cents)), matched)
+        for fee_id, cents in known.items()
+    }
+    first = [_with_share(fee, own.get(fee.id, ZERO)) for fee in fees]
+    taken = total(
+        subtract(after.precise_coupons_amount_cents, fee.precise_coupons_amount_cents)
+        for after, fee in zip(first, fees, strict=True)
+    )
+    rest, room = subtract(credit, taken), total(_open(fee) for fee in first)
+    if rest <= ZERO or room <= ZERO:
+        return first
+    return [_with_share(fee, divide(multiply(rest, _open(fee)), room)) for fee in first]
+
+
+def _group(grouped_by: Mapping[str, str | None]) -> tuple[tuple[str, str | None], ...]:
+    return tuple(sorted(grouped_by.items()))
+
+
+def _open(fee: Fee) -> Decimal:
+    return max(subtract(Decimal(fee.amount_cents), fee.precise_coupons_amount_cents), ZERO)
+
+
+def _with_share(fee: Fee, cents: Decimal) -> Fee:
+    share = min(round_to(cents, _SHARE_DECIMALS), _open(fee))
+    return replace(fee, precise_coupons_amount_cents=add(fee.precise_coupons_amount_cents, share))

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.core.lines import coupon, fee, note, settle, tax
 
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.totals import InvoiceDraft, ProgressiveBilled, ProgressiveFee
+from usagebill.core.invoices.totals import InvoiceDraft, ProgressiveBilled
+from usagebill.core.progressive_billing import ProgressiveFee
 
 
 def _billed(amounts: dict[str, int], left: int | None = None, id: str = "earlier", **fields: Any) -> ProgressiveBilled:

@@ -16,7 +16,6 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Credit, Invoice
 from usagebill.core.numbers import (
     ZERO,
-    add,
     ceil_to,
     decimal_text,
     divide,
@@ -27,6 +26,7 @@ from usagebill.core.numbers import (
     subtract,
     total,
 )
+from usagebill.core.progressive_billing import ProgressiveFee, credited_fees, fees_billed_before
 from usagebill.core.taxes import net_of_coupons
 
 __all__ = ["Discount", "Step", "TaxStep", "arithmetic", "discounts", "fee_taxes", "invoice_steps"]
@@ -225,12 +225,12 @@ def discounts(
     fees: Sequence[Fee],
     targets: Mapping[str, Targets],
     plan_of: Mapping[str, str],
-    billed_before: Mapping[str, Mapping[str, int]],
+    billed_before: Mapping[str, Sequence[ProgressiveFee]],
 ) -> dict[str, tuple[Discount, ...]]:
     """What each line of credit before taxes took off each fee, by fee id, replayed in the order of the invoice.
 
     `targets` are those of coupons by applied coupon, `plan_of` the plan of each subscription, `billed_before` the
-    cents that each progressive billing invoice had billed of each fee here, by fee id.
+    fees of each progressive billing invoice, by its id.
     """
     open_fees = {fee.id: replace(fee, precise_coupons_amount_cents=ZERO) for fee in fees}
     found: dict[str, tuple[Discount, ...]] = {fee.id: () for fee in fees}
@@ -241,7 +241,9 @@ def discounts(
         if credit.item_type == "coupon":
             changed = _coupon(credit, list(open_fees.values()), targets, plan_of, subtotal)
         else:
-            changed = _progressive(credit, open_fees, billed_before)
+            billed = billed_before.get(credit.source_id or "", ())
+            own = fees_billed_before(open_fees.values(), billed, credit.subscription_id or "")
+            changed = credited_fees(own, billed, credit.amount_cents)
         for fee in changed:
             before = open_fees[fee.id]
             share = subtract(fee.precise_coupons_amount_cents, before.precise_coupons_amount_cents)
@@ -271,15 +273,6 @@ def _coupon(
     own = [fee for fee in fees if own_targets.matches(fee, plan_of.get(fee.subscription_id or ""))]
     base = total(net_of_coupons(fee) for fee in own) if own_targets.limited else Decimal(subtotal_cents)
     return [shared_discount(fee, credit.amount_cents, base) for fee in own]
-
-
-def _progressive(credit: Credit, fees: Mapping[str, Fee], billed_before: Mapping[str, Mapping[str, int]]) -> list[Fee]:
-    changed = []
-    for fee_id, cents in billed_before.get(credit.source_id or "", {}).items():
-        fee = fees[fee_id]
-        taken = min(add(fee.precise_coupons_amount_cents, Decimal(cents)), Decimal(fee.amount_cents))
-        changed.append(replace(fee, precise_coupons_amount_cents=taken))
-    return changed
 
 
 def fee_taxes(fee: Fee) -> tuple[TaxStep, ...]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from decimal import Decimal
 
 from usagebill.core.coupons import AppliedCoupon, Coupon, CouponUse, Targets, apply_coupon, in_order, used
 from usagebill.core.credit_notes import CreditNote, after_use, share_over_fees
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Credit, Invoice
-from usagebill.core.numbers import ZERO, add
+from usagebill.core.numbers import ZERO
+from usagebill.core.progressive_billing import ProgressiveFee, credited_fees, fees_billed_before
 from usagebill.core.taxes import Tax, invoice_taxes, summed_fee_taxes, taxed_fee
 
 __all__ = [
@@ -22,20 +22,9 @@ __all__ = [
     "CouponAtHand",
     "InvoiceDraft",
     "ProgressiveBilled",
-    "ProgressiveFee",
     "settled",
     "taxed",
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgressiveFee:
-    """A usage fee that a progressive billing invoice has billed already (cents)."""
-
-    charge_id: str
-    charge_filter_id: str | None
-    grouped_by: Mapping[str, str | None]
-    amount_cents: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,23 +108,16 @@ def progressive_billing_step(draft: InvoiceDraft, around: Circumstances) -> Invo
 
 
 def _progressive_credit(draft: InvoiceDraft, billed: ProgressiveBilled, around: Circumstances) -> InvoiceDraft:
-    charges = {fee.charge_id for fee in billed.fees}
-    own = [fee for fee in draft.fees if fee.subscription_id == billed.subscription_id and fee.charge_id in charges]
-    limit = sum(fee.amount_cents for fee in own if fee.fee_type == "charge")
+    own = fees_billed_before(draft.fees, billed.fees, billed.subscription_id)
+    limit = sum(fee.amount_cents for fee in own)
     excess = dict(draft.excess)
     if billed.left_cents > limit:
         excess[billed.invoice_id] = billed.left_cents - limit
     credit = max(0, min(billed.left_cents, limit))
     if credit == 0:
         return replace(draft, excess=excess)
-    shares = {(fee.charge_id, fee.charge_filter_id, _group(fee.grouped_by)): fee.amount_cents for fee in billed.fees}
-    mine = {fee.id for fee in own}
-    fees = tuple(
-        _with_share(fee, shares.get((fee.charge_id or "", fee.charge_filter_id, _group(fee.grouped_by)), 0))
-        if fee.id in mine and fee.true_up_parent_fee_id is None
-        else fee
-        for fee in draft.fees
-    )
+    credited = {fee.id: fee for fee in credited_fees(own, billed.fees, credit)}
+    fees = tuple(credited.get(fee.id, fee) for fee in draft.fees)
     line = Credit(
         id=around.new_id(),
         amount_cents=credit,
@@ -157,15 +139,6 @@ def _progressive_credit(draft: InvoiceDraft, billed: ProgressiveBilled, around: 
         sub_total_excluding_taxes_amount_cents=invoice.sub_total_excluding_taxes_amount_cents - credit,
     )
     return replace(draft, invoice=invoice, fees=fees, excess=excess)
-
-
-def _group(grouped_by: Mapping[str, str | None]) -> tuple[tuple[str, str | None], ...]:
-    return tuple(sorted(grouped_by.items()))
-
-
-def _with_share(fee: Fee, cents: int) -> Fee:
-    share = min(add(fee.precise_coupons_amount_cents, Decimal(cents)), Decimal(fee.amount_cents))
-    return replace(fee, precise_coupons_amount_cents=share)
 
 
 def coupons_step(draft: InvoiceDraft, around: Circumstances) -> InvoiceDraft:

@@ -25,9 +25,10 @@ from usagebill.core.pricing import parse_properties, price
 from usagebill.core.pricing.fees import fee_amounts
 from usagebill.core.pricing.fixed_charges import fixed_charge_usage
 from usagebill.core.pricing.percentage import PercentageProperties
+from usagebill.core.progressive_billing import ProgressiveFee
 from usagebill.operations.invoices.billed import billed_of
 from usagebill.operations.invoices.listing import get
-from usagebill.operations.invoices.totals import plans_of, targets_of
+from usagebill.operations.invoices.totals import plans_of, progressive_fees, targets_of
 from usagebill.operations.usage.charges import (
     ChargePart,
     ChargeScope,
@@ -58,7 +59,7 @@ def explain(work: Work, invoice_id: str) -> ExplainedInvoice:
     """
     invoice = get(work, invoice_id)
     fees = work.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at")])
-    taken = discounts(invoice, fees, _targets(work, invoice), plans_of(work, fees), _billed_before(work, invoice, fees))
+    taken = discounts(invoice, fees, _targets(work, invoice), plans_of(work, fees), _billed_before(work, invoice))
     return ExplainedInvoice(
         invoice=invoice,
         fees=tuple(_explained(work, invoice, fee, taken[fee.id]) for fee in fees),
@@ -87,25 +88,10 @@ def _targets(work: Work, invoice: Invoice) -> Mapping[str, Targets]:
     return found
 
 
-def _billed_before(work: Work, invoice: Invoice, fees: Sequence[Fee]) -> Mapping[str, Mapping[str, int]]:
-    """What each progressive billing invoice had billed of the same charge, filter and group, by fee here."""
-    found = {}
-    for credit in invoice.credits:
-        if credit.item_type != "invoice" or credit.source_id is None:
-            continue
-        before = {_same(fee): fee.amount_cents for fee in work.tx.find(Fee, eq("invoice_id", credit.source_id))}
-        found[credit.source_id] = {
-            fee.id: before[_same(fee)]
-            for fee in fees
-            if fee.true_up_parent_fee_id is None
-            and fee.subscription_id == credit.subscription_id
-            and _same(fee) in before
-        }
-    return found
-
-
-def _same(fee: Fee) -> tuple[object, ...]:
-    return fee.charge_id, fee.charge_filter_id, tuple(sorted(fee.grouped_by.items()))
+def _billed_before(work: Work, invoice: Invoice) -> Mapping[str, Sequence[ProgressiveFee]]:
+    """The fees of each progressive billing invoice that `invoice` takes off, by its id."""
+    ids = [credit.source_id for credit in invoice.credits if credit.item_type == "invoice"]
+    return {id: progressive_fees(work, id) for id in ids if id is not None}
 
 
 def _usage(work: Work, invoice: Invoice, fee: Fee) -> tuple[ExplainedUsage | None, tuple[str, ...]]:

@@ -16,16 +16,16 @@ from usagebill.core.invoices.totals import (
     CouponAtHand,
     InvoiceDraft,
     ProgressiveBilled,
-    ProgressiveFee,
     settled,
     taxed,
 )
 from usagebill.core.plans import Charge, FixedCharge, Plan
+from usagebill.core.progressive_billing import ProgressiveFee
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
 from usagebill.operations.credit_notes.automatic import on_surplus
 from usagebill.operations.fee_taxes import taxes_for
-from usagebill.storage.conditions import at_most, desc, eq, has_item, more, ne, related, within
+from usagebill.storage.conditions import at_most, desc, eq, has_item, more, ne, within
 from usagebill.views.coupons import UNDONE, coupon_credits
 from usagebill.views.customers import entity_of
 from usagebill.work import Work
@@ -36,6 +36,7 @@ __all__ = [
     "available_notes",
     "coupon_credits_cents",
     "fee_taxes",
+    "progressive_fees",
     "settle",
     "settle_taxes",
     "waits_for_taxes",
@@ -264,21 +265,25 @@ def _progressive_billed(work: Work, invoice: Invoice, billed: Invoice, subscript
         for note in work.tx.find(CreditNote, eq("invoice_id", billed.id), within("credit_status", _COUNTED_NOTES))
     )
     left = billed.fees_amount_cents - billed.coupons_amount_cents - taken - noted
-    fees = work.tx.find(Fee, eq("invoice_id", billed.id), related(Invoice, "invoice_id", eq("id", billed.id)))
     return ProgressiveBilled(
         invoice_id=billed.id,
         number=billed.number,
         subscription_id=subscription_id,
         left_cents=max(0, left),
-        fees=tuple(
-            ProgressiveFee(
-                charge_id=fee.charge_id or "",
-                charge_filter_id=fee.charge_filter_id,
-                grouped_by=fee.grouped_by,
-                amount_cents=fee.amount_cents,
-            )
-            for fee in fees
-        ),
+        fees=progressive_fees(work, billed.id),
+    )
+
+
+def progressive_fees(work: Work, invoice_id: str) -> tuple[ProgressiveFee, ...]:
+    """What a progressive billing invoice has billed."""
+    return tuple(
+        ProgressiveFee(
+            charge_id=fee.charge_id or "",
+            charge_filter_id=fee.charge_filter_id,
+            grouped_by=fee.grouped_by,
+            amount_cents=fee.amount_cents,
+        )
+        for fee in work.tx.find(Fee, eq("invoice_id", invoice_id))
     )
 
 
