@@ -161,3 +161,25 @@ def test_an_event_is_priced_by_the_plan_whose_start_is_overdue() -> None:
         box.jump_to("2024-01-21T00:00:00Z")
         box.billing.events.ingest([{"transaction_id": "t", "code": "calls", "external_subscription_id": "sub"}])
         assert [invoice["total_amount_cents"] for invoice in invoices(box)] == [7]
+
+
+def test_a_subscription_whose_start_is_overdue_can_be_ended() -> None:
+    ended = []
+    for late in (False, True):
+        with Sandbox(now=START) as box:
+            box.billing.plans.create(
+                name="Plan",
+                code="plan",
+                interval="monthly",
+                amount_cents=3100,
+                amount_currency="EUR",
+                pay_in_advance=False,
+            )
+            box.billing.subscriptions.create(
+                external_customer_id="acme", plan_code="plan", external_id="sub", subscription_at="2024-01-20T00:00:00Z"
+            )
+            (box.jump_to if late else box.travel_to)("2024-01-21T12:00:00Z")
+            box.billing.subscriptions.terminate("sub")
+            ended.append(invoices(box))
+    assert ended[0] == ended[1]
+    assert [invoice["total_amount_cents"] for invoice in ended[0]] == [200]

@@ -11,7 +11,7 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.storage.conditions import any_of, eq, related, within
 from usagebill.work import Work
 
-__all__ = ["catch_up", "catch_up_plan"]
+__all__ = ["catch_up", "catch_up_plan", "catch_up_subscription"]
 
 
 def catch_up(work: Work, customer_id: str, *, needed: bool = True) -> None:
@@ -39,6 +39,15 @@ def catch_up(work: Work, customer_id: str, *, needed: bool = True) -> None:
 def _do(work: Work, job: Job, handler: Callable[[Work, Job], None]) -> None:
     work.tx.jobs.complete(job)
     handler(work.at(job.due_at), job)
+
+
+def catch_up_subscription(work: Work, external_id: str) -> None:
+    """The same before a request about the subscription with this external id: which one that is may depend on a start,
+    a change of plan or an end that is overdue.
+    """
+    living = work.tx.find(Subscription, eq("external_id", external_id), within("status", ("pending", "active")))
+    for customer_id in {subscription.customer_id: None for subscription in living}:
+        catch_up(work, customer_id)
 
 
 def catch_up_plan(work: Work, plan_id: str) -> None:

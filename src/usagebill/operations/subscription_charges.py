@@ -16,7 +16,7 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.definitions import definition
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes
 from usagebill.operations import draft_invoices
-from usagebill.operations.overdue import catch_up
+from usagebill.operations.overdue import catch_up_subscription
 from usagebill.operations.plans.charges import overridden_charge
 from usagebill.operations.plans.filters import changed_filter, check_filters, new_filter
 from usagebill.operations.plans.inputs import ChargeFilterInput, ChargeInput, FixedChargeInput, PlanOverridesInput
@@ -60,7 +60,7 @@ def _subscription(work: Work, external_id: str, options: WhichSubscription) -> S
 
 def _changing(work: Work, external_id: str, options: WhichSubscription) -> Subscription:
     """The same, once everything that is overdue of its customer is done."""
-    catch_up(work, _subscription(work, external_id, options).customer_id)
+    catch_up_subscription(work, external_id)
     return _subscription(work, external_id, options)
 
 

@@ -12,7 +12,7 @@ from usagebill.core.subscriptions import Event, Status, Subscription, transition
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.billed import TERMINATING
 from usagebill.operations.invoices.subscription import Entry, bill
-from usagebill.operations.overdue import catch_up
+from usagebill.operations.overdue import catch_up_subscription
 from usagebill.operations.subscriptions.change import bill_closed_period, cancel_downgrade
 from usagebill.operations.subscriptions.inputs import SubscriptionTermination
 from usagebill.operations.subscriptions.reading import get_of_status
@@ -34,11 +34,9 @@ def delete(work: Work, external_id: str, options: SubscriptionTermination) -> Su
     Raises `NotFound`, `Invalid` for an option that does not exist, and `NotAllowed` while it is not known how what
     would be given back was taxed.
     """
+    catch_up_subscription(work, external_id)
     if options.status == Status.PENDING:
-        pending = get_of_status(work, external_id, Status.PENDING)
-        catch_up(work, pending.customer_id)
         return cancel_pending(work, get_of_status(work, external_id, Status.PENDING))
-    catch_up(work, get_of_status(work, external_id).customer_id)
     active = get_of_status(work, external_id)
     return terminate(
         work,

@@ -8,7 +8,7 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.subscriptions import Status, Subscription
 from usagebill.inputs import is_given
-from usagebill.operations.overdue import catch_up
+from usagebill.operations.overdue import catch_up_subscription
 from usagebill.operations.plans.overrides import apply_overrides
 from usagebill.operations.subscriptions.choices import choices_of, purchase_order_number_of, request_errors
 from usagebill.operations.subscriptions.inputs import SubscriptionStatus, SubscriptionUpdate, instant_of
@@ -29,8 +29,7 @@ def update(work: Work, external_id: str, given: SubscriptionUpdate, options: Sub
 
     A subscription that has yet to start can be moved: to a later date, or into the past, which starts it.
     """
-    found = find_to_change(work, external_id, options)
-    catch_up(work, found.customer_id)
+    catch_up_subscription(work, external_id)
     found = find_to_change(work, external_id, options)
     if found.status == Status.INCOMPLETE:
         raise NotAllowed("subscription_incomplete")
