@@ -24,7 +24,12 @@ from usagebill.core.periods import Succession, Window, advance_window, is_same_p
 from usagebill.core.plans import FixedCharge, FixedChargeUnits
 from usagebill.core.pricing import Properties, amount_details, parse_properties
 from usagebill.core.pricing.fees import FeeAmounts
-from usagebill.core.pricing.fixed_charges import after_upgrade_cents, fixed_charge_amounts, units_change_amounts
+from usagebill.core.pricing.fixed_charges import (
+    after_upgrade_cents,
+    fixed_charge_amounts,
+    fixed_charge_usage,
+    units_change_amounts,
+)
 from usagebill.core.usage import Usage
 from usagebill.operations.invoices.billed import STARTING, Billed
 from usagebill.storage.conditions import at_most, desc, eq, ne, related, within
@@ -151,7 +156,8 @@ def _properties(billed: Billed, charge: FixedCharge) -> Properties:
 
 
 def _details(charge: FixedCharge, properties: Properties, usage: Usage) -> dict[str, object]:
-    return amount_details(charge.charge_model, properties, usage)
+    priced = fixed_charge_usage(charge.charge_model, units=usage.units, full_units=usage.full_units)
+    return amount_details(charge.charge_model, properties, priced)
 
 
 def _less_what_the_old_plan_was_paid(work: Work, billed: Billed, charge: FixedCharge, window: Window, fee: Fee) -> Fee:

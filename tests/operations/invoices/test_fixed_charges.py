@@ -1,0 +1,186 @@
+"""Fixed charges on invoices: units, their changes in mid-period, and plan changes, to the cent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.price_list import PriceList
+from tests.worlds import ask, invoices_of
+
+from usagebill.testing import Sandbox
+
+RANGES = {
+    "graduated_ranges": [
+        {"from_value": 0, "to_value": 3, "per_unit_amount": "2", "flat_amount": "1"},
+        {"from_value": 4, "to_value": None, "per_unit_amount": "1", "flat_amount": "0.5"},
+    ]
+}
+VOLUMES = {"volume_ranges": RANGES["graduated_ranges"]}
+
+
+class Seats(PriceList):
+    """A price list whose plans have fixed charges on the add-on `seat`."""
+
+    def __init__(self, box: Sandbox) -> None:
+        super().__init__(box)
+        seat = {"name": "Seat", "code": "seat", "amount_cents": 1000, "amount_currency": "EUR"}
+        self.seat = self.post("/add_ons", add_on=seat)["add_on"]["svc_id"]
+
+    def fixed(self, amount: str = "10", units: int = 10, **fields: Any) -> dict[str, Any]:
+        properties = fields.pop("properties", {"amount": amount})
+        return {
+            "add_on_id": self.seat,
+            "code": "seat",
+            "charge_model": "standard",
+            "units": units,
+            "properties": properties,
+            **fields,
+        }
+
+    def change_units(self, units: int, *, at_once: bool = True, subscription: bool = False) -> None:
+        path = "/subscriptions/sub" if subscription else "/plans/plan"
+        body = {"fixed_charge": {"units": units, "apply_units_immediately": at_once}}
+        ask(self.box, "PUT", f"{path}/fixed_charges/seat", body)
+
+    def fees(self) -> list[list[int]]:
+        """Cents of the fixed charges, invoice by invoice, of those that have any."""
+        found = [
+            [fee["amount_cents"] for fee in invoice["fees"] if fee["item"]["type"] == "fixed_charge"]
+            for invoice in invoices_of(self.box)
+        ]
+        return [cents for cents in found if cents]
+
+
+@pytest.fixture
+def box() -> Iterator[Sandbox]:
+    with Sandbox(now="2024-03-01T00:00:00Z") as box:
+        yield box
+
+
+@pytest.fixture
+def seats(box: Sandbox) -> Seats:
+    return Seats(box)
+
+
+def test_units_are_prorated_by_the_days_of_the_whole_month() -> None:
+    with Sandbox(now="2024-02-04T00:00:00Z") as box:
+        seats = Seats(box)
+        seats.plan(fixed_charges=[seats.fixed("200", prorated=True)])
+        seats.subscribe()
+        box.travel_to("2024-03-01T01:00:00Z")
+        assert seats.fees() == [[179_310]]
+
+
+@pytest.mark.parametrize("subscription", [False, True])
+@pytest.mark.parametrize(
+    ("changes", "billed"), [([15], [5_000]), ([5], [0]), ([5, 15], [0, 5_000]), ([15, 5, 20], [5_000, 0, 5_000])]
+)
+def test_units_added_at_once_are_billed_once_and_never_given_back(
+    seats: Seats, changes: list[int], billed: list[int], subscription: bool
+) -> None:
+    seats.plan(fixed_charges=[seats.fixed(pay_in_advance=True)])
+    seats.subscribe()
+    for day, units in enumerate(changes, 10):
+        seats.box.travel_to(f"2024-03-{day}T09:00:00Z")
+        seats.change_units(units, subscription=subscription)
+    assert seats.fees() == [[10_000], *([cents] for cents in billed)]
+
+
+@pytest.mark.parametrize("subscription", [False, True])
+def test_prorated_units_added_at_once_are_billed_for_the_days_left(seats: Seats, subscription: bool) -> None:
+    seats.plan(fixed_charges=[seats.fixed(pay_in_advance=True, prorated=True)])
+    seats.subscribe()
+    for day, units in ((20, 15), (25, 20)):
+        seats.box.travel_to(f"2024-03-{day}T05:00:00Z")
+        seats.change_units(units, subscription=subscription)
+    seats.box.travel_to("2024-04-01T01:00:00Z")
+    assert seats.fees() == [[10_000], [1_935], [1_129], [20_000]]
+
+
+@pytest.mark.parametrize("pay_in_advance", [False, True])
+def test_units_changed_for_the_next_period_leave_this_one_alone(seats: Seats, pay_in_advance: bool) -> None:
+    seats.plan(fixed_charges=[seats.fixed(pay_in_advance=pay_in_advance)])
+    seats.subscribe()
+    seats.box.travel_to("2024-03-20T05:00:00Z")
+    seats.change_units(15, at_once=False)
+    seats.box.travel_to("2024-05-01T01:00:00Z")
+    assert seats.fees() == [[10_000], [15_000], [15_000]][: 3 if pay_in_advance else 2]
+
+
+@pytest.mark.parametrize(
+    ("interval", "start", "added", "cents"),
+    [
+        ("monthly", "2024-03-01T00:00:00Z", "2024-03-15T09:00:00Z", 5_484),
+        ("weekly", "2024-03-04T00:00:00Z", "2024-03-07T09:00:00Z", 5_714),
+        ("yearly", "2024-01-01T00:00:00Z", "2024-07-01T09:00:00Z", 5_027),
+    ],
+)
+def test_a_fixed_charge_added_in_mid_period_is_billed_for_the_days_left(
+    interval: str, start: str, added: str, cents: int
+) -> None:
+    with Sandbox(now=start) as box:
+        seats = Seats(box)
+        seats.plan(interval=interval)
+        seats.subscribe()
+        box.travel_to(added)
+        charge = seats.fixed(pay_in_advance=True, prorated=True, apply_units_immediately=True)
+        seats.post("/plans/plan/fixed_charges", fixed_charge=charge)
+        assert seats.fees() == [[cents]]
+
+
+def test_an_upgrade_deducts_what_the_old_plan_was_paid_for_the_days_left() -> None:
+    with Sandbox(now="2023-08-01T00:00:00Z") as box:
+        seats = Seats(box)
+        seats.plan(fixed_charges=[seats.fixed("15", 1, pay_in_advance=True, prorated=True)])
+        seats.subscribe()
+        box.travel_to("2023-08-21T12:00:00Z")
+        more = seats.fixed("100", 1, pay_in_advance=True, prorated=True)
+        seats.plan(code="pro", fixed_charges=[more], amount_cents=100)
+        seats.subscribe("pro")
+        assert seats.fees() == [[1_500], [3_016]]
+
+
+def test_both_plans_of_an_upgrade_bill_its_day_in_arrears() -> None:
+    with Sandbox(now="2023-08-01T00:00:00Z") as box:
+        seats = Seats(box)
+        seats.plan(fixed_charges=[seats.fixed("10", 1, prorated=True)])
+        seats.subscribe()
+        box.travel_to("2023-08-21T12:00:00Z")
+        seats.plan(code="pro", fixed_charges=[seats.fixed("100", 1, prorated=True)], amount_cents=100)
+        seats.subscribe("pro")
+        box.travel_to("2023-09-01T01:00:00Z")
+        assert seats.fees() == [[677], [3_548]]
+
+
+@pytest.mark.parametrize(
+    ("model", "properties", "whole", "half"),
+    [
+        ("standard", {"amount": "2"}, 1_000, 484),
+        # 3 at 2.00 and 2 at 1.00, and both flat amounts, which are never prorated.
+        ("graduated", RANGES, 950, 537),
+        # All 5 units choose the second range: 1.00 each, and its flat amount.
+        ("volume", VOLUMES, 550, 292),
+    ],
+)
+def test_models_price_units_of_a_whole_and_of_a_part_of_a_month(
+    model: str, properties: dict[str, Any], whole: int, half: int
+) -> None:
+    with Sandbox(now="2024-01-17T00:00:00Z") as box:
+        seats = Seats(box)
+        charge = seats.fixed(units=5, charge_model=model, properties=properties, prorated=True)
+        seats.plan(fixed_charges=[charge])
+        seats.subscribe()
+        box.travel_to("2024-03-01T01:00:00Z")
+        assert seats.fees() == [[half], [whole]]
+        assert box.billing.audit().findings == ()
+
+
+def test_units_of_a_subscription_outlive_changes_of_the_plans(seats: Seats) -> None:
+    seats.plan(fixed_charges=[seats.fixed()])
+    seats.subscribe()
+    seats.change_units(3, subscription=True)
+    seats.change_units(20)
+    seats.box.travel_to("2024-04-01T01:00:00Z")
+    assert seats.fees() == [[3_000]]
