@@ -300,6 +300,11 @@ class TestPercentage:
     def test_free_units_end_with_whichever_limit_comes_first(self, free: dict[str, object], amount: str) -> None:
         assert priced("percentage", {**self.RATE, **free}, self.USAGE).amount == D(amount)
 
+    def test_an_event_that_reaches_the_free_total_exactly_is_no_free_event(self) -> None:
+        usage = Usage(units=D(300), events_count=3, running_totals=decimals("100", "250", "300"))
+        shown = details("percentage", {**self.RATE, "free_units_per_total_aggregation": "250"}, usage)
+        assert (shown["free_units"], shown["free_events"], shown["paid_events"]) == ("250.0", 1, 2)
+
     def test_without_free_units(self) -> None:
         usage = Usage(units=D(800), events_count=4)
         assert priced("percentage", self.RATE, usage).amount == D("18.4")

@@ -1,0 +1,64 @@
+"""Numbers of invoices: one sequence for each customer, one for the billing entity, none with gaps or repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from usagebill.core.invoices.records import Invoice
+from usagebill.testing import Sandbox
+
+
+@pytest.fixture
+def box() -> Iterator[Sandbox]:
+    with Sandbox(now="2024-01-31T23:30:00Z") as box:
+        box.billing.billing_entities.update("default", document_number_prefix="acme")
+        box.billing.add_ons.create(name="Setup", code="setup", amount_cents=100, amount_currency="EUR")
+        for name, account_type in (("one", "customer"), ("two", "customer"), ("partner", "partner")):
+            box.billing.customers.upsert(external_id=name, currency="EUR", account_type=account_type)
+        yield box
+
+
+def issue(box: Sandbox, customer: str) -> Invoice:
+    return box.billing.invoices.create_one_off(external_customer_id=customer, fees=[{"add_on_code": "setup"}])
+
+
+def by_entity(box: Sandbox, on: bool = True) -> None:
+    numbering = "per_billing_entity" if on else "per_customer"
+    box.billing.billing_entities.update("default", document_numbering=numbering)
+
+
+def test_each_customer_s_invoices_are_counted(box: Sandbox) -> None:
+    numbers = [issue(box, customer).number for customer in ("one", "two", "one", "partner")]
+    assert numbers == ["ACME-001-001", "ACME-002-001", "ACME-001-002", "ACME-003-001"]
+
+
+def test_an_entity_counts_the_invoices_of_all_its_customers_since_ever(box: Sandbox) -> None:
+    issue(box, "one")
+    by_entity(box)
+    assert [issue(box, customer).number for customer in ("two", "one")] == ["ACME-202401-002", "ACME-202401-003"]
+    by_entity(box, on=False)
+    assert [issue(box, customer).number for customer in ("two", "one")] == ["ACME-002-002", "ACME-001-003"]
+    by_entity(box)
+    assert issue(box, "one").number == "ACME-202401-006"
+
+
+def test_self_billed_invoices_stay_out_of_the_entity_s_sequence(box: Sandbox) -> None:
+    by_entity(box)
+    assert issue(box, "partner").number == "ACME-003-001"
+    assert issue(box, "one").number == "ACME-202401-001"
+
+
+def test_the_month_is_that_of_the_entity_s_time_zone_and_does_not_start_anew(box: Sandbox) -> None:
+    by_entity(box)
+    assert issue(box, "one").number == "ACME-202401-001"
+    box.billing.billing_entities.update("default", timezone="Asia/Tokyo")
+    assert issue(box, "one").number == "ACME-202402-002"
+
+
+def test_what_is_refused_takes_no_number(box: Sandbox) -> None:
+    issue(box, "one")
+    refused = {"external_customer_id": "one", "fees": [{"add_on_code": "setup", "units": "many"}]}
+    assert box.request("POST", "/api/v1/invoices", json={"invoice": refused})[0] == 422
+    assert issue(box, "one").number == "ACME-001-002"
