@@ -96,7 +96,7 @@ def _expiration(work: Work, value: Maybe[object]) -> datetime | None:
     return found
 
 
-def _ids(work: Work, kind: type[Any], codes: Iterable[str], plural: str) -> tuple[str, ...]:
+def _ids(work: Work, kind: type[Plan] | type[BillableMetric], codes: Iterable[str], plural: str) -> tuple[str, ...]:
     wanted = tuple(dict.fromkeys(codes))
     own = (missing("parent_id"),) if kind is Plan else ()
     by_code = {found.code: found.id for found in work.tx.find(kind, within("code", wanted), *own)}

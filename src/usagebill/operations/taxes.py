@@ -12,6 +12,7 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.numbers import ZERO
 from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.taxes import Tax
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, value_or
@@ -66,16 +67,14 @@ def list_all(work: Work, paging: Paging) -> Page[Tax]:
 
 def create(work: Work, given: TaxInput) -> Tax:
     """A new tax; `applied_to_organization` attaches it to the default billing entity. Raises `Invalid`."""
-    rate = value_or(given.rate, None)
     name, code = value_or(given.name, ""), value_or(given.code, "")
-    _check(work, name, code, rate, id=None)
-    assert rate is not None
+    _check(work, name, code, value_or(given.rate, None), id=None)
     tax = Tax(
         id=work.new_id(),
         organization_id=work.organization.id,
         name=name,
         code=code,
-        rate=rate,
+        rate=value_or(given.rate, ZERO),
         description=value_or(given.description, None),
         created_at=work.now,
         updated_at=work.now,

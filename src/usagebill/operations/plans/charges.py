@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.filters import trimmed_values
 from usagebill.core.numbers import parse_decimal
-from usagebill.core.plans import AppliedPricingUnit, Charge, Plan
+from usagebill.core.plans import AppliedPricingUnit, Charge, ChargeFilter, Plan
 from usagebill.core.pricing import MODELS, normalized_properties
 from usagebill.core.pricing.charges import ChargeTerms, charge_errors, pricing_unit_errors
 from usagebill.core.pricing_units import PricingUnit
@@ -150,7 +149,7 @@ def changed_charge(work: Work, charge: Charge, metric: BillableMetric, given: Ch
     return changed
 
 
-def _still_declared(charge: Charge, metric: BillableMetric) -> Any:
+def _still_declared(charge: Charge, metric: BillableMetric) -> tuple[ChargeFilter, ...]:
     declared = declared_by(metric)
     trimmed = ((one, trimmed_values(one.values, declared)) for one in charge.filters)
     return tuple(replace(one, values=values) for one, values in trimmed if values is not None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any
+from typing import TypeVar
 
 from usagebill.core.errors import Forbidden, NotFound
 from usagebill.core.plans import Charge, FixedCharge, Plan, plan_errors
@@ -27,6 +27,8 @@ from usagebill.operations.plans.units import units_of_subscription_changed
 from usagebill.work import Work
 
 __all__ = ["Overridden", "apply_overrides", "is_units_only", "override"]
+
+Sent = TypeVar("Sent", ChargeInput, FixedChargeInput)
 
 _ALWAYS_THERE = ("name", "amount_cents", "amount_currency")
 _OPTIONAL = ("invoice_display_name", "description", "trial_period")
@@ -108,7 +110,7 @@ def _note_units(
             units_of_subscription_changed(work, child, subscription, charges, immediately=immediately)
 
 
-def _item_of(charge: Charge | FixedCharge, items: Iterable[Any]) -> Any:
+def _item_of(charge: Charge | FixedCharge, items: Iterable[Sent]) -> Sent | None:
     """The item that names the charge, by its own id or by that of the charge it was copied from."""
     return next((item for item in items if item.id and item.id in (charge.id, charge.parent_id)), None)
 
@@ -212,9 +214,9 @@ def _changed_in_place(work: Work, child: Plan, given: PlanOverridesInput) -> Pla
             _refuse_other_model(charge, item)
             work.tx.replace(overridden_charge(work, charge, metric_of(work, charge), item))
     for fixed_charge in found.fixed_charges:
-        item = _item_of(fixed_charge, value_or(given.fixed_charges, ()))
-        if item is not None:
-            _refuse_other_model(fixed_charge, item)
-            work.tx.replace(overridden_fixed_charge(work, fixed_charge, item))
+        fixed_item = _item_of(fixed_charge, value_or(given.fixed_charges, ()))
+        if fixed_item is not None:
+            _refuse_other_model(fixed_charge, fixed_item)
+            work.tx.replace(overridden_fixed_charge(work, fixed_charge, fixed_item))
     changed_plans(work, [child.id])
     return changed
