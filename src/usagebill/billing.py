@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import structlog
 
@@ -78,7 +78,7 @@ class Billing(Groups):
     ) -> None:
         self.clock: Clock = clock or SystemClock()
         self.settings = settings or Settings()
-        self.store: Store = path if not isinstance(path, (str, Path)) else cast(Store, SqliteStore(path))
+        self.store: Store = path if not isinstance(path, (str, Path)) else SqliteStore(path)
         self._on_message = on_message
         self._deliver = deliver
         self._courier: Courier | None = None

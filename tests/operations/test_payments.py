@@ -53,6 +53,17 @@ def test_an_invoice_is_paid_when_its_parts_add_up(list_: PriceList) -> None:
     assert list_.get("/payments?external_customer_id=none")["payments"] == []
 
 
+def test_what_a_credit_note_settles_need_not_be_paid(list_: PriceList) -> None:
+    unpaid = invoice(list_)
+    items = [{"fee_id": unpaid["fees"][0]["svc_id"], "amount_cents": 2000}]
+    note = {"invoice_id": unpaid["svc_id"], "offset_amount_cents": 2000, "items": items}
+    assert list_.box.request("POST", "/api/v1/credit_notes", json={"credit_note": note})[0] == 200
+    assert pay(list_, amount_cents=8001)[0] == 422
+    assert pay(list_, amount_cents=8000)[0] == 200
+    paid = invoice(list_)
+    assert (paid["payment_status"], paid["total_due_amount_cents"]) == ("succeeded", 0)
+
+
 @pytest.mark.parametrize(
     ("fields", "status", "details"),
     [

@@ -42,7 +42,7 @@ def shape(file: Path) -> tuple[int, list[tuple[str, str]]]:
 def make_older(file: Path) -> tuple[Tenant, Customer, Tax]:
     """A file with some rows as it was one version ago: without a few columns, an index and a table."""
     store = SqliteStore(file)
-    own = new_tenant(store)  # type: ignore[arg-type]
+    own = new_tenant(store)
     entity = own.entity()
     customer = own.customer(
         entity, name="Ada", skip_invoice_custom_sections=True, shipping_address=Address(city="Rome")
@@ -69,7 +69,7 @@ def test_an_older_file_is_brought_forward_with_its_rows(file: Path, monkeypatch:
     own, customer, tax = make_older(file)
     monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
     store = SqliteStore(file)
-    own = Tenant(store, own.id)  # type: ignore[arg-type]
+    own = Tenant(store, own.id)
     # What the file lacked has its field's own default, the rest is as it was.
     expected = replace(customer, skip_invoice_custom_sections=False, shipping_address=Address())
     assert own.read(lambda tx: tx.get(Customer, customer.id)) == expected
@@ -107,7 +107,7 @@ def test_each_numbered_step_runs_once_and_in_order(file: Path, monkeypatch: pyte
     monkeypatch.setattr(schema, "VERSION", schema.VERSION + 2)
     for _ in range(2):
         store = SqliteStore(file)
-        (found,) = Tenant(store, own.id).read(lambda tx: tx.find(Tax))  # type: ignore[arg-type]
+        (found,) = Tenant(store, own.id).read(lambda tx: tx.find(Tax))
         assert found.name == f"{tax.name} one two"
         store.close()
 

@@ -23,7 +23,7 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """One store for the tests of a class: each has an organization of its own."""
     path = ":memory:" if request.param == "memory" else tmp_path_factory.mktemp("store") / "billing.db"
     opened = SqliteStore(path)
-    yield opened  # type: ignore[misc]
+    yield opened
     opened.close()
 
 
@@ -45,7 +45,7 @@ class TestTransactions(TransactionsContract):
 
 def test_a_reader_of_a_file_sees_one_state_throughout_while_others_write(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "billing.db")
-    own = new_tenant(store)  # type: ignore[arg-type]
+    own = new_tenant(store)
     own.insert(own.tax("a"))
 
     def look(tx: Transaction) -> tuple[int, int]:
@@ -70,7 +70,7 @@ def full(store: SqliteStore) -> None:
 def test_a_full_disk_undoes_the_whole_write_whatever_it_makes_of_errors(tmp_path: Path) -> None:
     """The engine ends the transaction then: each later statement would be one of its own."""
     store = SqliteStore(tmp_path / "billing.db")
-    own = new_tenant(store)  # type: ignore[arg-type]
+    own = new_tenant(store)
     own.insert(own.tax("before"))
     full(store)
 
@@ -93,7 +93,7 @@ def test_a_full_disk_undoes_the_whole_write_whatever_it_makes_of_errors(tmp_path
 
 def test_writes_that_share_a_commit_fail_together_on_a_full_disk(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "billing.db")
-    own = new_tenant(store)  # type: ignore[arg-type]
+    own = new_tenant(store)
     full(store)
     inside, go = threading.Event(), threading.Event()
     told: list[str] = []

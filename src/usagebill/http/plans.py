@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from usagebill.core.metadata import Metadata
 from usagebill.core.plans import Charge, ChargeFilter
@@ -15,7 +14,7 @@ from usagebill.work import Work
 
 __all__ = ["ENDPOINTS", "shown_filter"]
 
-_plan: Any = partial(Endpoint, permission="plan")
+_plan = partial(Endpoint, permission="plan")
 _CHARGE = "/plans/{code}/charges/{charge_code}"
 _FILTER = _CHARGE + "/filters/{filter_id}"
 _FIXED_CHARGE = "/plans/{code}/fixed_charges/{fixed_charge_code}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from usagebill.http.endpoints import Endpoint
 from usagebill.http.plans import shown_filter
@@ -14,8 +13,8 @@ from usagebill.views.plans import charge_view, fixed_charge_view
 
 __all__ = ["ENDPOINTS"]
 
-_of_subscription: Any = partial(Endpoint, permission="subscription", query=WhichSubscription)
-_writing: Any = partial(_of_subscription, found_first=True)
+_of_subscription = partial(Endpoint, permission="subscription", query=WhichSubscription)
+_writing = partial(_of_subscription, found_first=True)
 _CHARGES = "/subscriptions/{external_id}/charges"
 _CHARGE = _CHARGES + "/{charge_code}"
 _FILTERS = _CHARGE + "/filters"

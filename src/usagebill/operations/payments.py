@@ -63,7 +63,7 @@ def create(work: Work, given: PaymentInput) -> Payment:
     paid = work.tx.total(Payment, "amount_cents", eq("invoice_id", invoice.id), eq("payment_status", "succeeded"))
     invoice = replace(invoice, total_paid_amount_cents=paid, updated_at=work.now)
     work.tx.replace(invoice)
-    if paid + invoice.total_offset_amount_cents == invoice.total_amount_cents:
+    if invoice.due_cents == 0:
         set_payment_status(work, invoice, "succeeded")
     return payment
 

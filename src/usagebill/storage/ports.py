@@ -108,9 +108,10 @@ class Transaction(Protocol):
     Records whose table has `deleted_at` are left out once deleted, except where `deleted=True`.
     """
 
-    jobs: JobQueue
-    events: EventStore
-
+    @property
+    def jobs(self) -> JobQueue: ...
+    @property
+    def events(self) -> EventStore: ...
     @property
     def organization_id(self) -> str | None: ...
     def scoped(self, organization_id: str) -> Transaction:
