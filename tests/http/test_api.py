@@ -250,7 +250,9 @@ def test_pages_of_twenty_five(box: Sandbox) -> None:
         "?per_page=abc": (25, (1, None, None, 1, 25)),
         "?per_page=0": (25, (1, None, None, 1, 25)),
         "?per_page=1000": (25, (1, None, None, 1, 25)),
-        "?page=99999999999999999999&per_page=10": (0, (999999999, None, 999999998, 3, 25)),
+        "?page=99999999999999999999&per_page=10": (0, (10**20 - 1, None, 10**20 - 2, 3, 25)),
+        "?page=2&per_page=99999999999999999999": (0, (2, None, 1, 1, 25)),
+        f"?page={'9' * 4000}&per_page={'9' * 4000}": (0, (10**4000 - 1, None, 10**4000 - 2, 1, 25)),
     }.items():
         assert page(box, query) == expected, query
 

@@ -12,6 +12,7 @@ from starlette.routing import Mount
 from tests.asgi import send
 
 from usagebill import Billing
+from usagebill.core.webhooks import OBJECT_TYPES
 from usagebill.http.app import create_app, endpoints
 from usagebill.http.openapi import document
 from usagebill.operations import api_keys
@@ -70,6 +71,22 @@ def test_an_answer_says_its_fields(described: dict[str, Any]) -> None:
     # A preview has no ids; what it leaves out is not promised.
     assert shapes["UnstoredInvoice"]["properties"]["svc_id"] == {"type": ["string", "null"], "format": "uuid"}
     assert "billing_periods" not in shapes["UnstoredInvoice"]["properties"]
+
+
+def test_a_message_says_what_it_carries(described: dict[str, Any]) -> None:
+    assert set(described["webhooks"]) <= set(OBJECT_TYPES)
+    sent = described["webhooks"]["invoice.drafted"]["post"]
+    body = sent["requestBody"]["content"]["application/json"]["schema"]
+    assert body["required"] == ["webhook_type", "object_type", "organization_id", "invoice"]
+    assert body["properties"]["webhook_type"]["enum"] == ["invoice.drafted"]
+    shapes = described["components"]["schemas"]
+    draft, issued = shapes["DraftInvoice"]["properties"], shapes["IssuedInvoice"]["properties"]
+    assert "error_details" in draft
+    assert "applied_invoice_custom_sections" not in draft
+    assert "error_details" not in issued
+    assert "applied_invoice_custom_sections" in issued
+    headers = {field["name"] for field in sent["parameters"]}
+    assert headers == {"X-Svc-Signature", "X-Svc-Signature-Algorithm", "X-Svc-Unique-Key"}
 
 
 def test_page_shows_the_description_without_anything_from_elsewhere() -> None:

@@ -7,7 +7,6 @@ import hmac
 import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from math import ceil
 from typing import Any
 from urllib.parse import unquote_to_bytes
 from uuid import uuid4
@@ -115,7 +114,8 @@ def request_id(sent: str) -> str:
 
 
 def _leading_integer(value: object) -> int | None:
-    found = re.match(r"\s*(-?\d{1,9})", str(value))
+    # Python reads no more digits than these at once.
+    found = re.match(r"\s*(-?\d{1,4300})", str(value))
     return int(found.group(1)) if found else None
 
 
@@ -133,7 +133,7 @@ def paging_of(parameters: Mapping[str, object]) -> Paging:
 def meta_of(page: Page[Any]) -> JsonObject:
     if page.total_count == 0:
         return {"current_page": 0, "next_page": None, "prev_page": None, "total_pages": 0, "total_count": 0}
-    pages = ceil(page.total_count / page.per_page)
+    pages = -(-page.total_count // page.per_page)
     return {
         "current_page": page.page,
         "next_page": page.page + 1 if page.page < pages else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import fees
-from usagebill.views.fees import deleted_fee_view, fee_view
+from usagebill.views.fees import fee_view, untaxed_fee_view
 
 __all__ = ["ENDPOINTS"]
 
@@ -39,7 +39,7 @@ ENDPOINTS = [
         fees.delete,
         permission="fee",
         returns="fee",
-        view=deleted_fee_view,
+        view=untaxed_fee_view,
         summary="Take back a fee without invoice",
     ),
 ]

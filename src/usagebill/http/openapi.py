@@ -13,10 +13,12 @@ from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_or
 import attrs
 
 from usagebill import __version__
+from usagebill.core.webhooks import OBJECT_TYPES, SIGNATURE_ALGORITHMS, header_prefix
 from usagebill.http.api import BASE
 from usagebill.http.endpoints import Endpoint
 from usagebill.inputs import Absent
 from usagebill.views.formats import Format, Unstored
+from usagebill.views.messages import MESSAGES, Message
 from usagebill.work import JsonObject
 
 __all__ = ["document"]
@@ -41,6 +43,7 @@ _ERRORS = {
     ),
     500: ("Failure", "Something broke here. Nothing of the request was done."),
 }
+_MESSAGES = "webhook messages"  # the tag of what is sent, beside those of what is answered
 _PAGE_META = {
     "type": "object",
     "properties": {
@@ -70,8 +73,9 @@ def document(endpoints: Sequence[Endpoint], *, prefix: str = "svc_", server: str
         "info": {"title": "usagebill", "version": __version__, "description": _ABOUT},
         "servers": [{"url": server}],
         "security": [{"api_key": []}],
-        "tags": [{"name": name} for name in sorted({_tag(endpoint) for endpoint in endpoints})],
+        "tags": [{"name": name} for name in sorted({*map(_tag, endpoints), _MESSAGES})],
         "paths": dict(sorted(paths.items())),
+        "webhooks": {name: {"post": _message(name, message, views, prefix)} for name, message in MESSAGES.items()},
         "components": {
             "securitySchemes": {
                 "api_key": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer <API key>`"}
@@ -118,6 +122,39 @@ def _operation(endpoint: Endpoint, method: str, inputs: _Inputs, views: _Views) 
     if endpoint.body is not None:
         operation["requestBody"] = _request_body(endpoint.body, endpoint.root, inputs)
     return operation
+
+
+def _message(name: str, message: Message, views: _Views, prefix: str) -> JsonObject:
+    """The request with which an endpoint is told."""
+    object_type = OBJECT_TYPES[name]
+    properties: JsonObject = {
+        "webhook_type": {"type": "string", "enum": [name]},
+        "object_type": {"type": "string", "enum": [object_type]},
+        "organization_id": {"type": "string", "format": "uuid"},
+        object_type: views.shown(message.shown),
+    }
+    header = header_prefix(prefix)
+    sent: dict[str, tuple[JsonObject, str]] = {
+        f"{header}Signature": ({"type": "string"}, "The signature of the body."),
+        f"{header}Signature-Algorithm": ({"type": "string", "enum": list(SIGNATURE_ALGORITHMS)}, "How it was made."),
+        f"{header}Unique-Key": ({"type": "string", "format": "uuid"}, "The same at each attempt to send this message."),
+    }
+    body = {"type": "object", "required": list(properties), "properties": properties}
+    return {
+        "operationId": f"message_{name.replace('.', '_')}",
+        "summary": message.about.removesuffix("."),
+        "description": f"Sent to the webhook endpoints that listen to `{name}`.",
+        "tags": [_MESSAGES],
+        "security": [],
+        "parameters": [
+            {"name": field, "in": "header", "required": True, "description": text, "schema": schema}
+            for field, (schema, text) in sent.items()
+        ],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
+        "responses": {
+            "200": {"description": "Received; 201, 202 and 204 say so too. After anything else it is sent again."}
+        },
+    }
 
 
 def _path_parameters(endpoint: Endpoint) -> Iterator[JsonObject]:
@@ -270,6 +307,10 @@ class _Views:
     def answered(self, view: Callable[..., object]) -> JsonObject:
         """The schema of what `view` gives."""
         return self._schema(get_type_hints(view, include_extras=True)["return"], None)
+
+    def shown(self, kind: type) -> JsonObject:
+        """The schema of a view of this type."""
+        return self._schema(kind, None)
 
     def _schema(self, hint: Any, unstored: Unstored | None) -> JsonObject:
         if get_origin(hint) is Annotated:

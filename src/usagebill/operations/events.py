@@ -20,7 +20,8 @@ from usagebill.operations import progressive_billing
 from usagebill.storage.conditions import desc, eq, present, within
 from usagebill.storage.ports import Page
 from usagebill.storage.questions import EventFilter
-from usagebill.work import JsonObject, Work
+from usagebill.views.events import EventsErrors
+from usagebill.work import Work
 
 __all__ = [
     "EventFilters",
@@ -219,7 +220,7 @@ def check_received(work: Work, job: Job) -> None:
         if undeclared_keys(event, declared[event.code]):
             invalid_values[event.transaction_id] = None
     if invalid_code or missing_property or invalid_values:
-        found: JsonObject = {
+        found: EventsErrors = {
             "invalid_code": list(invalid_code),
             "missing_aggregation_property": list(missing_property),
             "missing_group_key": None,

@@ -27,9 +27,8 @@ from usagebill.operations.usage.charges import usage_window
 from usagebill.operations.usage.current import amount_so_far
 from usagebill.operations.usage.fees import UsageToBill, usage_fees
 from usagebill.storage.conditions import desc, eq, more, ne, related, within
-from usagebill.views.plans import threshold_view
-from usagebill.views.subscriptions import applicable_thresholds, cycle, subscription_webhook_view
-from usagebill.work import JsonObject, Work
+from usagebill.views.subscriptions import applicable_thresholds, cycle, threshold_reached_view
+from usagebill.work import Work
 
 __all__ = ["LifetimeUsageInput", "LifetimeUsageNow", "LifetimeUsageOptions", "check", "follow_up", "get", "put"]
 
@@ -103,11 +102,7 @@ def _bill(
     work.tx.replace(invoice)
     issue(work, invoice, may_be_empty=False)
     for one in passed:
-        work.emit("subscription.usage_threshold_reached", partial(_reached_view, work, subscription, one))
-
-
-def _reached_view(work: Work, subscription: Subscription, threshold: UsageThreshold) -> JsonObject:
-    return {**subscription_webhook_view(work, subscription), "usage_threshold": threshold_view(threshold)}
+        work.emit("subscription.usage_threshold_reached", partial(threshold_reached_view, work, subscription, one))
 
 
 def _applied(work: Work, threshold: UsageThreshold, lifetime_cents: int) -> AppliedThreshold:

@@ -18,8 +18,8 @@ from usagebill.core.taxes import Tax
 from usagebill.core.vat import EuTax, NotRegistered, Registered, Unavailable, VatCheck, VatNumber
 from usagebill.operations import draft_invoices, taxes
 from usagebill.storage.conditions import eq, present
-from usagebill.views.customers import customer_summary, entity_of
-from usagebill.work import JsonObject, Work
+from usagebill.views.customers import checked_customer, entity_of
+from usagebill.work import Work
 
 __all__ = ["NumberToCheck", "assign", "change_rates", "check_key", "conclude", "make_taxes", "prepare", "switch_off"]
 
@@ -263,23 +263,4 @@ def conclude(work: Work, job: Job, check_id: str, answer: Registered | NotRegist
 
 
 def _tell(work: Work, customer: Customer, answer: Registered | NotRegistered | Unavailable) -> None:
-    work.emit(
-        "customer.vies_check",
-        lambda: {**customer_summary(work, customer), "vies_check": _answer_view(answer)},
-        customer.id,
-    )
-
-
-def _answer_view(answer: Registered | NotRegistered | Unavailable) -> JsonObject:
-    if isinstance(answer, Registered):
-        return {
-            "valid": True,
-            "valid_format": True,
-            **answer.details,
-            "country_code": answer.country_code,
-            "vat_number": answer.vat_number,
-        }
-    if isinstance(answer, Unavailable):
-        return {"valid": False, "valid_format": True, "error": answer.message}
-    refused: JsonObject = {"valid": False, "valid_format": answer.valid_format}
-    return refused if answer.reason is None else {**refused, "error": answer.reason}
+    work.emit("customer.vies_check", lambda: checked_customer(work, customer, answer), customer.id)

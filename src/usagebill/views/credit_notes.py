@@ -20,7 +20,15 @@ from usagebill.views.fees import AppliedTaxView, FeeView, applied_tax_view, fee_
 from usagebill.views.formats import Day, DecimalText, Id, Instant, date_text, instant_text, rate_number
 from usagebill.work import Work
 
-__all__ = ["CreditNoteView", "credit_note_estimate_view", "credit_note_view"]
+__all__ = [
+    "CreditNoteOfCustomer",
+    "CreditNoteView",
+    "IssuedCreditNote",
+    "credit_note_estimate_view",
+    "credit_note_of_customer",
+    "credit_note_view",
+    "issued_credit_note",
+]
 
 
 class CreditNoteTaxView(AppliedTaxView):
@@ -36,7 +44,9 @@ class CreditNoteItemView(TypedDict):
     fee: FeeView | None
 
 
-class CreditNoteView(TypedDict):
+class CreditNoteOfCustomer(TypedDict):
+    """The message about a credit note whose document is there."""
+
     svc_id: Id
     billing_entity_code: str | None
     sequential_id: int
@@ -67,10 +77,18 @@ class CreditNoteView(TypedDict):
     xml_url: str | None
     self_billed: bool
     customer: CustomerSummary | None
+    metadata: NotRequired[Mapping[str, str | None]]
+
+
+class IssuedCreditNote(CreditNoteOfCustomer):
+    """The message about an issued credit note."""
+
     items: list[CreditNoteItemView]
     applied_taxes: list[CreditNoteTaxView]
+
+
+class CreditNoteView(IssuedCreditNote):
     error_details: list[Mapping[str, object]]
-    metadata: NotRequired[Mapping[str, str | None]]
 
 
 class EstimatedItemView(TypedDict):
@@ -124,11 +142,11 @@ def _customer(work: Work, note: CreditNote) -> CustomerSummary | None:
     return None if customer is None else customer_summary(work, customer)
 
 
-def credit_note_view(work: Work, note: CreditNote) -> CreditNoteView:
-    """A credit note with its customer, items and taxes."""
+def credit_note_of_customer(work: Work, note: CreditNote) -> CreditNoteOfCustomer:
+    """A credit note with its customer."""
     entity = work.tx.get(BillingEntity, note.billing_entity_id, deleted=True)
     invoice = work.tx.get(Invoice, note.invoice_id)
-    shown: CreditNoteView = {
+    shown: CreditNoteOfCustomer = {
         "svc_id": note.id,
         "billing_entity_code": None if entity is None else entity.code,
         "sequential_id": note.sequential_id,
@@ -159,16 +177,27 @@ def credit_note_view(work: Work, note: CreditNote) -> CreditNoteView:
         "xml_url": document_url(work, note.xml_id),
         "self_billed": note.self_billed,
         "customer": _customer(work, note),
+    }
+    if note.metadata is not None:
+        shown["metadata"] = dict(note.metadata)
+    return shown
+
+
+def issued_credit_note(work: Work, note: CreditNote) -> IssuedCreditNote:
+    """A credit note with its customer, items and taxes."""
+    return {
+        **credit_note_of_customer(work, note),
         "items": [_item_view(work, item) for item in note.items],
         "applied_taxes": [
             {**applied_tax_view(line), "base_amount_cents": line.base_amount_cents, "svc_credit_note_id": note.id}
             for line in note.applied_taxes
         ],
-        "error_details": [],
     }
-    if note.metadata is not None:
-        shown["metadata"] = dict(note.metadata)
-    return shown
+
+
+def credit_note_view(work: Work, note: CreditNote) -> CreditNoteView:
+    """A credit note with everything that belongs to it."""
+    return {**issued_credit_note(work, note), "error_details": []}
 
 
 def _estimated_tax_view(line: AppliedTax) -> EstimatedTaxView:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypedDict
+from typing import NotRequired, TypedDict, cast
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer, timezone
 from usagebill.core.invoice_custom_sections import customer_section_ids
+from usagebill.core.vat import NotRegistered, Registered, Unavailable
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.views.invoice_custom_sections import CustomSectionView, sections_view
 from usagebill.views.taxes import TaxView, taxes_view
 from usagebill.work import Work
 
 __all__ = [
+    "CheckedCustomer",
     "CustomerSummary",
     "ErrorDetailView",
+    "checked_customer",
     "customer_item",
     "customer_summary",
     "customer_view",
@@ -96,6 +99,24 @@ class ErrorDetailView(TypedDict):
 class CustomerView(CustomerItem):
     applicable_invoice_custom_sections: list[CustomSectionView]
     error_details: list[ErrorDetailView]
+
+
+class VatCheckView(TypedDict):
+    valid: bool
+    valid_format: bool
+    error: NotRequired[str]
+    country_code: NotRequired[str]
+    vat_number: NotRequired[str]
+    name: NotRequired[str]
+    address: NotRequired[str]
+    request_date: NotRequired[str]
+    request_identifier: NotRequired[str]
+
+
+class CheckedCustomer(CustomerSummary):
+    """The message about the check of a customer's VAT number."""
+
+    vies_check: VatCheckView
 
 
 def entity_of(work: Work, customer: Customer) -> BillingEntity:
@@ -195,3 +216,20 @@ def tax_errors(customer: Customer) -> list[ErrorDetailView]:
         return []
     details = {"tax_error": check.last_error, "tax_error_message": check.last_message or ""}
     return [{"svc_id": check.id, "error_code": "tax_error", "details": details}]
+
+
+def checked_customer(
+    work: Work, customer: Customer, answer: Registered | NotRegistered | Unavailable
+) -> CheckedCustomer:
+    """The customer, and what the registry answered about its VAT number."""
+    return {**customer_summary(work, customer), "vies_check": _answer_view(answer)}
+
+
+def _answer_view(answer: Registered | NotRegistered | Unavailable) -> VatCheckView:
+    if isinstance(answer, Registered):
+        own = {"country_code": answer.country_code, "vat_number": answer.vat_number}
+        return cast(VatCheckView, {"valid": True, "valid_format": True, **answer.details, **own})
+    if isinstance(answer, Unavailable):
+        return {"valid": False, "valid_format": True, "error": answer.message}
+    refused: VatCheckView = {"valid": False, "valid_format": answer.valid_format}
+    return refused if answer.reason is None else {**refused, "error": answer.reason}

@@ -10,7 +10,7 @@ from usagebill.core.events import Event
 from usagebill.views.formats import DecimalText, Id, Instant, optional_decimal
 from usagebill.work import Work
 
-__all__ = ["event_view", "events_view"]
+__all__ = ["EventsErrors", "event_view", "events_view"]
 
 
 class EventView(TypedDict):
@@ -24,6 +24,15 @@ class EventView(TypedDict):
     svc_subscription_id: None
     external_subscription_id: str | None
     created_at: Instant
+
+
+class EventsErrors(TypedDict):
+    """Transaction ids of events that no charge can use as they are, for each reason."""
+
+    invalid_code: list[str]
+    missing_aggregation_property: list[str]
+    missing_group_key: None
+    invalid_filter_values: list[str]
 
 
 def event_view(work: Work, event: Event) -> EventView:

@@ -14,7 +14,7 @@ from usagebill.core.taxes import AppliedTax, net_of_coupons
 from usagebill.views.formats import DecimalText, Id, Instant, instant_text, offset_text, rate_number
 from usagebill.work import Work
 
-__all__ = ["AppliedTaxView", "FeeItemView", "FeeView", "applied_tax_view", "deleted_fee_view", "fee_view"]
+__all__ = ["AppliedTaxView", "FeeItemView", "FeeView", "applied_tax_view", "fee_view", "untaxed_fee_view"]
 
 
 class AppliedTaxView(TypedDict):
@@ -46,7 +46,7 @@ class FeeItemView(TypedDict):
     grouped_by: Mapping[str, str | None]
 
 
-class DeletedFeeView(TypedDict):
+class UntaxedFeeView(TypedDict):
     svc_id: Id
     svc_charge_id: Id | None
     svc_charge_filter_id: Id | None
@@ -93,7 +93,7 @@ class DeletedFeeView(TypedDict):
     to_date: NotRequired[Instant | None]
 
 
-class FeeView(DeletedFeeView):
+class FeeView(UntaxedFeeView):
     applied_taxes: list[FeeTaxView]
 
 
@@ -119,12 +119,12 @@ def applied_tax_view(line: AppliedTax) -> AppliedTaxView:
     }
 
 
-def deleted_fee_view(work: Work, fee: Fee) -> DeletedFeeView:
-    """A fee without its applied taxes, as its deletion answers."""
+def untaxed_fee_view(work: Work, fee: Fee) -> UntaxedFeeView:
+    """A fee without its applied taxes, as messages and its deletion show it."""
     net_precise = subtract(fee.precise_amount_cents, fee.precise_coupons_amount_cents)
     customer = work.tx.get(Customer, fee.customer_id, deleted=True)
     units = fee.units if fee.total_aggregated_units is None else fee.total_aggregated_units
-    shown: DeletedFeeView = {
+    shown: UntaxedFeeView = {
         "svc_id": fee.id,
         "svc_charge_id": fee.charge_id,
         "svc_charge_filter_id": fee.charge_filter_id,
@@ -177,7 +177,7 @@ def deleted_fee_view(work: Work, fee: Fee) -> DeletedFeeView:
 def fee_view(work: Work, fee: Fee) -> FeeView:
     """A fee with its applied taxes."""
     taxes: list[FeeTaxView] = [{**applied_tax_view(line), "svc_fee_id": fee.id} for line in fee.applied_taxes]
-    return {**deleted_fee_view(work, fee), "applied_taxes": taxes}
+    return {**untaxed_fee_view(work, fee), "applied_taxes": taxes}
 
 
 def _item(fee: Fee) -> FeeItemView:

@@ -7,7 +7,7 @@ draft shows them as they are now.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NotRequired, TypedDict, cast
+from typing import NotRequired, TypedDict, TypeVar, cast
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
@@ -25,9 +25,12 @@ from usagebill.views.subscriptions import SubscriptionView, subscription_view
 from usagebill.work import JsonObject, Work
 
 __all__ = [
+    "INVOICE_MESSAGES",
     "CreditView",
     "InvoiceView",
     "ListedInvoiceView",
+    "PaymentDisputeLost",
+    "PaymentFailure",
     "billed_plan",
     "credit_view",
     "error_detail_view",
@@ -144,11 +147,14 @@ class InvoiceSummary(TypedDict):
     voided_at: Instant | None
 
 
-class ListedInvoiceView(InvoiceSummary):
+class InvoiceOfCustomer(InvoiceSummary):
     customer: CustomerSummary | None
+    applied_usage_thresholds: NotRequired[list[AppliedThresholdView]]
+
+
+class ListedInvoiceView(InvoiceOfCustomer):
     metadata: list[InvoiceMetadataView]
     applied_taxes: list[InvoiceTaxView]
-    applied_usage_thresholds: NotRequired[list[AppliedThresholdView]]
 
 
 class InvoiceView(ListedInvoiceView):
@@ -158,6 +164,59 @@ class InvoiceView(ListedInvoiceView):
     credits: list[CreditView]
     error_details: list[ErrorDetailView]
     applied_invoice_custom_sections: list[InvoiceSectionView]
+
+
+class InvoiceAndFees(InvoiceOfCustomer):
+    """A message about the payment of an invoice."""
+
+    fees: list[FeeView]
+
+
+class TaxedInvoice(InvoiceAndFees):
+    """The message about an overdue invoice."""
+
+    applied_taxes: list[InvoiceTaxView]
+
+
+class OneOffInvoice(TaxedInvoice):
+    """The message about an issued invoice of add-ons."""
+
+    applied_invoice_custom_sections: list[InvoiceSectionView]
+
+
+class BilledInvoice(TaxedInvoice):
+    """The message about a voided or deleted invoice."""
+
+    billing_periods: list[BillingPeriodView]
+    subscriptions: list[SubscriptionView]
+    credits: list[CreditView]
+
+
+class DraftInvoice(BilledInvoice):
+    """A message about a draft."""
+
+    error_details: list[ErrorDetailView]
+
+
+class IssuedInvoice(BilledInvoice):
+    """The message about an issued invoice of subscriptions."""
+
+    applied_invoice_custom_sections: list[InvoiceSectionView]
+
+
+class PaymentDisputeLost(TypedDict):
+    invoice: InvoiceOfCustomer
+
+
+class PaymentFailure(TypedDict):
+    svc_invoice_id: Id
+    svc_customer_id: Id
+    external_customer_id: str
+    provider_customer_id: str | None
+    payment_provider: str | None
+    payment_provider_code: str | None
+    provider_error: None
+    error_details: Mapping[str, object]
 
 
 def invoice_summary(work: Work, invoice: Invoice) -> InvoiceSummary:
@@ -367,63 +426,52 @@ _PARTS: Mapping[str, Callable[[Work, Invoice], object]] = {
     "applied_invoice_custom_sections": _custom_sections,
 }
 
-_LISTED = ("customer", "metadata", "applied_taxes")
-_CREATED = (
-    "customer",
-    "subscriptions",
-    "billing_periods",
-    "fees",
-    "credits",
-    "applied_taxes",
-    "applied_invoice_custom_sections",
-)
-_DRAFTED = ("customer", "subscriptions", "billing_periods", "fees", "credits", "applied_taxes", "error_details")
-_VOIDED = ("customer", "billing_periods", "subscriptions", "fees", "credits", "applied_taxes")
-_ONE_OFF = ("customer", "fees", "applied_taxes", "applied_invoice_custom_sections")
+_Shown = TypeVar("_Shown", bound=InvoiceOfCustomer)
 
-# Which parts each message carries besides the invoice's own fields.
-_MESSAGES: Mapping[str, tuple[str, ...]] = {
-    "invoice.created": _CREATED,
-    "invoice.one_off_created": _ONE_OFF,
-    "invoice.paid_credit_added": _ONE_OFF,
-    "invoice.generated": ("customer",),
-    "invoice.drafted": _DRAFTED,
-    "invoice.ready_to_finalize": _DRAFTED,
-    "invoice.voided": _VOIDED,
-    "invoice.deleted": _VOIDED,
-    "invoice.payment_status_updated": ("customer", "fees"),
-    "invoice.payment_overdue": ("customer", "fees", "applied_taxes"),
+# What each message carries of the invoice.
+INVOICE_MESSAGES: Mapping[str, type[InvoiceOfCustomer]] = {
+    "invoice.created": IssuedInvoice,
+    "invoice.one_off_created": OneOffInvoice,
+    "invoice.generated": InvoiceOfCustomer,
+    "invoice.drafted": DraftInvoice,
+    "invoice.ready_to_finalize": DraftInvoice,
+    "invoice.voided": BilledInvoice,
+    "invoice.deleted": BilledInvoice,
+    "invoice.payment_status_updated": InvoiceAndFees,
+    "invoice.payment_overdue": TaxedInvoice,
 }
 
 
-def _with_parts(work: Work, invoice: Invoice, parts: tuple[str, ...]) -> JsonObject:
-    shown = {**invoice_summary(work, invoice), **{part: _PARTS[part](work, invoice) for part in parts}}
+def _shown_as(work: Work, invoice: Invoice, kind: type[_Shown]) -> _Shown:
+    """The invoice's own fields, and those of its parts that `kind` has."""
+    parts = {part: show(work, invoice) for part, show in _PARTS.items() if part in kind.__annotations__}
+    shown: JsonObject = {**invoice_summary(work, invoice), **parts}
     if invoice.invoice_type == "progressive_billing":
         shown["applied_usage_thresholds"] = _applied_thresholds(work, invoice)
-    return shown
+    return cast(_Shown, shown)
 
 
 def invoice_view(work: Work, invoice: Invoice) -> InvoiceView:
     """The invoice with everything that belongs to it, as a single-record response shows it."""
-    return cast(InvoiceView, _with_parts(work, invoice, tuple(_PARTS)))
+    return _shown_as(work, invoice, InvoiceView)
 
 
 def listed_invoice_view(work: Work, invoice: Invoice) -> ListedInvoiceView:
     """The invoice as lists show it: without fees, subscriptions and credits."""
-    return cast(ListedInvoiceView, _with_parts(work, invoice, _LISTED))
+    return _shown_as(work, invoice, ListedInvoiceView)
 
 
-def invoice_webhook_view(work: Work, webhook_type: str, invoice: Invoice) -> JsonObject:
+def invoice_webhook_view(work: Work, webhook_type: str, invoice: Invoice) -> InvoiceOfCustomer:
     """The invoice as the message of this type carries it."""
-    return _with_parts(work, invoice, _MESSAGES[webhook_type])
+    return _shown_as(work, invoice, INVOICE_MESSAGES[webhook_type])
 
 
-def payment_dispute_lost_view(work: Work, invoice: Invoice) -> JsonObject:
+def payment_dispute_lost_view(work: Work, invoice: Invoice) -> PaymentDisputeLost:
     """A lost dispute as its message tells it."""
-    return {"invoice": _with_parts(work, invoice, ("customer",))}
+    return {"invoice": _shown_as(work, invoice, InvoiceOfCustomer)}
 
 
-def payment_failure_view(work: Work, invoice: Invoice, details: JsonObject) -> JsonObject:
+def payment_failure_view(work: Work, invoice: Invoice, details: JsonObject) -> PaymentFailure:
     """An invoice that could not be collected, and why, as its message tells it."""
     customer = work.tx.get(Customer, invoice.customer_id, deleted=True)
     if customer is None:

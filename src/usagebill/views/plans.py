@@ -19,9 +19,11 @@ from usagebill.work import Work
 __all__ = [
     "ApplicableThresholdView",
     "ChargeFilterView",
+    "DeletedPlan",
     "PlanView",
     "ThresholdView",
     "charge_view",
+    "deleted_plan",
     "filter_view",
     "fixed_charge_view",
     "plan_summary",
@@ -103,7 +105,9 @@ class ThresholdView(ApplicableThresholdView):
     updated_at: Instant
 
 
-class PlanSummary(TypedDict):
+class DeletedPlan(TypedDict):
+    """The message about a deleted plan."""
+
     svc_id: Id
     name: str
     invoice_display_name: str | None
@@ -126,9 +130,12 @@ class PlanSummary(TypedDict):
     taxes: list[TaxView]
     usage_thresholds: list[ThresholdView]
     applicable_usage_thresholds: list[ApplicableThresholdView]
-    entitlements: list[Mapping[str, object]]
     minimum_commitment: NotRequired[CommitmentView]
     metadata: NotRequired[Mapping[str, str | None]]
+
+
+class PlanSummary(DeletedPlan):
+    entitlements: list[Mapping[str, object]]
 
 
 class PlanView(PlanSummary):
@@ -226,9 +233,9 @@ def _applicable_thresholds(work: Work, plan: Plan) -> tuple[UsageThreshold, ...]
     return () if parent is None else parent.usage_thresholds
 
 
-def plan_summary(work: Work, plan: Plan) -> PlanSummary:
-    """The plan as lists show it: without its fixed charges."""
-    shown: PlanSummary = {
+def deleted_plan(work: Work, plan: Plan) -> DeletedPlan:
+    """The plan without its fixed charges and its entitlements."""
+    shown: DeletedPlan = {
         "svc_id": plan.id,
         "name": plan.name,
         "invoice_display_name": plan.invoice_display_name,
@@ -258,7 +265,6 @@ def plan_summary(work: Work, plan: Plan) -> PlanSummary:
             }
             for threshold in _applicable_thresholds(work, plan)
         ],
-        "entitlements": [],
     }
     if plan.minimum_commitment is not None:
         shown["minimum_commitment"] = _commitment_view(work, plan, plan.minimum_commitment)
@@ -267,8 +273,13 @@ def plan_summary(work: Work, plan: Plan) -> PlanSummary:
     return shown
 
 
+def plan_summary(work: Work, plan: Plan) -> PlanSummary:
+    """The plan as lists and messages show it: without its fixed charges."""
+    return {**deleted_plan(work, plan), "entitlements": []}
+
+
 def plan_view(work: Work, plan: Plan) -> PlanView:
-    """The plan as single-record responses, messages and subscriptions show it."""
+    """The plan as single-record responses and subscriptions show it."""
     fixed_charges = definition(work, plan.id).fixed_charges
     return {
         **plan_summary(work, plan),

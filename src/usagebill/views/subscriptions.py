@@ -17,20 +17,24 @@ from usagebill.storage.conditions import desc, eq, ne
 from usagebill.views.customers import CustomerSummary, customer_summary, entity_of
 from usagebill.views.formats import Day, Id, Instant, date_text, instant_text, millisecond_text
 from usagebill.views.invoice_custom_sections import CustomSectionView, sections_view
-from usagebill.views.plans import ApplicableThresholdView, PlanView, plan_view
+from usagebill.views.plans import ApplicableThresholdView, PlanView, ThresholdView, plan_view, threshold_view
 from usagebill.work import Work
 
 __all__ = [
+    "EntitledSubscription",
     "SubscriptionMessage",
     "SubscriptionView",
+    "ThresholdReached",
     "customer_of",
     "cycle",
+    "entitled_subscription",
     "issuer_of",
     "plan_of",
     "subscription_and_plan_view",
     "subscription_view",
     "subscription_webhook_view",
     "successor_of",
+    "threshold_reached_view",
     "zone_of",
 ]
 
@@ -89,8 +93,22 @@ class SubscriptionAndPlanView(SubscriptionView):
     applicable_usage_thresholds: list[ApplicableThresholdView]
 
 
-class SubscriptionMessage(SubscriptionAndPlanView):
+class SubscriptionMessage(SubscriptionView):
+    plan: PlanView
     customer: CustomerSummary
+
+
+class EntitledSubscription(SubscriptionMessage):
+    """The message about a subscription that has started or changed."""
+
+    entitlements: list[Mapping[str, object]]
+
+
+class ThresholdReached(SubscriptionMessage):
+    """The message about a threshold that usage has reached."""
+
+    usage_threshold: ThresholdView
+    applicable_usage_thresholds: list[ApplicableThresholdView]
 
 
 def customer_of(work: Work, subscription: Subscription) -> Customer:
@@ -223,25 +241,44 @@ def applicable_thresholds(work: Work, subscription: Subscription) -> tuple[Usage
     return () if parent is None else parent.usage_thresholds
 
 
+def _thresholds_view(work: Work, subscription: Subscription) -> list[ApplicableThresholdView]:
+    return [
+        {
+            "threshold_display_name": threshold.threshold_display_name,
+            "amount_cents": threshold.amount_cents,
+            "recurring": threshold.recurring,
+        }
+        for threshold in applicable_thresholds(work, subscription)
+    ]
+
+
 def subscription_and_plan_view(work: Work, subscription: Subscription) -> SubscriptionAndPlanView:
     """The subscription as single-record responses show it: with its plan and the thresholds that apply to it."""
     return {
         **subscription_view(work, subscription),
         "plan": plan_view(work, plan_of(work, subscription)),
-        "applicable_usage_thresholds": [
-            {
-                "threshold_display_name": threshold.threshold_display_name,
-                "amount_cents": threshold.amount_cents,
-                "recurring": threshold.recurring,
-            }
-            for threshold in applicable_thresholds(work, subscription)
-        ],
+        "applicable_usage_thresholds": _thresholds_view(work, subscription),
     }
 
 
 def subscription_webhook_view(work: Work, subscription: Subscription) -> SubscriptionMessage:
     """The subscription as messages show it: with its plan and its customer."""
     return {
-        **subscription_and_plan_view(work, subscription),
+        **subscription_view(work, subscription),
+        "plan": plan_view(work, plan_of(work, subscription)),
         "customer": customer_summary(work, customer_of(work, subscription)),
+    }
+
+
+def entitled_subscription(work: Work, subscription: Subscription) -> EntitledSubscription:
+    """The subscription as the messages about its start and its changes show it."""
+    return {**subscription_webhook_view(work, subscription), "entitlements": []}
+
+
+def threshold_reached_view(work: Work, subscription: Subscription, threshold: UsageThreshold) -> ThresholdReached:
+    """The subscription whose usage has reached the threshold."""
+    return {
+        **subscription_webhook_view(work, subscription),
+        "usage_threshold": threshold_view(threshold),
+        "applicable_usage_thresholds": _thresholds_view(work, subscription),
     }

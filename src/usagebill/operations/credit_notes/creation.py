@@ -33,7 +33,7 @@ from usagebill.operations.documents.orders import order_on_issue
 from usagebill.operations.invoices.payment_status import set_payment_status
 from usagebill.operations.issuers import version_of
 from usagebill.storage.conditions import eq
-from usagebill.views.credit_notes import credit_note_view
+from usagebill.views.credit_notes import issued_credit_note
 from usagebill.views.customers import customer_summary, entity_of
 from usagebill.work import Work
 
@@ -270,7 +270,7 @@ def customer_of(work: Work, invoice: Invoice) -> Customer:
 
 def tell(work: Work, note: CreditNote) -> None:
     """Say that the note has been issued."""
-    work.emit("credit_note.created", lambda: credit_note_view(work, note), note.id)
+    work.emit("credit_note.created", lambda: issued_credit_note(work, note), note.id)
     order_on_issue(work, note)
 
 

@@ -22,7 +22,7 @@ from usagebill.operations.credit_notes import listing as credit_notes
 from usagebill.operations.documents.orders import order
 from usagebill.operations.documents.sources import credit_note_source, invoice_source
 from usagebill.storage.ports import Transaction
-from usagebill.views.credit_notes import credit_note_view
+from usagebill.views.credit_notes import credit_note_of_customer
 from usagebill.views.invoices import invoice_webhook_view
 from usagebill.work import Work
 
@@ -156,7 +156,7 @@ def _tell(work: Work, made: Invoice | CreditNote) -> None:
     if isinstance(made, Invoice):
         work.emit("invoice.generated", lambda: invoice_webhook_view(work, "invoice.generated", made), made.id)
     else:
-        work.emit("credit_note.generated", lambda: credit_note_view(work, made), made.id)
+        work.emit("credit_note.generated", lambda: credit_note_of_customer(work, made), made.id)
 
 
 def _drawn(work: Work, subject: Invoice | CreditNote, kind: str) -> bytes | None:

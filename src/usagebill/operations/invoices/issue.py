@@ -22,7 +22,7 @@ from usagebill.operations.invoices.numbering import numbered
 from usagebill.operations.issuers import version_of
 from usagebill.storage.conditions import eq
 from usagebill.views.customers import customer_summary, entity_of
-from usagebill.views.fees import fee_view
+from usagebill.views.fees import untaxed_fee_view
 from usagebill.views.invoices import billed_plan, invoice_webhook_view
 from usagebill.views.subscriptions import subscription_view
 from usagebill.work import Work
@@ -142,7 +142,7 @@ def issue(work: Work, invoice: Invoice, *, may_be_empty: bool = True, message: s
         _watch_payment(work, invoice)
     for fee in work.tx.find(Fee, eq("invoice_id", invoice.id)) if immediate else ():
         if fee.pay_in_advance and fee.fee_type in ("charge", "fixed_charge"):
-            work.emit("fee.created", partial(fee_view, work, fee), fee.id)
+            work.emit("fee.created", partial(untaxed_fee_view, work, fee), fee.id)
     work.emit(message, lambda: invoice_webhook_view(work, message, invoice), invoice.id)
     order_on_issue(work, invoice)
     return issue_drafts(work, invoice)

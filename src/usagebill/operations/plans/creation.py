@@ -35,7 +35,7 @@ from usagebill.operations.plans.inputs import (
 from usagebill.operations.plans.records import refuse
 from usagebill.storage.conditions import eq, missing
 from usagebill.storage.ports import Page
-from usagebill.views.plans import plan_view
+from usagebill.views.plans import plan_summary
 from usagebill.work import Work
 
 __all__ = [
@@ -104,7 +104,7 @@ def create(work: Work, given: PlanInput) -> Plan:
     if given.minimum_commitment and changes(given.minimum_commitment):
         plan = replace(plan, minimum_commitment=sent_commitment(work, None, given.minimum_commitment))
         work.tx.replace(plan)
-    work.emit("plan.created", lambda: plan_view(work, plan), plan.id)
+    work.emit("plan.created", lambda: plan_summary(work, plan), plan.id)
     return plan
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from usagebill.core.plans import Plan
 from usagebill.operations.plans.records import changed_plans, get, overrides_of
-from usagebill.views.plans import plan_view
+from usagebill.views.plans import deleted_plan
 from usagebill.work import Work
 
 __all__ = ["delete"]
@@ -19,5 +19,5 @@ def delete(work: Work, code: str) -> Plan:
         work.tx.replace(replace(each, pending_deletion=True, updated_at=work.now))
         changed_plans(work, [each.id])
     work.schedule("end_plan", plan.id, work.now)
-    work.emit("plan.deleted", lambda: plan_view(work, plan), plan.id)
+    work.emit("plan.deleted", lambda: deleted_plan(work, plan), plan.id)
     return plan

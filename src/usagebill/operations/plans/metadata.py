@@ -11,7 +11,7 @@ from usagebill.inputs import is_given
 from usagebill.operations.plans.creation import sent_metadata
 from usagebill.operations.plans.inputs import MetadataInput
 from usagebill.operations.plans.records import get
-from usagebill.views.plans import plan_view
+from usagebill.views.plans import plan_summary
 from usagebill.work import Work
 
 __all__ = ["delete_metadata", "delete_metadata_key", "merge_metadata", "replace_metadata"]
@@ -20,7 +20,7 @@ __all__ = ["delete_metadata", "delete_metadata_key", "merge_metadata", "replace_
 def _stored(work: Work, plan: Plan, metadata: Metadata | None) -> Metadata | None:
     changed = replace(plan, metadata=metadata, updated_at=work.now)
     work.tx.replace(changed)
-    work.emit("plan.updated", lambda: plan_view(work, changed), plan.id)
+    work.emit("plan.updated", lambda: plan_summary(work, changed), plan.id)
     return metadata
 
 

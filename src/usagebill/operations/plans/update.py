@@ -46,7 +46,7 @@ from usagebill.operations.plans.records import (
 )
 from usagebill.operations.plans.units import units_changed
 from usagebill.storage.conditions import all_of, any_of, eq, present, related
-from usagebill.views.plans import plan_view
+from usagebill.views.plans import plan_summary
 from usagebill.work import Work
 
 __all__ = ["apply_fixed_charge_changes", "update"]
@@ -82,7 +82,7 @@ def update(work: Work, code: str, given: PlanInput) -> Plan:
         _amount_changed(work, after, before.amount_cents)
         if cascade:
             cascade_amount(work, after, before.amount_cents, lambda child, old: _amount_changed(work, child, old))
-    work.emit("plan.updated", lambda: plan_view(work, after), after.id)
+    work.emit("plan.updated", lambda: plan_summary(work, after), after.id)
     return after
 
 

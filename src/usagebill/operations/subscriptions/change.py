@@ -24,7 +24,15 @@ from usagebill.operations.subscriptions.schedule import forget
 from usagebill.operations.subscriptions.start import in_trial, start
 from usagebill.operations.subscriptions.unused_time import credit_unused_time
 from usagebill.storage.conditions import eq
-from usagebill.views.subscriptions import customer_of, cycle, issuer_of, plan_of, subscription_webhook_view, zone_of
+from usagebill.views.subscriptions import (
+    customer_of,
+    cycle,
+    entitled_subscription,
+    issuer_of,
+    plan_of,
+    subscription_webhook_view,
+    zone_of,
+)
 from usagebill.work import Work
 
 __all__ = ["apply_downgrade", "bill_closed_period", "cancel_downgrade", "change_plan", "upgrade_to"]
@@ -46,7 +54,7 @@ def change_plan(
     work.tx.insert(following)
     if upgrade:
         return upgrade_to(work, current, following, asked=True)
-    work.emit("subscription.updated", lambda: subscription_webhook_view(work, current), current.id)
+    work.emit("subscription.updated", lambda: entitled_subscription(work, current), current.id)
     return current
 
 

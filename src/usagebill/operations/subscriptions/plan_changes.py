@@ -16,7 +16,7 @@ from usagebill.operations.plans import definition
 from usagebill.operations.subscriptions.change import cancel_downgrade, upgrade_to
 from usagebill.operations.subscriptions.termination import cancel_pending, terminate
 from usagebill.storage.conditions import asc, eq, has, within
-from usagebill.views.subscriptions import SubscriptionMessage, plan_of, subscription_webhook_view
+from usagebill.views.subscriptions import EntitledSubscription, entitled_subscription, plan_of
 from usagebill.work import Work
 
 __all__ = ["amount_changed", "bill_units", "end_subscriptions"]
@@ -52,8 +52,8 @@ def amount_changed(work: Work, job: Job) -> None:
             _reconsider(work, following, plan)
 
 
-def _view(work: Work, subscription: Subscription) -> SubscriptionMessage:
-    return subscription_webhook_view(work, subscription)
+def _view(work: Work, subscription: Subscription) -> EntitledSubscription:
+    return entitled_subscription(work, subscription)
 
 
 def _pending_after(work: Work, current: Subscription) -> Subscription | None:

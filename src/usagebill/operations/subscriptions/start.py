@@ -18,7 +18,7 @@ from usagebill.operations.invoices.subscription import Entry, bill, bill_added_u
 from usagebill.operations.plans import definition
 from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.storage.conditions import eq
-from usagebill.views.subscriptions import customer_of, plan_of, subscription_webhook_view, zone_of
+from usagebill.views.subscriptions import customer_of, entitled_subscription, plan_of, zone_of
 from usagebill.work import Work
 
 __all__ = ["activate_due", "bill_start", "in_trial", "start"]
@@ -42,7 +42,7 @@ def start(
     work.tx.replace(active)
     note_units(work, active)
     schedule(work, active)
-    work.emit("subscription.started", lambda: subscription_webhook_view(work, active), active.id)
+    work.emit("subscription.started", lambda: entitled_subscription(work, active), active.id)
     return active
 
 

@@ -19,7 +19,14 @@ from usagebill.operations.subscriptions.reading import get_of_status
 from usagebill.operations.subscriptions.schedule import ending_of, forget, schedule, schedule_alert
 from usagebill.operations.subscriptions.unused_time import credit_unused_time
 from usagebill.storage.conditions import eq
-from usagebill.views.subscriptions import customer_of, cycle, plan_of, subscription_webhook_view, zone_of
+from usagebill.views.subscriptions import (
+    customer_of,
+    cycle,
+    entitled_subscription,
+    plan_of,
+    subscription_webhook_view,
+    zone_of,
+)
 from usagebill.work import Work
 
 __all__ = ["announce_due", "cancel_pending", "delete", "end_due", "terminate", "termination_options"]
@@ -87,7 +94,7 @@ def terminate(
     )
     if chosen != subscription:
         work.tx.replace(chosen)
-        work.emit("subscription.updated", lambda: subscription_webhook_view(work, chosen), chosen.id)
+        work.emit("subscription.updated", lambda: entitled_subscription(work, chosen), chosen.id)
     ended = replace(
         chosen,
         status=transition(chosen.status, Event.TERMINATE),
@@ -121,7 +128,7 @@ def cancel_pending(work: Work, pending: Subscription) -> Subscription:
         previous = work.tx.get(Subscription, pending.previous_subscription_id)
         if previous is None:
             raise NotFound("subscription")
-        work.emit("subscription.updated", lambda: subscription_webhook_view(work, previous), previous.id)
+        work.emit("subscription.updated", lambda: entitled_subscription(work, previous), previous.id)
     return canceled
 
 

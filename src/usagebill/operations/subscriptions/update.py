@@ -17,8 +17,8 @@ from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.operations.subscriptions.start import bill_start, start
 from usagebill.operations.subscriptions.termination import termination_options
 from usagebill.storage.conditions import desc, eq, missing
-from usagebill.views.plans import plan_view
-from usagebill.views.subscriptions import plan_of, subscription_webhook_view
+from usagebill.views.plans import plan_summary
+from usagebill.views.subscriptions import entitled_subscription, plan_of
 from usagebill.work import Work
 
 __all__ = ["find_to_change", "update"]
@@ -51,7 +51,7 @@ def update(work: Work, external_id: str, given: SubscriptionUpdate, options: Sub
         plan = plan_of(work, changed)
         chosen = apply_overrides(work, plan, given.plan_overrides, changed)
         if plan.parent_id is not None:
-            work.emit("plan.updated", lambda: plan_view(work, chosen.plan), plan.id)
+            work.emit("plan.updated", lambda: plan_summary(work, chosen.plan), plan.id)
         changed = replace(changed, plan_id=chosen.plan.id, fixed_charge_units=chosen.fixed_charge_units)
     work.tx.replace(changed)
     if moved and changed.subscription_at <= work.now:
@@ -59,7 +59,7 @@ def update(work: Work, external_id: str, given: SubscriptionUpdate, options: Sub
     elif changed.status in (Status.PENDING, Status.ACTIVE):
         schedule(work, changed)
     if not moved or changed.status == Status.ACTIVE:
-        work.emit("subscription.updated", lambda: subscription_webhook_view(work, changed), changed.id)
+        work.emit("subscription.updated", lambda: entitled_subscription(work, changed), changed.id)
     return changed
 
 

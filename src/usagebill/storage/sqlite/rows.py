@@ -12,7 +12,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-__all__ = ["Codec", "codec_of", "sql_value", "whole_number"]
+__all__ = ["Codec", "bounded", "codec_of", "sql_value", "whole_number"]
 
 _json = msgspec.json.Encoder(decimal_format="number")
 
@@ -100,6 +100,11 @@ _DIGITS = 80
 
 def _whole(value: int) -> int | str:
     return value if -_LARGEST <= value <= _LARGEST else f"n{value:0{_DIGITS}d}"
+
+
+def bounded(count: int) -> int:
+    """`count`, or the largest number that a statement takes: more rows than any table has."""
+    return min(count, _LARGEST)
 
 
 def whole_number(stored: int | str) -> int:

@@ -12,7 +12,7 @@ from usagebill.storage.ports import Duplicate
 from usagebill.storage.sqlite.events import SqliteEvents
 from usagebill.storage.sqlite.jobs import SqliteJobs
 from usagebill.storage.sqlite.queries import kinds_in, order_sql, quoted, where_sql
-from usagebill.storage.sqlite.rows import codec_of, whole_number
+from usagebill.storage.sqlite.rows import bounded, codec_of, whole_number
 from usagebill.storage.tables import Table, table_of
 
 __all__ = ["SqliteTransaction", "TransactionLost"]
@@ -127,7 +127,7 @@ class SqliteTransaction:
         bounds = ""
         if limit is not None:
             bounds = " LIMIT ? OFFSET ?"
-            values += [limit, offset]
+            values += [bounded(limit), bounded(offset)]
         rest = where + order_sql(order) + bounds
         memory, question = self._memory, (kind, rest, tuple(values))
         others = frozenset().union(*map(kinds_in, conditions)) if conditions else frozenset()

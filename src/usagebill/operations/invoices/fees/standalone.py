@@ -6,7 +6,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee
 from usagebill.core.taxes import taxed_fee
 from usagebill.operations.invoices.totals import fee_taxes
-from usagebill.views.fees import fee_view
+from usagebill.views.fees import untaxed_fee_view
 from usagebill.work import Work
 
 __all__ = ["keep_standalone"]
@@ -19,5 +19,5 @@ def keep_standalone(work: Work, fee: Fee) -> Fee:
         raise LookupError(f"no customer {fee.customer_id}")
     kept = taxed_fee(fee, fee_taxes(work, customer, fee), work.now, work.new_id)
     work.tx.insert(kept)
-    work.emit("fee.created", lambda: fee_view(work, kept), kept.id)
+    work.emit("fee.created", lambda: untaxed_fee_view(work, kept), kept.id)
     return kept

@@ -12,6 +12,7 @@ from usagebill.core.events import Event
 from usagebill.storage.questions import EventFilter, EventQuestion, Group
 from usagebill.storage.sqlite.events.answers import answer, prepare, rows_sql
 from usagebill.storage.sqlite.events.rows import COLUMNS, event_of, microseconds, row_of
+from usagebill.storage.sqlite.rows import bounded
 
 __all__ = ["SqliteEvents", "prepare"]
 
@@ -98,7 +99,7 @@ class SqliteEvents:
         place = "+timestamp" if self._are_few(wanted.external_subscription_id) else "timestamp"
         rows = self._connection.execute(
             f"SELECT {COLUMNS} FROM events{where} ORDER BY {place} DESC, transaction_id, sequence LIMIT ? OFFSET ?",
-            (*values, -1 if limit is None else limit, offset),
+            (*values, -1 if limit is None else bounded(limit), bounded(offset)),
         )
         return [event_of(row) for row in rows]
 
