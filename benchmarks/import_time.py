@@ -1,6 +1,7 @@
 """CPU time that `import usagebill.core` and every module below it take beyond the interpreter's own start.
 
-Prints each figure against the floor that it should keep: 50 ms. Best of several fresh interpreters.
+Prints each figure against what it may take: 50 ms for `usagebill.core`, which imports nothing by itself, and 250 ms for
+all of its modules together, whose time goes into making some 150 record classes. Best of several fresh interpreters.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import sys
 import usagebill.core
 
 RUNS = 7
-FLOOR_MS = 50
 
 
 def cpu_ms(statement: str) -> float:
@@ -31,12 +31,12 @@ def main() -> None:
     modules = [found.name for found in pkgutil.walk_packages(usagebill.core.__path__, "usagebill.core.")]
     start = cpu_ms("pass")
     print(f"{'interpreter start':24} {start:6.1f} ms")
-    for name, statement in (
-        ("usagebill.core", "import usagebill.core"),
-        ("every core module", "import " + ", ".join(modules)),
+    for name, statement, most in (
+        ("usagebill.core", "import usagebill.core", 50),
+        ("every core module", "import " + ", ".join(modules), 250),
     ):
         beyond = cpu_ms(statement) - start
-        print(f"{name:24} {beyond:6.1f} ms beyond that: {beyond / FLOOR_MS:.2f} of the {FLOOR_MS} ms it may take")
+        print(f"{name:24} {beyond:6.1f} ms beyond that: {beyond / most:.2f} of the {most} ms it may take")
 
 
 if __name__ == "__main__":

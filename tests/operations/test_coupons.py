@@ -213,6 +213,15 @@ def test_applied_coupons_are_listed_and_ended(box: Sandbox) -> None:
     assert ask(box, "DELETE", path)["applied_coupon"]["terminated_at"] == "2024-03-01T00:00:00Z"
     assert missing(box.request("DELETE", "/api/v1/customers/acme/applied_coupons/none")) == "applied_coupon"
     assert missing(box.request("DELETE", "/api/v1/customers/nobody/applied_coupons/none")) == "customer"
+
+
+def test_the_coupon_of_another_customer_is_out_of_reach(box: Sandbox) -> None:
+    create(box)
+    ask(box, "POST", "/customers", {"customer": {"external_id": "globex"}})
+    one = applied(box)
+    path = f"/api/v1/customers/globex/applied_coupons/{one['svc_id']}"
+    assert missing(box.request("DELETE", path)) == "applied_coupon"
+    assert [shown["status"] for shown in listed(box)] == ["active"]
     assert missing(box.request("GET", "/api/v1/customers/nobody/applied_coupons")) == "customer"
 
 
