@@ -108,6 +108,7 @@ class Billing(Groups):
         self.close()
 
     def close(self) -> None:
+        """Close the file; nothing can be asked of it afterwards."""
         if self._courier is not None:
             self._courier.close()
         if self._http_registry is not None:

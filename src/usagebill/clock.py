@@ -9,6 +9,8 @@ __all__ = ["Clock", "ManualClock", "SystemClock"]
 
 
 class Clock(Protocol):
+    """Where the time of day comes from."""
+
     def now(self) -> datetime:
         """The present instant, in UTC."""
 
@@ -17,6 +19,7 @@ class SystemClock:
     """The time of day of this machine."""
 
     def now(self) -> datetime:
+        """The machine's time, in UTC."""
         return datetime.now(UTC)
 
 
@@ -27,7 +30,9 @@ class ManualClock:
         self._now = now
 
     def now(self) -> datetime:
+        """The instant that was set last."""
         return self._now
 
     def set(self, now: datetime) -> None:
+        """From now on it is `instant`."""
         self._now = now

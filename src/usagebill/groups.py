@@ -81,6 +81,8 @@ __all__ = ["VIEWS", "Groups"]
 
 
 class AddOns(Group):
+    """What one-off invoices and fixed charges sell."""
+
     create = writes(add_ons.create)
     update = writes(add_ons.update)
     get = reads(add_ons.get)
@@ -89,6 +91,8 @@ class AddOns(Group):
 
 
 class AppliedCoupons(Group):
+    """Coupons of customers."""
+
     apply = writes(applied_coupons.apply)
     list = reads(applied_coupons.list_all)
     list_of_customer = reads(applied_coupons.list_of_customer)
@@ -96,6 +100,8 @@ class AppliedCoupons(Group):
 
 
 class BillableMetrics(Group):
+    """What is counted of events."""
+
     create = writes(billable_metrics.create)
     update = writes(billable_metrics.update)
     get = reads(billable_metrics.get)
@@ -105,6 +111,8 @@ class BillableMetrics(Group):
 
 
 class BillingEntities(Group):
+    """Who issues invoices."""
+
     create = writes(billing_entities.create)
     update = writes(billing_entities.update)
     get = reads(billing_entities.get)
@@ -112,6 +120,8 @@ class BillingEntities(Group):
 
 
 class Coupons(Group):
+    """What may be taken off invoices."""
+
     create = writes(coupons.create)
     update = writes(coupons.update)
     get = reads(coupons.get)
@@ -120,6 +130,8 @@ class Coupons(Group):
 
 
 class CreditNotes(Group):
+    """What is taken back of invoices."""
+
     create = writes(credit_notes.create)
     estimate = reads(credit_notes.estimate)
     update = writes(credit_notes.update)
@@ -138,6 +150,8 @@ class CreditNotes(Group):
 
 
 class Customers(Group):
+    """Who is billed."""
+
     upsert = writes(customers.upsert)
     get = reads(customers.get)
     list = reads(customers.list_all)
@@ -146,6 +160,8 @@ class Customers(Group):
 
 
 class Events(Group):
+    """What customers did."""
+
     get = reads(events.get)
     list = reads(events.list_all)
 
@@ -188,6 +204,8 @@ def _event(given: Mapping[str, object]) -> Mapping[str, object]:
 
 
 class Fees(Group):
+    """The lines of invoices."""
+
     update = writes(fees.update)
     get = reads(fees.get)
     list = reads(fees.list_all)
@@ -195,6 +213,8 @@ class Fees(Group):
 
 
 class InvoiceCustomSections(Group):
+    """Texts that invoices end with."""
+
     create = writes(invoice_custom_sections.create)
     update = writes(invoice_custom_sections.update)
     get = reads(invoice_custom_sections.get)
@@ -203,11 +223,15 @@ class InvoiceCustomSections(Group):
 
 
 class Organizations(Group):
+    """The organization itself."""
+
     get = reads(organizations.get)
     update = writes(organizations.update)
 
 
 class Invoices(Group):
+    """What customers owe."""
+
     get = reads(invoice_listing.get)
     list = reads(invoice_listing.list_all)
     list_of_customer = reads(invoice_listing.list_of_customer)
@@ -234,6 +258,8 @@ class Invoices(Group):
 
 
 class Payments(Group):
+    """What was paid of invoices."""
+
     create = writes(payments.create)
     get = reads(payments.get)
     list = reads(payments.list_all)
@@ -241,6 +267,8 @@ class Payments(Group):
 
 
 class Plans(Group):
+    """Price lists, with their charges, filters and fixed charges."""
+
     create = writes(plans.create)
     update = writes(plans.update)
     get = reads(plans.get)
@@ -268,11 +296,15 @@ class Plans(Group):
 
 
 class PricingUnits(Group):
+    """Currencies of the seller's own."""
+
     create = writes(pricing_units.create)
     list = reads(pricing_units.list_all)
 
 
 class Subscriptions(Group):
+    """Customers on plans."""
+
     create = writes(subscriptions.create)
     update = writes(subscriptions.update)
     get = reads(subscriptions.get)
@@ -295,6 +327,8 @@ class Subscriptions(Group):
 
 
 class Taxes(Group):
+    """Rates, and where they apply."""
+
     create = writes(taxes.create)
     update = writes(taxes.update)
     get = reads(taxes.get)
@@ -303,12 +337,16 @@ class Taxes(Group):
 
 
 class Usage(Group):
+    """What customers have used, and what it comes to."""
+
     current = reads(current_usage.current)
     projected = reads(current_usage.projected)
     past = reads(past_usage.past)
 
 
 class WebhookEndpoints(Group):
+    """Who is told of what happens."""
+
     create = writes(webhook_endpoints.create)
     update = writes(webhook_endpoints.update)
     get = reads(webhook_endpoints.get)
@@ -317,6 +355,8 @@ class WebhookEndpoints(Group):
 
 
 class Webhooks(Group):
+    """The messages that tell it, and the key that signs them."""
+
     get = reads(webhooks.get)
     list = reads(webhooks.list_all)
     resend = writes(webhooks.resend)

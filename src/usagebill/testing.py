@@ -66,6 +66,7 @@ class Sandbox:
         self.close()
 
     def close(self) -> None:
+        """Let go of everything; nothing of it remains."""
         self.billing.close()
 
     def _follow(self) -> None:
@@ -84,6 +85,7 @@ class Sandbox:
 
     @property
     def now(self) -> datetime:
+        """What the clock shows."""
         return self.clock.now()
 
     def request(

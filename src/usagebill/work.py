@@ -91,9 +91,11 @@ class Work:
         return bool(self._immediate)
 
     def new_id(self) -> str:
+        """The id of something new; later ones sort later."""
         return new_id(self.now)
 
     def new_ids(self, count: int) -> list[str]:
+        """As many ids, in the order in which they sort."""
         return new_ids(self.now, count)
 
     def remember(self, key: object, make: Callable[[], T]) -> T:

@@ -12,6 +12,8 @@ __all__ = ["AddOn", "definition_errors"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddOn:
+    """Something sold by the piece: `amount_cents` for one, before taxes."""
+
     id: str
     organization_id: str
     name: str

@@ -38,6 +38,8 @@ class MetricFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BillableMetric:
+    """Which events count (those of `code`), and how they become units."""
+
     id: str
     organization_id: str
     name: str

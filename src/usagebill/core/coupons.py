@@ -35,11 +35,15 @@ _HUNDRED = Decimal(100)
 
 
 class CouponStatus(StrEnum):
+    """The state of a coupon, and of one that a customer has."""
+
     ACTIVE = "active"
     TERMINATED = "terminated"
 
 
 class CouponEvent(StrEnum):
+    """What can happen to it."""
+
     USED_UP = "used_up"
     TERMINATE = "terminate"
     GIVE_BACK = "give_back"
@@ -121,9 +125,11 @@ class Targets:
 
     @property
     def limited(self) -> bool:
+        """Whether it takes something off some fees only."""
         return self.billable_metric_ids is not None or self.plan_ids is not None
 
     def matches(self, fee: Fee, plan_id: str | None) -> bool:
+        """Whether it takes something off `fee`, whose subscription is on `plan_id`."""
         if self.billable_metric_ids is not None:
             return fee.fee_type == "charge" and fee.billable_metric_id in self.billable_metric_ids
         if self.plan_ids is not None:

@@ -63,12 +63,16 @@ _HUNDRED = Decimal(100)
 
 
 class CreditNoteStatus(StrEnum):
+    """The state of a note's balance."""
+
     AVAILABLE = "available"
     CONSUMED = "consumed"
     VOIDED = "voided"
 
 
 class CreditNoteEvent(StrEnum):
+    """What can happen to it."""
+
     USE_UP = "use_up"
     VOID = "void"
     GIVE_BACK = "give_back"
@@ -168,6 +172,7 @@ class Parts:
 
     @property
     def total(self) -> int:
+        """All parts together, in cents."""
         return self.credit + self.refund + self.offset
 
 
@@ -185,14 +190,17 @@ class Credited:
 
     @property
     def coupons_adjustment_cents(self) -> int:
+        """What coupons had taken off the items, in whole cents."""
         return round_cents(self.coupons_adjustment_precise)
 
     @property
     def precise_total(self) -> Decimal:
+        """Items less coupons plus taxes, in fractions of cents."""
         return add(subtract(self.items_precise, self.coupons_adjustment_precise), self.taxes_precise)
 
     @property
     def total_cents(self) -> int:
+        """The same, rounded once."""
         return round_cents(self.precise_total)
 
 

@@ -40,6 +40,8 @@ _LONGEST_VALUE = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
+    """A postal address; `country` is an ISO 3166 code of two letters."""
+
     address_line1: str | None = None
     address_line2: str | None = None
     city: str | None = None
@@ -50,6 +52,8 @@ class Address:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataItem:
+    """A value that the caller keeps with a customer."""
+
     id: str
     key: str
     value: str

@@ -91,15 +91,19 @@ class Variable:
 
     @property
     def name(self) -> str:
+        """What the variable is called, without `event.properties.`."""
         return self.path.rpartition(".")[2]
 
     @property
     def is_property(self) -> bool:
+        """Whether it is a property of the event."""
         return self.path.startswith("event.properties.")
 
 
 @dataclass(frozen=True, slots=True)
 class Negation:
+    """Minus a number."""
+
     operand: Expression
 
 
@@ -113,6 +117,8 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Call:
+    """A function of its arguments."""
+
     function: str
     arguments: tuple[Expression, ...]
 

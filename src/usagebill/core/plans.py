@@ -42,6 +42,8 @@ INTERVALS = ("weekly", "monthly", "quarterly", "semiannual", "yearly")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MinimumCommitment:
+    """What an interval of the plan brings in at least, in cents before taxes."""
+
     id: str
     amount_cents: int
     created_at: datetime
@@ -52,6 +54,8 @@ class MinimumCommitment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageThreshold:
+    """Cents of lifetime usage at which usage is invoiced; a recurring one again and again."""
+
     id: str
     amount_cents: int
     created_at: datetime

@@ -16,6 +16,8 @@ _LONGEST_DESCRIPTION = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricingUnit:
+    """A currency of the seller's own, of a hundred parts; charges convert it at rates of theirs."""
+
     id: str
     organization_id: str
     name: str

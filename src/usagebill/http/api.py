@@ -131,6 +131,7 @@ def paging_of(parameters: Mapping[str, object]) -> Paging:
 
 
 def meta_of(page: Page[Any]) -> JsonObject:
+    """The `meta` of a page: an empty list has no pages."""
     if page.total_count == 0:
         return {"current_page": 0, "next_page": None, "prev_page": None, "total_pages": 0, "total_count": 0}
     pages = -(-page.total_count // page.per_page)

@@ -21,6 +21,7 @@ _FIXED_CHARGE = "/plans/{code}/fixed_charges/{fixed_charge_code}"
 
 
 def shown_filter(_: Work, found: tuple[Charge, ChargeFilter]) -> ChargeFilterView:
+    """A filter as its own endpoints show it."""
     return filter_view(*found)
 
 

@@ -104,6 +104,7 @@ def _charge_usage(usage: ChargeUsage, currency: str, *, is_projected: bool) -> C
 
 
 def current_usage_view(_: Work, usage: CurrentUsage) -> UsageView:
+    """Usage of a period, charge by charge; with projections where they were asked for."""
     charges = [_charge_usage(each, usage.currency, is_projected=usage.is_projected) for each in usage.charges]
     return usage_view(
         start=usage.start,
@@ -119,6 +120,7 @@ def current_usage_view(_: Work, usage: CurrentUsage) -> UsageView:
 
 
 def past_usage_view(work: Work, usage: PastUsage) -> PastUsageView:
+    """Usage of a period that was billed, from the fees of its invoice."""
     by_charge: dict[str, list[Fee]] = {}
     for fee in usage.fees:
         by_charge.setdefault(fee.charge_id or "", []).append(fee)

@@ -36,6 +36,7 @@ def get(work: Work, code: str) -> AddOn:
 
 
 def list_all(work: Work, paging: Paging) -> Page[AddOn]:
+    """Add-ons, newest first."""
     return work.page(AddOn, paging=paging)
 
 

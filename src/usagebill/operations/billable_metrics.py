@@ -99,6 +99,7 @@ def get(work: Work, code: str) -> BillableMetric:
 
 
 def list_all(work: Work, paging: Paging) -> Page[BillableMetric]:
+    """Billable metrics, newest first."""
     return work.page(BillableMetric, paging=paging)
 
 

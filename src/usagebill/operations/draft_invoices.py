@@ -39,6 +39,7 @@ def drafts_of_subscription(subscription_id: str) -> Condition:
 
 
 def drafts_of_customers(customer_ids: Iterable[str]) -> Condition:
+    """Invoices of these customers."""
     return within("customer_id", customer_ids)
 
 

@@ -42,4 +42,5 @@ def create(work: Work, given: PricingUnitInput) -> PricingUnit:
 
 
 def list_all(work: Work, paging: Paging) -> Page[PricingUnit]:
+    """Pricing units, newest first."""
     return work.page(PricingUnit, paging=paging)

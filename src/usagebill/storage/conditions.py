@@ -103,16 +103,22 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
+    """At least one of `conditions` holds; of none, none does."""
+
     conditions: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
+    """All of `conditions` hold."""
+
     conditions: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Negate:
+    """`condition` does not hold."""
+
     condition: Condition
 
 
@@ -151,10 +157,12 @@ def eq(column: str, value: object) -> Condition:
 
 
 def ne(column: str, value: object) -> Condition:
+    """`column` is there and differs from `value`."""
     return Compare(column, "!=", value)
 
 
 def less(column: str, value: object) -> Condition:
+    """`column` is less than `value`."""
     return Compare(column, "<", value)
 
 
@@ -164,64 +172,80 @@ def less_than_column(column: str, other: str) -> Condition:
 
 
 def more(column: str, value: object) -> Condition:
+    """`column` is more than `value`."""
     return Compare(column, ">", value)
 
 
 def at_least(column: str, value: object) -> Condition:
+    """`column` is `value` or more."""
     return Compare(column, ">=", value)
 
 
 def at_most(column: str, value: object) -> Condition:
+    """`column` is `value` or less."""
     return Compare(column, "<=", value)
 
 
 def within(column: str, values: Iterable[object]) -> Condition:
+    """`column` is one of `values`."""
     return Within(column, tuple(values))
 
 
 def missing(column: str) -> Condition:
+    """`column` is absent."""
     return Null(column, False)
 
 
 def present(column: str) -> Condition:
+    """`column` is there."""
     return Null(column, True)
 
 
 def contains(columns: Iterable[str], text: str) -> Condition:
+    """One of the columns contains `text`, whatever its case."""
     return Search(tuple(columns), text)
 
 
 def same_text(column: str, text: str) -> Condition:
+    """`column` is `text`, whatever the case of either."""
     return SameText(column, text)
 
 
 def has_item(column: str, members: str | None = None, **equal: object) -> Condition:
+    """The list in `column` has the item."""
     return Item(column, members if members is not None else tuple(equal.items()))
 
 
 def any_of(*conditions: Condition) -> Condition:
+    """At least one of `conditions` holds."""
     return AnyOf(conditions)
 
 
 def all_of(*conditions: Condition) -> Condition:
+    """All of `conditions` hold."""
     return AllOf(conditions)
 
 
 def negate(condition: Condition) -> Condition:
+    """`condition` does not hold."""
     return Negate(condition)
 
 
 def related(kind: type, column: str, *conditions: Condition) -> Condition:
+    """The record whose id stands in `column` satisfies `conditions`, deleted or not."""
     return Related(kind, column, conditions)
 
 
 def has(kind: type, column: str, *conditions: Condition) -> Condition:
+    """A live record of `kind`, whose `column` holds this record's id, satisfies `conditions`."""
     return Has(kind, column, conditions)
 
 
 def asc(column: str) -> Order:
+    """Smallest first."""
     return Order(column)
 
 
 def desc(column: str) -> Order:
+    """Largest first."""
     return Order(column, descending=True)

@@ -60,10 +60,18 @@ class JobQueue(Protocol):
     def waiting(self, kind: str, subject_id: str) -> Job | None:
         """The first job of this kind for the subject in order of `due_at`, whether or not it failed."""
 
-    def get(self, key: str) -> Job | None: ...
-    def complete(self, job: Job) -> None: ...
-    def cancel(self, key: str) -> None: ...
-    def postpone(self, job: Job, run_at: datetime, error: str, *, failed: bool) -> None: ...
+    def get(self, key: str) -> Job | None:
+        """The job with this key."""
+
+    def complete(self, job: Job) -> None:
+        """The job is done, and gone."""
+
+    def cancel(self, key: str) -> None:
+        """Whatever job has this key is gone undone."""
+
+    def postpone(self, job: Job, run_at: datetime, error: str, *, failed: bool) -> None:
+        """Note that the job went wrong: it waits until `run_at`, or for good once it has `failed`."""
+
     def failures(self) -> list[Job]:
         """The jobs that have failed at least once and are not done yet, in order of `due_at`."""
 
@@ -86,7 +94,8 @@ class EventStore(Protocol):
     def find(self, wanted: EventFilter, *, limit: int | None = None, offset: int = 0) -> list[Event]:
         """The events that match, by timestamp descending, then by transaction id ascending."""
 
-    def count(self, wanted: EventFilter) -> int: ...
+    def count(self, wanted: EventFilter) -> int:
+        """How many events match."""
 
     def received(self, start: datetime, end: datetime) -> Iterator[Event]:
         """The events with `start <= created_at < end`, in no order, one by one."""
@@ -113,17 +122,23 @@ class Transaction(Protocol):
     @property
     def events(self) -> EventStore: ...
     @property
-    def organization_id(self) -> str | None: ...
+    def organization_id(self) -> str | None:
+        """The organization it is within; None: all of them."""
+
     def scoped(self, organization_id: str) -> Transaction:
         """The same transaction, within one organization."""
 
     def attempt(self, change: Callable[[], T]) -> T:
         """Run `change`; where it raises, its effects alone are undone and the exception goes on."""
 
-    def get(self, kind: type[R], id: str, *, deleted: bool = False) -> R | None: ...
+    def get(self, kind: type[R], id: str, *, deleted: bool = False) -> R | None:
+        """The record with this id."""
+
     def first(
         self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False
-    ) -> R | None: ...
+    ) -> R | None:
+        """The first record that satisfies all conditions."""
+
     def find(
         self,
         kind: type[R],
@@ -132,21 +147,29 @@ class Transaction(Protocol):
         limit: int | None = None,
         offset: int = 0,
         deleted: bool = False,
-    ) -> list[R]: ...
+    ) -> list[R]:
+        """The records that satisfy all conditions, in this order and then by id."""
+
     def each(
         self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False
     ) -> Iterator[R]:
         """The records that match, one by one, however many there are. Nothing is to be written meanwhile."""
 
-    def count(self, kind: type[Any], *conditions: Condition, deleted: bool = False) -> int: ...
+    def count(self, kind: type[Any], *conditions: Condition, deleted: bool = False) -> int:
+        """How many records satisfy all conditions."""
+
     def total(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int:
         """The sum of an integer column over the records that match; 0 where none does."""
 
-    def maximum(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int | None: ...
+    def maximum(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int | None:
+        """The largest value of an integer column over the records that match; None where none does."""
+
     def insert(self, *records: object) -> None:
         """Raises `Duplicate` where a unique rule is broken."""
 
-    def replace(self, record: object) -> None: ...
+    def replace(self, record: object) -> None:
+        """Write the record in place of the one with its id. LookupError where there is none."""
+
     def delete(self, *records: object) -> None:
         """Removes the rows for good; setting `deleted_at` is a `replace`."""
 
@@ -169,4 +192,5 @@ class Store(Protocol):
     def is_awaited(self) -> bool:
         """Asked within a write: whether others of this process wait for it to end."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Let go of the file."""

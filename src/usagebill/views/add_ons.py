@@ -25,6 +25,7 @@ class AddOnView(TypedDict):
 
 
 def add_on_view(work: Work, add_on: AddOn) -> AddOnView:
+    """The add-on with its taxes."""
     return {
         "svc_id": add_on.id,
         "name": add_on.name,

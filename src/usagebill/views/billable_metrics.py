@@ -64,4 +64,5 @@ def billable_metric_view(work: Work, metric: BillableMetric) -> BillableMetricVi
 
 
 def expression_result_view(work: Work, value: str) -> ExpressionResultView:
+    """What an expression comes to for an event."""
     return {"value": value}

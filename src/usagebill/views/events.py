@@ -52,6 +52,7 @@ def event_view(work: Work, event: Event) -> EventView:
 
 
 def events_view(work: Work, events: Iterable[Event]) -> list[EventView]:
+    """Events in the order given."""
     return [event_view(work, event) for event in events]
 
 

@@ -77,6 +77,7 @@ def date_text(value: date) -> str: ...
 @overload
 def date_text(value: date | None) -> str | None: ...
 def date_text(value: date | None) -> str | None:
+    """`2024-01-31`."""
     return None if value is None else value.isoformat()
 
 
@@ -91,4 +92,5 @@ def plain_number(value: Decimal) -> int | Decimal:
 
 
 def optional_decimal(value: Decimal | None) -> str | None:
+    """A decimal as text with all its digits, or null."""
     return None if value is None else decimal_text(value)

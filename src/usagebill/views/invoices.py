@@ -282,6 +282,7 @@ def credit_view(credit: Credit, invoice: Invoice) -> CreditView:
 
 
 def error_detail_view(detail: ErrorDetail) -> ErrorDetailView:
+    """Why an invoice could not be finished."""
     return {"svc_id": detail.id, "error_code": detail.error_code, "details": dict(detail.details)}
 
 

@@ -50,6 +50,7 @@ class OrganizationView(TypedDict):
 
 
 def organization_view(work: Work, organization: Organization) -> OrganizationView:
+    """The organization with the settings of its default billing entity."""
     entity = default_entity(work)
     if entity is None:
         raise LookupError(f"organization {organization.id} has no billing entity")

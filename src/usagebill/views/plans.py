@@ -154,6 +154,7 @@ def filter_view(charge: Charge, one: ChargeFilter) -> ChargeFilterView:
 
 
 def charge_view(work: Work, charge: Charge) -> ChargeView:
+    """A charge with its metric, filters and taxes."""
     metric = definition(work, charge.plan_id).metrics.get(charge.billable_metric_id)
     metric = metric or work.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
     unit = charge.applied_pricing_unit
@@ -182,6 +183,7 @@ def charge_view(work: Work, charge: Charge) -> ChargeView:
 
 
 def fixed_charge_view(work: Work, fixed_charge: FixedCharge) -> FixedChargeView:
+    """A fixed charge with its add-on and taxes."""
     add_on = definition(work, fixed_charge.plan_id).add_ons.get(fixed_charge.add_on_id)
     add_on = add_on or work.tx.get(AddOn, fixed_charge.add_on_id, deleted=True)
     return {
@@ -215,6 +217,7 @@ def _commitment_view(work: Work, plan: Plan, commitment: MinimumCommitment) -> C
 
 
 def threshold_view(threshold: UsageThreshold) -> ThresholdView:
+    """A usage threshold: cents, and whether it recurs."""
     return {
         "svc_id": threshold.id,
         "threshold_display_name": threshold.threshold_display_name,

@@ -43,6 +43,7 @@ class PublicKeyView(TypedDict):
 
 
 def webhook_endpoint_view(work: Work, endpoint: WebhookEndpoint) -> WebhookEndpointView:
+    """Who is told, of what, and how the messages are signed."""
     return {
         "svc_id": endpoint.id,
         "svc_organization_id": endpoint.organization_id,
@@ -75,6 +76,7 @@ def webhook_message_view(work: Work, message: WebhookMessage) -> WebhookMessageV
 
 
 def public_key_view(work: Work, text: str) -> PublicKeyView:
+    """The key that messages signed as JWT are checked with: base64 of its PEM text."""
     return {"public_key": text}
 
 

@@ -39,6 +39,8 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Total:
+    """A line of the totals."""
+
     label: str
     amount: str
     strong: bool = False
@@ -55,6 +57,8 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
+    """A titled part of a document."""
+
     title: str
     text: str
 

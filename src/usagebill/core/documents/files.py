@@ -31,6 +31,7 @@ class Document:
 
     @property
     def content_type(self) -> str:
+        """The media type of the file."""
         return "application/pdf" if self.kind == PDF else "application/xml"
 
 

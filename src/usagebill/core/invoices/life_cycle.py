@@ -16,6 +16,8 @@ __all__ = ["REFUSALS", "TRANSITIONS", "InvoiceEvent", "InvoiceStatus", "transiti
 
 
 class InvoiceStatus(StrEnum):
+    """The state of an invoice."""
+
     GENERATING = "generating"
     DRAFT = "draft"
     OPEN = "open"

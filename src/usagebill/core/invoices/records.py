@@ -26,6 +26,8 @@ VISIBLE_STATUSES = ("draft", "finalized", "voided", "failed", "pending")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvoiceMetadata:
+    """A value that the caller keeps with an invoice."""
+
     id: str
     key: str
     value: str
@@ -53,6 +55,8 @@ class Credit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedCustomSection:
+    """A text that an invoice ends with, as it was when the invoice was made."""
+
     id: str
     code: str
     name: str
@@ -63,6 +67,8 @@ class AppliedCustomSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedThreshold:
+    """A threshold that a progressive billing invoice was made for, in cents."""
+
     id: str
     usage_threshold_id: str
     amount_cents: int
@@ -76,6 +82,8 @@ class AppliedThreshold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorDetail:
+    """Why an invoice could not be finished."""
+
     id: str
     error_code: str
     details: Mapping[str, object]
@@ -169,6 +177,7 @@ class BilledPlan:
 
     @property
     def shown_name(self) -> str:
+        """What invoices call the plan."""
         return self.invoice_display_name or self.name
 
 

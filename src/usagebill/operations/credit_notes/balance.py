@@ -35,9 +35,11 @@ class Balance:
 
     @property
     def items(self) -> list[CreditNoteItem]:
+        """The items of all notes."""
         return [item for note in self.notes for item in note.items]
 
     def fee(self, fee_id: object) -> Fee | None:
+        """The fee of the invoice with this id."""
         return next((fee for fee in self.fees if fee.id == fee_id), None)
 
     def left_of(self, fee: Fee, pending: Sequence[CreditNoteItem] = ()) -> int:

@@ -48,6 +48,7 @@ class Billed:
 
     @property
     def plan(self) -> Plan:
+        """The plan that is billed."""
         return self.definition.plan
 
     @property

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from usagebill.core.billable_metrics import declared_values
 from usagebill.core.filters import same_values, trimmed_values
 from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, Plan, same_prices
-from usagebill.operations.plans.filters import declared_by
 from usagebill.operations.plans.records import changed_plans, metric_of, overrides_of, remove
 from usagebill.operations.plans.units import units_changed
 from usagebill.storage.conditions import eq
@@ -113,7 +113,7 @@ def _cascaded_filters(work: Work, before: Charge, after: Charge, child: Charge) 
         return child.filters
     removed = [one for one in before.filters if _of(after.filters, one) is None]
     filters = [one for one in child.filters if _of(removed, one) is None]
-    declared = declared_by(metric_of(work, child))
+    declared = declared_values(metric_of(work, child))
     for new in after.filters:
         old = _of(before.filters, new)
         if old is not None and old.properties == new.properties:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 
-from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.billable_metrics import BillableMetric, declared_values
 from usagebill.core.filters import trimmed_values
 from usagebill.core.numbers import parse_decimal
 from usagebill.core.plans import AppliedPricingUnit, Charge, ChargeFilter, Plan
@@ -15,7 +15,7 @@ from usagebill.core.pricing.charges import ChargeTerms, charge_errors, pricing_u
 from usagebill.core.pricing_units import PricingUnit
 from usagebill.inputs import is_given, value_or
 from usagebill.operations import taxes
-from usagebill.operations.plans.filters import declared_by, merged_filters
+from usagebill.operations.plans.filters import merged_filters
 from usagebill.operations.plans.inputs import AppliedPricingUnitInput, ChargeInput
 from usagebill.operations.plans.records import refuse
 from usagebill.storage.conditions import eq, missing, ne
@@ -150,7 +150,7 @@ def changed_charge(work: Work, charge: Charge, metric: BillableMetric, given: Ch
 
 
 def _still_declared(charge: Charge, metric: BillableMetric) -> tuple[ChargeFilter, ...]:
-    declared = declared_by(metric)
+    declared = declared_values(metric)
     trimmed = ((one, trimmed_values(one.values, declared)) for one in charge.filters)
     return tuple(replace(one, values=values) for one, values in trimmed if values is not None)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.billable_metrics import BillableMetric, declared_values
 from usagebill.core.errors import Invalid
 from usagebill.core.filters import same_values, values_errors
 from usagebill.core.plans import Charge, ChargeFilter
@@ -15,11 +15,7 @@ from usagebill.operations.plans.inputs import ChargeFilterInput
 from usagebill.operations.plans.records import refuse
 from usagebill.work import Work
 
-__all__ = ["changed_filter", "check_filters", "declared_by", "merged_filters", "new_filter", "sent_values"]
-
-
-def declared_by(metric: BillableMetric) -> Mapping[str, tuple[str, ...]]:
-    return {one.key: one.values for one in metric.filters}
+__all__ = ["changed_filter", "check_filters", "merged_filters", "new_filter", "sent_values"]
 
 
 def sent_values(given: ChargeFilterInput) -> dict[str, tuple[str, ...]]:
@@ -35,7 +31,7 @@ def sent_values(given: ChargeFilterInput) -> dict[str, tuple[str, ...]]:
 
 def check_filters(charge: Charge, metric: BillableMetric, filters: Iterable[ChargeFilter]) -> None:
     """Raises `Invalid` where a filter names what the metric does not declare, or its prices make no sense."""
-    declared = declared_by(metric)
+    declared = declared_values(metric)
     for one in filters:
         refuse(values_errors(one.values, declared))
         codes = validate_properties(charge.charge_model, one.properties) if charge.charge_model in MODELS else ()

@@ -104,6 +104,7 @@ class ChargePart:
 
     @property
     def display_name(self) -> str | None:
+        """The filter's own name, or its values; None for what no filter takes."""
         if self.filter is None:
             return None
         return self.filter.invoice_display_name or display_name(self.filter.values)

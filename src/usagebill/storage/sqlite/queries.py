@@ -33,6 +33,7 @@ _OPERATORS = frozenset({"=", "!=", "<", "<=", ">", ">="})
 
 @cache
 def quoted(name: str) -> str:
+    """The name of a column, safe inside SQL. ValueError for what cannot be one."""
     if not name.replace("_", "").isalnum():
         raise ValueError(f"not a column: {name!r}")
     return f'"{name}"'
@@ -40,6 +41,7 @@ def quoted(name: str) -> str:
 
 @cache
 def can_be_deleted(kind: type) -> bool:
+    """Whether records of this kind have `deleted_at`."""
     return any(item.name == "deleted_at" for item in fields(kind))
 
 
@@ -138,6 +140,7 @@ def where_sql(
 
 
 def order_sql(order: Sequence[Order]) -> str:
+    """The ORDER BY clause, which ends with the id so that it leaves nothing open."""
     parts = [f"t.{quoted(item.column)} {'DESC' if item.descending else 'ASC'} NULLS LAST" for item in order]
     if not any(item.column == "id" for item in order):
         parts.append("t.id ASC")

@@ -19,6 +19,8 @@ _json = msgspec.json.Encoder(decimal_format="number")
 
 @dataclass(frozen=True, slots=True)
 class Column:
+    """A column of a table, and how its values are written and read (None: as they are)."""
+
     name: str
     sql_type: type
     encode: Callable[[Any], Any] | None
