@@ -46,4 +46,4 @@ def benchmarks(session: nox.Session) -> None:
     session.install("--editable", ".[dev]")
     for program in sorted(Path("benchmarks").glob("*.py")):
         if not session.posargs or program.stem in session.posargs:
-            session.run("python", str(program))
+            session.run("python", "-m", f"benchmarks.{program.stem}")

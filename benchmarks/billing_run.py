@@ -1,9 +1,9 @@
 """Invoices a second of a monthly billing run, on one core, and how that changes with the number of subscriptions.
 
-    python benchmarks/billing_run.py                     # 1,000 and 10,000 subscriptions
-    python benchmarks/billing_run.py 1000 10000 50000    # as many as one likes
-    python benchmarks/billing_run.py --steps 1000        # where the time goes, by step
-    python benchmarks/billing_run.py --workers 2 5000    # as many processes on one file
+    python -m benchmarks.billing_run                     # 1,000 and 10,000 subscriptions
+    python -m benchmarks.billing_run 1000 10000 50000    # as many as one likes
+    python -m benchmarks.billing_run --steps 1000        # where the time goes, by step
+    python -m benchmarks.billing_run --workers 2 5000    # as many processes on one file
 
 Each subscription is a customer of its own on one plan: a monthly fee, three usage charges (standard on a sum,
 graduated on a count, package on a unique count), one fixed charge, and 100 events of its own in the month.

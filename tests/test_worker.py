@@ -83,6 +83,26 @@ def test_jobs_that_talk_to_the_outside_are_done_by_one_worker_each(
         assert sorted(seen, key=int) == [str(number) for number in range(50)]
 
 
+def test_a_job_that_breaks_outside_waits_for_another_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[str] = []
+
+    def talk(billing: Billing, organization: object, job: Job) -> None:
+        tries.append(job.subject_id)
+        if len(tries) == 1:
+            raise ConnectionError("nobody there")
+        billing.store.write(None, lambda tx: tx.jobs.complete(job))
+
+    monkeypatch.setitem(OUTSIDE, "talk", talk)
+    with Billing() as billing:
+        billing.writing(lambda work: work.schedule("talk", "one", work.now, leased=True))
+        assert billing.run_due() == 1
+        (failure,) = billing.store.read(None, lambda tx: tx.jobs.failures())
+        assert (failure.attempts, failure.error) == (1, "ConnectionError: nobody there")
+        assert billing.run_due() == 0
+        assert billing.run_due(failure.run_at) == 1
+        assert (tries, billing.next_due()) == (["one", "one"], None)
+
+
 def test_a_write_wakes_the_worker_and_a_broken_job_does_not_stop_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,84 @@
+"""The unit of work: what commits with it, and what remains of what was only tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from usagebill.core.customers import Customer
+from usagebill.core.webhooks import WebhookMessage
+from usagebill.operations import customers
+from usagebill.operations.customers import CustomerInput
+from usagebill.testing import Sandbox
+from usagebill.work import Work, with_prefix
+
+
+@pytest.fixture
+def box() -> Iterator[Sandbox]:
+    with Sandbox(now="2024-01-31T00:00:00Z") as box:
+        yield box
+
+
+def test_a_job_of_a_kind_waits_once_for_its_subject(box: Sandbox) -> None:
+    def act(work: Work) -> list[bool]:
+        soon, late = work.now + timedelta(days=1), work.now + timedelta(days=2)
+        return [
+            work.schedule("end_plan", "one", late),
+            work.schedule("end_plan", "one", soon),
+            work.schedule("end_plan", "two", late),
+            work.schedule("end_customer", "one", late),
+            work.schedule("end_plan", "one", soon, key="another"),
+        ]
+
+    assert box.billing.writing(act) == [True, False, True, True, True]
+    assert box.billing.next_due() == box.now + timedelta(days=1)
+
+
+def test_only_what_is_due_at_this_very_instant_is_immediate(box: Sandbox) -> None:
+    def act(work: Work, delay: timedelta) -> bool:
+        work.schedule("end_plan", "one", work.now + delay, key=str(delay))
+        return work.left_immediate
+
+    assert not box.billing.writing(lambda work: act(work, timedelta(microseconds=1)))
+    assert box.billing.writing(lambda work: act(work, timedelta(0)))
+
+
+def test_what_is_undone_leaves_nothing_but_its_result(box: Sandbox) -> None:
+    box.billing.webhook_endpoints.create(webhook_url="https://example.com/hooks")
+
+    def tried(work: Work) -> tuple[str | None, int, int]:
+        made = work.undone(lambda trial: customers.upsert(trial, CustomerInput(external_id="acme", name="Acme")))
+        return made.name, work.tx.count(Customer), work.tx.count(WebhookMessage)
+
+    assert box.billing.writing(tried) == ("Acme", 0, 0)
+    assert box.webhooks == []
+
+
+def test_what_goes_wrong_while_it_is_tried_goes_on(box: Sandbox) -> None:
+    def broken(work: Work) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        box.billing.writing(lambda work: work.undone(broken))
+
+
+def test_messages_are_kept_for_those_who_listen(box: Sandbox) -> None:
+    def messages() -> int:
+        return box.billing.reading(lambda work: work.tx.count(WebhookMessage))
+
+    box.billing.customers.upsert(external_id="one")
+    assert messages() == 0
+    box.billing.webhook_endpoints.create(webhook_url="https://example.com/all")
+    box.billing.webhook_endpoints.create(webhook_url="https://example.com/some", event_types=["invoice.created"])
+    box.billing.customers.upsert(external_id="two")
+    assert messages() == 1
+
+
+def test_the_prefix_is_renamed_everywhere_but_in_what_callers_own() -> None:
+    body = {"svc_id": "1", "items": [{"svc_plan_id": "2", "metadata": {"svc_id": "mine"}}]}
+    assert with_prefix(body, "svc_", "my_") == {
+        "my_id": "1",
+        "items": [{"my_plan_id": "2", "metadata": {"svc_id": "mine"}}],
+    }
