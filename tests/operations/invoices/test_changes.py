@@ -375,3 +375,29 @@ def test_there_is_no_page_to_pay_at_without_a_provider(box: Sandbox) -> None:
     path = f"/api/v1/invoices/{issued(box)['svc_id']}/payment_url"
     assert refused(box.request("POST", path)) == {"base": ["no_linked_payment_provider"]}
     assert missing(box.request("POST", "/api/v1/invoices/none/payment_url")) == "invoice"
+
+
+def test_a_draft_of_the_period_before_an_upgrade_keeps_its_last_day() -> None:
+    with Sandbox(now="2024-04-05T10:00:00Z") as box:
+        ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "invoice_grace_period": 3}})
+        add_plan(box, amount_cents=3100)
+        add_plan(box, "pro", amount_cents=6000)
+        subscribe(box)
+        # May is over, and its run has yet to come.
+        box.travel_to("2024-06-01T00:04:00Z")
+        subscribe(box, "pro")
+        box.travel_to("2024-06-05T00:00:00Z")
+        fees = [[fee["amount_cents"] for fee in invoice["fees"]] for invoice in invoices_of(box)]
+        assert sorted(fees)[-1] == [3100]
+
+
+def test_a_draft_in_advance_keeps_its_fee_when_the_subscription_ends_in_the_same_instant() -> None:
+    with Sandbox(now="2024-04-05T10:00:00Z") as box:
+        ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "invoice_grace_period": 3}})
+        add_plan(box, amount_cents=3000, pay_in_advance=True)
+        subscribe(box)
+        ask(box, "DELETE", "/subscriptions/sub")
+        box.travel_to("2024-04-09T00:00:00Z")
+        assert [fee["amount_cents"] for invoice in invoices_of(box) for fee in invoice["fees"]] == [2600]
+        (note,) = ask(box, "GET", "/credit_notes?external_customer_id=acme")["credit_notes"]
+        assert note["credit_amount_cents"] == 2500

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -53,15 +53,13 @@ class Billed:
 
     @property
     def ended(self) -> bool:
-        """Whether the subscription has ended at or before the billing timestamp."""
-        ended = self.subscription.terminated_at
-        return ended is not None and ended.replace(microsecond=0) <= self.boundaries.timestamp
+        """Whether this is the billing period of the subscription's end."""
+        return self.period.invoicing_reason == TERMINATING
 
     @property
     def ended_after_invoice(self) -> bool:
         """Whether the subscription ended after this invoice was made: a draft that is computed anew."""
-        ended = self.subscription.terminated_at
-        return ended is not None and ended > self.invoice.created_at
+        return self.subscription.terminated_at is not None and not self.ended
 
 
 def billing_period(
@@ -125,18 +123,22 @@ def _window(start: datetime | None, end: datetime | None, duration: int | None) 
 def billed_of(work: Work, invoice: Invoice, period: BillingPeriod) -> Billed:
     """The billing period `period` of `invoice` with everything its fees depend on.
 
-    The plan is the subscription's present one; days are counted in the time zone that the period was billed in.
+    The plan is the subscription's present one; days are counted in the time zone that the period was billed in. Only
+    the billing period of the end knows of the end: earlier ones stay what they were, whenever they are computed anew.
     """
     subscription = work.tx.get(Subscription, period.subscription_id)
     if subscription is None:
         raise LookupError(f"no subscription {period.subscription_id}")
+    periods = cycle(work, subscription, tz=ZoneInfo(period.timezone))
+    if period.invoicing_reason != TERMINATING:
+        periods = replace(periods, terminated_at=None, succession=None)
     return Billed(
         invoice=invoice,
         period=period,
         boundaries=boundaries_of(period),
         subscription=subscription,
         definition=definition(work, subscription.plan_id),
-        cycle=cycle(work, subscription, tz=ZoneInfo(period.timezone)),
+        cycle=periods,
     )
 
 
