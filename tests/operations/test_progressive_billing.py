@@ -50,6 +50,36 @@ def test_all_thresholds_passed_at_once_make_one_invoice_and_a_message_each(list_
     assert [m["subscription"]["usage_threshold"]["threshold_display_name"] for m in reached] == ["Ten", None]
 
 
+def test_usage_paid_in_advance_passes_a_threshold_once(list_: PriceList) -> None:
+    charge = {
+        "billable_metric_id": list_.metric("gb"),
+        "charge_model": "standard",
+        "pay_in_advance": True,
+        "invoiceable": False,
+        "properties": {"amount": "1"},
+    }
+    thresholds = [{"amount_cents": 1000}, {"amount_cents": 500, "recurring": True}]
+    list_.plan(charge, amount_cents=3100, usage_thresholds=thresholds)
+    list_.subscribe()
+    for value in (9, 2, 1, 0, 4, 1):
+        list_.event("gb", value=value)
+    reached = [m for m in list_.box.webhooks if m["webhook_type"] == "subscription.usage_threshold_reached"]
+    assert [m["subscription"]["usage_threshold"]["amount_cents"] for m in reached] == [1000, 500]
+    applied = [invoice["applied_usage_thresholds"][0] for invoice in progressive(list_)]
+    assert [one["lifetime_usage_amount_cents"] for one in applied] == [1100, 1600]
+
+
+def test_a_threshold_whose_invoice_was_voided_is_not_billed_again(list_: PriceList) -> None:
+    subscribed(list_, {"amount_cents": 1000}, {"amount_cents": 2000})
+    list_.event("gb", value=12)
+    (invoice,) = progressive(list_)
+    list_.box.request("POST", f"/api/v1/invoices/{invoice['svc_id']}/void", json={})
+    list_.event("gb", value=1)
+    assert [one["status"] for one in progressive(list_)] == ["voided"]
+    list_.event("gb", value=8)
+    assert [one["total_amount_cents"] for one in progressive(list_)] == [1200, 2100]
+
+
 def test_thresholds_of_a_subscription_alone(list_: PriceList) -> None:
     subscribed(list_, usage_thresholds=[{"amount_cents": 1000, "threshold_display_name": "Own"}])
     list_.event("gb", value=12)

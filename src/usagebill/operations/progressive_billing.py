@@ -61,8 +61,22 @@ def check(work: Work, job: Job) -> None:
     invoiced = _historical(work, subscription) + invoiced_cents(work, subscription)
     current = amount_so_far(work, subscription)
     passed = passed_thresholds(thresholds, invoiced_cents=invoiced, current_cents=current, billed_cents=billed)
-    if passed:
-        _bill(work, subscription, boundaries, passed, invoiced + current)
+    if passed and not _is_billed(work, subscription, invoiced + billed, passed):
+        applied = tuple(_applied(work, one, invoiced, current, billed) for one in passed)
+        _bill(work, subscription, boundaries, passed, applied)
+
+
+def _is_billed(work: Work, subscription: Subscription, invoiced: int, passed: Sequence[UsageThreshold]) -> bool:
+    """Whether there has been an invoice for these thresholds already, voided since or not."""
+    highest = max(one.amount_cents for one in passed)
+    periods = work.tx.find(
+        BillingPeriod, within("subscription_id", _life(work, subscription)), eq("invoicing_reason", PROGRESSIVE)
+    )
+    return any(
+        applied[0].invoiced_usage_amount_cents == invoiced and max(one.amount_cents for one in applied) == highest
+        for invoice in work.tx.find(Invoice, within("id", [period.invoice_id for period in periods]))
+        if (applied := invoice.applied_usage_thresholds)
+    )
 
 
 def _bill(
@@ -70,7 +84,7 @@ def _bill(
     subscription: Subscription,
     boundaries: Boundaries,
     passed: Sequence[UsageThreshold],
-    lifetime_cents: int,
+    applied: tuple[AppliedThreshold, ...],
 ) -> None:
     """Invoice all usage of the running charges period so far, earlier progressive invoices credited."""
     charges = boundaries.charges
@@ -78,11 +92,7 @@ def _bill(
         return
     invoice, _ = opened(work, subscription, at=work.now, occasion=Occasion.IMMEDIATE)
     periods = cycle(work, subscription)
-    invoice = replace(
-        invoice,
-        invoice_type=PROGRESSIVE,
-        applied_usage_thresholds=tuple(_applied(work, one, lifetime_cents) for one in passed),
-    )
+    invoice = replace(invoice, invoice_type=PROGRESSIVE, applied_usage_thresholds=applied)
     period = billing_period(work, invoice, subscription, replace(boundaries, timestamp=work.now), PROGRESSIVE)
     work.tx.insert(invoice, period)
     fees = usage_fees(
@@ -105,22 +115,27 @@ def _bill(
         work.emit("subscription.usage_threshold_reached", partial(threshold_reached_view, work, subscription, one))
 
 
-def _applied(work: Work, threshold: UsageThreshold, lifetime_cents: int) -> AppliedThreshold:
+def _applied(work: Work, threshold: UsageThreshold, invoiced: int, current: int, billed: int) -> AppliedThreshold:
     return AppliedThreshold(
         id=work.new_id(),
         usage_threshold_id=threshold.id,
         amount_cents=threshold.amount_cents,
         recurring=threshold.recurring,
         threshold_display_name=threshold.threshold_display_name,
-        lifetime_usage_amount_cents=lifetime_cents,
+        lifetime_usage_amount_cents=invoiced + current,
         created_at=work.now,
         threshold_created_at=threshold.created_at,
         threshold_updated_at=threshold.updated_at,
+        invoiced_usage_amount_cents=invoiced + billed,
+        current_usage_amount_cents=current,
     )
 
 
 def _billed_cents(work: Work, subscription: Subscription, boundaries: Boundaries) -> int:
-    """What the last progressive billing invoice of the running charges period has billed."""
+    """The usage of the running charges period that its last progressive billing invoice was made for.
+
+    That is what the invoice bills, and what is billed otherwise: usage paid in advance passes a threshold once, too.
+    """
     if boundaries.charges is None:
         return 0
     last = work.tx.first(
@@ -132,21 +147,30 @@ def _billed_cents(work: Work, subscription: Subscription, boundaries: Boundaries
         order=[desc("timestamp"), desc("id")],
     )
     invoice = None if last is None else work.tx.get(Invoice, last.invoice_id)
-    return 0 if invoice is None else invoice.fees_amount_cents
+    if invoice is None:
+        return 0
+    applied = invoice.applied_usage_thresholds
+    known = applied[0].current_usage_amount_cents if applied else None
+    return invoice.fees_amount_cents if known is None else known
 
 
 # Lifetime usage
 
 
-def invoiced_cents(work: Work, subscription: Subscription) -> int:
-    """The usage fees, before coupons and taxes, of standing subscription invoices in the life of the subscription."""
-    life = [
+def _life(work: Work, subscription: Subscription) -> list[str]:
+    """The ids of the subscriptions that followed each other since the first of them, this one included."""
+    return [
         other.id
         for other in work.tx.find(
             Subscription, eq("external_id", subscription.external_id), eq("customer_id", subscription.customer_id)
         )
         if other.status != "canceled" and other.subscription_at == subscription.subscription_at
     ]
+
+
+def invoiced_cents(work: Work, subscription: Subscription) -> int:
+    """The usage fees, before coupons and taxes, of standing subscription invoices in the life of the subscription."""
+    life = _life(work, subscription)
     return work.tx.total(
         Fee,
         "amount_cents",

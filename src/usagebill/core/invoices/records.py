@@ -78,6 +78,9 @@ class AppliedThreshold:
     created_at: datetime
     threshold_created_at: datetime
     threshold_updated_at: datetime
+    # Of that, what had been invoiced before, and all usage of the running period.
+    invoiced_usage_amount_cents: int | None = None
+    current_usage_amount_cents: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
