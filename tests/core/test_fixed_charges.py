@@ -19,7 +19,7 @@ from usagebill.core.fixed_charges import (
     units_at_start,
     units_in,
 )
-from usagebill.core.numbers import multiply, round_cents, total
+from usagebill.core.numbers import multiply, round_cents, round_to, total
 from usagebill.core.periods import (
     BillingTime,
     Cycle,
@@ -85,6 +85,27 @@ def test_what_is_decided_last_counts_for_the_whole_period_where_nothing_is_prora
     assert units_in(JANUARY, month(2024, 2), UTC, prorated=False).units == 7
     assert units_in(JANUARY, month(2023, 12), UTC, prorated=False).units == 30
     assert units_in(JANUARY, month(2023, 11), UTC, prorated=False).units == 0
+
+
+@pytest.mark.parametrize(
+    ("year", "number", "whole", "prorated"),
+    [(2024, 12, "30", "30"), (2025, 1, "7", "8.84"), (2025, 2, "70", "49.75"), (2025, 3, "70", "70")],
+)
+def test_the_latest_of_many_decisions_cancels_those_that_were_to_come(
+    year: int, number: int, whole: str, prorated: str
+) -> None:
+    decisions = [
+        units(30, "2024-01-01", "2025-01-01"),
+        units(10, "2025-01-01", "2025-01-09"),
+        units(5, "2025-02-01", "2025-01-05"),
+        units(77, "2025-01-22", "2025-01-07"),
+        units(7, "2025-01-20", "2025-01-10"),
+        units(12, "2025-03-01", "2025-01-20"),
+        units(70, "2025-02-10", "2025-01-30"),
+    ]
+    window = month(year, number)
+    assert units_in(decisions, window, UTC, prorated=False).units == Decimal(whole)
+    assert round_to(units_in(decisions, window, UTC, prorated=True).units, 2) == Decimal(prorated)
 
 
 def test_no_events_no_units() -> None:

@@ -44,6 +44,28 @@ def test_an_entity_counts_the_invoices_of_all_its_customers_since_ever(box: Sand
     assert issue(box, "one").number == "ACME-202401-006"
 
 
+def test_the_sequence_of_an_entity_goes_on_from_all_that_was_issued_before(box: Sandbox) -> None:
+    """Three customers, an invoice a month each; the prefix and the way of counting change from month to month."""
+    box.billing.customers.upsert(external_id="three", currency="EUR")
+
+    def month(start: str, *customers: str) -> list[str]:
+        box.jump_to(start)
+        return [issue(box, customer).number for customer in customers or ("one", "two", "three")]
+
+    assert month("2023-07-05T00:00:00Z") == ["ACME-001-001", "ACME-002-001", "ACME-004-001"]
+    assert month("2023-08-05T00:00:00Z") == ["ACME-001-002", "ACME-002-002", "ACME-004-002"]
+    assert month("2023-09-05T00:00:00Z") == ["ACME-001-003", "ACME-002-003", "ACME-004-003"]
+    by_entity(box)
+    box.billing.billing_entities.update("default", document_number_prefix="new")
+    assert month("2023-10-05T00:00:00Z") == ["NEW-202310-010", "NEW-202310-011", "NEW-202310-012"]
+    by_entity(box, on=False)
+    assert month("2023-11-05T00:00:00Z") == ["NEW-001-005", "NEW-002-005", "NEW-004-005"]
+    assert month("2023-11-06T00:00:00Z", "two") == ["NEW-002-006"]
+    by_entity(box)
+    assert month("2023-12-05T00:00:00Z") == ["NEW-202312-017", "NEW-202312-018", "NEW-202312-019"]
+    assert month("2024-01-05T00:00:00Z") == ["NEW-202401-020", "NEW-202401-021", "NEW-202401-022"]
+
+
 def test_self_billed_invoices_stay_out_of_the_entity_s_sequence(box: Sandbox) -> None:
     by_entity(box)
     assert issue(box, "partner").number == "ACME-003-001"
