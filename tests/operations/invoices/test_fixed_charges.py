@@ -184,3 +184,17 @@ def test_units_of_a_subscription_outlive_changes_of_the_plans(seats: Seats) -> N
     seats.change_units(20)
     seats.box.travel_to("2024-04-01T01:00:00Z")
     assert seats.fees() == [[3_000]]
+
+
+@pytest.mark.parametrize("at", ["2024-03-01T00:00:00Z", "2024-03-02T00:00:00Z"])
+@pytest.mark.parametrize(("units", "billed"), [(15, [5_000, 10_000]), (5, [0, 10_000])])
+def test_a_draft_keeps_the_units_it_was_made_with_for_what_is_added_has_its_own_invoice(
+    seats: Seats, units: int, billed: list[int], at: str
+) -> None:
+    seats.post("/customers", customer={"external_id": "acme", "invoice_grace_period": 3})
+    seats.plan(pay_in_advance=True, fixed_charges=[seats.fixed(pay_in_advance=True)])
+    seats.subscribe()
+    seats.box.travel_to(at)
+    seats.change_units(units)
+    seats.box.travel_to("2024-03-05T00:00:00Z")
+    assert sorted(cents for invoice in seats.fees() for cents in invoice) == billed

@@ -124,16 +124,22 @@ def _family(charge: FixedCharge) -> list[str]:
 
 
 def _time_line(work: Work, billed: Billed, charge: FixedCharge) -> list[FixedChargeUnits]:
-    return work.tx.find(
+    """The units decided so far; in advance before the invoice was made, for what was added since has its own."""
+    invoice = billed.invoice
+    decided = work.tx.find(
         FixedChargeUnits,
         eq("subscription_id", billed.subscription.id),
         within("fixed_charge_id", _family(charge)),
-        at_most("created_at", max(work.now, billed.invoice.created_at)),
+        at_most("created_at", max(work.now, invoice.created_at)),
     )
+    if not charge.pay_in_advance:
+        return decided
+    return [entry for entry in decided if (entry.created_at, entry.id) < (invoice.created_at, invoice.id)]
 
 
 def _billed(work: Work, billed: Billed, charge: FixedCharge, window: Window) -> list[Fee]:
-    """Fees of the fixed charge for the same period, on other invoices that count."""
+    """Fees of the fixed charge for the same period, on earlier invoices that count."""
+    invoice = billed.invoice
     fees = work.tx.find(
         Fee,
         eq("subscription_id", billed.subscription.id),
@@ -145,7 +151,8 @@ def _billed(work: Work, billed: Billed, charge: FixedCharge, window: Window) -> 
     return [
         fee
         for fee in fees
-        if fee.from_datetime is not None
+        if (fee.created_at, fee.invoice_id or "") < (invoice.created_at, invoice.id)
+        and fee.from_datetime is not None
         and fee.to_datetime is not None
         and is_same_period(window, fee.from_datetime, fee.to_datetime)
     ]
