@@ -92,6 +92,15 @@ def test_a_deleted_draft_is_gone(box: Sandbox) -> None:
     assert [found["svc_id"] for found in invoices_of(box) if found["svc_id"] == invoice["svc_id"]] == []
 
 
+def test_the_period_of_a_deleted_draft_is_not_billed_again(box: Sandbox) -> None:
+    invoice = draft(box)
+    ask(box, "DELETE", f"/invoices/{invoice['svc_id']}")
+    ask(box, "DELETE", "/subscriptions/sub")
+    (last,) = invoices_of(box)
+    (period,) = ask(box, "GET", f"/invoices/{last['svc_id']}")["invoice"]["billing_periods"]
+    assert period["invoicing_reason"] == "subscription_terminating"
+
+
 def test_a_draft_shows_what_is_and_an_issued_invoice_what_was(box: Sandbox) -> None:
     invoice = draft(box)
     path = f"/invoices/{invoice['svc_id']}"

@@ -12,7 +12,7 @@ from usagebill.core.periods import Boundaries, Cycle, Window
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.plans import PlanDefinition, definition
-from usagebill.storage.conditions import desc, eq, ne, related
+from usagebill.storage.conditions import desc, eq
 from usagebill.views.subscriptions import cycle
 from usagebill.work import Work
 
@@ -143,12 +143,11 @@ def billed_of(work: Work, invoice: Invoice, period: BillingPeriod) -> Billed:
 
 
 def last_run(work: Work, subscription: Subscription) -> BillingPeriod | None:
-    """The billing period that a run made last for this subscription."""
+    """The billing period that a run made last for this subscription. A draft that was deleted is not made again."""
     return work.tx.first(
         BillingPeriod,
         eq("subscription_id", subscription.id),
         eq("recurring", True),
-        related(Invoice, "invoice_id", ne("status", "deleted")),
         order=[desc("timestamp")],
     )
 

@@ -50,7 +50,7 @@ from usagebill.operations.invoices.issue import draft, issue, redated
 from usagebill.operations.invoices.numbering import draft_number
 from usagebill.operations.invoices.sections import with_sections
 from usagebill.operations.invoices.totals import settle
-from usagebill.storage.conditions import asc, desc, eq, ne, present, related, within
+from usagebill.storage.conditions import asc, desc, eq, present, related, within
 from usagebill.views.customers import entity_of
 from usagebill.views.subscriptions import customer_of, cycle, issuer_of, plan_of
 from usagebill.work import Work
@@ -196,7 +196,6 @@ def _last_billed(work: Work, subscription: Subscription, kind: str) -> BillingPe
         eq("subscription_id", subscription.id),
         eq("recurring", True),
         present(column),
-        related(Invoice, "invoice_id", ne("status", "deleted")),
         order=[desc("timestamp")],
     )
 
