@@ -368,7 +368,7 @@ def test_a_fee_without_invoice_is_taxed_and_announced_at_once(list_: PriceList) 
     list_.event("gb", value=10)
     (fee,) = fees(list_)
     told = [message["fee"] for message in list_.box.webhooks if message["webhook_type"] == "fee.created"]
-    assert told == [fee]
+    assert told == [{name: value for name, value in fee.items() if name != "applied_taxes"}]
     assert fee["svc_invoice_id"] is None
     assert (fee["amount_cents"], fee["taxes_amount_cents"], fee["total_amount_cents"]) == (1111, 222, 1333)
     assert (fee["pay_in_advance"], fee["invoiceable"], fee["payment_status"]) == (True, False, "pending")
