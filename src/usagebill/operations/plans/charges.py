@@ -17,8 +17,8 @@ from usagebill.inputs import is_given, value_or
 from usagebill.operations import taxes
 from usagebill.operations.plans.filters import merged_filters
 from usagebill.operations.plans.inputs import AppliedPricingUnitInput, ChargeInput
-from usagebill.operations.plans.records import refuse
-from usagebill.storage.conditions import eq, missing, ne
+from usagebill.operations.plans.records import code_errors, refuse
+from usagebill.storage.conditions import eq
 from usagebill.work import Work
 
 __all__ = ["changed_charge", "new_charge", "overridden_charge"]
@@ -43,16 +43,7 @@ def _check(work: Work, charge: Charge, metric: BillableMetric) -> None:
             regroup_paid_fees=charge.regroup_paid_fees,
         )
     )
-    if not charge.code:
-        errors["code"] = ("value_is_mandatory",)
-    elif charge.parent_id is None and _is_taken(work, charge):
-        errors["code"] = ("value_already_exist",)
-    refuse(errors)
-
-
-def _is_taken(work: Work, charge: Charge) -> bool:
-    same_code = eq("plan_id", charge.plan_id), eq("code", charge.code), missing("parent_id"), ne("id", charge.id)
-    return work.tx.first(Charge, *same_code) is not None
+    refuse({**errors, **code_errors(work, charge)})
 
 
 def _rate(value: object) -> Decimal:

@@ -15,8 +15,7 @@ from usagebill.core.pricing.charges import fixed_charge_errors
 from usagebill.inputs import is_given, value_or
 from usagebill.operations import taxes
 from usagebill.operations.plans.inputs import FixedChargeInput
-from usagebill.operations.plans.records import refuse
-from usagebill.storage.conditions import eq, missing, ne
+from usagebill.operations.plans.records import code_errors, refuse
 from usagebill.work import Work
 
 __all__ = ["changed_fixed_charge", "check_units", "new_fixed_charge", "overridden_fixed_charge", "units_sent"]
@@ -54,16 +53,7 @@ def _check(work: Work, fixed_charge: FixedCharge, units: object) -> None:
         pay_in_advance=fixed_charge.pay_in_advance,
         prorated=fixed_charge.prorated,
     )
-    if not fixed_charge.code:
-        errors["code"] = ("value_is_mandatory",)
-    elif fixed_charge.parent_id is None and _is_taken(work, fixed_charge):
-        errors["code"] = ("value_already_exist",)
-    refuse(errors)
-
-
-def _is_taken(work: Work, charge: FixedCharge) -> bool:
-    same_code = eq("plan_id", charge.plan_id), eq("code", charge.code), missing("parent_id"), ne("id", charge.id)
-    return work.tx.first(FixedCharge, *same_code) is not None
+    refuse({**errors, **code_errors(work, fixed_charge)})
 
 
 def new_fixed_charge(work: Work, plan: Plan, add_on: AddOn, given: FixedChargeInput, *, code: str) -> FixedCharge:

@@ -12,11 +12,12 @@ from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.definitions import forget_definition
 from usagebill.operations import draft_invoices
-from usagebill.storage.conditions import asc, eq, has, missing, within
+from usagebill.storage.conditions import asc, eq, has, missing, ne, within
 from usagebill.work import Work
 
 __all__ = [
     "changed_plans",
+    "code_errors",
     "get",
     "is_used",
     "live_of",
@@ -61,6 +62,16 @@ def overrides_of(work: Work, plan: Plan, *, in_use: bool = True) -> list[Plan]:
     """The overrides of a plan; only those with an active or pending subscription, unless asked otherwise."""
     alive = [has(Subscription, "plan_id", within("status", ("active", "pending")))] if in_use else []
     return work.tx.find(Plan, eq("parent_id", plan.id), *alive)
+
+
+def code_errors(work: Work, charge: Charge | FixedCharge) -> dict[str, tuple[str, ...]]:
+    """What is wrong with the code of a charge, as field -> codes. Charges of overrides share their parents' codes."""
+    if not charge.code:
+        return {"code": ("value_is_mandatory",)}
+    if charge.parent_id is not None:
+        return {}
+    same_code = eq("plan_id", charge.plan_id), eq("code", charge.code), missing("parent_id"), ne("id", charge.id)
+    return {} if work.tx.first(type(charge), *same_code) is None else {"code": ("value_already_exist",)}
 
 
 def refuse(errors: Mapping[str, Iterable[str]]) -> None:

@@ -29,7 +29,7 @@ from usagebill.operations.invoices.totals import settle
 from usagebill.operations.overdue import catch_up
 from usagebill.operations.usage.charges import usage_window
 from usagebill.operations.usage.event_prices import EventPrice, advance_charges, event_price, keep_ledger
-from usagebill.operations.usage.fees import charge_item, pricing_unit_object
+from usagebill.operations.usage.fees import charge_line
 from usagebill.storage.conditions import all_of, any_of, at_most, eq, within
 from usagebill.views.subscriptions import cycle
 from usagebill.work import Work
@@ -137,41 +137,14 @@ def event_billing(work: Work, subscription: Subscription, at: datetime) -> Event
 
 def advance_fee(work: Work, billing: EventBilling, priced: EventPrice, event: Event) -> Fee:
     """The fee of one event under one charge, not stored yet, without taxes."""
-    charge, part, amounts, window = priced.charge, priced.part, priced.amounts, billing.window
-    subscription = billing.subscription
-    return Fee(
-        id=work.new_id(),
-        organization_id=work.organization.id,
-        customer_id=subscription.customer_id,
-        subscription_id=subscription.id,
-        external_subscription_id=subscription.external_id,
-        fee_type="charge",
-        charge_id=charge.id,
-        charge_filter_id=part.filter.id if part.filter else None,
-        billable_metric_id=priced.metric.id,
-        item=charge_item(charge, priced.metric, part.display_name),
-        amount_cents=amounts.amount_cents,
-        precise_amount_cents=amounts.precise_amount_cents,
-        currency=billing.definition.plan.amount_currency,
-        units=amounts.units,
-        total_aggregated_units=amounts.total_aggregated_units,
-        unit_amount_cents=amounts.unit_amount_cents,
-        precise_unit_amount=amounts.precise_unit_amount,
-        events_count=amounts.events_count,
+    window, invoiceable = billing.window, priced.charge.invoiceable
+    return replace(
+        charge_line(work, billing, priced),
         pay_in_advance=True,
-        invoiceable=charge.invoiceable,
-        from_datetime=window.start if charge.invoiceable else first_instant(window.start, window.tz),
-        to_datetime=window.end,
-        charges_from_datetime=window.start,
-        charges_to_datetime=window.end,
+        from_datetime=window.start if invoiceable else first_instant(window.start, window.tz),
         event_transaction_id=event.transaction_id,
-        filters=part.filter.values if part.filter else None,
-        grouped_by=priced.grouped_by,
         amount_details=priced.price.amount_details,
         basis=priced.price.basis,
-        pricing_unit_details=pricing_unit_object(charge, amounts),
-        created_at=work.now,
-        updated_at=work.now,
     )
 
 

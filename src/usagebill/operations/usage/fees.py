@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from typing import Protocol
 
 from usagebill.core.aggregation import Window
 from usagebill.core.billable_metrics import BillableMetric
@@ -14,10 +15,10 @@ from usagebill.core.numbers import decimal_text, total
 from usagebill.core.plans import Charge, PlanDefinition
 from usagebill.core.pricing.fees import FeeAmounts, true_up, true_up_fee_amounts
 from usagebill.core.subscriptions import Subscription
-from usagebill.operations.usage.charges import ChargeResult, ChargeScope, charge_results, save_level
+from usagebill.operations.usage.charges import ChargePart, ChargeResult, ChargeScope, charge_results, save_level
 from usagebill.work import Work
 
-__all__ = ["UsageToBill", "charge_fee", "charge_item", "pricing_unit_object", "usage_fees"]
+__all__ = ["UsageToBill", "charge_fee", "charge_item", "charge_line", "usage_fees"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +108,7 @@ def charge_item(charge: Charge, metric: BillableMetric, filter_name: str | None 
     )
 
 
-def pricing_unit_object(charge: Charge, amounts: FeeAmounts) -> dict[str, object] | None:
+def _pricing_unit_object(charge: Charge, amounts: FeeAmounts) -> dict[str, object] | None:
     """The amounts of a fee in its charge's pricing unit, as the fee shows them; None without a pricing unit."""
     unit, own = charge.applied_pricing_unit, amounts.pricing_unit
     if unit is None or own is None:
@@ -124,21 +125,42 @@ def pricing_unit_object(charge: Charge, amounts: FeeAmounts) -> dict[str, object
     }
 
 
-def charge_fee(work: Work, billed: UsageToBill, result: ChargeResult) -> Fee:
-    """The line of one result."""
-    charge, amounts, part, window = result.charge, result.amounts, result.part, billed.window
+class _Billed(Protocol):
+    @property
+    def subscription(self) -> Subscription: ...
+    @property
+    def definition(self) -> PlanDefinition: ...
+    @property
+    def window(self) -> Window: ...
+
+
+class _Priced(Protocol):
+    @property
+    def charge(self) -> Charge: ...
+    @property
+    def metric(self) -> BillableMetric: ...
+    @property
+    def part(self) -> ChargePart: ...
+    @property
+    def amounts(self) -> FeeAmounts: ...
+    @property
+    def grouped_by(self) -> Mapping[str, str | None]: ...
+
+
+def charge_line(work: Work, billed: _Billed, priced: _Priced) -> Fee:
+    """What the fee of priced usage says in any case, billed in arrears or in advance."""
+    charge, amounts, part, window = priced.charge, priced.amounts, priced.part, billed.window
     return Fee(
         id=work.new_id(),
         organization_id=work.organization.id,
         customer_id=billed.subscription.customer_id,
-        invoice_id=billed.invoice_id,
         subscription_id=billed.subscription.id,
         external_subscription_id=billed.subscription.external_id,
         fee_type="charge",
         charge_id=charge.id,
         charge_filter_id=part.filter.id if part.filter else None,
-        billable_metric_id=result.metric.id,
-        item=charge_item(charge, result.metric, part.display_name),
+        billable_metric_id=priced.metric.id,
+        item=charge_item(charge, priced.metric, part.display_name),
         amount_cents=amounts.amount_cents,
         precise_amount_cents=amounts.precise_amount_cents,
         currency=billed.definition.plan.amount_currency,
@@ -153,14 +175,23 @@ def charge_fee(work: Work, billed: UsageToBill, result: ChargeResult) -> Fee:
         charges_from_datetime=window.start,
         charges_to_datetime=window.end,
         filters=part.filter.values if part.filter else None,
-        grouped_by=result.grouped_by,
+        grouped_by=priced.grouped_by,
+        pricing_unit_details=_pricing_unit_object(charge, amounts),
+        created_at=work.now,
+        updated_at=work.now,
+    )
+
+
+def charge_fee(work: Work, billed: UsageToBill, result: ChargeResult) -> Fee:
+    """The line of one result."""
+    return replace(
+        charge_line(work, billed, result),
+        invoice_id=billed.invoice_id,
         amount_details=result.amount_details,
-        pricing_unit_details=pricing_unit_object(charge, amounts),
         presentation_breakdowns=tuple(
             {"presentation_by": dict(by), "units": decimal_text(units)} for by, units in result.shown_breakdown
         ),
         created_at=billed.created_at,
-        updated_at=work.now,
     )
 
 
@@ -205,7 +236,7 @@ def _true_up(
             "period_days": window.period_days,
             "used_cents": used_cents,
         },
-        pricing_unit_details=pricing_unit_object(charge, amounts),
+        pricing_unit_details=_pricing_unit_object(charge, amounts),
         presentation_breakdowns=(),
     )
 
