@@ -13,7 +13,8 @@ __all__ = ["Settings"]
 class Settings:
     """`id_prefix` leads the names of service-owned ids (`svc_id`) in bodies, query parameters and headers.
 
-    It is lower-case letters and digits, then an underscore; ValueError otherwise.
+    It is lower-case letters and digits, then an underscore; ValueError otherwise. The API and the command line refuse
+    one that other fields begin with, such as `external_`.
 
     `public_url` is the issuer named in webhook signatures. `events_per_batch` bounds one batch of events.
     `requests_per_minute` bounds the requests of each API key, for each process that serves; None sets no bound.

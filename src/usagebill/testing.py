@@ -14,6 +14,7 @@ from usagebill.billing import Billing
 from usagebill.clock import ManualClock
 from usagebill.http.api import Answer, Api, Request
 from usagebill.http.app import endpoints
+from usagebill.http.prefix import check_prefix
 from usagebill.operations import api_keys
 from usagebill.settings import Settings
 from usagebill.vat_registry import VatRegistry
@@ -42,6 +43,8 @@ class Sandbox:
     def __init__(
         self, now: str | datetime, settings: Settings | None = None, *, vat_registry: VatRegistry | None = None
     ) -> None:
+        if settings is not None:
+            check_prefix(settings.id_prefix, endpoints())
         self.webhooks: list[JsonObject] = []
         self.clock = ManualClock(_instant(now))
         self.billing = Billing(

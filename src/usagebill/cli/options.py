@@ -54,6 +54,16 @@ def database(*, must_exist: bool = True) -> Callable[[F], F]:
     )
 
 
+def _check_prefix(prefix: str) -> None:
+    if prefix == Settings().id_prefix:
+        return
+    # The API is much to load, and seldom asked for its names.
+    from usagebill.http.app import endpoints
+    from usagebill.http.prefix import check_prefix
+
+    check_prefix(prefix, endpoints())
+
+
 def settings_options(command: F) -> F:
     """The options of `Settings`, which the command is given as its argument `settings`."""
 
@@ -62,6 +72,7 @@ def settings_options(command: F) -> F:
         own = {name: arguments.pop(name) for name in _SETTINGS}
         try:
             settings = Settings(**own)
+            _check_prefix(settings.id_prefix)
         except ValueError as problem:
             raise click.UsageError(str(problem)) from problem
         return command(settings=settings, **arguments)

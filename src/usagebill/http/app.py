@@ -44,6 +44,7 @@ from usagebill.http import (
 from usagebill.http.api import Answer, Api, Request, request_id
 from usagebill.http.endpoints import Endpoint
 from usagebill.http.openapi import document
+from usagebill.http.prefix import check_prefix
 from usagebill.operations.documents import files as documents
 
 __all__ = ["create_app", "endpoints"]
@@ -87,7 +88,9 @@ def create_app(
     """An ordinary ASGI app over `billing`: serve it alone, or mount it inside another.
 
     `log_requests` writes one line of the structured log a request. While `is_stopping` says so, `/ready` is 503.
+    ValueError where the prefix of ids in the settings begins other fields of the API, too.
     """
+    check_prefix(billing.settings.id_prefix, endpoints())
 
     async def health(_: HttpRequest) -> Response:
         try:
