@@ -144,6 +144,37 @@ def _decimal(value: object) -> Decimal | None:
     return parse_decimal(value.strip()) if isinstance(value, str) else None
 
 
+def _stored_item(work: Work, invoice: Invoice, fee: Fee, amount: Decimal) -> CreditNoteItem:
+    return CreditNoteItem(
+        id=work.new_id(),
+        fee_id=fee.id,
+        amount_cents=round_cents(amount),
+        precise_amount_cents=round_to(amount, 5),
+        amount_currency=invoice.currency,
+        created_at=work.now,
+    )
+
+
+def _fitting(balance: Balance, asked: Parts, result: Credited) -> Parts:
+    """The asked parts, moved by the cents of rounding. Raises `Invalid` where items or invoice do not allow them."""
+    invoice, others, gross = balance.invoice, balance.others(), gross_total(balance.fees)
+    total_cents, paid_cents = invoice.total_amount_cents, invoice.total_paid_amount_cents
+    problems = validation_errors(
+        asked,
+        result,
+        gross_cents=gross,
+        total_cents=total_cents,
+        paid_cents=paid_cents,
+        payment_succeeded=invoice.payment_status == "succeeded",
+        others=others,
+        top_up=invoice.invoice_type == "credit",
+    )
+    if problems:
+        raise Invalid(problems)
+    most = largest_parts(asked, others, gross_cents=gross, total_cents=total_cents, paid_cents=paid_cents)
+    return adjusted_parts(asked, result, most)
+
+
 def make(
     work: Work,
     balance: Balance,
@@ -163,39 +194,10 @@ def make(
     """
     invoice = balance.invoice
     note_id = work.new_id()
-    stored = tuple(
-        CreditNoteItem(
-            id=work.new_id(),
-            fee_id=fee.id,
-            amount_cents=round_cents(amount),
-            precise_amount_cents=round_to(amount, 5),
-            amount_currency=invoice.currency,
-            created_at=work.now,
-        )
-        for fee, amount in items
-    )
+    stored = tuple(_stored_item(work, invoice, fee, amount) for fee, amount in items)
     result = balance.credited(work, items, stored)
     asked = Parts(credit=result.total_cents) if parts is None else parts
-    gross, others = gross_total(balance.fees), balance.others()
-    total_cents, paid = invoice.total_amount_cents, invoice.total_paid_amount_cents
-    problems = (
-        {}
-        if exact
-        else validation_errors(
-            asked,
-            result,
-            gross_cents=gross,
-            total_cents=total_cents,
-            paid_cents=paid,
-            payment_succeeded=invoice.payment_status == "succeeded",
-            others=others,
-            top_up=invoice.invoice_type == "credit",
-        )
-    )
-    if problems:
-        raise Invalid(problems)
-    most = largest_parts(asked, others, gross_cents=gross, total_cents=total_cents, paid_cents=paid)
-    given = asked if exact else adjusted_parts(asked, result, most)
+    given = asked if exact else _fitting(balance, asked, result)
     result = fitted_to(given, result)
     customer = customer_of(work, invoice)
     number = max((note.sequential_id for note in balance.notes), default=0) + 1

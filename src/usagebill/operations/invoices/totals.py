@@ -124,7 +124,7 @@ def computed(work: Work, invoice: Invoice, fees: Sequence[Fee], *, consuming: bo
         taxes=_taxes(work, customer, fees),
         plan_of=plans_of(work, fees),
         progressive=_progressive(work, invoice) if invoice.invoice_type in CONSUMING_TYPES else (),
-        coupons=available_coupons(work, customer, invoice) if consuming else (),
+        coupons=available_coupons(work, customer) if consuming else (),
         credit_notes=available_notes(work, customer, invoice) if consuming else (),
     )
     return settled(replace(invoice, tax_status=_tax_status(work, invoice, customer, fees)), fees, around)
@@ -175,7 +175,7 @@ def coupon_credits_cents(work: Work, applied: AppliedCoupon) -> int:
     return sum(credit.amount_cents for invoice, credit in coupon_credits(work, applied) if invoice.status not in UNDONE)
 
 
-def available_coupons(work: Work, customer: Customer, invoice: Invoice) -> tuple[CouponAtHand, ...]:
+def available_coupons(work: Work, customer: Customer) -> tuple[CouponAtHand, ...]:
     """The customer's active coupons, with what they are limited to and what is left of each."""
     at_hand = []
     for applied in work.tx.find(AppliedCoupon, eq("customer_id", customer.id), eq("status", "active")):

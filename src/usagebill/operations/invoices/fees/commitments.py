@@ -33,7 +33,7 @@ def commitment_fee(work: Work, billed: Billed, fees: Sequence[Fee]) -> Fee | Non
     if settled is None:
         return None
     due = commitment_due(commitment.amount_cents, settled.window, billed.cycle.tz)
-    counted = [fee for fee in (*_earlier_fees(work, billed), *fees) if _counts(billed, fee, settled.period)]
+    counted = [fee for fee in (*_earlier_fees(work, billed), *fees) if _counts(fee, settled.period)]
     counted_cents = sum(fee.amount_cents for fee in counted)
     cents = true_up(due, [counted_cents])
     if cents == 0:
@@ -106,7 +106,7 @@ def _is_in_force(work: Work, billed: Billed, invoice_id: str) -> bool:
     return invoice is not None and invoice.status not in ("voided", "deleted", "generating")
 
 
-def _counts(billed: Billed, fee: Fee, period: Window) -> bool:
+def _counts(fee: Fee, period: Window) -> bool:
     if fee.fee_type not in _COUNTED:
         return False
     start, end = fee.from_datetime, fee.to_datetime
