@@ -246,3 +246,34 @@ def test_a_start_beyond_any_calendar_is_refused(instant: str) -> None:
         body = {"external_customer_id": "acme", "external_id": "sub", "plan_code": "basic", "subscription_at": instant}
         answer = ask(box, "POST", "/subscriptions", {"subscription": body}, status=422)
         assert answer["error_details"] == {"subscription_at": ["invalid_date"]}
+
+
+def test_a_future_start_is_not_moved_into_time_that_was_billed_before() -> None:
+    with Sandbox(now="2024-03-01T00:00:00Z") as box:
+        add_plan(box, amount_cents=3100)
+        subscribe(box)
+        box.travel_to("2024-03-10T12:00:00Z")
+        ask(box, "DELETE", "/subscriptions/sub")
+        subscribe(box, subscription_at="2024-04-15T00:00:00Z")
+        box.travel_to("2024-03-20T00:00:00Z")
+        moved = ask(
+            box,
+            "PUT",
+            "/subscriptions/sub?status=pending",
+            {"subscription": {"subscription_at": "2024-03-01T00:00:00Z"}},
+        )["subscription"]
+        assert moved["started_at"] == "2024-03-10T12:00:00.000Z"
+        box.travel_to("2024-04-01T01:00:00Z")
+        assert [fee["amount_cents"] for invoice in invoices_of(box) for fee in invoice["fees"]] == [1000, 2200]
+
+
+def test_a_start_on_the_day_of_an_end_bills_nothing_of_before_it() -> None:
+    with Sandbox(now="2024-03-01T00:00:00Z") as box:
+        add_plan(box)
+        subscribe(box)
+        box.travel_to("2024-03-10T12:00:00Z")
+        ask(box, "DELETE", "/subscriptions/sub")
+        again = subscribe(box, subscription_at="2024-03-10T08:00:00Z")
+        assert again["started_at"] == "2024-03-10T12:00:00.000Z"
+        box.travel_to("2024-04-02T00:00:00Z")
+        assert box.billing.audit().findings == ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
@@ -19,8 +18,8 @@ from usagebill.operations.subscriptions.change import change_plan
 from usagebill.operations.subscriptions.choices import choices_of, purchase_order_number_of, request_errors
 from usagebill.operations.subscriptions.inputs import SubscriptionInput, instant_of
 from usagebill.operations.subscriptions.schedule import schedule
-from usagebill.operations.subscriptions.start import bill_start, start
-from usagebill.storage.conditions import eq, missing, ne, present
+from usagebill.operations.subscriptions.start import bill_start, billed_ends, start
+from usagebill.storage.conditions import eq, missing, ne
 from usagebill.views.subscriptions import zone_of
 from usagebill.work import Work
 
@@ -168,24 +167,11 @@ def _new(
     if begins is Start.FUTURE:
         schedule(work, pending)
         return pending
-    if begins is Start.PAST:
-        return start(work, pending, started_in_past_at(subscription_at, _billed_ends(work, customer, external_id)))
-    active = start(work, pending, subscription_at)
-    bill_start(work, active)
+    started_at = started_in_past_at(subscription_at, billed_ends(work, customer.id, external_id))
+    active = start(work, pending, started_at)
+    if begins is Start.TODAY:
+        bill_start(work, active)
     return active
-
-
-def _billed_ends(work: Work, customer: Customer, external_id: str) -> list[datetime]:
-    """When the customer's ended subscriptions of this external id, whose ends were invoiced, ended."""
-    ended = work.tx.find(
-        Subscription,
-        eq("customer_id", customer.id),
-        eq("external_id", external_id),
-        eq("status", "terminated"),
-        eq("on_termination_invoice", "generate"),
-        present("terminated_at"),
-    )
-    return [other.terminated_at for other in ended if other.terminated_at is not None]
 
 
 def _replanned(work: Work, given: SubscriptionInput, pending: Subscription, plan: Plan) -> Subscription:

@@ -17,11 +17,11 @@ from usagebill.operations.invoices.fees.subscription import end_of_trial
 from usagebill.operations.invoices.subscription import Entry, bill, bill_added_units
 from usagebill.operations.plans import definition
 from usagebill.operations.subscriptions.schedule import schedule
-from usagebill.storage.conditions import eq
+from usagebill.storage.conditions import eq, present
 from usagebill.views.subscriptions import customer_of, entitled_subscription, plan_of, zone_of
 from usagebill.work import Work
 
-__all__ = ["activate_due", "bill_start", "in_trial", "start"]
+__all__ = ["activate_due", "bill_start", "billed_ends", "in_trial", "start"]
 
 
 def start(
@@ -93,6 +93,19 @@ def bill_start(work: Work, subscription: Subscription) -> None:
     at_once = [charge for charge in definition(work, plan.id).fixed_charges if charge.pay_in_advance]
     if at_once:
         bill_added_units(work, subscription, at_once, at=units_at_start(started_at))
+
+
+def billed_ends(work: Work, customer_id: str, external_id: str) -> list[datetime]:
+    """When the customer's ended subscriptions of this external id, whose ends were invoiced, ended."""
+    ended = work.tx.find(
+        Subscription,
+        eq("customer_id", customer_id),
+        eq("external_id", external_id),
+        eq("status", "terminated"),
+        eq("on_termination_invoice", "generate"),
+        present("terminated_at"),
+    )
+    return [other.terminated_at for other in ended if other.terminated_at is not None]
 
 
 def activate_due(work: Work, job: Job) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
-from usagebill.core.subscriptions import Status, Subscription
+from usagebill.core.subscriptions import Status, Subscription, started_in_past_at
 from usagebill.inputs import is_given
 from usagebill.operations.overdue import catch_up_subscription
 from usagebill.operations.plans.overrides import apply_overrides
@@ -14,7 +14,7 @@ from usagebill.operations.subscriptions.choices import choices_of, purchase_orde
 from usagebill.operations.subscriptions.inputs import SubscriptionStatus, SubscriptionUpdate, instant_of
 from usagebill.operations.subscriptions.reading import find_by_external_id
 from usagebill.operations.subscriptions.schedule import schedule
-from usagebill.operations.subscriptions.start import bill_start, start
+from usagebill.operations.subscriptions.start import bill_start, billed_ends, start
 from usagebill.operations.subscriptions.termination import termination_options
 from usagebill.storage.conditions import desc, eq, missing
 from usagebill.views.plans import plan_summary
@@ -119,7 +119,8 @@ def _started_in_past(work: Work, moved: Subscription) -> Subscription:
     """A future subscription that was moved to the past starts then; what it owes at its start is billed if that is
     today (in UTC).
     """
-    active = start(work, moved, moved.subscription_at)
+    ends = billed_ends(work, moved.customer_id, moved.external_id)
+    active = start(work, moved, started_in_past_at(moved.subscription_at, ends))
     if moved.subscription_at.date() == work.now.date():
         bill_start(work, active)
     return active
