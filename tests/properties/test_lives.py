@@ -8,6 +8,8 @@ events that come late.
 from __future__ import annotations
 
 import random
+from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 
 from hypothesis import HealthCheck, given, settings
@@ -49,3 +51,14 @@ def test_a_process_that_dies_before_a_commit_changes_nothing(life: Life, seed: i
     undisturbed, died = play(life), play(life, dies=lambda: chance.random() < 0.3)
     assert died.invoices == undisturbed.invoices
     assert died.findings == []
+
+
+def fees(played: Played) -> Counter[object]:
+    """All fees but those of events that come late, which drafts take in and issued invoices do not."""
+    return Counter(fee for invoice in played.invoices for fee in invoice["fees"] if fee[1] != "late")
+
+
+@_moderate
+@given(lives(8))
+def test_a_grace_period_changes_no_fee(life: Life) -> None:
+    assert fees(play(replace(life, grace_days=3))) == fees(play(replace(life, grace_days=0)))
