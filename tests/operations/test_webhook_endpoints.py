@@ -59,6 +59,11 @@ def test_endpoint_that_makes_no_sense_is_refused(box: Sandbox, fields: dict[str,
     assert refused(post(box, **fields)) == details
 
 
+@pytest.mark.parametrize("url", ["http://example.com", "HTTPS://example.com/hooks?key=a", "http://[::1]:8080/"])
+def test_addresses_that_can_be_sent_to(box: Sandbox, url: str) -> None:
+    assert found(post(box, webhook_url=url), "webhook_endpoint")["webhook_url"] == url
+
+
 def test_event_types_are_tidied(box: Sandbox) -> None:
     sent = [" Customer.Created ", "invoice.drafted ", " Invoice.DRAFTED", None, ""]
     shown = found(post(box, event_types=sent, signature_algo=None, name="Books"), "webhook_endpoint")

@@ -172,7 +172,9 @@ class SigningKey:
     public_key: str
 
 
-_HTTP_URL = re.compile(r"https?://(?:[^\s/?#@]*@)?(?:\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\[\]]+)(?::[0-9]{1,5})?(?:[/?#]\S*)?")
+_HTTP_URL = re.compile(
+    r"(?i:https?)://(?:[^\s/?#@]*@)?(?:\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\[\]]+)(?::[0-9]{1,5})?(?:[/?#]\S*)?"
+)
 
 
 def endpoint_errors(endpoint: WebhookEndpoint) -> dict[str, list[str]]:

@@ -179,3 +179,27 @@ def test_a_deleted_plan_takes_its_overrides_and_their_subscriptions_along(box: S
         "sub3": "canceled",
     }
     assert missing(send(box, "GET", "/plans/basic")) == "plan"
+
+
+@pytest.mark.parametrize(
+    ("query", "body"),
+    [
+        ("", {"cascade_updates": True}),
+        ("?cascade_updates=true", None),
+        ("", {"charge": {"cascade_updates": True}, "fixed_charge": {"cascade_updates": "1"}}),
+        ("?charge[cascade_updates]=true&fixed_charge[cascade_updates]=1", None),
+    ],
+)
+def test_a_deletion_reaches_the_overrides_where_that_is_asked_for(box: Sandbox, query: str, body: object) -> None:
+    found(subscribe(box, plan_overrides={"amount_cents": 700}), "subscription")
+    (charge,), (seats,) = plan_of(box)["charges"], plan_of(box)["fixed_charges"]
+    found(send(box, "DELETE", f"/plans/basic/charges/{charge['code']}{query}", body), "charge")
+    found(send(box, "DELETE", f"/plans/basic/fixed_charges/{seats['code']}{query}", body), "fixed_charge")
+    assert (plan_of(box)["charges"], plan_of(box)["fixed_charges"]) == ([], [])
+
+
+def test_a_deletion_leaves_the_overrides_alone_otherwise(box: Sandbox) -> None:
+    found(subscribe(box, plan_overrides={"amount_cents": 700}), "subscription")
+    (charge,) = plan_of(box)["charges"]
+    found(send(box, "DELETE", f"/plans/basic/charges/{charge['code']}", {"cascade_updates": False}), "charge")
+    assert [one["code"] for one in plan_of(box)["charges"]] == [charge["code"]]

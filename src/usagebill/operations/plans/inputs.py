@@ -147,16 +147,19 @@ class Cascade:
 
 @Input
 class ChargeOptions:
-    """What may come with the deletion of a charge, in its body or its query."""
+    """What may come with a deletion, in its body or its query: `cascade_updates` by itself, or below the resource."""
 
     charge: Maybe[Cascade] = ABSENT
+    cascade_updates: Maybe[bool] = ABSENT
 
 
 @Input
 class FilterOptions:
     filter: Maybe[Cascade] = ABSENT
+    cascade_updates: Maybe[bool] = ABSENT
 
 
 @Input
 class FixedChargeOptions:
     fixed_charge: Maybe[Cascade] = ABSENT
+    cascade_updates: Maybe[bool] = ABSENT

@@ -21,7 +21,6 @@ from usagebill.operations.plans.charges import changed_charge, new_charge
 from usagebill.operations.plans.filters import changed_filter, check_filters, new_filter
 from usagebill.operations.plans.fixed_charges import changed_fixed_charge, new_fixed_charge
 from usagebill.operations.plans.inputs import (
-    Cascade,
     ChargeFilterInput,
     ChargeInput,
     ChargeOptions,
@@ -57,9 +56,11 @@ __all__ = [
 
 
 def _wanted(options: ChargeOptions | FilterOptions | FixedChargeOptions) -> bool:
-    root: Cascade | None = getattr(options, "charge", None) or getattr(options, "filter", None)
-    root = root or getattr(options, "fixed_charge", None)
-    return bool(root) and value_or(root.cascade_updates, False) if root else False
+    if isinstance(options, ChargeOptions):
+        root = options.charge
+    else:
+        root = options.filter if isinstance(options, FilterOptions) else options.fixed_charge
+    return value_or(options.cascade_updates, False) or bool(root and value_or(root.cascade_updates, False))
 
 
 def list_charges(work: Work, code: str, paging: Paging) -> Page[Charge]:
