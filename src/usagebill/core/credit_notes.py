@@ -75,14 +75,11 @@ class CreditNoteEvent(StrEnum):
 
     USE_UP = "use_up"
     VOID = "void"
-    GIVE_BACK = "give_back"
 
 
 TRANSITIONS: Mapping[tuple[CreditNoteStatus, CreditNoteEvent], CreditNoteStatus] = {
     (CreditNoteStatus.AVAILABLE, CreditNoteEvent.USE_UP): CreditNoteStatus.CONSUMED,
     (CreditNoteStatus.AVAILABLE, CreditNoteEvent.VOID): CreditNoteStatus.VOIDED,
-    (CreditNoteStatus.AVAILABLE, CreditNoteEvent.GIVE_BACK): CreditNoteStatus.AVAILABLE,
-    (CreditNoteStatus.CONSUMED, CreditNoteEvent.GIVE_BACK): CreditNoteStatus.AVAILABLE,
 }
 
 
