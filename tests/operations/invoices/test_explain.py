@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from tests.answers import missing
 from tests.price_list import PriceList
 from tests.worlds import add_coupon, ask, invoices_of, subscribe
 
+from usagebill.operations.invoices import explain
 from usagebill.testing import Sandbox
 
 
@@ -210,3 +212,41 @@ def test_an_event_paid_in_advance_costs_what_it_adds() -> None:
             "difference: 14.0 - 11.0",
             "3.0 rounded to 3.0 EUR",
         ]
+
+
+def _grouped(box: Sandbox) -> Any:
+    """The explained usage by region of an invoice over two regions and an event without one."""
+    prices = PriceList(box)
+    properties = {"amount": "1", "pricing_group_keys": ["region"]}
+    prices.plan({"billable_metric_id": prices.metric("calls"), "charge_model": "standard", "properties": properties})
+    prices.subscribe()
+    for value, region in ((1, "eu"), (2, "us"), (3, "eu"), (4, None)):
+        prices.event("calls", value=value, region=region)
+    box.travel_to("2024-02-01T02:00:00Z")
+    (invoice,) = invoices_of(box)
+    fees = ask(box, "GET", f"/invoices/{invoice['svc_id']}/explain")["invoice_explanation"]["fees"]
+    usages = [fee["usage"] for fee in fees if fee["type"] == "charge"]
+    return {usage["grouped_by"]["region"]: usage for usage in usages}
+
+
+def _values(usage: Any) -> list[str]:
+    return [event["value"] for event in usage["events"]]
+
+
+def test_each_group_shows_its_own_events() -> None:
+    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+        by_region = _grouped(box)
+    assert {region: _values(usage) for region, usage in by_region.items()} == {
+        "eu": ["1", "3"],
+        "us": ["2"],
+        None: ["4"],
+    }
+    assert all(usage["events_complete"] and usage["counting"] for usage in by_region.values())
+
+
+def test_groups_of_too_many_events_show_the_earliest_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explain, "MOST_GROUPED", 2)
+    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+        by_region = _grouped(box)
+    assert {region: _values(usage) for region, usage in by_region.items()} == {"eu": ["1"], "us": ["2"], None: []}
+    assert not any(usage["events_complete"] or usage["counting"] for usage in by_region.values())

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from itertools import islice
@@ -14,6 +13,7 @@ from usagebill.core.coupons import AppliedCoupon, Coupon, Targets
 from usagebill.core.currencies import cents_from_major, subunits
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
+from usagebill.core.grouping import Group, grouped
 from usagebill.core.invoices.counting import counting, pricing
 from usagebill.core.invoices.explained import ExplainedFee, ExplainedInvoice, ExplainedUsage
 from usagebill.core.invoices.explanation import Discount, arithmetic, discounts, fee_taxes, invoice_steps
@@ -38,15 +38,17 @@ from usagebill.operations.usage.charges import (
     usage_window,
 )
 from usagebill.storage.conditions import asc, eq
-from usagebill.storage.questions import EventQuestion
+from usagebill.storage.questions import ALL_EVENTS, EventQuestion
 from usagebill.work import Work
 
-__all__ = ["MOST_EVENTS", "explain"]
+__all__ = ["MOST_EVENTS", "MOST_GROUPED", "explain"]
 
 # An explanation of a line shows so many of its events, the earliest ones.
 MOST_EVENTS = 100
 # Lines of more events than this are not counted again.
 _MOST_COUNTED = 10_000
+# Of all groups of a charge together so many events are looked at, the earliest ones.
+MOST_GROUPED = 50_000
 # Stored amounts have 15 decimals.
 _SLACK = Decimal("0.000001")
 
@@ -108,16 +110,16 @@ def _usage(work: Work, invoice: Invoice, fee: Fee) -> tuple[ExplainedUsage | Non
         return None, ()
     part = next((one for one in charge_parts(charge, metric) if _filter_id(one) == fee.charge_filter_id), None)
     known_at = invoice.finalized_at or work.now
-    found = list(islice(_events(work, fee, metric, part, known_at), _MOST_COUNTED + 1))
+    found, complete = _events(work, fee, metric, part, known_at)
     counted: tuple[str, ...] = ()
     priced: tuple[str, ...] = ()
-    if part is not None and fee.event_transaction_id is None and len(found) <= _MOST_COUNTED:
+    if part is not None and fee.event_transaction_id is None and complete and len(found) <= _MOST_COUNTED:
         counted, priced = _recomputed(work, invoice, fee, charge, metric, part, found)
     usage = ExplainedUsage(
         charge=charge,
         metric=metric,
         events=tuple(found[:MOST_EVENTS]),
-        complete=len(found) <= MOST_EVENTS,
+        complete=complete and len(found) <= MOST_EVENTS,
         counting=counted,
     )
     return usage, priced
@@ -194,21 +196,30 @@ def _fixed_charge_priced(work: Work, fee: Fee) -> tuple[str, ...]:
 
 def _events(
     work: Work, fee: Fee, metric: BillableMetric, part: ChargePart | None, known_at: datetime
-) -> Iterable[Event]:
-    external_id = fee.external_subscription_id
+) -> tuple[list[Event], bool]:
+    """The events of a line in order of time, and whether these are all: the lines of a charge's groups share a look."""
+    external_id, start = fee.external_subscription_id, fee.charges_from_datetime
     if external_id is None:
-        return []
+        return [], True
     if fee.event_transaction_id is not None:
-        return work.tx.events.named(external_id, [fee.event_transaction_id])
-    if fee.charges_from_datetime is None:
-        return []
+        return work.tx.events.named(external_id, [fee.event_transaction_id]), True
+    if start is None:
+        return [], True
     question = EventQuestion(
         code=metric.code,
         external_subscription_id=external_id,
-        earliest=lower_bound(metric.aggregation_type, recurring=metric.recurring, start=fee.charges_from_datetime),
+        earliest=lower_bound(metric.aggregation_type, recurring=metric.recurring, start=start),
         latest=fee.charges_to_datetime,
-        only={key: (value,) for key, value in fee.grouped_by.items()},
+        known_at=known_at,
+        bucket=ALL_EVENTS if part is None else part.bucket,
     )
-    if part is not None:
-        question = replace(question, bucket=part.bucket)
-    return (event for event in work.tx.events.scan(question) if event.created_at <= known_at)
+    keys = tuple(fee.grouped_by)
+
+    def look() -> tuple[dict[Group, list[Event]], bool]:
+        most = MOST_GROUPED if keys else _MOST_COUNTED
+        found = list(islice(work.tx.events.scan(question), most + 1))
+        return grouped(found[:most], keys), len(found) <= most
+
+    span = (external_id, start, fee.charges_to_datetime)
+    groups, complete = work.remember(("explained", fee.charge_id, fee.charge_filter_id, keys, span), look)
+    return groups.get(tuple(fee.grouped_by.values()), []), complete
