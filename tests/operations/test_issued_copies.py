@@ -8,6 +8,7 @@ import pytest
 from tests.price_list import PriceList
 from tests.worlds import ask
 
+from usagebill.core.billing_entities import BillingEntityVersion
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.documents.cii import cii_text
 from usagebill.core.documents.credit_notes import credit_note_content
@@ -196,3 +197,22 @@ def test_what_is_issued_next_shows_the_new_names() -> None:
             )
         )
         assert (latest.issuer.name, latest.recipient.name, latest.footer) == ("New AG", "Other GmbH", "Bye")
+
+
+def test_a_billing_entity_is_copied_once_a_change_also_by_runs_that_catch_up() -> None:
+    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+        list_ = PriceList(box)
+        list_.plan()
+        list_.post("/add_ons", add_on={"name": "X", "code": "x", "amount_cents": 1, "amount_currency": "EUR"})
+        for number in range(3):
+            customer = {"external_id": f"late {number}", "currency": "EUR"}
+            list_.post("/customers", customer=customer)
+            list_.subscribe(external_id=f"sub {number}", external_customer_id=customer["external_id"])
+        box.jump_to("2024-02-03T00:00:00Z")
+        list_.post("/invoices", invoice={"external_customer_id": "acme", "fees": [{"add_on_code": "x"}]})
+        box.jump_to("2024-02-04T00:00:00Z")
+        entity(box, name="New")
+        box.billing.run_due()
+        versions, issued = box.billing.reading(lambda work: (work.tx.find(BillingEntityVersion), work.tx.find(Invoice)))
+    assert len(versions) == 2
+    assert len({invoice.issuer_version_id for invoice in issued if invoice.invoice_type == "subscription"}) == 1

@@ -4,30 +4,27 @@ from __future__ import annotations
 
 from usagebill.core.billing_entities import BillingEntity, BillingEntityVersion
 from usagebill.core.invoices.records import Invoice
-from usagebill.storage.conditions import desc, eq
+from usagebill.storage.conditions import eq
 from usagebill.work import Work
 
 __all__ = ["issuer", "version_of"]
 
 
 def version_of(work: Work, billing_entity_id: str) -> str | None:
-    """The id of the copy that is the billing entity as it is now, made where it has changed since the last one."""
+    """The id of the copy that is the billing entity as it is now, made where there is none yet."""
     entity = work.tx.get(BillingEntity, billing_entity_id, deleted=True)
     if entity is None:
         return None
-    latest = work.tx.first(
-        BillingEntityVersion,
-        eq("billing_entity_id", billing_entity_id),
-        order=[desc("created_at"), desc("id")],
-    )
-    if latest is not None and latest.entity == entity:
-        return latest.id
+    since = entity.updated_at
+    alike = work.tx.find(BillingEntityVersion, eq("billing_entity_id", billing_entity_id), eq("created_at", since))
+    if known := next((version for version in alike if version.entity == entity), None):
+        return known.id
     version = BillingEntityVersion(
         id=work.new_id(),
         organization_id=work.organization.id,
         billing_entity_id=billing_entity_id,
         entity=entity,
-        created_at=work.now,
+        created_at=since,
     )
     work.tx.insert(version)
     return version.id
