@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib import resources
 from typing import cast
 from urllib.parse import quote
@@ -46,6 +47,7 @@ from usagebill.http.endpoints import Endpoint
 from usagebill.http.openapi import document
 from usagebill.http.prefix import check_prefix
 from usagebill.operations.documents import files as documents
+from usagebill.work import encode_json
 
 __all__ = ["create_app", "endpoints"]
 
@@ -104,9 +106,13 @@ def create_app(
             return JSONResponse({"status": "shutting down"}, 503)
         return JSONResponse({"status": "ok"})
 
+    @cache
+    def described(server: str) -> bytes:
+        return encode_json(document(endpoints(), prefix=billing.settings.id_prefix, server=server))
+
     async def description(request: HttpRequest) -> Response:
         server = request.scope.get("root_path", "") or "/"
-        return JSONResponse(document(endpoints(), prefix=billing.settings.id_prefix, server=server))
+        return Response(described(server), media_type="application/json")
 
     async def page(_: HttpRequest) -> Response:
         return HTMLResponse(resources.files("usagebill.http").joinpath("docs.html").read_text("utf-8"))
