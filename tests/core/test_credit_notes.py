@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -28,7 +29,7 @@ from usagebill.core.credit_notes import (
     validation_errors,
 )
 from usagebill.core.invoices.totals import InvoiceDraft
-from usagebill.core.numbers import round_cents, subtract, total
+from usagebill.core.numbers import round_cents, round_to, subtract, total
 from usagebill.core.subscription_fees import unused_time_credit
 from usagebill.core.taxes import Tax
 from usagebill.core.unused_time import refundable_of_fee, termination_parts
@@ -347,6 +348,21 @@ def test_a_void_that_gives_back_a_part_takes_it_from_all_fees() -> None:
     result = _credited(draft, *[(id, str(amount)) for id, amount in items.items()])
     assert (result.taxes_precise, result.taxes_cents) == (Decimal("83.3125"), 83)
     assert (result.sub_total_cents, result.total_cents) == (417, 500)
+
+
+@given(
+    left=st.dictionaries(st.sampled_from(["f0", "f1", "f2"]), st.integers(0, 10**9), min_size=1),
+    base=st.integers(1, 10**9),
+    data=st.data(),
+)
+def test_shares_of_fees_are_kept_as_they_are_worked_out(left: dict[str, int], base: int, data: st.DataObject) -> None:
+    wanted = data.draw(st.integers(0, base))
+    items = proportional_items(left, wanted, base)
+    assert set(items) == {id for id, cents in left.items() if cents > 0}
+    for id, amount in items.items():
+        assert 0 <= amount <= left[id]
+        assert abs(Fraction(amount) - Fraction(left[id] * wanted, base)) <= Fraction(1, 200_000)
+        assert amount == round_to(amount, 5)
 
 
 def test_a_progressive_credit_lowers_what_may_be_credited() -> None:

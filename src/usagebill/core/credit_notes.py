@@ -446,6 +446,13 @@ def share_over_fees(fees: Sequence[Fee], credit_cents: int, remaining_cents: int
 
 
 def proportional_items(left: Mapping[str, int], wanted_cents: int, base_cents: int) -> dict[str, Decimal]:
-    """Items that give back `wanted_cents` of `base_cents` over all fees: fee id -> precise amount, nothing of zero."""
-    ratio = ONE if base_cents == 0 else divide(Decimal(wanted_cents), Decimal(base_cents))
-    return {fee_id: multiply(Decimal(cents), ratio) for fee_id, cents in left.items() if cents > 0}
+    """Items that give back `wanted_cents` of `base_cents` over all fees: fee id -> amount, nothing of zero.
+
+    Amounts have the 5 decimals that items are kept with.
+    """
+    wanted, base = (Decimal(wanted_cents), Decimal(base_cents)) if base_cents else (ONE, ONE)
+    return {
+        fee_id: round_to(divide(multiply(Decimal(cents), wanted), base), _DECIMALS)
+        for fee_id, cents in left.items()
+        if cents > 0
+    }

@@ -112,6 +112,13 @@ def test_a_void_gives_back_exactly_what_is_asked_for(box: Sandbox) -> None:
     assert first.sub_total_excluding_taxes_amount_cents + first.taxes_amount_cents == 6629
 
 
+def test_the_cents_of_an_item_are_those_of_the_amount_that_is_kept(box: Sandbox) -> None:
+    invoice = stored(box, [186], tax="33.333", status="voided")
+    first, _ = box.billing.writing(lambda work: on_void(work, invoice, credit_cents=126, refund_cents=0))
+    assert [(item.precise_amount_cents, item.amount_cents) for item in first.items] == [(Decimal("94.5"), 95)]
+    assert (first.sub_total_excluding_taxes_amount_cents, first.taxes_amount_cents) == (95, 31)
+
+
 @pytest.mark.parametrize(("amount", "expected"), [(900, 850), (3600, 3400), (0, 0)])
 def test_the_note_of_a_draft_follows_its_fee(box: Sandbox, amount: int, expected: int) -> None:
     invoice = stored(box, [1800], tax=None, status="draft")
