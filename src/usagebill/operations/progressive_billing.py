@@ -13,12 +13,12 @@ from usagebill.core.events import Event
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import AppliedThreshold, BillingPeriod, Invoice
 from usagebill.core.jobs import Job
-from usagebill.core.periods import Boundaries, current_boundaries
+from usagebill.core.periods import Boundaries
 from usagebill.core.plans import Plan, UsageThreshold
 from usagebill.core.progressive_billing import Completion, LifetimeUsage, completions, passed_thresholds
 from usagebill.core.subscriptions import Subscription
 from usagebill.inputs import ABSENT, Input, Maybe, is_given
-from usagebill.operations.invoices.billed import billing_period
+from usagebill.operations.invoices.billed import billing_period, cycle_at, running_boundaries
 from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.subscription import opened
 from usagebill.operations.invoices.totals import settle
@@ -27,7 +27,7 @@ from usagebill.operations.usage.charges import usage_window
 from usagebill.operations.usage.current import amount_so_far
 from usagebill.operations.usage.fees import UsageToBill, usage_fees
 from usagebill.storage.conditions import desc, eq, more, ne, related, within
-from usagebill.views.subscriptions import applicable_thresholds, cycle, threshold_reached_view
+from usagebill.views.subscriptions import applicable_thresholds, threshold_reached_view
 from usagebill.work import Work
 
 __all__ = ["LifetimeUsageInput", "LifetimeUsageNow", "LifetimeUsageOptions", "check", "follow_up", "get", "put"]
@@ -56,7 +56,8 @@ def check(work: Work, job: Job) -> None:
     thresholds = applicable_thresholds(work, subscription)
     if not thresholds:
         return
-    boundaries = current_boundaries(cycle(work, subscription), work.now)
+    periods = cycle_at(work, subscription, work.now)
+    boundaries = running_boundaries(work, subscription, periods, work.now)
     billed = _billed_cents(work, subscription, boundaries)
     invoiced = _historical(work, subscription) + invoiced_cents(work, subscription)
     current = amount_so_far(work, subscription)
@@ -91,7 +92,7 @@ def _bill(
     if charges is None:
         return
     invoice, _ = opened(work, subscription, at=work.now, occasion=Occasion.IMMEDIATE)
-    periods = cycle(work, subscription)
+    periods = cycle_at(work, subscription, work.now)
     invoice = replace(invoice, invoice_type=PROGRESSIVE, applied_usage_thresholds=applied)
     period = billing_period(work, invoice, subscription, replace(boundaries, timestamp=work.now), PROGRESSIVE)
     work.tx.insert(invoice, period)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.price_list import PriceList
 from tests.worlds import add_plan, ask, invoices_of, subscribe
 
 from usagebill.core.invoices.records import BillingPeriod
@@ -197,4 +198,33 @@ def test_a_move_that_makes_the_day_before_the_first_leaves_out_none_of_what_is_b
         box.travel_to("2024-02-10T00:00:00Z")
         end(box)
         assert usage_windows(box)[-1] == ("2024-01-01T00:00:00Z", "2024-02-10T00:00:00Z")
+        assert findings(box) == []
+
+
+@pytest.mark.parametrize(("before", "after"), [("UTC", "America/Los_Angeles"), ("America/Los_Angeles", "Asia/Tokyo")])
+def test_usage_that_a_run_has_billed_is_no_current_usage_after_a_move_and_passes_no_threshold(
+    before: str, after: str
+) -> None:
+    with Sandbox(now="2024-01-01T12:00:00Z") as box:
+        list_ = PriceList(box, timezone=before)
+        charge = {
+            "billable_metric_id": list_.metric("gb"),
+            "charge_model": "standard",
+            "properties": {"amount": "1"},
+        }
+        list_.plan(charge, usage_thresholds=[{"amount_cents": 4000}])
+        list_.subscribe()
+        # On the last evening of January in UTC, and its noon in Los Angeles.
+        box.travel_to("2024-01-31T20:00:00Z")
+        list_.event("gb", value=10)
+        box.travel_to("2024-02-01T09:00:00Z" if before != "UTC" else "2024-02-01T01:00:00Z")
+        move(box, after)
+        list_.event("gb", value=45)
+        assert list_.usage()["amount_cents"] == 4500
+        box.travel_to("2024-03-03T00:00:00Z")
+        assert [(invoice["invoice_type"], invoice["total_amount_cents"]) for invoice in invoices_of(box)] == [
+            ("subscription", 1000),
+            ("progressive_billing", 4500),
+            ("subscription", 0),
+        ]
         assert findings(box) == []

@@ -8,11 +8,11 @@ from zoneinfo import ZoneInfo
 
 from usagebill.core.days import local_date
 from usagebill.core.invoices.records import BillingPeriod, Invoice
-from usagebill.core.periods import Boundaries, Cycle, Window
+from usagebill.core.periods import Boundaries, Cycle, Window, begun, current_boundaries, resumed
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.plans import PlanDefinition, definition
-from usagebill.storage.conditions import desc, eq
+from usagebill.storage.conditions import desc, eq, present
 from usagebill.views.subscriptions import cycle
 from usagebill.work import Work
 
@@ -25,8 +25,11 @@ __all__ = [
     "billed_of",
     "billing_period",
     "boundaries_of",
+    "continued",
+    "cycle_at",
     "cycle_at_end",
     "last_run",
+    "running_boundaries",
 ]
 
 IN_ADVANCE = "in_advance_charge"
@@ -153,16 +156,78 @@ def last_run(work: Work, subscription: Subscription) -> BillingPeriod | None:
 
 
 def cycle_at_end(work: Work, subscription: Subscription) -> Cycle:
-    """The periods of a subscription in the customer's time zone, or, at an end, in that of the last run.
+    """The periods of a subscription, those that its end belongs to where it has ended."""
+    return cycle_at(work, subscription, subscription.terminated_at)
 
-    A customer who has moved west is for some hours back before the day that a run has billed. An end in these hours
-    belongs to the period which that run has opened: in the new time zone it would close the period billed before.
+
+def cycle_at(work: Work, subscription: Subscription, at: datetime | None) -> Cycle:
+    """The periods that `at` belongs to: in the customer's time zone, or in that of the last run.
+
+    A customer who has moved west is for some hours back before the day that a run has billed. What happens in these
+    hours belongs to the period which that run has opened: in the new time zone it would be in the period billed before.
     """
     periods = cycle(work, subscription)
     last = last_run(work, subscription)
-    if periods.terminated_at is None or last is None:
+    if at is None or last is None or ZoneInfo(last.timezone) == periods.tz:
         return periods
     zone = ZoneInfo(last.timezone)
-    if local_date(periods.terminated_at, periods.tz) >= local_date(last.timestamp, zone):
+    if local_date(at, periods.tz) >= local_date(last.timestamp, zone):
         return periods
     return cycle(work, subscription, tz=zone)
+
+
+def running_boundaries(work: Work, subscription: Subscription, periods: Cycle, at: datetime) -> Boundaries:
+    """The periods open at `at`, `periods` being `cycle_at` it: as the run that closes them is going to bill them."""
+    return continued(work, subscription, periods, current_boundaries(periods, at))
+
+
+def continued(work: Work, subscription: Subscription, periods: Cycle, fresh: Boundaries) -> Boundaries:
+    """`fresh` without gap or overlap after what has been billed, in whatever time zone."""
+    if subscription.started_at is None:
+        return fresh
+    charges = _last_billed(work, subscription, "charges") if fresh.charges else None
+    fixed_charges = _last_billed(work, subscription, "fixed_charges") if fresh.fixed_charges else None
+    first = replace(
+        fresh,
+        charges=fresh.charges if charges else _first(fresh.charges, subscription, periods),
+        fixed_charges=fresh.fixed_charges if fixed_charges else _first(fresh.fixed_charges, subscription, periods),
+    )
+    return resumed(
+        first,
+        charges=boundaries_of(charges).charges if charges and _moved_since(charges, periods) else None,
+        fixed_charges=boundaries_of(fixed_charges).fixed_charges
+        if fixed_charges and _moved_since(fixed_charges, periods)
+        else None,
+        started_at=periods.started_at,
+    )
+
+
+def _moved_since(billed: BillingPeriod, periods: Cycle) -> bool:
+    return ZoneInfo(billed.timezone) != periods.tz
+
+
+def _first(window: Window | None, subscription: Subscription, periods: Cycle) -> Window | None:
+    """The first window of its kind: a billing day that only a new time zone has put between the start and now was never
+    billed.
+    """
+    if window is None or subscription.created_at >= window.start:
+        return window
+    return begun(window, periods.started_at)
+
+
+def _last_billed(work: Work, subscription: Subscription, kind: str) -> BillingPeriod | None:
+    """The last run that billed a window of `kind`.
+
+    A plan that bills a part of itself monthly leaves the other part out of most of its runs.
+    """
+    last = last_run(work, subscription)
+    column = f"{kind}_from_datetime"
+    if last is None or getattr(last, column) is not None:
+        return last
+    return work.tx.first(
+        BillingPeriod,
+        eq("subscription_id", subscription.id),
+        eq("recurring", True),
+        present(column),
+        order=[desc("timestamp")],
+    )

@@ -17,14 +17,11 @@ from usagebill.core.jobs import Job
 from usagebill.core.periods import (
     Boundaries,
     Cycle,
-    Window,
-    begun,
     billing_boundaries,
     day_before_next,
     day_end,
     ended_on_boundary_day,
     last_billed_day,
-    resumed,
 )
 from usagebill.core.plans import FixedCharge
 from usagebill.core.subscriptions import Subscription
@@ -36,7 +33,7 @@ from usagebill.operations.invoices.billed import (
     Billed,
     billed_of,
     billing_period,
-    boundaries_of,
+    continued,
     cycle_at_end,
     last_run,
 )
@@ -50,7 +47,7 @@ from usagebill.operations.invoices.issue import draft, issue, redated
 from usagebill.operations.invoices.numbering import draft_number
 from usagebill.operations.invoices.sections import with_sections
 from usagebill.operations.invoices.totals import settle
-from usagebill.storage.conditions import asc, desc, eq, present, related, within
+from usagebill.storage.conditions import asc, eq, related, within
 from usagebill.views.customers import entity_of
 from usagebill.views.subscriptions import customer_of, cycle, issuer_of, plan_of
 from usagebill.work import Work
@@ -146,58 +143,15 @@ def opened(
 
 
 def _period(work: Work, invoice: Invoice, entry: Entry, at: datetime) -> BillingPeriod:
-    boundaries = _boundaries(work, invoice, entry.subscription, at)
+    boundaries = _boundaries(work, entry.subscription, at)
     return billing_period(work, invoice, entry.subscription, boundaries, entry.reason)
 
 
-def _boundaries(work: Work, invoice: Invoice, subscription: Subscription, at: datetime) -> Boundaries:
+def _boundaries(work: Work, subscription: Subscription, at: datetime) -> Boundaries:
     periods: Cycle = cycle_at_end(work, subscription)
     billed = ended_on_boundary_day(periods) and _closed_period_is_billed(work, subscription, periods)
     fresh = billing_boundaries(periods, at, period_billed=billed)
-    if subscription.started_at is None:
-        return fresh
-    charges = _last_billed(work, subscription, "charges") if fresh.charges else None
-    fixed_charges = _last_billed(work, subscription, "fixed_charges") if fresh.fixed_charges else None
-    first = replace(
-        fresh,
-        charges=fresh.charges if charges else _first(fresh.charges, subscription, periods),
-        fixed_charges=fresh.fixed_charges if fixed_charges else _first(fresh.fixed_charges, subscription, periods),
-    )
-    return resumed(
-        first,
-        charges=boundaries_of(charges).charges if charges and charges.timezone != invoice.timezone else None,
-        fixed_charges=boundaries_of(fixed_charges).fixed_charges
-        if fixed_charges and fixed_charges.timezone != invoice.timezone
-        else None,
-        started_at=periods.started_at,
-    )
-
-
-def _first(window: Window | None, subscription: Subscription, periods: Cycle) -> Window | None:
-    """The first window of its kind: a billing day that only a new time zone has put between the start and now was never
-    billed.
-    """
-    if window is None or subscription.created_at >= window.start:
-        return window
-    return begun(window, periods.started_at)
-
-
-def _last_billed(work: Work, subscription: Subscription, kind: str) -> BillingPeriod | None:
-    """The last run that billed a window of `kind`.
-
-    A plan that bills a part of itself monthly leaves the other part out of most of its runs.
-    """
-    last = last_run(work, subscription)
-    column = f"{kind}_from_datetime"
-    if last is None or getattr(last, column) is not None:
-        return last
-    return work.tx.first(
-        BillingPeriod,
-        eq("subscription_id", subscription.id),
-        eq("recurring", True),
-        present(column),
-        order=[desc("timestamp")],
-    )
+    return continued(work, subscription, periods, fresh)
 
 
 def _closed_period_is_billed(work: Work, subscription: Subscription, periods: Cycle) -> bool:

@@ -15,13 +15,13 @@ from usagebill.core.days import local_date
 from usagebill.core.events import Event, subscription_at
 from usagebill.core.fees import Fee
 from usagebill.core.jobs import Job
-from usagebill.core.periods import Boundaries, current_boundaries
+from usagebill.core.periods import Boundaries
 from usagebill.core.periods.calendar import day_start
 from usagebill.core.plans import PlanDefinition
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations import plans
 from usagebill.operations.events import events_of
-from usagebill.operations.invoices.billed import IN_ADVANCE, billing_period
+from usagebill.operations.invoices.billed import IN_ADVANCE, billing_period, cycle_at, running_boundaries
 from usagebill.operations.invoices.fees.standalone import keep_standalone
 from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.subscription import opened
@@ -31,7 +31,6 @@ from usagebill.operations.usage.charges import usage_window
 from usagebill.operations.usage.event_prices import EventPrice, advance_charges, event_price, keep_ledger
 from usagebill.operations.usage.fees import charge_line
 from usagebill.storage.conditions import all_of, any_of, at_most, eq, within
-from usagebill.views.subscriptions import cycle
 from usagebill.work import Work
 
 __all__ = ["EventBilling", "advance_fee", "bill_event", "event_billing", "process_events"]
@@ -122,8 +121,8 @@ def _billed_charges(work: Work, event: Event) -> set[str | None]:
 
 def event_billing(work: Work, subscription: Subscription, at: datetime) -> EventBilling:
     """What a subscription that has started is billed for an event at `at`."""
-    periods = cycle(work, subscription)
-    boundaries = current_boundaries(periods, at)
+    periods = cycle_at(work, subscription, at)
+    boundaries = running_boundaries(work, subscription, periods, at)
     charges = boundaries.charges
     if charges is None:
         raise LookupError(f"subscription {subscription.id} has no charges period at {at.isoformat()}")

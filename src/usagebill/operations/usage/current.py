@@ -15,7 +15,6 @@ from usagebill.core.days import days_between
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.grouping import Breakdown
 from usagebill.core.numbers import ZERO
-from usagebill.core.periods.boundaries import current_boundaries
 from usagebill.core.plans import Charge, PlanDefinition
 from usagebill.core.pricing.projection import Projection, project, projected_units
 from usagebill.core.subscriptions import Subscription
@@ -23,10 +22,10 @@ from usagebill.core.taxes import usage_taxes_cents
 from usagebill.inputs import ABSENT, Input, Maybe
 from usagebill.operations import customers, plans
 from usagebill.operations.fee_taxes import taxes_for
+from usagebill.operations.invoices.billed import cycle_at, running_boundaries
 from usagebill.operations.usage.charges import ChargeResult, ChargeScope, charge_results, usage_window
 from usagebill.storage.conditions import desc, eq
 from usagebill.views.customers import entity_of
-from usagebill.views.subscriptions import cycle
 from usagebill.work import Work
 
 __all__ = [
@@ -181,8 +180,8 @@ def current(work: Work, external_customer_id: str, options: UsageOptions) -> Cur
 
 
 def _window(work: Work, subscription: Subscription, *, full: bool) -> Window:
-    own = cycle(work, subscription)
-    charges = current_boundaries(own, work.now).charges
+    own = cycle_at(work, subscription, work.now)
+    charges = running_boundaries(work, subscription, own, work.now).charges
     if charges is None:
         raise NotAllowed("no_active_subscription")
     return usage_window(replace(charges, start=own.started_at) if full else charges, own.tz)
