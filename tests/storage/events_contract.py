@@ -17,7 +17,7 @@ from usagebill.core.events import Event, JsonValue, property_text
 from usagebill.core.filters import Bucket
 from usagebill.core.grouping import Group, grouped
 from usagebill.storage.ports import Store, Transaction
-from usagebill.storage.questions import COUNTED, EventFilter, EventQuestion, concerns
+from usagebill.storage.questions import COUNTED, Arrival, EventFilter, EventQuestion, concerns
 
 D = Decimal
 T = TypeVar("T")
@@ -40,6 +40,7 @@ ODD: tuple[JsonValue, ...] = (
 values = st.sampled_from(NUMBERS + ODD)
 operations = st.sampled_from([None, "add", "remove", "remove", "other", "", True])
 instants = st.integers(0, 6).map(lambda seconds: START + timedelta(seconds=seconds, microseconds=seconds))
+arrivals = st.builds(Arrival, at=instants, id=st.integers(0, 12).map(lambda number: f"{number:06}"))
 texts = st.sampled_from([text for value in NUMBERS + ODD if (text := property_text(value)) is not None])
 
 
@@ -343,6 +344,8 @@ class EventsContract:
         earliest=st.one_of(st.none(), instants),
         latest=st.one_of(st.none(), instants),
         known_at=st.one_of(st.none(), st.none(), instants),
+        after=st.one_of(st.none(), arrivals),
+        until=st.one_of(st.none(), arrivals),
         position=st.one_of(st.none(), st.tuples(st.booleans(), st.integers(0, 11))),
         bucket=st.one_of(st.just(Bucket(matches={})), some_bucket),
         only=st.one_of(
@@ -363,6 +366,8 @@ class EventsContract:
         earliest: datetime | None,
         latest: datetime | None,
         known_at: datetime | None,
+        after: Arrival | None,
+        until: Arrival | None,
         position: tuple[bool, int] | None,
         bucket: Bucket,
         only: dict[str, tuple[str | None, ...]],
@@ -385,6 +390,8 @@ class EventsContract:
             earliest=earliest,
             latest=latest,
             known_at=known_at,
+            after=after,
+            until=until,
             up_to=place if position and position[0] else None,
             before=place if position and not position[0] else None,
             bucket=bucket,

@@ -26,9 +26,11 @@ from usagebill.core.pricing.fees import fee_amounts
 from usagebill.core.pricing.fixed_charges import fixed_charge_usage
 from usagebill.core.pricing.percentage import PercentageProperties
 from usagebill.core.progressive_billing import ProgressiveFee
+from usagebill.core.subscriptions import Subscription
 from usagebill.operations.invoices.billed import billed_of
 from usagebill.operations.invoices.listing import get
 from usagebill.operations.invoices.totals import plans_of, progressive_fees, targets_of
+from usagebill.operations.usage.changes import billed_once
 from usagebill.operations.usage.charges import (
     ChargePart,
     ChargeScope,
@@ -213,6 +215,9 @@ def _events(
         known_at=known_at,
         bucket=ALL_EVENTS if part is None else part.bucket,
     )
+    subscription = work.tx.get(Subscription, fee.subscription_id) if fee.subscription_id else None
+    if subscription is not None:
+        question = billed_once(work, subscription, metric, question)
     keys = tuple(fee.grouped_by)
 
     def look() -> tuple[dict[Group, list[Event]], bool]:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
-from usagebill.core.periods import Interval, Succession, day_end, day_start
+from usagebill.core.periods import Interval, Succession, day_start
 from usagebill.core.periods.schedule import is_billing_day
 from usagebill.core.subscriptions import Event, Status, Subscription, is_upgrade, transition
 from usagebill.inputs import is_given, value_or
@@ -38,7 +38,6 @@ from usagebill.work import Work
 __all__ = ["apply_downgrade", "bill_closed_period", "cancel_downgrade", "change_plan", "upgrade_to"]
 
 _SECOND = timedelta(seconds=1)
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 def change_plan(
@@ -132,10 +131,7 @@ def upgrade_to(work: Work, current: Subscription, following: Subscription, *, as
     ended = _succeeded(work, current, Succession.UPGRADE)
     option = "skip" if ended.on_termination_credit_note == "skip" else "credit"
     credit_unused_time(work, ended, option=option, asked=asked)
-    # What is used at the very instant of the change belongs to the old plan: one of the two bills it.
-    zone = zone_of(work, customer_of(work, ended))
-    begins = min(work.now + _MILLISECOND, day_end(local_date(work.now, zone), zone))
-    return _succeed(work, ended, following, at=work.now + _SECOND, billed_from=begins)
+    return _succeed(work, ended, following, at=work.now + _SECOND)
 
 
 def apply_downgrade(work: Work, current: Subscription) -> Subscription:
@@ -151,7 +147,7 @@ def apply_downgrade(work: Work, current: Subscription) -> Subscription:
 
 
 def _succeed(
-    work: Work, ended: Subscription, following: Subscription, *, at: datetime, billed_from: datetime
+    work: Work, ended: Subscription, following: Subscription, *, at: datetime, billed_from: datetime | None = None
 ) -> Subscription:
     """Start `following`; one invoice with billing timestamp `at` closes `ended` and opens what is due in advance."""
     work.emit("subscription.terminated", lambda: subscription_webhook_view(work, ended), ended.id)

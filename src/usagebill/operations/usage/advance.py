@@ -100,7 +100,7 @@ def bill_event(work: Work, event: Event) -> list[Fee]:
             event,
             billing.window,
             currency=definition.plan.amount_currency,
-            external_subscription_id=subscription.external_id,
+            subscription=subscription,
         )
         keep_ledger(work, priced, event, subscription.external_id)
         fee = advance_fee(work, billing, priced, event)

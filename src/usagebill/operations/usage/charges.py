@@ -48,6 +48,7 @@ from usagebill.core.pricing.fees import FeeAmounts, fee_amounts
 from usagebill.core.pricing.percentage import PercentageProperties
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.usage import Usage
+from usagebill.operations.usage.changes import billed_once
 from usagebill.operations.usage.ledger import Ledger
 from usagebill.operations.usage.levels import starting_levels
 from usagebill.storage.conditions import eq
@@ -221,7 +222,7 @@ def _breakdowns(
     )
     if not presented or metric.aggregation_type in ("weighted_sum_agg", "custom_agg"):
         return {}
-    question = _question(metric, part.bucket, (*keys, *presented), scope)
+    question = _question(work, metric, part.bucket, (*keys, *presented), scope)
     rows: dict[Group, Breakdown] = {}
     for group, tally in work.tx.events.tallies(question).items():
         own, shown = group[: len(keys)], group[len(keys) :]
@@ -255,8 +256,10 @@ def _billed_keys(charge: Charge, part: ChargePart) -> tuple[str, ...]:
     return charge_group_keys(grouping_keys(part.raw_properties), accepts_target_wallet=charge.accepts_target_wallet)
 
 
-def _question(metric: BillableMetric, bucket: Bucket, keys: Sequence[str], scope: ChargeScope) -> EventQuestion:
-    return EventQuestion(
+def _question(
+    work: Work, metric: BillableMetric, bucket: Bucket, keys: Sequence[str], scope: ChargeScope
+) -> EventQuestion:
+    question = EventQuestion(
         code=metric.code,
         external_subscription_id=scope.subscription.external_id,
         aggregation_type=metric.aggregation_type,
@@ -268,6 +271,7 @@ def _question(metric: BillableMetric, bucket: Bucket, keys: Sequence[str], scope
         only=scope.only,
         group_keys=tuple(keys),
     )
+    return billed_once(work, scope.subscription, metric, question)
 
 
 def _usages(
@@ -279,7 +283,7 @@ def _usages(
     keys: tuple[str, ...],
     scope: ChargeScope,
 ) -> dict[Group, tuple[Tally, Usage]]:
-    question = _question(metric, part.bucket, keys, scope)
+    question = _question(work, metric, part.bucket, keys, scope)
     rows = _ledger_rows(work, charge, part, scope, question) if charge.pay_in_advance and scope.current else {}
     terms = properties if isinstance(properties, PercentageProperties) else None
     if _needs_events(charge, metric, terms):
@@ -382,7 +386,7 @@ def initial_level_of(
 ) -> Decimal:
     """Where one group of a recurring weighted sum starts in the window of `scope`; zero for any other metric."""
     keys = tuple(group)
-    levels = _levels(work, charge, part, metric, scope, _question(metric, part.bucket, keys, scope))
+    levels = _levels(work, charge, part, metric, scope, _question(work, metric, part.bucket, keys, scope))
     return levels.get(tuple(group.values()), ZERO)
 
 

@@ -80,7 +80,7 @@ def estimate_fees(work: Work, given: EventInput) -> list[Fee]:
             event,
             billing.window,
             currency=billing.definition.plan.amount_currency,
-            external_subscription_id=subscription.external_id,
+            subscription=subscription,
             is_stored=False,
         )
         fee = advance_fee(work, billing, priced, event)

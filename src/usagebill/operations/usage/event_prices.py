@@ -30,6 +30,8 @@ from usagebill.core.pricing import Properties, grouping_keys
 from usagebill.core.pricing.advance import AdvancePrice, pay_in_advance_price
 from usagebill.core.pricing.fees import FeeAmounts, advance_fee_amounts
 from usagebill.core.pricing.percentage import PercentageProperties
+from usagebill.core.subscriptions import Subscription
+from usagebill.operations.usage.changes import billed_once
 from usagebill.operations.usage.charges import ChargePart, charge_parts, parsed_properties
 from usagebill.operations.usage.ledger import Ledger
 from usagebill.storage.questions import COUNTED, EventQuestion
@@ -66,30 +68,17 @@ class _Place:
     window: Window
     event: Event
     is_stored: bool
-    only: Mapping[str, tuple[str | None, ...]]
-
-    @property
-    def _question(self) -> EventQuestion:
-        metric = self.metric
-        return EventQuestion(
-            code=metric.code,
-            external_subscription_id=self.external_subscription_id,
-            aggregation_type=metric.aggregation_type,
-            field_name=metric.field_name,
-            earliest=lower_bound(metric.aggregation_type, recurring=metric.recurring, start=self.window.start),
-            bucket=self.part.bucket,
-            only=self.only,
-        )
+    question: EventQuestion
 
     @property
     def up_to(self) -> EventQuestion:
         """All that the aggregation counts, the event included."""
-        return replace(self._question, up_to=self.event)
+        return replace(self.question, up_to=self.event)
 
     @property
     def before(self) -> EventQuestion:
         """All that the aggregation counts before the event."""
-        return replace(self._question, before=self.event)
+        return replace(self.question, before=self.event)
 
 
 def advance_charges(definition: PlanDefinition, event: Event) -> list[Charge]:
@@ -121,7 +110,7 @@ def event_price(
     window: Window,
     *,
     currency: str,
-    external_subscription_id: str,
+    subscription: Subscription,
     is_stored: bool = True,
 ) -> EventPrice:
     """What `event` adds to the price of everything before it in time, under `charge`.
@@ -132,15 +121,24 @@ def event_price(
     part = part_for(charge, metric, event)
     keys = charge_group_keys(grouping_keys(part.raw_properties), accepts_target_wallet=charge.accepts_target_wallet)
     own = grouped_by(keys, group_of(event, keys))
+    question = EventQuestion(
+        code=metric.code,
+        external_subscription_id=subscription.external_id,
+        aggregation_type=metric.aggregation_type,
+        field_name=metric.field_name,
+        earliest=lower_bound(metric.aggregation_type, recurring=metric.recurring, start=window.start),
+        bucket=part.bucket,
+        only={key: (value,) for key, value in own.items()},
+    )
     place = _Place(
-        external_subscription_id=external_subscription_id,
+        external_subscription_id=subscription.external_id,
         charge=charge,
         metric=metric,
         part=part,
         window=window,
         event=event,
         is_stored=is_stored,
-        only={key: (value,) for key, value in own.items()},
+        question=_after_end_before(work, subscription, metric, question, event),
     )
     properties = parsed_properties(charge, part, currency)
     usage = _usage(work, place, properties, _previous(work, place, group_text(own)))
@@ -161,6 +159,17 @@ def event_price(
             conversion_rate=None if unit is None else unit.conversion_rate,
         ),
     )
+
+
+def _after_end_before(
+    work: Work, subscription: Subscription, metric: BillableMetric, question: EventQuestion, event: Event
+) -> EventQuestion:
+    """`question` without what another subscription has billed of the first instant, unless `event` is of it."""
+    found = billed_once(work, subscription, metric, question)
+    after = found.after
+    if after is not None and (event.created_at, event.id) <= (after.at, after.id):
+        return question
+    return found
 
 
 def keep_ledger(work: Work, priced: EventPrice, event: Event, external_subscription_id: str) -> None:

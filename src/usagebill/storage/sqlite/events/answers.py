@@ -15,7 +15,7 @@ from usagebill.core.aggregation import Tally
 from usagebill.core.events import Event
 from usagebill.core.filters import Bucket
 from usagebill.core.numbers import CONTEXT, ZERO, add
-from usagebill.storage.questions import EventQuestion, Group
+from usagebill.storage.questions import Arrival, EventQuestion, Group
 from usagebill.storage.sqlite.events.rows import member_in, microseconds
 
 __all__ = ["answer", "prepare", "rows_sql"]
@@ -100,6 +100,9 @@ class _Query:
     def place(self, event: Event) -> str:
         return f"({microseconds(event.timestamp)}, {microseconds(event.created_at)}, {self.bind(event.id)})"
 
+    def arrival(self, arrival: Arrival) -> str:
+        return f"({microseconds(arrival.at)}, {self.bind(arrival.id)})"
+
 
 def _has_path(key: str) -> bool:
     """Whether SQLite's JSON paths can name the property: no quotes, escapes or control characters."""
@@ -128,6 +131,12 @@ def _where(query: _Query, question: EventQuestion, organization_id: str) -> str:
         parts.append(f"(timestamp, created_at, id) < {query.place(question.before)}")
     if question.known_at is not None:
         parts.append(f"created_at <= {microseconds(question.known_at)}")
+    if question.after is not None and question.first_end is not None:
+        later = f"(created_at, id) > {query.arrival(question.after)}"
+        parts.append(f"(timestamp >= {microseconds(question.first_end)} OR {later})")
+    if question.until is not None and question.last_start is not None:
+        earlier = f"(created_at, id) <= {query.arrival(question.until)}"
+        parts.append(f"(timestamp < {microseconds(question.last_start)} OR {earlier})")
     parts.extend(_bucket(query, question.bucket))
     parts.extend(query.is_one_of(key, values) for key, values in question.only.items())
     return " WHERE " + " AND ".join(parts)

@@ -1,0 +1,116 @@
+"""Usage of the very instant at which one subscription follows another: one of the two bills it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.price_list import PriceList
+
+from usagebill.testing import Sandbox
+
+START, CHANGE, LATER = "2024-01-01T00:00:00Z", "2024-01-15T10:00:00.250Z", "2024-03-01T00:00:00Z"
+
+
+@pytest.fixture
+def list_() -> Iterator[PriceList]:
+    with Sandbox(now=START) as box:
+        yield PriceList(box)
+
+
+def plans(list_: PriceList, aggregation_type: str = "sum_agg", **charge: Any) -> None:
+    charge = {
+        "billable_metric_id": list_.metric("gb", aggregation_type),
+        "charge_model": "standard",
+        "properties": {"amount": "1"},
+        **charge,
+    }
+    list_.plan(charge, code="small", amount_cents=100)
+    list_.plan(charge, code="large", amount_cents=200)
+
+
+def end(list_: PriceList) -> None:
+    status, _ = list_.box.request("DELETE", "/api/v1/subscriptions/sub")
+    assert status == 200
+
+
+def change(list_: PriceList, how: str) -> None:
+    if how == "new":
+        end(list_)
+    list_.subscribe("large")
+
+
+def usage_fees(list_: PriceList) -> list[int]:
+    fees = list_.get("/fees?fee_type=charge&per_page=100")["fees"]
+    return sorted(fee["amount_cents"] for fee in fees if fee["amount_cents"])
+
+
+@pytest.mark.parametrize("how", ["upgrade", "new"])
+@pytest.mark.parametrize("aggregation_type", ["sum_agg", "max_agg"])
+@pytest.mark.parametrize("grace", [0, 3])
+def test_what_was_sent_before_the_change_is_billed_by_the_old_plan_and_what_came_after_by_the_new(
+    list_: PriceList, how: str, aggregation_type: str, grace: int
+) -> None:
+    list_.post("/customers", customer={"external_id": "acme", "invoice_grace_period": grace})
+    plans(list_, aggregation_type)
+    list_.subscribe("small")
+    list_.box.travel_to(CHANGE)
+    list_.event("gb", value=7)
+    change(list_, how)
+    assert list_.usage()["amount_cents"] == 0
+    list_.event("gb", value=5)
+    assert list_.usage()["amount_cents"] == 500
+    list_.box.travel_to(LATER)
+    assert usage_fees(list_) == [500, 700]
+    invoices = list_.get("/invoices")["invoices"]
+    explained = [list_.get(f"/invoices/{one['svc_id']}/explain")["invoice_explanation"] for one in invoices]
+    usages = [fee["usage"] for one in explained for fee in one["fees"] if fee["usage"]]
+    assert sorted([event["value"] for event in usage["events"]] for usage in usages) == [["5"], ["7"]]
+    assert [str(finding) for finding in list_.box.billing.audit().findings] == []
+
+
+def test_a_late_event_of_the_instant_of_the_change_is_billed_by_the_new_plan(list_: PriceList) -> None:
+    plans(list_)
+    list_.subscribe("small")
+    list_.box.travel_to(CHANGE)
+    change(list_, "new")
+    list_.box.travel_to("2024-01-16T00:00:00Z")
+    body = {
+        "transaction_id": "late",
+        "code": "gb",
+        "external_subscription_id": "sub",
+        "timestamp": "1705312800.250",
+        "properties": {"value": 3},
+    }
+    list_.post("/events", event=body)
+    assert list_.usage()["amount_cents"] == 300
+    list_.box.travel_to(LATER)
+    assert usage_fees(list_) == [300]
+
+
+def test_where_nothing_billed_the_end_the_new_subscription_bills_its_instant(list_: PriceList) -> None:
+    plans(list_)
+    list_.subscribe("small")
+    list_.box.travel_to(CHANGE)
+    list_.event("gb", value=7)
+    status, _ = list_.box.request("DELETE", "/api/v1/subscriptions/sub?on_termination_invoice=skip")
+    assert status == 200
+    list_.subscribe("large")
+    list_.box.travel_to(LATER)
+    assert usage_fees(list_) == [700]
+
+
+@pytest.mark.parametrize("how", ["upgrade", "new"])
+def test_tiers_in_advance_begin_anew_with_what_comes_after_the_change(list_: PriceList, how: str) -> None:
+    tiers = [
+        {"from_value": 0, "to_value": 5, "per_unit_amount": "1", "flat_amount": "0"},
+        {"from_value": 6, "to_value": None, "per_unit_amount": "3", "flat_amount": "0"},
+    ]
+    plans(list_, charge_model="graduated", pay_in_advance=True, properties={"graduated_ranges": tiers})
+    list_.subscribe("small")
+    list_.box.travel_to(CHANGE)
+    list_.event("gb", value=5)
+    change(list_, how)
+    list_.event("gb", value=4)
+    assert usage_fees(list_) == [400, 500]
