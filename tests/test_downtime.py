@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from usagebill import Billing
+from usagebill.clock import ManualClock
 from usagebill.testing import Sandbox
 
 START = "2024-01-10T00:00:00Z"
@@ -183,3 +187,58 @@ def test_a_subscription_whose_start_is_overdue_can_be_ended() -> None:
             ended.append(invoices(box))
     assert ended[0] == ended[1]
     assert [invoice["total_amount_cents"] for invoice in ended[0]] == [200]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_an_event_costs_the_same_however_late_it_is_processed(tmp_path: Path, late: bool) -> None:
+    tiers = [
+        {"from_value": 0, "to_value": 10, "per_unit_amount": "1", "flat_amount": "0"},
+        {"from_value": 11, "to_value": None, "per_unit_amount": "3", "flat_amount": "0"},
+    ]
+    terms = {"charge_model": "graduated", "pay_in_advance": True, "properties": {"graduated_ranges": tiers}}
+    # The second was used before the first, and received after it.
+    assert billed(tmp_path, terms, late=late) == [700, 800, 1200]
+
+
+@pytest.mark.parametrize(("late", "totals"), [(False, [1500, 1900]), (True, [1900])])
+def test_an_invoice_for_thresholds_bills_the_usage_that_passed_them_however_late_that_is_seen(
+    tmp_path: Path, late: bool, totals: list[int]
+) -> None:
+    thresholds = [{"amount_cents": 1000}, {"amount_cents": 1800}]
+    terms = {"charge_model": "standard", "properties": {"amount": "1"}}
+    assert billed(tmp_path, terms, late=late, usage_thresholds=thresholds) == totals
+
+
+def billed(tmp_path: Path, charge: dict[str, Any], *, late: bool, **plan: Any) -> list[int]:
+    """The invoices, in cents, for 8, 7 and 4 units that were used out of order; `late`: processed all at once."""
+    clock = ManualClock(datetime(2024, 1, 10, tzinfo=UTC))
+    with Billing(tmp_path / "billing.db", clock=clock, deliver=False) as billing:
+        storage = billing.billable_metrics.create(name="GB", code="gb", aggregation_type="sum_agg", field_name="gb")
+        charges = [{"billable_metric_id": storage.id, **charge}]
+        billing.plans.create(
+            name="Plan",
+            code="plan",
+            interval="monthly",
+            amount_cents=0,
+            amount_currency="EUR",
+            pay_in_advance=False,
+            charges=charges,
+            **plan,
+        )
+        billing.subscriptions.create(external_customer_id="acme", plan_code="plan", external_id="sub")
+        billing.run_due()
+        clock.set(datetime(2024, 1, 12, tzinfo=UTC))
+        for hour, day, used in ((1, 12, 8), (2, 11, 7), (3, 12, 4)):
+            clock.set(datetime(2024, 1, 12, hour, tzinfo=UTC))
+            event = {
+                "transaction_id": str(hour),
+                "code": "gb",
+                "external_subscription_id": "sub",
+                "timestamp": datetime(2024, 1, day, hour, tzinfo=UTC).timestamp(),
+                "properties": {"gb": used},
+            }
+            billing.events.ingest([event])
+            if not late:
+                billing.run_due()
+        billing.run_due()
+        return sorted(invoice.fees_amount_cents for invoice in billing.invoices.list().items)

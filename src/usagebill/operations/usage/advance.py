@@ -1,6 +1,7 @@
 """Usage charges paid in advance: a fee for every event, on an invoice of its own or, where the charge says so, on none.
 
-What an event costs is settled by what was stored when it was processed: events that come later never price it anew.
+What an event costs is settled by what had been received when it came: events that come later never price it anew, nor
+does it matter how late it is processed.
 """
 
 from __future__ import annotations

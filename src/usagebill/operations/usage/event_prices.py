@@ -127,6 +127,7 @@ def event_price(
         aggregation_type=metric.aggregation_type,
         field_name=metric.field_name,
         earliest=lower_bound(metric.aggregation_type, recurring=metric.recurring, start=window.start),
+        known_at=event.created_at,
         bucket=part.bucket,
         only={key: (value,) for key, value in own.items()},
     )

@@ -27,7 +27,7 @@ class UsageToBill:
 
     `next_plan` is the plan of the subscription that an upgrade put in this one's place. Without `with_minimum` no
     charge is brought up to its minimum, and levels of weighted sums are not remembered (progressive billing, previews).
-    `created_at` is the invoice's.
+    `created_at` is the invoice's; events received after `known_at` are left out.
     """
 
     invoice_id: str | None
@@ -35,6 +35,7 @@ class UsageToBill:
     definition: PlanDefinition
     window: Window
     created_at: datetime
+    known_at: datetime | None = None
     next_plan: PlanDefinition | None = None
     with_minimum: bool = True
     remembered: bool = True
@@ -73,7 +74,7 @@ def _charge_fees(work: Work, billed: UsageToBill, charge: Charge, metric: Billab
         subscription=subscription,
         currency=billed.definition.plan.amount_currency,
         window=billed.window,
-        known_at=work.now,
+        known_at=billed.known_at,
     )
     results = charge_results(work, charge, metric, scope)
     if billed.remembered:

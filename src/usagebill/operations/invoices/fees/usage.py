@@ -31,6 +31,7 @@ def usage_fees(work: Work, billed: Billed) -> list[Fee]:
             definition=billed.definition,
             window=usage_window(charges, billed.cycle.tz, ended_by_upgrade=upgraded),
             created_at=billed.invoice.created_at,
+            known_at=work.now,
             next_plan=_next_plan(work, billed) if upgraded else None,
         ),
     )
