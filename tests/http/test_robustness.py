@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import socket
@@ -12,6 +13,7 @@ from uuid import UUID
 
 import httpx
 import pytest
+from starlette.types import Message
 from tests.asgi import send
 from tests.service import Service
 
@@ -185,3 +187,18 @@ def test_what_breaks_inside_is_not_told(monkeypatch: pytest.MonkeyPatch, tmp_pat
         page = send(app, "GET", "/openapi.json")
         assert (page.status_code, page.json()) == (500, {"status": 500, "error": "Internal Server Error"})
         assert "secret" not in page.text + api.text
+
+
+def test_websockets_are_turned_away(tmp_path: Path) -> None:
+    told: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "websocket.connect"}
+
+    async def answer(message: Message) -> None:
+        told.append(message)
+
+    with Billing(tmp_path / "billing.db") as billing:
+        scope = {"type": "websocket", "path": "/api/v1/plans", "headers": [], "query_string": b"", "root_path": ""}
+        asyncio.run(create_app(billing)(scope, receive, answer))
+    assert [message["type"] for message in told] == ["websocket.close"]
