@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.answers import missing, refused
-from tests.worlds import ask
+from tests.worlds import ask, invoices_of
 
 from usagebill.testing import Sandbox
 
@@ -60,6 +60,18 @@ def test_no_invoice_is_below_zero(box: Sandbox, fields: dict[str, Any], field: s
     sent = {"external_customer_id": "acme", "fees": [{"add_on_code": "setup", **fields}]}
     assert ask(box, "POST", "/invoices", {"invoice": sent}, 422)["error_details"] == {field: ["value_is_out_of_range"]}
     assert ask(box, "GET", "/invoices")["invoices"] == []
+
+
+def test_taxes_take_no_invoice_below_zero(box: Sandbox) -> None:
+    ask(box, "POST", "/taxes", {"tax": {"name": "High", "code": "high", "rate": 50}})
+    fees = [
+        {"add_on_code": "setup", "unit_amount_cents": 100, "tax_codes": []},
+        {"add_on_code": "setup", "unit_amount_cents": -90, "tax_codes": ["high"]},
+    ]
+    sent = {"external_customer_id": "acme", "fees": fees}
+    problems = ask(box, "POST", "/invoices", {"invoice": sent}, 422)["error_details"]
+    assert problems == {"unit_amount_cents": ["value_is_out_of_range"]}
+    assert invoices_of(box) == []
 
 
 def test_the_date_is_the_customers(box: Sandbox) -> None:

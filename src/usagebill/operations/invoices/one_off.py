@@ -123,10 +123,10 @@ def create(work: Work, given: OneOffInput) -> Invoice:
     fees = [_fee(work, invoice, line) for line in lines]
     if sum(abs(fee.amount_cents) for fee in fees) > _LARGEST_TOTAL:
         raise Invalid(units="value_is_out_of_range")
-    if sum(fee.amount_cents for fee in fees) < 0:
+    invoice, fees = settle(work, invoice, fees, finalizing=True)
+    if invoice.fees_amount_cents < 0 or invoice.total_amount_cents < 0:
         # What is owed to a customer is put on a credit note.
         raise Invalid(unit_amount_cents="value_is_out_of_range")
-    invoice, fees = settle(work, invoice, fees, finalizing=True)
     work.tx.insert(*fees)
     work.tx.replace(invoice)
     invoice = with_sections(work, invoice, _sections(work, given))
