@@ -27,6 +27,7 @@ from usagebill.core.periods import (
     day_start,
     downgrade_plan_date,
     ended_on_boundary_day,
+    is_back,
     last_billed_day,
     resumed,
 )
@@ -608,3 +609,29 @@ def test_an_end_bills_all_that_the_runs_before_it_have_not(cycle: Cycle, lived: 
             assert last.end == day_start(local_date(end, cycle.tz), cycle.tz) - INSTANT
         else:
             assert last.end == end
+
+
+@pytest.mark.parametrize(
+    ("zone", "at", "back"),
+    [
+        ("UTC", "2024-02-01T00:10", False),
+        ("America/Los_Angeles", "2024-02-01T00:10", True),
+        ("America/Los_Angeles", "2024-02-01T08:00", False),
+        ("Asia/Tokyo", "2024-02-01T00:10", False),
+        # A late event, of the month that was billed.
+        ("UTC", "2024-01-20T00:00", True),
+    ],
+)
+def test_a_move_can_lead_back_into_a_period_that_a_run_has_closed(zone: str, at: str, back: bool) -> None:
+    started_at = datetime(2024, 1, 1, 12, tzinfo=UTC)
+    moved = Cycle(
+        interval=Interval.MONTHLY,
+        billing_time=BillingTime.CALENDAR,
+        pay_in_advance=False,
+        subscription_at=started_at,
+        started_at=started_at,
+        tz=ZoneInfo(zone),
+    )
+    instant = datetime.fromisoformat(at).replace(tzinfo=UTC)
+    run_at = datetime(2024, 2, 1, 0, 10, tzinfo=UTC)
+    assert is_back(moved, instant, run_at=run_at, run_tz=ZoneInfo("UTC")) is back

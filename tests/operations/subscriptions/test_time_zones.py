@@ -228,3 +228,24 @@ def test_usage_that_a_run_has_billed_is_no_current_usage_after_a_move_and_passes
             ("subscription", 0),
         ]
         assert findings(box) == []
+
+
+def test_an_end_right_after_a_move_that_makes_the_anchor_a_later_day_does_not_bill_the_closed_month_again() -> None:
+    with Sandbox(now="2024-01-05T12:00:00Z") as box:
+        list_ = PriceList(box, timezone="UTC")
+        charge = {"billable_metric_id": list_.metric("gb"), "charge_model": "standard", "properties": {"amount": "1"}}
+        list_.plan(charge, amount_cents=2900)
+        list_.subscribe(billing_time="anniversary")
+        box.travel_to("2024-01-10T00:00:00Z")
+        list_.event("gb", value=10)
+        box.travel_to("2024-02-05T01:00:00Z")
+        # There the subscription is of the sixth, and it is still the fifth.
+        move(box, "Pacific/Auckland")
+        box.travel_to("2024-02-05T02:00:00Z")
+        assert list_.usage()["amount_cents"] == 0
+        end(box)
+        assert [[fee["amount_cents"] for fee in invoice["fees"]] for invoice in invoices_of(box)] == [
+            [2900, 1000],
+            [100],
+        ]
+        assert findings(box) == []

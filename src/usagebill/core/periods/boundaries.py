@@ -45,6 +45,7 @@ __all__ = [
     "day_before_next",
     "downgrade_plan_date",
     "ended_on_boundary_day",
+    "is_back",
     "is_same_end",
     "is_same_period",
     "last_billed_day",
@@ -249,6 +250,12 @@ def last_billed_day(run_at: datetime, run_tz: tzinfo, tz: tzinfo) -> date:
     if run_tz == tz:
         return local_date(run_at, tz)
     return local_date(run_at + _WIDEST_MOVE, tz)
+
+
+def is_back(cycle: Cycle, at: datetime, *, run_at: datetime, run_tz: tzinfo) -> bool:
+    """Whether `at` lies, by `cycle`, in a billing period closed by a run at `run_at` that saw its days in `run_tz`."""
+    period = cycle.period(local_date(at, cycle.tz), cycle.billing_interval)
+    return day_start(local_date(run_at, run_tz), run_tz) - day_start(period.start, cycle.tz) >= _WIDEST_MOVE
 
 
 def current_billing_period(cycle: Cycle, now: datetime) -> Window:

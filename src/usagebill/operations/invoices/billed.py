@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from usagebill.core.days import local_date
 from usagebill.core.invoices.records import BillingPeriod, Invoice
-from usagebill.core.periods import Boundaries, Cycle, Window, begun, current_boundaries, resumed
+from usagebill.core.periods import Boundaries, Cycle, Window, begun, current_boundaries, is_back, resumed
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.plans import PlanDefinition, definition
@@ -163,17 +162,18 @@ def cycle_at_end(work: Work, subscription: Subscription) -> Cycle:
 def cycle_at(work: Work, subscription: Subscription, at: datetime | None) -> Cycle:
     """The periods that `at` belongs to: in the customer's time zone, or in that of the last run.
 
-    A customer who has moved west is for some hours back before the day that a run has billed. What happens in these
-    hours belongs to the period which that run has opened: in the new time zone it would be in the period billed before.
+    A customer who has moved is for some hours back in the period that a run has closed: the day is earlier in the west,
+    and in the east that of the anchor is later. What happens in these hours belongs to the period which that run has
+    opened.
     """
     periods = cycle(work, subscription)
     last = last_run(work, subscription)
     if at is None or last is None or ZoneInfo(last.timezone) == periods.tz:
         return periods
     zone = ZoneInfo(last.timezone)
-    if local_date(at, periods.tz) >= local_date(last.timestamp, zone):
-        return periods
-    return cycle(work, subscription, tz=zone)
+    if is_back(periods, at, run_at=last.timestamp, run_tz=zone):
+        return cycle(work, subscription, tz=zone)
+    return periods
 
 
 def running_boundaries(work: Work, subscription: Subscription, periods: Cycle, at: datetime) -> Boundaries:
