@@ -165,7 +165,7 @@ def statements_of_one_invoice(billing: Billing) -> Counter[str]:
 
 STEPS = (
     ("usage fees: all", "operations/usage/fees.py", "usage_fees"),
-    ("  events counted by the store", "storage/sqlite/events", "tally"),
+    ("  events counted by the store", "storage/sqlite/events", "tallies"),
     ("  pricing", "core/pricing/__init__.py", "price"),
     ("fixed charge fees", "fees/fixed_charges.py", "fixed_charge_fees"),
     ("subscription fee", "fees/subscription.py", "subscription_fee"),
@@ -198,7 +198,10 @@ def print_steps(count: int, functions: int) -> None:
         known = stats.stats  # type: ignore[attr-defined]
         print(f"{'step (within each other where indented)':44} {'share':>6}")
         for label, file, function in STEPS:
-            spent = sum(row[3] for (path, _, name), row in known.items() if name == function and file in path)
+            rows = [row for (path, _, name), row in known.items() if name == function and file in path]
+            if not rows:
+                raise SystemExit(f"no step of the run is {function} of {file}")
+            spent = sum(row[3] for row in rows)
             print(f"{label:44} {spent / total:6.1%}")
         if functions:
             stats.sort_stats("tottime").print_stats(functions)
