@@ -18,6 +18,7 @@ from usagebill.core.documents.ubl import ubl_text
 from usagebill.core.invoices.records import Invoice
 from usagebill.operations.documents.sources import credit_note_source, invoice_source
 from usagebill.operations.invoice_custom_sections import InvoiceCustomSectionInput, create, update
+from usagebill.operations.issuers import issuer
 from usagebill.testing import Sandbox
 from usagebill.work import Work
 
@@ -216,3 +217,17 @@ def test_a_billing_entity_is_copied_once_a_change_also_by_runs_that_catch_up() -
         versions, issued = box.billing.reading(lambda work: (work.tx.find(BillingEntityVersion), work.tx.find(Invoice)))
     assert len(versions) == 2
     assert len({invoice.issuer_version_id for invoice in issued if invoice.invoice_type == "subscription"}) == 1
+
+
+def test_a_request_that_changes_nothing_makes_no_other_copy_of_the_billing_entity() -> None:
+    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+        list_ = PriceList(box)
+        list_.post("/add_ons", add_on={"name": "X", "code": "x", "amount_cents": 1, "amount_currency": "EUR"})
+        for day, name in enumerate(("Seller", "Seller", "Other", "Seller"), start=2):
+            box.jump_to(f"2024-01-0{day}T00:00:00Z")
+            entity(box, name=name)
+            list_.post("/invoices", invoice={"external_customer_id": "acme", "fees": [{"add_on_code": "x"}]})
+        issued = box.billing.reading(lambda work: sorted(work.tx.find(Invoice), key=lambda one: one.created_at))
+        names = box.billing.reading(lambda work: [issuer(work, one, one.issuer_version_id).name for one in issued])
+    assert names == ["Seller", "Seller", "Other", "Seller"]
+    assert issued[0].issuer_version_id == issued[1].issuer_version_id

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from usagebill.core.billing_entities import BillingEntity, BillingEntityVersion
 from usagebill.core.invoices.records import Invoice
-from usagebill.storage.conditions import eq
+from usagebill.storage.conditions import desc, eq
 from usagebill.work import Work
 
 __all__ = ["issuer", "version_of"]
@@ -15,19 +17,26 @@ def version_of(work: Work, billing_entity_id: str) -> str | None:
     entity = work.tx.get(BillingEntity, billing_entity_id, deleted=True)
     if entity is None:
         return None
-    since = entity.updated_at
-    alike = work.tx.find(BillingEntityVersion, eq("billing_entity_id", billing_entity_id), eq("created_at", since))
-    if known := next((version for version in alike if version.entity == entity), None):
+    own = eq("billing_entity_id", billing_entity_id)
+    last = work.tx.first(BillingEntityVersion, own, order=[desc("created_at")])
+    # Several are of one instant where an entity is changed and issues twice within it.
+    latest = [] if last is None else work.tx.find(BillingEntityVersion, own, eq("created_at", last.created_at))
+    if known := next((version for version in latest if _is_alike(version.entity, entity)), None):
         return known.id
     version = BillingEntityVersion(
         id=work.new_id(),
         organization_id=work.organization.id,
         billing_entity_id=billing_entity_id,
         entity=entity,
-        created_at=since,
+        created_at=entity.updated_at,
     )
     work.tx.insert(version)
     return version.id
+
+
+def _is_alike(one: BillingEntity, other: BillingEntity) -> bool:
+    """Whether nothing but the time of the last change tells them apart."""
+    return replace(one, updated_at=other.updated_at) == other
 
 
 def issuer(work: Work, invoice: Invoice, version_id: str | None) -> BillingEntity:

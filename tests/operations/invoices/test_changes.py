@@ -303,7 +303,7 @@ def test_a_lost_dispute_is_noted_once(box: Sandbox) -> None:
     assert lost == "2023-01-01T00:00:00.000Z"
     box.jump_to("2023-01-01T05:00:00Z")
     assert ask(box, "POST", path)["invoice"]["payment_dispute_lost_at"] == lost
-    message = next(sent for sent in box.webhooks if sent["webhook_type"] == "invoice.payment_dispute_lost")
+    (message,) = (sent for sent in box.webhooks if sent["webhook_type"] == "invoice.payment_dispute_lost")
     assert message["payment_dispute_lost"]["invoice"]["svc_id"] == invoice["svc_id"]
     box.travel_to("2023-01-05T00:00:00Z")
     assert details(box, invoice["svc_id"])["payment_overdue"] is False

@@ -103,19 +103,16 @@ def _metadata_problems(items: list[InvoiceMetadata]) -> Mapping[str, object]:
 
 
 def lose_dispute(work: Work, invoice_id: str) -> Invoice:
-    """Note that a dispute over the payment of an issued invoice was lost; the first time counts.
+    """Note that a dispute over the payment of an issued invoice was lost; the first time counts, and is told alone.
 
     Raises `NotFound` and `NotAllowed`.
     """
     invoice = get(work, invoice_id)
     if invoice.status not in ("finalized", "voided"):
         raise NotAllowed("not_disputable")
-    lost = replace(
-        invoice,
-        payment_dispute_lost_at=invoice.payment_dispute_lost_at or work.now,
-        payment_overdue=False,
-        updated_at=work.now,
-    )
+    if invoice.payment_dispute_lost_at is not None:
+        return invoice
+    lost = replace(invoice, payment_dispute_lost_at=work.now, payment_overdue=False, updated_at=work.now)
     work.tx.replace(lost)
     work.emit("invoice.payment_dispute_lost", lambda: payment_dispute_lost_view(work, lost), lost.id)
     return lost
