@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, tzinfo
 from decimal import Decimal
 
+from usagebill.core.credit_note_remainders import within_parts
 from usagebill.core.credit_notes import CreditNote, Parts, proportional_items
 from usagebill.core.days import local_date
 from usagebill.core.errors import Invalid
@@ -140,21 +141,22 @@ def check_void_amounts(work: Work, invoice: Invoice, *, credit_cents: int, refun
 def on_void(work: Work, invoice: Invoice, *, credit_cents: int, refund_cents: int) -> list[CreditNote]:
     """Give back the asked parts of a voided invoice, and note the rest on a second note that is voided at once.
 
-    The amounts, in cents with taxes, have been checked by `check_void_amounts`.
+    The amounts, in cents with taxes, have been checked by `check_void_amounts`. All notes of the invoice come to its
+    total then; an amount asked for gives way by the cents that roundings of earlier notes have taken too much.
     """
     reason, text = "other", f"Credit note created due to voided invoice {invoice.id}"
     made = []
     balance = balance_of(work, invoice)
-    wanted = Parts(credit=credit_cents, refund=refund_cents)
+    wanted = within_parts(Parts(credit=credit_cents, refund=refund_cents), balance.remainder)
     whole = balance.credited(work, _rest(balance), None).total_cents
     if wanted.total > 0:
         shares = proportional_items(balance.left_of_fees(), wanted.total, whole)
         items = [(fee, shares[fee.id]) for fee in balance.fees if fee.id in shares]
-        made.append(make(work, balance, items, wanted, reason=reason, description=text, exact=True))
+        made.append(make(work, balance, items, wanted, reason=reason, description=text, checked=True))
         balance = balance_of(work, invoice)
-    remainder = Parts(credit=whole - wanted.total)
-    if round_cents(balance.creditable()) > 0 and remainder.total > 0:
-        noted = make(work, balance, _rest(balance), remainder, reason=reason, description=text, exact=True)
+    left = Parts(credit=balance.remainder.total_cents)
+    if round_cents(balance.creditable()) > 0 and left.total > 0:
+        noted = make(work, balance, _rest(balance), left, reason=reason, description=text, checked=True)
         rest = voided(noted, work)
         work.tx.replace(rest)
         made.append(rest)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from usagebill.core.credit_note_remainders import Remainder, remainder
 from usagebill.core.credit_notes import (
     Credited,
     CreditNote,
@@ -80,6 +81,13 @@ class Balance:
         if invoice.invoice_type == "credit":
             return invoice.total_amount_cents if due > 0 and invoice.payment_status != "succeeded" else 0
         return max(0, min(due, truncate_cents(self.creditable())))
+
+    @property
+    def remainder(self) -> Remainder:
+        """What all notes leave of the invoice, in whole cents."""
+        invoice = self.invoice
+        sub_total, taxes = invoice.sub_total_excluding_taxes_amount_cents, invoice.taxes_amount_cents
+        return remainder(sub_total, taxes, invoice.applied_taxes, self.notes)
 
     def others(self, note_id: str | None = None) -> Parts:
         """The parts of the invoice's finalized notes (voided ones included), but for one."""

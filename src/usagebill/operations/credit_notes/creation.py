@@ -7,6 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
+from usagebill.core.credit_note_remainders import within, within_parts
 from usagebill.core.credit_notes import (
     REASONS,
     Credited,
@@ -185,20 +186,24 @@ def make(
     description: str | None = None,
     metadata: Metadata | None = None,
     automatic: bool = False,
-    exact: bool = False,
+    checked: bool = False,
 ) -> CreditNote:
     """Store a note over `items` and tell those who listen; a note on a draft is a draft itself, and told of later.
 
-    Without `parts` all that the items come to is credit. `exact` keeps the parts as they are asked for: they have been
-    checked. Raises `Invalid` for parts that do not fit the items or the invoice.
+    Without `parts` all that the items come to is credit. `checked` parts are kept as they are, as far as other notes
+    leave so much of the invoice. Raises `Invalid` for parts that do not fit the items or the invoice.
     """
     invoice = balance.invoice
     note_id = work.new_id()
     stored = tuple(_stored_item(work, invoice, fee, amount) for fee, amount in items)
     result = balance.credited(work, items, stored)
     asked = Parts(credit=result.total_cents) if parts is None else parts
-    given = asked if exact else _fitting(balance, asked, result)
-    result = fitted_to(given, result)
+    if checked:
+        given = within_parts(asked, balance.remainder)
+        result = within(given, result, balance.remainder)
+    else:
+        given = _fitting(balance, asked, result)
+        result = fitted_to(given, result)
     customer = customer_of(work, invoice)
     number = max((note.sequential_id for note in balance.notes), default=0) + 1
     note = CreditNote(

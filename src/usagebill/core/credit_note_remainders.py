@@ -1,0 +1,69 @@
+"""Remainders: what the credit notes of an invoice leave of it, to the cent, so that no void gives back more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from usagebill.core.credit_notes import Credited, CreditNote, Parts
+from usagebill.core.taxes import AppliedTax
+
+__all__ = ["Remainder", "remainder", "within", "within_parts"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remainder:
+    """What is left of an invoice: its amount before taxes (coupons taken off), its taxes, and their lines, in cents."""
+
+    sub_total_cents: int
+    taxes_cents: int
+    lines: tuple[AppliedTax, ...]
+
+    @property
+    def total_cents(self) -> int:
+        """All that is left, taxes included."""
+        return self.sub_total_cents + self.taxes_cents
+
+
+def remainder(
+    sub_total_cents: int, taxes_cents: int, lines: Sequence[AppliedTax], notes: Sequence[CreditNote]
+) -> Remainder:
+    """What all `notes` leave of an invoice's amount before taxes, its taxes and their lines; never below zero.
+
+    Where cents of rounding went from one to the other on a note, what is left in all is shared as far as it goes.
+    """
+    left = max(0, sub_total_cents + taxes_cents - sum(note.total_amount_cents for note in notes))
+    taxes = min(left, max(0, taxes_cents - sum(note.taxes_amount_cents for note in notes)))
+    return Remainder(
+        sub_total_cents=left - taxes,
+        taxes_cents=taxes,
+        lines=tuple(_left_of_line(line, notes) for line in lines),
+    )
+
+
+def _left_of_line(line: AppliedTax, notes: Sequence[CreditNote]) -> AppliedTax:
+    used = sum(own.amount_cents for note in notes for own in note.applied_taxes if own.code == line.code)
+    return replace(line, amount_cents=max(0, line.amount_cents - used))
+
+
+def within_parts(parts: Parts, left: Remainder) -> Parts:
+    """`parts` as far as they are left: a cent of rounding too much is taken off the credit, then off the others."""
+    excess = max(0, parts.total - left.total_cents)
+    credit = max(0, parts.credit - excess)
+    excess -= parts.credit - credit
+    offset = max(0, parts.offset - excess)
+    excess -= parts.offset - offset
+    return Parts(credit=credit, refund=parts.refund - excess, offset=offset)
+
+
+def within(parts: Parts, result: Credited, left: Remainder) -> Credited:
+    """What items come to, given as `parts` (at most what is left): neither the amount before taxes nor the taxes nor a
+    line of them is more than is left of it. Where `parts` are all that is left, they are what is left."""
+    taxes = max(min(result.taxes_cents, left.taxes_cents), parts.total - left.sub_total_cents)
+    is_all = parts.total == left.total_cents
+    rest = {line.code: line.amount_cents for line in left.lines}
+    lines = (
+        replace(line, amount_cents=rest[line.code] if is_all else min(line.amount_cents, rest[line.code]))
+        for line in result.lines
+    )
+    return replace(result, sub_total_cents=parts.total - taxes, taxes_cents=taxes, lines=tuple(lines))
