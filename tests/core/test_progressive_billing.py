@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -14,11 +14,13 @@ from tests.core.lines import fee
 from usagebill.core.fees import Fee
 from usagebill.core.plans import UsageThreshold
 from usagebill.core.progressive_billing import (
+    BilledAhead,
     ProgressiveFee,
     completions,
     credited_fees,
     fees_billed_before,
     passed_thresholds,
+    unbilled_since,
 )
 
 NOW = datetime(2024, 3, 1, tzinfo=UTC)
@@ -180,3 +182,60 @@ def test_only_usage_of_the_same_charges_and_subscription_is_billed_before(
     ]
     fees = _used(used)
     assert fees_billed_before([*others, *fees], _billed(billed), "s") == fees
+
+
+@dataclass
+class Period:
+    """The progressive billing invoices of a period, as they come, go and come again; `nets` are what they bill."""
+
+    ahead: list[BilledAhead] = field(default_factory=list)
+    nets: list[int] = field(default_factory=list)
+
+    def left(self, before: int | None = None) -> tuple[int, BilledAhead | None]:
+        """What the next invoice, or one made anew at place `before`, takes off, and for which."""
+        place = None if before is None else self.ahead[before].place
+        standing = [one for one in self.ahead if one.stands and (place is None or one.place < place)]
+        if not standing:
+            return 0, None
+        last = max(standing, key=lambda one: one.place)
+        taken = sum(
+            cents
+            for one in self.ahead
+            if one.stands and one.place != last.place
+            for of, cents in one.credits
+            if of == last.place
+        )
+        return max(0, last.billed_cents - taken - unbilled_since(last, self.ahead)), last
+
+    def bill(self, usage: int, anew: int | None = None) -> None:
+        credit, last = self.left(anew)
+        number = len(self.ahead)
+        place = (NOW + timedelta(hours=number), str(number)) if anew is None else self.ahead[anew].place
+        credits = () if last is None else ((last.place, credit),)
+        self.ahead.append(BilledAhead(place=place, stands=True, billed_cents=usage, credits=credits))
+        self.nets.append(usage - credit)
+
+    def void(self, number: int) -> None:
+        self.ahead[number] = replace(self.ahead[number], stands=False)
+
+    @property
+    def billed(self) -> int:
+        return sum(net for one, net in zip(self.ahead, self.nets, strict=True) if one.stands)
+
+
+@given(st.booleans(), st.lists(st.tuples(st.booleans(), st.integers(0, 50)), max_size=12))
+def test_the_period_takes_off_what_was_billed_ahead_and_stands(anew: bool, steps: list[tuple[bool, int]]) -> None:
+    """Usage is billed once: what was voided with the period, or at once where the voided invoices are made anew."""
+    period, usage = Period(), 0
+    for voids, number in steps:
+        standing = [place for place, one in enumerate(period.ahead) if one.stands]
+        if not voids:
+            usage += number
+            period.bill(usage)
+        elif standing:
+            chosen = standing[number % len(standing)]
+            period.void(chosen)
+            if anew:
+                period.bill(period.ahead[chosen].billed_cents, chosen)
+        assert period.left()[0] == period.billed <= usage
+        assert not anew or period.billed == usage

@@ -34,6 +34,18 @@ def progressive(list_: PriceList) -> list[dict[str, Any]]:
     return sorted(shown, key=lambda invoice: int(invoice["sequential_id"]))
 
 
+def void(list_: PriceList, invoice: dict[str, Any]) -> None:
+    assert list_.box.request("POST", f"/api/v1/invoices/{invoice['svc_id']}/void", json={})[0] == 200
+
+
+def closed(list_: PriceList) -> dict[str, Any]:
+    """The invoice of March."""
+    list_.box.travel_to("2024-04-01T01:00:00Z")
+    (closing,) = list_.get("/invoices?invoice_type=subscription")["invoices"]
+    assert isinstance(closing, dict)
+    return closing
+
+
 def test_all_thresholds_passed_at_once_make_one_invoice_and_a_message_each(list_: PriceList) -> None:
     first = {"amount_cents": 1000, "threshold_display_name": "Ten"}
     subscribed(list_, first, {"amount_cents": 2000}, {"amount_cents": 9000})
@@ -78,6 +90,41 @@ def test_a_threshold_whose_invoice_was_voided_is_not_billed_again(list_: PriceLi
     assert [one["status"] for one in progressive(list_)] == ["voided"]
     list_.event("gb", value=8)
     assert [one["total_amount_cents"] for one in progressive(list_)] == [1200, 2100]
+
+
+def test_a_recurring_threshold_whose_invoice_was_voided_leaves_the_usage_to_the_period(list_: PriceList) -> None:
+    """A threshold is billed once for what had been invoiced before: the period bills the rest, all of it, once."""
+    subscribed(list_, {"amount_cents": 1000, "recurring": True})
+    list_.event("gb", value=12)
+    void(list_, progressive(list_)[0])
+    list_.event("gb", value=13)
+    assert [one["status"] for one in progressive(list_)] == ["voided"]
+    closing = closed(list_)
+    assert (closing["progressive_billing_credit_amount_cents"], closing["fees_amount_cents"]) == (0, 103_100)
+    list_.event("gb", value=10)
+    assert [one["total_amount_cents"] for one in progressive(list_)] == [1200, 1000]
+
+
+@pytest.mark.parametrize(
+    ("voided", "anew", "credit"),
+    [((0,), False, 2000), ((1,), False, 2000), ((2,), False, 2000), ((0, 1, 2), False, 0), ((0, 2), True, 3000)],
+)
+def test_the_period_takes_off_what_stands_of_what_was_billed_ahead(
+    list_: PriceList, voided: tuple[int, ...], anew: bool, credit: int
+) -> None:
+    subscribed(list_, *({"amount_cents": cents} for cents in (1000, 2000, 3000)))
+    for _ in range(3):
+        list_.event("gb", value=10)
+    ahead = progressive(list_)
+    assert [one["total_amount_cents"] for one in ahead] == [1000, 1000, 1000]
+    for number in voided:
+        void(list_, ahead[number])
+        if anew:
+            lines = [{"id": fee["svc_id"]} for fee in ahead[number]["fees"]]
+            made = list_.box.billing.invoices.regenerate(ahead[number]["svc_id"], fees=lines)
+            assert made.total_amount_cents == 1000
+    assert closed(list_)["progressive_billing_credit_amount_cents"] == credit
+    assert list_.get("/credit_notes")["credit_notes"] == []
 
 
 def test_thresholds_of_a_subscription_alone(list_: PriceList) -> None:

@@ -17,13 +17,16 @@ from usagebill.core.numbers import ONE, ZERO, add, divide, multiply, round_to, s
 from usagebill.core.plans import UsageThreshold
 
 __all__ = [
+    "BilledAhead",
     "Completion",
     "LifetimeUsage",
+    "Place",
     "ProgressiveFee",
     "completions",
     "credited_fees",
     "fees_billed_before",
     "passed_thresholds",
+    "unbilled_since",
 ]
 
 _SHARE_DECIMALS = 5
@@ -138,6 +141,44 @@ class ProgressiveFee:
     charge_filter_id: str | None
     grouped_by: Mapping[str, str | None]
     amount_cents: int
+
+
+# Where an invoice stands among others: when the first of those that stood there was made, and its id.
+Place = tuple[datetime, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BilledAhead:
+    """A progressive billing invoice of a period.
+
+    `billed_cents` is its usage so far in the period, less coupons and surplus given back; `credits` what it took off
+    that for invoices before it, by their place. One that was voided does not stand; one made anew has its place.
+    """
+
+    place: Place
+    stands: bool
+    billed_cents: int
+    credits: Sequence[tuple[Place, int]] = ()
+
+
+def unbilled_since(one: BilledAhead, ahead: Sequence[BilledAhead]) -> int:
+    """What `one` took off for invoices before it that bill it no more (cents): they were voided since.
+
+    `ahead` are all progressive billing invoices of the period. What such an invoice had taken off in turn for those
+    before it counts likewise.
+    """
+    return sum(max(0, cents - _still_billed(place, ahead)) for place, cents in one.credits if place < one.place)
+
+
+def _still_billed(place: Place, ahead: Sequence[BilledAhead]) -> int:
+    """What is billed still of what was billed up to a place: where that invoice was voided, what those before bill."""
+    there = [one for one in ahead if one.place == place]
+    standing = [max(0, one.billed_cents - unbilled_since(one, ahead)) for one in there if one.stands]
+    return sum(standing) if standing else max((_credited_still(one, ahead) for one in there), default=0)
+
+
+def _credited_still(one: BilledAhead, ahead: Sequence[BilledAhead]) -> int:
+    return sum(min(cents, _still_billed(place, ahead)) for place, cents in one.credits if place < one.place)
 
 
 def fees_billed_before(fees: Iterable[Fee], billed: Sequence[ProgressiveFee], subscription_id: str) -> list[Fee]:

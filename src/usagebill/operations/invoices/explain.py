@@ -28,8 +28,9 @@ from usagebill.core.pricing.percentage import PercentageProperties
 from usagebill.core.progressive_billing import ProgressiveFee
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.invoices.billed import billed_of
+from usagebill.operations.invoices.billed_ahead import progressive_fees
 from usagebill.operations.invoices.listing import get
-from usagebill.operations.invoices.totals import plans_of, progressive_fees, targets_of
+from usagebill.operations.invoices.totals import plans_of, targets_of
 from usagebill.operations.usage.changes import billed_once
 from usagebill.operations.usage.charges import (
     ChargePart,

@@ -10,22 +10,21 @@ from usagebill.core.coupons import AppliedCoupon, Coupon, Targets, remaining_amo
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.customers import Customer, finalizes_zero_amount_invoices
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.invoices.records import Invoice
 from usagebill.core.invoices.totals import (
     Circumstances,
     CouponAtHand,
     InvoiceDraft,
-    ProgressiveBilled,
     settled,
     taxed,
 )
 from usagebill.core.plans import Charge, FixedCharge, Plan
-from usagebill.core.progressive_billing import ProgressiveFee
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
 from usagebill.operations.credit_notes.automatic import on_surplus
 from usagebill.operations.fee_taxes import taxes_for
-from usagebill.storage.conditions import at_most, desc, eq, has_item, more, ne, within
+from usagebill.operations.invoices.billed_ahead import billed_ahead
+from usagebill.storage.conditions import eq, more, ne
 from usagebill.views.coupons import UNDONE, coupon_credits
 from usagebill.views.customers import entity_of
 from usagebill.work import Work
@@ -36,7 +35,6 @@ __all__ = [
     "available_notes",
     "coupon_credits_cents",
     "fee_taxes",
-    "progressive_fees",
     "settle",
     "settle_taxes",
     "waits_for_taxes",
@@ -123,7 +121,7 @@ def computed(work: Work, invoice: Invoice, fees: Sequence[Fee], *, consuming: bo
         new_id=work.new_id,
         taxes=_taxes(work, customer, fees),
         plan_of=plans_of(work, fees),
-        progressive=_progressive(work, invoice) if invoice.invoice_type in CONSUMING_TYPES else (),
+        progressive=billed_ahead(work, invoice) if invoice.invoice_type in CONSUMING_TYPES else (),
         coupons=available_coupons(work, customer) if consuming else (),
         credit_notes=available_notes(work, customer, invoice) if consuming else (),
     )
@@ -211,80 +209,3 @@ def available_notes(work: Work, customer: Customer, invoice: Invoice) -> tuple[C
             more("balance_amount_cents", 0),
         )
     )
-
-
-def _progressive(work: Work, invoice: Invoice) -> tuple[ProgressiveBilled, ...]:
-    """The last progressive billing invoice of each period that `invoice` bills, with what is left of it to credit."""
-    found = []
-    for period in work.tx.find(BillingPeriod, eq("invoice_id", invoice.id)):
-        if period.charges_from_datetime is None or period.invoicing_reason.startswith("in_advance_charge"):
-            continue
-        billed = _last_progressive(work, invoice, period)
-        if billed is not None:
-            found.append(_progressive_billed(work, invoice, billed, period.subscription_id))
-    return tuple(found)
-
-
-def _last_progressive(work: Work, invoice: Invoice, period: BillingPeriod) -> Invoice | None:
-    start = period.charges_from_datetime
-    others = work.tx.find(
-        BillingPeriod,
-        eq("subscription_id", period.subscription_id),
-        eq("invoicing_reason", "progressive_billing"),
-        ne("invoice_id", invoice.id),
-        at_most("charges_from_datetime", start),
-        more("charges_to_datetime", start),
-    )
-    if not others:
-        return None
-    return work.tx.first(
-        Invoice,
-        within("id", [other.invoice_id for other in others]),
-        eq("invoice_type", "progressive_billing"),
-        within("status", ["finalized", "failed", "pending"]),
-        at_most("created_at", invoice.created_at),
-        order=[desc("issuing_date"), desc("created_at"), desc("id")],
-    )
-
-
-def _progressive_billed(work: Work, invoice: Invoice, billed: Invoice, subscription_id: str) -> ProgressiveBilled:
-    taken = sum(
-        credit.amount_cents
-        for other in work.tx.find(
-            Invoice,
-            eq("customer_id", billed.customer_id),
-            ne("id", invoice.id),
-            has_item("credits", source_id=billed.id, item_type="invoice"),
-        )
-        if other.status not in UNDONE
-        for credit in other.credits
-        if credit.item_type == "invoice" and credit.source_id == billed.id
-    )
-    noted = sum(
-        note.net_amount_cents
-        for note in work.tx.find(CreditNote, eq("invoice_id", billed.id), within("credit_status", _COUNTED_NOTES))
-    )
-    left = billed.fees_amount_cents - billed.coupons_amount_cents - taken - noted
-    return ProgressiveBilled(
-        invoice_id=billed.id,
-        number=billed.number,
-        subscription_id=subscription_id,
-        left_cents=max(0, left),
-        fees=progressive_fees(work, billed.id),
-    )
-
-
-def progressive_fees(work: Work, invoice_id: str) -> tuple[ProgressiveFee, ...]:
-    """What a progressive billing invoice has billed."""
-    return tuple(
-        ProgressiveFee(
-            charge_id=fee.charge_id or "",
-            charge_filter_id=fee.charge_filter_id,
-            grouped_by=fee.grouped_by,
-            amount_cents=fee.amount_cents,
-        )
-        for fee in work.tx.find(Fee, eq("invoice_id", invoice_id))
-    )
-
-
-_COUNTED_NOTES = ("available", "consumed")
