@@ -18,10 +18,11 @@ from usagebill.core.jobs import ATTEMPTS, Job, retry_delay
 from usagebill.core.organizations import Organization
 from usagebill.delivery import Courier, deliver_webhook
 from usagebill.groups import VIEWS, Groups
+from usagebill.mail import Mailer, SmtpMailer, Undelivered, send_email
 from usagebill.operations import organizations
 from usagebill.operations.audit import AuditReport, audit
 from usagebill.operations.jobs import HANDLERS
-from usagebill.settings import Settings
+from usagebill.settings import MailServer, Settings
 from usagebill.storage.ports import Page, Store, Transaction
 from usagebill.storage.sqlite import SqliteStore
 from usagebill.vat_registry import HttpVatRegistry, VatRegistry, check_vat_number
@@ -35,6 +36,7 @@ T = TypeVar("T")
 OUTSIDE: Mapping[str, Callable[[Billing, Organization, Job], None]] = {
     "deliver_webhook": deliver_webhook,
     "check_vat_number": check_vat_number,
+    "send_email": send_email,
 }
 
 # How many jobs share one commit, and how long a worker keeps a leased job to itself.
@@ -60,7 +62,7 @@ class Billing(Groups):
     `path` is a file, `:memory:`, or an open store. `organization` is an id; without it the oldest organization of the
     file is used, and a new file gets one of the name `Default organization`. `on_message` is given the body of every
     webhook message, once the change that caused it is durable; without `deliver` nothing is sent over a network.
-    `vat_registry` is asked about VAT numbers, instead of the one that the settings name.
+    `vat_registry` is asked about VAT numbers, and `mailer` given e-mails, instead of those that the settings name.
 
     The operations stand in groups: `billing.customers.upsert(external_id="acme")`.
     """
@@ -75,6 +77,7 @@ class Billing(Groups):
         on_message: Callable[[JsonObject], None] | None = None,
         deliver: bool = True,
         vat_registry: VatRegistry | None = None,
+        mailer: Mailer | None = None,
     ) -> None:
         self.clock: Clock = clock or SystemClock()
         self.settings = settings or Settings()
@@ -86,6 +89,9 @@ class Billing(Groups):
         if vat_registry is None and deliver and self.settings.vat_registry_url:
             self._http_registry = HttpVatRegistry(self.settings.vat_registry_url, self.settings.vat_registry_timeout)
         self.vat_registry: VatRegistry | None = vat_registry or self._http_registry
+        if mailer is None and deliver and self.settings.smtp_url:
+            mailer = SmtpMailer(MailServer.at(self.settings.smtp_url), self.settings.smtp_timeout)
+        self.mailer: Mailer | None = mailer
         self._wakes: list[Callable[[], None]] = []
         self.organization = self.store.write(None, lambda tx: self._organization(tx, organization))
         super().__init__(self)
@@ -123,7 +129,8 @@ class Billing(Groups):
         return self._courier
 
     def _work(self, tx: Transaction, organization: Organization, now: datetime) -> Work:
-        return Work(tx, organization, now, self.settings, listening=self._on_message is not None)
+        listening, mailing = self._on_message is not None, self.mailer is not None
+        return Work(tx, organization, now, self.settings, listening=listening, mailing=mailing)
 
     def _tell(self, messages: list[JsonObject]) -> None:
         if self._on_message is not None:
@@ -261,11 +268,12 @@ class Billing(Groups):
         return work.messages
 
     def _postpone(self, tx: Transaction, job: Job, now: datetime, problem: Exception) -> None:
-        failed = job.attempts + 1 >= ATTEMPTS
+        final = isinstance(problem, Undelivered) and problem.final
+        failed = final or job.attempts + 1 >= ATTEMPTS
         reason = f"{type(problem).__name__}: {problem}"
         tx.jobs.postpone(job, now + retry_delay(job.attempts + 1), reason, failed=failed)
         log = _log.bind(kind=job.kind, subject=job.subject_id, due_at=job.due_at.isoformat(), attempt=job.attempts + 1)
-        log.error("job_failed", reason=reason, exc_info=not isinstance(problem, BillingError))
+        log.error("job_failed", reason=reason, exc_info=not isinstance(problem, (BillingError, Undelivered)))
 
     def reach_out(
         self,

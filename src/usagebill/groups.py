@@ -48,6 +48,7 @@ from usagebill.operations import (
     webhooks,
 )
 from usagebill.operations.documents import files as documents
+from usagebill.operations.emails import resending as emails
 from usagebill.operations.invoices import changes as invoice_changes
 from usagebill.operations.invoices import collection, corrections
 from usagebill.operations.invoices import drafts as invoice_drafts
@@ -147,6 +148,7 @@ class CreditNotes(Group):
     download_xml = writes(documents.download_credit_note_xml)
     pdf = writes(documents.credit_note_pdf)
     xml = writes(documents.credit_note_xml)
+    resend_email = writes(emails.resend_credit_note)
 
 
 class Customers(Group):
@@ -254,6 +256,7 @@ class Invoices(Group):
     download_xml = writes(documents.download_invoice_xml)
     pdf = writes(documents.invoice_pdf)
     xml = writes(documents.invoice_xml)
+    resend_email = writes(emails.resend_invoice)
     explain = reads(explain)
 
 

@@ -3,10 +3,53 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
+from urllib.parse import parse_qsl, unquote, urlsplit
 
-__all__ = ["Settings"]
+from usagebill.core.contacts import is_email
+
+__all__ = ["MailServer", "Settings"]
+
+_MAIL_PORTS = {"smtp": 25, "smtps": 465}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailServer:
+    """Who takes e-mails to send. `tls`: from the start, always (STARTTLS), offered (STARTTLS where it is), or never."""
+
+    host: str
+    port: int
+    tls: Literal["start", "always", "offered", "never"]
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def at(cls, url: str) -> MailServer:
+        """The server at `smtp://user:password@host:587?starttls=always` (or `offered`, `never`) or `smtps://host`.
+
+        User and password are percent-encoded. Without `starttls` it is `always` with a user and `offered` without.
+        Ports are 25 and 465 unless given. Raises `ValueError`, which does not repeat the password.
+        """
+        parts = urlsplit(url)
+        try:
+            port = parts.port or _MAIL_PORTS[parts.scheme]
+        except (KeyError, ValueError) as problem:
+            raise ValueError("the address of a mail server is smtp://host:port or smtps://host:port") from problem
+        if not parts.hostname or parts.path not in ("", "/") or parts.fragment:
+            raise ValueError("the address of a mail server names a host, and no path")
+        user = unquote(parts.username) if parts.username else None
+        options = dict(parse_qsl(parts.query, keep_blank_values=True))
+        wanted = options.pop("starttls", "always" if user else "offered")
+        if options or wanted not in ("always", "offered", "never") or (parts.scheme == "smtps" and parts.query):
+            raise ValueError("the only option of a mail server is starttls=always, offered or never, with smtp://")
+        tls: Literal["start", "always", "offered", "never"] = "never"
+        if parts.scheme == "smtps":
+            tls = "start"
+        elif wanted != "never":
+            tls = "always" if wanted == "always" else "offered"
+        password = unquote(parts.password) if parts.password else None
+        return cls(host=parts.hostname, port=port, tls=tls, user=user, password=password)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +63,8 @@ class Settings:
     `requests_per_minute` bounds the requests of each API key, for each process that serves; None sets no bound.
     `webhook_timeout` is in seconds, for connecting, reading and writing each; `vat_registry_timeout` likewise.
     `vat_registry_url` is where VAT numbers of the EU are checked (`vat_registry.HttpVatRegistry`); without it none is.
+    `smtp_url` is the mail server that e-mails are given to (`MailServer.at`); without it none is sent. They come from
+    `email_from`, else from the address of the billing entity. `smtp_timeout` is in seconds, for each step.
     `documents`: PDF and XML of invoices and credit notes are made when they are first asked for, or `at_once` when they
     are issued. Their addresses begin with `public_url`.
     `termination_alert_days` are how many days before its planned end a subscription is announced to end.
@@ -32,9 +77,17 @@ class Settings:
     webhook_timeout: float = 30
     vat_registry_url: str | None = None
     vat_registry_timeout: float = 20
+    # It may hold a password.
+    smtp_url: str | None = field(default=None, repr=False)
+    email_from: str | None = None
+    smtp_timeout: float = 30
     documents: Literal["on_demand", "at_once"] = "on_demand"
     termination_alert_days: tuple[int, ...] = (15, 45)
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9]*_", self.id_prefix):
             raise ValueError(f"the prefix of ids is lower-case letters and digits, then _, not {self.id_prefix!r}")
+        if self.smtp_url:
+            MailServer.at(self.smtp_url)
+        if self.email_from and ("," in self.email_from or not is_email(self.email_from)):
+            raise ValueError(f"e-mails come from one address, such as billing@example.com, not {self.email_from!r}")

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from usagebill.billing import Billing
 from usagebill.clock import ManualClock
+from usagebill.core.emails import Email
 from usagebill.http.api import Answer, Api, Request
 from usagebill.http.app import endpoints
 from usagebill.http.prefix import check_prefix
@@ -28,6 +29,17 @@ def _instant(text: str | datetime) -> datetime:
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
+class _Outbox:
+    """A mailer that keeps what it is given."""
+
+    def __init__(self, emails: list[Email]) -> None:
+        self._emails = emails
+
+    def send(self, email: Email) -> dict[str, str]:
+        self._emails.append(email)
+        return {}
+
+
 class Sandbox:
     """One organization in memory, one API key with all permissions, and the HTTP API without a network.
 
@@ -36,8 +48,8 @@ class Sandbox:
             box.travel_to("2024-02-01T00:10:00Z")
 
     `billing` is the same system for library calls. Webhook messages are kept in `webhooks`, oldest first, whether or
-    not an endpoint listens; nothing is sent over a network. `vat_registry` stands in for that of the EU; without one,
-    no VAT number is known.
+    not an endpoint listens, and e-mails in `emails`; nothing is sent over a network. `vat_registry` stands in for that
+    of the EU; without one, no VAT number is known.
     """
 
     def __init__(
@@ -46,6 +58,7 @@ class Sandbox:
         if settings is not None:
             check_prefix(settings.id_prefix, endpoints())
         self.webhooks: list[JsonObject] = []
+        self.emails: list[Email] = []
         self.clock = ManualClock(_instant(now))
         self.billing = Billing(
             ":memory:",
@@ -54,6 +67,7 @@ class Sandbox:
             on_message=self.webhooks.append,
             deliver=False,
             vat_registry=vat_registry,
+            mailer=_Outbox(self.emails),
         )
         _, self.api_key = self.billing.writing(lambda work: api_keys.create(work))
         self._api = Api(self.billing, endpoints())

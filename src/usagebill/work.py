@@ -63,16 +63,25 @@ class Work:
     """What an operation works with.
 
     `now` is the instant that the operation acts at: for a job the instant it was due. `tx` reads and writes the
-    organization's records. Messages and jobs written here commit with the operation's effects, or not at all.
+    organization's records. Messages and jobs written here commit with the operation's effects, or not at all. `mailing`
+    says whether e-mails can be sent.
     """
 
     def __init__(
-        self, tx: Transaction, organization: Organization, now: datetime, settings: Settings, *, listening: bool = False
+        self,
+        tx: Transaction,
+        organization: Organization,
+        now: datetime,
+        settings: Settings,
+        *,
+        listening: bool = False,
+        mailing: bool = False,
     ) -> None:
         self.tx = tx
         self.organization = organization
         self.now = now
         self.settings = settings
+        self.mailing = mailing
         self.messages: list[JsonObject] = []
         self._immediate: list[Job] = []
         self._listening = listening

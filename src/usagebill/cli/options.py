@@ -32,6 +32,9 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
     "requests_per_minute": (click.IntRange(1), "How many requests a key may make in a minute; any number without it."),
     "webhook_timeout": (click.FloatRange(0, min_open=True), "Seconds that a webhook's receiver may take."),
     "vat_registry_url": (str, "Where VAT numbers of the EU are checked; none is where this is left out."),
+    "smtp_url": (str, "The mail server: smtp://user:password@host:587 or smtps://host. No e-mail is sent without it."),
+    "email_from": (str, "The address that e-mails come from; that of the billing entity where this is left out."),
+    "smtp_timeout": (click.FloatRange(0, min_open=True), "Seconds that each step with the mail server may take."),
     "documents": (
         click.Choice(["on_demand", "at_once"]),
         "When PDF and XML of invoices are made: when first asked for, or at once.",

@@ -10,6 +10,7 @@ from usagebill.core.metadata import Metadata
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import credit_notes
 from usagebill.operations.documents import files as documents
+from usagebill.operations.emails import resending as emails
 from usagebill.views.credit_notes import CreditNoteView, credit_note_estimate_view, credit_note_view
 from usagebill.work import Work
 
@@ -166,5 +167,13 @@ ENDPOINTS = [
         permission="credit_note",
         view=_downloaded,
         summary="The XML of a credit note: its address, or an empty body while it is made",
+    ),
+    Endpoint(
+        "POST",
+        "/credit_notes/{credit_note_id}/resend_email",
+        emails.resend_credit_note,
+        permission="credit_note",
+        body=emails.ResendInput,
+        summary="Send a credit note by e-mail, to the customer or to others",
     ),
 ]

@@ -7,6 +7,7 @@ from typing import Annotated, TypedDict
 from usagebill.core.invoices.records import Invoice
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations.documents import files as documents
+from usagebill.operations.emails import resending as emails
 from usagebill.operations.invoices import changes, collection, drafts, listing, one_off
 from usagebill.operations.invoices.explain import explain
 from usagebill.operations.invoices.preview import PreviewInput, preview
@@ -218,5 +219,13 @@ ENDPOINTS = [
         permission="invoice",
         view=_downloaded,
         summary="The XML of an invoice: its address, or an empty body while it is made",
+    ),
+    Endpoint(
+        "POST",
+        "/invoices/{invoice_id}/resend_email",
+        emails.resend_invoice,
+        permission="invoice",
+        body=emails.ResendInput,
+        summary="Send an invoice by e-mail, to the customer or to others",
     ),
 ]

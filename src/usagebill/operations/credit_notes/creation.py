@@ -31,6 +31,7 @@ from usagebill.inputs import Maybe, is_given, value_or
 from usagebill.operations.credit_notes.balance import Balance, balance_of
 from usagebill.operations.credit_notes.inputs import CreditNoteInput
 from usagebill.operations.documents.orders import order_on_issue
+from usagebill.operations.emails.orders import email_on_issue
 from usagebill.operations.invoices.payment_status import set_payment_status
 from usagebill.operations.issuers import version_of
 from usagebill.storage.conditions import eq
@@ -279,6 +280,7 @@ def tell(work: Work, note: CreditNote) -> None:
     """Say that the note has been issued."""
     work.emit("credit_note.created", lambda: issued_credit_note(work, note), note.id)
     order_on_issue(work, note)
+    email_on_issue(work, note)
 
 
 def settle_invoice(work: Work, invoice: Invoice, cents: int) -> Invoice:

@@ -17,6 +17,7 @@ from usagebill.core.periods.schedule import draft_finalization_at, overdue_at
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.credit_notes.drafts import issue_drafts
 from usagebill.operations.documents.orders import order_on_issue
+from usagebill.operations.emails.orders import email_on_issue
 from usagebill.operations.invoices.dating import dating_settings
 from usagebill.operations.invoices.numbering import numbered
 from usagebill.operations.issuers import version_of
@@ -145,6 +146,7 @@ def issue(work: Work, invoice: Invoice, *, may_be_empty: bool = True, message: s
             work.emit("fee.created", partial(untaxed_fee_view, work, fee), fee.id)
     work.emit(message, lambda: invoice_webhook_view(work, message, invoice), invoice.id)
     order_on_issue(work, invoice)
+    email_on_issue(work, invoice)
     return issue_drafts(work, invoice)
 
 

@@ -99,4 +99,8 @@ DE = Words(
     payment_due="Zahlung von {amount} fällig",
     settled_at_once="Gutschrift - sofortiger Ausgleich",
     discount="Rabattanteil {rate}",
+    invoice_email="Ihre Rechnung von {entity} #{number}",
+    credit_note_email="Ihre Gutschrift von {entity} #{number}",
+    download="Dokument herunterladen",
+    attached="Das Dokument ist als PDF-Datei angehängt.",
 )

@@ -96,4 +96,8 @@ EN = Words(
     payment_due="Payment of {amount} due",
     settled_at_once="Credit note - immediate settlement",
     discount="Discount {rate} portion",
+    invoice_email="Your Invoice from {entity} #{number}",
+    credit_note_email="Your credit note from {entity} #{number}",
+    download="Download the document",
+    attached="The document is attached as a PDF file.",
 )

@@ -94,4 +94,8 @@ ES = Words(
     payment_due="Pago de {amount} pendiente",
     settled_at_once="Nota de crédito - liquidación inmediata",
     discount="Parte del descuento al {rate}",
+    invoice_email="Su factura de {entity} #{number}",
+    credit_note_email="Su nota de crédito de {entity} #{number}",
+    download="Descargar el documento",
+    attached="El documento se adjunta como archivo PDF.",
 )

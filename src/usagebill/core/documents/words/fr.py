@@ -96,4 +96,8 @@ FR = Words(
     payment_due="Paiement de {amount} dû",
     settled_at_once="Avoir - règlement immédiat",
     discount="Part de remise à {rate}",
+    invoice_email="Votre facture de {entity} #{number}",
+    credit_note_email="Votre avoir de {entity} #{number}",
+    download="Télécharger le document",
+    attached="Le document est joint au format PDF.",
 )

@@ -97,4 +97,8 @@ IT = Words(
     payment_due="Pagamento di {amount} dovuto",
     settled_at_once="Nota di credito - regolamento immediato",
     discount="Quota di sconto al {rate}",
+    invoice_email="La sua fattura da {entity} #{number}",
+    credit_note_email="La sua nota di credito da {entity} #{number}",
+    download="Scarica il documento",
+    attached="Il documento è allegato come file PDF.",
 )

@@ -96,4 +96,8 @@ NB = Words(
     payment_due="Betaling på {amount} forfaller",
     settled_at_once="Kreditnota - umiddelbart oppgjør",
     discount="Rabattandel {rate}",
+    invoice_email="Din faktura fra {entity} #{number}",
+    credit_note_email="Din kreditnota fra {entity} #{number}",
+    download="Last ned dokumentet",
+    attached="Dokumentet er vedlagt som PDF-fil.",
 )

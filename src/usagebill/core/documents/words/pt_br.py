@@ -94,4 +94,8 @@ PT_BR = Words(
     payment_due="Pagamento de {amount} devido",
     settled_at_once="Nota de crédito - liquidação imediata",
     discount="Parcela do desconto a {rate}",
+    invoice_email="Sua fatura de {entity} #{number}",
+    credit_note_email="Sua nota de crédito de {entity} #{number}",
+    download="Baixar o documento",
+    attached="O documento está anexado em formato PDF.",
 )

@@ -96,4 +96,8 @@ SV = Words(
     payment_due="Betalning på {amount} förfaller",
     settled_at_once="Kreditnota - omedelbar reglering",
     discount="Rabattandel {rate}",
+    invoice_email="Din faktura från {entity} #{number}",
+    credit_note_email="Din kreditnota från {entity} #{number}",
+    download="Ladda ner dokumentet",
+    attached="Dokumentet bifogas som PDF-fil.",
 )

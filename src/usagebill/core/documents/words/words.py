@@ -111,3 +111,9 @@ class Words:
     payment_due: str
     settled_at_once: str
     discount: str
+
+    # E-mails.
+    invoice_email: str
+    credit_note_email: str
+    download: str
+    attached: str

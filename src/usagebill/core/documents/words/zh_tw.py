@@ -94,4 +94,8 @@ ZH_TW = Words(
     payment_due="應付 {amount}",
     settled_at_once="折讓單 - 立即結清",
     discount="{rate} 稅率的折扣部分",
+    invoice_email="來自 {entity} 的發票 #{number}",
+    credit_note_email="來自 {entity} 的折讓單 #{number}",
+    download="下載文件",
+    attached="文件以 PDF 檔案附上。",
 )

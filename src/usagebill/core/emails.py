@@ -1,0 +1,139 @@
+"""E-mails: what goes out to customers with their invoices and credit notes, and to whom."""
+
+from __future__ import annotations
+
+import html
+import unicodedata
+from dataclasses import dataclass
+from datetime import datetime
+
+from usagebill.core.contacts import is_email, normalized_email
+from usagebill.core.documents.content import Content
+from usagebill.core.documents.words import Words
+
+__all__ = [
+    "CREDIT_NOTE_CREATED",
+    "INVOICE_FINALIZED",
+    "Attachment",
+    "Email",
+    "Recipients",
+    "addresses",
+    "email_texts",
+    "file_name",
+    "list_problems",
+    "message_id",
+    "one_line",
+    "read_list",
+]
+
+# What a billing entity switches on in its `email_settings`.
+INVOICE_FINALIZED, CREDIT_NOTE_CREATED = "invoice.finalized", "credit_note.created"
+_NOT_IN_FILE_NAMES = str.maketrans(dict.fromkeys('/\\:*?"<>|', "-"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """A file that comes with an e-mail."""
+
+    name: str
+    content_type: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Email:
+    """An e-mail ready to be sent. `bcc` get it and stand in no header.
+
+    `id` is the Message-ID, with its angle brackets: that of an e-mail stays when it is sent again. `only` are those
+    that still lack it, where some got it before; None: nobody has it yet.
+    """
+
+    id: str
+    sent_at: datetime
+    sender_name: str
+    sender: str
+    reply_to: tuple[str, ...]
+    to: tuple[str, ...]
+    subject: str
+    text: str
+    html: str
+    language: str
+    cc: tuple[str, ...] = ()
+    bcc: tuple[str, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
+    only: tuple[str, ...] | None = None
+
+    @property
+    def recipients(self) -> tuple[str, ...]:
+        """Whom it is to be delivered to, each once."""
+        everybody = dict.fromkeys((*self.to, *self.cc, *self.bcc))
+        return tuple(one for one in everybody if self.only is None or one in self.only)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipients:
+    """Those named by whoever asks for an e-mail; without `to` it goes to the customer."""
+
+    to: tuple[str, ...] = ()
+    cc: tuple[str, ...] = ()
+    bcc: tuple[str, ...] = ()
+
+
+def addresses(text: str | None) -> tuple[str, ...]:
+    """The addresses of a field that may hold several, with commas between them."""
+    return tuple(dict.fromkeys(part.strip() for part in (text or "").split(",") if part.strip()))
+
+
+def read_list(given: object) -> tuple[str, ...] | None:
+    """A list of addresses as it was sent, nulls left out; None where it is no list."""
+    if given is None:
+        return ()
+    if not isinstance(given, (list, tuple)):
+        return None
+    sent = (one if isinstance(one, str) else str(one) for one in given if one is not None)
+    return tuple(dict.fromkeys(normalized_email(one) for one in sent))
+
+
+def list_problems(given: tuple[str, ...]) -> list[str]:
+    """What is wrong with a list of addresses, in one text; nothing where each is one address."""
+    wrong = [one for one in given if "," in one or not is_email(one)]
+    return [f"invalid email format: {', '.join(wrong)}"] if wrong else []
+
+
+def one_line(text: str) -> str:
+    """The text as a header can hold it: no line breaks or control characters, single spaces."""
+    spaced = (" " if unicodedata.category(one) in ("Cc", "Zl", "Zp") else one for one in text)
+    return " ".join("".join(spaced).split())
+
+
+def file_name(kind: str, number: str) -> str:
+    """What the PDF is called: `invoice-ACM-0001-001-001.pdf`."""
+    return f"{kind}-{one_line(number).translate(_NOT_IN_FILE_NAMES)}.pdf"
+
+
+def message_id(id: str, sender: str) -> str:
+    """The Message-ID of what goes out under this id."""
+    return f"<{id}@{sender.rpartition('@')[2]}>"
+
+
+def email_texts(content: Content, subject: str, words: Words, url: str | None) -> tuple[str, str]:
+    """The plain text and the HTML of an e-mail: total, date or kind, the facts of the document, and its address."""
+    about = [line for line in content.about if line]
+    facts = [(words.total, content.amount), *content.facts]
+    lines = [subject, "", *(f"{label}: {one_line(value)}" for label, value in facts), *about, ""]
+    if url is not None:
+        lines += [f"{words.download}: {url}", ""]
+    lines += [words.attached, ""]
+    rows = "".join(
+        f'<tr><td style="padding-right:2em">{html.escape(label)}</td><td>{html.escape(one_line(value))}</td></tr>\n'
+        for label, value in facts
+    )
+    notes = "".join(f"<p>{html.escape(line)}</p>\n" for line in about)
+    link = "" if url is None else f'<p><a href="{html.escape(url)}">{html.escape(words.download)}</a></p>\n'
+    page = (
+        f'<!DOCTYPE html>\n<html lang="{html.escape(content.locale)}">\n<head><meta charset="utf-8">'
+        f"<title>{html.escape(subject)}</title></head>\n"
+        f'<body style="font-family:sans-serif">\n<h1 style="font-size:1.2em">{html.escape(subject)}</h1>\n'
+        f"<table>\n{rows}</table>\n{notes}{link}<p>{html.escape(words.attached)}</p>\n</body>\n</html>\n"
+    )
+    return "\n".join(lines), page

@@ -1,0 +1,212 @@
+"""Mail: who e-mails are given to, and the job that gives them one."""
+
+from __future__ import annotations
+
+import smtplib
+import ssl
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP, SMTPUTF8
+from time import monotonic
+from typing import Protocol, TypeVar
+
+import structlog
+
+from usagebill.core.emails import Email, one_line
+from usagebill.core.jobs import Job
+from usagebill.core.organizations import Organization
+from usagebill.operations.emails import contents
+from usagebill.settings import MailServer
+from usagebill.work import Work
+
+__all__ = ["Mailer", "Postman", "SmtpMailer", "Undelivered", "as_message", "send_email"]
+
+T = TypeVar("T")
+
+# All steps together: the job's lease is longer.
+_LONGEST = 200.0
+_log = structlog.get_logger("usagebill.mail")
+
+
+class Undelivered(Exception):
+    """An e-mail did not reach all that it is for. `final`: another try would not do better."""
+
+    def __init__(self, reason: str, *, final: bool = False) -> None:
+        super().__init__(reason)
+        self.final = final
+
+
+class Mailer(Protocol):
+    """Who takes e-mails: a mail server over SMTP (`SmtpMailer`), or whatever stands in for one."""
+
+    def send(self, email: Email) -> Mapping[str, str]:
+        """Take an e-mail for its `recipients`; those who were refused, with the answer (`550 unknown`), if others
+        were not. Raises `Undelivered` where nobody gets it.
+        """
+
+
+# Over SMTP
+
+
+def _mailbox(address: str, name: str = "") -> Address:
+    user, _, domain = address.rpartition("@")
+    return Address(one_line(name), user, domain)
+
+
+def _is_international(email: Email) -> bool:
+    """Whether an address has letters beyond ASCII, which only some servers take."""
+    named = (email.sender, *email.reply_to, *email.to, *email.cc, *email.recipients)
+    return not all(one.isascii() for one in named)
+
+
+def as_message(email: Email) -> EmailMessage:
+    """The e-mail with its headers, its text and HTML side by side, and its files. Nothing in it breaks a header."""
+    message = EmailMessage((SMTPUTF8 if _is_international(email) else SMTP).clone(cte_type="7bit"))
+    message["From"] = _mailbox(email.sender, email.sender_name)
+    message["Reply-To"] = [_mailbox(one) for one in email.reply_to]
+    message["To"] = [_mailbox(one) for one in email.to]
+    if email.cc:
+        message["Cc"] = [_mailbox(one) for one in email.cc]
+    message["Subject"] = one_line(email.subject)
+    message["Date"] = email.sent_at
+    message["Message-ID"] = email.id
+    message["Auto-Submitted"] = "auto-generated"
+    message["Content-Language"] = email.language
+    message.set_content(email.text, cte="quoted-printable")
+    message.add_alternative(email.html, subtype="html", cte="quoted-printable")
+    for file in email.attachments:
+        kind, _, subtype = file.content_type.partition("/")
+        message.add_attachment(file.content, maintype=kind, subtype=subtype, filename=file.name)
+    return message
+
+
+class SmtpMailer:
+    """A mail server over SMTP: one connection for each e-mail. Certificates are verified, with `tls` where given.
+
+    `timeout` is in seconds, for each step.
+    """
+
+    def __init__(self, server: MailServer, timeout: float, tls: ssl.SSLContext | None = None) -> None:
+        self._server = server
+        self._timeout = timeout
+        self._tls = tls
+
+    def send(self, email: Email) -> Mapping[str, str]:
+        """See `Mailer`. An answer of 5xx about the e-mail itself is final, whatever else goes wrong passes."""
+        message = as_message(email)
+        connection = self._connected()
+        try:
+            options = []
+            if _is_international(email):
+                if not connection.has_extn("smtputf8"):
+                    raise Undelivered("the mail server takes no addresses beyond ASCII (SMTPUTF8)", final=True)
+                options.append("SMTPUTF8")
+            refused = connection.sendmail(email.sender, email.recipients, message.as_bytes(), options)
+        except smtplib.SMTPRecipientsRefused as problem:
+            final = set(problem.recipients) == set(email.recipients)
+            final = final and all(code >= 500 for code, _ in problem.recipients.values())
+            raise Undelivered(_listed(_told(problem.recipients)), final=final) from problem
+        except smtplib.SMTPResponseException as problem:
+            said = _answer(problem.smtp_code, problem.smtp_error)
+            raise Undelivered(said, final=problem.smtp_code >= 500) from problem
+        except (smtplib.SMTPException, OSError) as problem:
+            raise Undelivered(f"{type(problem).__name__}: {problem}") from problem
+        finally:
+            # It has the e-mail or has not: how it says good-bye changes neither.
+            with suppress(smtplib.SMTPException, OSError):
+                connection.quit()
+            connection.close()
+        return _told(refused)
+
+    def _connected(self) -> smtplib.SMTP:
+        """A connection that is ready to be given an e-mail. What it fails for is for the installation to put right."""
+        server = self._server
+        tls = (self._tls or ssl.create_default_context()) if server.tls != "never" else None
+        connection: smtplib.SMTP | None = None
+        try:
+            if server.tls == "start":
+                connection = _SecureConnection(server.host, server.port, timeout=self._timeout, context=tls)
+            else:
+                connection = _Connection(server.host, server.port, timeout=self._timeout)
+            connection.ehlo_or_helo_if_needed()
+            if server.tls == "always" or (server.tls == "offered" and connection.has_extn("starttls")):
+                connection.starttls(context=tls)
+                connection.ehlo_or_helo_if_needed()
+            if server.user is not None:
+                connection.login(server.user, server.password or "")
+        except (smtplib.SMTPException, OSError, UnicodeError) as problem:
+            if connection is not None:
+                connection.close()
+            if isinstance(problem, smtplib.SMTPResponseException):
+                reason = _answer(problem.smtp_code, problem.smtp_error)
+            else:
+                reason = f"{type(problem).__name__}: {problem}"
+            raise Undelivered(f"{server.host}:{server.port}: {reason}") from problem
+        return connection
+
+
+class _Patience:
+    """Ends a conversation that has gone on for too long, each step of which came in time."""
+
+    def __init__(self) -> None:
+        self._began = monotonic()
+
+    def check(self) -> None:
+        if monotonic() - self._began > _LONGEST:
+            raise TimeoutError("the mail server took too long")
+
+
+class _Connection(smtplib.SMTP):
+    _patience: _Patience | None = None
+
+    def putcmd(self, cmd: str, args: str = "") -> None:
+        self._patience = self._patience or _Patience()
+        self._patience.check()
+        super().putcmd(cmd, args)
+
+
+class _SecureConnection(_Connection, smtplib.SMTP_SSL):
+    """The same, in TLS from the start."""
+
+
+def _answer(code: int, text: object) -> str:
+    said = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+    return f"{code} {one_line(said)}"
+
+
+def _told(refused: Mapping[str, tuple[int, bytes]]) -> dict[str, str]:
+    return {address: _answer(code, text) for address, (code, text) in refused.items()}
+
+
+def _listed(refused: Mapping[str, str]) -> str:
+    return "; ".join(f"{address}: {said}" for address, said in refused.items())
+
+
+# The job
+
+
+class Postman(Protocol):
+    """What sending needs of the billing system that it is done for."""
+
+    @property
+    def mailer(self) -> Mailer | None: ...
+    def writing(self, change: Callable[[Work], T], organization: Organization | None = None) -> T: ...
+
+
+def send_email(postman: Postman, organization: Organization, job: Job) -> None:
+    """Send the job's e-mail to those who lack it. Raises `Undelivered` while there are such."""
+    mailer = postman.mailer
+    if mailer is None:
+        raise Undelivered("there is no mail server: --smtp-url is not set")
+    email = postman.writing(lambda work: contents.prepare(work, job), organization)
+    if isinstance(email, contents.Unsent):
+        _log.warning("email_not_sent", subject=job.subject_id, reason=email.reason)
+        return
+    refused = mailer.send(email)
+    if not refused:
+        postman.writing(lambda work: work.tx.jobs.complete(job), organization)
+        return
+    postman.writing(lambda work: contents.narrow(work, job, list(refused)), organization)
+    raise Undelivered(_listed(refused), final=all(said.startswith("5") for said in refused.values()))

@@ -1,0 +1,110 @@
+"""Contents: what an e-mail says, put together when it is sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
+from usagebill.core.documents.credit_notes import credit_note_content
+from usagebill.core.documents.invoices import invoice_content
+from usagebill.core.documents.words import words_of
+from usagebill.core.emails import Attachment, Email, addresses, email_texts, file_name, one_line
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.jobs import Job
+from usagebill.operations.documents.files import credit_note_pdf, invoice_pdf
+from usagebill.operations.documents.sources import credit_note_source, invoice_source
+from usagebill.operations.emails.orders import customer_addresses, entity_of_subject, sender_of
+from usagebill.views.documents import document_url
+from usagebill.work import Work
+
+__all__ = ["Unsent", "narrow", "prepare"]
+
+_NOTED_WITHIN = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsent:
+    """Why an e-mail is not sent after all."""
+
+    reason: str
+
+
+def prepare(work: Work, job: Job) -> Email | Unsent:
+    """The e-mail of a job, with its PDF, which is made where there is none yet. `Unsent` where it is not to be sent any
+    more, which ends the job.
+
+    The addresses of billing entity and customer are those of now.
+    """
+    made = _email(work, job)
+    if isinstance(made, Unsent):
+        work.tx.jobs.complete(job)
+    return made
+
+
+def _email(work: Work, job: Job) -> Email | Unsent:
+    subject = _subject(work, job)
+    if subject is None or subject.status != "finalized":
+        return Unsent(reason="it is finalized no more")
+    if not job.payload["asked"] and isinstance(subject, CreditNote) and _gives_nothing(subject):
+        return Unsent(reason="what it gave was voided")
+    entity = entity_of_subject(work, subject)
+    sender = sender_of(work, entity)
+    to = _listed(job, "to") or customer_addresses(work, subject)
+    if sender is None or not to:
+        return Unsent(reason="the billing entity or the customer has no address any more")
+    if isinstance(subject, Invoice):
+        pdf = invoice_pdf(work, subject.id)
+        source = invoice_source(work, subject)
+        content, heading = invoice_content(source), words_of(source.locale).invoice_email
+    else:
+        pdf = credit_note_pdf(work, subject.id)
+        of_note = credit_note_source(work, subject)
+        content, heading = credit_note_content(of_note), words_of(of_note.invoice.locale).credit_note_email
+    # Read once more: by now it has its PDF.
+    subject = _subject(work, job) or subject
+    title = one_line(heading.format(entity=entity.name, number=subject.number))
+    url = document_url(work, subject.pdf_id)
+    text, page = email_texts(content, title, words_of(content.locale), url)
+    name = file_name(str(job.payload["subject"]), subject.number)
+    return Email(
+        id=str(job.payload["message_id"]),
+        sent_at=work.now,
+        sender_name=one_line(entity.name),
+        sender=sender,
+        reply_to=addresses(entity.email),
+        to=to,
+        cc=_listed(job, "cc"),
+        bcc=_listed(job, "bcc"),
+        subject=title,
+        text=text,
+        html=page,
+        language=content.locale,
+        attachments=(Attachment(name=name, content_type="application/pdf", content=pdf),),
+        only=_listed(job, "only") or None,
+    )
+
+
+def _subject(work: Work, job: Job) -> Invoice | CreditNote | None:
+    if job.payload["subject"] == "invoice":
+        return work.tx.get(Invoice, job.subject_id)
+    return work.tx.get(CreditNote, job.subject_id)
+
+
+def _gives_nothing(note: CreditNote) -> bool:
+    """Whether a note gave credit only, and that has been voided: as what a void does not give back is."""
+    others = note.refund_amount_cents + note.offset_amount_cents
+    return note.credit_status == CreditNoteStatus.VOIDED and others == 0
+
+
+def _listed(job: Job, name: str) -> tuple[str, ...]:
+    found = job.payload.get(name)
+    return tuple(str(one) for one in found) if isinstance(found, (list, tuple)) else ()
+
+
+def narrow(work: Work, job: Job, refused: list[str]) -> None:
+    """Only those who were refused are left to be sent the job's e-mail: the others have it."""
+    # What comes next is noted when the failure is; should that never happen, the job is taken up again by itself.
+    waiting = replace(job, payload={**job.payload, "only": refused}, run_at=work.now + _NOTED_WITHIN)
+    work.tx.jobs.complete(job)
+    work.tx.jobs.add(waiting)

@@ -1,0 +1,65 @@
+"""Orders: e-mails that are to be sent next, by a job of their own that is written with what caused it."""
+
+from __future__ import annotations
+
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.credit_notes import CreditNote
+from usagebill.core.customers import Customer
+from usagebill.core.emails import CREDIT_NOTE_CREATED, INVOICE_FINALIZED, Recipients, addresses, message_id
+from usagebill.core.invoices.records import Invoice
+from usagebill.work import Work
+
+__all__ = ["customer_addresses", "email_on_issue", "entity_of_subject", "is_switched_on", "order_email", "sender_of"]
+
+
+def entity_of_subject(work: Work, subject: Invoice | CreditNote) -> BillingEntity:
+    """The billing entity that issued an invoice or credit note, as it is now."""
+    found = work.tx.get(BillingEntity, subject.billing_entity_id, deleted=True)
+    if found is None:
+        raise LookupError(f"{subject.id} has lost its billing entity")
+    return found
+
+
+def customer_addresses(work: Work, subject: Invoice | CreditNote) -> tuple[str, ...]:
+    """Where its customer is reached now."""
+    found = work.tx.get(Customer, subject.customer_id, deleted=True)
+    return addresses(None if found is None else found.email)
+
+
+def is_switched_on(entity: BillingEntity, subject: Invoice | CreditNote) -> bool:
+    """Whether the billing entity has e-mails of this kind sent."""
+    return (INVOICE_FINALIZED if isinstance(subject, Invoice) else CREDIT_NOTE_CREATED) in entity.email_settings
+
+
+def sender_of(work: Work, entity: BillingEntity) -> str | None:
+    """The address that the billing entity's e-mails come from; None where it has none of its own to be answered at."""
+    own = addresses(entity.email)
+    return (work.settings.email_from or own[0]) if own else None
+
+
+def email_on_issue(work: Work, subject: Invoice | CreditNote) -> None:
+    """Have what has just been issued sent to its customer, where the billing entity has switched that on.
+
+    Nothing is sent without an address of both, and no invoice whose fees come to nothing or that only states what was
+    paid.
+    """
+    if not work.mailing:
+        return
+    if isinstance(subject, Invoice) and (subject.invoice_type == "advance_charges" or subject.fees_amount_cents == 0):
+        return
+    entity = entity_of_subject(work, subject)
+    sender = sender_of(work, entity)
+    if not is_switched_on(entity, subject) or sender is None or not customer_addresses(work, subject):
+        return
+    order_email(work, subject, sender)
+
+
+def order_email(work: Work, subject: Invoice | CreditNote, sender: str, asked: Recipients | None = None) -> None:
+    """Have an e-mail sent: to the customer, or to those that are `asked` for, each time anew."""
+    kind = "invoice" if isinstance(subject, Invoice) else "credit_note"
+    id = work.new_id()
+    payload: dict[str, object] = {"subject": kind, "message_id": message_id(id, sender), "asked": asked is not None}
+    if asked is not None:
+        payload |= {"to": list(asked.to), "cc": list(asked.cc), "bcc": list(asked.bcc)}
+    key = f"send_email:{subject.id}" if asked is None else f"send_email:{subject.id}:{id}"
+    work.schedule("send_email", subject.id, work.now, key=key, payload=payload, leased=True)

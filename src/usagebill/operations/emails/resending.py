@@ -1,0 +1,74 @@
+"""Resending: an invoice or credit note sent by e-mail because somebody asks for it."""
+
+from __future__ import annotations
+
+from usagebill.core.credit_notes import CreditNote
+from usagebill.core.emails import Recipients, list_problems, read_list
+from usagebill.core.errors import Invalid, NotAllowed, NotFound
+from usagebill.core.invoices.records import Invoice
+from usagebill.inputs import ABSENT, Input, Maybe, value_or
+from usagebill.operations.emails.orders import (
+    customer_addresses,
+    entity_of_subject,
+    is_switched_on,
+    order_email,
+    sender_of,
+)
+from usagebill.operations.invoices import listing as invoices
+from usagebill.work import Work
+
+__all__ = ["ResendInput", "resend_credit_note", "resend_invoice"]
+
+
+@Input
+class ResendInput:
+    """Lists of addresses. Without `to`, or with an empty one, the e-mail goes to the customer's own."""
+
+    to: Maybe[object] = ABSENT
+    cc: Maybe[object] = ABSENT
+    bcc: Maybe[object] = ABSENT
+
+
+def resend_invoice(work: Work, invoice_id: str, given: ResendInput) -> None:
+    """Send an issued invoice by e-mail, whether or not it was sent before. See `_resend` for what is refused."""
+    invoice = invoices.get(work, invoice_id)
+    if invoice.status != "finalized":
+        raise NotAllowed("invoice_not_finalized")
+    _resend(work, invoice, given)
+
+
+def resend_credit_note(work: Work, credit_note_id: str, given: ResendInput) -> None:
+    """Send an issued credit note by e-mail, whether or not it was sent before. See `_resend` for what is refused."""
+    note = work.tx.get(CreditNote, credit_note_id)
+    if note is None or note.status == "deleted":
+        raise NotFound("credit_note")
+    if note.status != "finalized":
+        raise NotAllowed("credit_note_not_finalized")
+    _resend(work, note, given)
+
+
+def _resend(work: Work, subject: Invoice | CreditNote, given: ResendInput) -> None:
+    """Have it sent. What is switched on, and both addresses, are those of now, not those of when it was issued:
+    somebody who has put an address right wants it used. What is sent is as it was issued.
+
+    Raises `NotAllowed` where the billing entity has such e-mails switched off or there is no mail server, and `Invalid`
+    for missing and bad addresses, the first kind of fault only.
+    """
+    entity = entity_of_subject(work, subject)
+    if not is_switched_on(entity, subject):
+        raise NotAllowed("email_settings_disabled")
+    if not work.mailing:
+        raise NotAllowed("email_delivery_not_configured")
+    sender = sender_of(work, entity)
+    if sender is None:
+        raise Invalid(billing_entity="must have email configured")
+    sent = {name: read_list(value_or(getattr(given, name), None)) for name in ("to", "cc", "bcc")}
+    lists = {name: value for name, value in sent.items() if value is not None}
+    if len(lists) < len(sent):
+        raise Invalid({name: ["must_be_an_array"] for name in sent if name not in lists})
+    if not lists["to"] and not customer_addresses(work, subject):
+        raise Invalid(to="must have at least one recipient")
+    problems = {name: wrong for name, value in lists.items() if (wrong := list_problems(value))}
+    if problems:
+        raise Invalid(problems)
+    order_email(work, subject, sender, Recipients(to=lists["to"], cc=lists["cc"], bcc=lists["bcc"]))
