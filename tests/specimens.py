@@ -38,6 +38,8 @@ def world(box: Sandbox) -> dict[str, str]:
     one_off = {"external_customer_id": "acme", "fees": [{"add_on_code": "seat", "units": 2}]}
     invoice = ask(box, "POST", "/invoices", {"invoice": one_off})["invoice"]
     listener = ask(box, "POST", "/webhook_endpoints", {"webhook_endpoint": {"webhook_url": "https://listener.example"}})
+    sending = {"email": "billing@seller.example", "email_settings": ["invoice.finalized", "credit_note.created"]}
+    ask(box, "PUT", "/billing_entities/default", {"billing_entity": sending})
     charge = shown["charges"][0]
     return {
         "metric": metric_id,
@@ -149,6 +151,7 @@ def valid_bodies(world: Mapping[str, str]) -> dict[str, dict[str, Any]]:
         "WebhookEndpointInput": {"webhook_url": "https://other.example"},
         "PaymentInput": {"invoice_id": world["invoice_id"], "amount_cents": 5, "reference": "bank"},
         "MetadataInput": {"metadata": {"tier": "gold"}},
+        "ResendInput": {"to": ["anna@acme.example"], "cc": ["bob@acme.example"], "bcc": ["books@seller.example"]},
     }
 
 
