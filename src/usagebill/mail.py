@@ -6,9 +6,10 @@ import smtplib
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from email.headerregistry import Address
+from email.header import Header
+from email.headerregistry import Address, AddressHeader
 from email.message import EmailMessage
-from email.policy import SMTP, SMTPUTF8
+from email.policy import EmailPolicy
 from time import monotonic
 from typing import Protocol, TypeVar
 
@@ -50,6 +51,24 @@ class Mailer(Protocol):
 # Over SMTP
 
 
+class _Headers(EmailPolicy):
+    """Writes what people are called with all its spaces: the way of newer policies loses some where lines break."""
+
+    def fold(self, name: str, value: str) -> str:
+        if self.utf8 or value.isascii():
+            return super().fold(name, value)
+        if name == "Subject":
+            return f"{name}: {Header(value, 'utf-8', header_name=name).encode(linesep=self.linesep)}{self.linesep}"
+        if name == "From" and isinstance(value, AddressHeader):
+            (one,) = value.addresses
+            shown = Header(one.display_name, "utf-8", header_name=name).encode(linesep=self.linesep)
+            return f"{name}: {shown}{self.linesep} <{one.addr_spec}>{self.linesep}"
+        return super().fold(name, value)
+
+    def fold_binary(self, name: str, value: str) -> bytes:
+        return self.fold(name, value).encode("utf-8" if self.utf8 else "ascii")
+
+
 def _mailbox(address: str, name: str = "") -> Address:
     user, _, domain = address.rpartition("@")
     return Address(one_line(name), user, domain)
@@ -63,7 +82,7 @@ def _is_international(email: Email) -> bool:
 
 def as_message(email: Email) -> EmailMessage:
     """The e-mail with its headers, its text and HTML side by side, and its files. Nothing in it breaks a header."""
-    message = EmailMessage((SMTPUTF8 if _is_international(email) else SMTP).clone(cte_type="7bit"))
+    message = EmailMessage(_Headers(linesep="\r\n", cte_type="7bit", utf8=_is_international(email)))
     message["From"] = _mailbox(email.sender, email.sender_name)
     message["Reply-To"] = [_mailbox(one) for one in email.reply_to]
     message["To"] = [_mailbox(one) for one in email.to]
@@ -73,12 +92,13 @@ def as_message(email: Email) -> EmailMessage:
     message["Date"] = email.sent_at
     message["Message-ID"] = email.id
     message["Auto-Submitted"] = "auto-generated"
-    message["Content-Language"] = email.language
     message.set_content(email.text, cte="quoted-printable")
     message.add_alternative(email.html, subtype="html", cte="quoted-printable")
     for file in email.attachments:
         kind, _, subtype = file.content_type.partition("/")
         message.add_attachment(file.content, maintype=kind, subtype=subtype, filename=file.name)
+    # Set earlier, it would become that of the text alone.
+    message["Content-Language"] = email.language
     return message
 
 
