@@ -79,6 +79,7 @@ class MailServer:
             made.good_bye = self
             return made
 
+        self._arrived = threading.Condition()
         self._password = password
         self._secure_from_start = tls_from_start
         self._server = self._loop.run_until_complete(
@@ -102,6 +103,11 @@ class MailServer:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    def wait_for(self, count: int) -> bool:
+        """Whether so many e-mails arrive within a minute."""
+        with self._arrived:
+            return self._arrived.wait_for(lambda: len(self.received) >= count, timeout=60)
 
     async def _close(self) -> None:
         self._server.close()
@@ -139,7 +145,9 @@ class MailServer:
             auth = session.auth_data
             user = auth.login.decode() if isinstance(auth, LoginPassword) else None
             encrypted = self._secure_from_start or session.ssl is not None
-            self.received.append(Mail(envelope.mail_from or "", list(envelope.rcpt_tos), content, user, encrypted))
+            with self._arrived:
+                self.received.append(Mail(envelope.mail_from or "", list(envelope.rcpt_tos), content, user, encrypted))
+                self._arrived.notify_all()
         return answer
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -475,25 +474,15 @@ def test_what_was_asked_for_survives_the_end_of_the_process(tmp_path: Path, serv
 def test_workers_beside_each_other_send_each_email_once(tmp_path: Path, server: MailServer) -> None:
     path = tmp_path / "billing.db"
     system = Settings(smtp_url=server.url)
-    done = threading.Event()
     with Billing(path, settings=system) as one, Billing(path, settings=system) as other:
         one.billing_entities.update("default", email="billing@seller.example", email_settings=["invoice.finalized"])
         one.customers.upsert(external_id="acme", currency="EUR", email="anna@acme.example")
         one.add_ons.create(name="Setup", code="setup", amount_cents=100, amount_currency="EUR")
-        take = server.handle_DATA
-
-        async def handle(*arguments: Any) -> str:
-            answer = await take(*arguments)
-            if len(server.received) == 12:
-                done.set()
-            return answer
-
-        server.handle_DATA = handle  # type: ignore[method-assign]
         with Worker(one, poll_seconds=0.01), Worker(other, poll_seconds=0.01):
             invoice = one.invoices.create_one_off(external_customer_id="acme", fees=[{"add_on_code": "setup"}])
             for number in range(11):
                 one.invoices.resend_email(invoice.id, to=[f"n{number}@acme.example"])
-            assert done.wait(60)
+            assert server.wait_for(12)
         sent = sorted(mail.recipients[0] for mail in server.received)
         assert sent == sorted(["anna@acme.example", *(f"n{number}@acme.example" for number in range(11))])
 

@@ -56,14 +56,14 @@ class _Headers(EmailPolicy):
 
     def fold(self, name: str, value: str) -> str:
         if self.utf8 or value.isascii():
-            return super().fold(name, value)
+            return str(super().fold(name, value))
         if name == "Subject":
             return f"{name}: {Header(value, 'utf-8', header_name=name).encode(linesep=self.linesep)}{self.linesep}"
         if name == "From" and isinstance(value, AddressHeader):
             (one,) = value.addresses
             shown = Header(one.display_name, "utf-8", header_name=name).encode(linesep=self.linesep)
             return f"{name}: {shown}{self.linesep} <{one.addr_spec}>{self.linesep}"
-        return super().fold(name, value)
+        return str(super().fold(name, value))
 
     def fold_binary(self, name: str, value: str) -> bytes:
         return self.fold(name, value).encode("utf-8" if self.utf8 else "ascii")
