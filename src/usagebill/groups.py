@@ -55,6 +55,7 @@ from usagebill.operations.invoices import drafts as invoice_drafts
 from usagebill.operations.invoices import listing as invoice_listing
 from usagebill.operations.invoices import one_off as invoice_one_off
 from usagebill.operations.invoices.explain import explain
+from usagebill.operations.invoices.fee_events import events_of_fee
 from usagebill.operations.invoices.preview import preview
 from usagebill.operations.usage import current as current_usage
 from usagebill.operations.usage import estimates
@@ -211,6 +212,7 @@ class Fees(Group):
     update = writes(fees.update)
     get = reads(fees.get)
     list = reads(fees.list_all)
+    events = reads(events_of_fee)
     delete = writes(fees.delete)
 
 

@@ -20,6 +20,7 @@ from usagebill.testing import Sandbox
 # Our own additions, and what the reference's description leaves out.
 OWN = {
     ("GET", "/invoices/{invoice_id}/explain"),
+    ("GET", "/fees/{fee_id}/events"),
     ("GET", "/organizations"),
     ("POST", "/invoices/{invoice_id}/resend_email"),
     ("POST", "/credit_notes/{credit_note_id}/resend_email"),

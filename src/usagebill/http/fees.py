@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import fees
+from usagebill.operations.invoices.fee_events import events_of_fee
+from usagebill.views.explanations import event_of_fee_view
 from usagebill.views.fees import fee_view, untaxed_fee_view
 
 __all__ = ["ENDPOINTS"]
@@ -21,6 +23,16 @@ ENDPOINTS = [
         summary="List fees",
     ),
     Endpoint("GET", "/fees/{fee_id}", fees.get, permission="fee", returns="fee", view=fee_view, summary="Get a fee"),
+    Endpoint(
+        "GET",
+        "/fees/{fee_id}/events",
+        events_of_fee,
+        permission="fee",
+        paged=True,
+        returns="events",
+        view=event_of_fee_view,
+        summary="List the events that a fee counts",
+    ),
     Endpoint(
         "PUT",
         "/fees/{fee_id}",

@@ -9,7 +9,7 @@ from typing import TypedDict
 from usagebill.core.aggregation import operation_of
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import Event, property_of
-from usagebill.core.invoices.explained import ExplainedFee, ExplainedInvoice, ExplainedUsage
+from usagebill.core.invoices.explained import ExplainedEvent, ExplainedFee, ExplainedInvoice, ExplainedUsage
 from usagebill.core.invoices.explanation import Discount, Step, TaxStep
 from usagebill.core.numbers import decimal_text, round_to
 from usagebill.core.plans import Charge
@@ -25,7 +25,7 @@ from usagebill.views.formats import (
 )
 from usagebill.work import Work
 
-__all__ = ["explanation_view"]
+__all__ = ["event_of_fee_view", "explanation_view"]
 
 
 class ExplainedEventView(TypedDict):
@@ -150,6 +150,11 @@ def _usage_view(usage: ExplainedUsage, explained: ExplainedFee) -> ExplainedUsag
         "events": [_event_view(event, metric, usage.charge) for event in usage.events],
         "events_complete": usage.complete,
     }
+
+
+def event_of_fee_view(_: Work, explained: ExplainedEvent) -> ExplainedEventView:
+    """An event that a fee counts."""
+    return _event_view(explained.event, explained.metric, explained.charge)
 
 
 def _event_view(event: Event, metric: BillableMetric, charge: Charge) -> ExplainedEventView:

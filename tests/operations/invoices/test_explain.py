@@ -249,4 +249,115 @@ def test_groups_of_too_many_events_show_the_earliest_and_say_so(monkeypatch: pyt
     with Sandbox(now="2024-01-01T00:00:00Z") as box:
         by_region = _grouped(box)
     assert {region: _values(usage) for region, usage in by_region.items()} == {"eu": ["1"], "us": ["2"], None: []}
-    assert not any(usage["events_complete"] or usage["counting"] for usage in by_region.values())
+    assert not any(usage["events_complete"] for usage in by_region.values())
+    assert {region: usage["counting"] for region, usage in by_region.items()} == {
+        "eu": ["sum of value of 2 events: 4.0"],
+        "us": ["sum of value of 1 events: 2.0"],
+        None: ["sum of value of 1 events: 4.0"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("aggregation", "fields", "charge", "counting", "arithmetic"),
+    [
+        ("count_agg", {}, {}, ["number of events: 4.0"], "4.0 units x 1.0 each"),
+        ("max_agg", {}, {}, ["largest value of 4 events: 4.0"], "4.0 units x 1.0 each"),
+        ("latest_agg", {}, {}, ["latest value of 4 events: 4.0"], "4.0 units x 1.0 each"),
+        ("unique_count_agg", {}, {}, ["number of distinct values of value: 4.0"], "4.0 units x 1.0 each"),
+        (
+            "sum_agg",
+            {"rounding_function": "ceil", "rounding_precision": -1},
+            {},
+            ["sum of value of 4 events: 10.0", "ceil to -1 decimals"],
+            "10.0 units x 1.0 each",
+        ),
+        (
+            "sum_agg",
+            {"recurring": True},
+            {"prorated": True},
+            ["sum of value of 4 events: 10.0", "sum, rounded up to 5 decimals: 4.83871 prorated units"],
+            "4.83871 prorated units x 1.0 = 4.83871",
+        ),
+        (
+            "weighted_sum_agg",
+            {"recurring": True, "weighted_interval": "seconds"},
+            {},
+            ["value of 4 events weighed by how long each level was held: 4.838709677419355"],
+            "4.8387096774193548 units x 1.0 each",
+        ),
+        (
+            "sum_agg",
+            {},
+            {"charge_model": "dynamic", "properties": {}},
+            ["sum of value of 4 events: 10.0"],
+            "prices of 4 events: 1000.0 cents",
+        ),
+    ],
+)
+def test_of_too_many_events_the_numbers_are_told_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch, aggregation: str, fields: Any, charge: Any, counting: list[str], arithmetic: str
+) -> None:
+    monkeypatch.setattr(explain, "MOST_COUNTED", 2)
+    monkeypatch.setattr(explain, "MOST_EVENTS", 2)
+    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+        prices = PriceList(box)
+        metric = prices.metric("calls", aggregation, **fields)
+        prices.plan({"billable_metric_id": metric, "charge_model": "standard", "properties": {"amount": "1"}, **charge})
+        prices.subscribe()
+        box.travel_to("2024-01-17T00:00:00Z")
+        for value in (1, 2, 3, 4):
+            prices.event("calls", value=value, cents=str(value * 100))
+        box.travel_to("2024-02-01T02:00:00Z")
+        (invoice,) = invoices_of(box)
+        fee = ask(box, "GET", f"/invoices/{invoice['svc_id']}/explain")["invoice_explanation"]["fees"][-1]
+        assert (fee["usage"]["counting"], fee["arithmetic"][0]) == (counting, arithmetic)
+        assert ([event["transaction_id"] for event in fee["usage"]["events"]]) == ["t1", "t2"]
+        assert fee["usage"]["events_complete"] is False
+        assert fee["usage"]["events_count"] == 4
+        shown, total = _events_of(box, fee["svc_fee_id"])
+        assert ([event["transaction_id"] for event in shown], total) == (["t1", "t2", "t3", "t4"], 4)
+
+
+def _events_of(box: Sandbox, fee_id: str) -> tuple[list[Any], int]:
+    """All events of a fee, three a page, and how many there are said to be."""
+    found: list[Any] = []
+    page: int | None = 1
+    total = 0
+    while page is not None:
+        shown = ask(box, "GET", f"/fees/{fee_id}/events?page={page}&per_page=3")
+        found += shown["events"]
+        page, total = shown["meta"]["next_page"], shown["meta"]["total_count"]
+    return found, total
+
+
+def test_all_events_of_a_group_and_none_that_came_later() -> None:
+    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+        _grouped(box)
+        late = {
+            "transaction_id": "late",
+            "code": "calls",
+            "external_subscription_id": "sub",
+            "timestamp": 1704110400,
+            "properties": {"region": "eu", "value": 100},
+        }
+        ask(box, "POST", "/events", {"event": late})
+        (invoice,) = invoices_of(box)
+        base, *charges = ask(box, "GET", f"/invoices/{invoice['svc_id']}/explain")["invoice_explanation"]["fees"]
+        found = {fee["usage"]["grouped_by"]["region"]: _events_of(box, fee["svc_fee_id"]) for fee in charges}
+        assert _events_of(box, base["svc_fee_id"]) == ([], 0)
+    shown = {region: ([event["value"] for event in events], total) for region, (events, total) in found.items()}
+    assert shown == {"eu": (["1", "3"], 2), "us": (["2"], 1), None: (["4"], 1)}
+
+
+def test_the_event_that_was_paid_in_advance() -> None:
+    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+        prices = PriceList(box)
+        charge = {"charge_model": "standard", "pay_in_advance": True, "properties": {"amount": "1"}}
+        prices.plan({"billable_metric_id": prices.metric("calls"), "invoiceable": False, **charge})
+        prices.subscribe()
+        for value in (5, 6):
+            prices.event("calls", value=value)
+        shown = ask(box, "GET", "/fees?fee_type=charge")["fees"]
+        assert [_events_of(box, fee["svc_id"])[1] for fee in shown] == [1, 1]
+        assert sorted(_events_of(box, fee["svc_id"])[0][0]["value"] for fee in shown) == ["5", "6"]
+        assert missing(box.request("GET", "/api/v1/fees/none/events")) == "fee"

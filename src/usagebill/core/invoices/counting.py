@@ -10,7 +10,7 @@ from datetime import timedelta
 from decimal import Decimal
 from itertools import islice
 
-from usagebill.core.aggregation import Metric, Window, counts_history, fold, in_scope, operation_of, prorated
+from usagebill.core.aggregation import Metric, Tally, Window, counts_history, fold, in_scope, operation_of, prorated
 from usagebill.core.days import calendar_days
 from usagebill.core.events import Event, cut_to_milliseconds, numeric_value, property_of
 from usagebill.core.numbers import ONE, ZERO, add, decimal_text, divide, multiply, round_to, total
@@ -24,7 +24,7 @@ from usagebill.core.pricing.standard import StandardProperties
 from usagebill.core.pricing.volume import VolumeProperties, range_of
 from usagebill.core.usage import Usage
 
-__all__ = ["MOST_TERMS", "counting", "pricing"]
+__all__ = ["MOST_TERMS", "counting", "pricing", "summary"]
 
 # So many terms of a sum are listed one by one; the rest is added up.
 MOST_TERMS = 100
@@ -64,7 +64,7 @@ def counting(
     count = _COUNTS.get(metric.aggregation_type, _custom)
     lines = count(metric, counted, window, is_prorated and metric.recurring, initial_level)
     if metric.rounding_function is not None:
-        lines.append(f"{metric.rounding_function} to {metric.rounding_precision or 0} decimals")
+        lines.append(_rounding(metric))
     return tuple(lines)
 
 
@@ -161,6 +161,32 @@ def _custom(metric: Metric, events: list[Event], _window: Window, _prorated: boo
     return [f"{metric.aggregation_type} over {len(events)} events"]
 
 
+def summary(metric: Metric, tally: Tally, usage: Usage) -> tuple[str, ...]:
+    """How events became the units of a line, where they are too many to be told one by one; rounding comes last.
+
+    `tally` is what was counted of them, `usage` what is billed of that.
+    """
+    units, events, field = _text(tally.units), tally.events_count, metric.field_name
+    texts = {
+        "count_agg": f"number of events: {units}",
+        "sum_agg": f"sum of {field} of {events} events: {units}",
+        "max_agg": f"largest {field} of {events} events: {units}",
+        "latest_agg": f"latest {field} of {events} events: {units}",
+        "unique_count_agg": f"number of distinct values of {field}: {units}",
+        "weighted_sum_agg": f"{field} of {events} events weighed by how long each level was held: {units}",
+    }
+    lines = [texts.get(metric.aggregation_type, f"{metric.aggregation_type} over {events} events: {units}")]
+    if usage.full_units is not None:
+        lines.append(f"sum, rounded up to 5 decimals: {_text(usage.units)} prorated units")
+    if metric.rounding_function is not None:
+        lines.append(_rounding(metric))
+    return tuple(lines)
+
+
+def _rounding(metric: Metric) -> str:
+    return f"{metric.rounding_function} to {metric.rounding_precision or 0} decimals"
+
+
 _COUNTS: Mapping[str, _Count] = {
     "count_agg": _count,
     "sum_agg": _added,
@@ -171,13 +197,16 @@ _COUNTS: Mapping[str, _Count] = {
 }
 
 
-def pricing(properties: Properties, usage: Usage, events: Iterable[Event] = ()) -> tuple[str, ...]:
+def pricing(properties: Properties, usage: Usage, events: Iterable[Event] | None = ()) -> tuple[str, ...]:
     """How `usage` is priced, in major units: only where the details that a fee keeps do not say it all.
 
-    That is a quantity that is prorated, bounds on single events, and events with prices of their own (`events`).
+    That is a quantity that is prorated, bounds on single events, and events with prices of their own (`events`, None
+    where they are too many).
     """
+    if isinstance(properties, DynamicProperties) and events is None:
+        return (f"prices of {usage.events_count} events: {_text(usage.amount_cents)} cents",)
     if isinstance(properties, DynamicProperties):
-        prices = [event.precise_total_amount_cents or ZERO for event in events]
+        prices = [event.precise_total_amount_cents or ZERO for event in events or ()]
         return (f"prices of the events: {_sum(prices)} = {_text(total(prices))} cents",)
     if isinstance(properties, PercentageProperties):
         return tuple(_event_lines(properties, usage)) if properties.is_bounded else ()

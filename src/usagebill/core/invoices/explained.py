@@ -11,7 +11,16 @@ from usagebill.core.invoices.explanation import Discount, Step, TaxStep
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.plans import Charge
 
-__all__ = ["ExplainedFee", "ExplainedInvoice", "ExplainedUsage"]
+__all__ = ["ExplainedEvent", "ExplainedFee", "ExplainedInvoice", "ExplainedUsage"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedEvent:
+    """An event that a usage fee counts, with the charge and metric, as they are now, that it counts for."""
+
+    event: Event
+    metric: BillableMetric
+    charge: Charge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

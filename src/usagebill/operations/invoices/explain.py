@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from itertools import islice
 
-from usagebill.core.aggregation import lower_bound, usage
+from usagebill.core.aggregation import Tally, usage
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.coupons import AppliedCoupon, Coupon, Targets
 from usagebill.core.currencies import cents_from_major, subunits
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
 from usagebill.core.grouping import Group, grouped
-from usagebill.core.invoices.counting import counting, pricing
+from usagebill.core.invoices.counting import counting, pricing, summary
 from usagebill.core.invoices.explained import ExplainedFee, ExplainedInvoice, ExplainedUsage
 from usagebill.core.invoices.explanation import Discount, arithmetic, discounts, fee_taxes, invoice_steps
 from usagebill.core.invoices.records import BillingPeriod, Invoice
-from usagebill.core.numbers import parse_decimal, subtract
+from usagebill.core.numbers import ZERO, parse_decimal, subtract
 from usagebill.core.periods import Succession, Window
 from usagebill.core.plans import Charge, FixedCharge
 from usagebill.core.pricing import parse_properties, price
@@ -26,30 +27,29 @@ from usagebill.core.pricing.fees import fee_amounts
 from usagebill.core.pricing.fixed_charges import fixed_charge_usage
 from usagebill.core.pricing.percentage import PercentageProperties
 from usagebill.core.progressive_billing import ProgressiveFee
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.usage import Usage
 from usagebill.operations.invoices.billed import billed_of
 from usagebill.operations.invoices.billed_ahead import progressive_fees
+from usagebill.operations.invoices.fee_events import events_paid_in_advance, part_of, question_of
 from usagebill.operations.invoices.listing import get
 from usagebill.operations.invoices.totals import plans_of, targets_of
-from usagebill.operations.usage.changes import billed_once
 from usagebill.operations.usage.charges import (
     ChargePart,
     ChargeScope,
-    charge_parts,
     initial_level_of,
     parsed_properties,
+    part_usages,
     usage_window,
 )
 from usagebill.storage.conditions import asc, eq
-from usagebill.storage.questions import ALL_EVENTS, EventQuestion
 from usagebill.work import Work
 
-__all__ = ["MOST_EVENTS", "MOST_GROUPED", "explain"]
+__all__ = ["MOST_COUNTED", "MOST_EVENTS", "MOST_GROUPED", "explain"]
 
-# An explanation of a line shows so many of its events, the earliest ones.
+# An explanation of a line shows so many of its events, the earliest ones; `fee_events` pages through all of them.
 MOST_EVENTS = 100
-# Lines of more events than this are not counted again.
-_MOST_COUNTED = 10_000
+# The events of lines of more than this are not told one by one in the arithmetic either: it tells what they come to.
+MOST_COUNTED = 10_000
 # Of all groups of a charge together so many events are looked at, the earliest ones.
 MOST_GROUPED = 50_000
 # Stored amounts have 15 decimals.
@@ -111,13 +111,14 @@ def _usage(work: Work, invoice: Invoice, fee: Fee) -> tuple[ExplainedUsage | Non
     metric = work.tx.get(BillableMetric, fee.billable_metric_id, deleted=True)
     if charge is None or metric is None:
         return None, ()
-    part = next((one for one in charge_parts(charge, metric) if _filter_id(one) == fee.charge_filter_id), None)
+    part = part_of(fee, charge, metric)
     known_at = invoice.finalized_at or work.now
     found, complete = _events(work, fee, metric, part, known_at)
     counted: tuple[str, ...] = ()
     priced: tuple[str, ...] = ()
-    if part is not None and fee.event_transaction_id is None and complete and len(found) <= _MOST_COUNTED:
-        counted, priced = _recomputed(work, invoice, fee, charge, metric, part, found)
+    if part is not None and fee.event_transaction_id is None:
+        listed = found if complete and len(found) <= MOST_COUNTED else None
+        counted, priced = _recomputed(work, invoice, fee, charge, metric, part, listed)
     usage = ExplainedUsage(
         charge=charge,
         metric=metric,
@@ -128,10 +129,6 @@ def _usage(work: Work, invoice: Invoice, fee: Fee) -> tuple[ExplainedUsage | Non
     return usage, priced
 
 
-def _filter_id(part: ChargePart) -> str | None:
-    return None if part.filter is None else part.filter.id
-
-
 def _recomputed(
     work: Work,
     invoice: Invoice,
@@ -139,9 +136,12 @@ def _recomputed(
     charge: Charge,
     metric: BillableMetric,
     part: ChargePart,
-    events: list[Event],
+    events: list[Event] | None,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """How the events are counted, and how that is priced; nothing where it does not come to what the fee says."""
+    """How the events are counted, and how that is priced; nothing where it does not come to what the fee says.
+
+    `events` is None where they are too many: then they are counted as billing counts them, and told as a whole.
+    """
     period = work.tx.first(
         BillingPeriod, eq("invoice_id", invoice.id), eq("subscription_id", fee.subscription_id), order=[asc("id")]
     )
@@ -152,22 +152,31 @@ def _recomputed(
     upgraded = billed.ended and billed.cycle.succession is Succession.UPGRADE
     span = Window(start=start, end=end, duration=period.charges_duration)
     window = usage_window(span, billed.cycle.tz, ended_by_upgrade=upgraded)
-    scope = ChargeScope(subscription=billed.subscription, currency=fee.currency, window=window)
-    level = initial_level_of(work, charge, part, metric, scope, fee.grouped_by)
+    known_at = invoice.finalized_at or work.now
+    scope = ChargeScope(subscription=billed.subscription, currency=fee.currency, window=window, known_at=known_at)
     properties = parsed_properties(charge, part, fee.currency)
-    terms = properties if isinstance(properties, PercentageProperties) else None
     # What a charge in advance bills again for a new period is never prorated.
     is_prorated = charge.prorated and not charge.pay_in_advance
-    found = usage(
-        metric,
-        events,
-        window,
-        is_prorated=is_prorated,
-        initial_level=level,
-        free_events=None if terms is None else terms.free_events,
-        free_units=None if terms is None else terms.free_total,
-        with_event_values=terms is not None and terms.is_bounded,
-    )
+    if events is None:
+        rated = replace(charge, prorated=is_prorated)
+        key = ("counted", charge.id, fee.charge_filter_id, scope.window, known_at)
+        usages = work.remember(key, lambda: part_usages(work, rated, metric, part, scope))
+        tally, found = usages.get(tuple(fee.grouped_by.values()), (Tally(), Usage(units=ZERO)))
+        counted = summary(metric, tally, found)
+    else:
+        level = initial_level_of(work, charge, part, metric, scope, fee.grouped_by)
+        terms = properties if isinstance(properties, PercentageProperties) else None
+        found = usage(
+            metric,
+            events,
+            window,
+            is_prorated=is_prorated,
+            initial_level=level,
+            free_events=None if terms is None else terms.free_events,
+            free_units=None if terms is None else terms.free_total,
+            with_event_values=terms is not None and terms.is_bounded,
+        )
+        counted = counting(metric, events, window, is_prorated=is_prorated, initial_level=level)
     unit = charge.applied_pricing_unit
     amounts = fee_amounts(
         price(charge.charge_model, properties, found),
@@ -177,7 +186,6 @@ def _recomputed(
     )
     if amounts.units != fee.units:
         return (), ()
-    counted = counting(metric, events, window, is_prorated=is_prorated, initial_level=level)
     if amounts.precise_amount_cents != fee.precise_amount_cents:
         return counted, ()
     return counted, pricing(properties, found, events)
@@ -201,31 +209,18 @@ def _events(
     work: Work, fee: Fee, metric: BillableMetric, part: ChargePart | None, known_at: datetime
 ) -> tuple[list[Event], bool]:
     """The events of a line in order of time, and whether these are all: the lines of a charge's groups share a look."""
-    external_id, start = fee.external_subscription_id, fee.charges_from_datetime
-    if external_id is None:
-        return [], True
     if fee.event_transaction_id is not None:
-        return work.tx.events.named(external_id, [fee.event_transaction_id]), True
-    if start is None:
+        return events_paid_in_advance(work, fee), True
+    question = question_of(work, fee, metric, part, known_at)
+    if question is None:
         return [], True
-    question = EventQuestion(
-        code=metric.code,
-        external_subscription_id=external_id,
-        earliest=lower_bound(metric.aggregation_type, recurring=metric.recurring, start=start),
-        latest=fee.charges_to_datetime,
-        known_at=known_at,
-        bucket=ALL_EVENTS if part is None else part.bucket,
-    )
-    subscription = work.tx.get(Subscription, fee.subscription_id) if fee.subscription_id else None
-    if subscription is not None:
-        question = billed_once(work, subscription, metric, question)
     keys = tuple(fee.grouped_by)
 
     def look() -> tuple[dict[Group, list[Event]], bool]:
-        most = MOST_GROUPED if keys else _MOST_COUNTED
+        most = MOST_GROUPED if keys else MOST_COUNTED
         found = list(islice(work.tx.events.scan(question), most + 1))
         return grouped(found[:most], keys), len(found) <= most
 
-    span = (external_id, start, fee.charges_to_datetime)
+    span = (fee.external_subscription_id, fee.charges_from_datetime, fee.charges_to_datetime)
     groups, complete = work.remember(("explained", fee.charge_id, fee.charge_filter_id, keys, span), look)
     return groups.get(tuple(fee.grouped_by.values()), []), complete

@@ -63,6 +63,7 @@ __all__ = [
     "charge_results",
     "initial_level_of",
     "parsed_properties",
+    "part_usages",
     "save_level",
     "usage_window",
 ]
@@ -209,6 +210,14 @@ def charge_results(work: Work, charge: Charge, metric: BillableMetric, scope: Ch
                 )
             )
     return results
+
+
+def part_usages(
+    work: Work, charge: Charge, metric: BillableMetric, part: ChargePart, scope: ChargeScope
+) -> Mapping[Group, tuple[Tally, Usage]]:
+    """What is counted of one part of a charge, by the values of its group keys: that which `charge_results` prices."""
+    properties = parsed_properties(charge, part, scope.currency)
+    return _usages(work, charge, metric, part, properties, _group_keys(charge, part, scope), scope)
 
 
 def _breakdowns(
