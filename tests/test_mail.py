@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -200,6 +201,14 @@ def test_nobody_is_there() -> None:
     problem = failure(server)
     assert problem.final is False
     assert f"127.0.0.1:{server.port}" in str(problem)
+
+
+def test_a_server_that_says_nothing() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        mailer = SmtpMailer(At.at(f"smtp://127.0.0.1:{silent.getsockname()[1]}"), 0.05)
+        with pytest.raises(Undelivered, match="TimeoutError") as found:
+            mailer.send(EMAIL)
+    assert found.value.final is False
 
 
 # Nothing that people write breaks a header

@@ -26,8 +26,8 @@ __all__ = ["Mailer", "Postman", "SmtpMailer", "Undelivered", "as_message", "send
 
 T = TypeVar("T")
 
-# All steps together: the job's lease is longer.
-_LONGEST = 200.0
+# Seconds for a whole conversation: several of them are less than the lease of a job.
+_LONGEST = 90.0
 _log = structlog.get_logger("usagebill.mail")
 
 
@@ -110,7 +110,7 @@ class SmtpMailer:
 
     def __init__(self, server: MailServer, timeout: float, tls: ssl.SSLContext | None = None) -> None:
         self._server = server
-        self._timeout = timeout
+        self._timeout = min(timeout, _LONGEST)
         self._tls = tls
 
     def send(self, email: Email) -> Mapping[str, str]:
@@ -167,23 +167,18 @@ class SmtpMailer:
         return connection
 
 
-class _Patience:
-    """Ends a conversation that has gone on for too long, each step of which came in time."""
-
-    def __init__(self) -> None:
-        self._began = monotonic()
-
-    def check(self) -> None:
-        if monotonic() - self._began > _LONGEST:
-            raise TimeoutError("the mail server took too long")
-
-
 class _Connection(smtplib.SMTP):
-    _patience: _Patience | None = None
+    """A conversation that ends, however long each of its steps may take."""
+
+    _ends: float | None = None
 
     def putcmd(self, cmd: str, args: str = "") -> None:
-        self._patience = self._patience or _Patience()
-        self._patience.check()
+        self._ends = self._ends or monotonic() + _LONGEST
+        left = self._ends - monotonic()
+        if left <= 0:
+            raise TimeoutError("the mail server took too long")
+        if self.sock is not None:
+            self.sock.settimeout(min(self.timeout, left))
         super().putcmd(cmd, args)
 
 

@@ -499,7 +499,8 @@ def test_faults_are_told_in_the_order_in_which_they_are_looked_for(box: Sandbox,
         "cc": ["must_be_an_array"],
         "bcc": ["must_be_an_array"],
     }
-    for body in (None, {"to": []}, {"cc": ["nobody"]}):
+    without: tuple[object, ...] = (None, {"to": []}, {"cc": ["nobody"]})
+    for body in without:
         assert refused(box, path, body) == {"to": ["must have at least one recipient"]}
     assert refused(box, path, {"to": ["a", "b@x.example", "c@"], "cc": ["d"], "bcc": ["e@x.example"]}) == {
         "to": ["invalid email format: a, c@"],
