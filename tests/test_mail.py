@@ -219,7 +219,7 @@ TEXTS = st.text(max_size=120) | st.text(alphabet="a ,;:<>@\"()\\[].'\r\n\0éß�
 @settings(max_examples=100)
 @given(name=TEXTS, subject=TEXTS, file=TEXTS)
 def test_names_and_numbers_stay_within_their_headers(name: str, subject: str, file: str) -> None:
-    attachment = replace(EMAIL.attachments[0], name=f"invoice-{file}.pdf".replace("\r", "").replace("\n", ""))
+    attachment = replace(EMAIL.attachments[0], name=f"invoice-{file}.pdf")
     email = replace(EMAIL, sender_name=name, subject=f"{subject}\r\nBcc: eve@evil.example", attachments=(attachment,))
     read = message_from_bytes(as_message(email).as_bytes(), policy=default)
     assert [key for key in read if key not in ("MIME-Version", "Content-Type")] == [
@@ -237,7 +237,7 @@ def decoded(header: str) -> str:
 WORDS = st.text(alphabet="aeé ßłą漢😀,.;'\"&", max_size=150).map(lambda text: " ".join(text.split()))
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     name=WORDS
     | st.sampled_from(["Łódź Zażółć gęślą jaźń spółka", "燈 " * 59 + "燈", 'The "Best" <shop>', "a@b.example"])

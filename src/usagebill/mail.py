@@ -96,7 +96,7 @@ def as_message(email: Email) -> EmailMessage:
     message.add_alternative(email.html, subtype="html", cte="quoted-printable")
     for file in email.attachments:
         kind, _, subtype = file.content_type.partition("/")
-        message.add_attachment(file.content, maintype=kind, subtype=subtype, filename=file.name)
+        message.add_attachment(file.content, maintype=kind, subtype=subtype, filename=one_line(file.name))
     # Set earlier, it would become that of the text alone.
     message["Content-Language"] = email.language
     return message
