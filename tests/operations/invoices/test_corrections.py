@@ -10,6 +10,7 @@ import pytest
 from tests.price_list import PriceList
 
 from usagebill.core.errors import Forbidden, Invalid, NotFound
+from usagebill.operations.audit import audit
 from usagebill.testing import Sandbox
 
 
@@ -96,6 +97,110 @@ def test_what_cannot_be_adjusted(list_: PriceList) -> None:
     }.items():
         with pytest.raises(NotFound, match=f"{field}_not_found"):
             invoices.adjust_fee(draft["svc_id"], units=1, **line)
+
+
+RANGES = [
+    {"from_value": 0, "to_value": 10, "per_unit_amount": "1", "flat_amount": "0"},
+    {"from_value": 11, "to_value": None, "per_unit_amount": "0.5", "flat_amount": "2"},
+]
+
+
+def used(list_: PriceList, **charge: Any) -> dict[str, Any]:
+    """The draft of February over 12 units, 4 of them in eu, which has a price of its own."""
+    metric = list_.metric("gb", filters=[{"key": "region", "values": ["eu"]}])
+    filters = [{"values": {"region": ["eu"]}, "properties": {"graduated_ranges": RANGES}}]
+    fields = {"charge_model": "graduated", "properties": {"graduated_ranges": RANGES}, "filters": filters, **charge}
+    list_.plan({"billable_metric_id": metric, **fields})
+    list_.subscribe()
+    list_.event("gb", value=12)
+    list_.event("gb", value=4, region="eu")
+    list_.box.travel_to("2024-03-01T01:00:00Z")
+    (invoice,) = list_.get("/invoices")["invoices"]
+    return shown(list_, invoice["svc_id"])
+
+
+def lines(invoice: dict[str, Any]) -> list[tuple[str, int]]:
+    return [(line["units"], line["amount_cents"]) for line in invoice["fees"] if line["item"]["type"] == "charge"]
+
+
+def explained(list_: PriceList, id: str) -> list[list[str]]:
+    fees = list_.get(f"/invoices/{id}/explain")["invoice_explanation"]["fees"]
+    return [fee["arithmetic"] for fee in fees if fee["type"] == "charge"]
+
+
+def test_a_minimum_is_what_adjusted_lines_leave_of_it(list_: PriceList) -> None:
+    draft = used(list_, min_amount_cents=2000)
+    assert lines(draft) == [("4.0", 400), ("12.0", 1300), ("1.0", 300)]
+    invoices, id = list_.box.billing.invoices, draft["svc_id"]
+
+    def line(units: str) -> str:
+        charges = (fee for fee in shown(list_, id)["fees"] if fee["item"]["type"] == "charge")
+        found = next(fee for fee in charges if fee["units"] == units)
+        return str(found["svc_id"])
+
+    true_up = line("1.0")
+    with pytest.raises(Invalid, match="adjusted_fee"):
+        invoices.adjust_fee(id, fee_id=true_up, units=1)
+    invoices.adjust_fee(id, fee_id=line("12.0"), units=20)
+    assert lines(shown(list_, id)) == [("4.0", 400), ("20.0", 1700)]
+    assert explained(list_, id)[1][1].startswith("10.0 units from 11 and above x 0.5 = 5.0")
+    invoices.adjust_fee(id, fee_id=line("4.0"), units=0)
+    invoices.refresh(id)
+    assert lines(shown(list_, id)) == [("0.0", 0), ("20.0", 1700), ("1.0", 300)]
+    invoices.reset_fee(id, line("20.0"))
+    list_.box.travel_to("2024-03-05T00:00:00Z")
+    final = shown(list_, id)
+    assert (final["status"], lines(final)) == ("finalized", [("0.0", 0), ("12.0", 1300), ("1.0", 700)])
+    assert list_.box.billing.reading(audit).findings == ()
+
+
+def test_a_minimum_whose_lines_are_all_filtered_hangs_on_a_line_of_nothing(list_: PriceList) -> None:
+    metric = list_.metric("gb", filters=[{"key": "region", "values": ["eu"]}])
+    filters = [{"values": {"region": ["eu"]}, "properties": {"amount": "5"}}]
+    charge = {"charge_model": "standard", "properties": {"amount": "1"}, "min_amount_cents": 1000, "filters": filters}
+    list_.plan({"billable_metric_id": metric, **charge})
+    list_.subscribe()
+    list_.event("gb", value=4, region="eu")
+    list_.box.travel_to("2024-03-01T01:00:00Z")
+    (invoice,) = list_.get("/invoices")["invoices"]
+    (eu,) = (line for line in shown(list_, invoice["svc_id"])["fees"] if line["item"]["type"] == "charge")
+    list_.box.billing.invoices.adjust_fee(invoice["svc_id"], fee_id=eu["svc_id"], units=1)
+    charges = [line for line in shown(list_, invoice["svc_id"])["fees"] if line["item"]["type"] == "charge"]
+    assert sorted((line["units"], line["amount_cents"]) for line in charges) == [("0.0", 0), ("1.0", 500), ("1.0", 500)]
+    (added,) = (line for line in charges if line["svc_true_up_parent_fee_id"])
+    (nothing,) = (line for line in charges if line["units"] == "0.0")
+    assert (added["svc_true_up_parent_fee_id"], nothing["svc_true_up_fee_id"]) == (nothing["svc_id"], added["svc_id"])
+
+
+def test_an_adjusted_line_whose_filter_goes_is_let_go(list_: PriceList) -> None:
+    draft = used(list_)
+    invoices, id = list_.box.billing.invoices, draft["svc_id"]
+    invoices.adjust_fee(id, fee_id=draft["fees"][1]["svc_id"], units=9, invoice_display_name="Europe")
+    (charge,) = list_.get("/plans/plan")["plan"]["charges"]
+    kept = {"id": charge["svc_id"], "charge_model": "graduated", "properties": charge["properties"], "filters": []}
+    kept["billable_metric_id"] = charge["svc_billable_metric_id"]
+    assert list_.box.request("PUT", "/api/v1/plans/plan", json={"plan": {"charges": [kept]}})[0] == 200
+    list_.box.travel_to("2024-03-05T00:00:00Z")
+    final = shown(list_, id)
+    assert (final["status"], lines(final)) == ("finalized", [("16.0", 1500)])
+
+
+@pytest.mark.parametrize("given", [{"units": -1}, {"units": 1, "unit_precise_amount": "-0.01"}])
+def test_a_line_is_not_adjusted_below_zero(list_: PriceList, given: dict[str, Any]) -> None:
+    draft = drafted(list_)
+    with pytest.raises(Invalid, match="value_is_out_of_range"):
+        list_.box.billing.invoices.adjust_fee(draft["svc_id"], fee_id=draft["fees"][0]["svc_id"], **given)
+
+
+def test_lines_of_charges_that_are_gone_are_made_anew_all_the_same(list_: PriceList) -> None:
+    draft = used(list_)
+    list_.box.travel_to("2024-03-05T00:00:00Z")
+    voided = shown(list_, draft["svc_id"])
+    assert list_.box.request("PUT", "/api/v1/plans/plan", json={"plan": {"charges": []}})[0] == 200
+    assert list_.box.request("POST", f"/api/v1/invoices/{voided['svc_id']}/void")[0] == 200
+    kept = [{"id": line["svc_id"], "units": 20} for line in voided["fees"] if line["item"]["type"] == "charge"]
+    made = list_.box.billing.invoices.regenerate(voided["svc_id"], fees=kept)
+    assert lines(shown(list_, made.id)) == [("20.0", 1700), ("20.0", 1700)]
 
 
 def test_a_voided_invoice_is_made_anew_with_the_lines_given(list_: PriceList) -> None:

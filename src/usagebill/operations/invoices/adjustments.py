@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 
-from usagebill.core.adjusted_fees import AdjustedFee, adjusted, may_be_repriced
+from usagebill.core.adjusted_fees import AdjustedFee, Repriced, adjusted, may_be_repriced
+from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_ledger import group_text
 from usagebill.core.currencies import subunits
 from usagebill.core.errors import Forbidden, Invalid, NotFound
@@ -14,23 +16,26 @@ from usagebill.core.fees import Fee, FeeItem
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ZERO
 from usagebill.core.plans import Charge, FixedCharge, PlanDefinition
-from usagebill.core.pricing import parse_properties, price
-from usagebill.core.pricing.fees import FeeAmounts, fee_amounts
+from usagebill.core.pricing import amount_details, parse_properties, price
+from usagebill.core.pricing.fees import fee_amounts
 from usagebill.core.pricing.fixed_charges import fixed_charge_amounts
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.usage import Usage
 from usagebill.definitions import definition
 from usagebill.inputs import ABSENT, Input, Maybe
 from usagebill.operations.invoices.billed import Billed
-from usagebill.operations.invoices.fees.fixed_charges import fixed_charge_item
+from usagebill.operations.invoices.fee_events import part_of
+from usagebill.operations.invoices.fees.fixed_charges import fixed_charge_details, fixed_charge_item
+from usagebill.operations.invoices.fees.usage import usage_to_bill
 from usagebill.operations.invoices.listing import get
-from usagebill.operations.usage.charges import charge_parts, parsed_properties, usage_window
-from usagebill.operations.usage.fees import charge_item
+from usagebill.operations.usage.charges import parsed_properties, usage_window
+from usagebill.operations.usage.fees import charge_item, pricing_unit_object, true_up_fee
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Work
 
 __all__ = [
     "AdjustedFeeInput",
+    "check_units",
     "empty_fee",
     "line_of",
     "of_draft",
@@ -66,8 +71,8 @@ def of_draft(work: Work, invoice: Invoice) -> list[AdjustedFee]:
 def prepare(work: Work, invoice_id: str, given: AdjustedFeeInput) -> tuple[Invoice, AdjustedFee]:
     """Store how a line of a draft is to be; the draft is not computed anew here.
 
-    Raises `NotFound`, `Forbidden` for anything but a draft, and `Invalid` for a line that is adjusted already, or that
-    units alone cannot price.
+    Raises `NotFound`, `Forbidden` for anything but a draft, and `Invalid` for a line that is adjusted already, that
+    follows from other lines (minimums), or that units alone cannot price.
     """
     invoice = get(work, invoice_id)
     if invoice.status != "draft":
@@ -102,7 +107,8 @@ def _fee(work: Work, invoice: Invoice, fee_id: str) -> Fee:
 
 
 def line_of(work: Work, invoice: Invoice, given: AdjustedFeeInput) -> AdjustedFee:
-    """Which line is meant, and what it is to be. Raises `NotFound`."""
+    """Which line is meant, and what it is to be. Raises `NotFound` and `Invalid`."""
+    check_units(given.units, given.unit_precise_amount)
     line = AdjustedFee(
         id=work.new_id(),
         organization_id=work.organization.id,
@@ -118,6 +124,8 @@ def line_of(work: Work, invoice: Invoice, given: AdjustedFeeInput) -> AdjustedFe
     )
     if given.fee_id:
         fee = _fee(work, invoice, given.fee_id)
+        if fee.fee_type == "commitment" or fee.true_up_parent_fee_id is not None:
+            raise Invalid(adjusted_fee="value_is_invalid")
         return replace(
             line,
             subscription_id=fee.subscription_id or "",
@@ -146,6 +154,13 @@ def line_of(work: Work, invoice: Invoice, given: AdjustedFeeInput) -> AdjustedFe
     return replace(line, fee_type="charge", charge_id=charge.id, charge_filter_id=given.charge_filter_id or None)
 
 
+def check_units(units: Maybe[Decimal], unit_amount: Maybe[Decimal]) -> None:
+    """Raises `Invalid` for units or a price below zero: what is owed to a customer is a credit note."""
+    for field, number in (("units", units), ("unit_amount", unit_amount)):
+        if isinstance(number, Decimal) and number < ZERO:
+            raise Invalid({field: ["value_is_out_of_range"]})
+
+
 def _key(one: AdjustedFee) -> tuple[str | None, ...]:
     return (one.subscription_id, one.fee_type, one.charge_id, one.charge_filter_id, one.fixed_charge_id, one.group)
 
@@ -167,12 +182,14 @@ def _fits(one: AdjustedFee, fee: Fee) -> bool:
 
 
 def with_adjustments(work: Work, billed: Billed, fees: list[Fee]) -> list[Fee]:
-    """The fees of a draft's billing period as they were adjusted; lines that usage gives none of are added."""
+    """The fees of a draft's billing period as they were adjusted; lines that usage gives none of are added.
+
+    What brings a charge up to its minimum follows from its lines as they are then.
+    """
     if billed.invoice.status != "draft":
         return fees
-    for one in of_draft(work, billed.invoice):
-        if one.subscription_id != billed.subscription.id:
-            continue
+    lines = [one for one in of_draft(work, billed.invoice) if one.subscription_id == billed.subscription.id]
+    for one in lines:
         fee = next((fee for fee in fees if _fits(one, fee)), None)
         if fee is None:
             fee = empty_fee(work, billed, one)
@@ -187,40 +204,87 @@ def with_adjustments(work: Work, billed: Billed, fees: list[Fee]) -> list[Fee]:
             reprice=repricing(work, billed.definition, fee),
         )
         fees = [changed if other.id == changed.id else other for other in fees]
+    repriced = {one.charge_id for one in lines if one.units is not None}
+    for charge in billed.definition.charges:
+        if charge.id in repriced and charge.min_amount_cents > 0:
+            fees = _with_minimum(work, billed, charge, lines, fees)
     return fees
 
 
-def repricing(work: Work, plan: PlanDefinition, fee: Fee) -> Callable[[Decimal], FeeAmounts] | None:
-    """What other units of the fee cost by its charge's own model; None for fees without a charge."""
-    currency = fee.currency
-    charge = next((one for one in plan.charges if one.id == fee.charge_id), None)
-    if charge is None and fee.charge_id is not None:
-        charge = work.tx.get(Charge, fee.charge_id, deleted=True)
-    if charge is not None:
-        own, metric = charge, plan.metrics[charge.billable_metric_id]
-        part = next(
-            part
-            for part in charge_parts(own, metric)
-            if (part.filter.id if part.filter else None) == fee.charge_filter_id
-        )
-        properties = parsed_properties(own, part, currency)
-        unit = own.applied_pricing_unit
+def _with_minimum(
+    work: Work, billed: Billed, charge: Charge, lines: Sequence[AdjustedFee], fees: Sequence[Fee]
+) -> list[Fee]:
+    """The fees with what the lines of `charge` now leave of its minimum, in place of what they left of it before."""
+    whose = usage_to_bill(work, billed)
+    if whose is None:
+        return list(fees)
+    former = next((fee for fee in fees if fee.charge_id == charge.id and fee.true_up_parent_fee_id), None)
+    own = [fee for fee in fees if fee.charge_id == charge.id and fee.true_up_parent_fee_id is None]
+    if all(fee.charge_filter_id for fee in own):
+        default = replace(lines[0], fee_type="charge", charge_id=charge.id, charge_filter_id=None)
+        own += filter(None, [empty_fee(work, billed, default)])
+    added = true_up_fee(work, whose, charge, own)
+    if added is not None and former is not None:
+        # It keeps its place on the invoice.
+        added = replace(added, id=former.id)
+    own = [_with_true_up(fee, added) for fee in own]
+    kept = [fee for fee in own if _is_something(fee) or any(_fits(one, fee) for one in lines)]
+    first = next((place for place, fee in enumerate(fees) if fee.charge_id == charge.id), len(fees))
+    others = [fee for fee in fees if fee.charge_id != charge.id]
+    return [*others[:first], *kept, *filter(None, [added]), *others[first:]]
 
-        def by_model(units: Decimal) -> FeeAmounts:
+
+def _with_true_up(fee: Fee, added: Fee | None) -> Fee:
+    is_parent = added is not None and added.true_up_parent_fee_id == fee.id
+    return replace(fee, true_up_fee_id=added.id if added is not None and is_parent else None)
+
+
+def _is_something(fee: Fee) -> bool:
+    return bool(fee.units or fee.amount_cents or fee.events_count or fee.true_up_fee_id)
+
+
+def repricing(work: Work, plan: PlanDefinition, fee: Fee) -> Callable[[Decimal], Repriced] | None:
+    """What other units of the fee cost by its charge's own model; None for fees without a charge.
+
+    What it gives raises `NotFound` where the filter that the fee bills is gone.
+    """
+    currency = fee.currency
+    if fee.charge_id is not None:
+        charge = next((one for one in plan.charges if one.id == fee.charge_id), None)
+        charge = charge or work.tx.get(Charge, fee.charge_id, deleted=True)
+        metric = work.tx.get(BillableMetric, fee.billable_metric_id or "", deleted=True)
+        if charge is None or metric is None:
+            raise LookupError(f"fee {fee.id} has lost its charge or its metric")
+        own, part = charge, part_of(fee, charge, metric)
+
+        def by_model(units: Decimal) -> Repriced:
+            if part is None:
+                raise NotFound("charge_filter")
+            properties = parsed_properties(own, part, currency)
             usage = Usage(units=units)
+            unit = own.applied_pricing_unit
             rate = None if unit is None else unit.conversion_rate
-            return fee_amounts(price(own.charge_model, properties, usage), usage, currency, conversion_rate=rate)
+            amounts = fee_amounts(price(own.charge_model, properties, usage), usage, currency, conversion_rate=rate)
+            return Repriced(
+                amounts=amounts,
+                amount_details=amount_details(own.charge_model, properties, usage),
+                pricing_unit_details=pricing_unit_object(own, amounts),
+            )
 
         return by_model
-    fixed = next((one for one in plan.fixed_charges if one.id == fee.fixed_charge_id), None)
-    if fixed is None:
+    if fee.fixed_charge_id is None:
         return None
-    return lambda units: _fixed_amounts(fixed, currency, units)
+    fixed = next((one for one in plan.fixed_charges if one.id == fee.fixed_charge_id), None)
+    found = fixed or work.tx.get(FixedCharge, fee.fixed_charge_id, deleted=True)
+    if found is None:
+        raise LookupError(f"fee {fee.id} has lost its fixed charge")
+    return partial(_fixed_repriced, found, currency)
 
 
-def _fixed_amounts(charge: FixedCharge, currency: str, units: Decimal) -> FeeAmounts:
+def _fixed_repriced(charge: FixedCharge, currency: str, units: Decimal) -> Repriced:
     properties = parse_properties(charge.charge_model, charge.properties, subunits=subunits(currency))
-    return fixed_charge_amounts(charge.charge_model, properties, currency, units=units)
+    amounts = fixed_charge_amounts(charge.charge_model, properties, currency, units=units)
+    return Repriced(amounts=amounts, amount_details=fixed_charge_details(charge, properties, Usage(units=units)))
 
 
 def empty_fee(work: Work, billed: Billed, line: AdjustedFee) -> Fee | None:
@@ -249,15 +313,12 @@ def empty_fee(work: Work, billed: Billed, line: AdjustedFee) -> Fee | None:
     charge = next((one for one in billed.definition.charges if one.id == line.charge_id), None)
     if charge is not None:
         metric = billed.definition.metrics[charge.billable_metric_id]
-        part = next(
-            part
-            for part in charge_parts(charge, metric)
-            if (part.filter.id if part.filter else None) == line.charge_filter_id
-        )
+        fee = replace(fee, charge_id=charge.id, charge_filter_id=line.charge_filter_id)
+        part = part_of(fee, charge, metric)
+        if part is None:
+            return None
         return replace(
             fee,
-            charge_id=charge.id,
-            charge_filter_id=line.charge_filter_id,
             billable_metric_id=metric.id,
             item=charge_item(charge, metric, part.display_name),
             filters=part.filter.values if part.filter else None,

@@ -144,6 +144,7 @@ def _line(
         if period is None:
             raise NotFound("subscription")
         fee = _new(work, invoice, period, given)
+    adjustments.check_units(given.units, given.unit_amount)
     reprice = None if period is None else adjustments.repricing(work, definition(work, period.plan_id), fee)
     return adjusted(
         fee,

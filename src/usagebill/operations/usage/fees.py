@@ -10,15 +10,25 @@ from typing import Protocol
 
 from usagebill.core.aggregation import Window
 from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.currencies import major_from_cents
 from usagebill.core.fees import Fee, FeeItem
-from usagebill.core.numbers import decimal_text, total
+from usagebill.core.numbers import decimal_text, divide, multiply, round_cents, total
 from usagebill.core.plans import Charge, PlanDefinition
+from usagebill.core.pricing import PRICING_UNIT_SUBUNITS
 from usagebill.core.pricing.fees import FeeAmounts, true_up, true_up_fee_amounts
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.usage.charges import ChargePart, ChargeResult, ChargeScope, charge_results, save_level
 from usagebill.work import Work
 
-__all__ = ["UsageToBill", "charge_fee", "charge_item", "charge_line", "usage_fees"]
+__all__ = [
+    "UsageToBill",
+    "charge_fee",
+    "charge_item",
+    "charge_line",
+    "pricing_unit_object",
+    "true_up_fee",
+    "usage_fees",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +91,7 @@ def _charge_fees(work: Work, billed: UsageToBill, charge: Charge, metric: Billab
         for result in results:
             save_level(work, result, scope)
     fees = [charge_fee(work, billed, result) for result in results]
-    added = _true_up(work, billed, charge, fees, results) if billed.with_minimum else None
+    added = true_up_fee(work, billed, charge, fees) if billed.with_minimum else None
     kept = [
         fee
         for fee, result in zip(fees, results, strict=True)
@@ -109,7 +119,7 @@ def charge_item(charge: Charge, metric: BillableMetric, filter_name: str | None 
     )
 
 
-def _pricing_unit_object(charge: Charge, amounts: FeeAmounts) -> dict[str, object] | None:
+def pricing_unit_object(charge: Charge, amounts: FeeAmounts) -> dict[str, object] | None:
     """The amounts of a fee in its charge's pricing unit, as the fee shows them; None without a pricing unit."""
     unit, own = charge.applied_pricing_unit, amounts.pricing_unit
     if unit is None or own is None:
@@ -177,7 +187,7 @@ def charge_line(work: Work, billed: _Billed, priced: _Priced) -> Fee:
         charges_to_datetime=window.end,
         filters=part.filter.values if part.filter else None,
         grouped_by=priced.grouped_by,
-        pricing_unit_details=_pricing_unit_object(charge, amounts),
+        pricing_unit_details=pricing_unit_object(charge, amounts),
         created_at=work.now,
         updated_at=work.now,
     )
@@ -196,20 +206,22 @@ def charge_fee(work: Work, billed: UsageToBill, result: ChargeResult) -> Fee:
     )
 
 
-def _true_up(
-    work: Work, billed: UsageToBill, charge: Charge, fees: Sequence[Fee], results: Sequence[ChargeResult]
-) -> Fee | None:
-    """The fee that brings the charge up to its minimum for the days billed, hung on the first fee without a filter."""
+def true_up_fee(work: Work, billed: UsageToBill, charge: Charge, fees: Sequence[Fee]) -> Fee | None:
+    """The fee that brings the charge up to its minimum for the days billed, hung on the first fee without a filter.
+
+    `fees` are all other fees of the charge. None where they come to the minimum, or there is none.
+    """
     if charge.min_amount_cents <= 0:
         return None
     window = billed.window
-    used_cents = sum(_own_cents(result) for result in results)
+    used = [_own_amount(charge, fee) for fee in fees]
+    used_cents = sum(cents for cents, _ in used)
     missing = true_up(
         charge.min_amount_cents,
         window.days,
         window.period_days,
         used_cents,
-        total(_own_precise_cents(result) for result in results),
+        total(precise for _, precise in used),
     )
     if missing is None:
         return None
@@ -237,16 +249,19 @@ def _true_up(
             "period_days": window.period_days,
             "used_cents": used_cents,
         },
-        pricing_unit_details=_pricing_unit_object(charge, amounts),
+        pricing_unit_details=pricing_unit_object(charge, amounts),
         presentation_breakdowns=(),
     )
 
 
-def _own_cents(result: ChargeResult) -> int:
-    unit = result.amounts.pricing_unit
-    return result.amounts.amount_cents if unit is None else unit.amount_cents
-
-
-def _own_precise_cents(result: ChargeResult) -> Decimal:
-    unit = result.amounts.pricing_unit
-    return result.amounts.precise_amount_cents if unit is None else unit.precise_amount_cents
+def _own_amount(charge: Charge, fee: Fee) -> tuple[int, Decimal]:
+    """What a fee comes to in hundredths of its charge's pricing unit, else in cents: rounded, and precisely."""
+    unit, details = charge.applied_pricing_unit, fee.pricing_unit_details
+    if unit is None:
+        return fee.amount_cents, fee.precise_amount_cents
+    if details is not None:
+        return int(str(details["amount_cents"])), Decimal(str(details["precise_amount_cents"]))
+    # A price set by hand is one in the currency.
+    major = divide(major_from_cents(fee.precise_amount_cents, fee.currency), unit.conversion_rate)
+    own = multiply(major, Decimal(PRICING_UNIT_SUBUNITS))
+    return round_cents(own), own

@@ -35,7 +35,7 @@ from usagebill.operations.invoices.billed import STARTING, Billed
 from usagebill.storage.conditions import at_most, desc, eq, ne, related, within
 from usagebill.work import Work
 
-__all__ = ["added_units_fee", "fixed_charge_fees", "fixed_charge_item"]
+__all__ = ["added_units_fee", "fixed_charge_details", "fixed_charge_fees", "fixed_charge_item"]
 
 
 def fixed_charge_fees(work: Work, billed: Billed) -> list[Fee]:
@@ -70,7 +70,7 @@ def _fee(work: Work, billed: Billed, charge: FixedCharge, closed: Window) -> Fee
         units=usage.units,
         full_units=usage.full_units,
     )
-    fee = _line(work, billed, charge, window, amounts, _details(charge, properties, usage))
+    fee = _line(work, billed, charge, window, amounts, fixed_charge_details(charge, properties, usage))
     if usage.full_units is not None:
         fee = replace(fee, basis=_basis(terms_in(time_line, window, cycle.tz), usage, window.duration))
     fee = _less_what_the_old_plan_was_paid(work, billed, charge, window, fee)
@@ -162,7 +162,8 @@ def _properties(billed: Billed, charge: FixedCharge) -> Properties:
     return parse_properties(charge.charge_model, charge.properties, subunits=subunits(billed.plan.amount_currency))
 
 
-def _details(charge: FixedCharge, properties: Properties, usage: Usage) -> dict[str, object]:
+def fixed_charge_details(charge: FixedCharge, properties: Properties, usage: Usage) -> dict[str, object]:
+    """How the fixed charge's model came to its price, as the fee keeps it."""
     priced = fixed_charge_usage(charge.charge_model, units=usage.units, full_units=usage.full_units)
     return amount_details(charge.charge_model, properties, priced)
 
