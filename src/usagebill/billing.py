@@ -166,12 +166,13 @@ class Billing(Groups):
 
         return with_prefix(self.reading(shown), "svc_", self.settings.id_prefix)
 
-    def audit(self, *, at_most: int = 1000) -> AuditReport:
+    def audit(self, *, at_most: int = 1000, recount: bool = True) -> AuditReport:
         """Recompute every issued invoice from its own records, and check numbers, periods, coupons and credit notes.
 
-        Nothing is changed. `at_most` findings are given in full, all are counted.
+        With `recount`, each fee is also counted anew from its events, its plan and its days. Nothing is changed.
+        `at_most` findings are given in full, all are counted.
         """
-        return self.reading(lambda work: audit(work, at_most=at_most))
+        return self.reading(lambda work: audit(work, at_most=at_most, recount=recount))
 
     # Jobs
 

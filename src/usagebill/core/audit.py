@@ -51,6 +51,8 @@ CHECKS = (
     "fee_taxes",
     "fee_repeated",
     "fee_period",
+    "fee_recount",
+    "fee_missing",
     "invoice_total",
     "invoice_taxes",
     "invoice_paid",

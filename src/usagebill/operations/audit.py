@@ -5,7 +5,7 @@ It reads customer by customer, so that what it remembers is bounded by the large
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -34,8 +34,10 @@ from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.payments import Payment
 from usagebill.core.periods import Cycle, Succession, day_start, ended_on_boundary_day, last_billed_day
 from usagebill.core.periods.schedule import next_billing_run
+from usagebill.core.recounts import Left
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.invoices.numbering import customer_series, entity_series
+from usagebill.operations.recounts import Recounts, recounted, recounted_without_invoice
 from usagebill.operations.subscriptions.schedule import ending_of
 from usagebill.storage.conditions import asc, eq, present
 from usagebill.views.subscriptions import cycle, plan_of
@@ -53,7 +55,11 @@ _INSTANT = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
-    """What was looked at, how much was found wrong (`found`), and the first of it (`findings`)."""
+    """What was looked at, how much was found wrong (`found`), and the first of it (`findings`).
+
+    `recounted` is how many fees of each kind (`core.recounts.KINDS`) were counted anew from events, plan and days,
+    `not_recounted` how many could not be. Both are empty where nothing was to be recounted.
+    """
 
     customers: int
     subscriptions: int
@@ -62,6 +68,8 @@ class AuditReport:
     coupons: int
     found: int
     findings: tuple[Finding, ...]
+    recounted: Mapping[str, int]
+    not_recounted: tuple[Left, ...]
 
 
 @dataclass(slots=True)
@@ -69,6 +77,7 @@ class _Notes:
     """What the audit has seen so far."""
 
     at_most: int
+    recounts: Recounts | None
     customers: int = 0
     subscriptions: int = 0
     invoices: int = 0
@@ -84,15 +93,17 @@ class _Notes:
                 self.findings.append(finding)
 
 
-def audit(work: Work, *, at_most: int = 1000) -> AuditReport:
+def audit(work: Work, *, at_most: int = 1000, recount: bool = True) -> AuditReport:
     """Recompute everything that was issued from its own records, and say what differs.
 
-    `at_most` findings are given in full, all are counted.
+    With `recount`, each fee is also counted anew from its events, its plan and its days. `at_most` findings are given
+    in full, all are counted.
     """
-    notes = _Notes(at_most)
+    notes = _Notes(at_most, Recounts() if recount else None)
     for customer in work.tx.each(Customer, order=[asc("id")], deleted=True):
         notes.customers += 1
-        _audit_customer(work, customer, notes)
+        # A work of its own: what is remembered goes with the customer.
+        _audit_customer(Work(work.tx, work.organization, work.now, work.settings), customer, notes)
     for entity in work.tx.find(BillingEntity, deleted=True):
         notes.add(_entity_numbers(work, entity))
     return AuditReport(
@@ -103,6 +114,8 @@ def audit(work: Work, *, at_most: int = 1000) -> AuditReport:
         coupons=notes.coupons,
         found=notes.found,
         findings=tuple(notes.findings),
+        recounted={} if notes.recounts is None else notes.recounts.done,
+        not_recounted=() if notes.recounts is None else notes.recounts.left,
     )
 
 
@@ -115,7 +128,7 @@ def _audit_customer(work: Work, customer: Customer, notes: _Notes) -> None:
             series.setdefault(invoice.billing_entity_id, []).append(_numbered(customer, invoice, invoice.sequential_id))
         if invoice.status in _ISSUED:
             notes.invoices += 1
-            notes.add(_audited_invoice(work, customer, invoice))
+            notes.add(_audited_invoice(work, customer, invoice, notes.recounts))
         for line in invoice.credits:
             # What was taken from a credit note stays taken when the invoice is voided.
             kept = line.item_type == "credit_note" and invoice.status == "voided"
@@ -138,9 +151,11 @@ def _audit_customer(work: Work, customer: Customer, notes: _Notes) -> None:
     for subscription in work.tx.each(Subscription, eq("customer_id", customer.id), order=[asc("id")]):
         notes.subscriptions += 1
         notes.add(_audited_subscription(work, subscription))
+    if notes.recounts is not None:
+        notes.add(recounted_without_invoice(work, customer.id, notes.recounts))
 
 
-def _audited_invoice(work: Work, customer: Customer, invoice: Invoice) -> Iterator[Finding]:
+def _audited_invoice(work: Work, customer: Customer, invoice: Invoice, recounts: Recounts | None) -> Iterator[Finding]:
     fees = work.tx.find(Fee, eq("invoice_id", invoice.id))
     periods = work.tx.find(BillingPeriod, eq("invoice_id", invoice.id))
     paid = work.tx.total(Payment, "amount_cents", eq("invoice_id", invoice.id), eq("payment_status", "succeeded"))
@@ -148,6 +163,8 @@ def _audited_invoice(work: Work, customer: Customer, invoice: Invoice) -> Iterat
     given = work.tx.find(CreditNote, eq("invoice_id", invoice.id), eq("status", "finalized"))
     yield from audited_notes_of_invoice(invoice, fees, given)
     yield from _audited_number(customer, invoice)
+    if recounts is not None:
+        yield from recounted(work, invoice, fees, periods, recounts)
 
 
 # Numbers

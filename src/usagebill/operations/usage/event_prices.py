@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from decimal import Decimal
 from itertools import chain
 
@@ -112,11 +113,14 @@ def event_price(
     currency: str,
     subscription: Subscription,
     is_stored: bool = True,
+    known_at: datetime | None = None,
+    as_of: LedgerEntry | None = None,
 ) -> EventPrice:
     """What `event` adds to the price of everything before it in time, under `charge`.
 
     `window` is the charges period that contains the event, `currency` the plan's. An event that is not stored is
-    priced as if it came after everything that is.
+    priced as if it came after everything that is. What was received by `known_at` is known, by default what had been
+    received when the event was. `as_of` is the event's own row of the ledger, where it has been billed before.
     """
     part = part_for(charge, metric, event)
     keys = charge_group_keys(grouping_keys(part.raw_properties), accepts_target_wallet=charge.accepts_target_wallet)
@@ -127,7 +131,7 @@ def event_price(
         aggregation_type=metric.aggregation_type,
         field_name=metric.field_name,
         earliest=lower_bound(metric.aggregation_type, recurring=metric.recurring, start=window.start),
-        known_at=event.created_at,
+        known_at=known_at or event.created_at,
         bucket=part.bucket,
         only={key: (value,) for key, value in own.items()},
     )
@@ -142,7 +146,7 @@ def event_price(
         question=_after_end_before(work, subscription, metric, question, event),
     )
     properties = parsed_properties(charge, part, currency)
-    usage = _usage(work, place, properties, _previous(work, place, group_text(own)))
+    usage = _usage(work, place, properties, _previous(work, place, group_text(own), as_of))
     price = pay_in_advance_price(charge.charge_model, properties, usage.with_event, usage.without_event)
     unit = charge.applied_pricing_unit
     return EventPrice(
@@ -198,7 +202,7 @@ def keep_ledger(work: Work, priced: EventPrice, event: Event, external_subscript
     )
 
 
-def _previous(work: Work, place: _Place, group: str) -> LedgerRow | None:
+def _previous(work: Work, place: _Place, group: str, as_of: LedgerEntry | None) -> LedgerRow | None:
     """Where the charge, filter and group stand in the period: the latest row of another event."""
     ledger = Ledger(
         work=work,
@@ -207,7 +211,7 @@ def _previous(work: Work, place: _Place, group: str) -> LedgerRow | None:
         charge_filter=place.part.filter,
         window=place.window,
     )
-    return ledger.before(place.event.id, group)
+    return ledger.before(place.event.id, group, as_of=as_of)
 
 
 def _usage(work: Work, place: _Place, properties: Properties, previous: LedgerRow | None) -> AdvanceUsage:

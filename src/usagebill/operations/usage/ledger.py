@@ -32,12 +32,16 @@ class Ledger:
     charge_filter: ChargeFilter | None
     window: Window
 
-    def before(self, event_id: str, group: str) -> LedgerRow | None:
-        """The latest row of a group that is not the event's own."""
-        found = self.work.tx.first(
-            LedgerEntry, *self._conditions(), eq("group", group), ne("event_id", event_id), order=_LATEST_FIRST
-        )
-        return None if found is None else _row(found)
+    def before(self, event_id: str, group: str, *, as_of: LedgerEntry | None = None) -> LedgerRow | None:
+        """The latest row of a group that is not the event's own; of those made before `as_of`, where that is given."""
+        conditions = [*self._conditions(), eq("group", group), ne("event_id", event_id)]
+        if as_of is None:
+            found = self.work.tx.first(LedgerEntry, *conditions, order=_LATEST_FIRST)
+            return None if found is None else _row(found)
+        conditions.append(at_most("created_at", as_of.created_at))
+        entries = self.work.tx.each(LedgerEntry, *conditions, order=_LATEST_FIRST)
+        made = (as_of.created_at, as_of.id)
+        return next((_row(entry) for entry in entries if (entry.created_at, entry.id) < made), None)
 
     def latest(self, question: EventQuestion, group_keys: Sequence[str]) -> dict[Group, LedgerRow]:
         """The latest rows of the groups that `question` asks for, of a charge that is billed by `group_keys`.

@@ -24,7 +24,7 @@ from usagebill.operations.usage.fees import UsageToBill, charge_fee
 from usagebill.storage.conditions import eq, missing
 from usagebill.work import Work
 
-__all__ = ["renew_without_invoice", "renewal_fees"]
+__all__ = ["renew_without_invoice", "renewal_fees", "renewals_of"]
 
 
 def renewal_fees(work: Work, billed: Billed) -> list[Fee]:
@@ -32,7 +32,7 @@ def renewal_fees(work: Work, billed: Billed) -> list[Fee]:
     return [
         fee
         for charge in _renewed(billed, invoiceable=True)
-        for fee in _fees(work, billed, charge)
+        for fee in renewals_of(work, billed, charge)
         if fee.units or fee.amount_cents or fee.events_count
     ]
 
@@ -46,7 +46,7 @@ def renew_without_invoice(work: Work, billed: Billed) -> list[Fee]:
         if not _is_renewed(work, billed, charge):
             kept += [
                 keep_standalone(work, replace(fee, invoice_id=None, pay_in_advance=True, created_at=work.now))
-                for fee in _fees(work, billed, charge)
+                for fee in renewals_of(work, billed, charge)
             ]
     return kept
 
@@ -85,7 +85,7 @@ def _elapsed(billed: Billed) -> Window:
     return usage_window(charges, billed.cycle.tz)
 
 
-def _fees(work: Work, billed: Billed, charge: Charge) -> list[Fee]:
+def renewals_of(work: Work, billed: Billed, charge: Charge) -> list[Fee]:
     """The fees of one charge: its whole quantity, never prorated, shown for the period that begins."""
     subscription, window = billed.subscription, _elapsed(billed)
     usage = UsageToBill(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from usagebill.core.fees import Fee
 from usagebill.core.periods import Succession
 from usagebill.operations.invoices.billed import TERMINATING, Billed
@@ -14,15 +16,18 @@ from usagebill.work import Work
 __all__ = ["usage_fees", "usage_to_bill"]
 
 
-def usage_fees(work: Work, billed: Billed) -> list[Fee]:
-    """The fees of the usage charges that this billing period carries, in the order of the charges."""
+def usage_fees(work: Work, billed: Billed, *, remembered: bool = True) -> list[Fee]:
+    """The fees of the usage charges that this billing period carries, in the order of the charges.
+
+    Where weighted sums stand at the end is stored, if it is to be `remembered`.
+    """
     charges, whose = billed.boundaries.charges, usage_to_bill(work, billed)
     if charges is None or whose is None or billed.invoice.skip_charges or charges.start > charges.end:
         return []
     if charges.start == charges.end and billed.period.invoicing_reason != TERMINATING:
         # A start has nothing to bill; an end at the very start of a period still has that instant, which it includes.
         return []
-    return usage.usage_fees(work, whose)
+    return usage.usage_fees(work, replace(whose, remembered=remembered))
 
 
 def usage_to_bill(work: Work, billed: Billed) -> usage.UsageToBill | None:

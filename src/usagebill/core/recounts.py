@@ -1,0 +1,184 @@
+"""Recounting: whether an issued line is what its events, its plan and its days come to once more.
+
+A line that was computed anew either agrees, or it differs and is a finding, or nothing can be said of it since what it
+was computed from has changed: such a line is counted as left, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from usagebill.core.audit import Finding
+from usagebill.core.charge_ledger import group_text
+from usagebill.core.fees import Fee
+from usagebill.core.numbers import parse_decimal, round_cents, round_to
+from usagebill.core.subscription_fees import prorated
+
+__all__ = [
+    "AGAIN_BY_HAND",
+    "CHANGED",
+    "INVOICES_CHANGED",
+    "KINDS",
+    "LEVEL_CHANGED",
+    "MOVED",
+    "SAME_INSTANT",
+    "UNKNOWN_PERIOD",
+    "WHILE_MADE",
+    "Left",
+    "differences",
+    "judged",
+    "kind_of",
+    "line_key",
+    "own_copies",
+]
+
+# The kinds of line that are recounted, as reports name them.
+KINDS: Final[Mapping[str, str]] = {
+    "usage": "usage fees",
+    "usage_in_advance": "usage fees in advance",
+    "subscription": "subscription fees",
+    "fixed_charge": "fixed charge fees",
+    "commitment": "commitment fees",
+}
+
+# Why nothing can be said of a line.
+CHANGED: Final = "the charge, metric or plan has changed since"
+AGAIN_BY_HAND: Final = "put by hand on an invoice that takes the place of a void one"
+SAME_INSTANT: Final = "events came in at the very instant of the count"
+WHILE_MADE: Final = "events came in before the count whose instant is not kept"
+LEVEL_CHANGED: Final = "the level that a weighted sum starts from was counted anew since"
+INVOICES_CHANGED: Final = "fees or invoices that were counted with it have changed since"
+MOVED: Final = "the customer has moved to another time zone in the period"
+UNKNOWN_PERIOD: Final = "the records do not say for which period"
+
+_COMPARED: Final = (
+    "units",
+    "events_count",
+    "total_aggregated_units",
+    "precise_amount_cents",
+    "amount_cents",
+    "from_datetime",
+    "to_datetime",
+    "charges_from_datetime",
+    "charges_to_datetime",
+)
+_PRECISE_DECIMALS = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """Lines of a kind (`KINDS`) that could not be recounted, and why."""
+
+    kind: str
+    reason: str
+    count: int
+
+
+def kind_of(fee: Fee) -> str | None:
+    """The kind (`KINDS`) under which the fee is recounted; None for fees that follow from nothing but themselves."""
+    if fee.fee_type == "charge":
+        return "usage_in_advance" if fee.event_transaction_id is not None else "usage"
+    return fee.fee_type if fee.fee_type in KINDS else None
+
+
+def line_key(fee: Fee) -> tuple[object, ...]:
+    """What a billing period has one line of."""
+    return (
+        fee.fee_type,
+        fee.charge_id,
+        fee.charge_filter_id,
+        fee.fixed_charge_id,
+        group_text(fee.grouped_by),
+        fee.true_up_parent_fee_id is not None,
+        fee.event_transaction_id,
+    )
+
+
+def differences(number: str, id: str, expected: Fee | None, found: Fee | None) -> Iterator[Finding]:
+    """What is wrong with the line `found` of the invoice `number` (`id`), `expected` being what the recount gives."""
+    if expected is None or found is None:
+        one = found or expected
+        if one is not None:
+            check = "fee_missing" if found is None else "fee_recount"
+            what = f"fee of {_named(one)}"
+            yield _finding(check, number, id, what, _shown(expected), _shown(found))
+        return
+    for name in _COMPARED:
+        wanted, given = getattr(expected, name), getattr(found, name)
+        if wanted != given:
+            yield _finding("fee_recount", number, id, f"fee {found.id} ({_named(found)}) {name}", wanted, given)
+
+
+def _named(fee: Fee) -> str:
+    parts = [fee.item.code]
+    if fee.filters:
+        parts.append("/".join("+".join(values) for values in fee.filters.values()))
+    parts += [f"{name}={value}" for name, value in fee.grouped_by.items()]
+    return " ".join(parts)
+
+
+def _shown(fee: Fee | None) -> str:
+    return "no such line" if fee is None else f"{fee.units} units, {fee.amount_cents} cents"
+
+
+def _finding(check: str, number: str, id: str, what: str, expected: object, found: object) -> Finding:
+    return Finding(
+        check=check,
+        subject=f"invoice {number}",
+        subject_id=id,
+        detail=what,
+        expected=str(expected),
+        found=str(found),
+    )
+
+
+def judged(
+    number: str, id: str, expected: Iterable[Fee], found: Sequence[Fee]
+) -> list[tuple[Fee, bool, tuple[Finding, ...]]]:
+    """Each line, whether it was `found`, with what is wrong with it."""
+    wanted = {line_key(fee): fee for fee in expected}
+    given = {line_key(fee): fee for fee in found}
+    return [
+        (
+            given.get(key) or wanted[key],
+            key in given,
+            tuple(differences(number, id, wanted.get(key), given.get(key))),
+        )
+        for key in dict.fromkeys((*given, *wanted))
+    ]
+
+
+def own_copies(number: str, id: str, fee: Fee) -> Iterator[Finding]:
+    """A subscription fee is the plan amount that it keeps, for the days that it keeps; a commitment fee what it says
+    was left of its minimum. Nothing where it keeps no such copies.
+    """
+    if fee.fee_type == "subscription":
+        amount, days, of_days = (
+            _whole(fee.amount_details.get("plan_amount_cents")),
+            _whole(fee.basis.get("days")),
+            _whole(fee.basis.get("period_days")),
+        )
+        if amount is None or days is None or not of_days or fee.units != 1:
+            return
+        precise = round_to(prorated(amount, days, of_days), _PRECISE_DECIMALS)
+        if precise != fee.precise_amount_cents:
+            what = f"fee {fee.id} ({fee.item.code}) {days} of {of_days} days of {amount}"
+            yield _finding("fee_recount", number, id, what, precise, fee.precise_amount_cents)
+    elif fee.fee_type == "commitment":
+        minimum, days, of_days, used = (
+            _whole(fee.basis.get(name)) for name in ("minimum_cents", "days", "period_days", "used_cents")
+        )
+        if minimum is None or days is None or not of_days or used is None:
+            return
+        due = round_cents(prorated(minimum, days, of_days))
+        if due - used != fee.amount_cents:
+            what = f"fee {fee.id} (minimum commitment) {due} less {used}"
+            yield _finding("fee_recount", number, id, what, due - used, fee.amount_cents)
+
+
+def _whole(value: object) -> int | None:
+    number = value if isinstance(value, Decimal) else parse_decimal(str(value))
+    return int(number) if number is not None and number == number.to_integral_value() else None

@@ -1,0 +1,316 @@
+"""The audit counts each fee anew: it finds lines that agree with themselves, but not with events, plan and days."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from tests.price_list import PriceList
+
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.numbers import divide
+from usagebill.operations.audit import AuditReport, audit
+from usagebill.storage.conditions import asc, eq, missing, present
+from usagebill.testing import Sandbox
+from usagebill.work import Work
+
+Plant = Callable[[Work], None]
+DAY = timedelta(days=1)
+
+
+class Undone(Exception):
+    """Raised to undo what a test planted."""
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Sandbox]:
+    """A year of one customer, without taxes: usage in arrears by filter and group, in advance with an invoice and
+    without one, seats in advance and in arrears, a minimum of the plan, more seats in mid-month, an end.
+    """
+    with Sandbox(now="2024-01-10T08:00:00Z") as box:
+        prices = PriceList(box)
+        seat = {"name": "Seat", "code": "seat", "amount_cents": 100, "amount_currency": "EUR"}
+        desk = {"name": "Desk", "code": "desk", "amount_cents": 100, "amount_currency": "EUR"}
+        seats, desks = (prices.post("/add_ons", add_on=one)["add_on"]["svc_id"] for one in (seat, desk))
+        calls = prices.metric("calls", filters=[{"key": "zone", "values": ["eu", "us"]}])
+        by_zone = {
+            "billable_metric_id": calls,
+            "charge_model": "standard",
+            "properties": {"amount": "2", "pricing_group_keys": ["team"]},
+            "filters": [{"values": {"zone": ["eu"]}, "properties": {"amount": "3"}}],
+        }
+        ranges = [
+            {"from_value": 0, "to_value": 10, "per_unit_amount": "1", "flat_amount": "0"},
+            {"from_value": 11, "to_value": None, "per_unit_amount": "0.5", "flat_amount": "0"},
+        ]
+        prints = {
+            "billable_metric_id": prices.metric("prints"),
+            "charge_model": "graduated",
+            "pay_in_advance": True,
+            "properties": {"graduated_ranges": ranges},
+        }
+        scans = {**prints, "billable_metric_id": prices.metric("scans"), "invoiceable": False}
+        fixed = [
+            {"add_on_id": id, "charge_model": "standard", "units": 3, "pay_in_advance": ahead, "prorated": not ahead,
+             "properties": {"amount": "7"}}
+            for id, ahead in ((seats, True), (desks, False))
+        ]  # fmt: skip
+        prices.plan(
+            by_zone,
+            prints,
+            scans,
+            amount_cents=3100,
+            fixed_charges=fixed,
+            minimum_commitment={"amount_cents": 50_000},
+        )
+        prices.subscribe()
+        for month in range(1, 5):
+            for day in (12, 20):
+                box.travel_to(f"2024-{month:02d}-{day}T10:00:00Z")
+                prices.event("calls", value="12.5", zone="eu")
+                prices.event("calls", value="4", team="red")
+                prices.event("calls", value="5", team="blue")
+                prices.event("prints", value="7")
+                prices.event("scans", value="7")
+        box.travel_to("2024-05-02T00:00:00Z")
+        yield box
+
+
+def invoices(work: Work) -> list[Invoice]:
+    return work.tx.find(Invoice, eq("status", "finalized"), order=[asc("created_at"), asc("id")])
+
+
+def fees_of(work: Work, fee_type: str, **fields: Any) -> list[Fee]:
+    """The fees of a type on invoices, oldest first."""
+    wanted = [eq(name, value) for name, value in fields.items()]
+    return work.tx.find(
+        Fee, eq("fee_type", fee_type), present("invoice_id"), *wanted, order=[asc("created_at"), asc("id")]
+    )
+
+
+def totalled(work: Work, invoice_id: str | None) -> None:
+    """Make the totals of an invoice what its fees come to."""
+    invoice = work.tx.get(Invoice, invoice_id or "")
+    assert invoice is not None
+    cents = sum(fee.amount_cents for fee in work.tx.find(Fee, eq("invoice_id", invoice.id)))
+    names = ("fees", "sub_total_excluding_taxes", "sub_total_including_taxes", "total")
+    work.tx.replace(replace(invoice, **{f"{name}_amount_cents": cents for name in names}))
+
+
+def doubled(work: Work, fee: Fee) -> None:
+    """Twice the units at twice the amount, all the way up."""
+    more = {
+        "units": fee.units * 2,
+        "total_aggregated_units": None if fee.total_aggregated_units is None else fee.total_aggregated_units * 2,
+        "amount_cents": fee.amount_cents * 2,
+        "precise_amount_cents": fee.precise_amount_cents * 2,
+        "amount_details": {},
+    }
+    work.tx.replace(replace(fee, **more))
+    if fee.invoice_id is not None:
+        totalled(work, fee.invoice_id)
+
+
+def dropped(work: Work, fee: Fee) -> None:
+    work.tx.delete(fee)
+    totalled(work, fee.invoice_id)
+
+
+def arrears(work: Work) -> list[Fee]:
+    return fees_of(work, "charge", event_transaction_id=None)
+
+
+def usage_doubled(work: Work) -> None:
+    doubled(work, next(fee for fee in arrears(work) if fee.charge_filter_id is None))
+
+
+def usage_of_a_filter_doubled(work: Work) -> None:
+    doubled(work, next(fee for fee in arrears(work) if fee.charge_filter_id is not None))
+
+
+def usage_moved_to_another_group(work: Work) -> None:
+    fee = next(fee for fee in arrears(work) if fee.grouped_by == {"team": "red"})
+    work.tx.replace(replace(fee, grouped_by={"team": "green"}))
+
+
+def usage_lost(work: Work) -> None:
+    dropped(work, next(fee for fee in arrears(work) if fee.grouped_by == {"team": "red"}))
+
+
+def usage_of_nobody(work: Work) -> None:
+    fee = next(fee for fee in arrears(work) if fee.grouped_by == {"team": "red"})
+    work.tx.insert(replace(fee, id=work.new_id(), grouped_by={"team": "ghosts"}))
+    totalled(work, fee.invoice_id)
+
+
+def a_price_that_the_charge_never_had(work: Work) -> None:
+    fee = next(fee for fee in arrears(work) if fee.charge_filter_id is None)
+    work.tx.replace(
+        replace(
+            fee,
+            amount_cents=fee.amount_cents * 2,
+            precise_amount_cents=fee.precise_amount_cents * 2,
+            unit_amount_cents=fee.unit_amount_cents * 2,
+            precise_unit_amount=fee.precise_unit_amount * 2,
+        )
+    )
+    totalled(work, fee.invoice_id)
+
+
+def a_window_shifted_with_its_period(work: Work) -> None:
+    """The billing period of an event's invoice and its fee are both a day late."""
+    fee = fees_of(work, "charge", pay_in_advance=True)[0]
+    work.tx.replace(replace(fee, charges_from_datetime=fee.charges_from_datetime + DAY))
+
+
+def the_shown_period_shifted(work: Work) -> None:
+    fee = arrears(work)[0]
+    work.tx.replace(replace(fee, from_datetime=fee.from_datetime + DAY))
+
+
+def an_event_priced_twice(work: Work) -> None:
+    doubled(work, fees_of(work, "charge", pay_in_advance=True)[1])
+
+
+def an_event_without_invoice_priced_twice(work: Work) -> None:
+    doubled(work, work.tx.find(Fee, missing("invoice_id"), order=[asc("created_at")])[1])
+
+
+def a_fee_of_an_event_that_never_came(work: Work) -> None:
+    fee = fees_of(work, "charge", pay_in_advance=True)[0]
+    work.tx.replace(replace(fee, event_transaction_id="never"))
+
+
+def a_subscription_fee_raised(work: Work) -> None:
+    fee = fees_of(work, "subscription")[1]
+    more = {"amount_cents": 4100, "precise_amount_cents": Decimal(4100), "precise_unit_amount": Decimal(41)}
+    work.tx.replace(replace(fee, unit_amount_cents=4100, **more))
+    _less_of_the_minimum(work, fee, 1000)
+
+
+def a_subscription_fee_of_another_plan_amount(work: Work) -> None:
+    fee = fees_of(work, "subscription")[1]
+    more = {"amount_cents": 4100, "precise_amount_cents": Decimal(4100), "precise_unit_amount": Decimal(41)}
+    work.tx.replace(replace(fee, unit_amount_cents=4100, amount_details={"plan_amount_cents": 4100}, **more))
+    _less_of_the_minimum(work, fee, 1000)
+
+
+def a_subscription_fee_of_other_days(work: Work) -> None:
+    """One that began in mid-month is billed whole."""
+    fee = fees_of(work, "subscription")[0]
+    assert fee.amount_cents < 3100
+    less = 3100 - fee.amount_cents
+    more = {"amount_cents": 3100, "precise_amount_cents": Decimal(3100), "precise_unit_amount": Decimal(31)}
+    work.tx.replace(replace(fee, unit_amount_cents=3100, basis={"days": 31, "period_days": 31}, **more))
+    _less_of_the_minimum(work, fee, less)
+
+
+def _less_of_the_minimum(work: Work, fee: Fee, cents: int) -> None:
+    """So much more was billed, and so much less is left of the minimum."""
+    (left,) = work.tx.find(Fee, eq("invoice_id", fee.invoice_id), eq("fee_type", "commitment"))
+    _commitment_of(work, left, left.amount_cents - cents)
+
+
+def _commitment_of(work: Work, fee: Fee, cents: int) -> None:
+    basis = {**fee.basis, "used_cents": int(str(fee.basis["due_cents"])) - cents}
+    amounts = {"amount_cents": cents, "precise_amount_cents": Decimal(cents), "unit_amount_cents": cents}
+    work.tx.replace(replace(fee, basis=basis, precise_unit_amount=divide(Decimal(cents), Decimal(100)), **amounts))
+    totalled(work, fee.invoice_id)
+
+
+def seats_doubled(work: Work) -> None:
+    doubled(work, fees_of(work, "fixed_charge", pay_in_advance=True)[1])
+
+
+def desks_doubled(work: Work) -> None:
+    doubled(work, fees_of(work, "fixed_charge", pay_in_advance=False)[1])
+
+
+def desks_lost(work: Work) -> None:
+    dropped(work, fees_of(work, "fixed_charge", pay_in_advance=False)[1])
+
+
+def a_commitment_raised(work: Work) -> None:
+    fee = fees_of(work, "commitment")[0]
+    _commitment_of(work, fee, fee.amount_cents + 500)
+
+
+def a_commitment_that_is_not_what_was_left(work: Work) -> None:
+    fee = fees_of(work, "commitment")[0]
+    cents = fee.amount_cents + 500
+    amounts = {"amount_cents": cents, "precise_amount_cents": Decimal(cents), "unit_amount_cents": cents}
+    work.tx.replace(replace(fee, precise_unit_amount=divide(Decimal(cents), Decimal(100)), **amounts))
+    totalled(work, fee.invoice_id)
+
+
+def a_commitment_lost(work: Work) -> None:
+    dropped(work, fees_of(work, "commitment")[0])
+
+
+PLANTS: tuple[tuple[Plant, str], ...] = (
+    (usage_doubled, "fee_recount"),
+    (usage_of_a_filter_doubled, "fee_recount"),
+    (usage_moved_to_another_group, "fee_missing"),
+    (usage_lost, "fee_missing"),
+    (usage_of_nobody, "fee_recount"),
+    (a_price_that_the_charge_never_had, "fee_recount"),
+    (a_window_shifted_with_its_period, "fee_recount"),
+    (the_shown_period_shifted, "fee_recount"),
+    (an_event_priced_twice, "fee_recount"),
+    (an_event_without_invoice_priced_twice, "fee_recount"),
+    (a_fee_of_an_event_that_never_came, "fee_recount"),
+    (a_subscription_fee_raised, "fee_recount"),
+    (a_subscription_fee_of_another_plan_amount, "fee_recount"),
+    (a_subscription_fee_of_other_days, "fee_recount"),
+    (seats_doubled, "fee_recount"),
+    (desks_doubled, "fee_recount"),
+    (desks_lost, "fee_missing"),
+    (a_commitment_raised, "fee_recount"),
+    (a_commitment_that_is_not_what_was_left, "fee_recount"),
+    (a_commitment_lost, "fee_missing"),
+)
+
+
+def report_with(box: Sandbox, plant: Plant, *, recount: bool = True) -> AuditReport:
+    """What an audit says with `plant` done, which is undone afterwards."""
+    reports: list[AuditReport] = []
+
+    def tried(work: Work) -> None:
+        plant(work)
+        reports.append(audit(work, recount=recount))
+        raise Undone
+
+    with pytest.raises(Undone):
+        box.billing.writing(tried)
+    return reports[0]
+
+
+def test_what_was_billed_as_it_should_be_is_recounted_whole(box: Sandbox) -> None:
+    report = box.billing.audit()
+    assert report.findings == ()
+    assert report.not_recounted == ()
+    assert report.recounted == {
+        "usage": 12,
+        "usage_in_advance": 16,
+        "subscription": 4,
+        "fixed_charge": 9,
+        "commitment": 4,
+    }
+
+
+@pytest.mark.parametrize(("plant", "check"), PLANTS, ids=lambda each: getattr(each, "__name__", ""))
+def test_an_error_that_agrees_with_itself_is_found(box: Sandbox, plant: Plant, check: str) -> None:
+    assert report_with(box, plant, recount=False).findings == ()
+    report = report_with(box, plant)
+    assert check in {finding.check for finding in report.findings}
+    assert report.not_recounted == ()
+
+
+def test_without_the_recount_nothing_is_said_to_be_recounted(box: Sandbox) -> None:
+    report = box.billing.audit(recount=False)
+    assert (report.recounted, report.not_recounted) == ({}, ())
