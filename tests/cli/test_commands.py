@@ -153,7 +153,11 @@ def test_an_audit_says_what_it_looked_at_and_what_it_found(file: str) -> None:
     box.close()
     (clean,) = run_json("audit", "--db", file)["organizations"]
     assert (clean["invoices"], clean["subscriptions"], clean["found"], clean["findings"]) == (2, 1, 0, [])
+    assert clean["recounted"] == {"subscription": 2}
+    assert clean["not_recounted"] == []
     assert "Default organization: 0 found in 2 invoices" in run("audit", "--db", file)
+    assert "recounted: 2 subscription fees" in run("audit", "--db", file)
+    assert "recounted" not in run("audit", "--no-recount", "--db", file)
 
     with sqlite3.connect(file) as connection:
         connection.execute("UPDATE invoices SET total_amount_cents = total_amount_cents + 1 WHERE sequential_id = 2")

@@ -14,6 +14,7 @@ from tests.price_list import PriceList
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import divide
+from usagebill.core.recounts import AGAIN_BY_HAND, CHANGED
 from usagebill.operations.audit import AuditReport, audit
 from usagebill.storage.conditions import asc, eq, missing, present
 from usagebill.testing import Sandbox
@@ -99,12 +100,13 @@ def totalled(work: Work, invoice_id: str | None) -> None:
     assert invoice is not None
     cents = sum(fee.amount_cents for fee in work.tx.find(Fee, eq("invoice_id", invoice.id)))
     names = ("fees", "sub_total_excluding_taxes", "sub_total_including_taxes", "total")
-    work.tx.replace(replace(invoice, **{f"{name}_amount_cents": cents for name in names}))
+    totals: dict[str, Any] = {f"{name}_amount_cents": cents for name in names}
+    work.tx.replace(replace(invoice, **totals))
 
 
 def doubled(work: Work, fee: Fee) -> None:
     """Twice the units at twice the amount, all the way up."""
-    more = {
+    more: dict[str, Any] = {
         "units": fee.units * 2,
         "total_aggregated_units": None if fee.total_aggregated_units is None else fee.total_aggregated_units * 2,
         "amount_cents": fee.amount_cents * 2,
@@ -162,14 +164,15 @@ def a_price_that_the_charge_never_had(work: Work) -> None:
     totalled(work, fee.invoice_id)
 
 
-def a_window_shifted_with_its_period(work: Work) -> None:
-    """The billing period of an event's invoice and its fee are both a day late."""
+def the_window_of_an_event_shifted(work: Work) -> None:
     fee = fees_of(work, "charge", pay_in_advance=True)[0]
+    assert fee.charges_from_datetime is not None
     work.tx.replace(replace(fee, charges_from_datetime=fee.charges_from_datetime + DAY))
 
 
 def the_shown_period_shifted(work: Work) -> None:
     fee = arrears(work)[0]
+    assert fee.from_datetime is not None
     work.tx.replace(replace(fee, from_datetime=fee.from_datetime + DAY))
 
 
@@ -188,14 +191,22 @@ def a_fee_of_an_event_that_never_came(work: Work) -> None:
 
 def a_subscription_fee_raised(work: Work) -> None:
     fee = fees_of(work, "subscription")[1]
-    more = {"amount_cents": 4100, "precise_amount_cents": Decimal(4100), "precise_unit_amount": Decimal(41)}
+    more: dict[str, Any] = {
+        "amount_cents": 4100,
+        "precise_amount_cents": Decimal(4100),
+        "precise_unit_amount": Decimal(41),
+    }
     work.tx.replace(replace(fee, unit_amount_cents=4100, **more))
     _less_of_the_minimum(work, fee, 1000)
 
 
 def a_subscription_fee_of_another_plan_amount(work: Work) -> None:
     fee = fees_of(work, "subscription")[1]
-    more = {"amount_cents": 4100, "precise_amount_cents": Decimal(4100), "precise_unit_amount": Decimal(41)}
+    more: dict[str, Any] = {
+        "amount_cents": 4100,
+        "precise_amount_cents": Decimal(4100),
+        "precise_unit_amount": Decimal(41),
+    }
     work.tx.replace(replace(fee, unit_amount_cents=4100, amount_details={"plan_amount_cents": 4100}, **more))
     _less_of_the_minimum(work, fee, 1000)
 
@@ -205,7 +216,11 @@ def a_subscription_fee_of_other_days(work: Work) -> None:
     fee = fees_of(work, "subscription")[0]
     assert fee.amount_cents < 3100
     less = 3100 - fee.amount_cents
-    more = {"amount_cents": 3100, "precise_amount_cents": Decimal(3100), "precise_unit_amount": Decimal(31)}
+    more: dict[str, Any] = {
+        "amount_cents": 3100,
+        "precise_amount_cents": Decimal(3100),
+        "precise_unit_amount": Decimal(31),
+    }
     work.tx.replace(replace(fee, unit_amount_cents=3100, basis={"days": 31, "period_days": 31}, **more))
     _less_of_the_minimum(work, fee, less)
 
@@ -218,7 +233,11 @@ def _less_of_the_minimum(work: Work, fee: Fee, cents: int) -> None:
 
 def _commitment_of(work: Work, fee: Fee, cents: int) -> None:
     basis = {**fee.basis, "used_cents": int(str(fee.basis["due_cents"])) - cents}
-    amounts = {"amount_cents": cents, "precise_amount_cents": Decimal(cents), "unit_amount_cents": cents}
+    amounts: dict[str, Any] = {
+        "amount_cents": cents,
+        "precise_amount_cents": Decimal(cents),
+        "unit_amount_cents": cents,
+    }
     work.tx.replace(replace(fee, basis=basis, precise_unit_amount=divide(Decimal(cents), Decimal(100)), **amounts))
     totalled(work, fee.invoice_id)
 
@@ -243,7 +262,11 @@ def a_commitment_raised(work: Work) -> None:
 def a_commitment_that_is_not_what_was_left(work: Work) -> None:
     fee = fees_of(work, "commitment")[0]
     cents = fee.amount_cents + 500
-    amounts = {"amount_cents": cents, "precise_amount_cents": Decimal(cents), "unit_amount_cents": cents}
+    amounts: dict[str, Any] = {
+        "amount_cents": cents,
+        "precise_amount_cents": Decimal(cents),
+        "unit_amount_cents": cents,
+    }
     work.tx.replace(replace(fee, precise_unit_amount=divide(Decimal(cents), Decimal(100)), **amounts))
     totalled(work, fee.invoice_id)
 
@@ -259,7 +282,7 @@ PLANTS: tuple[tuple[Plant, str], ...] = (
     (usage_lost, "fee_missing"),
     (usage_of_nobody, "fee_recount"),
     (a_price_that_the_charge_never_had, "fee_recount"),
-    (a_window_shifted_with_its_period, "fee_recount"),
+    (the_window_of_an_event_shifted, "fee_recount"),
     (the_shown_period_shifted, "fee_recount"),
     (an_event_priced_twice, "fee_recount"),
     (an_event_without_invoice_priced_twice, "fee_recount"),
@@ -314,3 +337,123 @@ def test_an_error_that_agrees_with_itself_is_found(box: Sandbox, plant: Plant, c
 def test_without_the_recount_nothing_is_said_to_be_recounted(box: Sandbox) -> None:
     report = box.billing.audit(recount=False)
     assert (report.recounted, report.not_recounted) == ({}, ())
+
+
+def small(box: Sandbox, **fields: Any) -> PriceList:
+    """A customer with one charge of 2.00 a unit, and 5 units in January."""
+    prices = PriceList(box, **fields)
+    charge = {"charge_model": "standard", "code": "calls", "properties": {"amount": "2"}}
+    prices.plan({"billable_metric_id": prices.metric("calls"), **charge}, amount_cents=1000)
+    prices.subscribe()
+    box.travel_to("2024-01-20T00:00:00Z")
+    prices.event("calls", value="5")
+    return prices
+
+
+def first_usage(work: Work) -> Fee:
+    return fees_of(work, "charge")[0]
+
+
+def twice_the_first(work: Work) -> None:
+    doubled(work, first_usage(work))
+
+
+def left_of(report: AuditReport) -> set[tuple[str, str, int]]:
+    return {(left.kind, left.reason, left.count) for left in report.not_recounted}
+
+
+def test_a_charge_whose_price_has_changed_since_is_not_judged_by_the_new_one() -> None:
+    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+        prices = small(box)
+        box.travel_to("2024-02-02T00:00:00Z")
+        charge = {"properties": {"amount": "9"}}
+        assert box.request("PUT", "/api/v1/plans/plan/charges/calls", json={"charge": charge})[0] == 200
+        prices.event("calls", value="1")
+        box.travel_to("2024-03-02T00:00:00Z")
+        report = box.billing.audit()
+        assert report.findings == ()
+        assert left_of(report) == {("usage", CHANGED, 1)}
+        assert report.recounted["usage"] == 1
+
+
+def test_a_charge_that_is_gone_is_recounted_as_it_was() -> None:
+    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+        small(box)
+        box.travel_to("2024-02-02T00:00:00Z")
+        assert box.request("DELETE", "/api/v1/plans/plan/charges/calls")[0] == 200
+        box.travel_to("2024-03-02T00:00:00Z")
+        report = box.billing.audit()
+        assert (report.findings, report.not_recounted, report.recounted["usage"]) == ((), (), 1)
+
+
+def test_a_plan_whose_amount_has_changed_since_is_held_to_the_amount_that_the_fee_keeps() -> None:
+    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+        small(box)
+        box.travel_to("2024-02-02T00:00:00Z")
+        assert box.request("PUT", "/api/v1/plans/plan", json={"plan": {"amount_cents": 7000}})[0] == 200
+        report = box.billing.audit()
+        assert (report.findings, report.not_recounted, report.recounted["subscription"]) == ((), (), 1)
+
+        def raised(work: Work) -> None:
+            doubled(work, replace(fees_of(work, "subscription")[0], units=Decimal("0.5")))
+            fee = fees_of(work, "subscription")[0]
+            kept = {"plan_amount_cents": 1000}
+            work.tx.replace(replace(fee, amount_details=kept, precise_unit_amount=fee.precise_unit_amount * 2))
+
+        assert {finding.check for finding in report_with(box, raised).findings} == {"fee_recount"}
+
+
+def test_what_a_draft_took_in_late_is_counted_and_what_came_after_it_was_issued_is_not() -> None:
+    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+        prices = small(box, billing_configuration={"invoice_grace_period": 5})
+        for day, value in ((3, 4), (20, 8)):
+            box.travel_to(f"2024-02-{day:02d}T00:00:00Z")
+            late = {"transaction_id": f"late{day}", "code": "calls", "external_subscription_id": "sub"}
+            prices.post("/events", event={**late, "timestamp": "1706659200", "properties": {"value": value}})
+        report = box.billing.audit()
+        assert (report.findings, report.not_recounted) == ((), ())
+        assert box.billing.reading(first_usage).units == 9
+        assert {one.check for one in report_with(box, twice_the_first).findings} == {"fee_recount"}
+
+
+def test_a_line_adjusted_by_hand_is_held_to_the_adjustment() -> None:
+    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+        small(box, billing_configuration={"invoice_grace_period": 5})
+        box.travel_to("2024-02-02T00:00:00Z")
+        fee = box.billing.reading(first_usage)
+        assert fee.invoice_id is not None
+        box.billing.invoices.adjust_fee(fee.invoice_id, fee_id=fee.id, units=Decimal(7))
+        box.travel_to("2024-02-20T00:00:00Z")
+        report = box.billing.audit()
+        assert (report.findings, report.not_recounted) == ((), ())
+        assert box.billing.reading(first_usage).units == 7
+        assert {one.check for one in report_with(box, twice_the_first).findings} == {"fee_recount"}
+
+
+def test_lines_put_by_hand_in_the_place_of_void_ones_are_not_recounted() -> None:
+    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+        small(box)
+        box.travel_to("2024-02-02T00:00:00Z")
+        fee = box.billing.reading(first_usage)
+        assert fee.invoice_id is not None
+        assert box.request("POST", f"/api/v1/invoices/{fee.invoice_id}/void")[0] == 200
+        box.billing.invoices.regenerate(fee.invoice_id, fees=[{"id": fee.id, "units": Decimal(3)}])
+        report = box.billing.audit()
+        assert report.findings == ()
+        assert left_of(report) == {("usage", AGAIN_BY_HAND, 1)}
+
+
+def test_usage_that_passed_a_threshold_is_what_had_come_in_by_then() -> None:
+    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+        prices = PriceList(box)
+        charge = {"charge_model": "standard", "properties": {"amount": "10"}}
+        prices.plan({"billable_metric_id": prices.metric("calls"), **charge}, usage_thresholds=[{"amount_cents": 2000}])
+        prices.subscribe()
+        for day, value in ((6, "1"), (7, "2"), (8, "4")):
+            box.jump_to(f"2024-01-{day:02d}T00:00:00Z")
+            prices.event("calls", value=value)
+        box.travel_to("2024-01-20T00:00:00Z")
+        prices.event("calls", value="1")
+        report = box.billing.audit()
+        assert (report.findings, report.not_recounted) == ((), ())
+        assert {one.check for one in report_with(box, twice_the_first).findings} == {"fee_recount"}

@@ -234,7 +234,7 @@ class _Player:
                     "external_id": "acme",
                     "currency": "EUR",
                     "timezone": life.zone,
-                    "invoice_grace_period": life.grace_days,
+                    "billing_configuration": {"invoice_grace_period": life.grace_days},
                 }
             },
         )

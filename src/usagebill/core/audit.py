@@ -304,6 +304,9 @@ def _priced(fee: Fee) -> Decimal | None:
         parts = details.get(ranges, parts)
     if fee.pricing_unit_details is not None or fee.pay_in_advance or not isinstance(parts, (list, tuple)):
         return None
+    if fee.events_count == 0:
+        # Units that were adjusted by hand are no events'; the details are still those of what was used.
+        return None
     amounts = [part.get("total_with_flat_amount") for part in parts if isinstance(part, Mapping)]
     if not amounts or any(amount is None for amount in amounts):
         return None
@@ -326,6 +329,7 @@ def _repeated_fees(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Finding]:
             fee.true_up_parent_fee_id is not None,
             fee.event_transaction_id,
             fee.from_datetime,
+            fee.original_fee_id,
         )
         if key in seen:
             what = f"fee {fee.id} ({fee.item.code})"

@@ -1,0 +1,33 @@
+"""What was recounted, and what was not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from usagebill.core.fees import Fee
+from usagebill.core.recounts import Left, kind_of
+
+__all__ = ["Recounts"]
+
+
+@dataclass(slots=True)
+class Recounts:
+    """How many lines of each kind were recounted, and how many were left for each reason."""
+
+    done: dict[str, int] = field(default_factory=dict)
+    _left: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def count(self, fee: Fee) -> None:
+        kind = kind_of(fee)
+        if kind is not None:
+            self.done[kind] = self.done.get(kind, 0) + 1
+
+    def leave(self, fee: Fee, reason: str) -> None:
+        kind = kind_of(fee)
+        if kind is not None:
+            self._left[kind, reason] = self._left.get((kind, reason), 0) + 1
+
+    @property
+    def left(self) -> tuple[Left, ...]:
+        """What could not be recounted, by kind and reason."""
+        return tuple(Left(kind=kind, reason=reason, count=count) for (kind, reason), count in self._left.items())

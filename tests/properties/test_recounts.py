@@ -1,0 +1,66 @@
+"""Whatever happens to prices, usage and invoices, a recount finds nothing but what was changed behind their back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.properties.priced_lives import PricedLife, live, priced_lives
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import Invoice
+from usagebill.operations.audit import AuditReport, audit
+from usagebill.storage.conditions import asc, eq, missing, related, within
+from usagebill.testing import Sandbox
+from usagebill.work import Work
+
+START = datetime(2024, 1, 5, 11, tzinfo=UTC)
+_moderate = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@_moderate
+@given(priced_lives())
+def test_a_recount_of_what_was_billed_by_the_rules_finds_nothing(life: PricedLife) -> None:
+    with Sandbox(now=START) as box:
+        live(box, life)
+        report = box.billing.audit()
+        assert [str(finding) for finding in report.findings] == []
+        left = sum(one.count for one in report.not_recounted)
+        assert sum(report.recounted.values()) + left == len(box.billing.reading(recountable))
+
+
+def recountable(work: Work) -> list[Fee]:
+    """The fees of issued invoices, and those without one, that follow from something."""
+    kinds = within("fee_type", ("charge", "subscription", "fixed_charge", "commitment"))
+    issued = related(Invoice, "invoice_id", within("status", ("finalized", "voided")))
+    order = [asc("created_at"), asc("id")]
+    return [
+        *work.tx.find(Fee, kinds, issued, order=order),
+        *work.tx.find(Fee, eq("fee_type", "charge"), missing("invoice_id"), order=order),
+    ]
+
+
+@_moderate
+@given(priced_lives(10), st.integers(0, 1000))
+def test_a_fee_that_is_twice_what_it_was_is_found_or_was_not_recounted(life: PricedLife, place: int) -> None:
+    with Sandbox(now=START) as box:
+        live(box, life)
+
+        def planted(work: Work) -> AuditReport | None:
+            fees = [fee for fee in recountable(work) if fee.amount_cents]
+            if not fees:
+                return None
+            fee = fees[place % len(fees)]
+            precise = fee.precise_amount_cents * 2
+            doubled = replace(fee, units=fee.units * 2, amount_cents=fee.amount_cents * 2, precise_amount_cents=precise)
+            work.tx.replace(doubled)
+            return audit(work)
+
+        before, after = box.billing.audit(), box.billing.writing(planted)
+        if after is None:
+            return
+        recounted = any(finding.check == "fee_recount" for finding in after.findings)
+        assert recounted or sum(one.count for one in after.not_recounted) > 0
+        assert sum(before.recounted.values()) >= sum(after.recounted.values())
