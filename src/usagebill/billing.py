@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from usagebill.clock import Clock, SystemClock
 from usagebill.core.errors import BillingError
 from usagebill.core.jobs import ATTEMPTS, Job, retry_delay
 from usagebill.core.organizations import Organization
+from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes
 from usagebill.delivery import Courier, deliver_webhook
 from usagebill.groups import VIEWS, Groups
 from usagebill.mail import Mailer, SmtpMailer, Undelivered, send_email
@@ -25,8 +26,9 @@ from usagebill.operations.jobs import HANDLERS
 from usagebill.settings import MailServer, Settings
 from usagebill.storage.ports import Page, Store, Transaction
 from usagebill.storage.sqlite import SqliteStore
+from usagebill.tax_provider import HttpTaxProvider, TaxProvider, ask_tax_provider, taxes_of
 from usagebill.vat_registry import HttpVatRegistry, VatRegistry, check_vat_number
-from usagebill.work import JsonObject, Work, with_prefix
+from usagebill.work import JsonObject, TaxAnswers, TaxesWanted, Work, with_prefix
 
 __all__ = ["OUTSIDE", "Billing"]
 
@@ -37,8 +39,11 @@ OUTSIDE: Mapping[str, Callable[[Billing, Organization, Job], None]] = {
     "deliver_webhook": deliver_webhook,
     "check_vat_number": check_vat_number,
     "send_email": send_email,
+    "ask_tax_provider": ask_tax_provider,
 }
 
+# How many different questions about taxes one piece of work may ask.
+_MOST_QUESTIONS = 20
 # How many jobs share one commit, and how long a worker keeps a leased job to itself.
 _BATCH = 50
 # How many seconds a batch goes on: where nobody of this process waits to write, and where somebody does.
@@ -62,7 +67,8 @@ class Billing(Groups):
     `path` is a file, `:memory:`, or an open store. `organization` is an id; without it the oldest organization of the
     file is used, and a new file gets one of the name `Default organization`. `on_message` is given the body of every
     webhook message, once the change that caused it is durable; without `deliver` nothing is sent over a network.
-    `vat_registry` is asked about VAT numbers, and `mailer` given e-mails, instead of those that the settings name.
+    `vat_registry` is asked about VAT numbers, and `mailer` given e-mails, instead of those that the settings name;
+    `tax_provider` is asked for the taxes of customers that are linked to one, instead of what their connection names.
 
     The operations stand in groups: `billing.customers.upsert(external_id="acme")`.
     """
@@ -78,6 +84,7 @@ class Billing(Groups):
         deliver: bool = True,
         vat_registry: VatRegistry | None = None,
         mailer: Mailer | None = None,
+        tax_provider: TaxProvider | None = None,
     ) -> None:
         self.clock: Clock = clock or SystemClock()
         self.settings = settings or Settings()
@@ -92,6 +99,10 @@ class Billing(Groups):
         if mailer is None and deliver and self.settings.smtp_url:
             mailer = SmtpMailer(MailServer.at(self.settings.smtp_url), self.settings.smtp_timeout)
         self.mailer: Mailer | None = mailer
+        self._http_tax_provider: HttpTaxProvider | None = None
+        if tax_provider is None and deliver:
+            self._http_tax_provider = HttpTaxProvider(self.settings.tax_provider_timeout)
+        self.tax_provider: TaxProvider | None = tax_provider or self._http_tax_provider
         self._wakes: list[Callable[[], None]] = []
         self.organization = self.store.write(None, lambda tx: self._organization(tx, organization))
         super().__init__(self)
@@ -119,6 +130,8 @@ class Billing(Groups):
             self._courier.close()
         if self._http_registry is not None:
             self._http_registry.close()
+        if self._http_tax_provider is not None:
+            self._http_tax_provider.close()
         self.store.close()
 
     @property
@@ -128,9 +141,29 @@ class Billing(Groups):
             self._courier = Courier(self.settings.webhook_timeout)
         return self._courier
 
-    def _work(self, tx: Transaction, organization: Organization, now: datetime) -> Work:
-        listening, mailing = self._on_message is not None, self.mailer is not None
-        return Work(tx, organization, now, self.settings, listening=listening, mailing=mailing)
+    def _work(
+        self, tx: Transaction, organization: Organization, now: datetime, tax_answers: TaxAnswers | None = None
+    ) -> Work:
+        return Work(
+            tx,
+            organization,
+            now,
+            self.settings,
+            listening=self._on_message is not None,
+            mailing=self.mailer is not None,
+            tax_answers=tax_answers,
+        )
+
+    def _answering(self, act: Callable[[TaxAnswers], T]) -> T:
+        """What `act` comes to, once tax providers have been asked for all that it wants of them."""
+        answers: dict[Hashable, ProviderTaxes | ProviderFailure] = {}
+        while True:
+            try:
+                return act(answers)
+            except TaxesWanted as wanted:
+                connection, question, key = wanted.connection, wanted.question, wanted.key
+            # Outside of the transaction, which has been rolled back by now.
+            answers[key] = taxes_of(self.tax_provider, connection, question, patient=len(answers) < _MOST_QUESTIONS)
 
     def _tell(self, messages: list[JsonObject]) -> None:
         if self._on_message is not None:
@@ -140,17 +173,24 @@ class Billing(Groups):
     def reading(self, question: Callable[[Work], T], organization: Organization | None = None) -> T:
         """Answer a question from one consistent snapshot."""
         own = organization or self.organization
-        return self.store.read(own.id, lambda tx: question(self._work(tx, own, self.clock.now())))
+
+        def ask(answers: TaxAnswers) -> T:
+            return self.store.read(own.id, lambda tx: question(self._work(tx, own, self.clock.now(), answers)))
+
+        return self._answering(ask)
 
     def writing(self, change: Callable[[Work], T], organization: Organization | None = None) -> T:
         """Make a change, all of it or nothing; durable once this returns."""
         own = organization or self.organization
 
-        def act(tx: Transaction) -> tuple[T, Work]:
-            work = self._work(tx, own, self.clock.now())
-            return change(work), work
+        def attempt(answers: TaxAnswers) -> tuple[T, Work]:
+            def act(tx: Transaction) -> tuple[T, Work]:
+                work = self._work(tx, own, self.clock.now(), answers)
+                return change(work), work
 
-        result, work = self.store.write(own.id, act)
+            return self.store.write(own.id, act)
+
+        result, work = self._answering(attempt)
         self._tell(work.messages)
         if work.left_immediate:
             self._wake()

@@ -22,6 +22,7 @@ from usagebill.core.organizations import Organization
 from usagebill.core.payments import Payment
 from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.subscriptions import Subscription
+from usagebill.core.tax_providers import TaxConnection
 from usagebill.core.taxes import Tax
 from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
 from usagebill.inputs import read
@@ -43,6 +44,7 @@ from usagebill.operations import (
     progressive_billing,
     subscription_charges,
     subscriptions,
+    tax_connections,
     taxes,
     webhook_endpoints,
     webhooks,
@@ -75,6 +77,7 @@ from usagebill.views.organizations import organization_view
 from usagebill.views.payments import payment_view
 from usagebill.views.plans import charge_view, fixed_charge_view, plan_view
 from usagebill.views.subscriptions import subscription_and_plan_view
+from usagebill.views.tax_providers import tax_connection_view
 from usagebill.views.taxes import tax_details
 from usagebill.views.webhooks import webhook_endpoint_view, webhook_message_view
 from usagebill.work import Work
@@ -331,6 +334,16 @@ class Subscriptions(Group):
     set_lifetime_usage = writes(progressive_billing.put)
 
 
+class TaxConnections(Group):
+    """Tax providers that customers can be linked to."""
+
+    create = writes(tax_connections.create)
+    update = writes(tax_connections.update)
+    get = reads(tax_connections.get)
+    list = reads(tax_connections.list_all)
+    delete = writes(tax_connections.delete)
+
+
 class Taxes(Group):
     """Rates, and where they apply."""
 
@@ -388,6 +401,7 @@ class Groups:
         self.plans = Plans(runner)
         self.pricing_units = PricingUnits(runner)
         self.subscriptions = Subscriptions(runner)
+        self.tax_connections = TaxConnections(runner)
         self.taxes = Taxes(runner)
         self.usage = Usage(runner)
         self.webhook_endpoints = WebhookEndpoints(runner)
@@ -414,6 +428,7 @@ VIEWS: Mapping[type, Callable[[Work, Any], Mapping[str, Any]]] = {
     Plan: plan_view,
     Subscription: subscription_and_plan_view,
     Tax: tax_details,
+    TaxConnection: tax_connection_view,
     WebhookEndpoint: webhook_endpoint_view,
     WebhookMessage: webhook_message_view,
 }

@@ -18,6 +18,7 @@ from usagebill.http.app import endpoints
 from usagebill.http.prefix import check_prefix
 from usagebill.operations import api_keys
 from usagebill.settings import Settings
+from usagebill.tax_provider import TaxProvider
 from usagebill.vat_registry import VatRegistry
 from usagebill.work import JsonObject
 
@@ -49,11 +50,17 @@ class Sandbox:
 
     `billing` is the same system for library calls. Webhook messages are kept in `webhooks`, oldest first, whether or
     not an endpoint listens, and e-mails in `emails`; nothing is sent over a network. `vat_registry` stands in for that
-    of the EU; without one, no VAT number is known.
+    of the EU; without one, no VAT number is known. `tax_provider` stands in for those that customers are linked to;
+    without one, none answers.
     """
 
     def __init__(
-        self, now: str | datetime, settings: Settings | None = None, *, vat_registry: VatRegistry | None = None
+        self,
+        now: str | datetime,
+        settings: Settings | None = None,
+        *,
+        vat_registry: VatRegistry | None = None,
+        tax_provider: TaxProvider | None = None,
     ) -> None:
         if settings is not None:
             check_prefix(settings.id_prefix, endpoints())
@@ -68,6 +75,7 @@ class Sandbox:
             deliver=False,
             vat_registry=vat_registry,
             mailer=_Outbox(self.emails),
+            tax_provider=tax_provider,
         )
         _, self.api_key = self.billing.writing(lambda work: api_keys.create(work))
         self._api = Api(self.billing, endpoints())

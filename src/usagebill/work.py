@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from datetime import datetime
@@ -13,6 +13,7 @@ import msgspec
 
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
+from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes, TaxConnection, TaxQuestion
 from usagebill.core.webhooks import OBJECT_TYPES, WebhookEndpoint, WebhookMessage, listens_to
 from usagebill.ids import new_id, new_ids
 from usagebill.inputs import Paging
@@ -20,7 +21,7 @@ from usagebill.settings import Settings
 from usagebill.storage.conditions import Condition, Order, desc
 from usagebill.storage.ports import Page, Transaction
 
-__all__ = ["Json", "JsonObject", "Work", "encode_json", "parse_json", "with_prefix"]
+__all__ = ["Json", "JsonObject", "TaxAnswers", "TaxesWanted", "Work", "encode_json", "parse_json", "with_prefix"]
 
 Json = Any
 JsonObject = dict[str, Any]
@@ -55,6 +56,25 @@ def with_prefix(value: Json, old: str, new: str) -> Json:
     return value
 
 
+class TaxesWanted(Exception):
+    """What is being done depends on what a tax provider says, which is asked while no transaction is open."""
+
+    def __init__(self, connection: TaxConnection, question: TaxQuestion) -> None:
+        super().__init__(f"{connection.kind} is to be asked for taxes")
+        self.connection = connection
+        self.question = question
+
+    @property
+    def key(self) -> Hashable:
+        """What tells questions of one piece of work apart; usage may go on while they are asked."""
+        question = self.question
+        items = tuple((item.id, item.code) for item in question.items)
+        return self.connection.id, question.purpose, question.currency, question.party, items
+
+
+TaxAnswers = Mapping[Hashable, ProviderTaxes | ProviderFailure]
+
+
 class _Undo(Exception):
     """Undoes what was attempted, though nothing is wrong with it."""
 
@@ -76,6 +96,7 @@ class Work:
         *,
         listening: bool = False,
         mailing: bool = False,
+        tax_answers: TaxAnswers | None = None,
     ) -> None:
         self.tx = tx
         self.organization = organization
@@ -85,6 +106,7 @@ class Work:
         self.messages: list[JsonObject] = []
         self._immediate: list[Job] = []
         self._listening = listening
+        self._tax_answers: TaxAnswers = {} if tax_answers is None else tax_answers
         self._endpoints: list[WebhookEndpoint] | None = None
         self._memory: dict[object, Any] = {}
 
@@ -127,12 +149,22 @@ class Work:
         found: list[T] = []
 
         def play() -> None:
-            found.append(act(Work(self.tx, self.organization, self.now, self.settings)))
+            found.append(act(Work(self.tx, self.organization, self.now, self.settings, tax_answers=self._tax_answers)))
             raise _Undo
 
         with suppress(_Undo):
             self.tx.attempt(play)
         return found[0]
+
+    def answer_to(self, connection: TaxConnection, question: TaxQuestion) -> ProviderTaxes | ProviderFailure:
+        """What a tax provider says at this moment; for what is shown and not stored.
+
+        Raises `TaxesWanted` where it has not been asked yet: the work is undone then, and done again with the answer.
+        """
+        wanted = TaxesWanted(connection, question)
+        if wanted.key not in self._tax_answers:
+            raise wanted
+        return self._tax_answers[wanted.key]
 
     def page(
         self,

@@ -16,6 +16,7 @@ from usagebill.cli.keys import keys
 from usagebill.cli.options import as_json, print_json
 from usagebill.cli.organizations import organizations
 from usagebill.cli.serve import serve, work
+from usagebill.cli.tax_connections import tax_connections
 
 __all__ = ["main"]
 
@@ -37,5 +38,5 @@ def version(json_output: bool) -> None:
         click.echo(" ".join(f"{name} {number}" for name, number in known.items()))
 
 
-for command in (serve, work, run_due, jobs, events, audit, keys, organizations, demo):
+for command in (serve, work, run_due, jobs, events, audit, keys, organizations, tax_connections, demo):
     main.add_command(command)

@@ -35,6 +35,7 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
     "smtp_url": (str, "The mail server: smtp://user:password@host:587 or smtps://host. No e-mail is sent without it."),
     "email_from": (str, "The address that e-mails come from; that of the billing entity where this is left out."),
     "smtp_timeout": (click.FloatRange(0, min_open=True), "Seconds that each step with the mail server may take."),
+    "tax_provider_timeout": (click.FloatRange(0, min_open=True), "Seconds that a tax provider may take to answer."),
     "documents": (
         click.Choice(["on_demand", "at_once"]),
         "When PDF and XML of invoices are made: when first asked for, or at once.",

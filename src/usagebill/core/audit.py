@@ -27,7 +27,7 @@ from usagebill.core.numbers import (
     total,
     truncate_cents,
 )
-from usagebill.core.taxes import AppliedTax
+from usagebill.core.taxes import AppliedTax, TaxKey
 
 __all__ = [
     "CHECKS",
@@ -164,36 +164,42 @@ def _net(fee: Fee) -> Decimal:
     return subtract(Decimal(fee.amount_cents), fee.precise_coupons_amount_cents)
 
 
+def _taxed(fee: Fee) -> Decimal:
+    """What the rates of its taxes are applied to."""
+    return round_to(multiply(_net(fee), fee.taxes_base_rate), _DECIMALS)
+
+
 def _invoice_taxes(invoice: Invoice, fees: Sequence[Fee]) -> int:
     if invoice.invoice_type == "advance_charges":
         return sum(fee.taxes_amount_cents for fee in fees)
-    return round_cents(total(_share(_net(fee), line.rate) for fee in fees for line in fee.applied_taxes))
+    return round_cents(total(_share(_taxed(fee), line.rate) for fee in fees for line in fee.applied_taxes))
 
 
 def _audited_tax_lines(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Finding]:
     """Each tax line of the invoice is its rate of the fees that carry it; where these were paid before, their sum."""
     summed = invoice.invoice_type == "advance_charges"
-    carried: dict[str, list[tuple[Fee, AppliedTax]]] = {}
+    carried: dict[TaxKey, list[tuple[Fee, AppliedTax]]] = {}
     for fee in fees:
         for line in fee.applied_taxes:
-            carried.setdefault(line.code, []).append((fee, line))
-    expected: dict[str, tuple[Decimal, int, int]] = {}
+            carried.setdefault(line.key, []).append((fee, line))
+    expected: dict[TaxKey, tuple[int, int]] = {}
     weighed = []
-    for code, lines in carried.items():
-        rate = lines[0][1].rate
+    for key, lines in carried.items():
+        rate = key[1]
         base = total(_net(fee) for fee, _ in lines)
         if summed:
             gross = sum(fee.amount_cents for fee, _ in lines)
-            expected[code] = (rate, gross, sum(line.amount_cents for _, line in lines))
+            expected[key] = (gross, sum(line.amount_cents for _, line in lines))
         else:
-            expected[code] = (rate, truncate_cents(base), round_cents(_share(base, rate)))
+            taxed = total(_taxed(fee) for fee, _ in lines)
+            expected[key] = (truncate_cents(base), round_cents(_share(taxed, rate)))
         weighed.append(multiply(rate, base if _weighs(invoice) else Decimal(len(lines))))
-    listed = {line.code: (line.rate, line.base_amount_cents, line.amount_cents) for line in invoice.applied_taxes}
+    listed = {line.key: (line.base_amount_cents, line.amount_cents) for line in invoice.applied_taxes}
     subject = f"invoice {invoice.number}"
-    for code in dict.fromkeys((*expected, *listed)):
-        if expected.get(code) != listed.get(code):
-            what = f"tax {code} (rate, base, amount)"
-            yield _finding("invoice_taxes", subject, invoice.id, what, _told(expected, code), _told(listed, code))
+    for key in dict.fromkeys((*expected, *listed)):
+        if expected.get(key) != listed.get(key):
+            what = f"tax {key[0]} at {key[1]} % (base, amount)"
+            yield _finding("invoice_taxes", subject, invoice.id, what, _told(expected, key), _told(listed, key))
     if not summed and fees:
         over = invoice.sub_total_excluding_taxes_amount_cents if _weighs(invoice) else len(fees)
         average = round_to(divide(total(weighed), Decimal(over)), _RATE_DECIMALS)
@@ -206,8 +212,8 @@ def _weighs(invoice: Invoice) -> bool:
     return invoice.sub_total_excluding_taxes_amount_cents > 0
 
 
-def _told(lines: Mapping[str, tuple[Decimal, int, int]], code: str) -> str:
-    return ", ".join(str(part) for part in lines[code]) if code in lines else "no such tax"
+def _told(lines: Mapping[TaxKey, tuple[int, int]], key: TaxKey) -> str:
+    return ", ".join(str(part) for part in lines[key]) if key in lines else "no such tax"
 
 
 def _audited_shares(invoice: Invoice, fees: Sequence[Fee], coupons: int, progressive: int) -> Iterator[Finding]:
@@ -228,7 +234,7 @@ def _audited_fee(invoice: Invoice, fee: Fee) -> Iterator[Finding]:
     if not ZERO <= fee.precise_coupons_amount_cents <= Decimal(max(fee.amount_cents, 0)):
         wanted = f"0 to {fee.amount_cents}"
         yield _finding("coupon", subject, invoice.id, f"{what} coupons", wanted, fee.precise_coupons_amount_cents)
-    taxes = round_cents(total(_share(_net(fee), line.rate) for line in fee.applied_taxes))
+    taxes = round_cents(total(_share(_taxed(fee), line.rate) for line in fee.applied_taxes))
     if taxes != fee.taxes_amount_cents:
         yield _finding("fee_taxes", subject, invoice.id, f"{what} taxes_amount_cents", taxes, fee.taxes_amount_cents)
     yield from _fee_tax_lines(invoice, fee)
@@ -252,12 +258,13 @@ def _audited_fee(invoice: Invoice, fee: Fee) -> Iterator[Finding]:
 
 def _fee_tax_lines(invoice: Invoice, fee: Fee) -> Iterator[Finding]:
     """Each tax line of a fee is its rate of what is left of the fee, in whole cents and precisely."""
-    precise = subtract(fee.precise_amount_cents, fee.precise_coupons_amount_cents)
+    left = subtract(fee.precise_amount_cents, fee.precise_coupons_amount_cents)
+    precise = round_to(multiply(left, fee.taxes_base_rate), _DECIMALS)
     for line in fee.applied_taxes:
         own = (line.base_amount_cents, line.amount_cents, line.precise_amount_cents)
         wanted = (
             truncate_cents(_net(fee)),
-            round_cents(_share(_net(fee), line.rate)),
+            round_cents(_share(_taxed(fee), line.rate)),
             round_to(_share(precise, line.rate), _DECIMALS),
         )
         if own != wanted:

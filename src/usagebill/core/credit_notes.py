@@ -8,6 +8,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
 
+from usagebill.core.error_details import ErrorDetail
 from usagebill.core.fees import Fee
 from usagebill.core.life_cycles import following
 from usagebill.core.numbers import (
@@ -22,7 +23,7 @@ from usagebill.core.numbers import (
     total,
     truncate_cents,
 )
-from usagebill.core.taxes import AppliedTax, net_of_coupons
+from usagebill.core.taxes import AppliedTax, TaxKey, net_of_coupons, taxable
 
 __all__ = [
     "REASONS",
@@ -143,6 +144,7 @@ class CreditNote:
     voided_at: datetime | None = None
     refunded_at: datetime | None = None
     automatic: bool = False
+    error_details: tuple[ErrorDetail, ...] = ()
     customer_snapshot: Mapping[str, object] | None = None
     # The billing entity as it was when it issued the note (a `BillingEntityVersion`).
     issuer_version_id: str | None = None
@@ -237,8 +239,13 @@ def creditable_invoice(
         net_of_fee = subtract(net_of_coupons(fee), evenly)
         net = divide(multiply(net_of_fee, Decimal(left[fee.id])), Decimal(fee.amount_cents))
         whole = add(whole, net)
-        tax = add(tax, divide(multiply(net, fee.taxes_rate), _HUNDRED))
+        tax = add(tax, _tax_of(net, fee))
     return add(round_to(whole, _DECIMALS), Decimal(round_cents(tax)))
+
+
+def _tax_of(net: Decimal, fee: Fee) -> Decimal:
+    """The tax on `net` cents of the fee."""
+    return divide(multiply(taxable(net, fee.taxes_base_rate), fee.taxes_rate), _HUNDRED)
 
 
 def refundable_invoice(creditable: Decimal, paid_cents: int, refunded_cents: int) -> int:
@@ -261,26 +268,29 @@ def credited(
     invoice: the sum, over the other notes, of rounded less precise taxes; taking it off makes the notes' taxes add
     up to the invoice's.
     """
-    lines_by_code = {line.code: line for line in invoice_lines}
+    lines_by_key = {line.key: line for line in invoice_lines}
     items_precise = total(amount for _, amount in items)
-    bases: dict[str, Decimal] = {}
+    bases: dict[TaxKey, Decimal] = {}
+    taxed: dict[TaxKey, Decimal] = {}
     adjustment = ZERO
     for fee, amount in items:
         share = ZERO if fee.amount_cents == 0 else divide(amount, Decimal(fee.amount_cents))
         own = multiply(fee.precise_coupons_amount_cents, share)
         adjustment = add(adjustment, own)
         for line in fee.applied_taxes:
-            bases[line.code] = add(bases.get(line.code, ZERO), subtract(amount, own))
+            net_of_item = subtract(amount, own)
+            bases[line.key] = add(bases.get(line.key, ZERO), net_of_item)
+            taxed[line.key] = add(taxed.get(line.key, ZERO), taxable(net_of_item, fee.taxes_base_rate))
     adjustment = round_to(adjustment, _DECIMALS)
     net = subtract(items_precise, adjustment)
     taxes = ZERO
     rates = []
     lines = []
-    for code, base in bases.items():
-        source = lines_by_code.get(code)
+    for key, base in bases.items():
+        source = lines_by_key.get(key)
         if source is None:
             continue
-        raw = divide(multiply(base, source.rate), _HUNDRED)
+        raw = divide(multiply(taxed[key], source.rate), _HUNDRED)
         taxes = add(taxes, raw)
         rates.append(ZERO if net == ZERO else multiply(divide(base, net), source.rate))
         lines.append(
@@ -290,7 +300,7 @@ def credited(
                 amount_cents=round_cents(raw),
                 amount_currency=currency,
                 created_at=now,
-                base_amount_cents=round_cents(base),
+                base_amount_cents=round_cents(taxed[key]),
                 precise_amount_cents=round_to(raw, _DECIMALS),
             )
         )
@@ -364,7 +374,7 @@ def estimated(result: Credited, refundable_cents: int) -> Estimate:
 def gross_total(fees: Sequence[Fee]) -> int:
     """The invoice's fees with their taxes, coupons not taken off: the ceiling of all that may be credited."""
     amount = sum(fee.amount_cents for fee in fees)
-    taxes = total(divide(multiply(Decimal(fee.amount_cents), fee.taxes_rate), _HUNDRED) for fee in fees)
+    taxes = total(_tax_of(Decimal(fee.amount_cents), fee) for fee in fees)
     return amount + round_cents(taxes)
 
 

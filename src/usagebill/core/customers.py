@@ -10,6 +10,7 @@ from usagebill.core.billing_entities import ADJUSTMENTS, ANCHORS, BillingEntity
 from usagebill.core.contacts import LOCALES, LONGEST_NAME, is_email
 from usagebill.core.countries import COUNTRIES
 from usagebill.core.currencies import CURRENCIES
+from usagebill.core.error_details import ErrorDetail
 from usagebill.core.vat import VatCheck
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "ZERO_AMOUNT_OPTIONS",
     "Address",
     "Customer",
+    "IntegrationCustomer",
     "MetadataItem",
     "definition_errors",
     "finalizes_zero_amount_invoices",
@@ -62,10 +64,24 @@ class MetadataItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IntegrationCustomer:
+    """The customer as it is known to a tax provider. `external_customer_id` is what the provider calls it."""
+
+    id: str
+    integration_type: str
+    integration_code: str
+    connection_id: str
+    external_customer_id: str
+    created_at: datetime
+    sync_with_provider: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Customer:
     """Null settings are inherited from the billing entity. Grace period and payment term are in days.
 
-    While a `vat_check` runs, the customer's invoices wait for their taxes.
+    While a `vat_check` runs, the customer's invoices wait for their taxes. The first of `integration_customers` names
+    the tax provider that is asked for them instead; `tax_error` is why it did not give them the last time.
     """
 
     id: str
@@ -111,6 +127,8 @@ class Customer:
     tax_ids: tuple[str, ...] = ()
     metadata: tuple[MetadataItem, ...] = ()
     vat_check: VatCheck | None = None
+    integration_customers: tuple[IntegrationCustomer, ...] = ()
+    tax_error: ErrorDetail | None = None
     deleted_at: datetime | None = None
 
 

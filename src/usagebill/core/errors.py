@@ -11,6 +11,7 @@ __all__ = [
     "Invalid",
     "NotAllowed",
     "NotFound",
+    "TooManyProviderRequests",
     "TooManyRequests",
     "Unauthorized",
 ]
@@ -72,6 +73,16 @@ class TooManyRequests(BillingError):
 
     def __init__(self) -> None:
         super().__init__("too_many_requests")
+
+
+class TooManyProviderRequests(BillingError):
+    """A provider of somebody else's is asked too often by us (429); `provider` is its name."""
+
+    status = 429
+
+    def __init__(self, provider: str) -> None:
+        super().__init__("too_many_provider_requests")
+        self.provider = provider
 
 
 class Invalid(BillingError):

@@ -34,6 +34,7 @@ class Fee:
 
     `from_datetime` and `to_datetime` are the period shown; `charges_*` the usage window it was computed over.
     `precise_coupons_amount_cents` is the fee's share of coupons and progressive billing credits (5 decimals).
+    `taxes_base_rate` is the part of it that is taxed, less than 1 only where a tax provider says so.
     A fee without `invoice_id` was made in advance for a charge that is not invoiceable. `basis` holds what an
     explanation needs besides `amount_details`: days, minimums and what counts toward them.
     """
@@ -74,6 +75,7 @@ class Fee:
     taxes_amount_cents: int = 0
     taxes_precise_amount_cents: Decimal = Decimal(0)
     taxes_rate: Decimal = Decimal(0)
+    taxes_base_rate: Decimal = Decimal(1)
     applied_taxes: tuple[AppliedTax, ...] = ()
     precise_coupons_amount_cents: Decimal = Decimal(0)
     precise_credit_notes_amount_cents: Decimal = Decimal(0)

@@ -12,7 +12,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from usagebill.core.numbers import ZERO, divide, multiply, round_cents, round_to, subtract, total, truncate_cents
+from usagebill.core.numbers import ONE, ZERO, divide, multiply, round_cents, round_to, subtract, total, truncate_cents
 
 if TYPE_CHECKING:
     from usagebill.core.fees import Fee
@@ -21,17 +21,25 @@ __all__ = [
     "AppliedTax",
     "InvoiceTaxes",
     "Tax",
+    "TaxKey",
+    "TaxTerms",
     "chosen_taxes",
     "invoice_taxes",
     "net_of_coupons",
     "summed_fee_taxes",
+    "taxable",
     "taxed_fee",
+    "untaxed",
     "usage_taxes_cents",
+    "with_terms",
 ]
 
 _HUNDRED = Decimal(100)
 _PRECISE_DECIMALS = 15
 _RATE_DECIMALS = 5
+
+# The code and the rate of a tax.
+TaxKey = tuple[str, Decimal]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +75,22 @@ class AppliedTax:
     base_amount_cents: int = 0
     precise_amount_cents: Decimal = Decimal(0)
 
+    @property
+    def key(self) -> TaxKey:
+        """What lines are added up by. A provider may give one code several rates."""
+        return self.code, self.rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaxTerms:
+    """What a fee is taxed with: `rate` in percent. `tax_id` is None where it is none of the organization's taxes."""
+
+    tax_id: str | None
+    name: str
+    code: str
+    rate: Decimal
+    description: str | None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvoiceTaxes:
@@ -90,6 +114,11 @@ def net_of_coupons(fee: Fee) -> Decimal:
     return subtract(Decimal(fee.amount_cents), fee.precise_coupons_amount_cents)
 
 
+def taxable(amount: Decimal, base_rate: Decimal) -> Decimal:
+    """The part of `amount` (cents) that rates are applied to: all of it but where a tax provider taxes a part only."""
+    return amount if base_rate == ONE else round_to(multiply(amount, base_rate), _PRECISE_DECIMALS)
+
+
 def _share(base: Decimal, rate: Decimal) -> Decimal:
     return divide(multiply(base, rate), _HUNDRED)
 
@@ -101,39 +130,65 @@ def taxed_fee(fee: Fee, taxes: Iterable[Tax], now: datetime, new_id: Callable[[]
     """
     if fee.applied_taxes:
         return fee
-    listed = tuple(taxes)
-    base = net_of_coupons(fee)
-    precise_base = subtract(fee.precise_amount_cents, fee.precise_coupons_amount_cents)
+    terms = [
+        TaxTerms(tax_id=tax.id, name=tax.name, code=tax.code, rate=tax.rate, description=tax.description)
+        for tax in taxes
+    ]
+    return with_terms(fee, terms, now, new_id)
+
+
+def with_terms(
+    fee: Fee, terms: Sequence[TaxTerms], now: datetime, new_id: Callable[[], str], *, base_rate: Decimal = ONE
+) -> Fee:
+    """The fee taxed at these rates, on the part of it that is taxed (`base_rate`, 0 to 1)."""
+    net = net_of_coupons(fee)
+    base = taxable(net, base_rate)
+    precise_base = taxable(subtract(fee.precise_amount_cents, fee.precise_coupons_amount_cents), base_rate)
     lines = tuple(
         AppliedTax(
             id=new_id(),
-            tax_id=tax.id,
-            name=tax.name,
-            code=tax.code,
-            rate=tax.rate,
-            description=tax.description,
-            amount_cents=round_cents(_share(base, tax.rate)),
+            tax_id=each.tax_id,
+            name=each.name,
+            code=each.code,
+            rate=each.rate,
+            description=each.description,
+            amount_cents=round_cents(_share(base, each.rate)),
             amount_currency=fee.currency,
             created_at=now,
-            base_amount_cents=truncate_cents(base),
-            precise_amount_cents=round_to(_share(precise_base, tax.rate), _PRECISE_DECIMALS),
+            base_amount_cents=truncate_cents(net),
+            precise_amount_cents=round_to(_share(precise_base, each.rate), _PRECISE_DECIMALS),
         )
-        for tax in listed
+        for each in terms
     )
     return replace(
         fee,
         applied_taxes=lines,
-        taxes_rate=total(tax.rate for tax in listed),
-        taxes_amount_cents=round_cents(total(_share(base, tax.rate) for tax in listed)),
-        taxes_precise_amount_cents=round_to(total(_share(precise_base, tax.rate) for tax in listed), _PRECISE_DECIMALS),
+        taxes_base_rate=base_rate,
+        taxes_rate=total(each.rate for each in terms),
+        taxes_amount_cents=round_cents(total(_share(base, each.rate) for each in terms)),
+        taxes_precise_amount_cents=round_to(
+            total(_share(precise_base, each.rate) for each in terms), _PRECISE_DECIMALS
+        ),
     )
 
 
-def _grouped(fees: Sequence[Fee]) -> Mapping[str, tuple[AppliedTax, list[Fee]]]:
-    groups: dict[str, tuple[AppliedTax, list[Fee]]] = {}
+def untaxed(fee: Fee) -> Fee:
+    """The fee as it is before anything is known of its taxes."""
+    return replace(
+        fee,
+        applied_taxes=(),
+        taxes_base_rate=ONE,
+        taxes_rate=ZERO,
+        taxes_amount_cents=0,
+        taxes_precise_amount_cents=ZERO,
+    )
+
+
+def _grouped(fees: Sequence[Fee]) -> Mapping[TaxKey, tuple[AppliedTax, list[Fee]]]:
+    groups: dict[TaxKey, tuple[AppliedTax, list[Fee]]] = {}
     for fee in fees:
         for line in fee.applied_taxes:
-            groups.setdefault(line.code, (line, []))[1].append(fee)
+            groups.setdefault(line.key, (line, []))[1].append(fee)
     return groups
 
 
@@ -149,7 +204,7 @@ def invoice_taxes(
     lines = []
     for line, group in _grouped(fees).values():
         base = total(net_of_coupons(fee) for fee in group)
-        raw = _share(base, line.rate)
+        raw = _share(total(taxable(net_of_coupons(fee), fee.taxes_base_rate) for fee in group), line.rate)
         raw_amounts.append(raw)
         if subtotal_cents > 0:
             weight = divide(base, Decimal(subtotal_cents))
@@ -181,7 +236,7 @@ def summed_fee_taxes(fees: Sequence[Fee], currency: str, now: datetime, new_id: 
     """
     lines = []
     for line, group in _grouped(fees).values():
-        own = [applied for fee in group for applied in fee.applied_taxes if applied.code == line.code]
+        own = [applied for fee in group for applied in fee.applied_taxes if applied.key == line.key]
         lines.append(
             replace(
                 line,

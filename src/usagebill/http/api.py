@@ -22,6 +22,7 @@ from usagebill.core.errors import (
     Forbidden,
     Invalid,
     NotFound,
+    TooManyProviderRequests,
     TooManyRequests,
     Unauthorized,
 )
@@ -152,6 +153,11 @@ def error_body(problem: BillingError) -> JsonObject:
         return {"status": 401, "error": "Unauthorized"}
     if isinstance(problem, TooManyRequests):
         return {"status": 429, "error": "Too Many Requests"}
+    if isinstance(problem, TooManyProviderRequests):
+        text = f"Service {problem.provider} is not available. Try again later."
+        details = {"provider_name": problem.provider, "message": text}
+        error = "Too Many Provider Requests"
+        return {"status": 429, "error": error, "code": problem.code, "error_details": details}
     body: JsonObject = {"status": problem.status, "error": _TITLES[problem.status], "code": problem.code}
     if isinstance(problem, Invalid):
         body["error_details"] = problem.details

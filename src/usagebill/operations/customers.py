@@ -23,11 +23,13 @@ from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.organizations import Organization
 from usagebill.core.subscriptions import Subscription
+from usagebill.core.tax_providers import address_of
 from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
-from usagebill.operations import draft_invoices, invoice_custom_sections, vat
+from usagebill.operations import draft_invoices, invoice_custom_sections, tax_connections, vat
 from usagebill.operations.customer_lists import CustomerFilters, list_all
 from usagebill.operations.invoices.dating import dating_settings
 from usagebill.operations.overdue import catch_up
+from usagebill.operations.tax_connections import IntegrationCustomerInput
 from usagebill.storage.conditions import eq, missing, present
 from usagebill.timezones import is_timezone
 from usagebill.views.customers import customer_summary, entity_of
@@ -80,12 +82,6 @@ class CustomerMetadataInput:
     key: Maybe[str] = ABSENT
     value: Maybe[str] = ABSENT
     display_in_invoice: Maybe[bool] = ABSENT
-
-
-@Input
-class IntegrationCustomerInput:
-    integration_type: Maybe[str] = ABSENT
-    integration_code: Maybe[str] = ABSENT
 
 
 @Input
@@ -196,6 +192,9 @@ def upsert(work: Work, given: CustomerInput) -> Customer:
     )
     customer = _with_sections(work, customer, given)
     customer = replace(customer, metadata=_metadata(work, customer.metadata, given))
+    customer = tax_connections.linked(work, customer, given.integration_customers)
+    if before is not None and address_of(before) != address_of(customer):
+        customer = replace(customer, tax_error=None)
     _check_provider(given)
     if before is None:
         number = work.tx.next_number("customers")
@@ -354,6 +353,7 @@ def _check_provider(given: CustomerInput) -> None:
 def _follow(work: Work, before: Customer, after: Customer, given: CustomerInput) -> None:
     """What a change of a customer does to its drafts and to what is scheduled for it."""
     old_entity, new_entity = entity_of(work, before), entity_of(work, after)
+    tax_connections.follow(work, before, after)
     if before.tax_ids != after.tax_ids or (is_given(given.tax_codes) and given.tax_codes is not None):
         draft_invoices.flag(work, draft_invoices.drafts_of_customers([after.id]))
     if given.billing_configuration:

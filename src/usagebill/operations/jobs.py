@@ -10,6 +10,7 @@ from usagebill.operations.documents.files import generate
 from usagebill.operations.invoices.billing_run import bill_customer
 from usagebill.operations.invoices.drafts import refresh_wanted
 from usagebill.operations.invoices.issue import mark_overdue
+from usagebill.operations.invoices.provider_taxes import retry_limited
 from usagebill.operations.invoices.subscription import finalize_due
 from usagebill.operations.invoices.waiting import tax_waiting
 from usagebill.operations.plans.ending import end_plan
@@ -33,6 +34,7 @@ HANDLERS: Mapping[str, Handler] = {
     "finalize_invoice": finalize_due,
     "mark_overdue": mark_overdue,
     "tax_waiting_invoices": tax_waiting,
+    "retry_limited_taxes": retry_limited,
     "expire_coupon": coupons.expire,
     "refresh_invoice": refresh_wanted,
     "announce_termination": announce_due,

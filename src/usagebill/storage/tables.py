@@ -29,6 +29,7 @@ from usagebill.core.plans import Charge, FixedCharge, FixedChargeUnits, Plan
 from usagebill.core.pricing_units import PricingUnit
 from usagebill.core.progressive_billing import LifetimeUsage
 from usagebill.core.subscriptions import Subscription
+from usagebill.core.tax_providers import TaxConnection
 from usagebill.core.taxes import Tax
 from usagebill.core.webhooks import SigningKey, WebhookEndpoint, WebhookMessage
 
@@ -60,6 +61,7 @@ TABLES: tuple[Table, ...] = (
     Table(kind=BillableMetric, name="billable_metrics", unique=(("code",),)),
     Table(kind=AddOn, name="add_ons", unique=(("code",),)),
     Table(kind=Tax, name="taxes", unique=(("code",),)),
+    Table(kind=TaxConnection, name="tax_connections", unique=(("kind", "code"),)),
     Table(kind=PricingUnit, name="pricing_units", always_unique=(("code",),)),
     # A plan's code is unique among plans that are no overrides: `operations.plans` sees to it.
     Table(kind=Plan, name="plans", indexes=(("code",), ("parent_id",), ("usage_thresholds",))),

@@ -14,7 +14,7 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import decimal_text
 from usagebill.core.taxes import AppliedTax
-from usagebill.views.customers import CustomerSummary, customer_summary
+from usagebill.views.customers import CustomerSummary, ErrorDetailView, customer_summary, error_detail_view
 from usagebill.views.documents import document_url
 from usagebill.views.fees import AppliedTaxView, FeeView, applied_tax_view, fee_view
 from usagebill.views.formats import Day, DecimalText, Id, Instant, date_text, instant_text, rate_number
@@ -88,7 +88,7 @@ class IssuedCreditNote(CreditNoteOfCustomer):
 
 
 class CreditNoteView(IssuedCreditNote):
-    error_details: list[Mapping[str, object]]
+    error_details: list[ErrorDetailView]
 
 
 class EstimatedItemView(TypedDict):
@@ -197,7 +197,10 @@ def issued_credit_note(work: Work, note: CreditNote) -> IssuedCreditNote:
 
 def credit_note_view(work: Work, note: CreditNote) -> CreditNoteView:
     """A credit note with everything that belongs to it."""
-    return {**issued_credit_note(work, note), "error_details": []}
+    return {
+        **issued_credit_note(work, note),
+        "error_details": [error_detail_view(detail) for detail in note.error_details],
+    }
 
 
 def _estimated_tax_view(line: AppliedTax) -> EstimatedTaxView:

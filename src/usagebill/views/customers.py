@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import NotRequired, TypedDict, cast
 
 from usagebill.core.billing_entities import BillingEntity
-from usagebill.core.customers import Customer, timezone
+from usagebill.core.customers import Customer, IntegrationCustomer, timezone
+from usagebill.core.error_details import TAX_ERROR, ErrorDetail
 from usagebill.core.invoice_custom_sections import customer_section_ids
 from usagebill.core.vat import NotRegistered, Registered, Unavailable
 from usagebill.views.formats import Id, Instant, instant_text
@@ -23,6 +24,7 @@ __all__ = [
     "customer_summary",
     "customer_view",
     "entity_of",
+    "error_detail_view",
     "tax_errors",
 ]
 
@@ -51,6 +53,17 @@ class CustomerMetadataView(TypedDict):
     value: str
     display_in_invoice: bool
     created_at: Instant
+
+
+class IntegrationCustomerView(TypedDict):
+    svc_id: Id
+    type: str
+    integration_code: str
+    code: str
+    external_customer_id: str
+    sync_with_provider: bool
+    category: str
+    is_default: bool
 
 
 class CustomerSummary(AddressView):
@@ -83,7 +96,7 @@ class CustomerSummary(AddressView):
     billing_configuration: BillingConfigurationView
     shipping_address: AddressView
     metadata: list[CustomerMetadataView]
-    integration_customers: list[Mapping[str, object]]
+    integration_customers: list[IntegrationCustomerView]
 
 
 class CustomerItem(CustomerSummary):
@@ -190,7 +203,20 @@ def customer_summary(work: Work, customer: Customer) -> CustomerSummary:
             }
             for item in customer.metadata
         ],
-        "integration_customers": [],
+        "integration_customers": [_integration_customer(customer, link) for link in customer.integration_customers],
+    }
+
+
+def _integration_customer(customer: Customer, link: IntegrationCustomer) -> IntegrationCustomerView:
+    return {
+        "svc_id": link.id,
+        "type": link.integration_type,
+        "integration_code": link.integration_code,
+        "code": link.integration_code,
+        "external_customer_id": link.external_customer_id,
+        "sync_with_provider": link.sync_with_provider,
+        "category": "tax",
+        "is_default": link == customer.integration_customers[0],
     }
 
 
@@ -210,12 +236,19 @@ def customer_view(work: Work, customer: Customer) -> CustomerView:
 
 
 def tax_errors(customer: Customer) -> list[ErrorDetailView]:
-    """Why it could not be told yet what the customer is taxed with: the last attempt at the check of its VAT number."""
+    """Why it could not be told what the customer is taxed with: what its tax provider said the last time, and the last
+    attempt at the check of its VAT number."""
+    found = [] if customer.tax_error is None else [error_detail_view(customer.tax_error)]
     check = customer.vat_check
     if check is None or check.last_error is None:
-        return []
+        return found
     details = {"tax_error": check.last_error, "tax_error_message": check.last_message or ""}
-    return [{"svc_id": check.id, "error_code": "tax_error", "details": details}]
+    return [*found, {"svc_id": check.id, "error_code": TAX_ERROR, "details": details}]
+
+
+def error_detail_view(detail: ErrorDetail) -> ErrorDetailView:
+    """What went wrong with a record."""
+    return {"svc_id": detail.id, "error_code": detail.error_code, "details": dict(detail.details)}
 
 
 def checked_customer(

@@ -12,11 +12,17 @@ from typing import NotRequired, TypedDict, TypeVar, cast
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.records import BilledPlan, BillingPeriod, Credit, ErrorDetail, Invoice
+from usagebill.core.invoices.records import BilledPlan, BillingPeriod, Credit, Invoice
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.storage.conditions import asc, eq
-from usagebill.views.customers import CustomerSummary, ErrorDetailView, customer_summary, tax_errors
+from usagebill.views.customers import (
+    CustomerSummary,
+    ErrorDetailView,
+    customer_summary,
+    error_detail_view,
+    tax_errors,
+)
 from usagebill.views.documents import document_url
 from usagebill.views.fees import AppliedTaxView, FeeView, applied_tax_view, fee_view
 from usagebill.views.formats import Day, Id, Instant, date_text, instant_text, millisecond_text
@@ -33,7 +39,6 @@ __all__ = [
     "PaymentFailure",
     "billed_plan",
     "credit_view",
-    "error_detail_view",
     "invoice_summary",
     "invoice_view",
     "invoice_webhook_view",
@@ -279,11 +284,6 @@ def credit_view(credit: Credit, invoice: Invoice) -> CreditView:
         },
         "invoice": {"svc_id": invoice.id, "payment_status": invoice.payment_status},
     }
-
-
-def error_detail_view(detail: ErrorDetail) -> ErrorDetailView:
-    """Why an invoice could not be finished."""
-    return {"svc_id": detail.id, "error_code": detail.error_code, "details": dict(detail.details)}
 
 
 def _error_details(work: Work, invoice: Invoice) -> list[ErrorDetailView]:

@@ -13,6 +13,7 @@ from usagebill.views.fees import UntaxedFeeView
 from usagebill.views.invoices import INVOICE_MESSAGES, PaymentDisputeLost, PaymentFailure
 from usagebill.views.plans import DeletedPlan, PlanSummary
 from usagebill.views.subscriptions import EntitledSubscription, SubscriptionMessage, ThresholdReached
+from usagebill.views.tax_providers import CustomerTaxErrorView, FeeTaxErrorView
 
 __all__ = ["MESSAGES", "Message"]
 
@@ -45,10 +46,14 @@ MESSAGES: Mapping[str, Message] = {
     "credit_note.created": Message("A credit note was issued.", IssuedCreditNote),
     "credit_note.generated": Message("The document of a credit note was made.", CreditNoteOfCustomer),
     "customer.created": Message("A customer was created.", CustomerSummary),
+    "customer.tax_provider_error": Message("A tax provider did not give an invoice's taxes.", CustomerTaxErrorView),
     "customer.updated": Message("A customer was sent again or edited, changed or not.", CustomerSummary),
     "customer.vies_check": Message("The VAT number of a customer was checked, or could not be.", CheckedCustomer),
     "events.errors": Message("Events of the last hour cannot be billed as they are.", EventsErrors),
     "fee.created": Message("A fee was charged in advance, or belongs to no invoice.", UntaxedFeeView),
+    "fee.tax_provider_error": Message(
+        "A tax provider did not give the taxes of a fee without invoice.", FeeTaxErrorView
+    ),
     **{name: Message(about, INVOICE_MESSAGES[name]) for name, about in _INVOICES.items()},
     "invoice.payment_dispute_lost": Message("The dispute about a payment was lost.", PaymentDisputeLost),
     "invoice.payment_failure": Message("An invoice could not be collected.", PaymentFailure),

@@ -27,7 +27,7 @@ from usagebill.core.numbers import (
     total,
 )
 from usagebill.core.progressive_billing import ProgressiveFee, credited_fees, fees_billed_before
-from usagebill.core.taxes import net_of_coupons
+from usagebill.core.taxes import TaxKey, net_of_coupons, taxable
 
 __all__ = ["Discount", "Step", "TaxStep", "arithmetic", "discounts", "fee_taxes", "invoice_steps"]
 
@@ -277,7 +277,7 @@ def _coupon(
 
 def fee_taxes(fee: Fee) -> tuple[TaxStep, ...]:
     """The taxes of a fee, each on what discounts have left of it."""
-    base = net_of_coupons(fee)
+    base = taxable(net_of_coupons(fee), fee.taxes_base_rate)
     return tuple(
         TaxStep(
             code=line.code,
@@ -308,13 +308,13 @@ def invoice_steps(invoice: Invoice, fees: Sequence[Fee]) -> tuple[Step, ...]:
         text = f"{credit.item_code}: {left} - {credit.amount_cents} = {after}"
         left = take(names[credit.item_type], text, -credit.amount_cents, after)
     exact = [
-        (line.code, line.rate, total(net_of_coupons(fee) for fee in fees if _taxed(fee, line.code)))
+        (line.key, total(taxable(net_of_coupons(fee), fee.taxes_base_rate) for fee in fees if _carries(fee, line.key)))
         for line in invoice.applied_taxes
     ]
-    for code, rate, base in exact:
+    for (code, rate), base in exact:
         if invoice.invoice_type == "advance_charges":
             # The fees were paid with their taxes, which are only added up here.
-            lines = [line.amount_cents for fee in fees for line in fee.applied_taxes if line.code == code]
+            lines = [line.amount_cents for fee in fees for line in fee.applied_taxes if line.key == (code, rate)]
             take("tax", f"{code}: {' + '.join(map(str, lines))} = {sum(lines)}", sum(lines), left)
             continue
         raw = divide(multiply(base, rate), _HUNDRED)
@@ -334,5 +334,5 @@ def invoice_steps(invoice: Invoice, fees: Sequence[Fee]) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _taxed(fee: Fee, code: str) -> bool:
-    return any(line.code == code for line in fee.applied_taxes)
+def _carries(fee: Fee, key: TaxKey) -> bool:
+    return any(line.key == key for line in fee.applied_taxes)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 
+from usagebill.core.error_details import ErrorDetail
 from usagebill.core.taxes import AppliedTax
 
 __all__ = [
@@ -16,7 +17,6 @@ __all__ = [
     "BilledPlan",
     "BillingPeriod",
     "Credit",
-    "ErrorDetail",
     "Invoice",
     "InvoiceMetadata",
 ]
@@ -84,22 +84,14 @@ class AppliedThreshold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorDetail:
-    """Why an invoice could not be finished."""
-
-    id: str
-    error_code: str
-    details: Mapping[str, object]
-    created_at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Invoice:
     """`status`: generating, draft, open, pending, failed, finalized, voided, closed or deleted.
 
-    `tax_status` is null where taxes are computed at once, else pending, succeeded or failed. All amounts are whole
-    cents of `currency`. `customer_snapshot` is the customer as shown when the invoice was issued, null while it is a
-    draft.
+    `tax_status` is null where taxes are computed at once, else pending, succeeded or failed. While a tax provider is
+    asked, `tax_request_id` names the question; `tax_connection_id` is the provider whose taxes it has.
+
+    All amounts are whole cents of `currency`. `customer_snapshot` is the customer as shown when the invoice was issued,
+    null while it is a draft.
     """
 
     id: str
@@ -121,6 +113,8 @@ class Invoice:
     expected_finalization_date: date | None = None
     payment_status: str = "pending"
     tax_status: str | None = None
+    tax_request_id: str | None = None
+    tax_connection_id: str | None = None
     fees_amount_cents: int = 0
     progressive_billing_credit_amount_cents: int = 0
     coupons_amount_cents: int = 0

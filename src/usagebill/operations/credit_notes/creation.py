@@ -34,6 +34,7 @@ from usagebill.operations.documents.orders import order_on_issue
 from usagebill.operations.emails.orders import email_on_issue
 from usagebill.operations.invoices.payment_status import set_payment_status
 from usagebill.operations.issuers import version_of
+from usagebill.operations.tax_connections import ask_about
 from usagebill.storage.conditions import eq
 from usagebill.views.credit_notes import issued_credit_note
 from usagebill.views.customers import customer_summary, entity_of
@@ -281,6 +282,9 @@ def tell(work: Work, note: CreditNote) -> None:
     work.emit("credit_note.created", lambda: issued_credit_note(work, note), note.id)
     order_on_issue(work, note)
     email_on_issue(work, note)
+    invoice = work.tx.get(Invoice, note.invoice_id)
+    if invoice is not None and invoice.tax_connection_id is not None:
+        ask_about(work, "credit_note", note.id)
 
 
 def settle_invoice(work: Work, invoice: Invoice, cents: int) -> Invoice:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
+from usagebill.core.error_details import TAX_ERROR, without
 from usagebill.core.errors import Invalid, NotAllowed
 from usagebill.core.invoices.life_cycle import InvoiceEvent, transition
 from usagebill.core.invoices.records import Invoice, InvoiceMetadata
@@ -14,6 +15,7 @@ from usagebill.operations import applied_coupons
 from usagebill.operations.credit_notes.automatic import check_void_amounts, on_void
 from usagebill.operations.invoices.listing import PAYMENT_STATUSES, get
 from usagebill.operations.invoices.payment_status import set_payment_status
+from usagebill.operations.tax_connections import ask_about
 from usagebill.views.invoices import invoice_webhook_view, payment_dispute_lost_view
 from usagebill.work import Work
 
@@ -125,7 +127,7 @@ def retry(work: Work, invoice_id: str) -> Invoice:
     """
     invoice = get(work, invoice_id)
     status = transition(invoice.status, InvoiceEvent.RETRY)
-    kept = tuple(detail for detail in invoice.error_details if detail.error_code != "tax_error")
+    kept = without(invoice.error_details, TAX_ERROR)
     again = replace(invoice, status=status, tax_status="pending", error_details=kept, updated_at=work.now)
     work.tx.replace(again)
     work.schedule("tax_waiting_invoices", again.customer_id, work.now)
@@ -152,5 +154,7 @@ def void(work: Work, invoice_id: str, given: InvoiceVoid) -> Invoice:
     applied_coupons.give_back(work, voided)
     if generate:
         on_void(work, voided, credit_cents=credit, refund_cents=refund)
+    if voided.tax_connection_id is not None:
+        ask_about(work, "void", voided.id)
     work.emit("invoice.voided", lambda: invoice_webhook_view(work, "invoice.voided", voided), voided.id)
     return voided

@@ -24,6 +24,7 @@ from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.numbering import draft_number
 from usagebill.operations.invoices.sections import with_sections
 from usagebill.operations.invoices.totals import settle
+from usagebill.operations.tax_connections import connection_of
 from usagebill.storage.conditions import eq, missing, within
 from usagebill.views.customers import entity_of
 from usagebill.work import Work
@@ -120,7 +121,8 @@ def create(work: Work, given: OneOffInput) -> Invoice:
         updated_at=work.now,
     )
     work.tx.insert(invoice)
-    fees = [_fee(work, invoice, line) for line in lines]
+    provided = connection_of(work, customer) is not None
+    fees = [_fee(work, invoice, line, provided=provided) for line in lines]
     if sum(abs(fee.amount_cents) for fee in fees) > _LARGEST_TOTAL:
         raise Invalid(units="value_is_out_of_range")
     invoice, fees = settle(work, invoice, fees, finalizing=True)
@@ -173,7 +175,8 @@ def _sections(work: Work, given: OneOffInput) -> tuple[str, ...] | None:
     return invoice_custom_sections.ids_of_codes(work, codes) if codes else None
 
 
-def _fee(work: Work, invoice: Invoice, line: _Line) -> Fee:
+def _fee(work: Work, invoice: Invoice, line: _Line, *, provided: bool) -> Fee:
+    """The fee of a line. Where its taxes are `provided` by somebody else, those that it asks for count for nothing."""
     add_on, sent = line.add_on, line.sent
     units = value_or(sent.units, ONE)
     unit_cents = value_or(sent.unit_amount_cents, add_on.amount_cents)
@@ -209,6 +212,6 @@ def _fee(work: Work, invoice: Invoice, line: _Line) -> Fee:
         created_at=work.now,
         updated_at=work.now,
     )
-    codes = value_or(sent.tax_codes, ())
+    codes = () if provided else value_or(sent.tax_codes, ())
     known = work.tx.find(Tax, within("code", codes)) if codes else []
     return taxed_fee(fee, known, work.now, work.new_id) if known else fee

@@ -28,6 +28,7 @@ from usagebill.operations import coupons, customers
 from usagebill.operations.customers import CustomerInput
 from usagebill.operations.invoices.billed import PERIODIC
 from usagebill.operations.invoices.fees.subscription import end_of_trial
+from usagebill.operations.invoices.provider_taxes import previewed
 from usagebill.operations.invoices.subscription import Entry, bill, billed_day, compute, finalize
 from usagebill.operations.overdue import catch_up
 from usagebill.operations.subscriptions.change import apply_downgrade
@@ -74,7 +75,7 @@ def preview(work: Work, given: PreviewInput) -> JsonObject:
         customer = _customer(future, given)
         _coupons(future, customer, given.coupons)
         at, invoice = _played(future, customer, given)
-        return _shown(future.at(at), invoice)
+        return _shown(future.at(at), previewed(future.at(at), invoice))
 
     return work.undone(play)
 

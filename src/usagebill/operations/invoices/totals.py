@@ -24,6 +24,7 @@ from usagebill.core.taxes import Tax
 from usagebill.operations.credit_notes.automatic import on_surplus
 from usagebill.operations.fee_taxes import taxes_for
 from usagebill.operations.invoices.billed_ahead import billed_ahead
+from usagebill.operations.tax_connections import ask_about, connection_of
 from usagebill.storage.conditions import eq, more, ne
 from usagebill.views.coupons import UNDONE, coupon_credits
 from usagebill.views.customers import entity_of
@@ -37,7 +38,8 @@ __all__ = [
     "fee_taxes",
     "settle",
     "settle_taxes",
-    "waits_for_taxes",
+    "waits_for_vat_check",
+    "with_request",
 ]
 
 # The types of invoice that use up coupons and credit notes.
@@ -53,9 +55,11 @@ def settle(work: Work, invoice: Invoice, fees: Sequence[Fee], *, finalizing: boo
     Coupons and credit notes are used only while `finalizing`: what is left of them is stored in this transaction. What
     progressive billing invoices billed above the usage is given back by a credit note, for drafts too.
 
-    While it is not known what the customer is taxed with, the invoice has no taxes and its `tax_status` is pending.
+    While it is not known what the customer is taxed with, the invoice has no taxes and its `tax_status` is pending; its
+    tax provider is asked, where it has one.
     """
     draft = computed(work, invoice, fees, consuming=finalizing and invoice.invoice_type in CONSUMING_TYPES)
+    draft = replace(draft, invoice=with_request(work, _customer(work, invoice), draft.invoice))
     _keep_used(work, draft)
     for progressive_id, cents in draft.excess.items():
         progressive = work.tx.get(Invoice, progressive_id)
@@ -64,19 +68,23 @@ def settle(work: Work, invoice: Invoice, fees: Sequence[Fee], *, finalizing: boo
     return draft.invoice, list(draft.fees)
 
 
-def settle_taxes(work: Work, invoice: Invoice, fees: Sequence[Fee]) -> tuple[Invoice, list[Fee]]:
+def settle_taxes(
+    work: Work, invoice: Invoice, fees: Sequence[Fee], *, provided: bool = False
+) -> tuple[Invoice, list[Fee]]:
     """The invoice that has waited for its taxes, with them and the credit notes that pay for it; its fees likewise.
 
-    Neither is stored here. What is left of the credit notes is.
+    Neither is stored here. What is left of the credit notes is. `provided`: the fees have the taxes that a provider
+    gave, and no others. A draft uses no credit notes.
     """
     customer = _customer(work, invoice)
+    consuming = invoice.invoice_type in CONSUMING_TYPES and invoice.status != "draft"
     around = Circumstances(
         now=work.now,
         new_id=work.new_id,
-        taxes=_taxes(work, customer, fees),
-        credit_notes=available_notes(work, customer, invoice) if invoice.invoice_type in CONSUMING_TYPES else (),
+        taxes={} if provided else _taxes(work, customer, fees),
+        credit_notes=available_notes(work, customer, invoice) if consuming else (),
     )
-    draft = taxed(replace(invoice, tax_status="succeeded"), fees, around)
+    draft = taxed(replace(invoice, tax_status="succeeded", tax_request_id=None), fees, around)
     _keep_used(work, draft)
     return draft.invoice, list(draft.fees)
 
@@ -99,14 +107,27 @@ def _taxes(work: Work, customer: Customer, fees: Iterable[Fee]) -> Mapping[str, 
     return {fee.id: fee_taxes(work, customer, fee) for fee in fees if not fee.applied_taxes}
 
 
-def waits_for_taxes(work: Work, customer: Customer) -> bool:
+def waits_for_vat_check(work: Work, customer: Customer) -> bool:
     """Whether a check of the customer's VAT number runs that decides on its taxes."""
     return customer.vat_check is not None and entity_of(work, customer).eu_tax_management
 
 
+def with_request(work: Work, customer: Customer, invoice: Invoice) -> Invoice:
+    """The invoice that waits for its taxes, with the question that the customer's tax provider is asked about it.
+
+    A question that was asked before counts no more. Without a provider, the invoice as it is.
+    """
+    if invoice.tax_status != "pending" or connection_of(work, customer) is None:
+        return invoice
+    asked = replace(invoice, tax_request_id=work.new_id())
+    ask_about(work, "invoice", invoice.id, request_id=asked.tax_request_id)
+    return asked
+
+
 def _tax_status(work: Work, invoice: Invoice, customer: Customer, fees: Sequence[Fee]) -> str | None:
     """Pending while taxes are not known, unless there is nothing to tax; succeeded once they are; else null."""
-    if fees and invoice.invoice_type in _TAXED_TYPES and waits_for_taxes(work, customer):
+    waits = connection_of(work, customer) is not None or waits_for_vat_check(work, customer)
+    if fees and invoice.invoice_type in _TAXED_TYPES and waits:
         amount = sum(fee.amount_cents for fee in fees)
         if amount != 0 or finalizes_zero_amount_invoices(customer, entity_of(work, customer)):
             return "pending"

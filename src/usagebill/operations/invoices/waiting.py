@@ -6,6 +6,8 @@ is added once these are known, and the invoice is issued then, with the dates of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
@@ -13,18 +15,25 @@ from usagebill.core.jobs import Job
 from usagebill.operations.credit_notes.drafts import follow
 from usagebill.operations.invoices.issue import copy_subscriptions, issue, redated
 from usagebill.operations.invoices.subscription import compute
-from usagebill.operations.invoices.totals import settle_taxes, waits_for_taxes
+from usagebill.operations.invoices.totals import settle_taxes, waits_for_vat_check, with_request
+from usagebill.operations.tax_connections import connection_of
 from usagebill.storage.conditions import asc, eq
 from usagebill.views.invoices import invoice_webhook_view
 from usagebill.work import Work
 
-__all__ = ["tax_waiting"]
+__all__ = ["issue_taxed", "tax_waiting"]
 
 
 def tax_waiting(work: Work, job: Job) -> None:
-    """Job: the taxes of a customer are known, so its invoices that wait for them go on. Drafts stay drafts."""
+    """Job: the taxes of a customer are known, so its invoices that wait for them go on. Drafts stay drafts.
+
+    Where a tax provider decides on them by now, it is asked about each.
+    """
     customer = work.tx.get(Customer, job.subject_id, deleted=True)
-    if customer is None or waits_for_taxes(work, customer):
+    if customer is None:
+        return
+    provider = connection_of(work, customer)
+    if provider is None and waits_for_vat_check(work, customer):
         return
     waiting = work.tx.find(
         Invoice,
@@ -33,10 +42,13 @@ def tax_waiting(work: Work, job: Job) -> None:
         order=[asc("created_at"), asc("id")],
     )
     for invoice in waiting:
-        if invoice.status == "draft":
+        if provider is not None:
+            work.tx.replace(with_request(work, customer, invoice))
+        elif invoice.status == "draft":
             _tax_draft(work, invoice)
         elif invoice.status == "pending":
-            _issue(work, invoice)
+            fees = work.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at"), asc("id")])
+            issue_taxed(work, invoice, fees, fees)
 
 
 def _tax_draft(work: Work, invoice: Invoice) -> None:
@@ -46,9 +58,14 @@ def _tax_draft(work: Work, invoice: Invoice) -> None:
     work.emit(message, lambda: invoice_webhook_view(work, message, taxed), taxed.id)
 
 
-def _issue(work: Work, invoice: Invoice) -> None:
-    before = work.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at"), asc("id")])
-    taxed, fees = settle_taxes(work, invoice, before)
+def issue_taxed(
+    work: Work, invoice: Invoice, before: Sequence[Fee], fees: Sequence[Fee], *, provided: bool = False
+) -> None:
+    """Issue an invoice that has waited for its taxes, now that they are known: `provided`, where the fees have them.
+
+    `before` are the fees as they are stored.
+    """
+    taxed, fees = settle_taxes(work, invoice, fees, provided=provided)
     for fee in fees:
         work.tx.replace(fee)
     work.tx.replace(taxed)

@@ -23,6 +23,7 @@ from usagebill.inputs import ABSENT, Input, Maybe
 from usagebill.operations import customers, plans
 from usagebill.operations.fee_taxes import taxes_for
 from usagebill.operations.invoices.billed import cycle_at, running_boundaries
+from usagebill.operations.tax_questions import usage_taxes
 from usagebill.operations.usage.charges import ChargeResult, ChargeScope, charge_results, usage_window
 from usagebill.storage.conditions import desc, eq
 from usagebill.views.customers import entity_of
@@ -215,6 +216,31 @@ def _charge_usages(
     ]
 
 
+def _taxes(work: Work, customer: Customer, definition: PlanDefinition, usages: Sequence[ChargeUsage]) -> int:
+    lines = [(usage.charge, result) for usage in usages for result in usage.results]
+    metrics = definition.metrics
+    provided = usage_taxes(
+        work,
+        customer,
+        definition.plan.amount_currency,
+        [
+            (
+                metrics[charge.billable_metric_id].code,
+                metrics[charge.billable_metric_id].name,
+                result.amounts.amount_cents,
+                result.amounts.units,
+            )
+            for charge, result in lines
+        ],
+    )
+    if provided is not None:
+        return provided
+    return usage_taxes_cents(
+        (result.amounts.amount_cents, taxes_for(work, customer, definition.plan, charge.tax_ids))
+        for charge, result in lines
+    )
+
+
 def _summed(
     work: Work,
     customer: Customer,
@@ -225,13 +251,7 @@ def _summed(
     with_taxes: bool,
     is_projected: bool = False,
 ) -> CurrentUsage:
-    taxes = 0
-    if with_taxes:
-        taxes = usage_taxes_cents(
-            (result.amounts.amount_cents, taxes_for(work, customer, definition.plan, usage.charge.tax_ids))
-            for usage in usages
-            for result in usage.results
-        )
+    taxes = _taxes(work, customer, definition, usages) if with_taxes else 0
     return CurrentUsage(
         start=window.start,
         end=window.end,

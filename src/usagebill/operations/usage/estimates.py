@@ -22,6 +22,7 @@ from usagebill.inputs import changes
 from usagebill.operations import plans
 from usagebill.operations.events import EventInput, EventsInput
 from usagebill.operations.invoices.totals import fee_taxes
+from usagebill.operations.tax_questions import estimated
 from usagebill.operations.usage.advance import advance_fee, event_billing
 from usagebill.operations.usage.charges import ChargePart, parsed_properties
 from usagebill.operations.usage.event_prices import advance_charges, event_price, part_for
@@ -84,8 +85,11 @@ def estimate_fees(work: Work, given: EventInput) -> list[Fee]:
             is_stored=False,
         )
         fee = advance_fee(work, billing, priced, event)
-        fees.append(taxed_fee(fee, fee_taxes(work, customer, fee), work.now, work.new_id))
-    return fees
+        fees.append(fee)
+    provided = estimated(work, customer, fees)
+    if provided is not None:
+        return provided
+    return [taxed_fee(fee, fee_taxes(work, customer, fee), work.now, work.new_id) for fee in fees]
 
 
 def estimate_instant_fees(work: Work, given: EventInput) -> list[InstantFee]:

@@ -6,6 +6,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee
 from usagebill.core.taxes import taxed_fee
 from usagebill.operations.invoices.totals import fee_taxes
+from usagebill.operations.tax_connections import ask_about, connection_of
 from usagebill.views.fees import untaxed_fee_view
 from usagebill.work import Work
 
@@ -17,7 +18,12 @@ def keep_standalone(work: Work, fee: Fee) -> Fee:
     customer = work.tx.get(Customer, fee.customer_id, deleted=True)
     if customer is None:
         raise LookupError(f"no customer {fee.customer_id}")
-    kept = taxed_fee(fee, fee_taxes(work, customer, fee), work.now, work.new_id)
+    if connection_of(work, customer) is None:
+        kept = taxed_fee(fee, fee_taxes(work, customer, fee), work.now, work.new_id)
+    else:
+        # Taxed once the customer's provider has said with what.
+        kept = fee
+        ask_about(work, "fee", fee.id)
     work.tx.insert(kept)
     work.emit("fee.created", lambda: untaxed_fee_view(work, kept), kept.id)
     return kept

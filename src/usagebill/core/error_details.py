@@ -1,0 +1,29 @@
+"""Error details: what went wrong with a record after it was accepted, as it is shown with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+__all__ = ["TAX_ERROR", "TAX_VOIDING_ERROR", "ErrorDetail", "without"]
+
+# Taxes could not be told, or what was taxed not be reported.
+TAX_ERROR = "tax_error"
+# An invoice could not be cancelled with the tax provider.
+TAX_VOIDING_ERROR = "tax_voiding_error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorDetail:
+    """What went wrong: a code for the kind of error, and the details of this one."""
+
+    id: str
+    error_code: str
+    details: Mapping[str, object]
+    created_at: datetime
+
+
+def without(details: Iterable[ErrorDetail], error_code: str) -> tuple[ErrorDetail, ...]:
+    """`details` less those of the kind `error_code`."""
+    return tuple(detail for detail in details if detail.error_code != error_code)

@@ -1,0 +1,340 @@
+"""Tax providers: who is asked, outside, what a customer is taxed with; what is asked, and what follows from an answer.
+
+A provider gives, for each fee, its tax in cents and how it comes about: lines with a rate each. The rates are kept and
+applied to the fee here, so that the taxes of an invoice add up as all others do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+
+from usagebill.core.credit_notes import CreditNote
+from usagebill.core.customers import Address, Customer
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.numbers import ONE, ZERO, divide, multiply, round_cents, round_to, total, truncate_cents
+from usagebill.core.taxes import TaxTerms, net_of_coupons, taxable, with_terms
+
+__all__ = [
+    "KINDS",
+    "BreakdownLine",
+    "FailureKind",
+    "ItemTaxes",
+    "ProviderFailure",
+    "ProviderTaxes",
+    "Purpose",
+    "Reported",
+    "TaxConnection",
+    "TaxQuestion",
+    "TaxedItem",
+    "TaxedParty",
+    "address_of",
+    "connection_errors",
+    "credit_note_items",
+    "fee_items",
+    "issuing_date_told",
+    "items_taxes_cents",
+    "number_told",
+    "provider_taxed",
+    "retry_delay",
+    "withdrawal_after",
+]
+
+# The kinds of provider, by the names that `integration_type` has for them.
+KINDS = ("anrok", "avalara")
+
+_BASE_RATE_DECIMALS = 30
+# The latest that anrok accepts as the date of a document, from the day it is told.
+_LATEST_DATE = timedelta(days=30)
+# How often a question is asked again before it counts as failed.
+_ATTEMPTS = 6
+_ATTEMPTS_THROTTLED = 25
+_URL = re.compile(r"https?://[^\s/]+(/\S*)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaxConnection:
+    """An account with a tax provider, which customers are linked to by `kind` and `code`.
+
+    It is spoken to at `url`, with `api_key`. `item_codes` are the provider's names of what is sold: the code of a
+    billable metric, add-on or plan -> its code there; what is not named goes by its own code.
+    """
+
+    id: str
+    organization_id: str
+    kind: str
+    code: str
+    name: str
+    url: str
+    created_at: datetime
+    updated_at: datetime
+    api_key: str | None = None
+    item_codes: Mapping[str, str] = field(default_factory=dict)
+    deleted_at: datetime | None = None
+
+
+def connection_errors(connection: TaxConnection) -> dict[str, list[str]]:
+    """What is wrong with a connection by itself, as field -> codes; empty where nothing is."""
+    found: dict[str, list[str]] = {}
+    if connection.kind not in KINDS:
+        found["kind"] = ["value_is_invalid"]
+    if not connection.code:
+        found["code"] = ["value_is_mandatory"]
+    if not connection.name:
+        found["name"] = ["value_is_mandatory"]
+    if not _URL.fullmatch(connection.url or ""):
+        found["url"] = ["url_is_invalid"]
+    return found
+
+
+# Questions
+
+
+class Purpose(StrEnum):
+    """What a provider is told or asked for."""
+
+    DRAFT = "draft"  # the taxes of what is not issued yet
+    FINALIZED = "finalized"  # the taxes of an invoice that is issued with them
+    CREDIT_NOTE = "credit_note"  # an invoice is partly taken back
+    VOID = "void"  # an invoice is cancelled
+    NEGATE = "negate"  # likewise, where it is frozen for filing
+    RETURN = "return"  # likewise, where it is locked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaxedParty:
+    """Who is taxed. `provider_id` is what the provider calls the customer."""
+
+    external_id: str
+    provider_id: str
+    name: str
+    tax_identification_number: str | None
+    address: Address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaxedItem:
+    """A fee, by what the provider calls it: whole cents after coupons, negative where they are taken back."""
+
+    id: str
+    code: str
+    fee_type: str
+    name: str
+    units: Decimal
+    amount_cents: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaxQuestion:
+    """What a provider is asked about a document, in the words of no provider in particular.
+
+    `document_id` is null for what does not exist: a preview, an estimate, current usage.
+    """
+
+    purpose: Purpose
+    document_id: str | None
+    number: str | None
+    issuing_date: date
+    currency: str
+    party: TaxedParty
+    items: tuple[TaxedItem, ...]
+
+
+def address_of(customer: Customer) -> Address:
+    """Where the customer is taxed: its shipping address, field by field, else its billing address."""
+    shipping = customer.shipping_address
+    return Address(
+        address_line1=shipping.address_line1 or customer.address_line1,
+        address_line2=shipping.address_line2 or customer.address_line2,
+        city=shipping.city or customer.city,
+        state=shipping.state or customer.state,
+        zipcode=shipping.zipcode or customer.zipcode,
+        country=shipping.country or customer.country,
+    )
+
+
+def fee_items(
+    fees: Iterable[Fee], item_codes: Mapping[str, str], *, named_by: Callable[[Fee], str]
+) -> tuple[TaxedItem, ...]:
+    """The fees as a provider is told of them; `named_by` gives the id that each goes by."""
+    return tuple(_item(fee, item_codes, named_by(fee), truncate_cents(net_of_coupons(fee))) for fee in fees)
+
+
+def _item(fee: Fee, item_codes: Mapping[str, str], id: str, cents: int) -> TaxedItem:
+    return TaxedItem(
+        id=id,
+        code=item_codes.get(fee.item.code, fee.item.code),
+        fee_type=fee.fee_type,
+        name=fee.item.invoice_display_name or fee.item.name,
+        units=fee.units,
+        amount_cents=cents,
+    )
+
+
+def credit_note_items(
+    note: CreditNote, fees: Mapping[str, Fee], item_codes: Mapping[str, str]
+) -> tuple[TaxedItem, ...]:
+    """What a note takes back of each fee, after coupons, as negative cents. `fees` are by their ids."""
+    found = []
+    for item in note.items:
+        fee = fees[item.fee_id]
+        if fee.amount_cents == 0:
+            continue
+        part = multiply(divide(Decimal(item.amount_cents), Decimal(fee.amount_cents)), net_of_coupons(fee))
+        found.append(_item(fee, item_codes, fee.id, -round_cents(part)))
+    return tuple(found)
+
+
+def issuing_date_told(kind: str, issuing_date: date, today: date) -> date:
+    """The date that a provider of this kind is told: anrok takes none that is more than 30 days ahead."""
+    return min(issuing_date, today + _LATEST_DATE) if kind == "anrok" else issuing_date
+
+
+# Answers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakdownLine:
+    """One tax on an item: `rate` as a fraction (0.2 is 20 %), null where the provider gives none."""
+
+    name: str
+    rate: Decimal | None
+    amount_cents: int
+    type: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemTaxes:
+    """What the customer is to pay in taxes on an item of `asked_cents`, and how that comes about."""
+
+    item_id: str
+    asked_cents: int
+    amount_cents: int
+    lines: tuple[BreakdownLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderTaxes:
+    """The taxes of all items asked about. `customer_id` is what the provider calls the customer, where it says so."""
+
+    items: tuple[ItemTaxes, ...]
+    customer_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """The provider has taken note."""
+
+
+class FailureKind(StrEnum):
+    """Why there is no answer, as far as it matters to what is done about it."""
+
+    REFUSED = "refused"
+    UNREACHABLE = "unreachable"
+    THROTTLED = "throttled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderFailure:
+    """There is no answer: the provider's code for it, and its words."""
+
+    code: str
+    message: str
+    kind: FailureKind = FailureKind.REFUSED
+
+
+def retry_delay(failure: ProviderFailure, attempts: int) -> timedelta | None:
+    """How long to wait before the question is asked again, after so many `attempts`; None where it has failed.
+
+    A refusal is final. Whoever cannot be reached is asked 6 times in all, whoever is throttled 25 times, first after
+    15 seconds, then after twice as long each time, at most 15 minutes.
+    """
+    most = {FailureKind.REFUSED: 1, FailureKind.UNREACHABLE: _ATTEMPTS, FailureKind.THROTTLED: _ATTEMPTS_THROTTLED}
+    if attempts >= most[failure.kind]:
+        return None
+    return timedelta(seconds=min(900, 15 * 2 ** (attempts - 1)))
+
+
+# Types of lines that are no taxes, but reasons for there being none.
+_REASONS = ("exempt", "notCollecting", "productNotTaxed", "jurisNotTaxed", "jurisHasNoTax")
+_UNKNOWN = "unknown_taxation"
+
+
+def provider_taxed(fee: Fee, taxes: ItemTaxes, now: datetime, new_id: Callable[[], str]) -> Fee:
+    """The fee with the provider's taxes.
+
+    Where the first line comes to less than its rate of the whole fee, only that part of the fee is taxed. Lines of one
+    code are one line. Lines without a rate, or that say why there is no tax, are lines of 0 % with that name; so is a
+    tax that the seller bears.
+    """
+    return with_terms(fee, _terms(taxes), now, new_id, base_rate=_base_rate(net_of_coupons(fee), taxes))
+
+
+def _base_rate(net: Decimal, taxes: ItemTaxes) -> Decimal:
+    lines = taxes.lines
+    if not lines or lines[0].rate is None:
+        return ONE
+    # Usage may have gone on since the question: then the part is of what was asked about.
+    asked = net if truncate_cents(net) == taxes.asked_cents else Decimal(taxes.asked_cents)
+    expected = multiply(asked, lines[0].rate)
+    told = Decimal(lines[0].amount_cents)
+    if expected <= ZERO or told >= expected:
+        return ONE
+    return round_to(divide(told, expected), _BASE_RATE_DECIMALS)
+
+
+def _terms(taxes: ItemTaxes) -> list[TaxTerms]:
+    found: dict[str, TaxTerms] = {}
+    for line in taxes.lines:
+        own = _line_terms(line, borne_by_seller=taxes.amount_cents == 0 and line.amount_cents > 0)
+        known = found.get(own.code)
+        found[own.code] = own if known is None else replace(known, rate=total((known.rate, own.rate)))
+    return list(found.values())
+
+
+def _line_terms(line: BreakdownLine, *, borne_by_seller: bool) -> TaxTerms:
+    name, rate = line.name, line.rate
+    if line.type in _REASONS or rate is None:
+        name, rate = _humanised(line.type or _UNKNOWN), ZERO
+    elif borne_by_seller:
+        name, rate = "Tax", ZERO
+    return TaxTerms(tax_id=None, name=name, code=_code(name), rate=multiply(rate, Decimal(100)), description=line.type)
+
+
+def _humanised(reason: str) -> str:
+    """`notCollecting` as "Not collecting"."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", reason).replace("_", " ").lower().split()
+    return " ".join(words).capitalize()
+
+
+def _code(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "_", name.lower())
+
+
+def items_taxes_cents(amounts: Mapping[str, Decimal], taxes: ProviderTaxes) -> int:
+    """The taxes on amounts (item id -> cents) that no invoice bills yet, rounded once over all of them."""
+    parts = []
+    for item in taxes.items:
+        net = amounts[item.item_id]
+        base = taxable(net, _base_rate(net, item))
+        parts += [divide(multiply(base, terms.rate), Decimal(100)) for terms in _terms(item)]
+    return round_cents(total(parts))
+
+
+# What providers answer about documents that cannot be cancelled any more, and what is to be done with them instead.
+_WITHDRAWALS = {"transactionFrozenForFiling": Purpose.NEGATE, "CannotModifyLockedTransaction": Purpose.RETURN}
+
+
+def withdrawal_after(purpose: Purpose, failure: ProviderFailure) -> Purpose | None:
+    """How else to take back an invoice that could not be cancelled: frozen ones are negated, locked ones returned."""
+    return _WITHDRAWALS.get(failure.code) if purpose is Purpose.VOID else None
+
+
+def number_told(invoice: Invoice) -> str | None:
+    """The number of the invoice, null while it has none of its own."""
+    return invoice.number if invoice.status in ("finalized", "voided") else None

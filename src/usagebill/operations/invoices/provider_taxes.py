@@ -1,0 +1,346 @@
+"""Taxes from a provider: what it is asked about invoices, fees and credit notes, and what follows from its answers.
+
+A question is put together in one transaction, asked while none is open, and its answer acted upon in another. What has
+changed meanwhile is asked about anew: an answer to an earlier question counts for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+
+from usagebill.core.credit_notes import CreditNote
+from usagebill.core.customers import Customer
+from usagebill.core.error_details import TAX_ERROR, TAX_VOIDING_ERROR, ErrorDetail, without
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.life_cycle import InvoiceEvent, transition
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.jobs import Job
+from usagebill.core.tax_providers import (
+    ProviderFailure,
+    ProviderTaxes,
+    Purpose,
+    Reported,
+    TaxConnection,
+    credit_note_items,
+    fee_items,
+    number_told,
+    provider_taxed,
+    retry_delay,
+    withdrawal_after,
+)
+from usagebill.operations.credit_notes.drafts import follow
+from usagebill.operations.invoices.issue import copy_subscriptions
+from usagebill.operations.invoices.totals import settle_taxes, with_request
+from usagebill.operations.invoices.waiting import issue_taxed
+from usagebill.operations.tax_connections import ask_about, connection_of
+from usagebill.operations.tax_questions import Asked, estimated, question
+from usagebill.storage.conditions import asc, eq
+from usagebill.views.invoices import invoice_webhook_view
+from usagebill.views.tax_providers import customer_tax_error, fee_tax_error
+from usagebill.work import Work
+
+__all__ = ["conclude", "prepare", "previewed", "retry_limited"]
+
+Answer = ProviderTaxes | Reported | ProviderFailure
+
+# What providers say when they are asked too often, however they say it; such invoices are tried again.
+_LIMIT = "API limit"
+_LIMIT_WAIT = timedelta(minutes=15)
+
+
+# Questions
+
+
+def prepare(work: Work, job: Job) -> Asked | None:
+    """What the provider is to be asked for the job; None where there is nothing to ask, and the job is done."""
+    found = _PREPARE[str(job.payload["subject"])](work, job)
+    if found is None:
+        work.tx.jobs.complete(job)
+    return found
+
+
+def _fees(work: Work, invoice_id: str) -> list[Fee]:
+    return work.tx.find(Fee, eq("invoice_id", invoice_id), order=[asc("created_at"), asc("id")])
+
+
+def _by_id(fee: Fee) -> str:
+    return fee.id
+
+
+def _waiting(work: Work, job: Job) -> tuple[Invoice, Customer] | None:
+    """The invoice that waits for the answer to this very question."""
+    invoice = work.tx.get(Invoice, job.subject_id)
+    if invoice is None or invoice.tax_request_id != job.payload["request_id"]:
+        return None
+    if invoice.tax_status != "pending" or invoice.status not in ("draft", "pending"):
+        return None
+    return invoice, _customer(work, invoice.customer_id)
+
+
+def _customer(work: Work, id: str) -> Customer:
+    found = work.tx.get(Customer, id, deleted=True)
+    if found is None:
+        raise LookupError(f"no customer {id}")
+    return found
+
+
+def _prepare_invoice(work: Work, job: Job) -> Asked | None:
+    found = _waiting(work, job)
+    if found is None:
+        return None
+    invoice, customer = found
+    connection = connection_of(work, customer)
+    if connection is None:
+        work.schedule("tax_waiting_invoices", customer.id, work.now)
+        return None
+    purpose = Purpose.DRAFT if invoice.status == "draft" else Purpose.FINALIZED
+    items = fee_items(_fees(work, invoice.id), connection.item_codes, named_by=_by_id)
+    return question(work, customer, connection, purpose, items, invoice, document_id=invoice.id)
+
+
+def _prepare_fee(work: Work, job: Job) -> Asked | None:
+    fee = work.tx.get(Fee, job.subject_id)
+    if fee is None or fee.invoice_id is not None:
+        return None
+    customer = _customer(work, fee.customer_id)
+    connection = connection_of(work, customer)
+    if connection is None:
+        return None
+    items = fee_items([fee], connection.item_codes, named_by=_by_id)
+    return question(work, customer, connection, Purpose.FINALIZED, items, currency=fee.currency, document_id=fee.id)
+
+
+def _told_connection(work: Work, invoice: Invoice) -> TaxConnection | None:
+    """The provider that has the invoice on its books."""
+    return None if invoice.tax_connection_id is None else work.tx.get(TaxConnection, invoice.tax_connection_id)
+
+
+def _prepare_void(work: Work, job: Job) -> Asked | None:
+    invoice = work.tx.get(Invoice, job.subject_id)
+    connection = None if invoice is None else _told_connection(work, invoice)
+    if invoice is None or connection is None:
+        return None
+    purpose = Purpose(str(job.payload["purpose"] or Purpose.VOID))
+    items = fee_items(_fees(work, invoice.id), connection.item_codes, named_by=_by_id)
+    if purpose is not Purpose.VOID:
+        items = tuple(replace(item, amount_cents=-item.amount_cents) for item in items)
+    customer = _customer(work, invoice.customer_id)
+    return question(
+        work, customer, connection, purpose, items, invoice, number=number_told(invoice), document_id=invoice.id
+    )
+
+
+def _prepare_credit_note(work: Work, job: Job) -> Asked | None:
+    note = work.tx.get(CreditNote, job.subject_id)
+    invoice = None if note is None else work.tx.get(Invoice, note.invoice_id)
+    # A void takes back all that was told of the invoice: its own notes would take that back twice.
+    if note is None or invoice is None or invoice.status == "voided":
+        return None
+    connection = _told_connection(work, invoice)
+    if connection is None:
+        return None
+    fees = {fee.id: fee for fee in _fees(work, invoice.id)}
+    items = credit_note_items(note, fees, connection.item_codes)
+    customer = _customer(work, invoice.customer_id)
+    return question(
+        work, customer, connection, Purpose.CREDIT_NOTE, items, invoice, number=note.number, document_id=note.id
+    )
+
+
+_PREPARE = {
+    "invoice": _prepare_invoice,
+    "fee": _prepare_fee,
+    "void": _prepare_void,
+    "credit_note": _prepare_credit_note,
+}
+
+
+# Answers
+
+
+def conclude(work: Work, job: Job, asked: Asked, answer: Answer) -> None:
+    """Act on an answer. Where there is none, it is asked for again, as often as makes sense, before that is told."""
+    work.tx.jobs.complete(job)
+    subject = str(job.payload["subject"])
+    if isinstance(answer, ProviderFailure) and _asked_again(work, job, answer):
+        return
+    _CONCLUDE[subject](work, job, asked, answer)
+
+
+def _asked_again(work: Work, job: Job, failure: ProviderFailure) -> bool:
+    attempts = int(str(job.payload["attempts"])) + 1
+    delay = retry_delay(failure, attempts)
+    if delay is None:
+        return False
+    request_id, purpose = (job.payload[name] for name in ("request_id", "purpose"))
+    ask_about(
+        work,
+        str(job.payload["subject"]),
+        job.subject_id,
+        request_id=None if request_id is None else str(request_id),
+        attempts=attempts,
+        at=work.now + delay,
+        purpose=None if purpose is None else str(purpose),
+    )
+    return True
+
+
+def _conclude_invoice(work: Work, job: Job, asked: Asked, answer: Answer) -> None:
+    found = _waiting(work, job)
+    if found is None:
+        return
+    invoice, customer = found
+    invoice = replace(invoice, error_details=without(invoice.error_details, TAX_ERROR))
+    if isinstance(answer, ProviderTaxes):
+        before = _fees(work, invoice.id)
+        fees = _provided(work, before, answer)
+        invoice = replace(invoice, tax_connection_id=asked.connection.id)
+        _note_customer(work, customer, asked, answer)
+        if invoice.status == "pending":
+            issue_taxed(work, invoice, before, fees, provided=True)
+        else:
+            _tax_draft(work, invoice, before, fees)
+    elif isinstance(answer, ProviderFailure):
+        _fail(work, invoice, customer, asked.connection, answer)
+
+
+def _provided(work: Work, fees: Sequence[Fee], answer: ProviderTaxes) -> list[Fee]:
+    taxes = {item.item_id: item for item in answer.items}
+    return [provider_taxed(fee, taxes[fee.id], work.now, work.new_id) for fee in fees]
+
+
+def _note_customer(work: Work, customer: Customer, asked: Asked, answer: ProviderTaxes) -> None:
+    """Keep what the provider calls the customer, and that nothing is wrong with its taxes any more."""
+    links = customer.integration_customers
+    if answer.customer_id and asked.question.purpose is Purpose.FINALIZED:
+        links = tuple(
+            replace(link, external_customer_id=answer.customer_id)
+            if link.connection_id == asked.connection.id
+            else link
+            for link in links
+        )
+    known = replace(customer, integration_customers=links, tax_error=None)
+    if known != customer:
+        work.tx.replace(known)
+
+
+def _tax_draft(work: Work, invoice: Invoice, before: Sequence[Fee], fees: Sequence[Fee]) -> None:
+    taxed, taxed_fees = settle_taxes(work, invoice, fees, provided=True)
+    for fee in taxed_fees:
+        work.tx.replace(fee)
+    taxed = replace(taxed, updated_at=work.now)
+    work.tx.replace(taxed)
+    follow(work, taxed, before)
+    _ready(work, taxed)
+
+
+def _ready(work: Work, draft: Invoice) -> None:
+    copy_subscriptions(work, draft)
+    message = "invoice.ready_to_finalize"
+    work.emit(message, lambda: invoice_webhook_view(work, message, draft), draft.id)
+
+
+def _detail(work: Work, error_code: str, failure: ProviderFailure) -> ErrorDetail:
+    details: dict[str, object] = {error_code: failure.code}
+    if failure.message:
+        details[f"{error_code}_message"] = failure.message
+    return ErrorDetail(id=work.new_id(), error_code=error_code, details=details, created_at=work.now)
+
+
+def _fail(
+    work: Work, invoice: Invoice, customer: Customer, connection: TaxConnection, failure: ProviderFailure
+) -> None:
+    detail = _detail(work, TAX_ERROR, failure)
+    drafted = invoice.status == "draft"
+    failed = replace(
+        invoice,
+        status=invoice.status if drafted else transition(invoice.status, InvoiceEvent.TAXES_FAILED),
+        tax_status="failed",
+        tax_request_id=None,
+        error_details=(*invoice.error_details, detail),
+        updated_at=work.now,
+    )
+    work.tx.replace(failed)
+    work.tx.replace(replace(customer, tax_error=detail))
+    work.emit("customer.tax_provider_error", partial(customer_tax_error, customer, connection, failure), customer.id)
+    if drafted:
+        _ready(work, failed)
+    elif _LIMIT in failure.message:
+        work.schedule("retry_limited_taxes", failed.id, work.now + _LIMIT_WAIT)
+
+
+def retry_limited(work: Work, job: Job) -> None:
+    """Job: an invoice failed because its provider was asked too often; it has another try."""
+    invoice = work.tx.get(Invoice, job.subject_id)
+    if invoice is None or invoice.status != "failed":
+        return
+    again = replace(
+        invoice,
+        status=transition(invoice.status, InvoiceEvent.RETRY),
+        tax_status="pending",
+        error_details=without(invoice.error_details, TAX_ERROR),
+        updated_at=work.now,
+    )
+    work.tx.replace(with_request(work, _customer(work, invoice.customer_id), again))
+
+
+def _conclude_fee(work: Work, job: Job, asked: Asked, answer: Answer) -> None:
+    fee = work.tx.get(Fee, job.subject_id)
+    if fee is None or fee.invoice_id is not None:
+        return
+    if isinstance(answer, ProviderTaxes):
+        work.tx.replace(replace(_provided(work, [fee], answer)[0], updated_at=work.now))
+    elif isinstance(answer, ProviderFailure):
+        work.emit("fee.tax_provider_error", partial(fee_tax_error, fee, asked.connection, answer), fee.id)
+
+
+def _conclude_void(work: Work, job: Job, asked: Asked, answer: Answer) -> None:
+    invoice = work.tx.get(Invoice, job.subject_id)
+    if invoice is None or not isinstance(answer, ProviderFailure):
+        return
+    other = withdrawal_after(asked.question.purpose, answer)
+    if other is not None:
+        ask_about(work, "void", invoice.id, purpose=other.value)
+        return
+    kept = without(invoice.error_details, TAX_VOIDING_ERROR)
+    work.tx.replace(replace(invoice, error_details=(*kept, _detail(work, TAX_VOIDING_ERROR, answer))))
+
+
+def _conclude_credit_note(work: Work, job: Job, asked: Asked, answer: Answer) -> None:
+    note = work.tx.get(CreditNote, job.subject_id)
+    if note is not None and isinstance(answer, ProviderFailure):
+        kept = without(note.error_details, TAX_ERROR)
+        work.tx.replace(replace(note, error_details=(*kept, _detail(work, TAX_ERROR, answer))))
+
+
+_CONCLUDE = {
+    "invoice": _conclude_invoice,
+    "fee": _conclude_fee,
+    "void": _conclude_void,
+    "credit_note": _conclude_credit_note,
+}
+
+
+# Previews
+
+
+def previewed(work: Work, invoice: Invoice) -> Invoice:
+    """The previewed invoice that would wait for its provider, as it will be with the taxes that the provider gives.
+
+    Where it gives none, there are none.
+    """
+    invoice = work.tx.get(Invoice, invoice.id) or invoice
+    fees = _fees(work, invoice.id)
+    taxed_fees = (
+        estimated(work, _customer(work, invoice.customer_id), fees) if invoice.tax_status == "pending" else None
+    )
+    if taxed_fees is None:
+        return invoice
+    taxed, kept = settle_taxes(work, invoice, taxed_fees, provided=True)
+    for fee in kept:
+        work.tx.replace(fee)
+    work.tx.replace(taxed)
+    return taxed

@@ -1,0 +1,235 @@
+"""Connections to tax providers, made by whoever runs the installation, and the customers that are linked to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from usagebill.core.customers import Customer, IntegrationCustomer
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.tax_providers import TaxConnection, connection_errors
+from usagebill.inputs import ABSENT, Input, Maybe, changes, value_or
+from usagebill.operations import draft_invoices
+from usagebill.storage.conditions import asc, eq, has_item
+from usagebill.work import Work
+
+__all__ = [
+    "IntegrationCustomerInput",
+    "TaxConnectionInput",
+    "ask_about",
+    "connection_of",
+    "create",
+    "delete",
+    "follow",
+    "get",
+    "linked",
+    "list_all",
+    "update",
+]
+
+
+@Input
+class TaxConnectionInput:
+    """`item_codes`: the code of a billable metric, add-on or plan -> what the provider calls it."""
+
+    kind: Maybe[str] = ABSENT
+    code: Maybe[str] = ABSENT
+    name: Maybe[str] = ABSENT
+    url: Maybe[str] = ABSENT
+    api_key: Maybe[str] = ABSENT
+    item_codes: Maybe[Mapping[str, str]] = ABSENT
+
+
+def create(work: Work, given: TaxConnectionInput) -> TaxConnection:
+    """A new connection. Raises `Invalid`, also where one of this kind has the code already."""
+    code = value_or(given.code, "")
+    connection = TaxConnection(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        kind=value_or(given.kind, ""),
+        code=code,
+        name=value_or(given.name, code),
+        url=value_or(given.url, ""),
+        api_key=value_or(given.api_key, None),
+        item_codes=dict(value_or(given.item_codes, {})),
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    _check(connection)
+    if work.tx.first(TaxConnection, eq("kind", connection.kind), eq("code", code)) is not None:
+        raise Invalid(code="value_already_exist")
+    work.tx.insert(connection)
+    return connection
+
+
+def _check(connection: TaxConnection) -> None:
+    problems = connection_errors(connection)
+    if problems:
+        raise Invalid(problems)
+
+
+def list_all(work: Work) -> list[TaxConnection]:
+    """All connections, oldest first."""
+    return work.tx.find(TaxConnection, order=[asc("created_at"), asc("id")])
+
+
+def get(work: Work, code: str) -> TaxConnection:
+    """The connection with this code, the oldest where several kinds have it. Raises `NotFound`."""
+    found = work.tx.first(TaxConnection, eq("code", code), order=[asc("created_at"), asc("id")])
+    if found is None:
+        raise NotFound("tax_connection")
+    return found
+
+
+def update(work: Work, code: str, given: TaxConnectionInput) -> TaxConnection:
+    """Change the name, the address, the key or the item codes of a connection; the last are replaced as a whole.
+
+    Its kind and its code stay. Raises `NotFound` and `Invalid`.
+    """
+    before = get(work, code)
+    sent = changes(given, "name", "url", "api_key", "item_codes")
+    if "item_codes" in sent:
+        sent["item_codes"] = dict(sent["item_codes"] or {})
+    connection = replace(before, **sent, updated_at=work.now)
+    _check(connection)
+    work.tx.replace(connection)
+    return connection
+
+
+def delete(work: Work, code: str) -> TaxConnection:
+    """End a connection: its customers are taxed with what the organization itself says of them again."""
+    connection = get(work, code)
+    deleted = replace(connection, deleted_at=work.now, updated_at=work.now)
+    work.tx.replace(deleted)
+    for customer in work.tx.find(Customer, has_item("integration_customers", connection_id=connection.id)):
+        kept = tuple(link for link in customer.integration_customers if link.connection_id != connection.id)
+        after = replace(customer, integration_customers=kept, updated_at=work.now)
+        work.tx.replace(after)
+        follow(work, customer, after)
+    return deleted
+
+
+# Links
+
+
+@Input
+class IntegrationCustomerInput:
+    """`id` is that of a link that is there already."""
+
+    id: Maybe[str] = ABSENT
+    integration_type: Maybe[str] = ABSENT
+    integration_code: Maybe[str] = ABSENT
+    external_customer_id: Maybe[str] = ABSENT
+    sync_with_provider: Maybe[bool] = ABSENT
+    subsidiary_id: Maybe[str] = ABSENT
+    targeted_object: Maybe[str] = ABSENT
+
+
+def linked(work: Work, customer: Customer, sent: Maybe[Sequence[IntegrationCustomerInput]]) -> Customer:
+    """The customer with the links that a request asks for; those whose id it does not send are undone.
+
+    Nothing changes where none are sent at all. What names no connection is skipped, and so is a new link that neither
+    has an `external_customer_id` nor is to be made by us. Partners are linked to nobody.
+    """
+    if sent is ABSENT or sent is None or customer.account_type == "partner":
+        return customer
+    before = {link.id: link for link in customer.integration_customers}
+    kept: list[IntegrationCustomer] = []
+    for each in sent:
+        known = before.get(each.id) if each.id else None
+        connection = _named(work, each)
+        if connection is None:
+            link = known
+        elif known is not None:
+            link = _changed(known, connection, each)
+        else:
+            link = _made(work, customer, connection, each)
+        if link is not None:
+            kept.append(link)
+    return replace(customer, integration_customers=tuple(kept))
+
+
+def _named(work: Work, sent: IntegrationCustomerInput) -> TaxConnection | None:
+    if not sent.integration_type or not sent.integration_code:
+        return None
+    return work.tx.first(TaxConnection, eq("kind", sent.integration_type), eq("code", sent.integration_code))
+
+
+def _changed(
+    known: IntegrationCustomer, connection: TaxConnection, sent: IntegrationCustomerInput
+) -> IntegrationCustomer:
+    # What anrok calls the customer is known from its answers alone.
+    told = known.external_customer_id
+    if connection.kind != "anrok":
+        told = value_or(sent.external_customer_id, None) or told
+    return replace(
+        known,
+        integration_type=connection.kind,
+        integration_code=connection.code,
+        connection_id=connection.id,
+        external_customer_id=told,
+        sync_with_provider=bool(value_or(sent.sync_with_provider, known.sync_with_provider)),
+    )
+
+
+def _made(
+    work: Work, customer: Customer, connection: TaxConnection, sent: IntegrationCustomerInput
+) -> IntegrationCustomer | None:
+    told, synced = value_or(sent.external_customer_id, None), bool(value_or(sent.sync_with_provider, False))
+    if not told and not synced:
+        return None
+    return IntegrationCustomer(
+        id=work.new_id(),
+        integration_type=connection.kind,
+        integration_code=connection.code,
+        connection_id=connection.id,
+        external_customer_id=told or customer.external_id,
+        sync_with_provider=synced,
+        created_at=work.now,
+    )
+
+
+def connection_of(work: Work, customer: Customer) -> TaxConnection | None:
+    """The tax provider that is asked what the customer is taxed with; None where the organization says so itself."""
+    if not customer.integration_customers:
+        return None
+    return work.tx.get(TaxConnection, customer.integration_customers[0].connection_id)
+
+
+def ask_about(
+    work: Work,
+    subject: str,
+    id: str,
+    *,
+    request_id: str | None = None,
+    attempts: int = 0,
+    at: datetime | None = None,
+    purpose: str | None = None,
+) -> None:
+    """Have a tax provider asked about a record, instead of what was to be asked about it before.
+
+    `subject`: invoice, fee, void or credit_note. `at` is when; at once unless given.
+    """
+    key = f"ask_tax_provider:{subject}:{id}"
+    work.tx.jobs.cancel(key)
+    work.schedule(
+        "ask_tax_provider",
+        id,
+        at or work.now,
+        key=key,
+        payload={"subject": subject, "request_id": request_id, "attempts": attempts, "purpose": purpose},
+        leased=True,
+    )
+
+
+def follow(work: Work, before: Customer, after: Customer) -> None:
+    """Where somebody else decides on the customer's taxes now, its drafts and the invoices that wait go by that."""
+    was, now = (_decides(customer) for customer in (before, after))
+    if was != now:
+        draft_invoices.flag(work, draft_invoices.drafts_of_customers([after.id]))
+        work.schedule("tax_waiting_invoices", after.id, work.now)
+
+
+def _decides(customer: Customer) -> str | None:
+    return customer.integration_customers[0].connection_id if customer.integration_customers else None

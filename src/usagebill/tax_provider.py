@@ -1,0 +1,253 @@
+"""Tax providers over the network: who is asked what customers are taxed with, how, and the job that asks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Protocol, TypeVar
+
+import httpx
+
+from usagebill.core.currencies import major_from_cents
+from usagebill.core.jobs import Job
+from usagebill.core.numbers import decimal_text
+from usagebill.core.organizations import Organization
+from usagebill.core.tax_providers import (
+    BreakdownLine,
+    FailureKind,
+    ItemTaxes,
+    ProviderFailure,
+    ProviderTaxes,
+    Purpose,
+    Reported,
+    TaxConnection,
+    TaxedItem,
+    TaxQuestion,
+)
+from usagebill.operations.invoices import provider_taxes
+from usagebill.work import Json, JsonObject, Work, encode_json, parse_json
+
+__all__ = ["Asker", "HttpTaxProvider", "TaxProvider", "ask_tax_provider", "taxes_of"]
+
+T = TypeVar("T")
+
+_LARGEST_ANSWER = 16 * 1024 * 1024
+# What a document is posted to, below the address of the connection.
+_PATHS: Mapping[Purpose, str] = {
+    Purpose.DRAFT: "draft_invoices",
+    Purpose.FINALIZED: "finalized_invoices",
+    Purpose.CREDIT_NOTE: "credit_notes",
+    Purpose.VOID: "void_invoices",
+    Purpose.NEGATE: "negate_invoices",
+    Purpose.RETURN: "return_invoices",
+}
+_TAXED = (Purpose.DRAFT, Purpose.FINALIZED)
+_UNREADABLE = "invalid_response"
+
+
+class TaxProvider(Protocol):
+    """Who says what customers are taxed with."""
+
+    def ask(self, connection: TaxConnection, question: TaxQuestion) -> ProviderTaxes | Reported | ProviderFailure:
+        """The taxes of all items of a draft or finalized document; `Reported` for what is only to be noted."""
+
+
+class HttpTaxProvider:
+    """A provider, or a bridge to one, that takes each document as JSON at the address of the connection.
+
+    `docs/tax-providers.md` says what is posted and what is to be answered. `timeout` is in seconds, for connecting,
+    writing and each wait for a part of the answer.
+    """
+
+    def __init__(self, timeout: float) -> None:
+        self._patience = 2 * timeout
+        self._client = httpx.Client(follow_redirects=False, timeout=timeout)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def ask(self, connection: TaxConnection, question: TaxQuestion) -> ProviderTaxes | Reported | ProviderFailure:
+        """See `TaxProvider`. Raises nothing: whatever goes wrong on the way is a failure."""
+        url = f"{connection.url.rstrip('/')}/{_PATHS[question.purpose]}"
+        headers = {"content-type": "application/json"}
+        if connection.api_key:
+            headers["authorization"] = f"Bearer {connection.api_key}"
+        if question.document_id is not None:
+            headers["idempotency-key"] = f"{question.purpose.value}:{question.document_id}"
+        try:
+            status, body = self._post(url, headers, encode_json(_document(connection, question)))
+        except Exception as problem:
+            return _unreachable(problem)
+        return _answer(question, status, body)
+
+    def _post(self, url: str, headers: Mapping[str, str], content: bytes) -> tuple[int, bytes]:
+        began = time.monotonic()
+        with self._client.stream("POST", url, headers=headers, content=content) as answer:
+            body = b""
+            for part in answer.iter_bytes():
+                body += part
+                if len(body) > _LARGEST_ANSWER:
+                    raise ValueError("the answer is too long")
+                if time.monotonic() - began > self._patience:
+                    raise httpx.ReadTimeout("the answer took too long")
+            return answer.status_code, body
+
+
+def _unreachable(problem: Exception) -> ProviderFailure:
+    text = f"{type(problem).__name__}: {problem}"
+    return ProviderFailure(code="network_error", message=text, kind=FailureKind.UNREACHABLE)
+
+
+def _document(connection: TaxConnection, question: TaxQuestion) -> JsonObject:
+    address, party = question.party.address, question.party
+    return {
+        "provider": connection.kind,
+        "connection": connection.code,
+        "document": {
+            "id": question.document_id,
+            "number": question.number,
+            "issuing_date": question.issuing_date.isoformat(),
+            "currency": question.currency,
+        },
+        "customer": {
+            "id": party.provider_id,
+            "external_id": party.external_id,
+            "name": party.name,
+            "taxable": party.tax_identification_number is not None,
+            "tax_identification_number": party.tax_identification_number,
+            "address_line1": address.address_line1,
+            "address_line2": address.address_line2,
+            "city": address.city,
+            "state": address.state,
+            "zipcode": address.zipcode,
+            "country": address.country,
+        },
+        "items": [_item(connection, question, item) for item in question.items],
+    }
+
+
+def _item(connection: TaxConnection, question: TaxQuestion, item: TaxedItem) -> JsonObject:
+    own: JsonObject = {"id": item.id, "code": item.code, "type": item.fee_type, "name": item.name}
+    if connection.kind == "anrok":
+        return {**own, "amount_cents": item.amount_cents}
+    amount = major_from_cents(item.amount_cents, question.currency)
+    return {**own, "amount": decimal_text(amount), "units": decimal_text(item.units)}
+
+
+def _answer(question: TaxQuestion, status: int, body: bytes) -> ProviderTaxes | Reported | ProviderFailure:
+    try:
+        said: Json = parse_json(body) if body else None
+    except ValueError:
+        said = None
+    if not 200 <= status < 300:
+        return _failure(status, said)
+    if question.purpose not in _TAXED:
+        return Reported()
+    try:
+        return _taxes(question, said)
+    except (KeyError, TypeError, ValueError, ArithmeticError) as problem:
+        text = f"the answer cannot be read: {type(problem).__name__} {problem}"
+        return ProviderFailure(code=_UNREADABLE, message=text)
+
+
+def _failure(status: int, said: Json) -> ProviderFailure:
+    error = said.get("error") if isinstance(said, dict) else None
+    told = error if isinstance(error, dict) else {}
+    code = told.get("code") if isinstance(told.get("code"), str) else f"status_{status}"
+    message = told.get("message") if isinstance(told.get("message"), str) else f"the provider answered {status}"
+    if status == 429:
+        kind = FailureKind.THROTTLED
+    elif status >= 500 or status == 408:
+        kind = FailureKind.UNREACHABLE
+    else:
+        kind = FailureKind.REFUSED
+    return ProviderFailure(code=code or f"status_{status}", message=message or "", kind=kind)
+
+
+def _taxes(question: TaxQuestion, said: Json) -> ProviderTaxes:
+    """The answer, if it has the taxes of each item asked about, once, and nothing else; ValueError otherwise."""
+    told = {str(item["id"]): item for item in said["items"]}
+    wanted = [item.id for item in question.items]
+    if len(said["items"]) != len(told) or set(told) != set(wanted):
+        raise ValueError("its items are not those asked about")
+    customer = said.get("customer_id")
+    return ProviderTaxes(
+        items=tuple(_item_taxes(item, told[item.id]) for item in question.items),
+        customer_id=customer if isinstance(customer, str) and customer else None,
+    )
+
+
+def _item_taxes(item: TaxedItem, said: Json) -> ItemTaxes:
+    return ItemTaxes(
+        item_id=item.id,
+        asked_cents=item.amount_cents,
+        amount_cents=_cents(said["tax_amount_cents"]),
+        lines=tuple(_line(line) for line in said.get("tax_breakdown") or ()),
+    )
+
+
+def _line(said: Json) -> BreakdownLine:
+    name, rate, kind = said.get("name"), said.get("rate"), said.get("type")
+    return BreakdownLine(
+        name=name if isinstance(name, str) and name else "Tax",
+        rate=None if rate is None else _rate(rate),
+        amount_cents=_cents(said.get("tax_amount_cents", 0)),
+        type=kind if isinstance(kind, str) else None,
+    )
+
+
+def _cents(value: Json) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"not an amount in cents: {value!r}")
+    return value
+
+
+def _rate(value: Json) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, (int, str, Decimal)):
+        raise ValueError(f"not a rate: {value!r}")
+    rate = Decimal(value)
+    if not (rate.is_finite() and 0 <= rate <= 10):
+        raise ValueError(f"not a rate: {value!r}")
+    return rate
+
+
+def taxes_of(
+    provider: TaxProvider | None, connection: TaxConnection, question: TaxQuestion, *, patient: bool = True
+) -> ProviderTaxes | ProviderFailure:
+    """What the provider says about a document that is not stored. Without `patient` it is not asked any more."""
+    if not patient:
+        return ProviderFailure(code="too_many_questions", message="what is to be taxed changes all the time")
+    answer = _asked(provider, connection, question)
+    if isinstance(answer, Reported):
+        return ProviderFailure(code=_UNREADABLE, message="the answer has no taxes")
+    return answer
+
+
+def _asked(
+    provider: TaxProvider | None, connection: TaxConnection, question: TaxQuestion
+) -> ProviderTaxes | Reported | ProviderFailure:
+    if provider is None:
+        return ProviderFailure(code="no_tax_provider", message="there is no tax provider to ask")
+    try:
+        return provider.ask(connection, question)
+    except Exception as problem:
+        # A provider that fails is one that does not answer.
+        return _unreachable(problem)
+
+
+class Asker(Protocol):
+    """What a question needs of the billing system that it is asked for."""
+
+    @property
+    def tax_provider(self) -> TaxProvider | None: ...
+    def writing(self, change: Callable[[Work], T], organization: Organization | None = None) -> T: ...
+
+
+def ask_tax_provider(asker: Asker, organization: Organization, job: Job) -> None:
+    """Ask a tax provider about the job's subject, once, and act on the answer."""
+    asked = asker.writing(lambda work: provider_taxes.prepare(work, job), organization)
+    if asked is None:
+        return
+    answer = _asked(asker.tax_provider, asked.connection, asked.question)
+    asker.writing(lambda work: provider_taxes.conclude(work, job, asked, answer), organization)
