@@ -96,6 +96,16 @@ AMENDMENTS: Mapping[tuple[str, ...], object] = {
         "advance_charges",
         "progressive_billing",
     ],
+    # Sheet 70 has two kinds of tax provider, anrok and avalara.
+    (*_property("IntegrationCustomer", "type"), "enum"): [
+        "netsuite",
+        "anrok",
+        "avalara",
+        "xero",
+        "hubspot",
+        "salesforce",
+    ],
+    (*_property("CustomerTaxProviderErrorObject", "tax_provider"), "enum"): ["anrok", "avalara"],
     # Sheet 80: the numbers of instant estimates are decimal texts, amounts in cents too.
     **{
         _property("FeeEstimateObject", name): {"type": "string", "pattern": _DECIMAL_STRING}

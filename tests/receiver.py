@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -22,10 +22,11 @@ class Received:
 class Receiver:
     """Answers each request with the next of `statuses` (the last one again and again) and keeps what it got.
 
-    A status of 0 means no answer at all until the receiver is closed.
+    A status of 0 means no answer at all until the receiver is closed. `answer` is what it says, or
+    makes that of a body.
     """
 
-    def __init__(self, *statuses: int, answer: bytes = b"thanks") -> None:
+    def __init__(self, *statuses: int, answer: bytes | Callable[[bytes], bytes] = b"thanks") -> None:
         self.statuses = list(statuses or (200,))
         self.received: list[Received] = []
         self._released = threading.Event()
@@ -42,14 +43,15 @@ class Receiver:
                     receiver._released.wait()
                     self.close_connection = True
                     return
+                said = answer if isinstance(answer, bytes) else answer(body)
                 self.send_response(status)
                 if 300 <= status < 400:
                     self.send_header("Location", "/elsewhere")
                 if status != 204:
-                    self.send_header("Content-Length", str(len(answer)))
+                    self.send_header("Content-Length", str(len(said)))
                 self.end_headers()
                 if status != 204:
-                    self.wfile.write(answer)
+                    self.wfile.write(said)
 
             def log_message(self, *_: Any) -> None:
                 """Nothing is printed."""

@@ -69,19 +69,20 @@ class HttpTaxProvider:
 
     def ask(self, connection: TaxConnection, question: TaxQuestion) -> ProviderTaxes | Reported | ProviderFailure:
         """See `TaxProvider`. Raises nothing: whatever goes wrong on the way is a failure."""
-        url = f"{connection.url.rstrip('/')}/{_PATHS[question.purpose]}"
         headers = {"content-type": "application/json"}
         if connection.api_key:
             headers["authorization"] = f"Bearer {connection.api_key}"
         if question.document_id is not None:
             headers["idempotency-key"] = f"{question.purpose.value}:{question.document_id}"
         try:
+            own = httpx.URL(connection.url)
+            url = own.copy_with(path=f"{own.path.rstrip('/')}/{_PATHS[question.purpose]}")
             status, body = self._post(url, headers, encode_json(_document(connection, question)))
         except Exception as problem:
             return _unreachable(problem)
         return _answer(question, status, body)
 
-    def _post(self, url: str, headers: Mapping[str, str], content: bytes) -> tuple[int, bytes]:
+    def _post(self, url: httpx.URL, headers: Mapping[str, str], content: bytes) -> tuple[int, bytes]:
         began = time.monotonic()
         with self._client.stream("POST", url, headers=headers, content=content) as answer:
             body = b""
@@ -146,7 +147,7 @@ def _answer(question: TaxQuestion, status: int, body: bytes) -> ProviderTaxes | 
         return Reported()
     try:
         return _taxes(question, said)
-    except (KeyError, TypeError, ValueError, ArithmeticError) as problem:
+    except (AttributeError, KeyError, TypeError, ValueError, ArithmeticError) as problem:
         text = f"the answer cannot be read: {type(problem).__name__} {problem}"
         return ProviderFailure(code=_UNREADABLE, message=text)
 

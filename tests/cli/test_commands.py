@@ -67,6 +67,29 @@ def test_keys_may_be_narrow(file: str) -> None:
     assert "event:write customer:read,write" in run("keys", "list", "--db", file)
 
 
+def test_tax_connections_are_made_changed_listed_and_ended(file: str) -> None:
+    given = ["--db", file, "--kind", "anrok", "--code", "main", "--url", "https://tax.example/anrok"]
+    made = run_json("tax-connections", "create", *given, "--api-key", "secret", "--item", "calls=SW1")
+    assert (made["name"], made["has_api_key"], made["item_codes"]) == ("main", True, {"calls": "SW1"})
+    again = run("tax-connections", "create", *given, code=1)
+    assert "value_already_exist" in again
+    changed = run("tax-connections", "update", "main", "--db", file, "--name", "Ours", "--item", "seats=SW2")
+    assert "Ours" in changed
+    assert "seats=SW2" in changed
+    assert "secret" not in changed
+    (listed,) = run_json("tax-connections", "list", "--db", file)
+    assert (listed["name"], listed["item_codes"]) == ("Ours", {"seats": "SW2"})
+    assert "https://tax.example/anrok" in run("tax-connections", "list", "--db", file)
+    assert "deleted anrok main" in run("tax-connections", "delete", "main", "--db", file)
+    assert run_json("tax-connections", "list", "--db", file) == []
+    assert "no connection has the code main" in run("tax-connections", "delete", "main", "--db", file, code=1)
+
+
+def test_item_codes_that_name_nothing_are_refused(file: str) -> None:
+    given = ["--db", file, "--kind", "anrok", "--code", "main", "--url", "https://tax.example", "--item", "calls"]
+    assert "OUR_CODE=THEIR_CODE" in run("tax-connections", "create", *given, code=2)
+
+
 def test_rotating_ends_the_old_key_now_or_later(file: str) -> None:
     first = run_json("keys", "create", "--db", file)
     second = run_json("keys", "rotate", first["id"], "--db", file)

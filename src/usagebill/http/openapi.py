@@ -39,7 +39,8 @@ _ERRORS = {
     422: ("Invalid", "Values break a rule; `error_details` maps each field to its codes."),
     429: (
         "TooManyRequests",
-        "The key has made as many requests as it may; `x-ratelimit-reset` says for how many seconds.",
+        "The key has made as many requests as it may; `x-ratelimit-reset` says for how many seconds. Or, with a `code`,"
+        " a tax provider is asked too often for what was requested.",
     ),
     500: ("Failure", "Something broke here. Nothing of the request was done."),
 }
@@ -219,6 +220,8 @@ def _error_schemas() -> Iterator[tuple[str, JsonObject]]:
                 "description": "Field -> codes; for a batch, position -> field -> codes; sometimes one text.",
                 "oneOf": [{"type": "object"}, {"type": "string"}],
             }
+        if status == 429:
+            properties |= {"code": {"type": "string"}, "error_details": {"type": "object"}}
         yield name, {"type": "object", "required": required, "properties": properties}
 
 

@@ -25,7 +25,7 @@ __all__ = [
     "customer_view",
     "entity_of",
     "error_detail_view",
-    "tax_errors",
+    "vat_errors",
 ]
 
 
@@ -238,12 +238,17 @@ def customer_view(work: Work, customer: Customer) -> CustomerView:
 def tax_errors(customer: Customer) -> list[ErrorDetailView]:
     """Why it could not be told what the customer is taxed with: what its tax provider said the last time, and the last
     attempt at the check of its VAT number."""
-    found = [] if customer.tax_error is None else [error_detail_view(customer.tax_error)]
+    told = [] if customer.tax_error is None else [error_detail_view(customer.tax_error)]
+    return [*told, *vat_errors(customer)]
+
+
+def vat_errors(customer: Customer) -> list[ErrorDetailView]:
+    """Why the check of the customer's VAT number has not ended yet: its last attempt."""
     check = customer.vat_check
     if check is None or check.last_error is None:
-        return found
+        return []
     details = {"tax_error": check.last_error, "tax_error_message": check.last_message or ""}
-    return [*found, {"svc_id": check.id, "error_code": TAX_ERROR, "details": details}]
+    return [{"svc_id": check.id, "error_code": TAX_ERROR, "details": details}]
 
 
 def error_detail_view(detail: ErrorDetail) -> ErrorDetailView:

@@ -21,7 +21,7 @@ from usagebill.views.customers import (
     ErrorDetailView,
     customer_summary,
     error_detail_view,
-    tax_errors,
+    vat_errors,
 )
 from usagebill.views.documents import document_url
 from usagebill.views.fees import AppliedTaxView, FeeView, applied_tax_view, fee_view
@@ -292,7 +292,7 @@ def _error_details(work: Work, invoice: Invoice) -> list[ErrorDetailView]:
     if invoice.tax_status != "pending":
         return kept
     customer = work.tx.get(Customer, invoice.customer_id, deleted=True)
-    return kept if customer is None else [*kept, *tax_errors(customer)]
+    return kept if customer is None else [*kept, *vat_errors(customer)]
 
 
 def _customer(work: Work, invoice: Invoice) -> CustomerSummary | None:

@@ -1,0 +1,199 @@
+"""Taxes that a provider gives: the rates and the part of a fee that they mean, and what does not follow from them."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core.lines import NOW, fee, ids
+
+from usagebill.core.credit_notes import credited
+from usagebill.core.fees import Fee
+from usagebill.core.numbers import divide, multiply, round_cents, total
+from usagebill.core.tax_providers import (
+    BreakdownLine,
+    FailureKind,
+    ItemTaxes,
+    ProviderFailure,
+    ProviderTaxes,
+    Purpose,
+    fee_items,
+    issuing_date_told,
+    items_taxes_cents,
+    provider_taxed,
+    retry_delay,
+    withdrawal_after,
+)
+from usagebill.core.taxes import invoice_taxes
+
+
+def line(rate: str | None, cents: int, name: str = "GST/HST", type: str | None = "tax_exclusive") -> BreakdownLine:
+    return BreakdownLine(name=name, rate=None if rate is None else Decimal(rate), amount_cents=cents, type=type)
+
+
+def told(cents: int, *lines: BreakdownLine, asked: int = 1000) -> ItemTaxes:
+    return ItemTaxes(item_id="f0", asked_cents=asked, amount_cents=cents, lines=lines)
+
+
+def taxed(cents: int, *lines: BreakdownLine, amount: int = 1000) -> Fee:
+    return provider_taxed(fee(amount, id="f0"), told(cents, *lines, asked=amount), NOW, ids())
+
+
+def test_two_lines_of_one_fee_stand_side_by_side() -> None:
+    found = taxed(170, line("0.12", 120, "State"), line("0.05", 50, "City"))
+    assert (found.taxes_amount_cents, found.taxes_rate, found.taxes_base_rate) == (170, 17, 1)
+    assert [(each.code, each.rate, each.amount_cents) for each in found.applied_taxes] == [
+        ("state", 12, 120),
+        ("city", 5, 50),
+    ]
+
+
+def test_lines_are_named_by_the_provider_and_belong_to_no_tax_of_the_organization() -> None:
+    (applied,) = taxed(100, line("0.1", 100)).applied_taxes
+    assert (applied.name, applied.code, applied.description) == ("GST/HST", "gst_hst", "tax_exclusive")
+    assert applied.tax_id is None
+
+
+def test_a_part_of_the_fee_is_taxed_where_the_first_line_comes_to_less_than_its_rate() -> None:
+    found = taxed(75, line("0.1", 50, "State"), line("0.05", 25, "City"))
+    assert found.taxes_base_rate == Decimal("0.5")
+    assert [each.amount_cents for each in found.applied_taxes] == [50, 25]
+    assert (found.taxes_amount_cents, found.taxes_rate) == (75, 15)
+
+
+def test_more_than_the_rate_of_the_whole_fee_taxes_the_whole_fee() -> None:
+    found = taxed(101, line("0.1", 101))
+    assert (found.taxes_base_rate, found.taxes_amount_cents) == (1, 100)
+
+
+def test_a_part_that_has_no_end_of_decimals_still_gives_the_tax_that_was_told() -> None:
+    found = taxed(10, line("0.1", 10), line("0.005", 1, "City"), amount=300)
+    assert found.taxes_base_rate < 1
+    assert [each.amount_cents for each in found.applied_taxes] == [10, 1]
+    assert found.taxes_precise_amount_cents == Decimal("10.5")
+    assert found.taxes_amount_cents == 11
+
+
+@pytest.mark.parametrize(
+    ("type", "name", "code"),
+    [
+        ("exempt", "Exempt", "exempt"),
+        ("notCollecting", "Not collecting", "not_collecting"),
+        ("productNotTaxed", "Product not taxed", "product_not_taxed"),
+        ("jurisNotTaxed", "Juris not taxed", "juris_not_taxed"),
+        ("jurisHasNoTax", "Juris has no tax", "juris_has_no_tax"),
+    ],
+)
+def test_reasons_for_no_tax_are_lines_of_nothing(type: str, name: str, code: str) -> None:
+    found = taxed(0, line("0.1", 0, "State", type))
+    (applied,) = found.applied_taxes
+    assert (applied.name, applied.code, applied.rate, applied.amount_cents) == (name, code, 0, 0)
+    assert (found.taxes_amount_cents, found.taxes_rate) == (0, 0)
+
+
+def test_a_line_without_a_rate_is_one_of_unknown_taxation() -> None:
+    (applied,) = taxed(0, line(None, 0, "Whatever", None)).applied_taxes
+    assert (applied.name, applied.code, applied.rate) == ("Unknown taxation", "unknown_taxation", 0)
+
+
+def test_what_the_seller_bears_is_not_asked_of_the_customer() -> None:
+    found = taxed(0, line("0.1", 100))
+    (applied,) = found.applied_taxes
+    assert (applied.name, applied.code, applied.rate, applied.amount_cents) == ("Tax", "tax", 0, 0)
+    assert found.taxes_amount_cents == 0
+
+
+def test_lines_of_one_code_are_one_line() -> None:
+    found = taxed(70, line("0.06", 60, "Sales tax"), line("0.01", 10, "Sales Tax"))
+    assert [(each.code, each.rate, each.amount_cents) for each in found.applied_taxes] == [("sales_tax", 7, 70)]
+
+
+def test_no_lines_no_taxes() -> None:
+    found = taxed(0)
+    assert (found.applied_taxes, found.taxes_amount_cents, found.taxes_base_rate) == ((), 0, 1)
+
+
+def test_one_code_with_two_rates_is_two_lines_of_the_invoice() -> None:
+    full = provider_taxed(fee(1000, id="f0"), told(200, line("0.2", 200, "VAT")), NOW, ids())
+    reduced = provider_taxed(fee(1000, id="f1"), told(50, line("0.05", 50, "VAT")), NOW, ids())
+    taxes = invoice_taxes([full, reduced], 2000, "EUR", NOW, ids())
+    assert [(each.code, each.rate, each.amount_cents) for each in taxes.lines] == [("vat", 20, 200), ("vat", 5, 50)]
+    assert (taxes.amount_cents, taxes.rate) == (250, Decimal("12.5"))
+
+
+def test_an_item_is_told_in_whole_cents_after_its_coupons_under_the_providers_code() -> None:
+    reduced = fee(1000, id="f0", precise_coupons_amount_cents=Decimal("99.99999"))
+    (item,) = fee_items([reduced], {reduced.item.code: "SW054000"}, named_by=lambda each: each.id)
+    assert (item.id, item.code, item.amount_cents) == ("f0", "SW054000", 900)
+
+
+def test_a_date_far_ahead_is_brought_nearer_for_anrok_alone() -> None:
+    today = date(2024, 1, 1)
+    far = today + timedelta(days=60)
+    assert issuing_date_told("anrok", far, today) == date(2024, 1, 31)
+    assert issuing_date_told("avalara", far, today) == far
+    assert issuing_date_told("anrok", date(2023, 12, 1), today) == date(2023, 12, 1)
+
+
+def test_how_often_a_question_is_asked_again() -> None:
+    def asked(kind: FailureKind) -> int:
+        failure = ProviderFailure(code="x", message="", kind=kind)
+        return next(times for times in range(1, 100) if retry_delay(failure, times) is None)
+
+    assert (asked(FailureKind.REFUSED), asked(FailureKind.UNREACHABLE), asked(FailureKind.THROTTLED)) == (1, 6, 25)
+    throttled = ProviderFailure(code="x", message="", kind=FailureKind.THROTTLED)
+    waits = [retry_delay(throttled, attempts) for attempts in (1, 2, 3, 24)]
+    assert waits == [timedelta(seconds=15), timedelta(seconds=30), timedelta(minutes=1), timedelta(minutes=15)]
+
+
+def test_what_is_frozen_is_negated_and_what_is_locked_returned() -> None:
+    frozen = ProviderFailure(code="transactionFrozenForFiling", message="")
+    locked = ProviderFailure(code="CannotModifyLockedTransaction", message="")
+    assert withdrawal_after(Purpose.VOID, frozen) is Purpose.NEGATE
+    assert withdrawal_after(Purpose.VOID, locked) is Purpose.RETURN
+    assert withdrawal_after(Purpose.NEGATE, frozen) is None
+    assert withdrawal_after(Purpose.VOID, ProviderFailure(code="other", message="")) is None
+
+
+RATES = st.decimals("0.0001", "0.3", places=4, allow_nan=False)
+
+
+@given(amount=st.integers(1, 10_000_000), rate=RATES, part=st.integers(0, 100))
+def test_the_first_line_is_what_the_provider_says_as_long_as_it_is_not_above_the_rate(
+    amount: int, rate: Decimal, part: int
+) -> None:
+    cents = round_cents(divide(multiply(Decimal(amount * part), rate), Decimal(100)))
+    found = taxed(max(cents, 1), line(str(rate), cents), amount=amount)
+    whole = multiply(Decimal(amount), rate)
+    assert found.taxes_amount_cents == (cents if cents < whole else round_cents(whole))
+    assert 0 <= found.taxes_base_rate <= 1
+
+
+@given(amounts=st.lists(st.integers(1, 1_000_000), min_size=1, max_size=5), rate=RATES, share=st.integers(1, 100))
+def test_a_note_of_the_whole_invoice_takes_back_all_its_taxes(amounts: list[int], rate: Decimal, share: int) -> None:
+    taxed_fees = []
+    for position, amount in enumerate(amounts):
+        cents = int(amount * rate * share / 100)
+        own = told(cents, line(str(rate), cents), asked=amount)
+        taxed_fees.append(provider_taxed(fee(amount, id=f"f{position}"), own, NOW, ids()))
+    taxes = invoice_taxes(taxed_fees, sum(amounts), "EUR", NOW, ids())
+    items = [(each, Decimal(each.amount_cents)) for each in taxed_fees]
+    note = credited(items, taxes.lines, last_note_excess=None, currency="EUR", now=NOW, new_id=ids())
+    assert note.taxes_cents == taxes.amount_cents
+    assert abs(note.taxes_precise - total(each.taxes_precise_amount_cents for each in taxed_fees)) < Decimal("0.0001")
+
+
+@given(amount=st.integers(1, 1_000_000), rate=RATES, cents=st.integers(0, 100_000))
+def test_usage_is_taxed_as_an_invoice_of_it_would_be(amount: int, rate: Decimal, cents: int) -> None:
+    own = told(cents, line(str(rate), cents), asked=amount)
+    billed = provider_taxed(fee(amount, id="f0"), own, NOW, ids())
+    estimated = items_taxes_cents({"f0": Decimal(amount)}, ProviderTaxes(items=(own,)))
+    assert estimated == billed.taxes_amount_cents
+
+
+def test_usage_that_went_on_is_taxed_with_the_part_that_was_told_of_what_was_asked() -> None:
+    own = told(50, line("0.1", 50), asked=1000)
+    assert items_taxes_cents({"f0": Decimal(2000)}, ProviderTaxes(items=(own,))) == 100

@@ -1,0 +1,68 @@
+"""A tax provider whose answers the test decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+
+from usagebill.core.tax_providers import (
+    BreakdownLine,
+    FailureKind,
+    ItemTaxes,
+    ProviderFailure,
+    ProviderTaxes,
+    Purpose,
+    Reported,
+    TaxConnection,
+    TaxedItem,
+    TaxQuestion,
+)
+
+__all__ = ["Provider", "refused", "throttled", "unreachable"]
+
+
+def refused(code: str = "customerAddressCouldNotResolve", message: str = "no such address") -> ProviderFailure:
+    return ProviderFailure(code=code, message=message)
+
+
+def unreachable() -> ProviderFailure:
+    return ProviderFailure(code="network_error", message="no route", kind=FailureKind.UNREACHABLE)
+
+
+def throttled() -> ProviderFailure:
+    return ProviderFailure(code="too_many_requests", message="slow down", kind=FailureKind.THROTTLED)
+
+
+class Provider:
+    """Taxes every item at `rate`. Each of `failures` is given instead of an answer, one after the other.
+
+    `meanwhile` is done once, between a question and its answer.
+    """
+
+    def __init__(self, rate: str = "0.1") -> None:
+        self.rate = Decimal(rate)
+        self.asked: list[TaxQuestion] = []
+        self.connections: list[str] = []
+        self.failures: list[ProviderFailure] = []
+        self.meanwhile: Callable[[], object] | None = None
+        self.customer_id: str | None = None
+
+    def purposes(self) -> list[str]:
+        return [question.purpose.value for question in self.asked]
+
+    def ask(self, connection: TaxConnection, question: TaxQuestion) -> ProviderTaxes | Reported | ProviderFailure:
+        self.asked.append(question)
+        self.connections.append(connection.code)
+        if self.meanwhile is not None:
+            act, self.meanwhile = self.meanwhile, None
+            act()
+        if self.failures:
+            return self.failures.pop(0)
+        if question.purpose not in (Purpose.DRAFT, Purpose.FINALIZED):
+            return Reported()
+        return ProviderTaxes(items=tuple(self._taxes(item) for item in question.items), customer_id=self.customer_id)
+
+    def _taxes(self, item: TaxedItem) -> ItemTaxes:
+        cents = int(item.amount_cents * self.rate)
+        line = BreakdownLine(name="Sales tax", rate=self.rate, amount_cents=cents, type="state")
+        return ItemTaxes(item_id=item.id, asked_cents=item.amount_cents, amount_cents=cents, lines=(line,))
