@@ -126,3 +126,17 @@ def test_half_of_an_invoice_is_paid_back_by_its_share_of_what_was_paid(
     ask(list_.box, "DELETE", f"/subscriptions/plan?on_termination_credit_note={option}")
     found = list_.get("/credit_notes?reason=order_cancellation")["credit_notes"]
     assert [tuple(note[f"{name}_amount_cents"] for name in ("credit", "refund", "offset")) for note in found] == [parts]
+
+
+def test_an_end_gives_back_the_last_period_whatever_was_made_anew_since(world: World) -> None:
+    list_ = world("2024-04-01T00:00:00Z", "0")
+    list_.plan(amount_cents=3100, pay_in_advance=True)
+    list_.subscribe()
+    list_.box.travel_to("2024-05-02T00:00:00Z")
+    april = min(invoices_of(list_.box), key=lambda invoice: str(invoice["issuing_date"]))
+    ask(list_.box, "POST", f"/invoices/{april['svc_id']}/void")
+    (line,) = list_.get(f"/invoices/{april['svc_id']}")["invoice"]["fees"]
+    list_.box.billing.invoices.regenerate(april["svc_id"], fees=[{"id": line["svc_id"]}])
+    list_.box.travel_to("2024-05-10T00:00:00Z")
+    ask(list_.box, "DELETE", "/subscriptions/sub")
+    assert notes(list_) == [(2100, 0, 2100)]

@@ -83,12 +83,13 @@ def on_termination(work: Work, ended: Subscription, *, option: str = "credit") -
 
 
 def _last_fee(work: Work, subscription: Subscription) -> Fee | None:
+    """The fee of the last period billed; where its invoice was made anew after a void, the later one."""
     fee = work.tx.first(
         Fee,
         eq("subscription_id", subscription.id),
         eq("fee_type", "subscription"),
         related(Invoice, "invoice_id", ne("status", "deleted")),
-        order=[desc("created_at"), desc("id")],
+        order=[desc("from_datetime"), desc("created_at"), desc("id")],
     )
     return None if fee is None or fee.amount_cents == 0 else fee
 
