@@ -192,6 +192,21 @@ def test_a_line_is_not_adjusted_below_zero(list_: PriceList, given: dict[str, An
         list_.box.billing.invoices.adjust_fee(draft["svc_id"], fee_id=draft["fees"][0]["svc_id"], **given)
 
 
+def test_what_brings_a_charge_up_to_its_minimum_stays_with_its_line(list_: PriceList) -> None:
+    draft = used(list_, min_amount_cents=2000)
+    list_.box.travel_to("2024-03-05T00:00:00Z")
+    voided = shown(list_, draft["svc_id"])
+    invoices = list_.box.billing.invoices
+    invoices.void(voided["svc_id"])
+    made = invoices.regenerate(voided["svc_id"], fees=[{"id": line["svc_id"]} for line in voided["fees"]])
+    _, _, parent, added = shown(list_, made.id)["fees"]
+    assert (parent["svc_true_up_fee_id"], added["svc_true_up_parent_fee_id"]) == (added["svc_id"], parent["svc_id"])
+    assert list_.box.billing.reading(audit).findings == ()
+    again = invoices.regenerate(voided["svc_id"], fees=[{"id": voided["fees"][-1]["svc_id"]}])
+    (alone,) = shown(list_, again.id)["fees"]
+    assert (alone["amount_cents"], alone["svc_true_up_parent_fee_id"]) == (300, None)
+
+
 def test_lines_of_charges_that_are_gone_are_made_anew_all_the_same(list_: PriceList) -> None:
     draft = used(list_)
     list_.box.travel_to("2024-03-05T00:00:00Z")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from zoneinfo import ZoneInfo
@@ -96,7 +97,7 @@ def regenerate(work: Work, invoice_id: str, given: RegenerationInput) -> Invoice
         for period in work.tx.find(BillingPeriod, eq("invoice_id", voided.id), order=[asc("id")])
     ]
     work.tx.insert(invoice, *periods)
-    fees = [_line(work, voided, invoice, periods, one) for one in given.fees or ()]
+    fees = _relinked([(one.id, _line(work, voided, invoice, periods, one)) for one in given.fees or ()])
     invoice, fees = settle(work, invoice, fees, finalizing=True)
     work.tx.insert(*fees)
     work.tx.replace(invoice)
@@ -133,6 +134,22 @@ def _opened(work: Work, voided: Invoice, given: RegenerationInput) -> Invoice:
     )
 
 
+def _relinked(kept: Sequence[tuple[Maybe[str], Fee]]) -> list[Fee]:
+    """The new lines, those that bring charges up to a minimum hung on the copies of the lines they hung on before.
+
+    Each comes with the id of the line that it is a copy of.
+    """
+    copies = {id: fee.id for id, fee in kept if id}
+    return [
+        replace(
+            fee,
+            true_up_fee_id=copies.get(fee.true_up_fee_id or ""),
+            true_up_parent_fee_id=copies.get(fee.true_up_parent_fee_id or ""),
+        )
+        for _, fee in kept
+    ]
+
+
 def _line(
     work: Work, voided: Invoice, invoice: Invoice, periods: list[BillingPeriod], given: RegeneratedFeeInput
 ) -> Fee:
@@ -165,8 +182,6 @@ def _kept(work: Work, voided: Invoice, invoice: Invoice, id: str) -> Fee:
         id=work.new_id(),
         invoice_id=invoice.id,
         original_fee_id=fee.original_fee_id or fee.id,
-        true_up_fee_id=None,
-        true_up_parent_fee_id=None,
         payment_status="pending",
         succeeded_at=None,
         failed_at=None,
