@@ -49,6 +49,7 @@ __all__ = [
     "share_over_fees",
     "transition",
     "validation_errors",
+    "voided",
 ]
 
 REASONS = (
@@ -439,6 +440,12 @@ def after_use(note: CreditNote, amount_cents: int, now: datetime) -> CreditNote:
         raise ValueError(f"{amount_cents} of a balance of {note.balance_amount_cents}")
     status = note.credit_status if balance else transition(note.credit_status, CreditNoteEvent.USE_UP)
     return replace(note, balance_amount_cents=balance, credit_status=status, updated_at=now)
+
+
+def voided(note: CreditNote, now: datetime) -> CreditNote:
+    """The note without its balance."""
+    status = transition(note.credit_status, CreditNoteEvent.VOID)
+    return replace(note, credit_status=status, balance_amount_cents=0, voided_at=now, updated_at=now)
 
 
 def share_over_fees(fees: Sequence[Fee], credit_cents: int, remaining_cents: int) -> list[Fee]:

@@ -196,6 +196,13 @@ def test_a_paid_invoice_is_voided_only_with_a_credit_note(box: Sandbox) -> None:
     assert note["description"] == f"Credit note created due to voided invoice {invoice['svc_id']}"
 
 
+def test_the_rest_of_a_voided_invoice_is_told_without_a_balance(box: Sandbox) -> None:
+    assert void(box, issued(box), generate_credit_note=True, credit_amount=300)[0] == 200
+    told = [message["credit_note"] for message in box.webhooks if message["webhook_type"] == "credit_note.created"]
+    shown = [(note["total_amount_cents"], note["credit_status"], note["balance_amount_cents"]) for note in told]
+    assert shown == [(300, "available", 300), (900, "voided", 0)]
+
+
 def test_a_draft_is_not_voided(box: Sandbox) -> None:
     status, body = void(box, draft(box))
     assert (status, body["code"]) == (405, "not_voidable")

@@ -18,7 +18,6 @@ from usagebill.core.subscription_fees import prorated, unused_days, unused_time_
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.unused_time import refundable_of_fee, termination_parts
 from usagebill.operations.credit_notes.balance import Balance, balance_of
-from usagebill.operations.credit_notes.changes import voided
 from usagebill.operations.credit_notes.creation import make
 from usagebill.operations.invoices.billed import cycle_at_end
 from usagebill.operations.invoices.fees.subscription import end_of_trial
@@ -157,10 +156,8 @@ def on_void(work: Work, invoice: Invoice, *, credit_cents: int, refund_cents: in
         balance = balance_of(work, invoice)
     left = Parts(credit=balance.remainder.total_cents)
     if round_cents(balance.creditable()) > 0 and left.total > 0:
-        noted = make(work, balance, _rest(balance), left, reason=reason, description=text, checked=True)
-        rest = voided(noted, work)
-        work.tx.replace(rest)
-        made.append(rest)
+        rest = _rest(balance)
+        made.append(make(work, balance, rest, left, reason=reason, description=text, checked=True, void=True))
     return made
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from usagebill.core.credit_notes import CreditNote, CreditNoteEvent, CreditNoteStatus, transition
+from usagebill.core.credit_notes import CreditNote, CreditNoteStatus, voided
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.metadata import Metadata, merged_metadata
 from usagebill.inputs import ABSENT, Input, Maybe, is_given
@@ -22,7 +22,6 @@ __all__ = [
     "replace_metadata",
     "update",
     "void",
-    "voided",
 ]
 
 
@@ -53,18 +52,12 @@ def update(work: Work, credit_note_id: str, given: CreditNoteUpdate) -> CreditNo
     return changed
 
 
-def voided(note: CreditNote, work: Work) -> CreditNote:
-    """The note without its balance."""
-    status = transition(note.credit_status, CreditNoteEvent.VOID)
-    return replace(note, credit_status=status, balance_amount_cents=0, voided_at=work.now, updated_at=work.now)
-
-
 def void(work: Work, credit_note_id: str) -> CreditNote:
     """Void what is left of a note's balance. Raises `NotFound`, and `NotAllowed` where nothing is."""
     note = get(work, credit_note_id)
     if note.credit_status == CreditNoteStatus.VOIDED or note.balance_amount_cents == 0:
         raise NotAllowed("no_voidable_amount")
-    changed = voided(note, work)
+    changed = voided(note, work.now)
     work.tx.replace(changed)
     return changed
 

@@ -19,6 +19,7 @@ from usagebill.core.credit_notes import (
     gross_total,
     largest_parts,
     validation_errors,
+    voided,
 )
 from usagebill.core.customers import Customer, timezone
 from usagebill.core.days import local_date
@@ -189,11 +190,13 @@ def make(
     metadata: Metadata | None = None,
     automatic: bool = False,
     checked: bool = False,
+    void: bool = False,
 ) -> CreditNote:
     """Store a note over `items` and tell those who listen; a note on a draft is a draft itself, and told of later.
 
     Without `parts` all that the items come to is credit. `checked` parts are kept as they are, as far as other notes
-    leave so much of the invoice. Raises `Invalid` for parts that do not fit the items or the invoice.
+    leave so much of the invoice; a `void` note never has a balance. Raises `Invalid` for parts that do not fit the
+    items or the invoice.
     """
     invoice = balance.invoice
     note_id = work.new_id()
@@ -231,6 +234,8 @@ def make(
         updated_at=work.now,
     )
     note = with_amounts(note, given, result)
+    if void:
+        note = voided(note, work.now)
     if note.status == "finalized":
         note = replace(
             note,
