@@ -184,3 +184,38 @@ def test_what_is_refused_of_lifetime_usage(
     subscribed(list_)
     found, answer = list_.box.request("PUT", f"/api/v1/subscriptions/{path}/lifetime_usage", json=body)
     assert (found, answer["code"]) == (status, code)
+
+
+def test_what_was_before_is_known_of_one_life_only(list_: PriceList) -> None:
+    """An upgrade goes on with it; whoever takes the external id later does not."""
+    thresholds = [{"amount_cents": 1000}]
+    metric = list_.metric("gb")
+    for code, amount in (("basic", 100), ("big", 200)):
+        charge = {"billable_metric_id": metric, "charge_model": "standard", "properties": {"amount": "1"}}
+        list_.plan(charge, code=code, amount_cents=amount, usage_thresholds=thresholds)
+    list_.subscribe("basic")
+    path = "/subscriptions/sub/lifetime_usage"
+
+    def before(query: str = "") -> int:
+        return int(list_.get(path + query)["lifetime_usage"]["external_historical_usage_amount_cents"])
+
+    def say(cents: int) -> None:
+        body = {"lifetime_usage": {"external_historical_usage_amount_cents": cents}}
+        assert list_.box.request("PUT", f"/api/v1{path}", json=body)[0] == 200
+
+    say(900)
+    list_.box.travel_to("2024-03-03T00:00:00Z")
+    list_.subscribe("big")
+    assert before() == 900
+    list_.box.travel_to("2024-03-05T00:00:00Z")
+    assert list_.box.request("DELETE", "/api/v1/subscriptions/sub")[0] == 200
+    list_.post("/customers", customer={"external_id": "other", "currency": "EUR"})
+    list_.box.travel_to("2024-03-10T00:00:00Z")
+    list_.subscribe("basic", external_customer_id="other")
+    assert (before(), before("?status=terminated")) == (0, 900)
+    list_.event("gb", value=2)
+    assert progressive(list_) == []
+    say(850)
+    assert (before(), before("?status=terminated")) == (850, 900)
+    list_.event("gb", value=0)
+    assert [invoice["fees_amount_cents"] for invoice in progressive(list_)] == [200]

@@ -34,7 +34,10 @@ _SHARE_DECIMALS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifetimeUsage:
-    """What is known of the life of an external subscription id before it came here (cents)."""
+    """What is known of the life of a subscription before it came here (cents).
+
+    A life is that of all subscriptions that followed each other by changes of plan; `subscription_id` is one of them.
+    """
 
     id: str
     organization_id: str

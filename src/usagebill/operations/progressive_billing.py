@@ -187,7 +187,8 @@ def invoiced_cents(work: Work, subscription: Subscription) -> int:
 
 
 def _stored(work: Work, subscription: Subscription) -> LifetimeUsage | None:
-    return work.tx.first(LifetimeUsage, eq("external_subscription_id", subscription.external_id))
+    """What was said of the life of the subscription: an upgrade goes on with it, a new start does not."""
+    return work.tx.first(LifetimeUsage, within("subscription_id", _life(work, subscription)))
 
 
 def _historical(work: Work, subscription: Subscription) -> int:
@@ -257,7 +258,7 @@ def _reached(work: Work, subscription: Subscription) -> dict[int, datetime]:
     """Lifetime usage of each progressive billing invoice, and when it was made."""
     periods = work.tx.find(
         BillingPeriod,
-        eq("external_subscription_id", subscription.external_id),
+        within("subscription_id", _life(work, subscription)),
         eq("invoicing_reason", PROGRESSIVE),
         related(Invoice, "invoice_id", ne("status", "voided")),
     )

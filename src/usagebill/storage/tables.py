@@ -122,7 +122,7 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(kind=Payment, name="payments", indexes=(("invoice_id",), ("customer_id",))),
     Table(kind=AdjustedFee, name="adjusted_fees", indexes=(("invoice_id",),)),
-    Table(kind=LifetimeUsage, name="lifetime_usages", unique=(("external_subscription_id",),)),
+    Table(kind=LifetimeUsage, name="lifetime_usages", unique=(("subscription_id",),)),
     Table(kind=SavedLevel, name="saved_levels", indexes=(("charge_id", "subscription_id"),)),
     Table(kind=WebhookEndpoint, name="webhook_endpoints", unique=(("webhook_url",),)),
     Table(
