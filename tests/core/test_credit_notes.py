@@ -26,12 +26,13 @@ from usagebill.core.credit_notes import (
     gross_total,
     proportional_items,
     refundable_invoice,
+    surplus_items,
     validation_errors,
 )
 from usagebill.core.invoices.totals import InvoiceDraft
-from usagebill.core.numbers import round_cents, round_to, subtract, total
+from usagebill.core.numbers import divide, multiply, round_cents, round_to, subtract, total
 from usagebill.core.subscription_fees import unused_time_credit
-from usagebill.core.taxes import Tax
+from usagebill.core.taxes import Tax, net_of_coupons
 from usagebill.core.unused_time import refundable_of_fee, termination_parts
 
 
@@ -516,3 +517,26 @@ def test_a_coupon_for_some_fees_is_not_spread_over_the_others(metrics: list[str]
     draft = settle([taxed, untaxed], {"f0": [tax("20")]}, coupons=[coupon(cents=500, metrics=metrics)])
     assert draft.invoice.total_amount_cents == whole
     assert _left(draft, []) == whole
+
+
+@given(_invoices(), st.data())
+def test_items_of_a_surplus_come_to_it_and_to_no_more_than_is_left(draft: InvoiceDraft, data: st.DataObject) -> None:
+    left = {line.id: data.draw(st.integers(0, line.amount_cents)) for line in draft.fees}
+    cents = data.draw(st.integers(0, sum(left.values())))
+    gross = data.draw(st.booleans())
+    found = surplus_items(draft.fees, left, cents, gross=gross)
+    taken = sum(own for _, _, own in found)
+    assert taken <= cents
+    for line, amount, own in found:
+        assert 0 < amount <= left[line.id]
+        net = multiply(amount, divide(net_of_coupons(line), Decimal(line.amount_cents)))
+        assert abs(subtract(amount if gross else net, Decimal(own))) < Decimal("0.00001")
+    if gross:
+        assert taken == cents
+    elif taken < cents:
+        # All that coupons and credits leave of the fees is taken, but for fractions of a cent.
+        worth = total(
+            divide(multiply(net_of_coupons(line), Decimal(left[line.id])), Decimal(line.amount_cents))
+            for line in draft.fees
+        )
+        assert subtract(worth, Decimal(taken)) < len(draft.fees)

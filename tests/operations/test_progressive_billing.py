@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.price_list import PriceList
 
+from usagebill.operations.audit import audit
 from usagebill.testing import Sandbox
 
 
@@ -219,3 +220,28 @@ def test_what_was_before_is_known_of_one_life_only(list_: PriceList) -> None:
     assert (before(), before("?status=terminated")) == (850, 900)
     list_.event("gb", value=0)
     assert [invoice["fees_amount_cents"] for invoice in progressive(list_)] == [200]
+
+
+@pytest.mark.parametrize(
+    ("taken_back", "credited"),
+    [(5, [(2, 500)]), (10, [(2, 1000)]), (15, [(1, 500), (2, 1000)]), (20, [(1, 1000), (2, 1000)])],
+)
+def test_a_surplus_is_given_back_by_the_invoices_that_billed_it(
+    list_: PriceList, taken_back: int, credited: list[tuple[int, int]]
+) -> None:
+    """10.00 and 10.00 more billed ahead: what the usage comes to less is paid back in full, the latest first."""
+    list_.plan(
+        {"billable_metric_id": list_.metric("gb"), "charge_model": "standard", "properties": {"amount": "1"}},
+        amount_cents=3100,
+        usage_thresholds=[{"amount_cents": 1000}, {"amount_cents": 2000}],
+    )
+    list_.subscribe()
+    for value in (10, 10, -taken_back):
+        list_.event("gb", value=value)
+    closing = closed(list_)
+    left = 2000 - 100 * taken_back
+    assert (closing["fees_amount_cents"], closing["progressive_billing_credit_amount_cents"]) == (3100 + left, left)
+    notes = list_.get("/credit_notes")["credit_notes"]
+    shown = [(int(note["invoice_number"][-1]), note["total_amount_cents"]) for note in notes]
+    assert sorted(shown) == credited
+    assert list_.box.billing.reading(audit).findings == ()

@@ -47,6 +47,7 @@ __all__ = [
     "proportional_items",
     "refundable_invoice",
     "share_over_fees",
+    "surplus_items",
     "transition",
     "validation_errors",
     "voided",
@@ -152,14 +153,6 @@ class CreditNote:
     # The documents made of it.
     pdf_id: str | None = None
     xml_id: str | None = None
-
-    @property
-    def net_amount_cents(self) -> int:
-        """What the note takes back of its invoice's fees, before taxes: of the surplus of a progressive billing
-        invoice its items in full, of any other note what is left of them after coupons."""
-        if self.automatic:
-            return round_cents(total(item.precise_amount_cents for item in self.items))
-        return self.sub_total_excluding_taxes_amount_cents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -460,6 +453,28 @@ def share_over_fees(fees: Sequence[Fee], credit_cents: int, remaining_cents: int
         taken = round_to(add(fee.precise_credit_notes_amount_cents, part), _DECIMALS)
         shared.append(replace(fee, precise_credit_notes_amount_cents=min(taken, after_tax)))
     return shared
+
+
+def surplus_items(
+    fees: Sequence[Fee], left: Mapping[str, int], cents: int, *, gross: bool
+) -> list[tuple[Fee, Decimal, int]]:
+    """Items that give back `cents` before taxes of fees, the largest first: fee, amount of the item, and cents taken.
+
+    `left` is what is left to credit of each fee. `gross` takes cents of the fees as they are; else of what their shares
+    of coupons and progressive billing credits leave of them, with items that come to them.
+    """
+    found = []
+    for fee in sorted(fees, key=lambda fee: (-(Decimal(fee.amount_cents) if gross else net_of_coupons(fee)), fee.id)):
+        room, whole = left[fee.id], Decimal(fee.amount_cents)
+        net = net_of_coupons(fee)
+        if not gross:
+            room = 0 if fee.amount_cents <= 0 else truncate_cents(divide(multiply(net, Decimal(room)), whole))
+        taken = min(cents, room)
+        if taken > 0:
+            part = Decimal(taken) if gross else divide(multiply(Decimal(taken), whole), net)
+            found.append((fee, round_to(part, _DECIMALS), taken))
+            cents -= taken
+    return found
 
 
 def proportional_items(left: Mapping[str, int], wanted_cents: int, base_cents: int) -> dict[str, Decimal]:

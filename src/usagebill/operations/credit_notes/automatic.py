@@ -6,7 +6,7 @@ from datetime import datetime, tzinfo
 from decimal import Decimal
 
 from usagebill.core.credit_note_remainders import within_parts
-from usagebill.core.credit_notes import CreditNote, Parts, proportional_items
+from usagebill.core.credit_notes import CreditNote, Parts, proportional_items, surplus_items
 from usagebill.core.days import local_date
 from usagebill.core.errors import Invalid
 from usagebill.core.fees import Fee
@@ -110,22 +110,35 @@ def _used_amount(
     return truncate_to(prorated(plan_amount, days, period.days), 5)
 
 
-def on_surplus(work: Work, progressive: Invoice, cents: int) -> CreditNote | None:
-    """Give back what a progressive billing invoice billed above what the usage came to in the end.
+def on_surplus(work: Work, progressive: Invoice, cents: int) -> list[CreditNote]:
+    """Give back what progressive billing invoices billed above what the usage came to in the end.
 
-    `cents`, before taxes and coupons, is taken from its largest fees first, as far as they are not credited yet.
+    `cents`, before taxes and coupons, is taken from the fees of `progressive` as far as they are not credited yet, its
+    largest ones first. Where it took off what earlier ones had billed, it gives back what it billed itself, and the
+    invoices before it the rest.
     """
     balance = balance_of(work, progressive)
-    items: list[tuple[Fee, Decimal]] = []
-    left = cents
-    for fee in sorted(balance.fees, key=lambda fee: (-fee.amount_cents, fee.id)):
-        taken = min(left, balance.left_of(fee))
-        if taken > 0:
-            items.append((fee, Decimal(taken)))
-            left -= taken
-    if not items or balance.credited(work, items, None).total_cents <= 0:
-        return None
-    return make(work, balance, items, None, reason="other", automatic=True)
+    earlier = [credit for credit in progressive.credits if credit.item_type == "invoice"]
+    pieces = surplus_items(balance.fees, balance.left_of_fees(), cents, gross=not earlier)
+    items = [(fee, amount) for fee, amount, _ in pieces]
+    given: list[CreditNote] = []
+    if items and balance.credited(work, items, None).total_cents > 0:
+        given.append(make(work, balance, items, None, reason="other", automatic=True))
+    rest = cents - sum(taken for _, _, taken in pieces)
+    for credit in earlier:
+        source = _standing(work, credit.source_id)
+        if source is not None and rest > 0:
+            given += on_surplus(work, source, min(rest, credit.amount_cents))
+            rest -= min(rest, credit.amount_cents)
+    return given
+
+
+def _standing(work: Work, invoice_id: str | None) -> Invoice | None:
+    """The invoice, or where it was voided the one that it was made anew as."""
+    invoice = None if invoice_id is None else work.tx.get(Invoice, invoice_id)
+    while invoice is not None and invoice.status == "voided":
+        invoice = work.tx.first(Invoice, eq("voided_invoice_id", invoice.id), order=[desc("created_at"), desc("id")])
+    return invoice
 
 
 def check_void_amounts(work: Work, invoice: Invoice, *, credit_cents: int, refund_cents: int) -> None:

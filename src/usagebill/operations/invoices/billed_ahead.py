@@ -8,6 +8,7 @@ from usagebill.core.credit_notes import CreditNote
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.invoices.totals import ProgressiveBilled
+from usagebill.core.numbers import round_cents, total
 from usagebill.core.progressive_billing import BilledAhead, Place, ProgressiveFee, unbilled_since
 from usagebill.storage.conditions import at_most, eq, has_item, more, ne, within
 from usagebill.views.coupons import UNDONE
@@ -66,7 +67,7 @@ def _place(work: Work, invoice: Invoice) -> Place:
 
 
 def _ahead(work: Work, invoice: Invoice) -> BilledAhead:
-    surplus = sum(note.net_amount_cents for note in _notes(work, invoice) if note.automatic)
+    surplus = sum(_net_cents(invoice, note) for note in _notes(work, invoice) if note.automatic)
     return BilledAhead(
         place=_place(work, invoice),
         stands=invoice.status in _STANDING,
@@ -81,6 +82,14 @@ def _ahead(work: Work, invoice: Invoice) -> BilledAhead:
 
 def _notes(work: Work, invoice: Invoice) -> Sequence[CreditNote]:
     return work.tx.find(CreditNote, eq("invoice_id", invoice.id), within("credit_status", _COUNTED_NOTES))
+
+
+def _net_cents(invoice: Invoice, note: CreditNote) -> int:
+    """What the note takes back of its invoice's fees, before taxes: of a surplus its items in full (`on_surplus`), of
+    any other note, and where earlier invoices were taken off, what is left of them after coupons and credits."""
+    if note.automatic and not any(credit.item_type == "invoice" for credit in invoice.credits):
+        return round_cents(total(item.precise_amount_cents for item in note.items))
+    return note.sub_total_excluding_taxes_amount_cents
 
 
 def _progressive_billed(
@@ -98,7 +107,7 @@ def _progressive_billed(
         for credit in other.credits
         if credit.item_type == "invoice" and credit.source_id == billed.id
     )
-    noted = sum(note.net_amount_cents for note in _notes(work, billed))
+    noted = sum(_net_cents(billed, note) for note in _notes(work, billed))
     left = billed.fees_amount_cents - billed.coupons_amount_cents - taken - noted - unbilled_cents
     return ProgressiveBilled(
         invoice_id=billed.id,
