@@ -36,7 +36,7 @@ def throttled() -> ProviderFailure:
 class Provider:
     """Taxes every item at `rate`. Each of `failures` is given instead of an answer, one after the other.
 
-    `meanwhile` is done once, between a question and its answer.
+    `meanwhile` is done once, between a question and its answer. `items_left_out` items are not answered for.
     """
 
     def __init__(self, rate: str = "0.1") -> None:
@@ -46,6 +46,7 @@ class Provider:
         self.failures: list[ProviderFailure] = []
         self.meanwhile: Callable[[], object] | None = None
         self.customer_id: str | None = None
+        self.items_left_out = 0
 
     def purposes(self) -> list[str]:
         return [question.purpose.value for question in self.asked]
@@ -60,7 +61,8 @@ class Provider:
             return self.failures.pop(0)
         if question.purpose not in (Purpose.DRAFT, Purpose.FINALIZED):
             return Reported()
-        return ProviderTaxes(items=tuple(self._taxes(item) for item in question.items), customer_id=self.customer_id)
+        items = question.items[self.items_left_out :]
+        return ProviderTaxes(items=tuple(self._taxes(item) for item in items), customer_id=self.customer_id)
 
     def _taxes(self, item: TaxedItem) -> ItemTaxes:
         cents = int(item.amount_cents * self.rate)

@@ -168,6 +168,21 @@ def test_rates_are_exact_as_numbers_too() -> None:
     assert found.items[0].lines[0].rate == Decimal("0.0825000000000000000001")
 
 
+def test_only_so_much_of_an_answer_is_kept() -> None:
+    line = {"name": "n" * 300, "type": "t" * 300, "rate": "0." + 40 * "3", "tax_amount_cents": 1}
+    found, _ = ask(answer=changed(tax_breakdown=[line]))
+    assert isinstance(found, ProviderTaxes)
+    (kept,) = found.items[0].lines
+    assert (kept.name, kept.type, kept.rate) == ("n" * 255, "t" * 255, Decimal("0." + 30 * "3"))
+    told = failure(422, {"error": {"code": "c" * 300, "message": "m" * 5000}})
+    assert (len(told.code), len(told.message)) == (255, 1000)
+
+
+def test_a_document_that_is_asked_about_anew_has_another_key() -> None:
+    keys = [ask(question=replace(QUESTION, request_id=id))[1].headers["idempotency-key"] for id in ("r1", "r2", None)]
+    assert keys == ["finalized:i1:r1", "finalized:i1:r2", "finalized:i1"]
+
+
 def test_what_is_only_reported_needs_no_answer() -> None:
     for purpose in (Purpose.CREDIT_NOTE, Purpose.VOID, Purpose.NEGATE, Purpose.RETURN):
         found, _ = ask(204, b"", replace(QUESTION, purpose=purpose))
@@ -199,6 +214,7 @@ def changed(**fields: object) -> dict[str, Any]:
         changed(tax_breakdown=[{"name": "State", "rate": "a tenth"}]),
         changed(tax_breakdown=[{"name": "State", "rate": "-0.1"}]),
         changed(tax_breakdown=[{"name": "State", "rate": "NaN"}]),
+        changed(tax_breakdown=[{"name": "State", "rate": "1e-99999"}]),
         changed(tax_breakdown=[{"name": "State", "rate": 20}]),
         changed(tax_breakdown=["State"]),
     ],

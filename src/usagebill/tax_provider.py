@@ -11,7 +11,7 @@ import httpx
 
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.jobs import Job
-from usagebill.core.numbers import decimal_text
+from usagebill.core.numbers import decimal_text, parse_decimal, round_to
 from usagebill.core.organizations import Organization
 from usagebill.core.tax_providers import (
     BreakdownLine,
@@ -44,6 +44,10 @@ _PATHS: Mapping[Purpose, str] = {
 }
 _TAXED = (Purpose.DRAFT, Purpose.FINALIZED)
 _UNREADABLE = "invalid_response"
+# How much of a provider's names, types and codes, and of its messages, is kept; and how many decimals of its rates.
+_LONGEST_TEXT = 255
+_LONGEST_MESSAGE = 1000
+_RATE_DECIMALS = 30
 
 
 class TaxProvider(Protocol):
@@ -73,7 +77,8 @@ class HttpTaxProvider:
         if connection.api_key:
             headers["authorization"] = f"Bearer {connection.api_key}"
         if question.document_id is not None:
-            headers["idempotency-key"] = f"{question.purpose.value}:{question.document_id}"
+            parts = (question.purpose.value, question.document_id, question.request_id)
+            headers["idempotency-key"] = ":".join(part for part in parts if part is not None)
         try:
             own = httpx.URL(connection.url)
             url = own.copy_with(path=f"{own.path.rstrip('/')}/{_PATHS[question.purpose]}")
@@ -97,7 +102,11 @@ class HttpTaxProvider:
 
 def _unreachable(problem: Exception) -> ProviderFailure:
     text = f"{type(problem).__name__}: {problem}"
-    return ProviderFailure(code="network_error", message=text, kind=FailureKind.UNREACHABLE)
+    return _failed("network_error", text, FailureKind.UNREACHABLE)
+
+
+def _failed(code: str, message: str, kind: FailureKind = FailureKind.REFUSED) -> ProviderFailure:
+    return ProviderFailure(code=code[:_LONGEST_TEXT], message=message[:_LONGEST_MESSAGE], kind=kind)
 
 
 def _document(connection: TaxConnection, question: TaxQuestion) -> JsonObject:
@@ -149,7 +158,7 @@ def _answer(question: TaxQuestion, status: int, body: bytes) -> ProviderTaxes | 
         return _taxes(question, said)
     except (AttributeError, KeyError, TypeError, ValueError, ArithmeticError) as problem:
         text = f"the answer cannot be read: {type(problem).__name__} {problem}"
-        return ProviderFailure(code=_UNREADABLE, message=text)
+        return _failed(_UNREADABLE, text)
 
 
 def _failure(status: int, said: Json) -> ProviderFailure:
@@ -163,11 +172,11 @@ def _failure(status: int, said: Json) -> ProviderFailure:
         kind = FailureKind.UNREACHABLE
     else:
         kind = FailureKind.REFUSED
-    return ProviderFailure(code=code or f"status_{status}", message=message or "", kind=kind)
+    return _failed(code or f"status_{status}", message or "", kind)
 
 
 def _taxes(question: TaxQuestion, said: Json) -> ProviderTaxes:
-    """The answer, if it has the taxes of each item asked about, once, and nothing else; ValueError otherwise."""
+    """The answer, if it has the taxes of the items asked about; ValueError otherwise."""
     told = {str(item["id"]): item for item in said["items"]}
     wanted = [item.id for item in question.items]
     if len(said["items"]) != len(told) or set(told) != set(wanted):
@@ -191,10 +200,10 @@ def _item_taxes(item: TaxedItem, said: Json) -> ItemTaxes:
 def _line(said: Json) -> BreakdownLine:
     name, rate, kind = said.get("name"), said.get("rate"), said.get("type")
     return BreakdownLine(
-        name=name if isinstance(name, str) and name else "Tax",
+        name=name[:_LONGEST_TEXT] if isinstance(name, str) and name else "Tax",
         rate=None if rate is None else _rate(rate),
         amount_cents=_cents(said.get("tax_amount_cents", 0)),
-        type=kind if isinstance(kind, str) else None,
+        type=kind[:_LONGEST_TEXT] if isinstance(kind, str) else None,
     )
 
 
@@ -207,10 +216,11 @@ def _cents(value: Json) -> int:
 def _rate(value: Json) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, (int, str, Decimal)):
         raise ValueError(f"not a rate: {value!r}")
-    rate = Decimal(value)
-    if not (rate.is_finite() and 0 <= rate <= 10):
+    rate = parse_decimal(value) if isinstance(value, str) else Decimal(value)
+    if rate is None or not 0 <= rate <= 10:
         raise ValueError(f"not a rate: {value!r}")
-    return rate
+    exponent = rate.as_tuple().exponent
+    return rate if isinstance(exponent, int) and exponent >= -_RATE_DECIMALS else round_to(rate, _RATE_DECIMALS)
 
 
 def taxes_of(
@@ -231,10 +241,14 @@ def _asked(
     if provider is None:
         return ProviderFailure(code="no_tax_provider", message="there is no tax provider to ask")
     try:
-        return provider.ask(connection, question)
+        answer = provider.ask(connection, question)
     except Exception as problem:
         # A provider that fails is one that does not answer.
         return _unreachable(problem)
+    wanted = question.purpose in _TAXED and not isinstance(answer, ProviderFailure)
+    if wanted and not (isinstance(answer, ProviderTaxes) and answer.answers(question)):
+        return _failed(_UNREADABLE, "the answer does not have the taxes of each item asked about, once")
+    return answer
 
 
 class Asker(Protocol):

@@ -109,6 +109,10 @@ def test_an_end_of_a_connection_undoes_its_links(box: Sandbox) -> None:
         ({"name": ""}, {"name": ["value_is_mandatory"]}),
         ({"url": "ftp://tax.example"}, {"url": ["url_is_invalid"]}),
         ({"url": None}, {"url": ["url_is_invalid"]}),
+        ({"url": "https://user:secret@tax.example"}, {"url": ["url_is_invalid"]}),
+        ({"api_key": "secret\n"}, {"api_key": ["value_is_invalid"]}),
+        ({"api_key": "schlüssel"}, {"api_key": ["value_is_invalid"]}),
+        ({"api_key": ""}, {"api_key": ["value_is_invalid"]}),
         ({"code": "main"}, {"code": ["value_already_exist"]}),
     ],
 )

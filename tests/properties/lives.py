@@ -16,16 +16,21 @@ from zoneinfo import ZoneInfo
 
 from hypothesis import strategies as st
 
+from tests.provider import Provider
 from tests.worlds import ask
+from usagebill.core.coupons import AppliedCoupon
+from usagebill.core.credit_notes import CreditNote
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes, Reported, TaxConnection, TaxQuestion
 from usagebill.storage.conditions import asc, eq
 from usagebill.storage.ports import Store, Transaction
 from usagebill.testing import Sandbox
 
-__all__ = ["Crash", "CrashingStore", "Life", "Played", "Step", "lives", "play"]
+__all__ = ["Crash", "CrashingStore", "Life", "Played", "Step", "UnsteadyProvider", "lives", "play"]
 
 EXTERNAL_ID = "sub"
+_LINK = {"integration_type": "anrok", "integration_code": "main", "sync_with_provider": True}
 ZONES = ("UTC", "America/Los_Angeles", "Asia/Tokyo", "Europe/Berlin", "Pacific/Auckland", "America/Sao_Paulo")
 FIRST_DAY = datetime(2023, 12, 28, tzinfo=UTC)
 
@@ -147,25 +152,52 @@ class Played:
     sent: dict[str, int] = field(default_factory=dict)
     invoices: list[Mapping[str, Any]] = field(default_factory=list)
     billed: dict[str, Decimal] = field(default_factory=dict)
+    taxed: list[tuple[object, ...]] = field(default_factory=list)
+    notes: list[tuple[object, ...]] = field(default_factory=list)
+    coupons: list[tuple[object, ...]] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
 
 
-def play(life: Life, *, jump: bool = False, dies: Callable[[], bool] | None = None) -> Played:
-    """Play `life` and then whatever is due. `dies` is asked before each commit of due jobs; what died is run again."""
-    with Sandbox(now=life.start) as box:
+def play(
+    life: Life,
+    *,
+    jump: bool = False,
+    dies: Callable[[], bool] | None = None,
+    provider: UnsteadyProvider | None = None,
+) -> Played:
+    """Play `life` and then whatever is due. `dies` is asked before each commit of due jobs; what died is run again.
+
+    With a `provider` the customer is linked to it and has coupons; before each change or end of the subscription, and
+    in the end, it answers everything.
+    """
+    with Sandbox(now=life.start, tax_provider=provider) as box:
         if dies is not None:
             box.billing.store = CrashingStore(box.billing.store, dies)
-        player = _Player(box, life, jump=jump)
+        player = _Player(box, life, jump=jump, provider=provider)
         player.act()
         return player.played
 
 
+class UnsteadyProvider(Provider):
+    """A provider that is now and then away, throttles, or refuses; `fails` says which failure comes next, if any."""
+
+    def __init__(self, fails: Callable[[], ProviderFailure | None]) -> None:
+        super().__init__("0.07")
+        self.fails = fails
+        self.steady = False
+
+    def ask(self, connection: TaxConnection, question: TaxQuestion) -> ProviderTaxes | Reported | ProviderFailure:
+        failure = None if self.steady else self.fails()
+        return super().ask(connection, question) if failure is None else failure
+
+
 class _Player:
-    def __init__(self, box: Sandbox, life: Life, *, jump: bool) -> None:
+    def __init__(self, box: Sandbox, life: Life, *, jump: bool, provider: UnsteadyProvider | None) -> None:
         self.box = box
         self.life = life
         self.jump = jump
+        self.provider = provider
         self.played = Played()
         self._events = count(1)
         self._zone = life.zone
@@ -186,7 +218,11 @@ class _Player:
                 continue
 
     def act(self) -> None:
+        if self.provider is not None:
+            self.box.billing.tax_connections.create(kind="anrok", code="main", url="https://tax.example")
         self._prepare()
+        if self.provider is not None:
+            self._give_coupons()
         self._begin(0)
         for step in self.life.steps:
             self._move(self._next_instant(step))
@@ -195,7 +231,36 @@ class _Player:
         if self._active():
             self._end(0)
         self._move(self.box.now + timedelta(days=5), travel=True)
+        self._ask_again()
         self._note()
+
+    def _give_coupons(self) -> None:
+        """One that is soon used up, and one that never is."""
+        once = {"amount_cents": 1234, "amount_currency": "EUR", "coupon_type": "fixed_amount", "frequency": "once"}
+        always = {"percentage_rate": 12.5, "coupon_type": "percentage", "frequency": "forever"}
+        for code, terms in (("once", once), ("always", always)):
+            self._ask(
+                "POST", "/coupons", {"coupon": {"name": code, "code": code, "expiration": "no_expiration", **terms}}
+            )
+            self._ask(
+                "POST", "/applied_coupons", {"applied_coupon": {"external_customer_id": "acme", "coupon_code": code}}
+            )
+
+    def _wait_for_taxes(self) -> None:
+        """What waits for its taxes gets them within the hour: the subscription cannot end before."""
+        if self.provider is not None:
+            self.provider.steady = True
+            self._move(self.box.now + timedelta(hours=1), travel=True)
+            self.provider.steady = False
+
+    def _ask_again(self) -> None:
+        """Every invoice gets its taxes in the end."""
+        if self.provider is None:
+            return
+        self.provider.steady = True
+        self._move(self.box.now + timedelta(hours=1), travel=True)
+        for invoice in self._ask("GET", "/invoices?status=failed&per_page=100")["invoices"]:
+            self._ask("POST", f"/invoices/{invoice['svc_id']}/retry")
 
     def _do(self, step: Step) -> None:
         acts = {
@@ -235,6 +300,7 @@ class _Player:
                     "currency": "EUR",
                     "timezone": life.zone,
                     "billing_configuration": {"invoice_grace_period": life.grace_days},
+                    **({} if self.provider is None else {"integration_customers": [_LINK]}),
                 }
             },
         )
@@ -296,10 +362,12 @@ class _Player:
             self._subscribe(number)
 
     def _plan(self, number: int) -> None:
+        self._wait_for_taxes()
         if self._active():
             self._subscribe(number)
 
     def _end(self, number: int) -> None:
+        self._wait_for_taxes()
         local = self.box.now.astimezone(ZoneInfo(self._zone))
         if local.hour == 0 and local.minute < 15:
             # An end before the run of a boundary day leaves what was used on that day free.
@@ -349,9 +417,34 @@ class _Player:
                     code = fee.item.code
                     played.billed[code] = played.billed.get(code, Decimal(0)) + fee.units
             played.invoices.append(_shown(invoice, fees))
+            played.taxed.append(_taxed(invoice, fees))
         # What was asked for at once may be numbered before what was overdue then.
         played.invoices.sort(key=repr)
+        played.taxed.sort(key=repr)
+        for note in self.box.billing.reading(lambda work: work.tx.find(CreditNote)):
+            amounts = (note.total_amount_cents, note.credit_amount_cents, note.sub_total_excluding_taxes_amount_cents)
+            played.notes.append((note.status, *amounts, note.taxes_amount_cents))
+        played.notes.sort()
+        for held in self.box.billing.reading(lambda work: work.tx.find(AppliedCoupon)):
+            played.coupons.append((held.frequency, held.status))
+        played.coupons.sort()
         played.findings = [str(finding) for finding in self.box.billing.audit().findings]
+
+
+def _taxed(invoice: Invoice, fees: Sequence[Fee]) -> tuple[object, ...]:
+    """What an invoice comes to before credit notes, and how, whenever its taxes were known."""
+    return (
+        invoice.invoice_type,
+        invoice.status,
+        invoice.coupons_amount_cents,
+        invoice.taxes_amount_cents,
+        invoice.sub_total_including_taxes_amount_cents,
+        sorted((line.code, str(line.rate.normalize()), line.amount_cents) for line in invoice.applied_taxes),
+        sorted(
+            (fee.item.code, fee.amount_cents, str(fee.precise_coupons_amount_cents.normalize()), fee.taxes_amount_cents)
+            for fee in fees
+        ),
+    )
 
 
 def _shown(invoice: Invoice, fees: Sequence[Fee]) -> Mapping[str, Any]:

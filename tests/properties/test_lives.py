@@ -15,7 +15,8 @@ from decimal import Decimal
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.properties.lives import Life, Played, lives, play
+from tests.properties.lives import Life, Played, UnsteadyProvider, lives, play
+from tests.provider import refused, throttled, unreachable
 
 _moderate = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -62,3 +63,16 @@ def fees(played: Played) -> Counter[object]:
 @given(lives(8))
 def test_a_grace_period_changes_no_fee(life: Life) -> None:
     assert fees(play(replace(life, grace_days=3))) == fees(play(replace(life, grace_days=0)))
+
+
+@_moderate
+@given(lives(8), st.integers(0, 10_000))
+def test_a_tax_provider_that_answers_in_the_end_has_taxed_all_as_if_it_always_had(life: Life, seed: int) -> None:
+    chance = random.Random(seed)
+    failures = (None, unreachable(), throttled(), refused(), refused("limit", "API limit reached"))
+    steady = play(life, provider=UnsteadyProvider(lambda: None))
+    unsteady = play(life, provider=UnsteadyProvider(lambda: chance.choice(failures)))
+    assert steady.findings == unsteady.findings == []
+    assert unsteady.taxed == steady.taxed
+    assert unsteady.notes == steady.notes
+    assert unsteady.coupons == steady.coupons

@@ -54,7 +54,10 @@ _LATEST_DATE = timedelta(days=30)
 # How often a question is asked again before it counts as failed.
 _ATTEMPTS = 6
 _ATTEMPTS_THROTTLED = 25
-_URL = re.compile(r"https?://[^\s/]+(/\S*)?")
+# An address with a name and a password in it would show them wherever the address is shown.
+_URL = re.compile(r"https?://[^\s/?#@]+([/?#]\S*)?")
+# What may stand in a header.
+_API_KEY = re.compile(r"[!-~]+( +[!-~]+)*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +92,8 @@ def connection_errors(connection: TaxConnection) -> dict[str, list[str]]:
         found["name"] = ["value_is_mandatory"]
     if not _URL.fullmatch(connection.url or ""):
         found["url"] = ["url_is_invalid"]
+    if connection.api_key is not None and not _API_KEY.fullmatch(connection.api_key):
+        found["api_key"] = ["value_is_invalid"]
     return found
 
 
@@ -133,7 +138,8 @@ class TaxedItem:
 class TaxQuestion:
     """What a provider is asked about a document, in the words of no provider in particular.
 
-    `document_id` is null for what does not exist: a preview, an estimate, current usage.
+    `document_id` is null for what does not exist: a preview, an estimate, current usage. A document may be asked about
+    anew after it has changed: `request_id` tells such questions apart, and is the same whenever one is repeated.
     """
 
     purpose: Purpose
@@ -143,6 +149,7 @@ class TaxQuestion:
     currency: str
     party: TaxedParty
     items: tuple[TaxedItem, ...]
+    request_id: str | None = None
 
 
 def address_of(customer: Customer) -> Address:
@@ -224,6 +231,10 @@ class ProviderTaxes:
 
     items: tuple[ItemTaxes, ...]
     customer_id: str | None = None
+
+    def answers(self, question: TaxQuestion) -> bool:
+        """Whether these are the taxes of each item asked about, once, and of nothing else."""
+        return sorted(item.item_id for item in self.items) == sorted(item.id for item in question.items)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

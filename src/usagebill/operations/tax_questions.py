@@ -53,6 +53,7 @@ def question(
     currency: str | None = None,
     number: str | None = None,
     document_id: str | None = None,
+    request_id: str | None = None,
 ) -> Asked:
     """What `connection` is asked about `items` of the customer: of `invoice`, or dated today without one."""
     today = local_date(work.now, ZoneInfo(timezone(customer, entity_of(work, customer))))
@@ -71,6 +72,7 @@ def question(
             address=address_of(customer),
         ),
         items=items,
+        request_id=request_id,
     )
     return Asked(connection=connection, question=asked)
 

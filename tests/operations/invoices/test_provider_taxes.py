@@ -245,6 +245,34 @@ def test_an_answer_about_a_draft_that_has_changed_meanwhile_counts_for_nothing(
     assert found["tax_status"] == "succeeded"
 
 
+def test_a_question_that_comes_to_nothing_late_does_not_put_off_the_one_after_it(
+    box: Sandbox, provider: Provider
+) -> None:
+    customer(box, billing_configuration={"invoice_grace_period": 3})
+    draft = paid_in_advance(box)
+    provider.meanwhile = lambda: box.billing.invoices.refresh(draft["svc_id"])
+    provider.failures = [unreachable()]
+    box.billing.invoices.refresh(draft["svc_id"])
+    assert details(box, draft["svc_id"])["tax_status"] == "succeeded"
+
+
+def test_a_draft_that_the_organization_taxes_itself_in_the_end_is_none_of_the_provider_any_more(
+    box: Sandbox, provider: Provider
+) -> None:
+    customer(box, billing_configuration={"invoice_grace_period": 3})
+    draft = paid_in_advance(box)
+    provider.failures = [refused()]
+    box.billing.invoices.refresh(draft["svc_id"])
+    customer(box, integration_customers=[])
+    box.travel_to("2024-03-01T12:10:00Z")
+    assert errors(details(box, draft["svc_id"])) == []
+    box.travel_to("2024-03-05T00:00:00Z")
+    assert taxes(details(box, draft["svc_id"])) == [("own", 20, 620)]
+    asked = len(provider.asked)
+    ask(box, "POST", f"/invoices/{draft['svc_id']}/void")
+    assert len(provider.asked) == asked
+
+
 # Failures
 
 
@@ -296,6 +324,46 @@ def test_an_invoice_that_met_a_limit_is_tried_again_every_quarter_of_an_hour(box
     assert len(provider.asked) == 2
     box.travel_to("2024-03-01T12:30:00Z")
     assert details(box, invoice["svc_id"])["status"] == "finalized"
+
+
+def test_an_invoice_that_met_a_limit_has_the_organizations_taxes_once_its_customer_is_unlinked(
+    box: Sandbox, provider: Provider
+) -> None:
+    customer(box)
+    provider.failures = [refused("limit", "API limit reached")]
+    invoice = paid_in_advance(box)
+    customer(box, integration_customers=[])
+    assert details(box, invoice["svc_id"])["status"] == "failed"
+    box.travel_to("2024-03-01T12:15:00Z")
+    assert taxes(details(box, invoice["svc_id"])) == [("own", 20, 620)]
+
+
+def test_another_try_at_one_invoice_leaves_the_questions_about_others_alone(box: Sandbox, provider: Provider) -> None:
+    customer(box)
+    provider.failures = [refused(), unreachable()]
+    failed = paid_in_advance(box)
+    given = {"external_customer_id": "acme", "currency": "EUR", "fees": [{"add_on_code": "setup"}]}
+    add_on = {"name": "Setup", "code": "setup", "amount_cents": 500, "amount_currency": "EUR"}
+    ask(box, "POST", "/add_ons", {"add_on": add_on})
+    waiting = ask(box, "POST", "/invoices", {"invoice": given})["invoice"]
+    ask(box, "POST", f"/invoices/{failed['svc_id']}/retry")
+    first, other, again = provider.asked
+    assert [first.document_id, other.document_id, again.document_id] == [
+        failed["svc_id"],
+        waiting["svc_id"],
+        failed["svc_id"],
+    ]
+    assert first.request_id != again.request_id
+    box.travel_to("2024-03-01T12:00:15Z")
+    assert provider.asked[3].request_id == other.request_id
+    assert details(box, waiting["svc_id"])["status"] == "finalized"
+
+
+def test_an_answer_that_lacks_a_fee_taxes_nothing(box: Sandbox, provider: Provider) -> None:
+    customer(box)
+    provider.items_left_out = 1
+    failed = paid_in_advance(box)
+    assert (failed["status"], errors(failed)[0][1]["tax_error"]) == ("failed", "invalid_response")
 
 
 def test_whoever_cannot_be_reached_is_asked_six_times(box: Sandbox, provider: Provider) -> None:

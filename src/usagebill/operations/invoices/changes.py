@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from usagebill.core.error_details import TAX_ERROR, without
 from usagebill.core.errors import Invalid, NotAllowed
 from usagebill.core.invoices.life_cycle import InvoiceEvent, transition
 from usagebill.core.invoices.records import Invoice, InvoiceMetadata
@@ -15,6 +14,7 @@ from usagebill.operations import applied_coupons
 from usagebill.operations.credit_notes.automatic import check_void_amounts, on_void
 from usagebill.operations.invoices.listing import PAYMENT_STATUSES, get
 from usagebill.operations.invoices.payment_status import set_payment_status
+from usagebill.operations.invoices.waiting import wait_again
 from usagebill.operations.tax_connections import ask_about
 from usagebill.views.invoices import invoice_webhook_view, payment_dispute_lost_view
 from usagebill.work import Work
@@ -125,13 +125,7 @@ def retry(work: Work, invoice_id: str) -> Invoice:
 
     Raises `NotFound`, and `NotAllowed` for any other invoice.
     """
-    invoice = get(work, invoice_id)
-    status = transition(invoice.status, InvoiceEvent.RETRY)
-    kept = without(invoice.error_details, TAX_ERROR)
-    again = replace(invoice, status=status, tax_status="pending", error_details=kept, updated_at=work.now)
-    work.tx.replace(again)
-    work.schedule("tax_waiting_invoices", again.customer_id, work.now)
-    return again
+    return wait_again(work, get(work, invoice_id))
 
 
 def void(work: Work, invoice_id: str, given: InvoiceVoid) -> Invoice:

@@ -33,8 +33,8 @@ from usagebill.core.tax_providers import (
 )
 from usagebill.operations.credit_notes.drafts import follow
 from usagebill.operations.invoices.issue import copy_subscriptions
-from usagebill.operations.invoices.totals import settle_taxes, with_request
-from usagebill.operations.invoices.waiting import issue_taxed
+from usagebill.operations.invoices.totals import settle_taxes
+from usagebill.operations.invoices.waiting import issue_taxed, wait_again
 from usagebill.operations.tax_connections import ask_about, connection_of
 from usagebill.operations.tax_questions import Asked, estimated, question
 from usagebill.storage.conditions import asc, eq
@@ -98,7 +98,16 @@ def _prepare_invoice(work: Work, job: Job) -> Asked | None:
         return None
     purpose = Purpose.DRAFT if invoice.status == "draft" else Purpose.FINALIZED
     items = fee_items(_fees(work, invoice.id), connection.item_codes, named_by=_by_id)
-    return question(work, customer, connection, purpose, items, invoice, document_id=invoice.id)
+    return question(
+        work,
+        customer,
+        connection,
+        purpose,
+        items,
+        invoice,
+        document_id=invoice.id,
+        request_id=invoice.tax_request_id,
+    )
 
 
 def _prepare_fee(work: Work, job: Job) -> Asked | None:
@@ -165,6 +174,9 @@ def conclude(work: Work, job: Job, asked: Asked, answer: Answer) -> None:
     """Act on an answer. Where there is none, it is asked for again, as often as makes sense, before that is told."""
     work.tx.jobs.complete(job)
     subject = str(job.payload["subject"])
+    if subject == "invoice" and _waiting(work, job) is None:
+        # It does not wait any more, or for the answer to a later question, which is not to be put off by this one.
+        return
     if isinstance(answer, ProviderFailure) and _asked_again(work, job, answer):
         return
     _CONCLUDE[subject](work, job, asked, answer)
@@ -277,14 +289,7 @@ def retry_limited(work: Work, job: Job) -> None:
     invoice = work.tx.get(Invoice, job.subject_id)
     if invoice is None or invoice.status != "failed":
         return
-    again = replace(
-        invoice,
-        status=transition(invoice.status, InvoiceEvent.RETRY),
-        tax_status="pending",
-        error_details=without(invoice.error_details, TAX_ERROR),
-        updated_at=work.now,
-    )
-    work.tx.replace(with_request(work, _customer(work, invoice.customer_id), again))
+    wait_again(work, invoice)
 
 
 def _conclude_fee(work: Work, job: Job, asked: Asked, answer: Answer) -> None:

@@ -9,6 +9,7 @@ from usagebill.core.add_ons import AddOn
 from usagebill.core.coupons import AppliedCoupon, Coupon, Targets, remaining_amount
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.customers import Customer, finalizes_zero_amount_invoices
+from usagebill.core.error_details import TAX_ERROR, without
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.invoices.totals import (
@@ -59,13 +60,21 @@ def settle(work: Work, invoice: Invoice, fees: Sequence[Fee], *, finalizing: boo
     tax provider is asked, where it has one.
     """
     draft = computed(work, invoice, fees, consuming=finalizing and invoice.invoice_type in CONSUMING_TYPES)
-    draft = replace(draft, invoice=with_request(work, _customer(work, invoice), draft.invoice))
+    draft = replace(draft, invoice=with_request(work, _customer(work, invoice), _unprovided(draft.invoice)))
     _keep_used(work, draft)
     for progressive_id, cents in draft.excess.items():
         progressive = work.tx.get(Invoice, progressive_id)
         if progressive is not None:
             on_surplus(work, progressive, cents)
     return draft.invoice, list(draft.fees)
+
+
+def _unprovided(invoice: Invoice) -> Invoice:
+    """The invoice whose fees were made anew, without what a provider said of those that it had before."""
+    asked_about = replace(invoice, tax_request_id=None, tax_connection_id=None)
+    if invoice.tax_status == "pending":
+        return asked_about
+    return replace(asked_about, error_details=without(invoice.error_details, TAX_ERROR))
 
 
 def settle_taxes(
@@ -84,7 +93,9 @@ def settle_taxes(
         taxes={} if provided else _taxes(work, customer, fees),
         credit_notes=available_notes(work, customer, invoice) if consuming else (),
     )
-    draft = taxed(replace(invoice, tax_status="succeeded", tax_request_id=None), fees, around)
+    connection_id = invoice.tax_connection_id if provided else None
+    settled_taxes = replace(invoice, tax_status="succeeded", tax_request_id=None, tax_connection_id=connection_id)
+    draft = taxed(settled_taxes, fees, around)
     _keep_used(work, draft)
     return draft.invoice, list(draft.fees)
 

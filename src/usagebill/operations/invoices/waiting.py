@@ -7,9 +7,12 @@ is added once these are known, and the invoice is issued then, with the dates of
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from usagebill.core.customers import Customer
+from usagebill.core.error_details import TAX_ERROR, without
 from usagebill.core.fees import Fee
+from usagebill.core.invoices.life_cycle import InvoiceEvent, transition
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
 from usagebill.operations.credit_notes.drafts import follow
@@ -21,7 +24,30 @@ from usagebill.storage.conditions import asc, eq
 from usagebill.views.invoices import invoice_webhook_view
 from usagebill.work import Work
 
-__all__ = ["issue_taxed", "tax_waiting"]
+__all__ = ["issue_taxed", "tax_waiting", "wait_again"]
+
+
+def wait_again(work: Work, invoice: Invoice) -> Invoice:
+    """Have an invoice that failed for want of its taxes wait for them again: they are asked for anew.
+
+    Raises `NotAllowed` for any other invoice.
+    """
+    customer = work.tx.get(Customer, invoice.customer_id, deleted=True)
+    if customer is None:
+        raise LookupError(f"no customer {invoice.customer_id}")
+    again = replace(
+        invoice,
+        status=transition(invoice.status, InvoiceEvent.RETRY),
+        tax_status="pending",
+        error_details=without(invoice.error_details, TAX_ERROR),
+        updated_at=work.now,
+    )
+    again = with_request(work, customer, again)
+    work.tx.replace(again)
+    if again.tax_request_id is None:
+        # Its customer has no provider any more, which does not mean that its taxes are known.
+        work.schedule("tax_waiting_invoices", customer.id, work.now)
+    return again
 
 
 def tax_waiting(work: Work, job: Job) -> None:
