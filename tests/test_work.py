@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -82,3 +83,23 @@ def test_the_prefix_is_renamed_everywhere_but_in_what_callers_own() -> None:
         "my_id": "1",
         "items": [{"my_plan_id": "2", "metadata": {"svc_id": "mine"}}],
     }
+
+
+def test_what_takes_long_is_drawn_while_no_transaction_is_open_and_once(box: Sandbox) -> None:
+    billing = box.billing
+    drawn: list[str] = []
+
+    def draw(name: str) -> bytes:
+        # Waits for ever where the transaction that wants it is still open.
+        billing.customers.upsert(external_id=f"made-meanwhile-{len(drawn)}")
+        drawn.append(name)
+        return name.encode()
+
+    def change(work: Work) -> bytes:
+        work.schedule("deliver_webhook", "x", work.now + timedelta(days=1))
+        return b"".join(work.drawn(name, partial(partial, draw, name)) for name in ("a", "b", "a"))
+
+    assert billing.writing(change) == b"aba"
+    assert drawn == ["a", "b"]
+    assert billing.customers.list().total_count == 2
+    assert billing.next_due() == box.now + timedelta(days=1)

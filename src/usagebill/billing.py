@@ -18,6 +18,7 @@ from usagebill.core.jobs import ATTEMPTS, Job, retry_delay
 from usagebill.core.organizations import Organization
 from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes
 from usagebill.delivery import Courier, deliver_webhook
+from usagebill.drawing import generate_documents
 from usagebill.groups import VIEWS, Groups
 from usagebill.mail import Mailer, SmtpMailer, Undelivered, send_email
 from usagebill.operations import organizations
@@ -28,16 +29,17 @@ from usagebill.storage.ports import Page, Store, Transaction
 from usagebill.storage.sqlite import SqliteStore
 from usagebill.tax_provider import HttpTaxProvider, TaxProvider, ask_tax_provider, taxes_of
 from usagebill.vat_registry import HttpVatRegistry, VatRegistry, check_vat_number
-from usagebill.work import JsonObject, TaxAnswers, TaxesWanted, Work, with_prefix
+from usagebill.work import Drawings, DrawingWanted, JsonObject, TaxAnswers, TaxesWanted, Work, with_prefix
 
 __all__ = ["OUTSIDE", "Billing"]
 
 T = TypeVar("T")
 
-# What talks to others while no transaction is open: kind -> what does it, at least once.
+# What takes long while no transaction is open, mostly talking to others: kind -> what does it, at least once.
 OUTSIDE: Mapping[str, Callable[[Billing, Organization, Job], None]] = {
     "deliver_webhook": deliver_webhook,
     "check_vat_number": check_vat_number,
+    "generate_documents": generate_documents,
     "send_email": send_email,
     "ask_tax_provider": ask_tax_provider,
 }
@@ -142,7 +144,12 @@ class Billing(Groups):
         return self._courier
 
     def _work(
-        self, tx: Transaction, organization: Organization, now: datetime, tax_answers: TaxAnswers | None = None
+        self,
+        tx: Transaction,
+        organization: Organization,
+        now: datetime,
+        tax_answers: TaxAnswers | None = None,
+        drawings: Drawings | None = None,
     ) -> Work:
         return Work(
             tx,
@@ -152,18 +159,24 @@ class Billing(Groups):
             listening=self._on_message is not None,
             mailing=self.mailer is not None,
             tax_answers=tax_answers,
+            drawings=drawings,
         )
 
-    def _answering(self, act: Callable[[TaxAnswers], T]) -> T:
-        """What `act` comes to, once tax providers have been asked for all that it wants of them."""
+    def _answering(self, act: Callable[[TaxAnswers, Drawings], T]) -> T:
+        """What `act` comes to, once tax providers have been asked for all that it wants of them, and files drawn."""
         answers: dict[Hashable, ProviderTaxes | ProviderFailure] = {}
+        drawings: dict[Hashable, bytes] = {}
         while True:
             try:
-                return act(answers)
-            except TaxesWanted as wanted:
-                connection, question, key = wanted.connection, wanted.question, wanted.key
+                return act(answers, drawings)
+            except (TaxesWanted, DrawingWanted) as problem:
+                wanted = problem
             # Outside of the transaction, which has been rolled back by now.
-            answers[key] = taxes_of(self.tax_provider, connection, question, patient=len(answers) < _MOST_QUESTIONS)
+            if isinstance(wanted, DrawingWanted):
+                drawings[wanted.key] = wanted.draw()
+                continue
+            patient = len(answers) < _MOST_QUESTIONS
+            answers[wanted.key] = taxes_of(self.tax_provider, wanted.connection, wanted.question, patient=patient)
 
     def _tell(self, messages: list[JsonObject]) -> None:
         if self._on_message is not None:
@@ -174,8 +187,10 @@ class Billing(Groups):
         """Answer a question from one consistent snapshot."""
         own = organization or self.organization
 
-        def ask(answers: TaxAnswers) -> T:
-            return self.store.read(own.id, lambda tx: question(self._work(tx, own, self.clock.now(), answers)))
+        def ask(answers: TaxAnswers, drawings: Drawings) -> T:
+            return self.store.read(
+                own.id, lambda tx: question(self._work(tx, own, self.clock.now(), answers, drawings))
+            )
 
         return self._answering(ask)
 
@@ -183,9 +198,9 @@ class Billing(Groups):
         """Make a change, all of it or nothing; durable once this returns."""
         own = organization or self.organization
 
-        def attempt(answers: TaxAnswers) -> tuple[T, Work]:
+        def attempt(answers: TaxAnswers, drawings: Drawings) -> tuple[T, Work]:
             def act(tx: Transaction) -> tuple[T, Work]:
-                work = self._work(tx, own, self.clock.now(), answers)
+                work = self._work(tx, own, self.clock.now(), answers, drawings)
                 return change(work), work
 
             return self.store.write(own.id, act)
@@ -310,7 +325,8 @@ class Billing(Groups):
 
     def _postpone(self, tx: Transaction, job: Job, now: datetime, problem: Exception) -> None:
         final = isinstance(problem, Undelivered) and problem.final
-        failed = final or job.attempts + 1 >= ATTEMPTS
+        most = problem.ATTEMPTS if isinstance(problem, Undelivered) else ATTEMPTS
+        failed = final or job.attempts + 1 >= most
         reason = f"{type(problem).__name__}: {problem}"
         tx.jobs.postpone(job, now + retry_delay(job.attempts + 1), reason, failed=failed)
         log = _log.bind(kind=job.kind, subject=job.subject_id, due_at=job.due_at.isoformat(), attempt=job.attempts + 1)

@@ -6,6 +6,7 @@ import smtplib
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import datetime, timedelta
 from email.header import Header
 from email.headerregistry import Address, AddressHeader
 from email.message import EmailMessage
@@ -28,11 +29,19 @@ T = TypeVar("T")
 
 # Seconds for a whole conversation: several of them are less than the lease of a job.
 _LONGEST = 90.0
+# How long a server that was away is left alone: a run's e-mails must not wait for it one after the other, and keep
+# those from going out that wait behind them (webhooks, questions to tax providers).
+_AWAY = timedelta(seconds=30)
 _log = structlog.get_logger("usagebill.mail")
 
 
 class Undelivered(Exception):
-    """An e-mail did not reach all that it is for. `final`: another try would not do better."""
+    """An e-mail did not reach all that it is for. `final`: another try would not do better.
+
+    Others are tried again for as long as mail servers use to try: `ATTEMPTS`, about three days.
+    """
+
+    ATTEMPTS = 78
 
     def __init__(self, reason: str, *, final: bool = False) -> None:
         super().__init__(reason)
@@ -105,18 +114,26 @@ def as_message(email: Email) -> EmailMessage:
 class SmtpMailer:
     """A mail server over SMTP: one connection for each e-mail. Certificates are verified, with `tls` where given.
 
-    `timeout` is in seconds, for each step.
+    `timeout` is in seconds, for each step. A server that could not be reached is not asked again for 30 seconds.
     """
 
     def __init__(self, server: MailServer, timeout: float, tls: ssl.SSLContext | None = None) -> None:
         self._server = server
         self._timeout = min(timeout, _LONGEST)
         self._tls = tls
+        self._away: tuple[datetime, str] | None = None
 
     def send(self, email: Email) -> Mapping[str, str]:
         """See `Mailer`. An answer of 5xx about the e-mail itself is final, whatever else goes wrong passes."""
         message = as_message(email)
-        connection = self._connected()
+        if self._away is not None and abs(email.sent_at - self._away[0]) < _AWAY:
+            raise Undelivered(self._away[1])
+        try:
+            connection = self._connected()
+        except Undelivered as problem:
+            self._away = email.sent_at, str(problem)
+            raise
+        self._away = None
         try:
             options = []
             if _is_international(email):
@@ -223,5 +240,6 @@ def send_email(postman: Postman, organization: Organization, job: Job) -> None:
     if not refused:
         postman.writing(lambda work: work.tx.jobs.complete(job), organization)
         return
-    postman.writing(lambda work: contents.narrow(work, job, list(refused)), organization)
+    reached = [one for one in email.recipients if one not in refused]
+    postman.writing(lambda work: contents.note_reached(work, job, reached), organization)
     raise Undelivered(_listed(refused), final=all(said.startswith("5") for said in refused.values()))

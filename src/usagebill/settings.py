@@ -29,13 +29,17 @@ class MailServer:
         """The server at `smtp://user:password@host:587?starttls=always` (or `offered`, `never`) or `smtps://host`.
 
         User and password are percent-encoded. Without `starttls` it is `always` with a user and `offered` without.
-        Ports are 25 and 465 unless given. Raises `ValueError`, which does not repeat the password.
+        Ports are 25 and 465 unless given. Raises `ValueError`, which does not repeat the password: neither does its
+        cause, so there is none.
         """
-        parts = urlsplit(url)
         try:
+            parts = urlsplit(url)
             port = parts.port or _MAIL_PORTS[parts.scheme]
-        except (KeyError, ValueError) as problem:
-            raise ValueError("the address of a mail server is smtp://host:port or smtps://host:port") from problem
+        except (KeyError, ValueError):
+            raise ValueError(
+                "the address of a mail server is smtp://host:port or smtps://host:port, user and password"
+                " percent-encoded"
+            ) from None
         if not parts.hostname or parts.path not in ("", "/") or parts.fragment:
             raise ValueError("the address of a mail server names a host, and no path")
         user = unquote(parts.username) if parts.username else None
@@ -49,6 +53,8 @@ class MailServer:
         elif wanted != "never":
             tls = "always" if wanted == "always" else "offered"
         password = unquote(parts.password) if parts.password else None
+        if not f"{user}{password}".isascii():
+            raise ValueError("user and password of a mail server are ASCII")
         return cls(host=parts.hostname, port=port, tls=tls, user=user, password=password)
 
 

@@ -21,7 +21,18 @@ from usagebill.settings import Settings
 from usagebill.storage.conditions import Condition, Order, desc
 from usagebill.storage.ports import Page, Transaction
 
-__all__ = ["Json", "JsonObject", "TaxAnswers", "TaxesWanted", "Work", "encode_json", "parse_json", "with_prefix"]
+__all__ = [
+    "DrawingWanted",
+    "Drawings",
+    "Json",
+    "JsonObject",
+    "TaxAnswers",
+    "TaxesWanted",
+    "Work",
+    "encode_json",
+    "parse_json",
+    "with_prefix",
+]
 
 Json = Any
 JsonObject = dict[str, Any]
@@ -75,6 +86,18 @@ class TaxesWanted(Exception):
 TaxAnswers = Mapping[Hashable, ProviderTaxes | ProviderFailure]
 
 
+class DrawingWanted(Exception):
+    """What is being done needs a file that takes long to make, which is done while no transaction is open."""
+
+    def __init__(self, key: Hashable, draw: Callable[[], bytes]) -> None:
+        super().__init__(f"{key} is to be drawn")
+        self.key = key
+        self.draw = draw
+
+
+Drawings = Mapping[Hashable, bytes]
+
+
 class _Undo(Exception):
     """Undoes what was attempted, though nothing is wrong with it."""
 
@@ -97,6 +120,7 @@ class Work:
         listening: bool = False,
         mailing: bool = False,
         tax_answers: TaxAnswers | None = None,
+        drawings: Drawings | None = None,
     ) -> None:
         self.tx = tx
         self.organization = organization
@@ -107,6 +131,7 @@ class Work:
         self._immediate: list[Job] = []
         self._listening = listening
         self._tax_answers: TaxAnswers = {} if tax_answers is None else tax_answers
+        self._drawings: Drawings = {} if drawings is None else drawings
         self._endpoints: list[WebhookEndpoint] | None = None
         self._memory: dict[object, Any] = {}
 
@@ -165,6 +190,15 @@ class Work:
         if wanted.key not in self._tax_answers:
             raise wanted
         return self._tax_answers[wanted.key]
+
+    def drawn(self, key: Hashable, prepare: Callable[[], Callable[[], bytes]]) -> bytes:
+        """The file of this key; `prepare` reads what it is of, and gives what makes it from that alone.
+
+        Raises `DrawingWanted` where it has not been made yet: the work is undone then, and done again with the file.
+        """
+        if key not in self._drawings:
+            raise DrawingWanted(key, prepare())
+        return self._drawings[key]
 
     def page(
         self,

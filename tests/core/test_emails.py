@@ -50,7 +50,7 @@ def test_a_field_holds_several_addresses() -> None:
 def test_everybody_gets_it_once() -> None:
     both = ("a@x.example", "b@x.example")
     assert email(to=both, cc=both, bcc=("b@x.example", "c@x.example")).recipients == (*both, "c@x.example")
-    assert email(to=both, bcc=("c@x.example",), only=("c@x.example",)).recipients == ("c@x.example",)
+    assert email(to=both, bcc=("c@x.example",), reached=both).recipients == ("c@x.example",)
 
 
 @pytest.mark.parametrize("sent", ["a@x.example", 1, True, {"a": "b"}])

@@ -44,8 +44,8 @@ class Attachment:
 class Email:
     """An e-mail ready to be sent. `bcc` get it and stand in no header.
 
-    `id` is the Message-ID, with its angle brackets: that of an e-mail stays when it is sent again. `only` are those
-    that still lack it, where some got it before; None: nobody has it yet.
+    `id` is the Message-ID, with its angle brackets: that of an e-mail stays when it is sent again. `reached` are those
+    who got it before.
     """
 
     id: str
@@ -61,13 +61,13 @@ class Email:
     cc: tuple[str, ...] = ()
     bcc: tuple[str, ...] = ()
     attachments: tuple[Attachment, ...] = ()
-    only: tuple[str, ...] | None = None
+    reached: tuple[str, ...] = ()
 
     @property
     def recipients(self) -> tuple[str, ...]:
-        """Whom it is to be delivered to, each once."""
+        """Whom it is to be delivered to, each once: all but those who have it."""
         everybody = dict.fromkeys((*self.to, *self.cc, *self.bcc))
-        return tuple(one for one in everybody if self.only is None or one in self.only)
+        return tuple(one for one in everybody if one not in self.reached)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 
 from usagebill.core.jobs import Job
 from usagebill.operations import coupons, departure, events, progressive_billing, rescheduling, vat, webhooks
-from usagebill.operations.documents.files import generate
 from usagebill.operations.invoices.billing_run import bill_customer
 from usagebill.operations.invoices.drafts import refresh_wanted
 from usagebill.operations.invoices.issue import mark_overdue
@@ -48,6 +47,5 @@ HANDLERS: Mapping[str, Handler] = {
     "bill_fixed_charge_units": bill_units,
     "plan_amount_changed": amount_changed,
     "end_plan": end_plan,
-    "generate_documents": generate,
     "check_usage_thresholds": progressive_billing.check,
 }

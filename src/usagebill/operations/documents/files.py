@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from usagebill.core.credit_notes import CreditNote
@@ -13,6 +14,7 @@ from usagebill.core.documents.credit_notes import credit_note_content
 from usagebill.core.documents.electronic import credit_note_document, invoice_document, is_eligible
 from usagebill.core.documents.files import PDF, XML, Document, document_token, id_of_token
 from usagebill.core.documents.invoices import invoice_content
+from usagebill.core.documents.sources import CreditNoteSource, InvoiceSource
 from usagebill.core.documents.ubl import ubl_text
 from usagebill.core.errors import NotFound
 from usagebill.core.invoices.records import Invoice
@@ -122,6 +124,7 @@ def _content(work: Work, document_id: str | None) -> bytes:
 
 def generate(work: Work, job: Job) -> None:
     """Job: make the documents that an issued invoice or credit note still lacks."""
+    work.tx.jobs.complete(job)
     kinds = job.payload["kinds"]
     wanted = [str(kind) for kind in kinds] if isinstance(kinds, (list, tuple)) else []
     if job.payload["subject"] == "invoice":
@@ -141,8 +144,8 @@ def _made(work: Work, subject: S, kinds: Sequence[str]) -> S:
         return subject
     pdf_id, xml_id = subject.pdf_id, subject.xml_id
     for kind in lacking:
-        content = _drawn(work, subject, kind)
-        if content is not None:
+        content = work.drawn((subject.id, kind), partial(_drawing, work, subject, kind))
+        if content:
             id = _kept(work, subject, kind, content)
             pdf_id, xml_id = (id, xml_id) if kind == PDF else (pdf_id, id)
     made = replace(subject, pdf_id=pdf_id, xml_id=xml_id)
@@ -159,18 +162,22 @@ def _tell(work: Work, made: Invoice | CreditNote) -> None:
         work.emit("credit_note.generated", lambda: credit_note_of_customer(work, made), made.id)
 
 
-def _drawn(work: Work, subject: Invoice | CreditNote, kind: str) -> bytes | None:
-    """What a document holds; None for the XML of one that is no e-invoice."""
+def _drawing(work: Work, subject: Invoice | CreditNote, kind: str) -> Callable[[], bytes]:
     if isinstance(subject, Invoice):
-        source = invoice_source(work, subject)
+        return partial(_drawn, invoice_source(work, subject), kind)
+    return partial(_drawn, credit_note_source(work, subject), kind)
+
+
+def _drawn(source: InvoiceSource | CreditNoteSource, kind: str) -> bytes:
+    """What a document holds; nothing for the XML of one that is no e-invoice."""
+    if isinstance(source, InvoiceSource):
         content, electronic = invoice_content(source), invoice_document(source)
+        eligible = is_eligible(source.entity)
     else:
-        of_note = credit_note_source(work, subject)
-        source = of_note.invoice
-        content, electronic = credit_note_content(of_note), credit_note_document(of_note)
-    eligible = is_eligible(source.entity)
+        content, electronic = credit_note_content(source), credit_note_document(source)
+        eligible = is_eligible(source.invoice.entity)
     if kind == XML:
-        return ubl_text(electronic).encode() if eligible else None
+        return ubl_text(electronic).encode() if eligible else b""
     # What draws is loaded when it is first needed: most processes never draw.
     from usagebill.printing.pdf import pdf_bytes
 

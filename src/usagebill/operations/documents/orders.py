@@ -21,6 +21,7 @@ def order(work: Work, subject: Invoice | CreditNote, kinds: Sequence[str]) -> No
         work.now,
         key=f"generate_documents:{subject.id}:{'+'.join(kinds)}",
         payload={"subject": kind, "kinds": list(kinds)},
+        leased=True,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -18,7 +19,7 @@ from usagebill.operations.emails.orders import customer_addresses, entity_of_sub
 from usagebill.views.documents import document_url
 from usagebill.work import Work
 
-__all__ = ["Unsent", "narrow", "prepare"]
+__all__ = ["Unsent", "note_reached", "prepare"]
 
 _NOTED_WITHIN = timedelta(minutes=1)
 
@@ -53,6 +54,9 @@ def _email(work: Work, job: Job) -> Email | Unsent:
     to = _listed(job, "to") or customer_addresses(work, subject)
     if sender is None or not to:
         return Unsent(reason="the billing entity or the customer has no address any more")
+    cc, bcc, reached = _listed(job, "cc"), _listed(job, "bcc"), _listed(job, "reached")
+    if set(reached).issuperset((*to, *cc, *bcc)):
+        return Unsent(reason="all that it is for have it")
     if isinstance(subject, Invoice):
         pdf = invoice_pdf(work, subject.id)
         source = invoice_source(work, subject)
@@ -74,14 +78,14 @@ def _email(work: Work, job: Job) -> Email | Unsent:
         sender=sender,
         reply_to=addresses(entity.email),
         to=to,
-        cc=_listed(job, "cc"),
-        bcc=_listed(job, "bcc"),
+        cc=cc,
+        bcc=bcc,
         subject=title,
         text=text,
         html=page,
         language=content.locale,
         attachments=(Attachment(name=name, content_type="application/pdf", content=pdf),),
-        only=_listed(job, "only") or None,
+        reached=reached,
     )
 
 
@@ -102,9 +106,10 @@ def _listed(job: Job, name: str) -> tuple[str, ...]:
     return tuple(str(one) for one in found) if isinstance(found, (list, tuple)) else ()
 
 
-def narrow(work: Work, job: Job, refused: list[str]) -> None:
-    """Only those who were refused are left to be sent the job's e-mail: the others have it."""
+def note_reached(work: Work, job: Job, reached: Sequence[str]) -> None:
+    """These have the job's e-mail by now: it is left to be sent to all others that it is for then."""
     # What comes next is noted when the failure is; should that never happen, the job is taken up again by itself.
-    waiting = replace(job, payload={**job.payload, "only": refused}, run_at=work.now + _NOTED_WITHIN)
+    known = [*_listed(job, "reached"), *reached]
+    waiting = replace(job, payload={**job.payload, "reached": known}, run_at=work.now + _NOTED_WITHIN)
     work.tx.jobs.complete(job)
     work.tx.jobs.add(waiting)

@@ -19,8 +19,8 @@ from usagebill.inputs import ABSENT, Input, Maybe, is_given
 from usagebill.operations.invoices import adjustments
 from usagebill.operations.invoices.adjustments import AdjustedFeeInput
 from usagebill.operations.invoices.billed import billed_of
-from usagebill.operations.invoices.dating import dating_settings
-from usagebill.operations.invoices.issue import customer_and_entity, issue, occasion_of
+from usagebill.operations.invoices.dating import dating_settings, occasion_of
+from usagebill.operations.invoices.issue import customer_and_entity, issue
 from usagebill.operations.invoices.listing import get
 from usagebill.operations.invoices.numbering import draft_number
 from usagebill.operations.invoices.subscription import compute

@@ -13,12 +13,12 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import InvoiceEvent, transition
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.jobs import Job
-from usagebill.core.periods.schedule import draft_finalization_at, overdue_at
+from usagebill.core.periods.schedule import overdue_at
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.credit_notes.drafts import issue_drafts
 from usagebill.operations.documents.orders import order_on_issue
 from usagebill.operations.emails.orders import email_on_issue
-from usagebill.operations.invoices.dating import dating_settings
+from usagebill.operations.invoices.dating import dating_settings, occasion_of, watch_draft
 from usagebill.operations.invoices.numbering import numbered
 from usagebill.operations.issuers import version_of
 from usagebill.storage.conditions import eq
@@ -34,9 +34,7 @@ __all__ = [
     "draft",
     "issue",
     "mark_overdue",
-    "occasion_of",
     "redated",
-    "watch_draft",
 ]
 
 
@@ -60,30 +58,6 @@ def draft(work: Work, invoice: Invoice) -> Invoice:
         ready = "invoice.ready_to_finalize"
         work.emit(ready, lambda: invoice_webhook_view(work, ready, invoice), invoice.id)
     return invoice
-
-
-def watch_draft(work: Work, invoice: Invoice) -> None:
-    """Have the draft finalized on its expected date, instead of when it was to be before."""
-    key = f"finalize_invoice:{invoice.id}"
-    work.tx.jobs.cancel(key)
-    day = invoice.expected_finalization_date or invoice.issuing_date
-    work.schedule(
-        "finalize_invoice",
-        invoice.customer_id,
-        max(draft_finalization_at(day), work.now),
-        key=key,
-        payload={"invoice_id": invoice.id},
-    )
-
-
-def occasion_of(work: Work, invoice: Invoice) -> Occasion:
-    """What the invoice was made for, as far as its dates go."""
-    if invoice.invoice_type != "subscription":
-        return Occasion.IMMEDIATE
-    reasons = {period.invoicing_reason for period in work.tx.find(BillingPeriod, eq("invoice_id", invoice.id))}
-    if "in_advance_charge" in reasons:
-        return Occasion.IMMEDIATE
-    return Occasion.PERIODIC if "subscription_periodic" in reasons else Occasion.SUBSCRIPTION
 
 
 def redated(work: Work, invoice: Invoice) -> Invoice:
