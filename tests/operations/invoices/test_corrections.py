@@ -202,9 +202,25 @@ def test_what_brings_a_charge_up_to_its_minimum_stays_with_its_line(list_: Price
     _, _, parent, added = shown(list_, made.id)["fees"]
     assert (parent["svc_true_up_fee_id"], added["svc_true_up_parent_fee_id"]) == (added["svc_id"], parent["svc_id"])
     assert list_.box.billing.reading(audit).findings == ()
+    invoices.void(made.id)
     again = invoices.regenerate(voided["svc_id"], fees=[{"id": voided["fees"][-1]["svc_id"]}])
     (alone,) = shown(list_, again.id)["fees"]
     assert (alone["amount_cents"], alone["svc_true_up_parent_fee_id"]) == (300, None)
+
+
+def test_lines_are_made_anew_once(list_: PriceList) -> None:
+    draft = drafted(list_)
+    list_.box.travel_to("2024-03-05T00:00:00Z")
+    invoices = list_.box.billing.invoices
+    invoices.void(draft["svc_id"])
+    line = {"id": fee(shown(list_, draft["svc_id"]), "subscription")["svc_id"]}
+    with pytest.raises(Invalid, match="duplicated_values"):
+        invoices.regenerate(draft["svc_id"], fees=[line, line])
+    made = invoices.regenerate(draft["svc_id"], fees=[line])
+    with pytest.raises(Forbidden):
+        invoices.regenerate(draft["svc_id"], fees=[line])
+    invoices.void(made.id)
+    assert invoices.regenerate(draft["svc_id"], fees=[line]).fees_amount_cents == 12_900
 
 
 def test_lines_of_charges_that_are_gone_are_made_anew_all_the_same(list_: PriceList) -> None:

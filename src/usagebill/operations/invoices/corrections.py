@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from usagebill.core.adjusted_fees import adjusted
 from usagebill.core.charge_ledger import group_text
 from usagebill.core.dates import dates_at_creation
-from usagebill.core.errors import Forbidden, NotFound
+from usagebill.core.errors import Forbidden, Invalid, NotFound
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ZERO
@@ -25,7 +25,7 @@ from usagebill.operations.invoices.listing import get
 from usagebill.operations.invoices.numbering import draft_number
 from usagebill.operations.invoices.subscription import compute
 from usagebill.operations.invoices.totals import settle
-from usagebill.storage.conditions import asc, eq
+from usagebill.storage.conditions import asc, eq, ne
 from usagebill.views.customers import entity_of
 from usagebill.work import Work
 
@@ -86,11 +86,16 @@ class RegenerationInput:
 def regenerate(work: Work, invoice_id: str, given: RegenerationInput) -> Invoice:
     """Make a voided invoice anew, with the lines given: it takes a new number, and today's coupons, taxes and credits.
 
-    Its dates follow from when the voided one was made. Raises `NotFound`, and `Forbidden` for one that is not voided.
+    Its dates follow from when the voided one was made. Raises `NotFound`, `Invalid`, and `Forbidden` for one that is
+    not voided, or whose lines are billed by an invoice made anew already.
     """
     voided = get(work, invoice_id)
-    if voided.status != "voided":
+    again = work.tx.first(Invoice, eq("voided_invoice_id", voided.id), ne("status", "voided"))
+    if voided.status != "voided" or again is not None:
         raise Forbidden("feature_unavailable")
+    ids = [one.id for one in given.fees or () if one.id]
+    if len(set(ids)) < len(ids):
+        raise Invalid(fees="duplicated_values")
     invoice = _opened(work, voided, given)
     periods = [
         replace(period, id=work.new_id(), invoice_id=invoice.id, created_at=invoice.created_at)
