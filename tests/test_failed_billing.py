@@ -17,6 +17,9 @@ from usagebill.clock import ManualClock
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.jobs import Job
+from usagebill.http.api import Api, Request
+from usagebill.http.app import endpoints
+from usagebill.operations import api_keys
 
 START = datetime(2024, 1, 5, tzinfo=UTC)
 RUN = datetime(2024, 2, 1, 0, 10, tzinfo=UTC)
@@ -51,10 +54,21 @@ def _price(file: str, properties: str) -> None:
         connection.execute("UPDATE charges SET properties = ? WHERE plan_id = ?", (properties, *bad))
 
 
+def _timezone(file: str, name: str | None) -> None:
+    """Where the days of every customer begin; it need not exist."""
+    with sqlite3.connect(file) as connection:
+        connection.execute("UPDATE customers SET timezone = ?", (name,))
+
+
 def _billed(billing: Billing) -> list[str]:
-    """Who has an invoice."""
+    """Who has an invoice that was issued."""
     names = {customer.id: customer.external_id for customer in billing.customers.list().items}
-    return sorted(names[invoice.customer_id] for invoice in billing.invoices.list().items)
+    issued = billing.invoices.list(status="finalized").items
+    return sorted(names[invoice.customer_id] for invoice in issued)
+
+
+def _failed(billing: Billing) -> list[Invoice]:
+    return list(billing.invoices.list(status="failed").items)
 
 
 def test_the_others_are_billed_and_nothing_is_left_half_made(file: str) -> None:
@@ -64,7 +78,7 @@ def test_the_others_are_billed_and_nothing_is_left_half_made(file: str) -> None:
         assert _billed(billing) == ["one", "three"]
         two = billing.customers.get("two")
         assert [(job.kind, job.subject_id) for job, _ in failures] == [("bill_customer", two.id)]
-        for kind in (Invoice, BillingPeriod, Fee):
+        for kind in (BillingPeriod, Fee):
             kept = billing.reading(lambda work, kind=kind: work.tx.find(kind))  # type: ignore[misc]
             assert not [record for record in kept if getattr(record, "customer_id", None) == two.id]
         assert billing.reading(lambda work: work.tx.count(BillingPeriod)) == 2
@@ -110,3 +124,94 @@ def test_the_command_line_names_the_customer_the_reason_and_the_way_back(file: s
     assert _cli("jobs", "list", "--db", file, code=0) == []
     with Billing(file, deliver=False) as billing:
         assert "2024-02-01" in {str(each.issuing_date) for each in billing.invoices.list_of_customer("two").items}
+
+
+def test_an_invoice_that_could_not_be_made_is_shown_as_failed_with_the_reason(file: str) -> None:
+    with Billing(file, clock=ManualClock(RUN), deliver=False) as billing:
+        billing.run_due()
+        (invoice,) = _failed(billing)
+        shown = billing.view(invoice)
+        assert shown["customer"]["external_id"] == "two"
+        (detail,) = shown["error_details"]
+        assert detail["error_code"] == "invoice_generation_error"
+        (waiting,) = billing.store.read(None, lambda tx: tx.jobs.failures())
+        assert detail["details"] == {"invoice_generation_error": waiting.error}
+        assert (shown["number"][-5:], shown["sequential_id"], shown["total_amount_cents"]) == ("DRAFT", None, 0)
+        assert (shown["issuing_date"], shown["fees"]) == ("2024-02-01", [])
+        # Another failure of the same run is the same invoice.
+        billing.clock.set(datetime(2024, 2, 1, 0, 11, tzinfo=UTC))  # type: ignore[attr-defined]
+        billing.run_due()
+        assert [each.id for each in _failed(billing)] == [invoice.id]
+
+
+def test_a_failed_invoice_is_made_when_it_is_tried_again(file: str) -> None:
+    with Billing(file, clock=ManualClock(RUN), deliver=False) as billing:
+        billing.run_due()
+        (invoice,) = _failed(billing)
+        assert billing.invoices.retry(invoice.id).status == "pending"
+        billing.run_due()
+        assert [each.id for each in _failed(billing)] == [invoice.id]
+        _price(file, '{"amount": "2"}')
+        billing.invoices.retry(invoice.id)
+        billing.run_due()
+        assert _failed(billing) == []
+        (made,) = billing.invoices.list_of_customer("two").items
+        assert (made.status, str(made.issuing_date), made.total_amount_cents) == ("finalized", "2024-02-01", 1071)
+        assert billing.audit().findings == ()
+
+
+def test_a_run_that_succeeds_by_itself_leaves_no_failed_invoice(file: str) -> None:
+    with Billing(file, clock=ManualClock(RUN), deliver=False) as billing:
+        billing.run_due()
+        assert len(_failed(billing)) == 1
+        _price(file, '{"amount": "2"}')
+        billing.clock.set(datetime(2024, 2, 1, 0, 12, tzinfo=UTC))  # type: ignore[attr-defined]
+        billing.run_due()
+        assert _failed(billing) == []
+        assert _billed(billing) == ["one", "three", "two"]
+
+
+def test_what_a_request_catches_up_with_leaves_no_failed_invoice_either(file: str) -> None:
+    with Billing(file, clock=ManualClock(RUN), deliver=False) as billing:
+        billing.run_due()
+        _price(file, '{"amount": "2"}')
+        billing.subscriptions.terminate("two")
+        assert _failed(billing) == []
+        assert len(billing.invoices.list_of_customer("two").items) == 2
+
+
+def test_a_draft_that_cannot_be_finalized_says_why_until_it_is(file: str) -> None:
+    with Billing(file, clock=ManualClock(START), deliver=False) as billing:
+        _price(file, '{"amount": "2"}')
+        billing.customers.upsert(external_id="two", billing_configuration={"invoice_grace_period": 3})
+        billing.run_due(RUN)
+        (draft,) = billing.invoices.list(status="draft").items
+        _timezone(file, "Nowhere")
+        after = datetime(2024, 2, 6, tzinfo=UTC)
+        billing.clock.set(after)  # type: ignore[attr-defined]
+        billing.run_due()
+        kept = billing.invoices.get(draft.id)
+        assert [detail.error_code for detail in kept.error_details] == ["invoice_generation_error"]
+        assert (kept.status, _failed(billing)) == ("draft", [])
+        _timezone(file, None)
+        finalized = billing.invoices.finalize(draft.id)
+        assert (finalized.status, finalized.error_details) == ("finalized", ())
+
+
+def test_over_http_the_reason_is_told_and_another_try_taken(file: str) -> None:
+    with Billing(file, clock=ManualClock(RUN), deliver=False) as billing:
+        billing.run_due()
+        api = Api(billing, endpoints())
+        _, key = billing.writing(lambda work: api_keys.create(work))
+
+        def ask(method: str, path: str) -> Any:
+            answer = api.answer(
+                Request(method=method, path=path, query="", headers={"authorization": f"Bearer {key}"}, body=b"")
+            )
+            assert answer.status == 200, answer.body
+            return json.loads(answer.body)
+
+        (listed,) = [each for each in ask("GET", "/api/v1/invoices")["invoices"] if each["status"] == "failed"]
+        one = ask("GET", f"/api/v1/invoices/{listed['svc_id']}")["invoice"]
+        assert one["error_details"][0]["error_code"] == "invoice_generation_error"
+        assert ask("POST", f"/api/v1/invoices/{listed['svc_id']}/retry")["invoice"]["status"] == "pending"

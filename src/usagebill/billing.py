@@ -23,7 +23,8 @@ from usagebill.groups import VIEWS, Groups
 from usagebill.mail import Mailer, SmtpMailer, Undelivered, send_email
 from usagebill.operations import organizations
 from usagebill.operations.audit import AuditReport, audit
-from usagebill.operations.jobs import HANDLERS
+from usagebill.operations.invoices import unmade
+from usagebill.operations.jobs import perform
 from usagebill.settings import MailServer, Settings
 from usagebill.storage.ports import Page, Store, Transaction
 from usagebill.storage.sqlite import SqliteStore
@@ -318,9 +319,7 @@ class Billing(Groups):
     def _do(self, tx: Transaction, job: Job) -> list[JsonObject]:
         own = tx.scoped(job.organization_id)
         work = self._work(own, self._organization(own, job.organization_id), job.due_at)
-        # The row goes first, so that the job may schedule its own successor under the same key.
-        own.jobs.complete(job)
-        HANDLERS[job.kind](work, job)
+        perform(work, job)
         return work.messages
 
     def _postpone(self, tx: Transaction, job: Job, now: datetime, problem: Exception) -> None:
@@ -331,6 +330,15 @@ class Billing(Groups):
         tx.jobs.postpone(job, now + retry_delay(job.attempts + 1), reason, failed=failed)
         log = _log.bind(kind=job.kind, subject=job.subject_id, due_at=job.due_at.isoformat(), attempt=job.attempts + 1)
         log.error("job_failed", reason=reason, exc_info=not isinstance(problem, (BillingError, Undelivered)))
+        try:
+            tx.attempt(partial(self._note_failure, tx, job, now, reason))
+        except Exception:
+            # What keeps the job from being done may keep this from being shown too; the job and the log tell of it.
+            log.error("failure_not_shown", exc_info=True)
+
+    def _note_failure(self, tx: Transaction, job: Job, now: datetime, reason: str) -> None:
+        own = tx.scoped(job.organization_id)
+        unmade.note(self._work(own, self._organization(own, job.organization_id), now), job, reason)
 
     def reach_out(
         self,

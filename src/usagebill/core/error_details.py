@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-__all__ = ["TAX_ERROR", "TAX_VOIDING_ERROR", "ErrorDetail", "without"]
+__all__ = ["GENERATION_ERROR", "TAX_ERROR", "TAX_VOIDING_ERROR", "ErrorDetail", "without"]
 
 # Taxes could not be told, or what was taxed not be reported.
 TAX_ERROR = "tax_error"
+# An invoice could not be made.
+GENERATION_ERROR = "invoice_generation_error"
 # An invoice could not be cancelled with the tax provider.
 TAX_VOIDING_ERROR = "tax_voiding_error"
 

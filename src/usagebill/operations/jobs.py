@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from usagebill.core.jobs import Job
 from usagebill.operations import coupons, departure, events, progressive_billing, rescheduling, vat, webhooks
+from usagebill.operations.invoices import unmade
 from usagebill.operations.invoices.billing_run import bill_customer
 from usagebill.operations.invoices.drafts import refresh_wanted
 from usagebill.operations.invoices.issue import mark_overdue
@@ -20,7 +21,7 @@ from usagebill.operations.subscriptions.trial import end_trial
 from usagebill.operations.usage.advance import process_events
 from usagebill.work import Work
 
-__all__ = ["HANDLERS", "Handler"]
+__all__ = ["HANDLERS", "Handler", "perform"]
 
 Handler = Callable[[Work, Job], None]
 
@@ -49,3 +50,12 @@ HANDLERS: Mapping[str, Handler] = {
     "end_plan": end_plan,
     "check_usage_thresholds": progressive_billing.check,
 }
+
+
+def perform(work: Work, job: Job) -> None:
+    """Do a job, and take back what showed that it failed before."""
+    # The row goes first, so that the job may schedule its own successor under the same key.
+    work.tx.jobs.complete(job)
+    HANDLERS[job.kind](work, job)
+    if job.error is not None:
+        unmade.clear(work, job)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
-from usagebill.core.jobs import Job
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.storage.conditions import any_of, eq, related, within
@@ -21,12 +19,12 @@ def catch_up(work: Work, customer_id: str, *, needed: bool = True) -> None:
     worker ran is billed as it was before the change, and cannot be lost by it. What fails stops all of it, unless it
     is not `needed`: then it is left to the next try of its job, and the change may be what makes that succeed.
     """
-    from usagebill.operations.jobs import HANDLERS  # the table of all jobs, of which these operations are a part
+    from usagebill.operations.jobs import perform  # the table of all jobs, of which these operations are a part
 
     while (job := work.tx.jobs.overdue(customer_id, work.now)) is not None:
         told = len(work.messages)
         try:
-            work.tx.attempt(partial(_do, work, job, HANDLERS[job.kind]))
+            work.tx.attempt(partial(perform, work.at(job.due_at), job))
         except Exception as problem:
             if needed:
                 # What is wrong with the overdue job is not wrong with this request.
@@ -34,11 +32,6 @@ def catch_up(work: Work, customer_id: str, *, needed: bool = True) -> None:
             del work.messages[told:]
             work.forget_all()
             return
-
-
-def _do(work: Work, job: Job, handler: Callable[[Work, Job], None]) -> None:
-    work.tx.jobs.complete(job)
-    handler(work.at(job.due_at), job)
 
 
 def catch_up_subscription(work: Work, external_id: str) -> None:

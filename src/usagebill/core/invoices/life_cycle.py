@@ -38,6 +38,7 @@ class InvoiceEvent(StrEnum):
     FINALIZE = "finalize"
     CLOSE = "close"  # it is not issued: nothing is owed, or it was not paid in time
     TAXES_FAILED = "taxes_failed"
+    GENERATION_FAILED = "generation_failed"  # it could not be made
     RETRY = "retry"
     DELETE = "delete"
     VOID = "void"
@@ -51,6 +52,7 @@ TRANSITIONS: Mapping[tuple[InvoiceStatus, InvoiceEvent], InvoiceStatus] = {
     (_S.GENERATING, _E.AWAIT_PAYMENT): _S.OPEN,
     (_S.GENERATING, _E.FINALIZE): _S.FINALIZED,
     (_S.GENERATING, _E.CLOSE): _S.CLOSED,
+    (_S.GENERATING, _E.GENERATION_FAILED): _S.FAILED,
     (_S.DRAFT, _E.AWAIT_TAXES): _S.PENDING,
     (_S.DRAFT, _E.FINALIZE): _S.FINALIZED,
     (_S.DRAFT, _E.CLOSE): _S.CLOSED,
@@ -58,7 +60,9 @@ TRANSITIONS: Mapping[tuple[InvoiceStatus, InvoiceEvent], InvoiceStatus] = {
     (_S.PENDING, _E.FINALIZE): _S.FINALIZED,
     (_S.PENDING, _E.CLOSE): _S.CLOSED,
     (_S.PENDING, _E.TAXES_FAILED): _S.FAILED,
+    (_S.PENDING, _E.GENERATION_FAILED): _S.FAILED,
     (_S.FAILED, _E.RETRY): _S.PENDING,
+    (_S.FAILED, _E.CLOSE): _S.CLOSED,
     (_S.OPEN, _E.FINALIZE): _S.FINALIZED,
     (_S.OPEN, _E.CLOSE): _S.CLOSED,
     (_S.FINALIZED, _E.VOID): _S.VOIDED,

@@ -147,6 +147,8 @@ class Invoice:
     applied_custom_sections: tuple[AppliedCustomSection, ...] = ()
     applied_usage_thresholds: tuple[AppliedThreshold, ...] = ()
     error_details: tuple[ErrorDetail, ...] = ()
+    # The job that was to make this invoice, where it could not.
+    failed_job_id: str | None = None
     customer_snapshot: Mapping[str, object] | None = None
     # The billing entity as it was when it issued the invoice (a `BillingEntityVersion`).
     issuer_version_id: str | None = None

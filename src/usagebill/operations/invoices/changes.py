@@ -12,6 +12,7 @@ from usagebill.core.invoices.records import Invoice, InvoiceMetadata
 from usagebill.inputs import ABSENT, Input, Maybe, is_given, value_or
 from usagebill.operations import applied_coupons
 from usagebill.operations.credit_notes.automatic import check_void_amounts, on_void
+from usagebill.operations.invoices import unmade
 from usagebill.operations.invoices.listing import PAYMENT_STATUSES, get
 from usagebill.operations.invoices.payment_status import set_payment_status
 from usagebill.operations.invoices.waiting import wait_again
@@ -121,11 +122,14 @@ def lose_dispute(work: Work, invoice_id: str) -> Invoice:
 
 
 def retry(work: Work, invoice_id: str) -> Invoice:
-    """Have another try at the taxes of an invoice that failed for want of them: it waits for them again.
+    """Have another try at an invoice that failed: at its taxes, for want of which it waits again, or at making it.
 
     Raises `NotFound`, and `NotAllowed` for any other invoice.
     """
-    return wait_again(work, get(work, invoice_id))
+    invoice = get(work, invoice_id)
+    if invoice.failed_job_id is not None and invoice.status == "failed":
+        return unmade.retry(work, invoice)
+    return wait_again(work, invoice)
 
 
 def void(work: Work, invoice_id: str, given: InvoiceVoid) -> Invoice:

@@ -11,6 +11,7 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer, timezone
 from usagebill.core.dates import Occasion, dates_at_creation
 from usagebill.core.days import local_date
+from usagebill.core.error_details import GENERATION_ERROR, without
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.jobs import Job
@@ -237,6 +238,7 @@ def finalize(work: Work, invoice: Invoice) -> Invoice:
     """Finalize a draft now: with everything known by now, dated today unless it keeps its anchor."""
     work.tx.jobs.cancel(f"finalize_invoice:{invoice.id}")
     invoice = compute(work, invoice, finalizing=True)
+    invoice = replace(invoice, error_details=without(invoice.error_details, GENERATION_ERROR))
     return issue(work, redated(work, invoice))
 
 
