@@ -189,6 +189,14 @@ def a_fee_of_an_event_that_never_came(work: Work) -> None:
     work.tx.replace(replace(fee, event_transaction_id="never"))
 
 
+def a_fee_of_an_event_that_is_gone(work: Work) -> None:
+    dropped(work, fees_of(work, "charge", pay_in_advance=True)[1])
+
+
+def a_fee_without_invoice_that_is_gone(work: Work) -> None:
+    work.tx.delete(work.tx.find(Fee, missing("invoice_id"), order=[asc("created_at")])[1])
+
+
 def a_subscription_fee_raised(work: Work) -> None:
     fee = fees_of(work, "subscription")[1]
     more: dict[str, Any] = {
@@ -287,6 +295,8 @@ PLANTS: tuple[tuple[Plant, str], ...] = (
     (an_event_priced_twice, "fee_recount"),
     (an_event_without_invoice_priced_twice, "fee_recount"),
     (a_fee_of_an_event_that_never_came, "fee_recount"),
+    (a_fee_of_an_event_that_is_gone, "fee_missing"),
+    (a_fee_without_invoice_that_is_gone, "fee_missing"),
     (a_subscription_fee_raised, "fee_recount"),
     (a_subscription_fee_of_another_plan_amount, "fee_recount"),
     (a_subscription_fee_of_other_days, "fee_recount"),

@@ -22,6 +22,8 @@ from usagebill.testing import Sandbox
 __all__ = ["PricedLife", "live", "priced_lives"]
 
 EXTERNAL_ID = "sub"
+# A second subscription, which lives on whatever happens to the first.
+OTHER_ID = "other"
 
 _GRADUATED = [
     {"from_value": 0, "to_value": 10, "per_unit_amount": "0.5", "flat_amount": "1"},
@@ -155,9 +157,12 @@ def priced_lives(steps: int = 25) -> st.SearchStrategy[PricedLife]:
     )
 
 
-def live(box: Sandbox, life: PricedLife) -> None:
-    """Play `life` in a sandbox, and then on until its last drafts are issued."""
-    _Living(box, life).play()
+def live(box: Sandbox, life: PricedLife, *, jump: bool = False) -> None:
+    """Play `life` in a sandbox, and then on until its last drafts are issued.
+
+    Every job runs at its own instant, or else (`jump`) only when something asks for what is overdue.
+    """
+    _Living(box, life).play(box.jump_to if jump else box.travel_to)
 
 
 class _Living:
@@ -190,11 +195,12 @@ class _Living:
             "pay": self._pay,
         }
 
-    def play(self) -> None:
+    def play(self, move: Callable[[datetime], object]) -> None:
         self._prepare()
         self._plan(0)
+        self._plan(1, external_id=OTHER_ID)
         for step in self.life.steps:
-            self.box.travel_to(self.box.now + step.wait)
+            move(self.box.now + step.wait)
             self.acts[step.what](step.number)
         self.box.travel_to(self.box.now + timedelta(days=45))
 
@@ -267,7 +273,7 @@ class _Living:
         return {
             "transaction_id": f"t{next(self._events)}",
             "code": code,
-            "external_subscription_id": EXTERNAL_ID,
+            "external_subscription_id": OTHER_ID if number % 4 == 1 else EXTERNAL_ID,
             "timestamp": str(at.timestamp()),
             "precise_total_amount_cents": str(Decimal(number * 13) / 8),
             "properties": properties,
@@ -327,10 +333,10 @@ class _Living:
 
     # Subscriptions
 
-    def _plan(self, number: int) -> None:
+    def _plan(self, number: int, external_id: str = EXTERNAL_ID) -> None:
         subscription = {
             "external_customer_id": "acme",
-            "external_id": EXTERNAL_ID,
+            "external_id": external_id,
             "plan_code": f"plan-{number % 2}",
             "billing_time": "anniversary" if self.life.anniversary else "calendar",
         }

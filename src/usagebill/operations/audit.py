@@ -37,7 +37,7 @@ from usagebill.core.periods.schedule import next_billing_run
 from usagebill.core.recounts import Left
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.invoices.numbering import customer_series, entity_series
-from usagebill.operations.recounts import Recounts, recounted, recounted_without_invoice
+from usagebill.operations.recounts import Recounts, lost_events, recounted, recounted_without_invoice
 from usagebill.operations.subscriptions.schedule import ending_of
 from usagebill.storage.conditions import asc, eq, present
 from usagebill.views.subscriptions import cycle, plan_of
@@ -151,6 +151,8 @@ def _audit_customer(work: Work, customer: Customer, notes: _Notes) -> None:
     for subscription in work.tx.each(Subscription, eq("customer_id", customer.id), order=[asc("id")]):
         notes.subscriptions += 1
         notes.add(_audited_subscription(work, subscription))
+        if notes.recounts is not None:
+            notes.add(lost_events(work, subscription))
     if notes.recounts is not None:
         notes.add(recounted_without_invoice(work, customer.id, notes.recounts))
 

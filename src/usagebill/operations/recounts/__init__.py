@@ -15,12 +15,13 @@ from usagebill.core.recounts import AGAIN_BY_HAND, UNKNOWN_PERIOD, own_copies
 from usagebill.operations.invoices.billed import IN_ADVANCE
 from usagebill.operations.progressive_billing import PROGRESSIVE
 from usagebill.operations.recounts.advance import fee_without_invoice, lines_in_advance
+from usagebill.operations.recounts.lost import lost_events
 from usagebill.operations.recounts.notes import Recounts
 from usagebill.operations.recounts.periods import UsageSoFar, WholePeriod
 from usagebill.storage.conditions import asc, eq, missing
 from usagebill.work import Work
 
-__all__ = ["Recounts", "recounted", "recounted_without_invoice"]
+__all__ = ["Recounts", "lost_events", "recounted", "recounted_without_invoice"]
 
 
 def recounted(
