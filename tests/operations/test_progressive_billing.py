@@ -245,3 +245,21 @@ def test_a_surplus_is_given_back_by_the_invoices_that_billed_it(
     shown = [(int(note["invoice_number"][-1]), note["total_amount_cents"]) for note in notes]
     assert sorted(shown) == credited
     assert list_.box.billing.reading(audit).findings == ()
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_threshold_is_looked_at_after_the_change_of_plan_that_was_overdue(list_: PriceList, *, is_late: bool) -> None:
+    charge = {"billable_metric_id": list_.metric("tb"), "charge_model": "standard"}
+    list_.plan({**charge, "properties": {"amount": "9"}}, amount_cents=3100, usage_thresholds=[{"amount_cents": 500}])
+    list_.subscribe()
+    other = {**charge, "properties": {"amount": "5"}}
+    list_.plan(other, code="small", amount_cents=100, usage_thresholds=[{"amount_cents": 500}])
+    list_.box.travel_to("2024-03-10T00:00:00Z")
+    list_.subscribe("small")
+    (list_.box.jump_to if is_late else list_.box.travel_to)("2024-04-03T00:00:00Z")
+    list_.event("tb", value=2)
+    (invoice,) = progressive(list_)
+    assert invoice["total_amount_cents"] == 1000
+    assert [one["plan_code"] for one in invoice["subscriptions"]] == ["small"]
+    list_.box.travel_to("2024-05-02T00:00:00Z")
+    assert list_.box.billing.audit().findings == ()

@@ -22,6 +22,7 @@ from usagebill.operations.invoices.billed import billing_period, cycle_at, runni
 from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.subscription import opened
 from usagebill.operations.invoices.totals import settle
+from usagebill.operations.overdue import catch_up
 from usagebill.operations.plans import definition
 from usagebill.operations.usage.charges import usage_window
 from usagebill.operations.usage.current import amount_so_far
@@ -49,9 +50,22 @@ def follow_up(work: Work, events: Sequence[Event]) -> None:
 
 
 def check(work: Work, job: Job) -> None:
-    """Job: invoice the subscription's usage so far if it has passed a threshold since it was invoiced last."""
+    """Job: invoice the subscription's usage so far if it has passed a threshold since it was invoiced last.
+
+    What is overdue of the customer comes first: a period that has closed, or a change of plan, decides what is usage so
+    far, and of which subscription.
+    """
     subscription = work.tx.get(Subscription, job.subject_id)
     if subscription is None or subscription.status != "active":
+        return
+    catch_up(work, subscription.customer_id, needed=False)
+    subscription = work.tx.first(
+        Subscription,
+        eq("external_id", subscription.external_id),
+        eq("customer_id", subscription.customer_id),
+        eq("status", "active"),
+    )
+    if subscription is None:
         return
     thresholds = applicable_thresholds(work, subscription)
     if not thresholds:
