@@ -211,7 +211,7 @@ def _previous(work: Work, place: _Place, group: str, as_of: LedgerEntry | None) 
         charge_filter=place.part.filter,
         window=place.window,
     )
-    return ledger.before(place.event.id, group, as_of=as_of)
+    return ledger.before(place.event.id, group) if as_of is None else ledger.made_before(as_of)
 
 
 def _usage(work: Work, place: _Place, properties: Properties, previous: LedgerRow | None) -> AdvanceUsage:

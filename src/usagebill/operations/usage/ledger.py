@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from usagebill.core.aggregation import LedgerRow, Window
 from usagebill.core.charge_ledger import LedgerEntry, group_pairs
 from usagebill.core.grouping import Group
 from usagebill.core.numbers import add
 from usagebill.core.plans import Charge, ChargeFilter
-from usagebill.storage.conditions import Condition, at_least, at_most, desc, eq, missing, ne, within
+from usagebill.storage.conditions import Condition, asc, at_least, at_most, desc, eq, missing, ne, within
 from usagebill.storage.questions import EventQuestion
 from usagebill.work import Work
 
@@ -32,16 +33,30 @@ class Ledger:
     charge_filter: ChargeFilter | None
     window: Window
 
-    def before(self, event_id: str, group: str, *, as_of: LedgerEntry | None = None) -> LedgerRow | None:
-        """The latest row of a group that is not the event's own; of those made before `as_of`, where that is given."""
-        conditions = [*self._conditions(), eq("group", group), ne("event_id", event_id)]
-        if as_of is None:
-            found = self.work.tx.first(LedgerEntry, *conditions, order=_LATEST_FIRST)
-            return None if found is None else _row(found)
-        conditions.append(at_most("created_at", as_of.created_at))
-        entries = self.work.tx.each(LedgerEntry, *conditions, order=_LATEST_FIRST)
-        made = (as_of.created_at, as_of.id)
-        return next((_row(entry) for entry in entries if (entry.created_at, entry.id) < made), None)
+    def before(self, event_id: str, group: str) -> LedgerRow | None:
+        """The latest row of a group that is not the event's own."""
+        found = self.work.tx.first(
+            LedgerEntry, *self._conditions(), eq("group", group), ne("event_id", event_id), order=_LATEST_FIRST
+        )
+        return None if found is None else _row(found)
+
+    def made_before(self, entry: LedgerEntry) -> LedgerRow | None:
+        """The latest row of the group of `entry` that there was when it was made."""
+        whose = (self.external_subscription_id, self.charge.id, self.charge_filter and self.charge_filter.id)
+        span = (self.window.start, self.window.end)
+        return self.work.remember(("ledger as it was", whose, span), self._predecessors).get(entry.id)
+
+    def _predecessors(self) -> dict[str, LedgerRow]:
+        """For each row, by its id, the latest one of its group among those made before it."""
+        latest: dict[str, LedgerEntry] = {}
+        found: dict[str, LedgerRow] = {}
+        for entry in self.work.tx.each(LedgerEntry, *self._conditions(), order=[asc("created_at"), asc("id")]):
+            before = latest.get(entry.group)
+            if before is not None:
+                found[entry.id] = _row(before)
+            if before is None or _place(entry) > _place(before):
+                latest[entry.group] = entry
+        return found
 
     def latest(self, question: EventQuestion, group_keys: Sequence[str]) -> dict[Group, LedgerRow]:
         """The latest rows of the groups that `question` asks for, of a charge that is billed by `group_keys`.
@@ -79,6 +94,10 @@ class Ledger:
     @property
     def _values(self) -> object:
         return self.charge_filter.values if self.charge_filter else None
+
+
+def _place(entry: LedgerEntry) -> tuple[datetime, datetime, str]:
+    return (entry.timestamp, entry.created_at, entry.id)
 
 
 def _row(entry: LedgerEntry) -> LedgerRow:
