@@ -68,6 +68,15 @@ def test_a_line_that_usage_gives_none_of_can_be_added(list_: PriceList) -> None:
         list_.box.billing.invoices.adjust_fee(draft["svc_id"], **line)
 
 
+def test_a_line_whose_charge_has_gone_cannot_be_adjusted(list_: PriceList) -> None:
+    draft = drafted(list_, code="gb", properties={"amount": "5"}, min_amount_cents=500)
+    line = fee(draft, "charge")["svc_id"]
+    assert list_.box.request("DELETE", "/api/v1/plans/plan/charges/gb")[0] == 200
+    with pytest.raises(NotFound):
+        list_.box.billing.invoices.adjust_fee(draft["svc_id"], fee_id=line, units=3)
+    assert shown(list_, draft["svc_id"])["fees_amount_cents"] == 12_900 + 500
+
+
 def test_adjustments_survive_refresh_and_finalization(list_: PriceList) -> None:
     draft = drafted(list_)
     base = fee(draft, "subscription")["svc_id"]

@@ -39,13 +39,20 @@ def adjust_fee(work: Work, invoice_id: str, given: AdjustedFeeInput) -> Fee:
     """
     invoice, line = adjustments.prepare(work, invoice_id, given)
     compute(work, invoice, finalizing=False)
-    return next(
-        fee
-        for fee in work.tx.find(Fee, eq("invoice_id", invoice.id), eq("subscription_id", line.subscription_id))
-        if (fee.fee_type, fee.charge_id, fee.charge_filter_id, fee.fixed_charge_id, group_text(fee.grouped_by))
-        == (line.fee_type, line.charge_id, line.charge_filter_id, line.fixed_charge_id, line.group)
-        and fee.true_up_parent_fee_id is None
+    adjusted_fee = next(
+        (
+            fee
+            for fee in work.tx.find(Fee, eq("invoice_id", invoice.id), eq("subscription_id", line.subscription_id))
+            if (fee.fee_type, fee.charge_id, fee.charge_filter_id, fee.fixed_charge_id, group_text(fee.grouped_by))
+            == (line.fee_type, line.charge_id, line.charge_filter_id, line.fixed_charge_id, line.group)
+            and fee.true_up_parent_fee_id is None
+        ),
+        None,
     )
+    if adjusted_fee is None:
+        # Its charge has gone since the draft was computed last.
+        raise NotFound("fee")
+    return adjusted_fee
 
 
 def reset_fee(work: Work, invoice_id: str, fee_id: str) -> Invoice:
