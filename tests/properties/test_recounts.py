@@ -22,7 +22,7 @@ _moderate = settings(max_examples=25, deadline=None, suppress_health_check=[Heal
 
 @_moderate
 @given(priced_lives(), st.booleans())
-def test_a_recount_of_what_was_billed_by_the_rules_finds_nothing(life: PricedLife, jump: bool) -> None:  # noqa: FBT001
+def test_a_recount_of_what_was_billed_by_the_rules_finds_nothing(life: PricedLife, jump: bool) -> None:
     with Sandbox(now=START) as box:
         live(box, life, jump=jump)
         report = box.billing.audit()
