@@ -160,16 +160,18 @@ class SmtpMailer:
     def _connected(self) -> smtplib.SMTP:
         """A connection that is ready to be given an e-mail. What it fails for is for the installation to put right."""
         server = self._server
-        tls = (self._tls or ssl.create_default_context()) if server.tls != "never" else None
+        if self._tls is None and server.tls != "never":
+            # Kept: reading all the authorities takes longer than sending.
+            self._tls = ssl.create_default_context()
         connection: smtplib.SMTP | None = None
         try:
             if server.tls == "start":
-                connection = _SecureConnection(server.host, server.port, timeout=self._timeout, context=tls)
+                connection = _SecureConnection(server.host, server.port, timeout=self._timeout, context=self._tls)
             else:
                 connection = _Connection(server.host, server.port, timeout=self._timeout)
             connection.ehlo_or_helo_if_needed()
             if server.tls == "always" or (server.tls == "offered" and connection.has_extn("starttls")):
-                connection.starttls(context=tls)
+                connection.starttls(context=self._tls)
                 connection.ehlo_or_helo_if_needed()
             if server.user is not None:
                 connection.login(server.user, server.password or "")

@@ -111,3 +111,13 @@ def test_mounted_below_a_path_everything_is_found_there() -> None:
         found = send(outer, "GET", "/billing/api/v1/customers/a%2Fb%20c", headers=headers)
         assert found.json()["customer"]["external_id"] == "a/b c"
         assert send(outer, "GET", "/api/v1/customers", headers=headers).status_code == 404
+
+
+def test_lists_that_are_checked_by_hand_are_described_as_lists(described: dict[str, Any]) -> None:
+    resend = described["paths"]["/api/v1/invoices/{invoice_id}/resend_email"]["post"]
+    assert resend["requestBody"]["required"] is False
+    assert set(resend["responses"]["200"]) == {"description"}
+    fields = described["components"]["schemas"]["ResendInput"]["properties"]
+    assert set(fields) == {"to", "cc", "bcc"}
+    assert all(field["type"] == ["array", "null"] for field in fields.values())
+    assert all("string" in field["items"]["type"] for field in fields.values())

@@ -278,6 +278,9 @@ class _Inputs:
         if get_origin(hint) is Union or type(hint).__name__ == "UnionType":
             shown = [self.schema(option) for option in options]
             return shown[0] if len(shown) == 1 else {"anyOf": shown}
+        if get_origin(hint) is Annotated:
+            # Anything is read, so that the operation can say what is wrong with it; this is what is right.
+            return self.schema(options[1])
         if hint in self._SCALARS:
             return dict(self._SCALARS[hint])
         if get_origin(hint) in (list, tuple):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.emails import Recipients, list_problems, read_list
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
@@ -24,9 +26,9 @@ __all__ = ["ResendInput", "resend_credit_note", "resend_invoice"]
 class ResendInput:
     """Lists of addresses. Without `to`, or with an empty one, the e-mail goes to the customer's own."""
 
-    to: Maybe[object] = ABSENT
-    cc: Maybe[object] = ABSENT
-    bcc: Maybe[object] = ABSENT
+    to: Maybe[Annotated[object, list[str]]] = ABSENT
+    cc: Maybe[Annotated[object, list[str]]] = ABSENT
+    bcc: Maybe[Annotated[object, list[str]]] = ABSENT
 
 
 def resend_invoice(work: Work, invoice_id: str, given: ResendInput) -> None:
