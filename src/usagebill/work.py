@@ -70,17 +70,14 @@ def with_prefix(value: Json, old: str, new: str) -> Json:
 class TaxesWanted(Exception):
     """What is being done depends on what a tax provider says, which is asked while no transaction is open."""
 
-    def __init__(self, connection: TaxConnection, question: TaxQuestion) -> None:
+    def __init__(self, connection: TaxConnection, question: TaxQuestion, before: Sequence[Hashable]) -> None:
         super().__init__(f"{connection.kind} is to be asked for taxes")
         self.connection = connection
         self.question = question
-
-    @property
-    def key(self) -> Hashable:
-        """What tells questions of one piece of work apart; usage may go on while they are asked."""
-        question = self.question
+        # What tells the questions of one piece of work apart: usage may go on while they are asked, so that it is their
+        # order and what they are about, not how much of it.
         items = tuple((item.id, item.code) for item in question.items)
-        return self.connection.id, question.purpose, question.currency, question.party, items
+        self.key: Hashable = (len(before), connection.id, question.purpose, question.currency, question.party, items)
 
 
 TaxAnswers = Mapping[Hashable, ProviderTaxes | ProviderFailure]
@@ -132,6 +129,7 @@ class Work:
         self._listening = listening
         self._tax_answers: TaxAnswers = {} if tax_answers is None else tax_answers
         self._drawings: Drawings = {} if drawings is None else drawings
+        self._questions: list[Hashable] = []
         self._endpoints: list[WebhookEndpoint] | None = None
         self._memory: dict[object, Any] = {}
 
@@ -186,7 +184,8 @@ class Work:
 
         Raises `TaxesWanted` where it has not been asked yet: the work is undone then, and done again with the answer.
         """
-        wanted = TaxesWanted(connection, question)
+        wanted = TaxesWanted(connection, question, self._questions)
+        self._questions.append(wanted.key)
         if wanted.key not in self._tax_answers:
             raise wanted
         return self._tax_answers[wanted.key]

@@ -582,6 +582,23 @@ def test_a_preview_is_the_invoice_that_comes(box: Sandbox, prices: PriceList, pr
     assert taxes(preview) == taxes(invoice) == [("sales_tax", 10, 350)]
 
 
+@pytest.mark.parametrize("grace_days", [0, 3])
+def test_a_preview_uses_the_credit_notes_that_earlier_invoices_leave(
+    box: Sandbox, prices: PriceList, grace_days: int
+) -> None:
+    prices.plan(code="ahead", amount_cents=3100, pay_in_advance=True)
+    prices.subscribe("ahead", "other")
+    (paid,) = invoices_of(box)
+    ask(box, "DELETE", "/subscriptions/other?on_termination_credit_note=credit&on_termination_invoice=skip")
+    customer(box, billing_configuration={"invoice_grace_period": grace_days})
+    # The first of three invoices of 11.00 each is a draft by then where there is a grace period.
+    box.travel_to("2024-04-01T12:00:00Z")
+    assert previewed(box)["credit_notes_amount_cents"] == 1100
+    box.travel_to("2024-05-05T00:00:00Z")
+    used = [one["credit_notes_amount_cents"] for one in invoices_of(box) if one["svc_id"] != paid["svc_id"]]
+    assert used == [1100, 1100]
+
+
 def test_a_preview_without_an_answer_has_no_taxes(box: Sandbox, prices: PriceList, provider: Provider) -> None:
     prices.event("calls", value=25)
     provider.failures = [refused()]

@@ -37,7 +37,7 @@ from usagebill.operations.invoices.totals import settle_taxes
 from usagebill.operations.invoices.waiting import issue_taxed, wait_again
 from usagebill.operations.tax_connections import ask_about, connection_of
 from usagebill.operations.tax_questions import Asked, estimated, question
-from usagebill.storage.conditions import asc, eq
+from usagebill.storage.conditions import asc, eq, ne
 from usagebill.views.invoices import invoice_webhook_view
 from usagebill.views.tax_providers import customer_tax_error, fee_tax_error
 from usagebill.work import Work
@@ -333,18 +333,28 @@ _CONCLUDE = {
 
 
 def previewed(work: Work, invoice: Invoice) -> Invoice:
-    """The previewed invoice that would wait for its provider, as it will be with the taxes that the provider gives.
+    """The previewed invoice that would wait for its provider, as it will be issued with the taxes that this gives.
 
-    Where it gives none, there are none.
+    Where it gives none, there are none. Those that wait before it are issued first: they use up credit notes, and issue
+    those that were drafts with them.
     """
     invoice = work.tx.get(Invoice, invoice.id) or invoice
-    fees = _fees(work, invoice.id)
-    taxed_fees = (
-        estimated(work, _customer(work, invoice.customer_id), fees) if invoice.tax_status == "pending" else None
-    )
-    if taxed_fees is None:
+    customer = _customer(work, invoice.customer_id)
+    if invoice.tax_status != "pending" or connection_of(work, customer) is None:
         return invoice
-    taxed, kept = settle_taxes(work, invoice, taxed_fees, provided=True)
+    for earlier in work.tx.find(
+        Invoice,
+        eq("customer_id", customer.id),
+        eq("status", "pending"),
+        eq("tax_status", "pending"),
+        ne("id", invoice.id),
+        order=[asc("created_at"), asc("id")],
+    ):
+        fees = _fees(work, earlier.id)
+        issue_taxed(work, earlier, fees, estimated(work, customer, fees) or fees, provided=True)
+    fees = _fees(work, invoice.id)
+    issued = replace(invoice, status="pending")
+    taxed, kept = settle_taxes(work, issued, estimated(work, customer, fees) or fees, provided=True)
     for fee in kept:
         work.tx.replace(fee)
     work.tx.replace(taxed)
