@@ -168,6 +168,16 @@ def test_rates_are_exact_as_numbers_too() -> None:
     assert found.items[0].lines[0].rate == Decimal("0.0825000000000000000001")
 
 
+def test_taxes_below_zero_belong_to_items_below_zero() -> None:
+    below = replace(QUESTION, items=(replace(ITEMS[0], amount_cents=-1000), ITEMS[1]))
+    line = {"name": "State", "rate": "0.1", "tax_amount_cents": -100}
+    found, _ = ask(answer=changed(tax_amount_cents=-100, tax_breakdown=[line]), question=below)
+    assert isinstance(found, ProviderTaxes)
+    assert (found.items[0].amount_cents, found.items[0].lines[0].amount_cents) == (-100, -100)
+    refused, _ = ask(question=below)
+    assert isinstance(refused, ProviderFailure)
+
+
 def test_only_so_much_of_an_answer_is_kept() -> None:
     line = {"name": "n" * 300, "type": "t" * 300, "rate": "0." + 40 * "3", "tax_amount_cents": 1}
     found, _ = ask(answer=changed(tax_breakdown=[line]))

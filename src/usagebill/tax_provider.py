@@ -192,23 +192,24 @@ def _item_taxes(item: TaxedItem, said: Json) -> ItemTaxes:
     return ItemTaxes(
         item_id=item.id,
         asked_cents=item.amount_cents,
-        amount_cents=_cents(said["tax_amount_cents"]),
-        lines=tuple(_line(line) for line in said.get("tax_breakdown") or ()),
+        amount_cents=_cents(item, said["tax_amount_cents"]),
+        lines=tuple(_line(item, line) for line in said.get("tax_breakdown") or ()),
     )
 
 
-def _line(said: Json) -> BreakdownLine:
+def _line(item: TaxedItem, said: Json) -> BreakdownLine:
     name, rate, kind = said.get("name"), said.get("rate"), said.get("type")
     return BreakdownLine(
         name=name[:_LONGEST_TEXT] if isinstance(name, str) and name else "Tax",
         rate=None if rate is None else _rate(rate),
-        amount_cents=_cents(said.get("tax_amount_cents", 0)),
+        amount_cents=_cents(item, said.get("tax_amount_cents", 0)),
         type=kind[:_LONGEST_TEXT] if isinstance(kind, str) else None,
     )
 
 
-def _cents(value: Json) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+def _cents(item: TaxedItem, value: Json) -> int:
+    """Taxes of an item; below zero for an item that is."""
+    if isinstance(value, bool) or not isinstance(value, int) or value * (-1 if item.amount_cents < 0 else 1) < 0:
         raise ValueError(f"not an amount in cents: {value!r}")
     return value
 

@@ -94,6 +94,21 @@ def test_reasons_for_no_tax_are_lines_of_nothing(type: str, name: str, code: str
     assert (found.taxes_amount_cents, found.taxes_rate) == (0, 0)
 
 
+def test_a_reason_that_comes_first_does_not_untax_the_lines_after_it() -> None:
+    found = taxed(20, line("0.06", 0, "State", "exempt"), line("0.02", 20, "City"))
+    assert [(each.code, each.rate, each.amount_cents) for each in found.applied_taxes] == [
+        ("exempt", 0, 0),
+        ("city", 2, 20),
+    ]
+    assert (found.taxes_amount_cents, found.taxes_base_rate) == (20, 1)
+
+
+def test_a_fee_below_zero_is_taxed_as_one_above_it() -> None:
+    given, owed = taxed(-25, line("0.1", -25), amount=-500), taxed(25, line("0.1", 25), amount=500)
+    assert (given.taxes_amount_cents, given.taxes_base_rate) == (-25, owed.taxes_base_rate)
+    assert owed.taxes_amount_cents == 25
+
+
 def test_a_line_without_a_rate_is_one_of_unknown_taxation() -> None:
     (applied,) = taxed(0, line(None, 0, "Whatever", None)).applied_taxes
     assert (applied.name, applied.code, applied.rate) == ("Unknown taxation", "unknown_taxation", 0)

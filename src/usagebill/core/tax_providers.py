@@ -279,30 +279,30 @@ _UNKNOWN = "unknown_taxation"
 def provider_taxed(fee: Fee, taxes: ItemTaxes, now: datetime, new_id: Callable[[], str]) -> Fee:
     """The fee with the provider's taxes.
 
-    Where the first line comes to less than its rate of the whole fee, only that part of the fee is taxed. Lines of one
-    code are one line. Lines without a rate, or that say why there is no tax, are lines of 0 % with that name; so is a
-    tax that the seller bears.
+    Where the first line that is a tax comes to less than its rate of the whole fee, only that part of the fee is taxed.
+    Lines of one code are one line. Lines without a rate, or that say why there is no tax, are lines of 0 % with that
+    name; so is a tax that the seller bears.
     """
     return with_terms(fee, _terms(taxes), now, new_id, base_rate=_base_rate(net_of_coupons(fee), taxes))
 
 
 def _base_rate(net: Decimal, taxes: ItemTaxes) -> Decimal:
-    lines = taxes.lines
-    if not lines or lines[0].rate is None:
+    first = next((line for line in taxes.lines if line.type not in _REASONS and line.rate is not None), None)
+    if first is None or first.rate is None:
         return ONE
     # Usage may have gone on since the question: then the part is of what was asked about.
     asked = net if truncate_cents(net) == taxes.asked_cents else Decimal(taxes.asked_cents)
-    expected = multiply(asked, lines[0].rate)
-    told = Decimal(lines[0].amount_cents)
-    if expected <= ZERO or told >= expected:
+    expected = multiply(asked, first.rate)
+    if expected == ZERO:
         return ONE
-    return round_to(divide(told, expected), _BASE_RATE_DECIMALS)
+    part = divide(Decimal(first.amount_cents), expected)
+    return round_to(part, _BASE_RATE_DECIMALS) if ZERO <= part < ONE else ONE
 
 
 def _terms(taxes: ItemTaxes) -> list[TaxTerms]:
     found: dict[str, TaxTerms] = {}
     for line in taxes.lines:
-        own = _line_terms(line, borne_by_seller=taxes.amount_cents == 0 and line.amount_cents > 0)
+        own = _line_terms(line, borne_by_seller=taxes.amount_cents == 0 and line.amount_cents != 0)
         known = found.get(own.code)
         found[own.code] = own if known is None else replace(known, rate=total((known.rate, own.rate)))
     return list(found.values())
