@@ -382,3 +382,25 @@ def test_taxed_and_allowed_amounts_add_up_to_the_lines(amounts: list[tuple[int, 
     left = total(group.taxable + group.allowance for group in document.groups)
     assert abs(left - whole) < Decimal("0.001")
     assert abs(total(group.allowance for group in document.groups) - reductions) < 1
+
+
+@pytest.mark.parametrize(
+    ("base_rate", "taxes", "stated"),
+    # Half of 20.00 is taxed; or all of it, with a tax that is less by a rounding.
+    [("0.5", "200", ("10.00", "20.00", "2.00")), ("0.998", "399.2", ("20.00", "20.00", "3.99"))],
+)
+def test_what_is_taxed_in_part_has_the_rate_that_it_comes_to(
+    base_rate: str, taxes: str, stated: tuple[str, str, str]
+) -> None:
+    one = fee("a", 2000, taxes_base_rate=Decimal(base_rate), taxes_precise_amount_cents=Decimal(taxes))
+    of = source((one,), taxes_amount_cents=int(Decimal(taxes)))
+    (group,) = invoice_document(of).groups
+    assert group.allowance == 0
+    subtotal = "cac:TaxTotal/cac:TaxSubtotal"
+    for form in (ubl(of), ubl(note_source(of, {"a": 2000}))):
+        told = (
+            form.one(f"{subtotal}/cac:TaxCategory/cbc:Percent"),
+            form.one(f"{subtotal}/cbc:TaxableAmount").lstrip("-"),
+            form.one(f"{subtotal}/cbc:TaxAmount").lstrip("-"),
+        )
+        assert told == stated

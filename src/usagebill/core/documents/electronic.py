@@ -19,7 +19,8 @@ from usagebill.core.documents.parties import Contact, customer_contact, entity_c
 from usagebill.core.documents.sources import CreditNoteSource, InvoiceSource
 from usagebill.core.documents.words import words_of
 from usagebill.core.fees import Fee
-from usagebill.core.numbers import ZERO, add, divide, multiply, subtract, total
+from usagebill.core.numbers import ZERO, add, divide, multiply, round_to, subtract, total
+from usagebill.core.taxes import net_of_coupons, taxable
 
 __all__ = [
     "COUNTRIES",
@@ -37,6 +38,7 @@ COUNTRIES = ("FR", "DE")
 INVOICE, CREDIT_INVOICE, SELF_BILLED, CREDIT_NOTE = "380", "386", "389", "381"
 _STANDARD, _PREPAID, _CREDIT_NOTES = "1", "57", "97"
 _HUNDRED = Decimal(100)
+_RATE_DECIMALS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,9 +202,21 @@ def _category(rate: Decimal, credit: bool) -> str:
 def _by_rate(fees: Sequence[Fee]) -> Mapping[Decimal, list[Fee]]:
     """Fees by their tax rate, the highest first."""
     found: dict[Decimal, list[Fee]] = {}
-    for fee in sorted(fees, key=lambda fee: fee.taxes_rate, reverse=True):
-        found.setdefault(fee.taxes_rate, []).append(fee)
+    for fee in sorted(fees, key=_rate, reverse=True):
+        found.setdefault(_rate(fee), []).append(fee)
     return found
+
+
+def _rate(fee: Fee) -> Decimal:
+    """The rate that the taxes of a fee come to on the whole of it.
+
+    That is lower than its taxes' where a provider taxes a part of the fee: by more, that is, than a cent of rounding.
+    """
+    net = net_of_coupons(fee)
+    untaxed = subtract(net, taxable(net, fee.taxes_base_rate))
+    if abs(multiply(untaxed, fee.taxes_rate)) < _HUNDRED:
+        return fee.taxes_rate
+    return round_to(multiply(fee.taxes_rate, fee.taxes_base_rate), _RATE_DECIMALS)
 
 
 def _invoice_group(
@@ -219,14 +233,12 @@ def _invoice_group(
     if rate.is_zero():
         whole = total(fee.precise_amount_cents for fee in all_fees)
         allowance = ZERO if whole.is_zero() else divide(multiply(reductions, gross), whole)
-        taxable = subtract(gross, allowance)
     else:
-        taxable = divide(multiply(tax, _HUNDRED), rate)
-        allowance = subtract(gross, taxable)
+        allowance = total(fee.precise_coupons_amount_cents for fee in fees)
     return TaxGroup(
         rate=rate,
         category=_category(rate, credit),
-        taxable=taxable,
+        taxable=subtract(gross, allowance),
         tax=tax,
         allowance=allowance,
         allowance_reason=reason.format(rate=rate_text(rate, locale)),
@@ -242,8 +254,8 @@ def _invoice_lines(source: InvoiceSource, credit: bool) -> Iterable[ElectronicLi
             units=fee.units,
             price=fee.precise_unit_amount,
             amount=Decimal(fee.amount_cents),
-            rate=fee.taxes_rate,
-            category=_category(fee.taxes_rate, credit),
+            rate=_rate(fee),
+            category=_category(_rate(fee), credit),
         )
 
 
@@ -255,15 +267,17 @@ def credit_note_document(source: CreditNoteSource) -> ElectronicDocument:
     fees = {fee.id: fee for fee in of_invoice.fees}
     naming = naming_of(of_invoice)
     lines = []
-    shares: dict[Decimal, tuple[Decimal, Decimal]] = {}
+    shares: dict[Decimal, tuple[Decimal, Decimal, Decimal]] = {}
     for item in sorted(note.items, key=lambda item: (item.amount_cents, item.id)):
         fee = fees.get(item.fee_id)
         if fee is None:
             continue
         part = ZERO if fee.amount_cents == 0 else divide(item.precise_amount_cents, Decimal(fee.amount_cents))
         coupons = multiply(fee.precise_coupons_amount_cents, part)
-        gross, reduced = shares.get(fee.taxes_rate, (ZERO, ZERO))
-        shares[fee.taxes_rate] = (add(gross, item.precise_amount_cents), add(reduced, coupons))
+        base = taxable(subtract(item.precise_amount_cents, coupons), fee.taxes_base_rate)
+        tax = divide(multiply(base, fee.taxes_rate), _HUNDRED)
+        gross, reduced, taxes = shares.get(_rate(fee), (ZERO, ZERO, ZERO))
+        shares[_rate(fee)] = (add(gross, item.precise_amount_cents), add(reduced, coupons), add(taxes, tax))
         lines.append(
             ElectronicLine(
                 name=fee.item.name,
@@ -271,8 +285,8 @@ def credit_note_document(source: CreditNoteSource) -> ElectronicDocument:
                 units=multiply(fee.units, part).copy_negate(),
                 price=fee.precise_unit_amount,
                 amount=Decimal(-item.amount_cents),
-                rate=fee.taxes_rate,
-                category=_category(fee.taxes_rate, credit),
+                rate=_rate(fee),
+                category=_category(_rate(fee), credit),
             )
         )
     seller, buyer = _parties(of_invoice)
@@ -312,14 +326,15 @@ def credit_note_document(source: CreditNoteSource) -> ElectronicDocument:
     )
 
 
-def _note_group(rate: Decimal, gross: Decimal, reduced: Decimal, credit: bool, reason: str, locale: str) -> TaxGroup:
+def _note_group(
+    rate: Decimal, gross: Decimal, reduced: Decimal, tax: Decimal, credit: bool, reason: str, locale: str
+) -> TaxGroup:
     """What a note takes back at one rate; its part of the coupons comes on top, as a charge."""
-    taxable = subtract(gross, reduced)
     return TaxGroup(
         rate=rate,
         category=_category(rate, credit),
-        taxable=taxable.copy_negate(),
-        tax=divide(multiply(taxable, rate), _HUNDRED).copy_negate(),
+        taxable=subtract(gross, reduced).copy_negate(),
+        tax=tax.copy_negate(),
         allowance=reduced.copy_negate(),
         allowance_reason=reason.format(rate=rate_text(rate, locale)),
     )
