@@ -400,7 +400,7 @@ def test_what_is_taxed_in_part_has_the_rate_that_it_comes_to(
     for form in (ubl(of), ubl(note_source(of, {"a": 2000}))):
         told = (
             form.one(f"{subtotal}/cac:TaxCategory/cbc:Percent"),
-            form.one(f"{subtotal}/cbc:TaxableAmount").lstrip("-"),
-            form.one(f"{subtotal}/cbc:TaxAmount").lstrip("-"),
+            str(form.one(f"{subtotal}/cbc:TaxableAmount")).lstrip("-"),
+            str(form.one(f"{subtotal}/cbc:TaxAmount")).lstrip("-"),
         )
         assert told == stated
