@@ -124,6 +124,16 @@ def test_a_wrong_password_is_for_the_installation_to_put_right() -> None:
         assert "wrong" not in str(problem)
 
 
+def test_a_server_that_answers_is_asked_for_each_email() -> None:
+    with MailServer(password="secret") as server:
+        mailer = SmtpMailer(At.at(f"smtp://ada:wrong@127.0.0.1:{server.port}?starttls=never"), 10)
+        for _ in range(2):
+            with pytest.raises(Undelivered):
+                mailer.send(EMAIL)
+        once = len(server.sign_ins) // 2
+        assert server.sign_ins == [b"wrong"] * 2 * once != []
+
+
 @pytest.mark.parametrize("from_start", [False, True])
 def test_tls_from_the_start_or_as_soon_as_it_is_offered(tmp_path: Path, from_start: bool) -> None:
     server_side, client_side = contexts(tmp_path)

@@ -131,7 +131,9 @@ class SmtpMailer:
         try:
             connection = self._connected()
         except Undelivered as problem:
-            self._away = email.sent_at, str(problem)
+            # One that answers is not away: it may have too many connections for now.
+            if not isinstance(problem.__cause__, smtplib.SMTPResponseException):
+                self._away = email.sent_at, str(problem)
             raise
         self._away = None
         try:
