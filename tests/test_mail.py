@@ -242,6 +242,43 @@ def test_names_and_numbers_stay_within_their_headers(name: str, subject: str, fi
     assert read.defects == []
 
 
+@pytest.mark.parametrize(
+    "evil",
+    ["=?utf-8?q?a=0D=0ABcc:_eve@evil.example?=", "a =?utf-8?b?DQpCY2M6IGV2ZUBldmlsLmV4YW1wbGU=?=", "=?x?q?=0A=0Ab?= é"],
+)
+def test_what_looks_like_an_encoded_word_is_shown_as_it_is(evil: str) -> None:
+    attachment = replace(EMAIL.attachments[0], name=f"{evil}.pdf")
+    plain = as_message(EMAIL).as_bytes()
+    raw = as_message(replace(EMAIL, sender_name=evil, subject=evil, attachments=(attachment,))).as_bytes()
+    read = message_from_bytes(raw)
+    assert read.keys() == message_from_bytes(plain).keys()
+    assert [len(part.keys()) for part in read.walk()] == [len(part.keys()) for part in message_from_bytes(plain).walk()]
+    ((shown, address),) = getaddresses([read["From"]])
+    assert (decoded(shown), address, decoded(read["Subject"])) == (evil, "billing@seller.example", evil)
+    assert not {"Bcc", "bcc"} & {key for part in read.walk() for key in part}
+
+
+def test_addresses_with_dots_at_odd_places_arrive() -> None:
+    odd = ("a..b@acme.example", ".c@acme.example", "d.@acme.example")
+    with MailServer() as server:
+        send(server, replace(EMAIL, to=odd, cc=(), bcc=(), reply_to=odd[2:]))
+        (mail,) = server.received
+    assert mail.recipients == list(odd)
+    read = message_from_bytes(mail.raw)
+    assert [address for _, address in getaddresses([read["To"]])] == [
+        '"a..b"@acme.example',
+        '".c"@acme.example',
+        '"d."@acme.example',
+    ]
+    assert read["Reply-To"] == '"d."@acme.example'
+
+
+def test_a_thousand_recipients_are_all_named() -> None:
+    many = tuple(f"somebody-{number}@customer-{number}.example" for number in range(1000))
+    read = message_from_bytes(as_message(replace(EMAIL, to=many)).as_bytes())
+    assert [address for _, address in getaddresses([read["To"]])] == list(many)
+
+
 def decoded(header: str) -> str:
     return str(make_header(decode_header(header)))
 
@@ -252,7 +289,16 @@ WORDS = st.text(alphabet="aeé ßłą漢😀,.;'\"&", max_size=150).map(lambda t
 @settings(max_examples=100)
 @given(
     name=WORDS
-    | st.sampled_from(["Łódź Zażółć gęślą jaźń spółka", "燈 " * 59 + "燈", 'The "Best" <shop>', "a@b.example"])
+    | st.sampled_from(
+        [
+            "Łódź Zażółć gęślą jaźń spółka",
+            "燈 " * 59 + "燈",
+            "x" * 255,
+            "=?utf-8?q?x?=",
+            'The "Best" <shop>',
+            "a@b.example",
+        ]
+    )
 )
 def test_names_arrive_as_they_are(name: str) -> None:
     """Read as the oldest readers do, which keep to the letter of the standard."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import smtplib
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from email.header import Header
-from email.headerregistry import Address, AddressHeader
 from email.message import EmailMessage
 from email.policy import EmailPolicy
+from email.utils import quote
 from time import monotonic
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import structlog
 
@@ -60,27 +60,57 @@ class Mailer(Protocol):
 # Over SMTP
 
 
+_ADDRESSES = ("Reply-To", "To", "Cc")
+
+
 class _Headers(EmailPolicy):
-    """Writes what people are called with all its spaces: the way of newer policies loses some where lines break."""
+    """Writes what people are called, and addresses, as they stand. The headers of newer policies lose spaces where
+    lines break, stumble over addresses such as `a.@example.com`, and decode what looks like an encoded word, with the
+    line breaks that may be in there.
+    """
+
+    def header_store_parse(self, name: str, value: object) -> tuple[str, Any]:
+        if name in (*_ADDRESSES, "From", "Subject"):
+            return name, one_line(str(value))
+        return super().header_store_parse(name, value)
 
     def fold(self, name: str, value: str) -> str:
-        if self.utf8 or value.isascii():
+        if name in _ADDRESSES:
+            shown = value.replace(", ", f",{self.linesep} ")
+        elif name == "From":
+            called, _, shown = value.rpartition(" ")
+            if called:
+                called = f'"{quote(called)}"' if _is_plain(called) else called
+                shown = f"{self._broken(name, called)}{self.linesep} {shown}"
+        elif name == "Subject":
+            shown = self._broken(name, value)
+        else:
             return str(super().fold(name, value))
-        if name == "Subject":
-            return f"{name}: {Header(value, 'utf-8', header_name=name).encode(linesep=self.linesep)}{self.linesep}"
-        if name == "From" and isinstance(value, AddressHeader):
-            (one,) = value.addresses
-            shown = Header(one.display_name, "utf-8", header_name=name).encode(linesep=self.linesep)
-            return f"{name}: {shown}{self.linesep} <{one.addr_spec}>{self.linesep}"
-        return str(super().fold(name, value))
+        return f"{name}: {shown}{self.linesep}"
 
     def fold_binary(self, name: str, value: str) -> bytes:
         return self.fold(name, value).encode("utf-8" if self.utf8 else "ascii")
 
+    def _broken(self, header: str, text: str) -> str:
+        """The text in lines that are not too long, encoded where it must be."""
+        charset = "us-ascii" if _is_plain(text) else "utf-8"
+        return Header(text, charset, header_name=header).encode(linesep=self.linesep)
 
-def _mailbox(address: str, name: str = "") -> Address:
+
+def _is_plain(text: str) -> bool:
+    """Whether a header can say it as it stands: ASCII that fits in lines and that nobody takes for an encoded word."""
+    return text.isascii() and "=?" not in text and max(map(len, text.split(" "))) < 60
+
+
+def _mailbox(address: str) -> str:
+    """The address as headers have it: what stands before the `@` is quoted where it has dots at odd places."""
     user, _, domain = address.rpartition("@")
-    return Address(one_line(name), user, domain)
+    odd = user.startswith(".") or user.endswith(".") or ".." in user
+    return f'"{user}"@{domain}' if odd else address
+
+
+def _mailboxes(addresses: Iterable[str]) -> str:
+    return ", ".join(_mailbox(one) for one in addresses)
 
 
 def _is_international(email: Email) -> bool:
@@ -92,11 +122,11 @@ def _is_international(email: Email) -> bool:
 def as_message(email: Email) -> EmailMessage:
     """The e-mail with its headers, its text and HTML side by side, and its files. Nothing in it breaks a header."""
     message = EmailMessage(_Headers(linesep="\r\n", cte_type="7bit", utf8=_is_international(email)))
-    message["From"] = _mailbox(email.sender, email.sender_name)
-    message["Reply-To"] = [_mailbox(one) for one in email.reply_to]
-    message["To"] = [_mailbox(one) for one in email.to]
+    message["From"] = f"{one_line(email.sender_name)} <{_mailbox(email.sender)}>".strip()
+    message["Reply-To"] = _mailboxes(email.reply_to)
+    message["To"] = _mailboxes(email.to)
     if email.cc:
-        message["Cc"] = [_mailbox(one) for one in email.cc]
+        message["Cc"] = _mailboxes(email.cc)
     message["Subject"] = one_line(email.subject)
     message["Date"] = email.sent_at
     message["Message-ID"] = email.id
@@ -105,7 +135,9 @@ def as_message(email: Email) -> EmailMessage:
     message.add_alternative(email.html, subtype="html", cte="quoted-printable")
     for file in email.attachments:
         kind, _, subtype = file.content_type.partition("/")
-        message.add_attachment(file.content, maintype=kind, subtype=subtype, filename=one_line(file.name))
+        message.add_attachment(
+            file.content, maintype=kind, subtype=subtype, filename=one_line(file.name).replace("=?", "=-")
+        )
     # Set earlier, it would become that of the text alone.
     message["Content-Language"] = email.language
     return message
