@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from tests.mail_server import MailServer, contexts
 from usagebill import Billing
+from usagebill.billing import JobFailed
 from usagebill.clock import ManualClock
 from usagebill.core.emails import Attachment, Email
 from usagebill.core.errors import NotAllowed
@@ -582,6 +583,16 @@ def test_a_server_that_says_nothing_is_not_waited_for_by_each_email() -> None:
         post.pass_time(minutes=1)
         assert silent.count() == 1
         assert [job.attempts for job in post.failures()] == [2] * 5
+
+
+def test_who_is_strict_is_told_at_once(server: MailServer) -> None:
+    with Post(settings=Settings(smtp_url=server.url)).begin() as post:
+        server.data_answers = ["451 later"]
+        post.invoice()
+        with pytest.raises(JobFailed, match="send_email"):
+            post.billing.run_due(strict=True)
+        (job,) = post.failures()
+        assert (job.attempts, job.error) == (1, "Undelivered: 451 later")
 
 
 class Killed(BaseException):

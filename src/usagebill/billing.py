@@ -262,7 +262,7 @@ class Billing(Groups):
         done = 0
         while True:
             tried = self.run_batch(now, immediate=immediate, strict=strict, on_failure=on_failure)
-            while self.reach_out(now, immediate=immediate, on_failure=on_failure):
+            while self.reach_out(now, immediate=immediate, strict=strict, on_failure=on_failure):
                 tried += 1
             if not tried:
                 return done
@@ -345,6 +345,7 @@ class Billing(Groups):
         now: datetime | None = None,
         *,
         immediate: bool = False,
+        strict: bool = False,
         on_failure: Callable[[Job, Exception], None] | None = None,
     ) -> int:
         """Do one due job of those that talk to the outside, while no transaction is open: 1, or 0 where none was due.
@@ -369,6 +370,8 @@ class Billing(Groups):
         except Exception as problem:
             failure = problem
             self.store.write(None, lambda tx: self._postpone(tx, job, instant, failure))
+            if strict:
+                raise JobFailed(job) from problem
             if on_failure is not None:
                 on_failure(job, problem)
         return 1

@@ -32,7 +32,11 @@ class ResendInput:
 
 
 def resend_invoice(work: Work, invoice_id: str, given: ResendInput) -> None:
-    """Send an issued invoice by e-mail, whether or not it was sent before. See `_resend` for what is refused."""
+    """Send an issued invoice by e-mail, whether or not it was sent before: to its customer, or to others.
+
+    Raises `NotFound`, and `NotAllowed` unless it is finalized, its billing entity sends invoices by e-mail and there is
+    a mail server; `Invalid` for missing and bad addresses.
+    """
     invoice = invoices.get(work, invoice_id)
     if invoice.status != "finalized":
         raise NotAllowed("invoice_not_finalized")
@@ -40,7 +44,11 @@ def resend_invoice(work: Work, invoice_id: str, given: ResendInput) -> None:
 
 
 def resend_credit_note(work: Work, credit_note_id: str, given: ResendInput) -> None:
-    """Send an issued credit note by e-mail, whether or not it was sent before. See `_resend` for what is refused."""
+    """Send an issued credit note by e-mail, whether or not it was sent before: to its customer, or to others.
+
+    Raises `NotFound`, and `NotAllowed` unless it is finalized, its billing entity sends credit notes by e-mail and
+    there is a mail server; `Invalid` for missing and bad addresses.
+    """
     note = work.tx.get(CreditNote, credit_note_id)
     if note is None or note.status == "deleted":
         raise NotFound("credit_note")
