@@ -17,7 +17,7 @@ class LedgerEntry:
 
     id: str
     organization_id: str
-    external_subscription_id: str
+    subscription_id: str
     charge_id: str
     charge_filter_id: str | None
     group: str

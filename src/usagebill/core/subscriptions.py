@@ -169,7 +169,7 @@ def start_of(subscription_at: datetime, now: datetime, tz: tzinfo) -> Start:
 
 def started_in_past_at(subscription_at: datetime, billed_ends: Iterable[datetime]) -> datetime:
     """The start of a subscription whose `subscription_at` has come: never before the latest end that has been
-    billed of the customer's subscriptions with the same external id, so that no time is billed twice.
+    billed of the subscriptions with the same external id, so that no time is billed twice.
     """
     return max([subscription_at, *billed_ends])
 

@@ -118,7 +118,7 @@ TABLES: tuple[Table, ...] = (
         kind=LedgerEntry,
         name="charge_ledger",
         always_unique=(("charge_id", "event_id"),),
-        indexes=(("external_subscription_id", "charge_id", "timestamp"),),
+        indexes=(("subscription_id", "charge_id", "timestamp"),),
     ),
     Table(kind=Payment, name="payments", indexes=(("invoice_id",), ("customer_id",))),
     Table(kind=AdjustedFee, name="adjusted_fees", indexes=(("invoice_id",),)),

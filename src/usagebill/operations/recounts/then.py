@@ -102,9 +102,7 @@ def has_moved(work: Work, period: BillingPeriod) -> bool:
 
 def is_followed_since(work: Work, subscription: Subscription, at: datetime) -> bool:
     """Whether another subscription of the same id has begun since, right where this one ends or begins."""
-    others = work.tx.find(
-        Subscription, eq("external_id", subscription.external_id), eq("customer_id", subscription.customer_id)
-    )
+    others = work.tx.find(Subscription, eq("external_id", subscription.external_id))
     return any(
         other.id != subscription.id
         and other.created_at >= at

@@ -12,14 +12,14 @@ from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Start, Status, Subscription, start_of, started_in_past_at
 from usagebill.inputs import is_given, value_or
 from usagebill.operations import customers
-from usagebill.operations.overdue import catch_up
+from usagebill.operations.overdue import catch_up, catch_up_subscription
 from usagebill.operations.plans.overrides import Overridden, apply_overrides
 from usagebill.operations.subscriptions.change import change_plan
 from usagebill.operations.subscriptions.choices import choices_of, purchase_order_number_of, request_errors
 from usagebill.operations.subscriptions.inputs import SubscriptionInput, instant_of
 from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.operations.subscriptions.start import bill_start, billed_ends, start
-from usagebill.storage.conditions import eq, missing, ne
+from usagebill.storage.conditions import eq, missing, ne, within
 from usagebill.views.subscriptions import zone_of
 from usagebill.work import Work
 
@@ -118,12 +118,10 @@ def _current(work: Work, customer: Customer, external_id: str) -> Subscription |
 
 
 def _taken(work: Work, customer: Customer, external_id: str) -> bool:
-    return (
-        work.tx.first(
-            Subscription, eq("external_id", external_id), eq("status", "active"), ne("customer_id", customer.id)
-        )
-        is not None
-    )
+    """Whether another customer has a subscription of this external id, or will: its usage is of one of them."""
+    catch_up_subscription(work, external_id)
+    live = within("status", ("active", "pending", "incomplete"))
+    return work.tx.count(Subscription, eq("external_id", external_id), live, ne("customer_id", customer.id)) > 0
 
 
 def _new(
@@ -167,7 +165,7 @@ def _new(
     if begins is Start.FUTURE:
         schedule(work, pending)
         return pending
-    started_at = started_in_past_at(subscription_at, billed_ends(work, customer.id, external_id))
+    started_at = started_in_past_at(subscription_at, billed_ends(work, external_id))
     active = start(work, pending, started_at)
     if begins is Start.TODAY:
         bill_start(work, active)

@@ -95,11 +95,10 @@ def bill_start(work: Work, subscription: Subscription) -> None:
         bill_added_units(work, subscription, at_once, at=units_at_start(started_at))
 
 
-def billed_ends(work: Work, customer_id: str, external_id: str) -> list[datetime]:
-    """When the customer's ended subscriptions of this external id, whose ends were invoiced, ended."""
+def billed_ends(work: Work, external_id: str) -> list[datetime]:
+    """When the ended subscriptions of this external id, of whatever customer, whose ends were invoiced, ended."""
     ended = work.tx.find(
         Subscription,
-        eq("customer_id", customer_id),
         eq("external_id", external_id),
         eq("status", "terminated"),
         eq("on_termination_invoice", "generate"),

@@ -119,7 +119,7 @@ def _started_in_past(work: Work, moved: Subscription) -> Subscription:
     """A future subscription that was moved to the past starts then; what it owes at its start is billed if that is
     today (in UTC).
     """
-    ends = billed_ends(work, moved.customer_id, moved.external_id)
+    ends = billed_ends(work, moved.external_id)
     active = start(work, moved, started_in_past_at(moved.subscription_at, ends))
     if moved.subscription_at.date() == work.now.date():
         bill_start(work, active)

@@ -103,7 +103,7 @@ def bill_event(work: Work, event: Event) -> list[Fee]:
             currency=definition.plan.amount_currency,
             subscription=subscription,
         )
-        keep_ledger(work, priced, event, subscription.external_id)
+        keep_ledger(work, priced, event, subscription.id)
         fee = advance_fee(work, billing, priced, event)
         fees.append(_invoiced(work, billing, fee, event) if charge.invoiceable else keep_standalone(work, fee))
     return fees

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import cut_to_milliseconds
@@ -13,38 +15,64 @@ from usagebill.storage.conditions import asc, eq
 from usagebill.storage.questions import Arrival, EventQuestion
 from usagebill.work import Work
 
-__all__ = ["billed_once"]
+__all__ = ["billed_once", "own_since"]
 
 
 def billed_once(
     work: Work, subscription: Subscription, metric: BillableMetric, question: EventQuestion
 ) -> EventQuestion:
-    """`question`, about a period of the subscription, without what another subscription bills of its first and its last
-    instant.
+    """`question`, about usage of the subscription, without what belongs to others of the same external id.
 
     After an upgrade, or where an id is subscribed anew as soon as it has been ended, the old subscription bills what
     had been received of that instant when its end was billed, and the new one what came later. A recurring metric is
-    carried over, and counts on both.
+    carried over, and counts on both. Where the id was another customer's before, nothing of theirs is carried over.
     """
+    others = _others(work, subscription)
+    earliest = question.earliest
     if metric.recurring:
-        return question
-    started, ended = subscription.started_at, subscription.terminated_at
-    if started is not None and question.earliest == cut_to_milliseconds(started):
-        before = [_billed(work, other) for other in _same(work, subscription) if other.terminated_at == started]
+        others = [other for other in others if other.customer_id != subscription.customer_id]
+        own = own_since(work, subscription)
+        earliest = max((at for at in (earliest, own) if at is not None), default=None)
+    if earliest is not None:
+        earliest = cut_to_milliseconds(earliest)
+        before = [
+            _billed(work, other)
+            for other in _before(subscription, others)
+            if other.terminated_at and cut_to_milliseconds(other.terminated_at) == earliest
+        ]
         known = [arrival for arrival in before if arrival is not None]
-        question = replace(question, after=max(known, key=lambda arrival: (arrival.at, arrival.id), default=None))
+        latest = max(known, key=lambda arrival: (arrival.at, arrival.id), default=None)
+        question = replace(question, earliest=earliest, after=latest)
+    ended = subscription.terminated_at
     if ended is None or question.latest != ended:
         return question
-    if any(other.started_at == ended for other in _same(work, subscription)):
+    if any(other.started_at == ended for other in others):
         question = replace(question, until=_billed(work, subscription))
     return question
 
 
-def _same(work: Work, subscription: Subscription) -> list[Subscription]:
-    """The other subscriptions of the same customer and external id."""
-    found = work.tx.find(
-        Subscription, eq("external_id", subscription.external_id), eq("customer_id", subscription.customer_id)
+def own_since(work: Work, subscription: Subscription) -> datetime | None:
+    """When the external id ceased to be another customer's, None where it never was one's."""
+    ended = _before(subscription, _others(work, subscription))
+    return max(
+        (
+            other.terminated_at
+            for other in ended
+            if other.terminated_at and other.customer_id != subscription.customer_id
+        ),
+        default=None,
     )
+
+
+def _before(subscription: Subscription, others: Sequence[Subscription]) -> list[Subscription]:
+    """Those of `others` that had ended when the subscription started."""
+    started = subscription.started_at
+    return [other for other in others if started and other.terminated_at and other.terminated_at <= started]
+
+
+def _others(work: Work, subscription: Subscription) -> list[Subscription]:
+    """The other subscriptions of the same external id, of whatever customer."""
+    found = work.tx.find(Subscription, eq("external_id", subscription.external_id))
     return [other for other in found if other.id != subscription.id]
 
 

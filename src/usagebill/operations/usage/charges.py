@@ -377,7 +377,7 @@ def _ledger_rows(
 ) -> dict[Group, LedgerRow]:
     ledger = Ledger(
         work=work,
-        external_subscription_id=scope.subscription.external_id,
+        subscription_id=scope.subscription.id,
         charge=charge,
         charge_filter=part.filter,
         window=scope.window,

@@ -62,7 +62,7 @@ class EventPrice:
 class _Place:
     """An event within the usage of a charge: among which events it is counted, itself being stored or not."""
 
-    external_subscription_id: str
+    subscription_id: str
     charge: Charge
     metric: BillableMetric
     part: ChargePart
@@ -136,7 +136,7 @@ def event_price(
         only={key: (value,) for key, value in own.items()},
     )
     place = _Place(
-        external_subscription_id=subscription.external_id,
+        subscription_id=subscription.id,
         charge=charge,
         metric=metric,
         part=part,
@@ -177,7 +177,7 @@ def _after_end_before(
     return found
 
 
-def keep_ledger(work: Work, priced: EventPrice, event: Event, external_subscription_id: str) -> None:
+def keep_ledger(work: Work, priced: EventPrice, event: Event, subscription_id: str) -> None:
     """Remember where the charge, filter and group stand after `event`."""
     row = priced.usage.units.row
     if row is None:
@@ -186,7 +186,7 @@ def keep_ledger(work: Work, priced: EventPrice, event: Event, external_subscript
         LedgerEntry(
             id=work.new_id(),
             organization_id=work.organization.id,
-            external_subscription_id=external_subscription_id,
+            subscription_id=subscription_id,
             charge_id=priced.charge.id,
             charge_filter_id=priced.part.filter.id if priced.part.filter else None,
             group=priced.group,
@@ -206,7 +206,7 @@ def _previous(work: Work, place: _Place, group: str, as_of: LedgerEntry | None) 
     """Where the charge, filter and group stand in the period: the latest row of another event."""
     ledger = Ledger(
         work=work,
-        external_subscription_id=place.external_subscription_id,
+        subscription_id=place.subscription_id,
         charge=place.charge,
         charge_filter=place.part.filter,
         window=place.window,

@@ -28,7 +28,7 @@ class Ledger:
     """
 
     work: Work
-    external_subscription_id: str
+    subscription_id: str
     charge: Charge
     charge_filter: ChargeFilter | None
     window: Window
@@ -42,7 +42,7 @@ class Ledger:
 
     def made_before(self, entry: LedgerEntry) -> LedgerRow | None:
         """The latest row of the group of `entry` that there was when it was made."""
-        whose = (self.external_subscription_id, self.charge.id, self.charge_filter and self.charge_filter.id)
+        whose = (self.subscription_id, self.charge.id, self.charge_filter and self.charge_filter.id)
         span = (self.window.start, self.window.end)
         return self.work.remember(("ledger as it was", whose, span), self._predecessors).get(entry.id)
 
@@ -84,7 +84,7 @@ class Ledger:
             parent = self.work.tx.get(Charge, self.charge.parent_id, deleted=True) if self.charge_filter else None
             filters += [one.id for one in (parent.filters if parent else ()) if one.values == self._values]
         return (
-            eq("external_subscription_id", self.external_subscription_id),
+            eq("subscription_id", self.subscription_id),
             within("charge_id", charges),
             within("charge_filter_id", filters) if filters else missing("charge_filter_id"),
             at_least("timestamp", self.window.start.replace(microsecond=0)),

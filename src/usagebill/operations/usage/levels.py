@@ -13,6 +13,7 @@ from usagebill.core.grouping import Group, grouped
 from usagebill.core.numbers import ZERO, add
 from usagebill.core.plans import Charge, ChargeFilter
 from usagebill.core.subscriptions import Subscription
+from usagebill.operations.usage.changes import own_since
 from usagebill.storage.conditions import desc, eq, less
 from usagebill.storage.questions import EventQuestion
 from usagebill.work import Work
@@ -44,7 +45,8 @@ def starting_levels(
     succeeds = subscription.previous_subscription_id is not None
     if not saved and not succeeds and not _was_billed(work, charge.parent_id, subscription, question):
         return {}
-    earlier = replace(question, earliest=None if succeeds else subscription.started_at, latest=start)
+    begins = own_since(work, subscription) if succeeds else subscription.started_at
+    earlier = replace(question, earliest=begins, latest=start)
     levels: dict[Group, Decimal] = {}
     for group, events in grouped(work.tx.events.scan(earlier), question.group_keys).items():
         level = initial_level(events, field_name=metric.field_name, start=start)
