@@ -57,3 +57,16 @@ def test_each_period_starts_anew(list_: PriceList) -> None:
     list_.event("calls", value=30)
     list_.box.travel_to("2024-05-01T01:00:00Z")
     assert sorted(true_ups(list_)) == [6000, 9000]
+
+
+def test_what_was_billed_ahead_at_a_threshold_counts_once(list_: PriceList) -> None:
+    charge = {"billable_metric_id": list_.metric("gb"), "charge_model": "standard", "properties": {"amount": "1"}}
+    terms = {"minimum_commitment": {"amount_cents": 10_000}, "usage_thresholds": [{"amount_cents": 2000}]}
+    list_.plan(charge, code="ahead", **terms)
+    list_.subscribe("ahead", "other")
+    list_.event("gb", "other", value=30)
+    list_.box.travel_to("2024-04-01T01:00:00Z")
+    made = [one for one in invoices_of(list_.box) for fee in one["fees"] if fee["item"]["code"] == "gb"]
+    assert [one["invoice_type"] for one in made] == ["progressive_billing", "subscription"]
+    assert sorted(true_ups(list_)) == [7000, 9000]
+    assert sum(one["total_amount_cents"] for one in made) == 2 * 10_000

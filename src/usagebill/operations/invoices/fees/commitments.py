@@ -103,7 +103,10 @@ def _is_in_force(work: Work, billed: Billed, invoice_id: str) -> bool:
     if invoice_id == billed.invoice.id:
         return False
     invoice = work.tx.get(Invoice, invoice_id)
-    return invoice is not None and invoice.status not in ("voided", "deleted", "generating")
+    if invoice is None or invoice.invoice_type == "progressive_billing":
+        # The period's own invoice bills that usage too, and takes off what was billed ahead.
+        return False
+    return invoice.status not in ("voided", "deleted", "generating")
 
 
 def _counts(fee: Fee, period: Window) -> bool:
