@@ -146,7 +146,7 @@ def as_message(email: Email) -> EmailMessage:
 class SmtpMailer:
     """A mail server over SMTP: one connection for each e-mail. Certificates are verified, with `tls` where given.
 
-    `timeout` is in seconds, for each step. A server that could not be reached is not asked again for 30 seconds.
+    `timeout` is in seconds, for each step. A server that does not answer is not asked again for 30 seconds.
     """
 
     def __init__(self, server: MailServer, timeout: float, tls: ssl.SSLContext | None = None) -> None:
@@ -183,7 +183,9 @@ class SmtpMailer:
             said = _answer(problem.smtp_code, problem.smtp_error)
             raise Undelivered(said, final=problem.smtp_code >= 500) from problem
         except (smtplib.SMTPException, OSError) as problem:
-            raise Undelivered(f"{type(problem).__name__}: {problem}") from problem
+            reason = f"{type(problem).__name__}: {problem}"
+            self._away = email.sent_at, reason
+            raise Undelivered(reason) from problem
         finally:
             # It has the e-mail or has not: how it says good-bye changes neither.
             with suppress(smtplib.SMTPException, OSError):
