@@ -183,6 +183,7 @@ def test_an_invoice_that_waited_has_the_dates_of_the_day_on_which_it_is_issued(
         "2024-03-15",
     )
     assert len(provider.asked) == 25
+    assert (provider.asked[0].issuing_date, provider.asked[24].issuing_date) == (date(2024, 3, 1), date(2024, 3, 5))
 
 
 # Drafts
@@ -634,6 +635,17 @@ def test_a_fee_without_invoice_is_taxed_by_the_provider(box: Sandbox, in_advance
     in_advance.event("calls", value=25)
     (fee,) = fees(box)
     assert (fee["amount_cents"], fee["taxes_amount_cents"], fee["total_amount_cents"]) == (2500, 250, 2750)
+
+
+def test_a_fee_of_a_customer_that_is_unlinked_meanwhile_has_the_organizations_taxes(
+    box: Sandbox, in_advance: PriceList, provider: Provider
+) -> None:
+    provider.failures = [unreachable()]
+    in_advance.event("calls", value=25)
+    customer(box, integration_customers=[])
+    box.travel_to("2024-03-01T12:01:00Z")
+    (fee,) = fees(box)
+    assert (fee["taxes_amount_cents"], len(provider.asked)) == (500, 1)
 
 
 def test_a_fee_whose_taxes_are_not_given_is_kept_without_any(

@@ -31,9 +31,10 @@ from usagebill.core.tax_providers import (
     retry_delay,
     withdrawal_after,
 )
+from usagebill.core.taxes import taxed_fee
 from usagebill.operations.credit_notes.drafts import follow
-from usagebill.operations.invoices.issue import copy_subscriptions
-from usagebill.operations.invoices.totals import settle_taxes
+from usagebill.operations.invoices.issue import copy_subscriptions, redated
+from usagebill.operations.invoices.totals import fee_taxes, settle_taxes
 from usagebill.operations.invoices.waiting import issue_taxed, wait_again
 from usagebill.operations.tax_connections import ask_about, connection_of
 from usagebill.operations.tax_questions import Asked, estimated, question
@@ -96,7 +97,10 @@ def _prepare_invoice(work: Work, job: Job) -> Asked | None:
     if connection is None:
         work.schedule("tax_waiting_invoices", customer.id, work.now)
         return None
-    purpose = Purpose.DRAFT if invoice.status == "draft" else Purpose.FINALIZED
+    purpose = Purpose.DRAFT
+    if invoice.status != "draft":
+        # It will bear the date of the answer, however long ago it was made.
+        purpose, invoice = Purpose.FINALIZED, redated(work, invoice)
     items = fee_items(_fees(work, invoice.id), connection.item_codes, named_by=_by_id)
     return question(
         work,
@@ -117,6 +121,9 @@ def _prepare_fee(work: Work, job: Job) -> Asked | None:
     customer = _customer(work, fee.customer_id)
     connection = connection_of(work, customer)
     if connection is None:
+        # The provider has never said anything about it, and is not to be asked any more.
+        taxed = taxed_fee(fee, fee_taxes(work, customer, fee), work.now, work.new_id)
+        work.tx.replace(replace(taxed, updated_at=work.now))
         return None
     items = fee_items([fee], connection.item_codes, named_by=_by_id)
     return question(work, customer, connection, Purpose.FINALIZED, items, currency=fee.currency, document_id=fee.id)
