@@ -138,3 +138,10 @@ def test_a_connection_is_shown_without_its_key(box: Sandbox) -> None:
     shown = box.billing.view(connection)
     assert shown["has_api_key"] is True
     assert "secret" not in str(shown)
+
+
+def test_the_key_of_a_connection_is_shown_nowhere(box: Sandbox) -> None:
+    made = box.billing.tax_connections.update("main", api_key="secret-key")
+    assert made.api_key == "secret-key"
+    assert "secret-key" not in repr(made)
+    assert "secret-key" not in str(box.billing.view(made))

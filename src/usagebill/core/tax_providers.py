@@ -76,7 +76,7 @@ class TaxConnection:
     url: str
     created_at: datetime
     updated_at: datetime
-    api_key: str | None = None
+    api_key: str | None = field(default=None, repr=False)
     item_codes: Mapping[str, str] = field(default_factory=dict)
     deleted_at: datetime | None = None
 

@@ -193,7 +193,9 @@ def upsert(work: Work, given: CustomerInput) -> Customer:
     customer = _with_sections(work, customer, given)
     customer = replace(customer, metadata=_metadata(work, customer.metadata, given))
     customer = tax_connections.linked(work, customer, given.integration_customers)
-    if before is not None and address_of(before) != address_of(customer):
+    if before is not None and (
+        address_of(before) != address_of(customer) or tax_connections.decided_by_another(before, customer)
+    ):
         customer = replace(customer, tax_error=None)
     _check_provider(given)
     if before is None:

@@ -20,6 +20,7 @@ __all__ = [
     "ask_about",
     "connection_of",
     "create",
+    "decided_by_another",
     "delete",
     "follow",
     "get",
@@ -104,7 +105,7 @@ def delete(work: Work, code: str) -> TaxConnection:
     work.tx.replace(deleted)
     for customer in work.tx.find(Customer, has_item("integration_customers", connection_id=connection.id)):
         kept = tuple(link for link in customer.integration_customers if link.connection_id != connection.id)
-        after = replace(customer, integration_customers=kept, updated_at=work.now)
+        after = replace(customer, integration_customers=kept, tax_error=None, updated_at=work.now)
         work.tx.replace(after)
         follow(work, customer, after)
     return deleted
@@ -225,10 +226,14 @@ def ask_about(
 
 def follow(work: Work, before: Customer, after: Customer) -> None:
     """Where somebody else decides on the customer's taxes now, its drafts and the invoices that wait go by that."""
-    was, now = (_decides(customer) for customer in (before, after))
-    if was != now:
+    if decided_by_another(before, after):
         draft_invoices.flag(work, draft_invoices.drafts_of_customers([after.id]))
         work.schedule("tax_waiting_invoices", after.id, work.now)
+
+
+def decided_by_another(before: Customer, after: Customer) -> bool:
+    """Whether a change of the customer has another tax provider asked for its taxes, or none any more."""
+    return _decides(before) != _decides(after)
 
 
 def _decides(customer: Customer) -> str | None:

@@ -386,6 +386,18 @@ def test_another_address_makes_the_customers_error_go_away(box: Sandbox, provide
     assert customer(box, shipping_address={"city": "Reno"})["error_details"] == []
 
 
+def test_the_error_of_a_provider_that_is_not_asked_any_more_goes_away(box: Sandbox, provider: Provider) -> None:
+    customer(box)
+    provider.failures = [refused(), refused()]
+    failed = paid_in_advance(box)
+    assert customer(box, integration_customers=[])["error_details"] == []
+    customer(box)
+    ask(box, "POST", f"/invoices/{failed['svc_id']}/retry")
+    assert len(ask(box, "GET", "/customers/acme")["customer"]["error_details"]) == 1
+    box.billing.tax_connections.delete("main")
+    assert ask(box, "GET", "/customers/acme")["customer"]["error_details"] == []
+
+
 def test_without_any_provider_to_ask_an_invoice_fails_and_says_so() -> None:
     with Sandbox(now="2024-03-01T12:00:00Z") as box:
         box.billing.tax_connections.create(kind="anrok", code="main", name="Anrok", url="https://tax.example")
