@@ -15,8 +15,9 @@ from decimal import Decimal
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.properties.lives import Life, Played, UnsteadyProvider, lives, play
+from tests.properties.lives import Crash, Life, Played, UnsteadyProvider, lives, play
 from tests.provider import refused, throttled, unreachable
+from usagebill.core.tax_providers import ProviderFailure
 
 _moderate = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -71,7 +72,13 @@ def test_a_tax_provider_that_answers_in_the_end_has_taxed_all_as_if_it_always_ha
     chance = random.Random(seed)
     failures = (None, unreachable(), throttled(), refused(), refused("limit", "API limit reached"))
     steady = play(life, provider=UnsteadyProvider(lambda: None))
-    unsteady = play(life, provider=UnsteadyProvider(lambda: chance.choice(failures)))
+
+    def fails() -> ProviderFailure | None:
+        if chance.random() < 0.1:
+            raise Crash
+        return chance.choice(failures)
+
+    unsteady = play(life, provider=UnsteadyProvider(fails), dies=lambda: chance.random() < 0.1)
     assert steady.findings == unsteady.findings == []
     assert unsteady.taxed == steady.taxed
     assert unsteady.notes == steady.notes

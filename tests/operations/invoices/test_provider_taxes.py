@@ -595,6 +595,14 @@ def test_a_preview_is_the_invoice_that_comes(box: Sandbox, prices: PriceList, pr
     assert taxes(preview) == taxes(invoice) == [("sales_tax", 10, 350)]
 
 
+def test_nothing_is_held_up_while_a_preview_asks_the_provider(prices: PriceList, provider: Provider) -> None:
+    prices.event("calls", value=25)
+    provider.meanwhile = lambda: prices.event("calls", value=5)
+    shown = previewed(prices.box)
+    assert (shown["fees_amount_cents"], shown["taxes_amount_cents"]) == (4000, 400)
+    assert provider.purposes() == ["draft"]
+
+
 @pytest.mark.parametrize("grace_days", [0, 3])
 def test_a_preview_uses_the_credit_notes_that_earlier_invoices_leave(
     box: Sandbox, prices: PriceList, grace_days: int
