@@ -51,6 +51,7 @@ def tax(rate: str, base: int, cents: int, **fields: Any) -> AppliedTax:
         "amount_cents": cents,
         "amount_currency": "EUR",
         "base_amount_cents": base,
+        "precise_amount_cents": base * Decimal(rate) / 100,
         "created_at": NOW,
         **fields,
     }

@@ -157,6 +157,12 @@ def test_prepaid_credits_are_split_where_it_is_known_what_was_free() -> None:
     ]
 
 
+def test_what_a_provider_taxes_in_part_is_shown_with_that_part() -> None:
+    part = tax("10", 3000, 200, precise_amount_cents=Decimal(200))
+    shown = totals(source((fee("a", 3000, fee_type="charge"),), taxes_amount_cents=200, applied_taxes=(part,)))
+    assert ("VAT (10% on €20.00)", "€2.00") in shown
+
+
 def test_untaxed_invoices_say_so() -> None:
     untaxed = source((fee("a", 100, "0"),), sub_total_excluding_taxes_amount_cents=100, total_amount_cents=100)
     assert ("Tax (0%)", "€0.00") in totals(untaxed)

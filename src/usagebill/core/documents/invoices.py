@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, tzinfo
+from decimal import Decimal
 
 from usagebill.core.days import local_date
 from usagebill.core.documents.content import Content, Page, Party, Row, Section, Table, Total
@@ -14,6 +15,7 @@ from usagebill.core.documents.sources import InvoiceSource
 from usagebill.core.documents.words import Words, words_of
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import AppliedThreshold, Credit
+from usagebill.core.numbers import divide, multiply, round_cents
 from usagebill.core.taxes import AppliedTax
 from usagebill.core.vat import REVERSE_CHARGE, TAX_EXEMPT
 
@@ -282,9 +284,17 @@ def tax_totals(lines: Sequence[AppliedTax], currency: str, locale: str) -> Itera
     if not lines:
         yield Total(label=words.no_tax, amount=money_text(0, currency, locale))
     for applied in sorted(sorted(lines, key=lambda one: one.name), key=lambda one: one.rate, reverse=True):
-        base = money_text(applied.base_amount_cents, currency, locale)
+        base = money_text(_base_cents(applied), currency, locale)
         label = words.tax_on.format(name=applied.name, rate=rate_text(applied.rate, locale), base=base)
         yield Total(label=label, amount=money_text(applied.amount_cents, currency, locale))
+
+
+def _base_cents(applied: AppliedTax) -> int:
+    """What the tax was applied to: less than the fees, where a tax provider taxes a part of them."""
+    if applied.tax_id is not None or applied.rate.is_zero():
+        return applied.base_amount_cents
+    taxed = divide(multiply(applied.precise_amount_cents, Decimal(100)), applied.rate)
+    return min(applied.base_amount_cents, round_cents(taxed))
 
 
 # Notes
