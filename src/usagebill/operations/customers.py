@@ -23,7 +23,6 @@ from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.organizations import Organization
 from usagebill.core.subscriptions import Subscription
-from usagebill.core.tax_providers import address_of
 from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
 from usagebill.operations import draft_invoices, invoice_custom_sections, tax_connections, vat
 from usagebill.operations.customer_lists import CustomerFilters, list_all
@@ -194,7 +193,7 @@ def upsert(work: Work, given: CustomerInput) -> Customer:
     customer = replace(customer, metadata=_metadata(work, customer.metadata, given))
     customer = tax_connections.linked(work, customer, given.integration_customers)
     if before is not None and (
-        address_of(before) != address_of(customer) or tax_connections.decided_by_another(before, customer)
+        _addresses(before) != _addresses(customer) or tax_connections.decided_by_another(before, customer)
     ):
         customer = replace(customer, tax_error=None)
     _check_provider(given)
@@ -350,6 +349,11 @@ def _check_provider(given: CustomerInput) -> None:
     settings = value_or(given.billing_configuration, BillingConfigurationInput())
     if settings.payment_provider and (settings.provider_customer_id or settings.sync_with_provider):
         raise Invalid(base="payment_provider_not_found")
+
+
+def _addresses(customer: Customer) -> tuple[object, ...]:
+    """The customer's shipping and billing addresses."""
+    return customer.shipping_address, *(getattr(customer, name) for name in _ADDRESS)
 
 
 def _follow(work: Work, before: Customer, after: Customer, given: CustomerInput) -> None:

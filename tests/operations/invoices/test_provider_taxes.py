@@ -386,6 +386,24 @@ def test_another_address_makes_the_customers_error_go_away(box: Sandbox, provide
     assert customer(box, shipping_address={"city": "Reno"})["error_details"] == []
 
 
+def test_any_part_of_an_address_makes_the_customers_error_go_away(box: Sandbox, provider: Provider) -> None:
+    customer(box, city="Oakland", shipping_address={"city": "Reno"})
+    provider.failures = [refused()]
+    paid_in_advance(box)
+    assert len(customer(box, city="Oakland")["error_details"]) == 1
+    assert customer(box, city="San Jose")["error_details"] == []
+
+
+def test_a_draft_that_is_asked_about_anew_has_no_error_meanwhile(box: Sandbox, provider: Provider) -> None:
+    customer(box, billing_configuration={"invoice_grace_period": 3})
+    provider.failures = [refused(), unreachable()]
+    draft = paid_in_advance(box)
+    assert len(draft["error_details"]) == 1
+    ask(box, "PUT", f"/invoices/{draft['svc_id']}/refresh")
+    waiting = details(box, draft["svc_id"])
+    assert (waiting["tax_status"], waiting["error_details"]) == ("pending", [])
+
+
 def test_the_error_of_a_provider_that_is_not_asked_any_more_goes_away(box: Sandbox, provider: Provider) -> None:
     customer(box)
     provider.failures = [refused(), refused()]

@@ -71,10 +71,8 @@ def settle(work: Work, invoice: Invoice, fees: Sequence[Fee], *, finalizing: boo
 
 def _unprovided(invoice: Invoice) -> Invoice:
     """The invoice whose fees were made anew, without what a provider said of those that it had before."""
-    asked_about = replace(invoice, tax_request_id=None, tax_connection_id=None)
-    if invoice.tax_status == "pending":
-        return asked_about
-    return replace(asked_about, error_details=without(invoice.error_details, TAX_ERROR))
+    kept = without(invoice.error_details, TAX_ERROR)
+    return replace(invoice, tax_request_id=None, tax_connection_id=None, error_details=kept)
 
 
 def settle_taxes(
