@@ -33,7 +33,7 @@ from usagebill.core.periods import (
 from usagebill.core.plans import FixedChargeUnits
 from usagebill.core.pricing import parse_properties
 from usagebill.core.pricing.fees import FeeAmounts
-from usagebill.core.pricing.fixed_charges import after_upgrade_cents, units_change_amounts
+from usagebill.core.pricing.fixed_charges import units_change_amounts, unused_cents
 
 
 def instant(text: str) -> datetime:
@@ -226,7 +226,7 @@ def test_a_plan_change_deducts_the_days_already_paid(
 ) -> None:
     window = Window(start=instant(upgraded), end=instant(until), duration=31)
     paid, left = days_paid_and_left(instant(billed_at), instant(until), window, UTC)
-    assert after_upgrade_cents(new, paid_amount_cents=billed, days=left, paid_days=paid) == cents
+    assert new - unused_cents(billed, days=left, paid_days=paid) == cents
 
 
 def test_the_next_period_starts_where_the_window_of_the_fixed_charge_ends() -> None:

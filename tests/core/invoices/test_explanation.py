@@ -114,16 +114,19 @@ def test_the_arithmetic_of_each_charge_model(details: Mapping[str, Any], lines: 
                 "prorated_units": "11.419355",
                 "paid_before_cents": 500,
                 "full_cents": "1500.5",
-                "paid_cents": 1000,
-                "paid_days": 10,
-                "days_left": 5,
+                "paid_before": [
+                    {"paid_cents": 800, "paid_days": 10, "days_left": 5},
+                    {"paid_cents": 120, "paid_days": 6, "days_left": 5},
+                ],
             },
             [
                 "10.0 units x 9 / 31 days = 2.903226",
                 "12.0 units x 22 / 31 days = 8.516129",
                 "prorated units: 11.419355",
                 "15.005 rounded to 15.01 EUR",
-                "less 5.0 of the 10.0 that the old plan was paid for 10 days, 5 of which are left: 10.01 EUR",
+                "the old plan was paid 8.0 for 10 days, 5 of which are left",
+                "the old plan was paid 1.2 for 6 days, 5 of which are left",
+                "less 5.0: 10.01 EUR",
             ],
         ),
         (

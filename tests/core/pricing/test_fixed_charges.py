@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from usagebill.core.pricing import Properties, parse_properties
 from usagebill.core.pricing.fees import FeeAmounts
-from usagebill.core.pricing.fixed_charges import after_upgrade_cents, fixed_charge_amounts, units_change_amounts
+from usagebill.core.pricing.fixed_charges import fixed_charge_amounts, units_change_amounts, unused_cents
 
 D = Decimal
 
@@ -84,15 +84,19 @@ def test_nothing_added_owes_no_flat_amount() -> None:
     assert [fee.units, fee.amount_cents] == [0, 0]
 
 
-def test_an_upgrade_takes_off_what_was_paid() -> None:
-    assert after_upgrade_cents(28000, paid_amount_cents=2000, days=14, paid_days=20) == 26600
-    assert after_upgrade_cents(1000, paid_amount_cents=2000, days=20, paid_days=20) == 0
-    assert after_upgrade_cents(1000, paid_amount_cents=2000, days=20, paid_days=0) == 1000
+def test_days_that_are_left_of_a_fee_in_advance_are_worth_their_share() -> None:
+    assert unused_cents(2000, days=14, paid_days=20) == 1400
+    assert unused_cents(1065, days=10, paid_days=22) == 484
+    assert unused_cents(2000, days=20, paid_days=0) == 0
 
 
-@given(amount=st.integers(0, 10**7), paid=st.integers(0, 10**7), days=st.integers(1, 366))
-def test_an_upgrade_on_the_day_of_the_fee_takes_all_of_it_off(amount: int, paid: int, days: int) -> None:
-    assert after_upgrade_cents(amount, paid_amount_cents=paid, days=days, paid_days=days) == max(amount - paid, 0)
+@given(paid=st.integers(0, 10**7), days=st.integers(1, 366), left=st.integers(0, 366))
+def test_no_more_is_left_of_a_fee_than_was_paid_and_all_of_it_on_its_first_day(paid: int, days: int, left: int) -> None:
+    assert unused_cents(paid, days=days, paid_days=days) == paid
+    part = unused_cents(paid, days=min(left, days), paid_days=days)
+    assert 0 <= part <= paid
+    rest = unused_cents(paid, days=days - min(left, days), paid_days=days)
+    assert abs(part + rest - paid) <= 1
 
 
 @given(units=st.integers(1, 1000), split=st.integers(0, 1000), days=st.integers(1, 31))

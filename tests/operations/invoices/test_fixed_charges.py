@@ -198,3 +198,57 @@ def test_a_draft_keeps_the_units_it_was_made_with_for_what_is_added_has_its_own_
     seats.change_units(units)
     seats.box.travel_to("2024-03-05T00:00:00Z")
     assert sorted(cents for invoice in seats.fees() for cents in invoice) == billed
+
+
+def on_plans(box: Sandbox, *plans: list[dict[str, Any]]) -> Seats:
+    """April on plans of these fixed charges, each prorated and paid in advance; the first is subscribed to."""
+    seats = Seats(box)
+    ahead = {"prorated": True, "pay_in_advance": True}
+    for place, charges in enumerate(plans):
+        fixed = [seats.fixed(**{"amount": "1", **ahead, **charge}) for charge in charges]
+        seats.plan(code="plan" if place == 0 else f"plan-{place}", amount_cents=place, fixed_charges=fixed)
+    seats.subscribe()
+    return seats
+
+
+def test_what_was_paid_for_a_month_pays_for_it_after_two_upgrades_too() -> None:
+    with Sandbox(now="2024-04-01T00:00:00Z") as box:
+        seats = on_plans(box, [{"units": 30}], [{"units": 30}], [{"units": 33}])
+        box.travel_to("2024-04-11T00:00:00Z")
+        seats.subscribe("plan-1")
+        box.travel_to("2024-04-21T00:00:00Z")
+        seats.subscribe("plan-2")
+        assert seats.fees() == [[3000], [0], [100]]
+        last = invoices_of(box)[-1]["svc_id"]
+        lines = seats.get(f"/invoices/{last}/explain")["invoice_explanation"]["fees"]
+        (line,) = [fee for fee in lines if fee["type"] == "fixed_charge"]
+        assert line["arithmetic"][-2:] == [
+            "the old plan was paid 20.0 for 20 days, 10 of which are left",
+            "less 10.0: 1.0 EUR",
+        ]
+        assert [str(finding) for finding in box.billing.audit().findings] == []
+
+
+def test_each_fee_of_the_old_plan_pays_once_for_the_fixed_charges_of_the_new_one() -> None:
+    two: list[dict[str, Any]] = [{"units": 30}, {"units": 6, "code": "guests"}]
+    with Sandbox(now="2024-04-01T00:00:00Z") as box:
+        seats = on_plans(box, two, two)
+        box.travel_to("2024-04-11T00:00:00Z")
+        seats.subscribe("plan-1")
+        assert seats.fees() == [[3000, 600], [0, 0]]
+    with Sandbox(now="2024-04-01T00:00:00Z") as box:
+        seats = on_plans(box, [{"units": 30}], two)
+        box.travel_to("2024-04-11T00:00:00Z")
+        seats.subscribe("plan-1")
+        assert seats.fees() == [[3000], [0, 400]]
+
+
+def test_units_added_before_an_upgrade_are_deducted_with_those_of_the_start() -> None:
+    with Sandbox(now="2024-04-01T00:00:00Z") as box:
+        seats = on_plans(box, [{"units": 30}], [{"units": 42}])
+        box.travel_to("2024-04-06T00:00:00Z")
+        seats.change_units(42)
+        box.travel_to("2024-04-11T00:00:00Z")
+        seats.subscribe("plan-1")
+        assert seats.fees() == [[3000], [1000], [0]]
+        assert [str(finding) for finding in box.billing.audit().findings] == []

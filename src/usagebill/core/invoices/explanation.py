@@ -86,12 +86,22 @@ def arithmetic(fee: Fee, priced: Sequence[str] = ()) -> tuple[str, ...]:
     whole = fee.amount_cents + int(str(paid or 0))
     lines.append(f"{_major(exact, fee)} rounded to {_major(whole, fee)} {fee.currency}")
     if paid is not None:
-        less, of = (_major(fee.basis[name], fee) for name in ("paid_before_cents", "paid_cents"))
-        lines.append(
-            f"less {less} of the {of} that the old plan was paid for {fee.basis['paid_days']} days, "
-            f"{fee.basis['days_left']} of which are left: {_major(fee.amount_cents, fee)} {fee.currency}"
-        )
+        lines += _paid_before_lines(fee)
+        lines.append(f"less {_major(paid, fee)}: {_major(fee.amount_cents, fee)} {fee.currency}")
     return tuple(lines)
+
+
+def _paid_before_lines(fee: Fee) -> list[str]:
+    """The old plan's fees that pay for a part of the fee."""
+    return [
+        f"the old plan was paid {_major(each['paid_cents'], fee)} for {each['paid_days']} days, "
+        f"{each['days_left']} of which are left"
+        for each in _rows(fee.basis["paid_before"])
+    ]
+
+
+def _rows(listed: object) -> list[Mapping[str, object]]:
+    return [row for row in listed if isinstance(row, Mapping)] if isinstance(listed, (list, tuple)) else []
 
 
 def _major(cents: object, fee: Fee) -> str:
@@ -141,13 +151,11 @@ def _basis_lines(fee: Fee) -> list[str]:
             f"{prorated} prorated units",
             f"{prorated} prorated units x {price}",
         ]
-    terms = basis.get("terms")
-    if not isinstance(terms, (list, tuple)):
+    if "terms" not in basis:
         return []
     lines = [
         f"{term['units']} units x {term['days']} / {basis['period_days']} days = {term['prorated_units']}"
-        for term in terms
-        if isinstance(term, Mapping)
+        for term in _rows(basis["terms"])
     ]
     return [*lines, f"prorated units: {basis['prorated_units']}"]
 

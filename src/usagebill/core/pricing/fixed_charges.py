@@ -10,7 +10,7 @@ from usagebill.core.pricing.fees import FeeAmounts, fee_amounts
 from usagebill.core.pricing.model import NOTHING
 from usagebill.core.usage import Stretch, Usage
 
-__all__ = ["after_upgrade_cents", "fixed_charge_amounts", "fixed_charge_usage", "units_change_amounts"]
+__all__ = ["fixed_charge_amounts", "fixed_charge_usage", "units_change_amounts", "unused_cents"]
 
 
 def fixed_charge_amounts(
@@ -57,13 +57,11 @@ def units_change_amounts(
     return fee._replace(unit_amount_cents=unit_cents)
 
 
-def after_upgrade_cents(amount_cents: int, *, paid_amount_cents: int, days: int, paid_days: int) -> int:
-    """The cents of the first prorated fee after an upgrade, less what the old plan was paid for the same add-on.
+def unused_cents(paid_cents: int, *, days: int, paid_days: int) -> int:
+    """The cents that are left of a fee in advance, which an upgrade takes off the new plan's for the same add-on.
 
-    `amount_cents` is the new fee for `days` days; `paid_amount_cents` covers `paid_days` days, from the issue of the
-    earlier fee to the end of its period. Never negative.
+    `paid_cents` covers `paid_days` days, from the issue of the fee to the end of its period, `days` of which are left.
     """
     if paid_days <= 0:
-        return max(amount_cents, 0)
-    credit = round_cents(divide(multiply(Decimal(paid_amount_cents), Decimal(days)), Decimal(paid_days)))
-    return max(amount_cents - credit, 0)
+        return 0
+    return round_cents(divide(multiply(Decimal(paid_cents), Decimal(days)), Decimal(paid_days)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
@@ -25,14 +25,14 @@ from usagebill.core.plans import FixedCharge, FixedChargeUnits
 from usagebill.core.pricing import Properties, amount_details, parse_properties
 from usagebill.core.pricing.fees import FeeAmounts
 from usagebill.core.pricing.fixed_charges import (
-    after_upgrade_cents,
     fixed_charge_amounts,
     fixed_charge_usage,
     units_change_amounts,
+    unused_cents,
 )
 from usagebill.core.usage import Usage
 from usagebill.operations.invoices.billed import STARTING, Billed
-from usagebill.storage.conditions import at_most, desc, eq, ne, related, within
+from usagebill.storage.conditions import asc, at_most, eq, ne, related, within
 from usagebill.work import Work
 
 __all__ = ["added_units_fee", "fixed_charge_details", "fixed_charge_fees", "fixed_charge_item"]
@@ -43,8 +43,12 @@ def fixed_charge_fees(work: Work, billed: Billed) -> list[Fee]:
     window = billed.boundaries.fixed_charges
     if window is None or window.start > window.end:
         return []
-    found = (_fee(work, billed, charge, window) for charge in billed.definition.fixed_charges)
-    return [fee for fee in found if fee is not None]
+    fees: list[Fee] = []
+    for charge in billed.definition.fixed_charges:
+        fee = _fee(work, billed, charge, window)
+        if fee is not None:
+            fees.append(_less_what_the_old_plan_was_paid(work, billed, charge, fee, fees))
+    return fees
 
 
 def _fee(work: Work, billed: Billed, charge: FixedCharge, closed: Window) -> Fee | None:
@@ -73,7 +77,6 @@ def _fee(work: Work, billed: Billed, charge: FixedCharge, closed: Window) -> Fee
     fee = _line(work, billed, charge, window, amounts, fixed_charge_details(charge, properties, usage))
     if usage.full_units is not None:
         fee = replace(fee, basis=_basis(terms_in(time_line, window, cycle.tz), usage, window.duration))
-    fee = _less_what_the_old_plan_was_paid(work, billed, charge, window, fee)
     return fee if _is_something(fee) else None
 
 
@@ -168,35 +171,79 @@ def fixed_charge_details(charge: FixedCharge, properties: Properties, usage: Usa
     return amount_details(charge.charge_model, properties, priced)
 
 
-def _less_what_the_old_plan_was_paid(work: Work, billed: Billed, charge: FixedCharge, window: Window, fee: Fee) -> Fee:
-    """After an upgrade, the old plan's fee in advance for the same add-on pays for a part of the new plan's."""
-    previous_id = billed.subscription.previous_subscription_id
+def _less_what_the_old_plan_was_paid(
+    work: Work, billed: Billed, charge: FixedCharge, fee: Fee, others: Sequence[Fee]
+) -> Fee:
+    """After an upgrade, the old plan's fees in advance for the same add-on pay for a part of the new plan's.
+
+    What is left of them pays once: `others` are the new plan's fees before this one.
+    """
     if (
         billed.period.invoicing_reason != STARTING
         or billed.subscription.origin != Succession.UPGRADE
-        or previous_id is None
         or not (charge.pay_in_advance and charge.prorated)
     ):
         return fee
+    paid = _paid_by_the_old_plan(work, billed, fee)
+    taken = sum(_paid_before_cents(other) for other in others if other.add_on_id == fee.add_on_id)
+    less = min(fee.amount_cents, sum(each.left_cents for each in paid) - taken)
+    if less <= 0:
+        return fee
+    basis: dict[str, object] = {
+        **fee.basis,
+        "full_cents": decimal_text(fee.precise_amount_cents),
+        "paid_before_cents": less,
+        "paid_before": [
+            {"paid_cents": each.cents, "paid_days": each.days, "days_left": each.days_left} for each in paid
+        ],
+    }
+    precise = max(fee.precise_amount_cents - Decimal(less), Decimal(0))
+    return replace(fee, amount_cents=fee.amount_cents - less, precise_amount_cents=precise, basis=basis)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Paid:
+    """What was paid in advance for `days`, of which `days_left` have yet to come."""
+
+    cents: int
+    days: int
+    days_left: int
+
+    @property
+    def left_cents(self) -> int:
+        return unused_cents(self.cents, days=self.days_left, paid_days=self.days)
+
+
+def _paid_by_the_old_plan(work: Work, billed: Billed, fee: Fee) -> list[_Paid]:
+    """What the subscription before this one was billed in advance for the fee's add-on, over all of the fee's window.
+
+    That one's fees may have been paid in part by the plan before it: they are worth what they came to before that.
+    """
+    window = advance_window(billed.cycle, billed.boundaries.timestamp)
     old = work.tx.find(
         Fee,
-        eq("subscription_id", previous_id),
+        eq("subscription_id", billed.subscription.previous_subscription_id),
         eq("fee_type", "fixed_charge"),
-        eq("add_on_id", charge.add_on_id),
+        eq("add_on_id", fee.add_on_id),
         eq("pay_in_advance", True),
+        eq("currency", fee.currency),
         related(Invoice, "invoice_id", within("status", ("draft", "open", "pending", "failed", "finalized"))),
-        order=[desc("created_at"), desc("id")],
+        order=[asc("created_at"), asc("id")],
     )
-    paid = next((each for each in old if _covers(each, window) and each.amount_cents > 0), None)
-    if paid is None or paid.to_datetime is None:
-        return fee
-    billed_at = _billing_timestamp(work, paid) or paid.created_at
-    paid_days, days = days_paid_and_left(billed_at, paid.to_datetime, window, billed.cycle.tz)
-    cents = after_upgrade_cents(fee.amount_cents, paid_amount_cents=paid.amount_cents, days=days, paid_days=paid_days)
-    precise = max(fee.precise_amount_cents - Decimal(fee.amount_cents - cents), Decimal(0))
-    basis = {**fee.basis, "paid_before_cents": fee.amount_cents - cents, "paid_cents": paid.amount_cents}
-    basis |= {"paid_days": paid_days, "days_left": days, "full_cents": decimal_text(fee.precise_amount_cents)}
-    return replace(fee, amount_cents=cents, precise_amount_cents=precise, basis=basis)
+    found = []
+    for each in old:
+        cents = each.amount_cents + _paid_before_cents(each)
+        if cents <= 0 or each.to_datetime is None or not _covers(each, window):
+            continue
+        billed_at = _billing_timestamp(work, each) or each.created_at
+        days, left = days_paid_and_left(billed_at, each.to_datetime, window, billed.cycle.tz)
+        found.append(_Paid(cents=cents, days=days, days_left=left))
+    return found
+
+
+def _paid_before_cents(fee: Fee) -> int:
+    """What an older plan's fees have paid of the fee."""
+    return int(str(fee.basis.get("paid_before_cents", 0)))
 
 
 def _covers(fee: Fee, window: Window) -> bool:
