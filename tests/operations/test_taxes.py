@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.answers import found, missing, refused
+from tests.price_list import PriceList
 from tests.records import add_charge, add_fixed_charge, add_invoice, add_plan
 
 from usagebill.core.add_ons import AddOn
@@ -160,3 +161,21 @@ def test_deleted_tax_is_taken_off_everything_that_had_it(box: Sandbox) -> None:
     assert drafts_to_refresh(box) == {"own-DRAFT"}
     assert missing(box.request("GET", "/api/v1/taxes/vat")) == "tax"
     assert missing(box.request("DELETE", "/api/v1/taxes/vat")) == "tax"
+
+
+@pytest.mark.parametrize("level", ["plan", "charge", "customer"])
+def test_a_draft_loses_a_deleted_tax_within_five_minutes_whatever_it_was_taxed_by(level: str) -> None:
+    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+        codes = {"tax_codes": ["vat"]}
+        create(box)
+        billing = {"billing_configuration": {"invoice_grace_period": 3}}
+        list_ = PriceList(box, **billing, **(codes if level == "customer" else {}))
+        price = {"charge_model": "standard", "properties": {"amount": "1"}, **(codes if level == "charge" else {})}
+        list_.plan({"billable_metric_id": list_.metric("gb"), **price}, **(codes if level == "plan" else {}))
+        list_.subscribe()
+        list_.event("gb", value=10)
+        box.travel_to("2024-02-01T01:00:00Z")
+        assert [one["total_amount_cents"] for one in list_.get("/invoices")["invoices"]] == [1200]
+        found(box.request("DELETE", "/api/v1/taxes/vat"), "tax")
+        box.travel_to("2024-02-01T01:05:00Z")
+        assert [one["total_amount_cents"] for one in list_.get("/invoices")["invoices"]] == [1000]

@@ -106,6 +106,10 @@ def delete(work: Work, code: str) -> Tax:
     """Delete the tax and detach it from everything that is taxed with it; issued documents keep their copies."""
     tax = get(work, code)
     flag_drafts(work, tax)
+    # Whatever they were taxed by: a plan, a charge, an add-on, a commitment.
+    drafts = work.tx.find(Invoice, eq("status", "draft"))
+    taxed = [draft.id for draft in drafts if any(line.tax_id == tax.id for line in draft.applied_taxes)]
+    draft_invoices.flag(work, within("id", taxed))
     deleted = replace(tax, deleted_at=work.now, updated_at=work.now)
     work.tx.replace(deleted)
     for kind in _TAXED:
