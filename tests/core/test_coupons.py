@@ -69,6 +69,12 @@ def test_each_coupon_takes_from_what_the_ones_before_it_left(
     assert len(draft.coupon_uses) == len(credits)
 
 
+def test_a_fee_below_zero_takes_its_part_of_a_coupon_too() -> None:
+    draft = settle(fees(1000, -500), coupons=[coupon(cents=100)], taxes=[tax("20")])
+    assert (_credits(draft), _shares(draft)) == ([100], [200, -100])
+    assert (draft.invoice.taxes_amount_cents, draft.invoice.total_amount_cents) == (80, 480)
+
+
 def test_a_percentage_is_computed_exactly() -> None:
     assert _credits(settle(fees(50), coupons=[coupon(rate="29")])) == [15]
 

@@ -166,7 +166,7 @@ def test_deleted_tax_is_taken_off_everything_that_had_it(box: Sandbox) -> None:
 @pytest.mark.parametrize("level", ["plan", "charge", "customer"])
 def test_a_draft_loses_a_deleted_tax_within_five_minutes_whatever_it_was_taxed_by(level: str) -> None:
     with Sandbox(now="2024-01-01T00:00:00Z") as box:
-        codes = {"tax_codes": ["vat"]}
+        codes: dict[str, Any] = {"tax_codes": ["vat"]}
         create(box)
         billing = {"billing_configuration": {"invoice_grace_period": 3}}
         list_ = PriceList(box, **billing, **(codes if level == "customer" else {}))

@@ -17,7 +17,6 @@ from usagebill.core.currencies import cents_from_major
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import (
-    ZERO,
     add,
     divide,
     multiply,
@@ -231,7 +230,7 @@ def _audited_fee(invoice: Invoice, fee: Fee) -> Iterator[Finding]:
     subject, what = f"invoice {invoice.number}", f"fee {fee.id} ({fee.item.code})"
     if fee.currency != invoice.currency:
         yield _finding("fee", subject, invoice.id, f"{what} currency", invoice.currency, fee.currency)
-    if not ZERO <= fee.precise_coupons_amount_cents <= Decimal(max(fee.amount_cents, 0)):
+    if not min(fee.amount_cents, 0) <= fee.precise_coupons_amount_cents <= max(fee.amount_cents, 0):
         wanted = f"0 to {fee.amount_cents}"
         yield _finding("coupon", subject, invoice.id, f"{what} coupons", wanted, fee.precise_coupons_amount_cents)
     taxes = round_cents(total(_share(_taxed(fee), line.rate) for line in fee.applied_taxes))

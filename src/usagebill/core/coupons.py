@@ -198,7 +198,9 @@ def shared_discount(fee: Fee, credit_cents: int, base: Decimal) -> Fee:
         return fee
     share = divide(multiply(Decimal(credit_cents), net_of_coupons(fee)), base)
     taken = round_to(add(fee.precise_coupons_amount_cents, share), _SHARE_DECIMALS)
-    return replace(fee, precise_coupons_amount_cents=min(taken, Decimal(fee.amount_cents)))
+    # A fee below zero takes its part of the discount off what it takes off itself.
+    amount = Decimal(fee.amount_cents)
+    return replace(fee, precise_coupons_amount_cents=min(taken, amount) if amount >= ZERO else max(taken, amount))
 
 
 def used(applied: AppliedCoupon, credit_cents: int, remaining_cents: int, now: datetime) -> AppliedCoupon:
