@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.price_list import PriceList
+from tests.worlds import ask
 
 from usagebill.testing import Sandbox
 
@@ -334,3 +335,27 @@ def test_past_usage_is_what_was_invoiced(list_: PriceList) -> None:
         "GET", "/api/v1/customers/acme/past_usage?external_subscription_id=sub&billable_metric_code=none"
     )
     assert (status, answer["code"]) == (404, "billable_metric_not_found")
+
+
+@pytest.mark.parametrize("filtered", [True, False])
+def test_a_price_that_was_just_changed_counts_at_once(filtered: bool) -> None:
+    with Sandbox(now="2024-03-01T00:00:00Z") as box:
+        list_ = PriceList(box)
+        metric = list_.metric("calls", "count_agg", filters=[{"key": "region", "values": ["eu"]}])
+        for code, advance in (("ahead", True), ("after", False)):
+            filters = [{"values": {"region": ["eu"]}, "properties": {"amount": "1"}}] if filtered else []
+            terms = {"charge_model": "standard", "properties": {"amount": "1"}, "filters": filters, "code": code}
+            list_.plan({"billable_metric_id": metric, "pay_in_advance": advance, **terms}, code=code)
+            list_.subscribe(code, code)
+            list_.event("calls", code, region="eu")
+            assert list_.usage(external_id=code)["amount_cents"] == 100
+            path = f"/plans/{code}/charges/{code}"
+            body: dict[str, Any] = {"charge": {"properties": {"amount": "5"}}}
+            if filtered:
+                (one,) = list_.get(f"{path}/filters")["filters"]
+                path, body = f"{path}/filters/{one['svc_id']}", {"filter": {"properties": {"amount": "5"}}}
+            ask(box, "PUT", path, body)
+            list_.event("calls", code, region="eu")
+            assert list_.usage(external_id=code)["amount_cents"] == 1000
+        fees = list_.get("/fees?fee_type=charge")["fees"]
+        assert sorted(fee["amount_cents"] for fee in fees) == [100, 500]

@@ -147,20 +147,24 @@ class ChargeResult:
         return amount_details(self.charge.charge_model, self.properties, self.usage)
 
 
-_parsed: dict[tuple[str, datetime, str | None, datetime | None, int], Properties] = {}
+# By charge, filter and smallest units: what was read last, and what it said.
+_parsed: dict[tuple[str, str | None, int], tuple[str, Mapping[str, object], Properties]] = {}
 _PARSED_AT_MOST = 20_000
 
 
 def parsed_properties(charge: Charge, part: ChargePart, currency: str) -> Properties:
-    """The typed properties of a part of a charge; read once for each version of the charge and filter."""
+    """The typed properties of a part of a charge; read anew only where they have changed."""
     cents = subunits(currency) if charge.applied_pricing_unit is None else PRICING_UNIT_SUBUNITS
-    own = part.filter
-    key = (charge.id, charge.updated_at, own.id if own else None, own.updated_at if own else None, cents)
-    found = _parsed.get(key)
-    if found is None:
-        if len(_parsed) >= _PARSED_AT_MOST:
-            _parsed.clear()
-        found = _parsed[key] = parse_properties(charge.charge_model, part.raw_properties, subunits=cents)
+    model, raw = charge.charge_model, part.raw_properties
+    key = (charge.id, part.filter.id if part.filter else None, cents)
+    known = _parsed.get(key)
+    # Not told by `updated_at`: a price may change twice at one instant.
+    if known is not None and known[0] == model and known[1] == raw:
+        return known[2]
+    if len(_parsed) >= _PARSED_AT_MOST:
+        _parsed.clear()
+    found = parse_properties(model, raw, subunits=cents)
+    _parsed[key] = (model, raw, found)
     return found
 
 
