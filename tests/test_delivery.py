@@ -17,8 +17,9 @@ from tests.receiver import Received, Receiver
 from usagebill import Billing
 from usagebill.clock import ManualClock
 from usagebill.core.errors import NotAllowed, NotFound
+from usagebill.core.vat import RegistryError, Unavailable
 from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
-from usagebill.operations import customers
+from usagebill.operations import customers, webhooks
 from usagebill.settings import Settings
 from usagebill.work import Work
 
@@ -392,3 +393,43 @@ def test_without_delivery_nothing_is_sent(clock: ManualClock) -> None:
         assert receiver.received == []
         assert message(billing, endpoint).status == "pending"
         assert billing.next_due(leased=True) is None
+
+
+def test_an_attempt_that_fails_after_another_has_arrived_changes_nothing(billing: Billing) -> None:
+    with Receiver() as receiver:
+        endpoint = listen(billing, receiver)
+        happen(billing)
+        waiting = message(billing, endpoint)
+        job = billing.writing(lambda work: work.tx.jobs.claim(work.now, lease_until=work.now + timedelta(minutes=5)))
+        slow = billing.writing(lambda work: webhooks.attempt(work, waiting.id))
+        assert job is not None
+        assert slow is not None
+        billing.webhooks.resend(waiting.id)
+        billing.run_due()
+        assert message(billing, endpoint).status == "succeeded"
+        billing.writing(lambda work: webhooks.note_attempt(work, job, slow, None, "ReadTimeout"))
+        billing.run_due()
+        assert (message(billing, endpoint).status, len(receiver.received)) == ("succeeded", 1)
+
+
+def test_a_lease_begins_when_the_job_does_however_long_ago_the_run_of_jobs_began(clock: ManualClock) -> None:
+    names = ("one", "two")
+    with Billing(clock=clock, settings=Settings(webhook_timeout=200)) as billing:
+        leased: list[timedelta] = []
+
+        class Slow:
+            def check(self, number: object) -> Unavailable:
+                customer = billing.customers.get(names[len(leased)])
+                job = billing.reading(lambda work: work.tx.jobs.waiting("check_vat_number", customer.id))
+                assert job is not None
+                leased.append(job.run_at - clock.now())
+                clock.set(clock.now() + timedelta(minutes=10))
+                return Unavailable(kind=RegistryError.TIMEOUT, message="")
+
+        billing.vat_registry = Slow()
+        billing.billing_entities.update("default", country="FR", eu_tax_management=True)
+        for name in names:
+            billing.customers.upsert(external_id=name, country="DE", tax_identification_number="DE136695976")
+        billing.run_due(NOW)
+        # Nobody else takes either up while it may still go on.
+        assert leased == [timedelta(minutes=11)] * 2

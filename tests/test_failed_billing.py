@@ -215,3 +215,130 @@ def test_over_http_the_reason_is_told_and_another_try_taken(file: str) -> None:
         one = ask("GET", f"/api/v1/invoices/{listed['svc_id']}")["invoice"]
         assert one["error_details"][0]["error_code"] == "invoice_generation_error"
         assert ask("POST", f"/api/v1/invoices/{listed['svc_id']}/retry")["invoice"]["status"] == "pending"
+
+
+def _travel(billing: Billing, month: int, day: int, hour: int = 0, minute: int = 0) -> None:
+    billing.clock.set(datetime(2024, month, day, hour, minute, tzinfo=UTC))  # type: ignore[attr-defined]
+    billing.run_due()
+
+
+def _standing(billing: Billing, customer: str) -> list[tuple[str, str, int]]:
+    found = billing.invoices.list_of_customer(customer).items
+    return [(str(each.issuing_date), each.status, each.total_amount_cents) for each in found]
+
+
+def _opened(file: str, month: int, day: int, hour: int = 0, minute: int = 0) -> Billing:
+    """The file as another process finds it, which has read no price yet."""
+    return Billing(file, clock=ManualClock(datetime(2024, month, day, hour, minute, tzinfo=UTC)), deliver=False)
+
+
+def test_nothing_is_billed_beyond_an_end_that_has_failed(file: str) -> None:
+    with _opened(file, 1, 6) as billing:
+        billing.subscriptions.update("two", ending_at="2024-01-20T00:00:00Z")
+        for hour in range(20):
+            _travel(billing, 1, 20, hour)
+        assert _standing(billing, "two") == [("2024-01-20", "failed", 0)]
+    _price(file, '{"amount": "2"}')
+    # It is not tried any more by itself; the run of the month must not bill what the end will.
+    with _opened(file, 2, 1, 0, 10) as billing:
+        billing.run_due()
+        assert billing.audit().findings == ()
+        (failed,) = _failed(billing)
+        _travel(billing, 2, 2)
+        billing.invoices.retry(failed.id)
+        billing.run_due()
+        # 16 of the 31 days from the 5th on, and an event.
+        assert _standing(billing, "two") == [("2024-01-20", "finalized", 716)]
+        _travel(billing, 3, 5)
+        assert len(_standing(billing, "two")) == 1
+        assert billing.audit().findings == ()
+
+
+def test_an_end_that_has_failed_keeps_its_day_when_the_time_zone_changes(file: str) -> None:
+    with _opened(file, 1, 6) as billing:
+        billing.subscriptions.update("two", ending_at="2024-01-20T00:00:00Z")
+        _travel(billing, 1, 21)
+        _travel(billing, 1, 25)
+        billing.customers.upsert(external_id="two", timezone="Asia/Tokyo")
+        billing.run_due()
+    _price(file, '{"amount": "2"}')
+    with _opened(file, 1, 27) as billing:
+        billing.run_due()
+        assert _standing(billing, "two") == [("2024-01-20", "finalized", 716)]
+
+
+def test_a_customer_that_cannot_leave_a_deleted_plan_does_not_keep_the_others_on_it(file: str) -> None:
+    with _opened(file, 1, 6) as billing:
+        with sqlite3.connect(file) as connection:
+            connection.execute("UPDATE customers SET timezone = 'Nowhere' WHERE external_id = 'one'")
+        billing.plans.delete("good")
+        billing.run_due()
+        _travel(billing, 1, 6, 0, 1)
+        assert _standing(billing, "three") == [("2024-01-06", "finalized", 265)]
+        (waiting,) = billing.store.read(None, lambda tx: tx.jobs.failures())
+        assert (waiting.kind, waiting.subject_id) == ("leave_plan", billing.customers.get("one").id)
+        assert billing.plans.list().total_count == 1
+    _timezone(file, None)
+    with _opened(file, 2, 1, 0, 10) as billing:
+        billing.run_due()
+        assert _standing(billing, "one") == [("2024-01-06", "finalized", 265)]
+
+
+def test_the_end_of_a_deleted_customer_that_fails_is_shown_too(file: str) -> None:
+    with _opened(file, 1, 6) as billing:
+        billing.customers.delete("two")
+        billing.run_due()
+        (failed,) = _failed(billing)
+        assert billing.view(failed)["customer"]["external_id"] == "two"
+        _travel(billing, 2, 1, 0, 10)
+        assert _billed(billing) == ["one", "three"]
+    _price(file, '{"amount": "2"}')
+    with _opened(file, 2, 3) as billing:
+        billing.run_due()
+        assert _failed(billing) == []
+        ended = [each for each in billing.invoices.list().items if each.customer_id == failed.customer_id]
+        assert [(str(each.issuing_date), each.total_amount_cents) for each in ended] == [("2024-01-06", 265)]
+
+
+def test_a_customer_whose_run_failed_can_have_a_new_subscription(file: str) -> None:
+    with _opened(file, 2, 1, 0, 10) as billing:
+        billing.run_due()
+        billing.subscriptions.create(external_customer_id="two", external_id="new", plan_code="good")
+        assert billing.subscriptions.get("new").status == "active"
+        # What is there is changed only once it has been billed as it was.
+        with pytest.raises(RuntimeError):
+            billing.subscriptions.create(external_customer_id="two", external_id="two", plan_code="good")
+
+
+def test_usage_billed_at_once_of_one_does_not_wait_for_that_of_another(tmp_path: Path) -> None:
+    file = str(tmp_path / "billing.db")
+    with _opened(file, 1, 5) as billing:
+        metric = billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
+        for code in ("good", "bad"):
+            charge = {"charge_model": "standard", "properties": {"amount": "2"}, "pay_in_advance": True}
+            billing.plans.create(
+                name=code,
+                code=code,
+                interval="monthly",
+                amount_cents=0,
+                amount_currency="EUR",
+                pay_in_advance=False,
+                charges=[{"billable_metric_id": metric.id, **charge}],
+            )
+            billing.subscriptions.create(external_customer_id=code, external_id=code, plan_code=code)
+    _price(file, '{"amount": "a lot"}')
+    with _opened(file, 1, 6) as billing:
+        sent = [("bad", 1), ("good", 1), ("good", 2)]
+        billing.events.ingest(
+            {"transaction_id": f"{name}-{number}", "code": "calls", "external_subscription_id": name}
+            for name, number in sent
+        )
+        billing.run_due()
+        assert _standing(billing, "good") == []
+        _travel(billing, 1, 6, 0, 1)
+        assert _standing(billing, "good") == [("2024-01-06", "finalized", 200)] * 2
+    _price(file, '{"amount": "2"}')
+    with _opened(file, 1, 6, 1) as billing:
+        billing.run_due()
+        assert _standing(billing, "bad") == [("2024-01-06", "finalized", 200)]
+        assert billing.audit().findings == ()

@@ -47,12 +47,14 @@ OUTSIDE: Mapping[str, Callable[[Billing, Organization, Job], None]] = {
 
 # How many different questions about taxes one piece of work may ask.
 _MOST_QUESTIONS = 20
-# How many jobs share one commit, and how long a worker keeps a leased job to itself.
+# How many jobs share one commit.
 _BATCH = 50
 # How many seconds a batch goes on: where nobody of this process waits to write, and where somebody does.
 _LONGEST = 0.1
 _OTHERS_WAIT = 0.01
+# How long a worker keeps a leased job to itself at least, and longer than the longest conversation in any case.
 _LEASE = timedelta(minutes=5)
+_BEYOND = timedelta(minutes=1)
 _log = structlog.get_logger("usagebill.jobs")
 
 
@@ -106,6 +108,9 @@ class Billing(Groups):
         if tax_provider is None and deliver:
             self._http_tax_provider = HttpTaxProvider(self.settings.tax_provider_timeout)
         self.tax_provider: TaxProvider | None = tax_provider or self._http_tax_provider
+        timeouts = self.settings.webhook_timeout, self.settings.vat_registry_timeout, self.settings.tax_provider_timeout
+        # A conversation is left after twice its timeout, and one more wait.
+        self._lease = max(_LEASE, timedelta(seconds=3 * max(timeouts)) + _BEYOND)
         self._wakes: list[Callable[[], None]] = []
         self.organization = self.store.write(None, lambda tx: self._organization(tx, organization))
         super().__init__(self)
@@ -356,9 +361,9 @@ class Billing(Groups):
         due = self.next_due(leased=True)
         if due is None or due > instant:
             return 0
-        job = self.store.write(
-            None, lambda tx: tx.jobs.claim(instant, immediate=immediate, lease_until=instant + _LEASE)
-        )
+        # The instant may be that at which a long run of jobs began.
+        lease_until = max(instant, self.clock.now()) + self._lease
+        job = self.store.write(None, lambda tx: tx.jobs.claim(instant, immediate=immediate, lease_until=lease_until))
         if job is None:
             return 0
         try:

@@ -100,6 +100,13 @@ class JobsContract(Contract):
         assert self.claim(own, second(5)) == "k"
         assert not own.write(lambda tx: tx.jobs.retry(job.id, second(5)))
 
+    def test_nothing_waits_to_be_tried_before_it_is_due(self, own: Tenant) -> None:
+        # A clock that was set back would find it over and over again.
+        job = own.job("k", at=second(60))
+        self.add(own, job)
+        own.write(lambda tx: tx.jobs.retry(job.id, NOW))
+        assert own.read(lambda tx: tx.jobs.next_due()) == second(60)
+
     def test_overdue_names_the_first_of_a_subject_failed_or_not(self, own: Tenant) -> None:
         failed = own.job("failed", at=second(-5), subject_id="s")
         self.add(own, failed, own.job("b", at=second(-1), subject_id="s"), own.job("c", at=second(-9)))

@@ -38,7 +38,7 @@ from usagebill.core.recounts import Left
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.invoices.numbering import customer_series, entity_series
 from usagebill.operations.recounts import Recounts, lost_events, recounted, recounted_without_invoice
-from usagebill.operations.subscriptions.schedule import ending_of
+from usagebill.operations.subscriptions.schedule import ending_of, has_overdue_end
 from usagebill.storage.conditions import asc, eq, present
 from usagebill.views.subscriptions import cycle, plan_of
 from usagebill.work import Work
@@ -359,7 +359,9 @@ def _fee_until(work: Work, subscription: Subscription, periods: list[BillingPeri
 
 
 def _audited_wait(work: Work, subscription: Subscription, periods: list[BillingPeriod]) -> Iterator[Finding]:
-    """A run waits for every active subscription, due no later than its open period is to be billed."""
+    """A run waits for every active subscription, due no later than its open period is to be billed; or its end does."""
+    if has_overdue_end(work, subscription) and work.tx.jobs.overdue(subscription.customer_id, work.now) is not None:
+        return
     own = cycle(work, subscription)
     recurring = [period for period in periods if period.recurring]
     last = recurring[-1] if recurring else None

@@ -14,7 +14,7 @@ from usagebill.operations.invoices.provider_taxes import retry_limited
 from usagebill.operations.invoices.subscription import finalize_due
 from usagebill.operations.invoices.waiting import tax_waiting
 from usagebill.operations.plans.ending import end_plan
-from usagebill.operations.subscriptions.plan_changes import amount_changed, bill_units
+from usagebill.operations.subscriptions.plan_changes import amount_changed, bill_units, leave_plan, upgrade_now
 from usagebill.operations.subscriptions.start import activate_due
 from usagebill.operations.subscriptions.termination import announce_due, end_due
 from usagebill.operations.subscriptions.trial import end_trial
@@ -48,6 +48,8 @@ HANDLERS: Mapping[str, Handler] = {
     "bill_fixed_charge_units": bill_units,
     "plan_amount_changed": amount_changed,
     "end_plan": end_plan,
+    "leave_plan": leave_plan,
+    "upgrade_now": upgrade_now,
     "check_usage_thresholds": progressive_billing.check,
 }
 

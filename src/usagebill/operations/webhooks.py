@@ -179,7 +179,8 @@ def note_attempt(work: Work, job: Job, made: Attempt, http_status: int | None, r
     """Keep how an attempt went, and schedule the next one where it failed and attempts are left."""
     work.tx.jobs.complete(job)
     message = work.tx.get(WebhookMessage, made.message_id)
-    if message is None:
+    if message is None or message.status == "succeeded":
+        # It has arrived by another attempt meanwhile, which was asked for while this one went on.
         return
     after = after_attempt(message, work.now, http_status, response, made.url)
     work.tx.replace(after)

@@ -18,7 +18,7 @@ from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.billed import PERIODIC
 from usagebill.operations.invoices.subscription import Entry, bill
 from usagebill.operations.subscriptions.change import apply_downgrade
-from usagebill.operations.subscriptions.schedule import is_due, schedule_billing
+from usagebill.operations.subscriptions.schedule import has_overdue_end, is_due, schedule_billing
 from usagebill.storage.conditions import asc, eq
 from usagebill.views.subscriptions import customer_of, cycle, issuer_of, plan_of, successor_of
 from usagebill.work import Work
@@ -34,7 +34,7 @@ def bill_customer(work: Work, job: Job) -> None:
         eq("status", "active"),
         order=[asc("created_at"), asc("id")],
     )
-    due = [subscription for subscription in active if is_due(work, subscription)]
+    due = [one for one in active if is_due(work, one) and not has_overdue_end(work, one)]
     changing = [subscription for subscription in due if _gives_way(work, subscription)]
     staying = [subscription for subscription in due if subscription not in changing]
     for subscription in changing:

@@ -23,7 +23,16 @@ from usagebill.work import Work
 __all__ = ["clear", "note", "retry"]
 
 # The jobs that make invoices of a customer (their subject), and those that finish one (`invoice_id`).
-_MAKING = ("bill_customer", "activate_subscription", "end_subscription", "end_trial", "bill_fixed_charge_units")
+_MAKING = (
+    "bill_customer",
+    "activate_subscription",
+    "end_subscription",
+    "end_trial",
+    "end_customer",
+    "bill_fixed_charge_units",
+    "leave_plan",
+    "upgrade_now",
+)
 _FINISHING = ("finalize_invoice",)
 
 
@@ -50,7 +59,7 @@ def _note_on_draft(work: Work, job: Job, reason: str) -> None:
 def _note_in_place(work: Work, job: Job, reason: str) -> None:
     standing = _in_place_of(work, job)
     if standing is None:
-        customer = work.tx.get(Customer, job.subject_id)
+        customer = work.tx.get(Customer, job.subject_id, deleted=True)
         if customer is not None:
             work.tx.insert(_unmade(work, customer, job, reason))
         return

@@ -14,13 +14,16 @@ __all__ = ["end_plan"]
 
 
 def end_plan(work: Work, job: Job) -> None:
-    """End all that is on a plan and its overrides, then delete them. Their charges stay, for what bills them."""
+    """End all that is on a plan and its overrides, then delete them. Their charges stay, for what bills them.
+
+    Where that has failed before, what each customer has on it ends by itself.
+    """
     plan = work.tx.get(Plan, job.subject_id)
     if plan is None:
         return
     every = (*overrides_of(work, plan, in_use=False), plan)
     for each in every:
-        end_subscriptions(work, each)
+        end_subscriptions(work, each, together=job.error is None)
     for each in every:
         changed_plans(work, [each.id])
         work.tx.replace(replace(each, pending_deletion=False, deleted_at=work.now, updated_at=work.now))

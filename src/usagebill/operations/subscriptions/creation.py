@@ -47,9 +47,10 @@ def create(work: Work, given: SubscriptionInput) -> Subscription:
             {"usage_thresholds": ["incompatible_params"], "plan_overrides.usage_thresholds": ["incompatible_params"]}
         )
     customer = _customer(work, external_customer_id, entity, plan, given)
-    catch_up(work, customer.id)
     external_id = _text(given.external_id)
     same = (eq("customer_id", customer.id), eq("external_id", external_id))
+    # What is new changes nothing of what is overdue; what is there does.
+    catch_up(work, customer.id, needed=work.tx.count(Subscription, *same) > 0)
     if external_id and work.tx.count(Subscription, *same, eq("status", Status.INCOMPLETE.value)):
         raise Invalid(subscription="subscription_incomplete")
     current = _current(work, customer, external_id) if external_id else None

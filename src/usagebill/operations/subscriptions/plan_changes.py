@@ -15,13 +15,14 @@ from usagebill.operations.overdue import catch_up
 from usagebill.operations.plans import definition
 from usagebill.operations.subscriptions.change import cancel_downgrade, upgrade_to
 from usagebill.operations.subscriptions.termination import cancel_pending, terminate
-from usagebill.storage.conditions import asc, eq, has, within
+from usagebill.storage.conditions import Condition, asc, eq, has, within
 from usagebill.views.subscriptions import EntitledSubscription, entitled_subscription, plan_of
 from usagebill.work import Work
 
-__all__ = ["amount_changed", "bill_units", "end_subscriptions"]
+__all__ = ["amount_changed", "bill_units", "end_subscriptions", "leave_plan", "upgrade_now"]
 
 _IN_ORDER = (asc("created_at"), asc("id"))
+_ALIVE = within("status", (Status.PENDING.value, Status.ACTIVE.value))
 
 
 def bill_units(work: Work, job: Job) -> None:
@@ -38,7 +39,10 @@ def bill_units(work: Work, job: Job) -> None:
 
 
 def amount_changed(work: Work, job: Job) -> None:
-    """Job: a plan has another amount. What waits to leave it, or to arrive on it, may be another kind of change now."""
+    """Job: a plan has another amount. What waits to leave it, or to arrive on it, may be another kind of change now.
+
+    Where that has failed before, each change that happens at once is a job of its own.
+    """
     plan = work.tx.get(Plan, job.subject_id)
     if plan is None:
         return
@@ -48,8 +52,23 @@ def amount_changed(work: Work, job: Job) -> None:
             cancel_downgrade(work, current)
             work.emit("subscription.updated", partial(_view, work, current), current.id)
     for following in work.tx.find(Subscription, eq("plan_id", plan.id), eq("status", "pending"), order=_IN_ORDER):
-        if following.previous_subscription_id is not None:
+        if following.previous_subscription_id is None:
+            continue
+        if job.error is None:
             _reconsider(work, following, plan)
+            continue
+        payload = {"plan_id": plan.id, "subscription_id": following.id}
+        work.schedule(
+            "upgrade_now", following.customer_id, work.now, key=f"upgrade_now:{following.id}", payload=payload
+        )
+
+
+def upgrade_now(work: Work, job: Job) -> None:
+    """Job: a scheduled downgrade may be none any more, since its plan has another amount."""
+    following = work.tx.get(Subscription, str(job.payload["subscription_id"]))
+    plan = work.tx.get(Plan, str(job.payload["plan_id"]))
+    if plan is not None and following is not None and following.status == Status.PENDING:
+        _reconsider(work, following, plan)
 
 
 def _view(work: Work, subscription: Subscription) -> EntitledSubscription:
@@ -74,10 +93,34 @@ def _reconsider(work: Work, following: Subscription, plan: Plan) -> None:
             upgrade_to(work, still, waiting)
 
 
-def end_subscriptions(work: Work, plan: Plan) -> None:
-    """End every subscription on a plan that is being deleted, and finalize the drafts that bill it."""
-    alive = within("status", (Status.PENDING.value, Status.ACTIVE.value))
-    on_it = (eq("plan_id", plan.id), alive)
+def end_subscriptions(work: Work, plan: Plan, *, together: bool) -> None:
+    """End every subscription on a plan that is being deleted, and finalize the drafts that bill it.
+
+    All of that at once where it is done `together`, else each customer's in a job of its own: what cannot be ended for
+    one ends for all others.
+    """
+    if together:
+        _end_on(work, plan.id)
+        return
+    alive = work.tx.find(Subscription, eq("plan_id", plan.id), _ALIVE, order=_IN_ORDER)
+    drafts = work.tx.find(Invoice, *_drafts_of(plan.id), order=_IN_ORDER)
+    customer_ids = (*(one.customer_id for one in alive), *(one.customer_id for one in drafts))
+    for customer_id in dict.fromkeys(customer_ids):
+        key = f"leave_plan:{plan.id}:{customer_id}"
+        work.schedule("leave_plan", customer_id, work.now, key=key, payload={"plan_id": plan.id})
+
+
+def leave_plan(work: Work, job: Job) -> None:
+    """Job: end what a customer has on a plan that was deleted."""
+    _end_on(work, str(job.payload["plan_id"]), eq("customer_id", job.subject_id))
+
+
+def _drafts_of(plan_id: str) -> tuple[Condition, ...]:
+    return eq("status", "draft"), has(BillingPeriod, "invoice_id", eq("plan_id", plan_id))
+
+
+def _end_on(work: Work, plan_id: str, *whose: Condition) -> None:
+    on_it = (eq("plan_id", plan_id), _ALIVE, *whose)
     for customer_id in {found.customer_id: None for found in work.tx.find(Subscription, *on_it, order=_IN_ORDER)}:
         catch_up(work, customer_id)
     for subscription in work.tx.find(Subscription, *on_it, order=_IN_ORDER):
@@ -88,6 +131,5 @@ def end_subscriptions(work: Work, plan: Plan) -> None:
             cancel_pending(work, current)
         elif current.status == Status.ACTIVE:
             terminate(work, current)
-    drafts = has(BillingPeriod, "invoice_id", eq("plan_id", plan.id))
-    for invoice in work.tx.find(Invoice, eq("status", "draft"), drafts, order=_IN_ORDER):
+    for invoice in work.tx.find(Invoice, *_drafts_of(plan_id), *whose, order=_IN_ORDER):
         finalize(work, invoice)

@@ -23,7 +23,16 @@ from usagebill.storage.conditions import eq, within
 from usagebill.views.subscriptions import customer_of, cycle, plan_of, zone_of
 from usagebill.work import Work
 
-__all__ = ["ending_of", "forget", "is_due", "reschedule_customer", "schedule", "schedule_alert", "schedule_billing"]
+__all__ = [
+    "ending_of",
+    "forget",
+    "has_overdue_end",
+    "is_due",
+    "reschedule_customer",
+    "schedule",
+    "schedule_alert",
+    "schedule_billing",
+]
 
 _INSTANT = timedelta(microseconds=1)
 _ALERT_MINUTE = 50
@@ -35,9 +44,12 @@ def ending_of(subscription: Subscription) -> datetime | None:
     return None if subscription.ending_at is None else min(subscription.ending_at, _END_OF_TIME)
 
 
-def schedule(work: Work, subscription: Subscription) -> None:
-    """Have everything done that the subscription waits for, at the instants that follow from it as it is now."""
-    forget(work, subscription)
+def schedule(work: Work, subscription: Subscription, *, overdue: bool = False) -> None:
+    """Have everything done that the subscription waits for, at the instants that follow from it as it is now.
+
+    With `overdue`, what was due before now and is not done yet stays as it is.
+    """
+    forget(work, subscription, but_overdue=overdue)
     if subscription.status == "pending" and subscription.previous_subscription_id is None:
         zone = zone_of(work, customer_of(work, subscription))
         _at(work, subscription, "activate_subscription", activation_at(subscription.subscription_at, zone))
@@ -51,18 +63,24 @@ def schedule(work: Work, subscription: Subscription) -> None:
         schedule_alert(work, subscription)
 
 
-def forget(work: Work, subscription: Subscription) -> None:
+def forget(work: Work, subscription: Subscription, *, but_overdue: bool = False) -> None:
     """Wait for nothing any more. Runs of the customer stay: they look at what is due when they come."""
     for kind in ("activate_subscription", "end_subscription", "end_trial", "announce_termination"):
-        work.tx.jobs.cancel(f"{kind}:{subscription.id}")
+        key = f"{kind}:{subscription.id}"
+        waiting = work.tx.jobs.get(key) if but_overdue else None
+        if waiting is None or waiting.due_at >= work.now:
+            work.tx.jobs.cancel(key)
 
 
 def reschedule_customer(work: Work, customer_id: str) -> None:
-    """Move everything the customer's subscriptions wait for, after its time zone has changed."""
+    """Move everything the customer's subscriptions wait for, after its time zone has changed.
+
+    What is overdue, because it fails, stays: it is done as of the instant at which it was due in the zone of that time.
+    """
     for subscription in work.tx.find(
         Subscription, eq("customer_id", customer_id), within("status", ("pending", "active"))
     ):
-        schedule(work, subscription)
+        schedule(work, subscription, overdue=True)
 
 
 def schedule_billing(work: Work, subscription: Subscription) -> None:
@@ -79,6 +97,17 @@ def schedule_billing(work: Work, subscription: Subscription) -> None:
 def is_due(work: Work, subscription: Subscription) -> bool:
     """Whether a run at this instant bills the subscription."""
     return _next_run(work, subscription, after=work.now - _INSTANT) == work.now
+
+
+def has_overdue_end(work: Work, subscription: Subscription) -> bool:
+    """Whether the active subscription should have ended by now, and what ends it has failed: nothing is to be billed
+    beyond that end, which is still to come.
+    """
+    customer = customer_of(work, subscription)
+    if customer.deleted_at is not None or plan_of(work, subscription).deleted_at is not None:
+        return True
+    ending_at = ending_of(subscription)
+    return ending_at is not None and ending_at_instant(ending_at, zone_of(work, customer)) < work.now
 
 
 def _next_run(work: Work, subscription: Subscription, *, after: datetime) -> datetime:

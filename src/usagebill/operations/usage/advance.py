@@ -55,12 +55,29 @@ def process_events(work: Work, job: Job) -> None:
     """Job: do what follows from events that have been stored, in the order of their timestamps.
 
     A start, a change of plan or an end that is overdue comes first: it decides which plan bills an event, if any.
+    Where that has failed before, each subscription's events are a job of their own: one's trouble is not the others'.
     """
     events = events_of(work, job)
+    if job.error is not None and _split(work, events):
+        return
     for customer_id in _about_to_change(work, events):
         catch_up(work, customer_id, needed=False)
     for event in events:
         bill_event(work, event)
+
+
+def _split(work: Work, events: Sequence[Event]) -> bool:
+    """Have the events processed by subscription; False where they are all of one."""
+    own: dict[str, list[Event]] = {}
+    for event in events:
+        if event.external_subscription_id is not None:
+            own.setdefault(event.external_subscription_id, []).append(event)
+    if len(own) < 2:
+        return False
+    for name, together in own.items():
+        payload = {"events": {name: [event.transaction_id for event in together]}}
+        work.schedule("process_events", together[0].id, work.now, payload=payload)
+    return True
 
 
 def _about_to_change(work: Work, events: Sequence[Event]) -> dict[str, None]:

@@ -156,6 +156,7 @@ class SqliteJobs:
         if self._organization_id is not None:
             tests, values = "id = ? AND organization_id = ?", [id, self._organization_id]
         changed = self._connection.execute(
-            f"UPDATE jobs SET run_at = ?, attempts = 0, failed = 0 WHERE {tests}", (sql_value(run_at), *values)
+            f"UPDATE jobs SET run_at = MAX(due_at, ?), attempts = 0, failed = 0 WHERE {tests}",
+            (sql_value(run_at), *values),
         )
         return changed.rowcount == 1
