@@ -12,7 +12,7 @@ from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Start, Status, Subscription, start_of, started_in_past_at
 from usagebill.inputs import is_given, value_or
 from usagebill.operations import customers
-from usagebill.operations.overdue import catch_up, catch_up_subscription
+from usagebill.operations.overdue import catch_up
 from usagebill.operations.plans.overrides import Overridden, apply_overrides
 from usagebill.operations.subscriptions.change import change_plan
 from usagebill.operations.subscriptions.choices import choices_of, purchase_order_number_of, request_errors
@@ -120,9 +120,12 @@ def _current(work: Work, customer: Customer, external_id: str) -> Subscription |
 
 def _taken(work: Work, customer: Customer, external_id: str) -> bool:
     """Whether another customer has a subscription of this external id, or will: its usage is of one of them."""
-    catch_up_subscription(work, external_id)
     live = within("status", ("active", "pending", "incomplete"))
-    return work.tx.count(Subscription, eq("external_id", external_id), live, ne("customer_id", customer.id)) > 0
+    others = (eq("external_id", external_id), live, ne("customer_id", customer.id))
+    for customer_id in {other.customer_id: None for other in work.tx.find(Subscription, *others)}:
+        # Its end may be overdue.
+        catch_up(work, customer_id, needed=False)
+    return work.tx.count(Subscription, *others) > 0
 
 
 def _new(
