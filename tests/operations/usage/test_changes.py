@@ -232,3 +232,16 @@ def test_an_end_that_is_overdue_frees_the_external_id(list_: PriceList) -> None:
     list_.subscribe("small", ending_at="2024-01-10T00:00:00Z")
     list_.box.jump_to("2024-01-12T00:00:00Z")
     assert of_other(list_)["status"] == "active"
+
+
+def test_subscriptions_that_begin_and_end_at_one_instant_bill_what_came_during_each(list_: PriceList) -> None:
+    billing = {"billing_configuration": {"invoice_grace_period": 3}}
+    for external_id in ("acme", "other"):
+        list_.post("/customers", customer={"external_id": external_id, **billing})
+    plans(list_)
+    for value, customer in ((3, "acme"), (5, "other"), (7, "acme")):
+        list_.subscribe("small", external_customer_id=customer)
+        list_.event("gb", value=value)
+        end(list_)
+    list_.box.travel_to(LATER)
+    assert (billed_to(list_, "acme"), billed_to(list_, "other")) == ([300, 700], [500])

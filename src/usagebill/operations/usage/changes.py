@@ -67,7 +67,11 @@ def own_since(work: Work, subscription: Subscription) -> datetime | None:
 def _before(subscription: Subscription, others: Sequence[Subscription]) -> list[Subscription]:
     """Those of `others` that had ended when the subscription started."""
     started = subscription.started_at
-    return [other for other in others if started and other.terminated_at and other.terminated_at <= started]
+    if started is None:
+        return []
+    # One that ended as soon as it had started, at the same instant, came before where it was made before.
+    ended = [other for other in others if other.terminated_at is not None and other.terminated_at <= started]
+    return [other for other in ended if other.started_at != started or other.id < subscription.id]
 
 
 def _others(work: Work, subscription: Subscription) -> list[Subscription]:
