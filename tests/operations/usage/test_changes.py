@@ -245,3 +245,18 @@ def test_subscriptions_that_begin_and_end_at_one_instant_bill_what_came_during_e
         end(list_)
     list_.box.travel_to(LATER)
     assert (billed_to(list_, "acme"), billed_to(list_, "other")) == ([300, 700], [500])
+
+
+@pytest.mark.parametrize("recurring", [False, True])
+def test_what_nobody_billed_of_a_customer_is_not_billed_to_the_next_one(list_: PriceList, recurring: bool) -> None:
+    plans(list_, billable_metric_id=list_.metric("gb", recurring=recurring))
+    list_.subscribe("small")
+    list_.box.travel_to(CHANGE)
+    list_.event("gb", value=7)
+    status, _ = list_.box.request("DELETE", "/api/v1/subscriptions/sub?on_termination_invoice=skip")
+    assert status == 200
+    list_.event("gb", value=9)
+    of_other(list_)
+    list_.event("gb", value=1)
+    list_.box.travel_to("2024-02-02T00:00:00Z")
+    assert billed_to(list_, "other") == [100]

@@ -36,7 +36,7 @@ def billed_once(
     if earliest is not None:
         earliest = cut_to_milliseconds(earliest)
         before = [
-            _billed(work, other)
+            _billed(work, other) if other.customer_id == subscription.customer_id else _made(subscription)
             for other in _before(subscription, others)
             if other.terminated_at and cut_to_milliseconds(other.terminated_at) == earliest
         ]
@@ -78,6 +78,11 @@ def _others(work: Work, subscription: Subscription) -> list[Subscription]:
     """The other subscriptions of the same external id, of whatever customer."""
     found = work.tx.find(Subscription, eq("external_id", subscription.external_id))
     return [other for other in found if other.id != subscription.id]
+
+
+def _made(subscription: Subscription) -> Arrival:
+    """When the subscription was asked for: what was received before is not its customer's, billed or not."""
+    return Arrival(at=subscription.created_at, id=subscription.id)
 
 
 def _billed(work: Work, ended: Subscription) -> Arrival | None:
