@@ -109,6 +109,9 @@ class SqliteJobs:
         if subject_id is not None:
             tests.append("subject_id = ?")
             values.append(subject_id)
+        else:
+            # Names both, so that an index leads to those that are due.
+            tests.append("failed IN (0, 1)")
         row = self._connection.execute(
             f"SELECT {_COLUMNS} FROM jobs WHERE {' AND '.join(tests)} ORDER BY due_at, sequence LIMIT 1", values
         ).fetchone()
