@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+from collections import OrderedDict
 from datetime import UTC, datetime, timedelta
 
 __all__ = ["new_id", "new_ids"]
@@ -12,8 +13,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _VARIANT = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
 _turn = threading.Lock()
-_stamp = -1
-_last = 0
+# The last id of each of the instants asked for lately: late work asks for ids of earlier instants in between.
+_lasts: OrderedDict[int, int] = OrderedDict()
+_REMEMBERED = 10_000
 
 
 def new_id(now: datetime) -> str:
@@ -23,12 +25,13 @@ def new_id(now: datetime) -> str:
 
 def new_ids(now: datetime, count: int) -> list[str]:
     """As many ids of one instant, in the order in which they sort."""
-    global _last, _stamp
     stamp = max(0, (now - _EPOCH) // _MILLISECOND) << 12
     with _turn:
-        # 48 bits of milliseconds and a 12-bit counter, which starts anew with each millisecond that is asked for.
-        first = _last + 1 if _stamp == stamp else stamp
-        _stamp, _last = stamp, first + count - 1
+        # 48 bits of milliseconds and a 12-bit counter, which goes on where that of the millisecond stood.
+        first = _lasts.pop(stamp, stamp - 1) + 1
+        _lasts[stamp] = first + count - 1
+        if len(_lasts) > _REMEMBERED:
+            _lasts.popitem(last=False)
     random = secrets.token_hex(8 * count)
     ids, millisecond, lead = [], -1, ""
     for place in range(count):
