@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Protocol, TypeVar
 
 import httpx
 
+from usagebill.asking import Asking
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.jobs import Job
 from usagebill.core.numbers import decimal_text, parse_decimal, round_to
@@ -65,11 +65,10 @@ class HttpTaxProvider:
     """
 
     def __init__(self, timeout: float) -> None:
-        self._patience = 2 * timeout
-        self._client = httpx.Client(follow_redirects=False, timeout=timeout)
+        self._asking = Asking(timeout, _LARGEST_ANSWER)
 
     def close(self) -> None:
-        self._client.close()
+        self._asking.close()
 
     def ask(self, connection: TaxConnection, question: TaxQuestion) -> ProviderTaxes | Reported | ProviderFailure:
         """See `TaxProvider`. Raises nothing: whatever goes wrong on the way is a failure."""
@@ -82,22 +81,10 @@ class HttpTaxProvider:
         try:
             own = httpx.URL(connection.url)
             url = own.copy_with(path=f"{own.path.rstrip('/')}/{_PATHS[question.purpose]}")
-            status, body = self._post(url, headers, encode_json(_document(connection, question)))
+            status, body = self._asking.post(url, headers, encode_json(_document(connection, question)))
         except Exception as problem:
             return _unreachable(problem)
         return _answer(question, status, body)
-
-    def _post(self, url: httpx.URL, headers: Mapping[str, str], content: bytes) -> tuple[int, bytes]:
-        began = time.monotonic()
-        with self._client.stream("POST", url, headers=headers, content=content) as answer:
-            body = b""
-            for part in answer.iter_bytes():
-                body += part
-                if len(body) > _LARGEST_ANSWER:
-                    raise ValueError("the answer is too long")
-                if time.monotonic() - began > self._patience:
-                    raise httpx.ReadTimeout("the answer took too long")
-            return answer.status_code, body
 
 
 def _unreachable(problem: Exception) -> ProviderFailure:

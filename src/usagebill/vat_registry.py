@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
 import httpx
 
+from usagebill.asking import Asking
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
 from usagebill.core.vat import NotRegistered, Registered, RegistryError, Unavailable, VatNumber
 from usagebill.operations import vat
-from usagebill.work import Work, parse_json
+from usagebill.work import Work, encode_json, parse_json
 
 __all__ = ["Checker", "HttpVatRegistry", "VatRegistry", "check_vat_number"]
 
@@ -69,17 +69,16 @@ class HttpVatRegistry:
 
     def __init__(self, url: str, timeout: float) -> None:
         self._url = url
-        self._patience = 2 * timeout
-        self._client = httpx.Client(follow_redirects=False, timeout=timeout)
+        self._asking = Asking(timeout, _LARGEST_ANSWER)
 
     def close(self) -> None:
-        self._client.close()
+        self._asking.close()
 
     def check(self, number: VatNumber) -> Registered | NotRegistered | Unavailable:
         """See `VatRegistry`. Raises nothing."""
         asked = {"countryCode": number.prefix, "vatNumber": number.digits}
         try:
-            status, body = self._post(asked)
+            status, body = self._asking.post(self._url, {"content-type": "application/json"}, encode_json(asked))
         except httpx.TimeoutException as problem:
             return Unavailable(kind=RegistryError.TIMEOUT, message=_message(problem))
         except httpx.TransportError as problem:
@@ -88,18 +87,6 @@ class HttpVatRegistry:
             # Whatever else goes wrong between here and the registry leaves the question open.
             return Unavailable(kind=RegistryError.UNKNOWN, message=_message(problem))
         return _answer(number, status, body)
-
-    def _post(self, asked: Mapping[str, str]) -> tuple[int, bytes]:
-        began = time.monotonic()
-        with self._client.stream("POST", self._url, json=asked) as answer:
-            body = b""
-            for part in answer.iter_bytes():
-                body += part
-                if len(body) > _LARGEST_ANSWER:
-                    raise ValueError("the registry's answer is too long")
-                if time.monotonic() - began > self._patience:
-                    raise httpx.ReadTimeout("the registry's answer took too long")
-            return answer.status_code, body
 
 
 def _message(problem: Exception) -> str:
