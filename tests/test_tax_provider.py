@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
 
+from tests.provider import Provider
 from tests.receiver import Received, Receiver
 from usagebill import Billing
 from usagebill.clock import ManualClock
@@ -348,3 +352,50 @@ def test_a_provider_that_breaks_is_one_that_does_not_answer() -> None:
         assert shown(billing) == ("failed", 0, 500)
     (told,) = [one for one in messages if one["webhook_type"] == "customer.tax_provider_error"]
     assert told["tax_provider_customer_error"]["provider_error"]["message"] == "RuntimeError: out of order"
+
+
+def test_previews_of_many_threads_ask_at_once_write_nothing_and_keep_no_writer_waiting(tmp_path: Path) -> None:
+    names = [f"customer-{number}" for number in range(8)]
+    together = Barrier(len(names), timeout=60)
+    heard: list[Any] = []
+
+    class Meeting(Provider):
+        def ask(self, connection: TaxConnection, question: TaxQuestion) -> Any:
+            # Nobody gets on before all have asked, and a change is made while they do.
+            together.wait()
+            billing.events.create(
+                transaction_id=f"meanwhile-{question.party.external_id}", code="calls", external_subscription_id="none"
+            )
+            return super().ask(connection, question)
+
+    with Billing(tmp_path / "billing.db", clock=ManualClock(NOW), tax_provider=Meeting(), deliver=False) as billing:
+        billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
+        billing.plans.create(
+            name="Basic",
+            code="basic",
+            interval="monthly",
+            amount_cents=3100,
+            amount_currency="EUR",
+            pay_in_advance=False,
+        )
+        billing.tax_connections.create(kind="anrok", code="main", name="Anrok", url="https://tax.example")
+        for name in names:
+            link = {"integration_type": "anrok", "integration_code": "main", "sync_with_provider": True}
+            billing.customers.upsert(external_id=name, currency="EUR", integration_customers=[link])
+            billing.subscriptions.create(external_customer_id=name, external_id=name, plan_code="basic")
+        billing.run_due()
+        next_due = billing.next_due()
+        billing.on_immediate(lambda: heard.append("woken"))
+        with ThreadPoolExecutor(len(names)) as pool:
+            shown = list(
+                pool.map(
+                    lambda name: billing.invoices.preview(
+                        customer={"external_id": name}, subscriptions={"external_ids": [name]}
+                    ),
+                    names,
+                )
+            )
+        # 31 days of 31, from the 5th on: 27 EUR, and a tenth of that.
+        assert {(each["fees_amount_cents"], each["taxes_amount_cents"]) for each in shown} == {(2700, 270)}
+        assert (billing.invoices.list().total_count, billing.next_due(), heard) == (0, next_due, [])
+        assert billing.events.list().total_count == len(names)

@@ -391,6 +391,8 @@ def _shown(work: Work, invoice: Invoice) -> JsonObject:
 def _without_ids(item: JsonObject) -> JsonObject:
     known: JsonObject = {"svc_id": None, "svc_invoice_id": None, "svc_fee_id": None}
     own: JsonObject = {name: value for name, value in known.items() if name in item}
+    if isinstance(item.get("invoice"), Mapping):
+        own["invoice"] = {**item["invoice"], "svc_id": None}
     if isinstance(item.get("applied_taxes"), list):
         own["applied_taxes"] = [_without_ids(line) for line in item["applied_taxes"]]
     return {**item, **own}
