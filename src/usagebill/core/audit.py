@@ -77,8 +77,6 @@ _INSTANT = timedelta(microseconds=1)
 _NOTE_ROUNDING = 2
 # Cents that may lie between a fee and its units at the price of a unit: both are rounded.
 _UNIT_ROUNDING = Decimal(1)
-# Days of the subscription fee move with the time zone; no move is wider than this.
-_WIDEST_MOVE = timedelta(hours=26)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -419,14 +417,13 @@ class Life:
 
 
 def audited_windows(
-    kind: str, windows: Iterable[BilledWindow], life: Life, *, exact: bool = True, may_pause: bool = False
+    kind: str, windows: Iterable[BilledWindow], life: Life, *, slack: timedelta = timedelta(0), may_pause: bool = False
 ) -> Iterator[Finding]:
     """The windows of one kind tile the subscription's life: no instant of it is billed twice, or never.
 
-    Unless `exact`, windows may overlap or part by what a change of time zone moves them. With `may_pause`, what lies
+    Windows may overlap or part by `slack`: what changes of time zone move them by. With `may_pause`, what lies
     between two windows may be free.
     """
-    slack = timedelta(0) if exact else _WIDEST_MOVE
     subject = f"subscription {life.external_id}"
     reach: datetime | None = None
     number = ""

@@ -32,6 +32,7 @@ __all__ = [
     "Subscription",
     "cycle_of",
     "is_upgrade",
+    "known_since",
     "start_of",
     "started_in_past_at",
     "transition",
@@ -105,6 +106,11 @@ def cycle_of(subscription: Subscription, plan: Plan, tz: tzinfo, *, succession: 
         succession=succession,
         tz=tz,
     )
+
+
+def known_since(subscription: Subscription) -> datetime:
+    """Since when runs look at a subscription: since it is known of, and active."""
+    return max(subscription.created_at, subscription.activated_at or subscription.created_at)
 
 
 class Status(StrEnum):

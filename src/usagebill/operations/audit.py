@@ -32,7 +32,7 @@ from usagebill.core.days import local_date
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.payments import Payment
-from usagebill.core.periods import Cycle, Succession, day_start, ended_on_boundary_day, last_billed_day
+from usagebill.core.periods import Cycle, Succession, day_start, ended_on_boundary_day, last_billed_day, widest_move
 from usagebill.core.periods.schedule import next_billing_run
 from usagebill.core.recounts import Left
 from usagebill.core.subscriptions import Subscription
@@ -51,6 +51,7 @@ _UNDONE = ("voided", "closed", "deleted")
 # What such an invoice bills, nobody else bills.
 _STANDING = ("generating", "draft", "open", "pending", "failed", "finalized", "closed")
 _INSTANT = timedelta(microseconds=1)
+_HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,7 +291,7 @@ def _life(work: Work, subscription: Subscription, periods: list[BillingPeriod]) 
         ends = None
     elif ends is not None and (own.succession is Succession.DOWNGRADE or ended_on_boundary_day(own)):
         # What the run of that day billed, or would have billed, is all: the day itself is the successor's, or free.
-        ends = day_start(local_date(ends, own.tz), own.tz) - _INSTANT
+        ends = day_start(own.period(local_date(ends, own.tz), own.billing_interval).start, own.tz) - _INSTANT
     return Life(
         subscription_id=subscription.id,
         external_id=subscription.external_id,
@@ -334,7 +335,7 @@ def _audited_fees(
                 billed_from=None,
                 billed_until=_fee_until(work, subscription, periods) if kind == "subscription fee" else None,
             ),
-            exact=False,
+            slack=widest_move(_cycle(work, subscription, periods)),
             may_pause=kind != "subscription fee",
         )
 
@@ -365,9 +366,11 @@ def _audited_wait(work: Work, subscription: Subscription, periods: list[BillingP
     own = cycle(work, subscription)
     recurring = [period for period in periods if period.recurring]
     last = recurring[-1] if recurring else None
-    billed_on = None if last is None else last_billed_day(last.timestamp, ZoneInfo(last.timezone), own.tz)
+    billed_on = None if last is None else last_billed_day(own, run_at=last.timestamp, run_tz=ZoneInfo(last.timezone))
     after = max(own.started_at, subscription.created_at) if last is None else last.timestamp
     due = next_billing_run(own, after, billed_on=billed_on, ending_at=ending_of(subscription))
+    # A billing day that only a new time zone has put behind is billed within the hour.
+    due = max(due, work.now + _HOUR) if last is None or ZoneInfo(last.timezone) != own.tz else due
     job = work.tx.jobs.waiting("bill_customer", subscription.customer_id)
     if job is None or job.due_at > due:
         yield Finding(

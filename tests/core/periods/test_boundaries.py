@@ -435,9 +435,9 @@ def test_a_record_of_whole_seconds_finds_an_end_within_its_second() -> None:
     assert billing_boundaries(cycle, record.timestamp) == record
 
 
-def after(fresh: Boundaries, last: Boundaries, started_at: datetime) -> Boundaries:
+def after(cycle: Cycle, fresh: Boundaries, last: Boundaries) -> Boundaries:
     """`fresh`, where `last` billed the windows before it in another time zone."""
-    return resumed(fresh, charges=last.charges, fixed_charges=last.fixed_charges, started_at=started_at)
+    return resumed(cycle, fresh, charges=last.charges, fixed_charges=last.fixed_charges)
 
 
 def test_a_new_time_zone_resumes_where_the_old_one_stopped() -> None:
@@ -446,7 +446,7 @@ def test_a_new_time_zone_resumes_where_the_old_one_stopped() -> None:
     last = billing_boundaries(old, instant("2022-02-01T00:10:00"))
     fresh = billing_boundaries(new, instant("2022-03-01T08:10:00"))
     assert shown(fresh.charges) == "2022-02-01T08:00:00 2022-03-01T07:59:59"
-    record = after(fresh, last, new.started_at)
+    record = after(new, fresh, last)
     assert shown(record.charges) == shown(record.fixed_charges) == "2022-02-01 2022-03-01T07:59:59"
     assert record.subscription == fresh.subscription
 
@@ -455,9 +455,9 @@ def test_a_new_time_zone_changes_nothing_after_a_pause_or_a_first_invoice() -> N
     old = subscription("monthly calendar advance", "2022-01-05T10:00:00")
     new = replace(old, tz=ZoneInfo("America/Los_Angeles"))
     fresh = billing_boundaries(new, instant("2022-03-01T08:10:00"))
-    assert after(fresh, billing_boundaries(old, instant("2022-01-05T10:00:00")), new.started_at) == fresh
+    assert after(new, fresh, billing_boundaries(old, instant("2022-01-05T10:00:00"))) == fresh
     early = billing_boundaries(new, instant("2022-02-01T08:10:00"))
-    assert after(early, billing_boundaries(old, old.started_at), new.started_at) == early
+    assert after(new, early, billing_boundaries(old, old.started_at)) == early
 
 
 def test_each_kind_of_window_resumes_after_its_own_last_one() -> None:
@@ -465,7 +465,7 @@ def test_each_kind_of_window_resumes_after_its_own_last_one() -> None:
     new = replace(old, tz=ZoneInfo("America/Los_Angeles"))
     last = billing_boundaries(old, instant("2022-02-01T00:10:00"))
     fresh = billing_boundaries(new, instant("2022-03-01T08:10:00"))
-    record = resumed(fresh, charges=last.charges, fixed_charges=None, started_at=new.started_at)
+    record = resumed(new, fresh, charges=last.charges, fixed_charges=None)
     assert shown(record.charges) == "2022-02-01 2022-03-01T07:59:59"
     assert record.fixed_charges == fresh.fixed_charges
 
@@ -473,10 +473,15 @@ def test_each_kind_of_window_resumes_after_its_own_last_one() -> None:
 def test_a_billing_day_stays_billed_in_another_time_zone() -> None:
     utc, tokyo, los_angeles = ZoneInfo("UTC"), ZoneInfo("Asia/Tokyo"), ZoneInfo("America/Los_Angeles")
     run = instant("2024-01-04T00:10:00")
-    assert last_billed_day(run, utc, utc) == date(2024, 1, 4)
+    cycle = subscription("monthly calendar arrears", "2023-11-05T00:00:00")
+
+    def billed(tz: ZoneInfo) -> date:
+        return last_billed_day(replace(cycle, tz=tz), run_at=run, run_tz=utc)
+
+    assert billed(utc) == date(2024, 1, 4)
     # Billed on 4 January in UTC: the boundary may be told as of the 3rd or the 4th further west, the 5th further east.
-    assert last_billed_day(run, utc, los_angeles) >= date(2024, 1, 4)
-    assert date(2024, 1, 4) <= last_billed_day(run, utc, tokyo) < date(2024, 1, 10)
+    assert billed(los_angeles) >= date(2024, 1, 4)
+    assert date(2024, 1, 4) <= billed(tokyo) < date(2024, 1, 10)
 
 
 def test_fixed_charges_in_advance_cover_the_period_that_opens() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
 import pytest
 from tests.price_list import PriceList
 from tests.worlds import add_plan, ask, invoices_of, subscribe
@@ -249,3 +253,182 @@ def test_an_end_right_after_a_move_that_makes_the_anchor_a_later_day_does_not_bi
             [100],
         ]
         assert findings(box) == []
+
+
+LOS_ANGELES, TOKYO = "America/Los_Angeles", "Asia/Tokyo"
+# Starts whose local date is the last of a month in Los Angeles, or in UTC, and the first of the next further east.
+MONTH_ENDS = ["2023-03-01T04:00:00Z", "2024-03-01T04:00:00Z", "2024-02-29T20:00:00Z", "2024-05-01T04:00:00Z"]
+MONTH_ENDS += ["2024-02-01T04:00:00Z"]
+
+
+def begin(box: Sandbox, zone: str, **plan: Any) -> None:
+    ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "currency": "EUR", "timezone": zone}})
+    add_plan(box, amount_cents=3100, **plan)
+    add_plan(box, "large", **{**plan, "amount_cents": 6200})
+    subscribe(box, billing_time="anniversary")
+
+
+def paid(box: Sandbox) -> list[int]:
+    return [invoice["total_amount_cents"] for invoice in invoices_of(box)]
+
+
+def assert_tiled(box: Sandbox) -> None:
+    """Usage is billed without a gap and without an overlap, and the audit finds nothing."""
+    periods = box.billing.reading(lambda work: work.tx.find(BillingPeriod, order=[asc("timestamp"), asc("id")]))
+    billed = [
+        (one.charges_from_datetime, one.charges_to_datetime)
+        for one in periods
+        if one.charges_from_datetime and one.charges_to_datetime and one.charges_from_datetime < one.charges_to_datetime
+    ]
+    assert all(end + timedelta(microseconds=1) == start for (_, end), (start, _) in pairwise(billed))
+    assert findings(box) == []
+
+
+def test_an_anniversary_that_a_move_puts_into_the_next_month_is_billed_once_a_month() -> None:
+    with Sandbox(now="2024-03-01T04:00:00Z") as box:
+        begin(box, LOS_ANGELES)
+        # The 29th in Los Angeles, the first in UTC.
+        box.travel_to("2024-03-30T00:00:00Z")
+        move(box, "UTC")
+        box.travel_to("2024-06-02T00:00:00Z")
+        assert usage_windows(box) == [
+            ("2024-03-01T04:00:00Z", "2024-03-29T06:59:59Z"),
+            ("2024-03-29T07:00:00Z", "2024-04-30T23:59:59Z"),
+            ("2024-05-01T00:00:00Z", "2024-05-31T23:59:59Z"),
+        ]
+        assert paid(box) == [3100, 3100, 3100]
+        assert findings(box) == []
+
+
+def test_an_anniversary_that_a_move_puts_back_into_the_month_before_is_billed_once_a_month() -> None:
+    with Sandbox(now="2024-03-01T04:00:00Z") as box:
+        begin(box, "UTC")
+        box.travel_to("2024-04-02T00:00:00Z")
+        move(box, LOS_ANGELES)
+        box.travel_to("2024-05-30T00:00:00Z")
+        assert usage_windows(box) == [
+            ("2024-03-01T04:00:00Z", "2024-03-31T23:59:59Z"),
+            ("2024-04-01T00:00:00Z", "2024-04-29T06:59:59Z"),
+            ("2024-04-29T07:00:00Z", "2024-05-29T06:59:59Z"),
+        ]
+        assert paid(box) == [3100, 3100, 3100]
+        assert findings(box) == []
+
+
+def test_a_billing_day_that_a_move_puts_behind_is_billed_within_the_hour() -> None:
+    with Sandbox(now="2024-03-01T04:00:00Z") as box:
+        begin(box, "UTC")
+        # The month would end on 31 March; in Los Angeles it ended on the 28th.
+        box.travel_to("2024-03-30T12:30:00Z")
+        move(box, LOS_ANGELES)
+        box.travel_to("2024-03-30T12:31:00Z")
+        assert findings(box) == []
+        box.travel_to("2024-04-30T00:00:00Z")
+        assert [invoice["created_at"] for invoice in invoices_of(box)] == [
+            "2024-03-30T13:10:00Z",
+            "2024-04-29T07:10:00Z",
+        ]
+        assert usage_windows(box) == [
+            ("2024-03-01T04:00:00Z", "2024-03-29T06:59:59Z"),
+            ("2024-03-29T07:00:00Z", "2024-04-29T06:59:59Z"),
+        ]
+        assert findings(box) == []
+
+
+@pytest.mark.parametrize("change", ["end", "upgrade"])
+def test_what_a_move_has_put_behind_is_billed_before_an_end_or_an_upgrade(change: str) -> None:
+    with Sandbox(now="2024-03-01T04:00:00Z") as box:
+        begin(box, "UTC")
+        box.travel_to("2024-03-30T12:30:00Z")
+        move(box, LOS_ANGELES)
+        box.travel_to("2024-03-30T12:31:00Z")
+        if change == "end":
+            end(box)
+        else:
+            subscribe(box, "large")
+        assert paid(box)[0] == 3100
+        assert usage_windows(box)[:2] == [
+            ("2024-03-01T04:00:00Z", "2024-03-29T06:59:59Z"),
+            ("2024-03-29T07:00:00Z", "2024-03-30T12:31:00Z"),
+        ]
+        assert findings(box) == []
+
+
+def test_a_downgrade_at_a_billing_day_that_a_move_has_put_behind_leaves_no_usage_out() -> None:
+    with Sandbox(now="2024-03-01T04:00:00Z") as box:
+        begin(box, "UTC")
+        add_plan(box, "small", amount_cents=310)
+        subscribe(box, "small")
+        box.travel_to("2024-03-30T12:30:00Z")
+        move(box, LOS_ANGELES)
+        box.travel_to("2024-04-30T00:00:00Z")
+        assert usage_windows(box) == [
+            ("2024-03-01T04:00:00Z", "2024-03-29T06:59:59Z"),
+            ("2024-03-29T07:00:00Z", "2024-04-29T06:59:59Z"),
+        ]
+        assert paid(box) == [3100, 310]
+        assert findings(box) == []
+
+
+def test_a_short_first_period_is_billed_as_before() -> None:
+    with Sandbox(now="2024-03-29T12:00:00Z") as box:
+        begin(box, "UTC")
+        ask(box, "DELETE", "/subscriptions/sub")
+        subscribe(box, id="calendar", billing_time="calendar")
+        box.travel_to("2024-04-02T12:00:00Z")
+        move(box, TOKYO)
+        box.travel_to("2024-05-02T00:00:00Z")
+        assert usage_windows(box)[-2:] == [
+            ("2024-03-29T12:00:00Z", "2024-03-31T23:59:59Z"),
+            ("2024-04-01T00:00:00Z", "2024-04-30T14:59:59Z"),
+        ]
+        assert paid(box)[-2:] == [300, 3100]
+
+
+def test_an_end_after_a_move_back_into_the_month_before_bills_no_day_of_a_closed_month_again() -> None:
+    with Sandbox(now="2024-03-01T04:00:00Z") as box:
+        begin(box, "UTC")
+        box.travel_to("2024-04-01T12:00:00Z")
+        move(box, LOS_ANGELES)
+        box.travel_to("2024-04-02T05:00:00Z")
+        end(box)
+        # March is paid; of the month since 29 March in Los Angeles, 31 March and 1 April have begun after that.
+        assert paid(box) == [3100, 200]
+        assert findings(box) == []
+
+
+WAYS = [(LOS_ANGELES, "UTC"), ("UTC", LOS_ANGELES), (TOKYO, LOS_ANGELES), (LOS_ANGELES, TOKYO, LOS_ANGELES)]
+INTERVALS = {"monthly": 1, "quarterly": 3, "semiannual": 6, "yearly": 12}
+
+
+def assert_billed_once(start: str, interval: str, in_advance: bool, zones: tuple[str, ...], days: int) -> None:
+    monthly = {"bill_charges_monthly": True} if INTERVALS[interval] >= 6 else {}
+    begun = datetime.fromisoformat(start)
+    with Sandbox(now=start) as box:
+        begin(box, zones[0], interval=interval, pay_in_advance=in_advance, **monthly)
+        box.travel_to(begun + timedelta(days=days))
+        for zone in zones[1:]:
+            move(box, zone)
+            box.travel_to(box.now + timedelta(days=2))
+        box.travel_to(begun + timedelta(days=380))
+        # Twelve months are over; the thirteenth is billed where it is paid in advance.
+        assert sum(paid(box)) == 3100 * (12 // INTERVALS[interval] + in_advance)
+        assert_tiled(box)
+        subscribe(box, "large")
+        box.travel_to(box.now + timedelta(days=40))
+        end(box)
+        assert findings(box) == []
+
+
+@pytest.mark.parametrize("start", MONTH_ENDS)
+@pytest.mark.parametrize("zones", WAYS[:2])
+@pytest.mark.parametrize("days", [10, 30])
+def test_moves_at_a_months_end_bill_each_month_once(start: str, zones: tuple[str, ...], days: int) -> None:
+    assert_billed_once(start, "monthly", False, zones, days)
+
+
+@pytest.mark.parametrize("interval", INTERVALS)
+@pytest.mark.parametrize("in_advance", [False, True])
+@pytest.mark.parametrize("zones", WAYS)
+def test_moves_at_a_months_end_bill_each_period_once(interval: str, in_advance: bool, zones: tuple[str, ...]) -> None:
+    assert_billed_once("2024-03-01T04:00:00Z", interval, in_advance, zones, 30)

@@ -23,6 +23,8 @@ from usagebill.core.periods.boundaries import (
     last_billed_day,
     opens_interval,
     resumed,
+    unpaid,
+    widest_move,
 )
 from usagebill.core.periods.calendar import (
     BillingTime,
@@ -64,4 +66,6 @@ __all__ = [
     "period_containing",
     "previous_period",
     "resumed",
+    "unpaid",
+    "widest_move",
 ]

@@ -17,8 +17,9 @@ monthly has no window on the runs in between.
 
 from __future__ import annotations
 
+from calendar import monthrange
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta, tzinfo
+from datetime import date, datetime, timedelta, timezone, tzinfo
 from enum import StrEnum
 
 from usagebill.core.days import local_date
@@ -33,6 +34,7 @@ from usagebill.core.periods.calendar import (
 )
 
 __all__ = [
+    "MIDNIGHT_MOVE",
     "Boundaries",
     "Cycle",
     "Succession",
@@ -51,12 +53,16 @@ __all__ = [
     "last_billed_day",
     "opens_interval",
     "resumed",
+    "unpaid",
+    "widest_move",
 ]
 
 _DAY = timedelta(days=1)
 _INSTANT = timedelta(microseconds=1)
-# A change of time zone moves a midnight by at most 26 hours (UTC-12 to UTC+14).
-_WIDEST_MOVE = timedelta(hours=26)
+# A change of time zone moves a midnight by at most 26 hours.
+_WESTERNMOST, _EASTERNMOST = timezone(timedelta(hours=-12)), timezone(timedelta(hours=14))
+MIDNIGHT_MOVE = timedelta(hours=26)
+_LONGEST_MONTH = 31
 
 
 class Succession(StrEnum):
@@ -200,62 +206,82 @@ def advance_window(cycle: Cycle, at: datetime) -> Window:
     return _exact(cycle, period, None)
 
 
-def resumed(
-    fresh: Boundaries, *, charges: Window | None, fixed_charges: Window | None, started_at: datetime
-) -> Boundaries:
-    """`fresh` without gap or overlap after the last windows that were billed in another time zone.
+def widest_move(cycle: Cycle) -> timedelta:
+    """Changes of time zone move each billing day of `cycle` by less than this.
 
-    Usage and fixed charges start right after their last window when that is less than 26 hours from where the new
-    time zone would start them. Give None for what was last billed in the time zone of `fresh`.
+    That is 26 hours, as for any midnight. Where the anchor of an anniversary is the last days of a short month in one
+    time zone and the first of the next month in another, the billing day moves across the end of longer months: it is
+    29 March or 1 April for what began on the evening of 29 February.
+    """
+    if cycle.billing_time is BillingTime.CALENDAR or cycle.interval is Interval.WEEKLY:
+        return MIDNIGHT_MOVE
+    first = local_date(cycle.subscription_at, _WESTERNMOST)
+    if first.month == local_date(cycle.subscription_at, _EASTERNMOST).month:
+        return MIDNIGHT_MOVE
+    return MIDNIGHT_MOVE + (_LONGEST_MONTH - monthrange(first.year, first.month)[1]) * _DAY
+
+
+def resumed(cycle: Cycle, fresh: Boundaries, *, charges: Window | None, fixed_charges: Window | None) -> Boundaries:
+    """`fresh`, of `cycle`, without gap or overlap after the last windows that were billed in another time zone.
+
+    Usage and fixed charges start right after their last window when a change of time zone can move that to where the
+    new one would start them. Give None for what was last billed in the time zone of `fresh`.
     """
     return replace(
         fresh,
-        charges=_resumed(fresh.charges, charges, started_at),
-        fixed_charges=_resumed(fresh.fixed_charges, fixed_charges, started_at),
+        charges=_resumed(cycle, fresh.charges, charges),
+        fixed_charges=_resumed(cycle, fresh.fixed_charges, fixed_charges),
     )
 
 
-def day_before_next(end: datetime, tz: tzinfo) -> date:
-    """A local date in `tz` before the billing day that follows a period which ended at `end` in another time zone.
+def unpaid(cycle: Cycle, fee: Window, closed: Window) -> Window:
+    """The `fee` of a subscription in arrears that has ended, without the days of `closed`: what a run billed last in
+    another time zone, whose last days a new one may count among those of the open period.
+    """
+    return replace(fee, start=max(fee.start, day_start(local_date(closed.end + _INSTANT, cycle.tz), cycle.tz)))
+
+
+def day_before_next(cycle: Cycle, end: datetime) -> date:
+    """A local date before the billing day of `cycle` that follows a period which ended at `end` in another time zone.
 
     The day is later than any billing day that the period has left behind.
     """
-    return local_date(end + _INSTANT - _WIDEST_MOVE, tz)
+    return local_date(end + _INSTANT - widest_move(cycle), cycle.tz)
 
 
-def begun(window: Window | None, started_at: datetime) -> Window | None:
-    """The first `window` that is billed after the start, from the start itself on where that is less than 26 hours
-    earlier.
+def begun(cycle: Cycle, window: Window | None) -> Window | None:
+    """The first `window` that is billed after the start, from the start itself on where a change of time zone can have
+    put the billing day in between.
     """
-    if window is None or not timedelta(0) < window.start - started_at < _WIDEST_MOVE:
+    if window is None or not timedelta(0) < window.start - cycle.started_at < widest_move(cycle):
         return window
-    return replace(window, start=started_at)
+    return replace(window, start=cycle.started_at)
 
 
-def is_same_end(window: Window, end: datetime) -> bool:
+def is_same_end(cycle: Cycle, window: Window, end: datetime) -> bool:
     """Whether a period that ends at `end` ends with `window`, whichever time zone saw it end."""
-    return abs(end - window.end) < _WIDEST_MOVE
+    return abs(end - window.end) < widest_move(cycle)
 
 
-def is_same_period(window: Window, start: datetime, end: datetime) -> bool:
+def is_same_period(cycle: Cycle, window: Window, start: datetime, end: datetime) -> bool:
     """Whether `start` to `end` is the period of `window`, whichever time zone saw it begin and end."""
-    return abs(start - window.start) < _WIDEST_MOVE and is_same_end(window, end)
+    return abs(start - window.start) < widest_move(cycle) and is_same_end(cycle, window, end)
 
 
-def last_billed_day(run_at: datetime, run_tz: tzinfo, tz: tzinfo) -> date:
-    """The local date in `tz` up to which billing days are billed by a run at `run_at` that saw its days in `run_tz`.
+def last_billed_day(cycle: Cycle, *, run_at: datetime, run_tz: tzinfo) -> date:
+    """The local date up to which billing days of `cycle` are billed by a run at `run_at` that saw its days in `run_tz`.
 
-    A change of time zone moves the billing day that was billed, by less than 26 hours; it stays billed.
+    A change of time zone moves the billing day that was billed; it stays billed.
     """
-    if run_tz == tz:
-        return local_date(run_at, tz)
-    return local_date(run_at + _WIDEST_MOVE, tz)
+    if run_tz == cycle.tz:
+        return local_date(run_at, cycle.tz)
+    return local_date(run_at + widest_move(cycle), cycle.tz)
 
 
 def is_back(cycle: Cycle, at: datetime, *, run_at: datetime, run_tz: tzinfo) -> bool:
     """Whether `at` lies, by `cycle`, in a billing period closed by a run at `run_at` that saw its days in `run_tz`."""
     period = cycle.period(local_date(at, cycle.tz), cycle.billing_interval)
-    return day_start(local_date(run_at, run_tz), run_tz) - day_start(period.start, cycle.tz) >= _WIDEST_MOVE
+    return day_start(local_date(run_at, run_tz), run_tz) - day_start(period.start, cycle.tz) >= widest_move(cycle)
 
 
 def current_billing_period(cycle: Cycle, now: datetime) -> Window:
@@ -324,10 +350,10 @@ def _end(cycle: Cycle, period: Period, end: datetime | None) -> datetime:
     return whole if end is None else min(whole, end)
 
 
-def _resumed(fresh: Window | None, last: Window | None, started_at: datetime) -> Window | None:
+def _resumed(cycle: Cycle, fresh: Window | None, last: Window | None) -> Window | None:
     if fresh is None or last is None or last.start >= last.end:
         return fresh
     start = last.end + _INSTANT
-    if abs(start - fresh.start) >= _WIDEST_MOVE:
+    if abs(start - fresh.start) >= widest_move(cycle):
         return fresh
-    return replace(fresh, start=max(start, started_at))
+    return replace(fresh, start=max(start, cycle.started_at))

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 from usagebill.core.days import local_date
-from usagebill.core.periods.boundaries import Cycle
+from usagebill.core.periods.boundaries import MIDNIGHT_MOVE, Cycle, widest_move
 from usagebill.core.periods.calendar import day_start
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "ending_at_instant",
     "gate_expiry_at",
     "is_billing_day",
+    "is_unbilled",
     "latest_boundary",
     "next_billing_run",
     "overdue_at",
@@ -45,14 +46,44 @@ def is_billing_day(cycle: Cycle, day: date) -> bool:
     return cycle.start_date < day and cycle.period(day, cycle.billing_interval).start == day
 
 
+def is_unbilled(cycle: Cycle, now: datetime, *, billed_on: date | None = None, known_since: datetime) -> bool:
+    """Whether no run has billed the subscription yet for the billing day that opened the period of `now`.
+
+    It is today, or a change of time zone has put it behind today. `billed_on` and `known_since` as `next_billing_run`
+    takes them.
+    """
+    today = local_date(now, cycle.tz)
+    day = cycle.period(today, cycle.billing_interval).start
+    if day != today:
+        return _is_missed(cycle, day, now, billed_on, known_since)
+    return is_billing_day(cycle, today) and (billed_on is None or billed_on < today)
+
+
+def _is_missed(cycle: Cycle, day: date, now: datetime, billed_on: date | None, known_since: datetime | None) -> bool:
+    """Whether billing day `day`, which is over, was none in the time zone in which it passed.
+
+    A change of time zone that only moves midnights never puts a billing day that far behind.
+    """
+    earliest = cycle.start_date if billed_on is None else billed_on
+    known = billed_on is not None or (known_since is not None and known_since < day_start(day, cycle.tz))
+    across_months = widest_move(cycle) > MIDNIGHT_MOVE
+    return across_months and known and day > earliest and now - day_start(day, cycle.tz) < widest_move(cycle)
+
+
 def next_billing_run(
-    cycle: Cycle, after: datetime, *, billed_on: date | None = None, ending_at: datetime | None = None
+    cycle: Cycle,
+    after: datetime,
+    *,
+    billed_on: date | None = None,
+    known_since: datetime | None = None,
+    ending_at: datetime | None = None,
 ) -> datetime:
     """The first instant after `after` at which a run bills the subscription.
 
     That is ten minutes after the local midnight of a billing day; where that moment has passed and the day is not
-    over (a start in the past, told of on a billing day), minute 10 of the next hour. `billed_on` is the local date of
-    the last run that billed it, None before the first. The day of `ending_at` is left to the end itself.
+    over (a start in the past, told of on a billing day), or only a new time zone has put it behind, minute 10 of the
+    next hour. `billed_on` is the local date of the last run that billed it, None before the first. Runs look at the
+    subscription since `known_since`, None if that is now. The day of `ending_at` is left to the end itself.
     """
     spared = None if ending_at is None else local_date(ending_at, cycle.tz)
     earliest = cycle.start_date if billed_on is None else billed_on
@@ -61,14 +92,16 @@ def next_billing_run(
         run = day_start(day, cycle.tz) + _BILLING
         if run <= after:
             run = _hourly(after + _INSTANT, _BILLING)
-        if day > earliest and day != spared and run < day_start(day + _DAY, cycle.tz):
+        in_time = run < day_start(day + _DAY, cycle.tz)
+        if day > earliest and day != spared and (in_time or _is_missed(cycle, day, after, billed_on, known_since)):
             return run
         day = cycle.period(day, cycle.billing_interval).end + _DAY
 
 
 def run_is_past(cycle: Cycle, now: datetime) -> bool:
-    """Whether the moment at which a run bills on the local date of `now` has passed."""
-    return now >= day_start(local_date(now, cycle.tz), cycle.tz) + _BILLING
+    """Whether the moment at which a run bills on the billing day that opened the period of `now` has passed."""
+    day = cycle.period(local_date(now, cycle.tz), cycle.billing_interval).start
+    return now >= day_start(day, cycle.tz) + _BILLING
 
 
 def latest_boundary(cycle: Cycle, now: datetime) -> datetime | None:

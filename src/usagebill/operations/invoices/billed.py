@@ -7,7 +7,17 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from usagebill.core.invoices.records import BillingPeriod, Invoice
-from usagebill.core.periods import Boundaries, Cycle, Window, begun, current_boundaries, is_back, resumed
+from usagebill.core.periods import (
+    Boundaries,
+    Cycle,
+    Succession,
+    Window,
+    begun,
+    current_boundaries,
+    is_back,
+    resumed,
+    unpaid,
+)
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.plans import PlanDefinition, definition
@@ -189,17 +199,27 @@ def continued(work: Work, subscription: Subscription, periods: Cycle, fresh: Bou
     fixed_charges = _last_billed(work, subscription, "fixed_charges") if fresh.fixed_charges else None
     first = replace(
         fresh,
+        subscription=_fee(work, subscription, periods, fresh),
         charges=fresh.charges if charges else _first(fresh.charges, subscription, periods),
         fixed_charges=fresh.fixed_charges if fixed_charges else _first(fresh.fixed_charges, subscription, periods),
     )
     return resumed(
+        periods,
         first,
         charges=boundaries_of(charges).charges if charges and _moved_since(charges, periods) else None,
         fixed_charges=boundaries_of(fixed_charges).fixed_charges
         if fixed_charges and _moved_since(fixed_charges, periods)
         else None,
-        started_at=periods.started_at,
     )
+
+
+def _fee(work: Work, subscription: Subscription, periods: Cycle, fresh: Boundaries) -> Window:
+    """The window of the fee: an end bills no day again that a run has billed in arrears, in another time zone."""
+    last = last_run(work, subscription)
+    ended = periods.terminated_at is not None and periods.succession is not Succession.DOWNGRADE
+    if last is None or not ended or periods.pay_in_advance or not _moved_since(last, periods):
+        return fresh.subscription
+    return unpaid(periods, fresh.subscription, boundaries_of(last).subscription)
 
 
 def _moved_since(billed: BillingPeriod, periods: Cycle) -> bool:
@@ -212,7 +232,7 @@ def _first(window: Window | None, subscription: Subscription, periods: Cycle) ->
     """
     if window is None or subscription.created_at >= window.start:
         return window
-    return begun(window, periods.started_at)
+    return begun(periods, window)
 
 
 def _last_billed(work: Work, subscription: Subscription, kind: str) -> BillingPeriod | None:

@@ -20,9 +20,9 @@ from usagebill.core.errors import BadRequest, Invalid, NotFound
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.periods import day_start, next_period
 from usagebill.core.periods.calendar import BillingTime
-from usagebill.core.periods.schedule import ending_at_instant, trial_end_run
+from usagebill.core.periods.schedule import ending_at_instant, is_unbilled, trial_end_run
 from usagebill.core.plans import Plan
-from usagebill.core.subscriptions import Subscription, is_upgrade
+from usagebill.core.subscriptions import Subscription, is_upgrade, known_since
 from usagebill.inputs import ABSENT, Input, Maybe, parse_instant, read
 from usagebill.operations import coupons, customers
 from usagebill.operations.customers import CustomerInput
@@ -211,9 +211,10 @@ def _next_run(work: Work, subscription: Subscription) -> datetime:
     periods = cycle(work, subscription)
     day = max(local_date(work.now, periods.tz), periods.start_date)
     period = periods.period(day, periods.billing_interval)
-    billed = billed_day(work, subscription, periods.tz)
-    if period.start == day and day > periods.start_date and (billed is None or billed < day):
-        return day_start(day, periods.tz)
+    billed = billed_day(work, subscription, periods)
+    now = max(work.now, day_start(day, periods.tz))
+    if is_unbilled(periods, now, billed_on=billed, known_since=known_since(subscription)):
+        return day_start(period.start, periods.tz)
     following = next_period(period, periods.billing_interval, periods.billing_time, periods.anchor)
     return day_start(following.start, periods.tz)
 

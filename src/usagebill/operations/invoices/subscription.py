@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, tzinfo
+from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
 from usagebill.core.billing_entities import BillingEntity
@@ -157,27 +157,27 @@ def _boundaries(work: Work, subscription: Subscription, at: datetime) -> Boundar
 
 def _closed_period_is_billed(work: Work, subscription: Subscription, periods: Cycle) -> bool:
     """Whether a run has billed the period that closed right before the day on which the subscription ended."""
-    billed, ended = billed_day(work, subscription, periods.tz), periods.terminated_at
+    billed, ended = billed_day(work, subscription, periods), periods.terminated_at
     return billed is not None and ended is not None and billed >= local_date(ended, periods.tz)
 
 
-def billed_day(work: Work, subscription: Subscription, tz: tzinfo) -> date | None:
-    """The local date in `tz` up to which runs have billed the subscription, None before the first.
+def billed_day(work: Work, subscription: Subscription, periods: Cycle) -> date | None:
+    """The local date by `periods` up to which runs have billed the subscription, None before the first.
 
     A start that was billed in advance in another time zone leaves nothing to bill before its first period ends: a
     month where the plan bills a part of itself monthly.
     """
     last = last_run(work, subscription)
     if last is not None:
-        return last_billed_day(last.timestamp, ZoneInfo(last.timezone), tz)
+        return last_billed_day(periods, run_at=last.timestamp, run_tz=ZoneInfo(last.timezone))
     started = None
     if plan_of(work, subscription).pay_in_advance:
         started = work.tx.first(BillingPeriod, eq("subscription_id", subscription.id), eq("invoicing_reason", STARTING))
-    if started is None or ZoneInfo(started.timezone) == tz:
+    if started is None or ZoneInfo(started.timezone) == periods.tz:
         return None
     before = cycle(work, subscription, tz=ZoneInfo(started.timezone))
     first = before.period(local_date(started.timestamp, before.tz), before.billing_interval)
-    return day_before_next(day_end(first.end, before.tz), tz)
+    return day_before_next(periods, day_end(first.end, before.tz))
 
 
 def _billed_before(work: Work, period: BillingPeriod) -> bool:

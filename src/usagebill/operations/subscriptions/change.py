@@ -10,8 +10,8 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
 from usagebill.core.periods import Interval, Succession, day_start
-from usagebill.core.periods.schedule import is_billing_day
-from usagebill.core.subscriptions import Event, Status, Subscription, is_upgrade, transition
+from usagebill.core.periods.schedule import is_unbilled
+from usagebill.core.subscriptions import Event, Status, Subscription, is_upgrade, known_since, transition
 from usagebill.inputs import is_given, value_or
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.billed import PERIODIC, STARTING, TERMINATING
@@ -31,7 +31,6 @@ from usagebill.views.subscriptions import (
     issuer_of,
     plan_of,
     subscription_webhook_view,
-    zone_of,
 )
 from usagebill.work import Work
 
@@ -139,9 +138,10 @@ def apply_downgrade(work: Work, current: Subscription) -> Subscription:
     following = work.tx.first(Subscription, eq("previous_subscription_id", current.id), eq("status", "pending"))
     if following is None:
         raise LookupError(f"no downgrade waits for subscription {current.id}")
-    # A run applies it, minutes after the midnight at which the periods of the old plan end.
-    zone = zone_of(work, customer_of(work, current))
-    midnight = day_start(local_date(work.now, zone), zone)
+    # A run applies it, minutes after the midnight at which the periods of the old plan end, or days where only a new
+    # time zone has put that behind.
+    periods = cycle(work, current)
+    midnight = day_start(periods.period(local_date(work.now, periods.tz)).start, periods.tz)
     ended = _succeeded(work, current, Succession.DOWNGRADE)
     return _succeed(work, ended, following, at=work.now, billed_from=midnight)
 
@@ -184,9 +184,8 @@ def _sharing(work: Work, entries: Sequence[Entry]) -> list[list[Entry]]:
 
 
 def bill_closed_period(work: Work, current: Subscription) -> None:
-    """Bill the period that closed last midnight where the run of today has not: the change must not lose it."""
+    """Bill the period that closed before the open one where no run has yet: the change must not lose it."""
     periods = cycle(work, current)
-    today = local_date(work.now, periods.tz)
-    billed = billed_day(work, current, periods.tz)
-    if is_billing_day(periods, today) and (billed is None or billed < today):
+    billed = billed_day(work, current, periods)
+    if is_unbilled(periods, work.now, billed_on=billed, known_since=known_since(current)):
         bill(work, [Entry(subscription=current, reason=PERIODIC)], at=work.now, occasion=Occasion.PERIODIC)

@@ -16,7 +16,7 @@ from usagebill.core.periods.schedule import (
     termination_alerts,
     trial_end_run,
 )
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.subscriptions import Subscription, known_since
 from usagebill.operations.invoices.fees.subscription import end_of_trial
 from usagebill.operations.invoices.subscription import billed_day
 from usagebill.storage.conditions import eq, within
@@ -112,8 +112,13 @@ def has_overdue_end(work: Work, subscription: Subscription) -> bool:
 
 def _next_run(work: Work, subscription: Subscription, *, after: datetime) -> datetime:
     periods = cycle(work, subscription)
-    billed_on = billed_day(work, subscription, periods.tz)
-    return next_billing_run(periods, after, billed_on=billed_on, ending_at=ending_of(subscription))
+    return next_billing_run(
+        periods,
+        after,
+        billed_on=billed_day(work, subscription, periods),
+        known_since=known_since(subscription),
+        ending_at=ending_of(subscription),
+    )
 
 
 def _schedule_trial_end(work: Work, subscription: Subscription) -> None:

@@ -157,7 +157,7 @@ def _billed(work: Work, billed: Billed, charge: FixedCharge, window: Window) -> 
         if (fee.created_at, fee.invoice_id or "") < (invoice.created_at, invoice.id)
         and fee.from_datetime is not None
         and fee.to_datetime is not None
-        and is_same_period(window, fee.from_datetime, fee.to_datetime)
+        and is_same_period(billed.cycle, window, fee.from_datetime, fee.to_datetime)
     ]
 
 

@@ -115,7 +115,7 @@ def _facts(work: Work, billed: Billed) -> FeeFacts:
         # A fee of today may be that of a period which a new time zone says was over before today.
         fee_billed_today=any(
             local_date(fee.created_at, cycle.tz) == day
-            and (fee.to_datetime is None or is_same_end(billed.boundaries.subscription, fee.to_datetime))
+            and (fee.to_datetime is None or is_same_end(cycle, billed.boundaries.subscription, fee.to_datetime))
             for fee in earlier
         ),
         starting=billed.period.invoicing_reason == STARTING,
