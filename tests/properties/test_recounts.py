@@ -27,8 +27,9 @@ def test_a_recount_of_what_was_billed_by_the_rules_finds_nothing(life: PricedLif
         live(box, life, jump=jump)
         report = box.billing.audit()
         assert [str(finding) for finding in report.findings] == []
-        left = sum(one.count for one in report.not_recounted)
-        assert sum(report.recounted.values()) + left == len(box.billing.reading(recountable))
+        done, left = sum(report.recounted.values()), sum(one.count for one in report.not_recounted)
+        # What is left may be a line that the rules of today would bill, and that there is none of.
+        assert done <= len(box.billing.reading(recountable)) <= done + left
 
 
 def recountable(work: Work) -> list[Fee]:
