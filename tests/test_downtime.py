@@ -167,45 +167,22 @@ def test_an_event_is_priced_by_the_plan_whose_start_is_overdue() -> None:
         assert [invoice["total_amount_cents"] for invoice in invoices(box)] == [7]
 
 
-def test_a_coupon_goes_to_the_run_that_is_overdue_before_it_goes_to_an_event() -> None:
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
-        billing = box.billing
-        calls = billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
+def test_an_event_is_billed_in_its_own_month_where_the_run_after_a_start_late_in_the_one_before_is_overdue() -> None:
+    with Sandbox(now="2024-02-29T23:43:00Z") as box:
+        calls = box.billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
         charge = {
             "billable_metric_id": calls.id,
             "charge_model": "standard",
             "pay_in_advance": True,
             "properties": {"amount": "7"},
         }
-        billing.plans.create(
-            name="plan",
-            code="plan",
-            interval="monthly",
-            amount_cents=3100,
-            amount_currency="EUR",
-            pay_in_advance=False,
-            charges=[charge],
-        )
-        billing.customers.upsert(external_id="acme", currency="EUR")
-        billing.subscriptions.create(external_customer_id="acme", plan_code="plan", external_id="acme")
-        billing.coupons.create(
-            name="off",
-            code="off",
-            coupon_type="fixed_amount",
-            amount_cents=500,
-            amount_currency="EUR",
-            frequency="once",
-            expiration="no_expiration",
-        )
-        billing.applied_coupons.apply(external_customer_id="acme", coupon_code="off")
-        box.jump_to("2024-02-02T00:00:00Z")
-        billing.events.create(transaction_id="1", code="calls", external_subscription_id="acme")
-        box.travel_to("2024-02-03T00:00:00Z")
-        found = billing.invoices.list_of_customer("acme").items
-        assert sorted((str(one.issuing_date), one.total_amount_cents) for one in found) == [
-            ("2024-02-01", 2600),
-            ("2024-02-02", 700),
-        ]
+        plan = {"interval": "monthly", "amount_cents": 3100, "amount_currency": "EUR", "pay_in_advance": False}
+        box.billing.plans.create(name="plan", code="plan", **plan, charges=[charge])
+        box.billing.subscriptions.create(external_customer_id="acme", plan_code="plan", external_id="sub")
+        box.jump_to("2024-03-19T00:00:00Z")
+        box.billing.events.create(transaction_id="1", code="calls", external_subscription_id="sub")
+        (fee,) = box.billing.fees.list(fee_type="charge", event_transaction_id="1").items
+        assert str(fee.from_datetime) == "2024-03-01 00:00:00+00:00"
 
 
 def test_a_subscription_whose_start_is_overdue_can_be_ended() -> None:

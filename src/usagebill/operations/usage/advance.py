@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 
 from usagebill.core.aggregation import Window
 from usagebill.core.dates import Occasion
@@ -16,7 +16,7 @@ from usagebill.core.days import local_date
 from usagebill.core.events import Event, subscription_at
 from usagebill.core.fees import Fee
 from usagebill.core.jobs import Job
-from usagebill.core.periods import Boundaries
+from usagebill.core.periods import Boundaries, begun, current_boundaries
 from usagebill.core.periods.calendar import day_start
 from usagebill.core.plans import PlanDefinition
 from usagebill.core.subscriptions import Subscription
@@ -31,10 +31,13 @@ from usagebill.operations.overdue import catch_up
 from usagebill.operations.usage.charges import usage_window
 from usagebill.operations.usage.event_prices import EventPrice, advance_charges, event_price, keep_ledger
 from usagebill.operations.usage.fees import charge_line
-from usagebill.storage.conditions import eq, within
+from usagebill.storage.conditions import all_of, any_of, at_most, eq, within
 from usagebill.work import Work
 
 __all__ = ["EventBilling", "advance_fee", "bill_event", "event_billing", "process_events"]
+
+# An end comes on the local date of `ending_at`, which may begin before it in any time zone.
+_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +53,14 @@ class EventBilling:
 def process_events(work: Work, job: Job) -> None:
     """Job: do what follows from events that have been stored, in the order of their timestamps.
 
-    Whatever is overdue of their customers comes first: it decides which plan bills an event, in which period, if any,
-    and uses up coupons before it.
+    A start, a change of plan or an end that is overdue comes first: it decides which plan bills an event, if any; so
+    does a first run, where the start was just before the period.
     Where that has failed before, each subscription's events are a job of their own: one's trouble is not the others'.
     """
     events = events_of(work, job)
     if job.error is not None and _split(work, events):
         return
-    for customer_id in _behind(work, events):
+    for customer_id in _about_to_change(work, events):
         catch_up(work, customer_id, needed=False)
     for event in events:
         bill_event(work, event)
@@ -77,13 +80,23 @@ def _split(work: Work, events: Sequence[Event]) -> bool:
     return True
 
 
-def _behind(work: Work, events: Sequence[Event]) -> dict[str, None]:
-    """The ids of the customers of the events, where anything at all is overdue."""
-    if work.tx.jobs.overdue(None, work.now) is None:
-        return {}
+def _about_to_change(work: Work, events: Sequence[Event]) -> dict[str, None]:
+    """The ids of the customers whose subscriptions, those of the events, have something before them that may be due."""
     names = sorted({event.external_subscription_id for event in events if event.external_subscription_id is not None})
-    found = work.tx.find(Subscription, within("external_id", names), within("status", ("pending", "active")))
+    pending = eq("status", "pending")
+    ending = all_of(eq("status", "active"), at_most("ending_at", work.now + _DAY))
+    found = work.tx.find(Subscription, within("external_id", names), any_of(pending, ending))
+    if work.tx.jobs.overdue(None, work.now) is not None:
+        active = work.tx.find(Subscription, within("external_id", names), eq("status", "active"))
+        found += [one for one in active if _began_before_boundary(work, one)]
     return {subscription.customer_id: None for subscription in found}
+
+
+def _began_before_boundary(work: Work, subscription: Subscription) -> bool:
+    """Whether the running period began so shortly after the start that a first run has to tell them apart."""
+    periods = cycle_at(work, subscription, work.now)
+    window = current_boundaries(periods, work.now).charges
+    return begun(periods, window) != window
 
 
 def bill_event(work: Work, event: Event) -> list[Fee]:
