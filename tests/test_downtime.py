@@ -141,24 +141,22 @@ def test_events_that_come_after_a_run_was_due_are_not_on_its_invoice_however_lat
     assert made[0] == made[1]
 
 
+def sell_calls(box: Sandbox, amount: str, cents: int = 0) -> None:
+    """A monthly plan of `cents` in arrears, whose calls are paid in advance, one by one."""
+    calls = box.billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
+    charge = {
+        "billable_metric_id": calls.id,
+        "charge_model": "standard",
+        "pay_in_advance": True,
+        "properties": {"amount": amount},
+    }
+    plan = {"interval": "monthly", "amount_cents": cents, "amount_currency": "EUR", "pay_in_advance": False}
+    box.billing.plans.create(name="plan", code="plan", **plan, charges=[charge])
+
+
 def test_an_event_is_priced_by_the_plan_whose_start_is_overdue() -> None:
     with Sandbox(now=START) as box:
-        calls = box.billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
-        charge = {
-            "billable_metric_id": calls.id,
-            "charge_model": "standard",
-            "pay_in_advance": True,
-            "properties": {"amount": "0.07"},
-        }
-        box.billing.plans.create(
-            name="Plan",
-            code="plan",
-            interval="monthly",
-            amount_cents=0,
-            amount_currency="EUR",
-            pay_in_advance=False,
-            charges=[charge],
-        )
+        sell_calls(box, "0.07")
         box.billing.subscriptions.create(
             external_customer_id="acme", plan_code="plan", external_id="sub", subscription_at="2024-01-20T00:00:00Z"
         )
@@ -169,15 +167,7 @@ def test_an_event_is_priced_by_the_plan_whose_start_is_overdue() -> None:
 
 def test_an_event_is_billed_in_its_own_month_where_the_run_after_a_start_late_in_the_one_before_is_overdue() -> None:
     with Sandbox(now="2024-02-29T23:43:00Z") as box:
-        calls = box.billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
-        charge = {
-            "billable_metric_id": calls.id,
-            "charge_model": "standard",
-            "pay_in_advance": True,
-            "properties": {"amount": "7"},
-        }
-        plan = {"interval": "monthly", "amount_cents": 3100, "amount_currency": "EUR", "pay_in_advance": False}
-        box.billing.plans.create(name="plan", code="plan", **plan, charges=[charge])
+        sell_calls(box, "7", 3100)
         box.billing.subscriptions.create(external_customer_id="acme", plan_code="plan", external_id="sub")
         box.jump_to("2024-03-19T00:00:00Z")
         box.billing.events.create(transaction_id="1", code="calls", external_subscription_id="sub")

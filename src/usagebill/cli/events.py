@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from usagebill.billing import Billing
-from usagebill.cli.options import as_json, database, opened, print_json
+from usagebill.cli.options import as_json, database, opened, organization_option, print_json
 from usagebill.core.errors import Invalid
 from usagebill.inputs import parse_instant
 from usagebill.verbs import unix_seconds
@@ -47,7 +47,7 @@ def events() -> None:
 
 @events.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--organization", envvar="USAGEBILL_ORGANIZATION", show_envvar=True, help="Its id (default: the oldest).")
+@organization_option
 @database()
 @as_json
 def import_file(file: Path, organization: str | None, path: str, json_output: bool) -> None:

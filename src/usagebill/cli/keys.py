@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import TypeVar
 
 import click
 
-from usagebill.cli.options import as_json, database, instant, opened, print_json, print_table
+from usagebill.cli.options import (
+    as_json,
+    database,
+    instant,
+    named,
+    opened,
+    organization_option,
+    print_json,
+    print_table,
+)
 from usagebill.core.api_keys import MODES, RESOURCES, ApiKey, all_permissions
-from usagebill.core.errors import NotFound
 from usagebill.operations import api_keys
 from usagebill.views.formats import instant_text
 
@@ -21,10 +29,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def _of_organization(command: F) -> F:
-    command = click.option(
-        "--organization", envvar="USAGEBILL_ORGANIZATION", show_envvar=True, help="Its id (default: the oldest)."
-    )(command)
-    return database()(as_json(command))
+    return database()(as_json(organization_option(command)))
 
 
 @click.group()
@@ -106,14 +111,8 @@ def _summary(permissions: Mapping[str, tuple[str, ...]]) -> str:
     return " ".join(f"{resource}:{','.join(modes)}" for resource, modes in permissions.items() if modes)
 
 
-@contextmanager
-def _named(id: str) -> Iterator[None]:
-    """Says which key there is none of."""
-    try:
-        yield
-    except NotFound as problem:
-        text = f"{problem.code}: no valid key has the id {id}; `usagebill keys list` shows those that are"
-        raise click.ClickException(text) from problem
+def _named(id: str) -> AbstractContextManager[None]:
+    return named(f"no valid key has the id {id}; `usagebill keys list` shows those that are")
 
 
 @keys.command()

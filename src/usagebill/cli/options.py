@@ -15,12 +15,23 @@ from rich.console import Console
 from rich.table import Table
 
 from usagebill.billing import Billing
-from usagebill.core.errors import BillingError, Invalid
+from usagebill.core.errors import BillingError, Invalid, NotFound
 from usagebill.inputs import parse_instant
 from usagebill.settings import Settings
 from usagebill.storage.sqlite.schema import NewerFile
 
-__all__ = ["as_json", "database", "instant", "opened", "print_json", "print_table", "refusals", "settings_options"]
+__all__ = [
+    "as_json",
+    "database",
+    "instant",
+    "named",
+    "opened",
+    "organization_option",
+    "print_json",
+    "print_table",
+    "refusals",
+    "settings_options",
+]
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -42,6 +53,9 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
     ),
 }
 
+organization_option = click.option(
+    "--organization", envvar="USAGEBILL_ORGANIZATION", show_envvar=True, help="Its id (default: the oldest)."
+)
 as_json = click.option("--json", "json_output", is_flag=True, help="Print JSON, for programs.")
 
 
@@ -115,6 +129,15 @@ def refusals(path: str) -> Iterator[None]:
         raise click.ClickException(str(problem)) from problem
     except sqlite3.DatabaseError as problem:
         raise click.ClickException(f"{path}: {problem}") from problem
+
+
+@contextmanager
+def named(text: str) -> Iterator[None]:
+    """Says with `text` what there is none of."""
+    try:
+        yield
+    except NotFound as problem:
+        raise click.ClickException(f"{problem.code}: {text}") from problem
 
 
 @contextmanager

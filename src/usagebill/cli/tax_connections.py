@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import click
 
 from usagebill.billing import Billing
-from usagebill.cli.options import as_json, database, opened, print_json, print_table
-from usagebill.core.errors import NotFound
+from usagebill.cli.options import as_json, database, named, opened, organization_option, print_json, print_table
 from usagebill.core.tax_providers import KINDS, TaxConnection
 
 __all__ = ["tax_connections"]
 
-_organization = click.option(
-    "--organization", envvar="USAGEBILL_ORGANIZATION", show_envvar=True, help="Its id (default: the oldest)."
-)
 _api_key = click.option("--api-key", envvar="USAGEBILL_TAX_API_KEY", show_envvar=True, help="What it lets us in with.")
 _items = click.option(
     "--item",
@@ -57,14 +52,8 @@ def _print(shown: dict[str, Any], json_output: bool) -> None:
         click.echo(f"{name:12}  {value}")
 
 
-@contextmanager
-def _named(code: str) -> Iterator[None]:
-    """Says which connection there is none of."""
-    try:
-        yield
-    except NotFound as problem:
-        text = f"{problem.code}: no connection has the code {code}: see `usagebill tax-connections list`"
-        raise click.ClickException(text) from problem
+def _named(code: str) -> AbstractContextManager[None]:
+    return named(f"no connection has the code {code}: see `usagebill tax-connections list`")
 
 
 @tax_connections.command()
@@ -75,7 +64,7 @@ def _named(code: str) -> Iterator[None]:
 @_api_key
 @_items
 @database()
-@_organization
+@organization_option
 @as_json
 def create(
     kind: str,
@@ -100,7 +89,7 @@ def create(
 
 @tax_connections.command("list")
 @database()
-@_organization
+@organization_option
 @as_json
 def list_all(path: str, organization: str | None, json_output: bool) -> None:
     """List the connections, oldest first."""
@@ -119,7 +108,7 @@ def list_all(path: str, organization: str | None, json_output: bool) -> None:
 @_api_key
 @_items
 @database()
-@_organization
+@organization_option
 @as_json
 def update(
     code: str,
@@ -142,7 +131,7 @@ def update(
 @tax_connections.command()
 @click.argument("code")
 @database()
-@_organization
+@organization_option
 @as_json
 def delete(code: str, path: str, organization: str | None, json_output: bool) -> None:
     """End a connection; its customers are taxed with the organization's own taxes again."""

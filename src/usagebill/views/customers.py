@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NotRequired, TypedDict, cast
+from typing import NotRequired, Protocol, TypedDict, cast
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer, IntegrationCustomer, timezone
@@ -21,6 +21,7 @@ __all__ = [
     "ErrorDetailView",
     "checked_customer",
     "customer_item",
+    "customer_of",
     "customer_summary",
     "customer_view",
     "entity_of",
@@ -130,6 +131,19 @@ class CheckedCustomer(CustomerSummary):
     """The message about the check of a customer's VAT number."""
 
     vies_check: VatCheckView
+
+
+class _Owned(Protocol):
+    @property
+    def customer_id(self) -> str: ...
+
+
+def customer_of(work: Work, owned: _Owned) -> Customer:
+    """The customer whose subscription, invoice, fee, ... this is; deleted ones too."""
+    found = work.tx.get(Customer, owned.customer_id, deleted=True)
+    if found is None:
+        raise LookupError(f"no customer {owned.customer_id}")
+    return found
 
 
 def entity_of(work: Work, customer: Customer) -> BillingEntity:

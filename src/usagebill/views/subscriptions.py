@@ -14,7 +14,7 @@ from usagebill.core.periods import Cycle, Succession, current_billing_period, do
 from usagebill.core.plans import Plan, UsageThreshold
 from usagebill.core.subscriptions import Subscription, cycle_of
 from usagebill.storage.conditions import desc, eq, ne
-from usagebill.views.customers import CustomerSummary, customer_summary, entity_of
+from usagebill.views.customers import CustomerSummary, customer_of, customer_summary, entity_of
 from usagebill.views.formats import Day, Id, Instant, date_text, instant_text, millisecond_text
 from usagebill.views.invoice_custom_sections import CustomSectionView, sections_view
 from usagebill.views.plans import ApplicableThresholdView, PlanView, ThresholdView, plan_view, threshold_view
@@ -25,7 +25,6 @@ __all__ = [
     "SubscriptionMessage",
     "SubscriptionView",
     "ThresholdReached",
-    "customer_of",
     "cycle",
     "entitled_subscription",
     "issuer_of",
@@ -109,14 +108,6 @@ class ThresholdReached(SubscriptionMessage):
 
     usage_threshold: ThresholdView
     applicable_usage_thresholds: list[ApplicableThresholdView]
-
-
-def customer_of(work: Work, subscription: Subscription) -> Customer:
-    """The customer of a subscription, deleted ones included."""
-    found = work.tx.get(Customer, subscription.customer_id, deleted=True)
-    if found is None:
-        raise LookupError(f"no customer {subscription.customer_id}")
-    return found
 
 
 def plan_of(work: Work, subscription: Subscription) -> Plan:

@@ -21,7 +21,7 @@ from usagebill.core.credit_notes import (
     validation_errors,
     voided,
 )
-from usagebill.core.customers import Customer, timezone
+from usagebill.core.customers import timezone
 from usagebill.core.days import local_date
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.fees import Fee
@@ -38,13 +38,12 @@ from usagebill.operations.issuers import version_of
 from usagebill.operations.tax_connections import ask_about
 from usagebill.storage.conditions import eq
 from usagebill.views.credit_notes import issued_credit_note
-from usagebill.views.customers import customer_summary, entity_of
+from usagebill.views.customers import customer_of, customer_summary, entity_of
 from usagebill.work import Work
 
 __all__ = [
     "create",
     "credited_invoice",
-    "customer_of",
     "make",
     "note_number",
     "sent_items",
@@ -272,14 +271,6 @@ def with_amounts(note: CreditNote, given: Parts, result: Credited) -> CreditNote
 def note_number(invoice: Invoice, sequential_id: int) -> str:
     """`<number of the invoice>-CN001`."""
     return f"{invoice.number}-CN{sequential_id:03d}"
-
-
-def customer_of(work: Work, invoice: Invoice) -> Customer:
-    """The customer of an invoice, deleted ones included."""
-    found = work.tx.get(Customer, invoice.customer_id, deleted=True)
-    if found is None:
-        raise LookupError(f"no customer {invoice.customer_id}")
-    return found
 
 
 def tell(work: Work, note: CreditNote) -> None:

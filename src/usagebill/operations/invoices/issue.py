@@ -35,6 +35,7 @@ __all__ = [
     "issue",
     "mark_overdue",
     "redated",
+    "tell_ready",
 ]
 
 
@@ -55,9 +56,14 @@ def draft(work: Work, invoice: Invoice) -> Invoice:
     watch_draft(work, invoice)
     work.emit("invoice.drafted", lambda: invoice_webhook_view(work, "invoice.drafted", invoice), invoice.id)
     if invoice.tax_status != "pending":
-        ready = "invoice.ready_to_finalize"
-        work.emit(ready, lambda: invoice_webhook_view(work, ready, invoice), invoice.id)
+        tell_ready(work, invoice)
     return invoice
+
+
+def tell_ready(work: Work, draft: Invoice) -> None:
+    """Say that it is known what the draft is taxed with, or that it cannot be."""
+    message = "invoice.ready_to_finalize"
+    work.emit(message, lambda: invoice_webhook_view(work, message, draft), draft.id)
 
 
 def redated(work: Work, invoice: Invoice) -> Invoice:

@@ -36,8 +36,9 @@ from usagebill.operations.subscriptions.creation import create
 from usagebill.operations.subscriptions.inputs import SubscriptionInput
 from usagebill.operations.subscriptions.termination import terminate
 from usagebill.storage.conditions import eq, missing, within
+from usagebill.views.customers import customer_of
 from usagebill.views.invoices import invoice_view
-from usagebill.views.subscriptions import customer_of, cycle, plan_of, zone_of
+from usagebill.views.subscriptions import cycle, plan_of, zone_of
 from usagebill.work import JsonObject, Work
 
 __all__ = ["PreviewInput", "preview"]

@@ -33,13 +33,13 @@ from usagebill.core.tax_providers import (
 )
 from usagebill.core.taxes import taxed_fee
 from usagebill.operations.credit_notes.drafts import follow
-from usagebill.operations.invoices.issue import copy_subscriptions, redated
+from usagebill.operations.invoices.issue import copy_subscriptions, redated, tell_ready
 from usagebill.operations.invoices.totals import fee_taxes, settle_taxes
 from usagebill.operations.invoices.waiting import issue_taxed, wait_again
 from usagebill.operations.tax_connections import ask_about, connection_of
 from usagebill.operations.tax_questions import Asked, estimated, question
 from usagebill.storage.conditions import asc, eq, ne
-from usagebill.views.invoices import invoice_webhook_view
+from usagebill.views.customers import customer_of
 from usagebill.views.tax_providers import customer_tax_error, fee_tax_error
 from usagebill.work import Work
 
@@ -78,14 +78,7 @@ def _waiting(work: Work, job: Job) -> tuple[Invoice, Customer] | None:
         return None
     if invoice.tax_status != "pending" or invoice.status not in ("draft", "pending"):
         return None
-    return invoice, _customer(work, invoice.customer_id)
-
-
-def _customer(work: Work, id: str) -> Customer:
-    found = work.tx.get(Customer, id, deleted=True)
-    if found is None:
-        raise LookupError(f"no customer {id}")
-    return found
+    return invoice, customer_of(work, invoice)
 
 
 def _prepare_invoice(work: Work, job: Job) -> Asked | None:
@@ -118,7 +111,7 @@ def _prepare_fee(work: Work, job: Job) -> Asked | None:
     fee = work.tx.get(Fee, job.subject_id)
     if fee is None or fee.invoice_id is not None:
         return None
-    customer = _customer(work, fee.customer_id)
+    customer = customer_of(work, fee)
     connection = connection_of(work, customer)
     if connection is None:
         # The provider has never said anything about it, and is not to be asked any more.
@@ -143,7 +136,7 @@ def _prepare_void(work: Work, job: Job) -> Asked | None:
     items = fee_items(_fees(work, invoice.id), connection.item_codes, named_by=_by_id)
     if purpose is not Purpose.VOID:
         items = tuple(replace(item, amount_cents=-item.amount_cents) for item in items)
-    customer = _customer(work, invoice.customer_id)
+    customer = customer_of(work, invoice)
     return question(
         work, customer, connection, purpose, items, invoice, number=number_told(invoice), document_id=invoice.id
     )
@@ -160,7 +153,7 @@ def _prepare_credit_note(work: Work, job: Job) -> Asked | None:
         return None
     fees = {fee.id: fee for fee in _fees(work, invoice.id)}
     items = credit_note_items(note, fees, connection.item_codes)
-    customer = _customer(work, invoice.customer_id)
+    customer = customer_of(work, invoice)
     return question(
         work, customer, connection, Purpose.CREDIT_NOTE, items, invoice, number=note.number, document_id=note.id
     )
@@ -258,8 +251,7 @@ def _tax_draft(work: Work, invoice: Invoice, before: Sequence[Fee], fees: Sequen
 
 def _ready(work: Work, draft: Invoice) -> None:
     copy_subscriptions(work, draft)
-    message = "invoice.ready_to_finalize"
-    work.emit(message, lambda: invoice_webhook_view(work, message, draft), draft.id)
+    tell_ready(work, draft)
 
 
 def _detail(work: Work, error_code: str, failure: ProviderFailure) -> ErrorDetail:
@@ -346,7 +338,7 @@ def previewed(work: Work, invoice: Invoice) -> Invoice:
     those that were drafts with them.
     """
     invoice = work.tx.get(Invoice, invoice.id) or invoice
-    customer = _customer(work, invoice.customer_id)
+    customer = customer_of(work, invoice)
     if invoice.tax_status != "pending" or connection_of(work, customer) is None:
         return invoice
     for earlier in work.tx.find(

@@ -49,8 +49,8 @@ from usagebill.operations.invoices.numbering import draft_number
 from usagebill.operations.invoices.sections import with_sections
 from usagebill.operations.invoices.totals import settle
 from usagebill.storage.conditions import asc, eq, related, within
-from usagebill.views.customers import entity_of
-from usagebill.views.subscriptions import customer_of, cycle, issuer_of, plan_of
+from usagebill.views.customers import customer_of, entity_of
+from usagebill.views.subscriptions import cycle, issuer_of, plan_of
 from usagebill.work import Work
 
 __all__ = [

@@ -28,7 +28,7 @@ from usagebill.operations.invoices.billed_ahead import billed_ahead
 from usagebill.operations.tax_connections import ask_about, connection_of
 from usagebill.storage.conditions import eq, more, ne
 from usagebill.views.coupons import UNDONE, coupon_credits
-from usagebill.views.customers import entity_of
+from usagebill.views.customers import customer_of, entity_of
 from usagebill.work import Work
 
 __all__ = [
@@ -60,7 +60,7 @@ def settle(work: Work, invoice: Invoice, fees: Sequence[Fee], *, finalizing: boo
     tax provider is asked, where it has one.
     """
     draft = computed(work, invoice, fees, consuming=finalizing and invoice.invoice_type in CONSUMING_TYPES)
-    draft = replace(draft, invoice=with_request(work, _customer(work, invoice), _unprovided(draft.invoice)))
+    draft = replace(draft, invoice=with_request(work, customer_of(work, invoice), _unprovided(draft.invoice)))
     _keep_used(work, draft)
     for progressive_id, cents in draft.excess.items():
         progressive = work.tx.get(Invoice, progressive_id)
@@ -83,7 +83,7 @@ def settle_taxes(
     Neither is stored here. What is left of the credit notes is. `provided`: the fees have the taxes that a provider
     gave, and no others. A draft uses no credit notes.
     """
-    customer = _customer(work, invoice)
+    customer = customer_of(work, invoice)
     consuming = invoice.invoice_type in CONSUMING_TYPES and invoice.status != "draft"
     around = Circumstances(
         now=work.now,
@@ -103,13 +103,6 @@ def _keep_used(work: Work, draft: InvoiceDraft) -> None:
         work.tx.replace(use.coupon)
     for note in draft.notes_used:
         work.tx.replace(note)
-
-
-def _customer(work: Work, invoice: Invoice) -> Customer:
-    customer = work.tx.get(Customer, invoice.customer_id, deleted=True)
-    if customer is None:
-        raise LookupError(f"no customer {invoice.customer_id}")
-    return customer
 
 
 def _taxes(work: Work, customer: Customer, fees: Iterable[Fee]) -> Mapping[str, tuple[Tax, ...]]:
@@ -145,7 +138,7 @@ def _tax_status(work: Work, invoice: Invoice, customer: Customer, fees: Sequence
 
 def computed(work: Work, invoice: Invoice, fees: Sequence[Fee], *, consuming: bool) -> InvoiceDraft:
     """The totals of `fees` and what they use up, nothing of it stored."""
-    customer = _customer(work, invoice)
+    customer = customer_of(work, invoice)
     around = Circumstances(
         now=work.now,
         new_id=work.new_id,

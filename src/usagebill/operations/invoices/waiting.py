@@ -16,12 +16,12 @@ from usagebill.core.invoices.life_cycle import InvoiceEvent, transition
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
 from usagebill.operations.credit_notes.drafts import follow
-from usagebill.operations.invoices.issue import copy_subscriptions, issue, redated
+from usagebill.operations.invoices.issue import copy_subscriptions, issue, redated, tell_ready
 from usagebill.operations.invoices.subscription import compute
 from usagebill.operations.invoices.totals import settle_taxes, waits_for_vat_check, with_request
 from usagebill.operations.tax_connections import connection_of
 from usagebill.storage.conditions import asc, eq
-from usagebill.views.invoices import invoice_webhook_view
+from usagebill.views.customers import customer_of
 from usagebill.work import Work
 
 __all__ = ["issue_taxed", "tax_waiting", "wait_again"]
@@ -32,9 +32,7 @@ def wait_again(work: Work, invoice: Invoice) -> Invoice:
 
     Raises `NotAllowed` for any other invoice.
     """
-    customer = work.tx.get(Customer, invoice.customer_id, deleted=True)
-    if customer is None:
-        raise LookupError(f"no customer {invoice.customer_id}")
+    customer = customer_of(work, invoice)
     again = replace(
         invoice,
         status=transition(invoice.status, InvoiceEvent.RETRY),
@@ -80,8 +78,7 @@ def tax_waiting(work: Work, job: Job) -> None:
 def _tax_draft(work: Work, invoice: Invoice) -> None:
     taxed = compute(work, invoice, finalizing=False)
     copy_subscriptions(work, taxed)
-    message = "invoice.ready_to_finalize"
-    work.emit(message, lambda: invoice_webhook_view(work, message, taxed), taxed.id)
+    tell_ready(work, taxed)
 
 
 def issue_taxed(

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from usagebill.core.customers import Customer, timezone
+from usagebill.core.customers import timezone
 from usagebill.core.fixed_charges import next_period_start
 from usagebill.core.plans import FixedCharge, FixedChargeUnits, Plan
 from usagebill.core.subscriptions import Subscription, cycle_of
 from usagebill.storage.conditions import asc, eq, within
-from usagebill.views.customers import entity_of
+from usagebill.views.customers import customer_of, entity_of
 from usagebill.work import Work
 
 __all__ = ["units_changed", "units_of_subscription_changed"]
@@ -21,9 +21,7 @@ def _effective_at(work: Work, plan: Plan, subscription: Subscription, *, immedia
     """Now, or when the next period of the fixed charges begins: always then while the first payment is awaited."""
     if immediately and subscription.status == "active":
         return work.now
-    customer = work.tx.get(Customer, subscription.customer_id, deleted=True)
-    if customer is None:
-        raise LookupError(f"no customer {subscription.customer_id}")
+    customer = customer_of(work, subscription)
     zone = ZoneInfo(timezone(customer, entity_of(work, customer)))
     return next_period_start(cycle_of(subscription, plan, zone), work.now)
 

@@ -24,14 +24,8 @@ from usagebill.operations.subscriptions.schedule import forget
 from usagebill.operations.subscriptions.start import in_trial, start
 from usagebill.operations.subscriptions.unused_time import credit_unused_time
 from usagebill.storage.conditions import eq
-from usagebill.views.subscriptions import (
-    customer_of,
-    cycle,
-    entitled_subscription,
-    issuer_of,
-    plan_of,
-    subscription_webhook_view,
-)
+from usagebill.views.customers import customer_of
+from usagebill.views.subscriptions import cycle, entitled_subscription, issuer_of, plan_of, subscription_webhook_view
 from usagebill.work import Work
 
 __all__ = ["apply_downgrade", "bill_closed_period", "cancel_downgrade", "change_plan", "upgrade_to"]

@@ -20,7 +20,8 @@ from usagebill.core.subscriptions import Subscription, known_since
 from usagebill.operations.invoices.fees.subscription import end_of_trial
 from usagebill.operations.invoices.subscription import billed_day
 from usagebill.storage.conditions import eq, within
-from usagebill.views.subscriptions import customer_of, cycle, plan_of, zone_of
+from usagebill.views.customers import customer_of
+from usagebill.views.subscriptions import cycle, plan_of, zone_of
 from usagebill.work import Work
 
 __all__ = [

@@ -18,7 +18,8 @@ from usagebill.operations.invoices.subscription import Entry, bill, bill_added_u
 from usagebill.operations.plans import definition
 from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.storage.conditions import eq, present
-from usagebill.views.subscriptions import customer_of, entitled_subscription, plan_of, zone_of
+from usagebill.views.customers import customer_of
+from usagebill.views.subscriptions import entitled_subscription, plan_of, zone_of
 from usagebill.work import Work
 
 __all__ = ["activate_due", "bill_start", "billed_ends", "in_trial", "start"]

@@ -27,7 +27,7 @@ from usagebill.operations.usage.advance import advance_fee, event_billing
 from usagebill.operations.usage.charges import ChargePart, parsed_properties
 from usagebill.operations.usage.event_prices import advance_charges, event_price, part_for
 from usagebill.storage.conditions import eq
-from usagebill.views.subscriptions import customer_of
+from usagebill.views.customers import customer_of
 from usagebill.work import Work
 
 __all__ = ["InstantFee", "estimate_batch_instant_fees", "estimate_fees", "estimate_instant_fees"]

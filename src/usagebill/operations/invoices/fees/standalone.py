@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee
 from usagebill.core.taxes import taxed_fee
 from usagebill.operations.invoices.totals import fee_taxes
 from usagebill.operations.tax_connections import ask_about, connection_of
+from usagebill.views.customers import customer_of
 from usagebill.views.fees import untaxed_fee_view
 from usagebill.work import Work
 
@@ -15,9 +15,7 @@ __all__ = ["keep_standalone"]
 
 def keep_standalone(work: Work, fee: Fee) -> Fee:
     """Tax and store a fee that no invoice holds yet, and tell those who listen."""
-    customer = work.tx.get(Customer, fee.customer_id, deleted=True)
-    if customer is None:
-        raise LookupError(f"no customer {fee.customer_id}")
+    customer = customer_of(work, fee)
     if connection_of(work, customer) is None:
         kept = taxed_fee(fee, fee_taxes(work, customer, fee), work.now, work.new_id)
     else:
