@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.lines import NOW, coupon, fee, fees, settle, tax
+from tests.core.builders import NOW, coupon, fee, fees, settle, tax
 
 from usagebill.core.coupons import given_back, remaining_amount, used
 from usagebill.core.invoices.totals import CouponAtHand, InvoiceDraft

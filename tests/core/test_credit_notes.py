@@ -10,7 +10,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.lines import NOW, coupon, fee, fees, ids, item, note, settle, tax
+from tests.core.builders import NOW, coupon, fee, fees, ids, item, note, settle, tax
 
 from usagebill.core.credit_notes import (
     Credited,

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.lines import fee
+from tests.core.builders import fee
 
 from usagebill.core.fees import Fee
 from usagebill.core.plans import UsageThreshold

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.lines import NOW, fee, ids
+from tests.core.builders import NOW, fee, ids
 
 from usagebill.core.credit_notes import credited
 from usagebill.core.fees import Fee

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.lines import NOW, fee, fees, ids, settle, tax
+from tests.core.builders import NOW, fee, fees, ids, settle, tax
 
 from usagebill.core.numbers import add, divide, multiply, round_cents, total
 from usagebill.core.taxes import chosen_taxes, invoice_taxes, net_of_coupons, taxed_fee, usage_taxes_cents

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 import pytest
-from tests.answers import found, missing, refused
+from tests.json_asserts import accepted, missing, refused
 
 from usagebill.core.api_keys import RESOURCES
 from usagebill.http.api import Answer, Api, Request
@@ -189,7 +189,7 @@ def test_root_must_hold_an_object(box: Sandbox, root: object) -> None:
 
 def test_unknown_fields_are_ignored(box: Sandbox) -> None:
     tax = {"name": "VAT", "code": "vat", "rate": 20, "colour": "red", "nested": {"a": [1]}}
-    assert found(box.request("POST", "/api/v1/taxes", json={"tax": tax, "more": 1}), "tax")["rate"] == 20.0
+    assert accepted(box.request("POST", "/api/v1/taxes", json={"tax": tax, "more": 1}), "tax")["rate"] == 20.0
 
 
 def test_bodies_of_other_shapes_hold_no_root(box: Sandbox) -> None:
@@ -280,7 +280,7 @@ def test_pages_hold_each_record_once(box: Sandbox) -> None:
     codes = [
         tax["code"]
         for number in (1, 2, 3)
-        for tax in found(box.request("GET", f"/api/v1/taxes?page={number}&per_page=10"), "taxes")
+        for tax in accepted(box.request("GET", f"/api/v1/taxes?page={number}&per_page=10"), "taxes")
     ]
     assert codes == [f"t{position}" for position in range(25)]
 
@@ -307,19 +307,20 @@ def test_organizations_do_not_see_each_others_records(box: Sandbox, other: dict[
     }
     for plural, body in sent.items():
         (root,) = body
-        mine = found(box.request("POST", f"/api/v1/{plural}", json=body), root)
+        mine = accepted(box.request("POST", f"/api/v1/{plural}", json=body), root)
         id = mine["svc_id"] if root == "webhook_endpoint" else "x"
-        listed = found(box.request("GET", f"/api/v1/{plural}", headers=other), plural)
+        listed = accepted(box.request("GET", f"/api/v1/{plural}", headers=other), plural)
         assert not [one for one in listed if one["name"] == "Mine"]
         for method in ("GET", "DELETE", "PUT"):
             if (method, root) in (("PUT", "customer"), ("DELETE", "billing_entity")):
                 continue
             answer = box.request(method, f"/api/v1/{plural}/{id}", json=body, headers=other)
             assert missing(answer) == root
-        assert found(box.request("GET", f"/api/v1/{plural}/{id}"), root)["name"] == "Mine"
+        assert accepted(box.request("GET", f"/api/v1/{plural}/{id}"), root)["name"] == "Mine"
         # A code or an address that one has taken is free for the other.
         assert (
-            found(box.request("POST", f"/api/v1/{plural}", json=body, headers=other), root)["svc_id"] != mine["svc_id"]
+            accepted(box.request("POST", f"/api/v1/{plural}", json=body, headers=other), root)["svc_id"]
+            != mine["svc_id"]
         )
 
 
@@ -335,13 +336,13 @@ def test_references_reach_no_other_organization(box: Sandbox, other: dict[str, s
 def test_numbers_of_customers_count_for_each_organization(box: Sandbox, other: dict[str, str]) -> None:
     for key, external_id, number in ((None, "a", 1), (None, "b", 2), (other, "a", 1)):
         body = {"customer": {"external_id": external_id}}
-        shown = found(box.request("POST", "/api/v1/customers", json=body, headers=key), "customer")
+        shown = accepted(box.request("POST", "/api/v1/customers", json=body, headers=key), "customer")
         assert shown["sequential_id"] == number
 
 
 def test_messages_go_to_the_endpoints_of_their_own_organization(box: Sandbox, other: dict[str, str]) -> None:
     endpoint = {"webhook_endpoint": {"webhook_url": "https://mine.example"}}
-    id = found(box.request("POST", "/api/v1/webhook_endpoints", json=endpoint), "webhook_endpoint")["svc_id"]
+    id = accepted(box.request("POST", "/api/v1/webhook_endpoints", json=endpoint), "webhook_endpoint")["svc_id"]
     box.request("POST", "/api/v1/customers", json={"customer": {"external_id": "theirs"}}, headers=other)
     assert box.billing.webhooks.list(id).items == []
     box.request("POST", "/api/v1/customers", json={"customer": {"external_id": "mine"}})
@@ -362,12 +363,12 @@ def test_prefix_of_ids_is_a_setting() -> None:
 def test_prefix_of_ids_leads_in_every_list_and_message_and_never_in_what_callers_keep() -> None:
     with Sandbox(now="2024-03-05T00:00:00Z", settings=Settings(id_prefix="acme_")) as box:
         customer = {"external_id": "c", "metadata": [{"key": "svc_tier", "value": "gold"}]}
-        shown = found(box.request("POST", "/api/v1/customers", json={"customer": customer}), "customer")
+        shown = accepted(box.request("POST", "/api/v1/customers", json={"customer": customer}), "customer")
         told = box.webhooks[-1]["customer"]
         for item in (shown["metadata"][0], told["metadata"][0]):
             assert (item["key"], "acme_id" in item, "svc_id" in item) == ("svc_tier", True, False)
         event = {"transaction_id": "1", "code": "x", "properties": {"svc_a": "1", "acme_b": "2"}}
-        kept = found(box.request("POST", "/api/v1/events", json={"event": event}), "event")["properties"]
+        kept = accepted(box.request("POST", "/api/v1/events", json={"event": event}), "event")["properties"]
         assert kept == {"svc_a": "1", "acme_b": "2"}
 
 

@@ -11,7 +11,7 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.specimens import path_of, valid_bodies, world
+from tests.sample_records import path_of, valid_bodies, world
 
 from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint

@@ -7,7 +7,7 @@ from datetime import date
 from typing import Any
 
 import pytest
-from tests.operations.invoices import made
+from tests import builders
 
 from usagebill.core.invoices.records import Invoice, InvoiceMetadata
 from usagebill.operations.invoices.totals import settle
@@ -22,11 +22,11 @@ def box() -> Iterator[Sandbox]:
 
 
 def _invoice(box: Sandbox, amounts: tuple[int, ...] = (1000,), external_id: str = "acme", **fields: Any) -> Invoice:
-    owner = made.customer(box, external_id, name=f"{external_id} Inc", email=f"mail@{external_id}.test")
+    owner = builders.customer_with(box, external_id, name=f"{external_id} Inc", email=f"mail@{external_id}.test")
 
     def make(work: Work) -> Invoice:
-        invoice = made.invoice(work, owner, **fields)
-        fees = [made.fee(work, owner, amount, invoice_id=invoice.id) for amount in amounts]
+        invoice = builders.add_issued_invoice(work, owner, **fields)
+        fees = [builders.unsaved_fee(work, owner, amount, invoice_id=invoice.id) for amount in amounts]
         settled, fees = settle(work, invoice, fees, finalizing=False)
         work.tx.insert(*fees)
         work.tx.replace(settled)
@@ -42,8 +42,8 @@ def _numbers(box: Sandbox, query: str = "") -> list[str]:
 
 
 def test_an_invoice_shows_its_fees_and_what_they_add_up_to(box: Sandbox) -> None:
-    made.customer(box)
-    box.billing.writing(lambda work: made.customer_taxes(work, "acme", {"vat": "20"}))
+    builders.customer_with(box)
+    box.billing.writing(lambda work: builders.give_taxes(work, "acme", {"vat": "20"}))
     invoice = _invoice(box, (151, 379))
     status, body = box.request("GET", f"/api/v1/invoices/{invoice.id}")
     shown = body["invoice"]
@@ -179,8 +179,8 @@ def test_a_fee_of_an_invoice_can_be_neither_paid_nor_deleted_by_itself(box: Sand
 
 
 def test_a_fee_without_invoice_is_paid_refunded_and_deleted(box: Sandbox) -> None:
-    owner = made.customer(box)
-    fee = box.billing.writing(lambda work: made.stored(work, made.fee(work, owner, 700)))
+    owner = builders.customer_with(box)
+    fee = box.billing.writing(lambda work: builders.add_fee(work, owner, 700))
     path = f"/api/v1/fees/{fee.id}"
     _, body = box.request("PUT", path, json={"fee": {"payment_status": "succeeded"}})
     assert body["fee"]["succeeded_at"] == "2024-05-01T12:00:00Z"
@@ -196,13 +196,13 @@ def test_a_fee_without_invoice_is_paid_refunded_and_deleted(box: Sandbox) -> Non
 
 
 def test_fees_are_listed_oldest_first_and_narrowed_by_each_filter(box: Sandbox) -> None:
-    owner = made.customer(box)
+    owner = builders.customer_with(box)
     first = box.billing.writing(
-        lambda work: made.stored(work, made.fee(work, owner, 1, event_transaction_id="t1", currency="USD"))
+        lambda work: builders.add_fee(work, owner, 1, event_transaction_id="t1", currency="USD")
     )
     box.jump_to("2024-05-02T00:00:00Z")
     second = box.billing.writing(
-        lambda work: made.stored(work, made.fee(work, owner, 2, fee_type="charge", external_subscription_id="s"))
+        lambda work: builders.add_fee(work, owner, 2, fee_type="charge", external_subscription_id="s")
     )
     for query, expected in {
         "": [first.id, second.id],

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from tests.api_shapes import SHAPES, ShapeChecker
+from tests.sample_records import NEVER, VERBS, in_order, invoiced, path_of, request_of, world
+from tests.scenarios import ask
 from tests.service import ROOT
-from tests.specimens import NEVER, VERBS, in_order, invoiced, path_of, request_of, world
-from tests.worlds import ask
 
 from usagebill.core.webhooks import OBJECT_TYPES
 from usagebill.http.app import endpoints

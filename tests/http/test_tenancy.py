@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from tests.specimens import VERBS, in_order, invoiced, request_of, world
+from tests.sample_records import VERBS, in_order, invoiced, request_of, world
 
 from usagebill.core.organizations import Organization
 from usagebill.operations import api_keys, organizations

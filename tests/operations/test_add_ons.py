@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.answers import found, missing, refused
-from tests.records import add_fixed_charge, add_plan
+from tests.builders import add_fixed_charge, add_plan
+from tests.json_asserts import accepted, missing, refused
 
 from usagebill.core.plans import FixedCharge
 from usagebill.testing import Sandbox
@@ -33,12 +33,12 @@ def tax_codes(shown: Any) -> list[str]:
 
 
 def test_created_add_on_is_shown_as_sent(box: Sandbox) -> None:
-    shown = found(post(box, invoice_display_name="One-time setup", description="d", tax_codes=["vat"]), "add_on")
+    shown = accepted(post(box, invoice_display_name="One-time setup", description="d", tax_codes=["vat"]), "add_on")
     assert {key: shown[key] for key in SETUP} == SETUP
     assert (shown["invoice_display_name"], shown["description"]) == ("One-time setup", "d")
     assert shown["created_at"] == "2024-03-05T00:00:00Z"
     assert tax_codes(shown) == ["vat"]
-    assert found(box.request("GET", "/api/v1/add_ons/setup"), "add_on") == shown
+    assert accepted(box.request("GET", "/api/v1/add_ons/setup"), "add_on") == shown
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,13 @@ def test_unknown_tax_refuses_the_whole_request(box: Sandbox) -> None:
 
 
 def test_change_touches_what_is_sent_and_replaces_taxes(box: Sandbox) -> None:
-    created = found(post(box, description="d", tax_codes=["vat"]), "add_on")
+    created = accepted(post(box, description="d", tax_codes=["vat"]), "add_on")
     sent = {"code": "onboarding", "description": None, "tax_codes": ["city", "city"]}
-    shown = found(box.request("PUT", "/api/v1/add_ons/setup", json={"add_on": sent}), "add_on")
+    shown = accepted(box.request("PUT", "/api/v1/add_ons/setup", json={"add_on": sent}), "add_on")
     assert tax_codes(shown) == ["city"]
     assert shown == {**created, "code": "onboarding", "description": None, "taxes": shown["taxes"]}
     for change, left in (({"tax_codes": None, "name": "n"}, ["city"]), ({"tax_codes": []}, [])):
-        shown = found(box.request("PATCH", "/api/v1/add_ons/onboarding", json={"add_on": change}), "add_on")
+        shown = accepted(box.request("PATCH", "/api/v1/add_ons/onboarding", json={"add_on": change}), "add_on")
         assert tax_codes(shown) == left
 
 
@@ -93,16 +93,16 @@ def test_change_is_refused_like_a_new_one(box: Sandbox) -> None:
 
 
 def test_deleting_takes_its_fixed_charges_along_and_frees_the_code(box: Sandbox) -> None:
-    created = found(post(box), "add_on")
+    created = accepted(post(box), "add_on")
 
     def build_on(work: Work) -> None:
         add_fixed_charge(work, plan_id=add_plan(work).id, add_on_id=created["svc_id"])
 
     box.billing.writing(build_on)
-    assert found(box.request("DELETE", "/api/v1/add_ons/setup"), "add_on") == created
+    assert accepted(box.request("DELETE", "/api/v1/add_ons/setup"), "add_on") == created
     assert box.billing.reading(lambda work: work.tx.find(FixedCharge)) == []
     assert missing(box.request("DELETE", "/api/v1/add_ons/setup")) == "add_on"
-    assert found(post(box), "add_on")["svc_id"] != created["svc_id"]
+    assert accepted(post(box), "add_on")["svc_id"] != created["svc_id"]
 
 
 def test_lists_are_newest_first(box: Sandbox) -> None:

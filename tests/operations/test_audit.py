@@ -8,7 +8,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from tests.operations.invoices.made import customer_taxes
+from tests.builders import give_taxes
 from tests.operations.test_recounts import PLANTS as OF_RECOUNTS
 from tests.price_list import PriceList
 
@@ -35,7 +35,7 @@ def box() -> Iterator[Sandbox]:
     """Half a year of one customer: usage in graduated ranges, seats in advance, taxes, an upgrade and an end."""
     with Sandbox(now="2024-01-10T08:00:00Z") as box:
         prices = PriceList(box)
-        box.billing.writing(lambda work: customer_taxes(work, "acme", {"vat": "20", "levy": "3.7"}))
+        box.billing.writing(lambda work: give_taxes(work, "acme", {"vat": "20", "levy": "3.7"}))
         metric = prices.metric("calls")
         seats = prices.post(
             "/add_ons", add_on={"name": "Seat", "code": "seat", "amount_cents": 100, "amount_currency": "EUR"}
@@ -516,7 +516,7 @@ def test_more_findings_than_wanted_are_counted(box: Sandbox) -> None:
 def test_what_rounding_and_voids_leave_behind_is_no_finding() -> None:
     with Sandbox(now="2024-01-01T00:00:00Z") as box:
         prices = PriceList(box)
-        box.billing.writing(lambda work: customer_taxes(work, "acme", {"vat": "19", "levy": "5.5"}))
+        box.billing.writing(lambda work: give_taxes(work, "acme", {"vat": "19", "levy": "5.5"}))
         charge = {"charge_model": "standard", "min_amount_cents": 1500, "properties": {"amount": "0.105"}}
         prices.plan({"billable_metric_id": prices.metric("calls"), **charge}, amount_cents=1000)
         prices.subscribe()
@@ -540,7 +540,7 @@ def test_what_rounding_and_voids_leave_behind_is_no_finding() -> None:
 def test_progressive_billing_with_a_coupon_is_no_finding() -> None:
     with Sandbox(now="2024-01-01T00:00:00Z") as box:
         prices = PriceList(box)
-        box.billing.writing(lambda work: customer_taxes(work, "acme", {"vat": "20"}))
+        box.billing.writing(lambda work: give_taxes(work, "acme", {"vat": "20"}))
         charge = {"charge_model": "standard", "properties": {"amount": "10"}}
         thresholds = [{"amount_cents": 2000}, {"amount_cents": 5000}]
         prices.plan({"billable_metric_id": prices.metric("calls"), **charge}, usage_thresholds=thresholds)

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tests.answers import found, missing, refused
-from tests.records import add_charge, add_invoice, add_period, add_plan
+from tests.builders import add_charge, add_draft, add_period, add_plan
+from tests.json_asserts import accepted, missing, refused
 
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.plans import Charge, ChargeFilter
@@ -38,7 +38,7 @@ def metric(**fields: object) -> dict[str, object]:
 
 
 def create(box: Sandbox, **fields: object) -> dict[str, Any]:
-    shown: dict[str, Any] = found(
+    shown: dict[str, Any] = accepted(
         box.request("POST", "/api/v1/billable_metrics", json=metric(**fields)), "billable_metric"
     )
     return shown
@@ -54,7 +54,7 @@ def put_on_a_plan(box: Sandbox, metric_id: str, *filters: dict[str, tuple[str, .
         charge = add_charge(work, plan_id=plan.id, billable_metric_id=metric_id, filters=made)
         if draft:
             customer = customers.upsert(work, customers.CustomerInput(external_id="acme"))
-            add_period(work, add_invoice(work, customer), plan.id)
+            add_period(work, add_draft(work, customer), plan.id)
         return charge
 
     return box.billing.writing(act)

@@ -9,8 +9,8 @@ from datetime import date
 from typing import Any
 
 import pytest
-from tests.answers import found, missing, refused
-from tests.records import add_invoice, add_period, add_plan
+from tests.builders import add_draft, add_period, add_plan
+from tests.json_asserts import accepted, missing, refused
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.invoices.records import Invoice
@@ -33,7 +33,7 @@ def post(box: Sandbox, **fields: object) -> tuple[int, Any]:
 
 
 def create(box: Sandbox, **fields: object) -> Any:
-    return found(post(box, **fields), "billing_entity")
+    return accepted(post(box, **fields), "billing_entity")
 
 
 def put(box: Sandbox, entity: str = "default", **fields: object) -> tuple[int, Any]:
@@ -41,7 +41,7 @@ def put(box: Sandbox, entity: str = "default", **fields: object) -> tuple[int, A
 
 
 def change(box: Sandbox, entity: str = "default", **fields: object) -> Any:
-    return found(put(box, entity, **fields), "billing_entity")
+    return accepted(put(box, entity, **fields), "billing_entity")
 
 
 def test_new_entity_has_defaults(box: Sandbox) -> None:
@@ -81,7 +81,7 @@ def test_new_entity_has_defaults(box: Sandbox) -> None:
         "selected_invoice_custom_sections": [],
     }
     assert shown["document_number_prefix"] == f"ACM-{shown['svc_id'][-4:].upper()}"
-    assert found(box.request("GET", f"{PATH}/france"), "billing_entity") == shown
+    assert accepted(box.request("GET", f"{PATH}/france"), "billing_entity") == shown
 
 
 def test_every_field_comes_back_as_it_was_sent(box: Sandbox) -> None:
@@ -148,7 +148,7 @@ def test_every_field_comes_back_as_it_was_sent(box: Sandbox) -> None:
 )
 def test_what_no_entity_can_have_is_refused(box: Sandbox, fields: dict[str, object], details: object) -> None:
     assert refused(post(box, **fields)) == details
-    assert len(found(box.request("GET", PATH), "billing_entities")) == 1
+    assert len(accepted(box.request("GET", PATH), "billing_entities")) == 1
 
 
 def test_list_has_active_entities_oldest_first_without_meta(box: Sandbox) -> None:
@@ -165,9 +165,9 @@ def test_list_has_active_entities_oldest_first_without_meta(box: Sandbox) -> Non
         work.tx.replace(replace(customers.default_entity(work), archived_at=work.now))
 
     box.billing.writing(archive)
-    listed = found(box.request("GET", PATH), "billing_entities")
+    listed = accepted(box.request("GET", PATH), "billing_entities")
     assert [(one["code"], one["is_default"]) for one in listed] == [("france", True)]
-    assert found(box.request("GET", f"{PATH}/default"), "billing_entity")["is_default"] is False
+    assert accepted(box.request("GET", f"{PATH}/default"), "billing_entity")["is_default"] is False
 
 
 def test_unknown_entity_is_not_found_even_without_a_body(box: Sandbox) -> None:
@@ -196,7 +196,7 @@ def draft_of(box: Sandbox, external_id: str, **fields: Any) -> None:
         customer = customers.upsert(work, customers.CustomerInput(external_id=external_id))
         customer = replace(customer, **fields)
         work.tx.replace(customer)
-        invoice = add_invoice(
+        invoice = add_draft(
             work,
             customer,
             issuing_date=date(2024, 3, 8),
@@ -243,7 +243,7 @@ def test_new_taxes_refresh_the_drafts_of_the_entity(box: Sandbox) -> None:
 
 
 def test_organization_shows_its_default_entity(box: Sandbox) -> None:
-    shown = found(box.request("GET", "/api/v1/organizations"), "organization")
+    shown = accepted(box.request("GET", "/api/v1/organizations"), "organization")
     assert (shown["name"], shown["svc_id"]) == ("Default organization", box.billing.organization.id)
     assert (shown["webhook_url"], shown["webhook_urls"]) == ("", [])
     assert (shown["default_currency"], shown["timezone"]) == ("USD", "UTC")
@@ -264,7 +264,7 @@ def test_organization_changes_with_its_default_entity(box: Sandbox) -> None:
             "webhook_url": "https://acme.example/hook",
         }
     }
-    shown = found(box.request("PUT", "/api/v1/organizations", json=body), "organization")
+    shown = accepted(box.request("PUT", "/api/v1/organizations", json=body), "organization")
     expected = {
         **body["organization"],
         "country": "FR",
@@ -273,11 +273,11 @@ def test_organization_changes_with_its_default_entity(box: Sandbox) -> None:
         "webhook_urls": ["https://acme.example/hook"],
     }
     assert {key: shown[key] for key in expected} == expected
-    assert found(box.request("GET", "/api/v1/organizations"), "organization") == shown
-    entity = found(box.request("GET", f"{PATH}/default"), "billing_entity")
+    assert accepted(box.request("GET", "/api/v1/organizations"), "organization") == shown
+    entity = accepted(box.request("GET", f"{PATH}/default"), "billing_entity")
     assert (entity["document_numbering"], entity["document_number_prefix"]) == ("per_billing_entity", "ACME")
     assert (entity["invoice_grace_period"], entity["country"]) == (3, "FR")
-    assert found(box.request("GET", f"{PATH}/france"), "billing_entity")["country"] is None
+    assert accepted(box.request("GET", f"{PATH}/france"), "billing_entity")["country"] is None
     assert box.billing.customers.upsert(external_id="a").slug == "ACME-001"
 
 
@@ -285,11 +285,11 @@ def test_webhook_url_is_that_of_the_oldest_endpoint(box: Sandbox) -> None:
     def put(url: object) -> tuple[int, Any]:
         return box.request("PUT", "/api/v1/organizations", json={"organization": {"webhook_url": url}})
 
-    found(put("https://a.example"), "organization")
+    accepted(put("https://a.example"), "organization")
     box.jump_to("2024-03-06T00:00:00Z")
     other = {"webhook_endpoint": {"webhook_url": "https://b.example"}}
     box.request("POST", "/api/v1/webhook_endpoints", json=other)
-    shown = found(put("https://c.example"), "organization")
+    shown = accepted(put("https://c.example"), "organization")
     assert (shown["webhook_url"], shown["webhook_urls"]) == (
         "https://c.example",
         ["https://c.example", "https://b.example"],
@@ -310,9 +310,9 @@ def test_new_time_zone_of_the_entity_moves_the_next_bill_of_those_who_inherit_it
     box.billing.writing(lambda work: add_plan(work, amount_cents=3100))
     for external_id, zone in (("inherits", None), ("own", "UTC")):
         customer = {"customer": {"external_id": external_id, "currency": "EUR", "timezone": zone}}
-        found(box.request("POST", "/api/v1/customers", json=customer), "customer")
+        accepted(box.request("POST", "/api/v1/customers", json=customer), "customer")
         sent = {"external_customer_id": external_id, "plan_code": "basic", "external_id": external_id}
-        found(box.request("POST", "/api/v1/subscriptions", json={"subscription": sent}), "subscription")
+        accepted(box.request("POST", "/api/v1/subscriptions", json={"subscription": sent}), "subscription")
     change(box, timezone="Asia/Tokyo")
     box.travel_to("2024-03-31T20:00:00Z")
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.answers import found, missing, refused
-from tests.worlds import add_plan, ask, invoices_of, subscribe
+from tests.json_asserts import accepted, missing, refused
+from tests.scenarios import add_plan, ask, invoices_of, subscribe
 
 from usagebill.testing import Sandbox
 
@@ -39,7 +39,7 @@ def apply(box: Sandbox, code: str = "ten", customer: str = "acme", **fields: obj
 
 
 def applied(box: Sandbox, **fields: Any) -> Any:
-    return found(apply(box, **fields), "applied_coupon")
+    return accepted(apply(box, **fields), "applied_coupon")
 
 
 def listed(box: Sandbox, query: str = "") -> list[Any]:
@@ -48,7 +48,7 @@ def listed(box: Sandbox, query: str = "") -> list[Any]:
 
 
 def test_a_coupon_is_shown_as_it_was_created(box: Sandbox) -> None:
-    coupon = found(create(box, description="Ten off", frequency="recurring", frequency_duration=3), "coupon")
+    coupon = accepted(create(box, description="Ten off", frequency="recurring", frequency_duration=3), "coupon")
     assert coupon["frequency_duration"] == 3
     assert (coupon["reusable"], coupon["limited_plans"], coupon["plan_codes"]) == (True, False, [])
     assert ask(box, "GET", "/coupons/ten")["coupon"] == coupon
@@ -82,7 +82,7 @@ def test_a_code_is_free_again_once_its_coupon_is_deleted(box: Sandbox) -> None:
     create(box)
     assert refused(create(box)) == {"code": ["value_already_exist"]}
     ask(box, "DELETE", "/coupons/ten")
-    found(create(box), "coupon")
+    accepted(create(box), "coupon")
 
 
 def test_a_coupon_is_limited_to_plans_or_to_metrics(box: Sandbox) -> None:
@@ -98,7 +98,7 @@ def test_a_coupon_is_limited_to_plans_or_to_metrics(box: Sandbox) -> None:
     assert (status, body["code"]) == (405, "only_one_limitation_type_per_coupon_allowed")
     assert missing(create(box, applies_to={"plan_codes": ["basic", "none"]})) == "plans"
     assert missing(create(box, applies_to={"billable_metric_codes": ["none"]})) == "billable_metrics"
-    coupon = found(create(box, applies_to={"plan_codes": ["basic", None, "basic"]}), "coupon")
+    coupon = accepted(create(box, applies_to={"plan_codes": ["basic", None, "basic"]}), "coupon")
     assert (coupon["limited_plans"], coupon["plan_codes"]) == (True, ["basic"])
     change = {"coupon": {"applies_to": {"billable_metric_codes": ["calls"]}}}
     coupon = ask(box, "PUT", "/coupons/ten", change)["coupon"]

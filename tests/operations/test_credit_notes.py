@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.answers import found, missing, refused
-from tests.worlds import add_coupon, add_plan, ask, details, invoices_of, subscribe
+from tests.json_asserts import accepted, missing, refused
+from tests.scenarios import add_coupon, add_plan, ask, details, invoices_of, subscribe
 
 from usagebill.core.invoices.records import Invoice
 from usagebill.operations.invoices.payment_status import payment_of
@@ -54,11 +54,11 @@ def asked(box: Sandbox, invoice: Any, *items: tuple[int, object], path: str = ""
 
 
 def made(box: Sandbox, invoice: Any, *items: tuple[int, object], **fields: Any) -> Any:
-    return found(asked(box, invoice, *items, **fields), "credit_note")
+    return accepted(asked(box, invoice, *items, **fields), "credit_note")
 
 
 def estimate(box: Sandbox, invoice: Any, *items: tuple[int, object]) -> Any:
-    return found(asked(box, invoice, *items, path="/estimate"), "estimated_credit_note")
+    return accepted(asked(box, invoice, *items, path="/estimate"), "estimated_credit_note")
 
 
 def test_a_note_gives_back_part_of_a_fee_and_its_tax(box: Sandbox) -> None:

@@ -8,8 +8,8 @@ from datetime import date
 from typing import Any
 
 import pytest
-from tests.answers import found, missing, refused
-from tests.records import add_invoice, add_period, add_plan
+from tests.builders import add_draft, add_period, add_plan
+from tests.json_asserts import accepted, missing, refused
 
 from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.invoices.records import Invoice
@@ -32,11 +32,11 @@ def post(box: Sandbox, **fields: object) -> tuple[int, Any]:
 
 
 def upsert(box: Sandbox, **fields: object) -> Any:
-    return found(post(box, **fields), "customer")
+    return accepted(post(box, **fields), "customer")
 
 
 def listed(box: Sandbox, query: str) -> list[str]:
-    return sorted(one["external_id"] for one in found(box.request("GET", f"{PATH}?{query}"), "customers"))
+    return sorted(one["external_id"] for one in accepted(box.request("GET", f"{PATH}?{query}"), "customers"))
 
 
 def add_entity(box: Sandbox, code: str, **fields: Any) -> None:
@@ -92,7 +92,7 @@ def test_every_field_comes_back_as_it_was_sent(box: Sandbox) -> None:
     assert shown["created_at"] == "2024-03-05T00:00:00Z"
     empty = ("taxes", "integration_customers", "applicable_invoice_custom_sections", "error_details", "metadata")
     assert [shown[key] for key in empty] == [[]] * 5
-    assert found(box.request("GET", f"{PATH}/acme"), "customer") == shown
+    assert accepted(box.request("GET", f"{PATH}/acme"), "customer") == shown
 
 
 def test_second_post_changes_what_is_sent_and_clears_what_is_null(box: Sandbox) -> None:
@@ -168,7 +168,7 @@ def test_second_post_changes_what_is_sent_and_clears_what_is_null(box: Sandbox) 
 )
 def test_what_no_customer_can_have_is_refused(box: Sandbox, fields: dict[str, object], details: object) -> None:
     assert refused(post(box, **fields)) == details
-    assert found(box.request("GET", PATH), "customers") == []
+    assert accepted(box.request("GET", PATH), "customers") == []
     assert upsert(box, external_id="next")["sequential_id"] == 1
 
 
@@ -223,7 +223,7 @@ def test_archived_billing_entity_takes_no_customers(box: Sandbox) -> None:
 def test_account_type_is_fixed_once_something_was_sold(box: Sandbox) -> None:
     assert upsert(box, account_type="partner")["account_type"] == "partner"
     assert upsert(box, account_type="customer")["account_type"] == "customer"
-    box.billing.writing(lambda work: add_invoice(work, customers.get(work, "acme")))
+    box.billing.writing(lambda work: add_draft(work, customers.get(work, "acme")))
     assert upsert(box, account_type="partner")["account_type"] == "customer"
 
 
@@ -249,7 +249,7 @@ def test_key_sent_again_without_its_id_is_taken(box: Sandbox) -> None:
     upsert(box, name="before", metadata=[{"key": "A", "value": "1"}])
     again = post(box, name="after", metadata=[{"key": "A", "value": "2"}])
     assert refused(again) == {"key": ["value_already_exist"]}
-    shown = found(box.request("GET", f"{PATH}/acme"), "customer")
+    shown = accepted(box.request("GET", f"{PATH}/acme"), "customer")
     assert (shown["name"], items(shown)) == ("before", [("A", "1", False)])
 
 
@@ -261,8 +261,8 @@ def test_tax_codes_replace_the_taxes_and_refresh_drafts(box: Sandbox) -> None:
         box.request("POST", "/api/v1/taxes", json={"tax": {"name": code, "code": code, "rate": "10"}})
     shown = upsert(box, tax_codes=["city", "vat"])
     assert [tax["code"] for tax in shown["taxes"]] == ["city", "vat"]
-    assert [tax["code"] for tax in found(box.request("GET", PATH), "customers")[0]["taxes"]] == ["city", "vat"]
-    box.billing.writing(lambda work: add_invoice(work, customers.get(work, "acme")))
+    assert [tax["code"] for tax in accepted(box.request("GET", PATH), "customers")[0]["taxes"]] == ["city", "vat"]
+    box.billing.writing(lambda work: add_draft(work, customers.get(work, "acme")))
     assert upsert(box, name="x", tax_codes=None)["taxes"] == shown["taxes"]
     assert not draft(box).refresh_wanted
     assert missing(post(box, tax_codes=["vat", "none"])) == "tax"
@@ -303,9 +303,9 @@ def draft(box: Sandbox) -> Invoice:
     return only
 
 
-def add_draft(box: Sandbox, reason: str = "subscription_periodic") -> None:
+def add_draft_of_acme(box: Sandbox, reason: str = "subscription_periodic") -> None:
     def act(work: Work) -> None:
-        invoice = add_invoice(
+        invoice = add_draft(
             work,
             customers.get(work, "acme"),
             issuing_date=date(2024, 3, 8),
@@ -326,7 +326,7 @@ def dates(invoice: Invoice) -> tuple[str, str, str]:
 
 def test_drafts_move_with_the_grace_period(box: Sandbox) -> None:
     upsert(box, net_payment_term=30, billing_configuration={"invoice_grace_period": 3})
-    add_draft(box)
+    add_draft_of_acme(box)
     upsert(box, billing_configuration={"invoice_grace_period": 5})
     assert dates(draft(box)) == ("2024-03-10", "2024-04-09", "2024-03-10")
     upsert(box, billing_configuration={"invoice_grace_period": None, "document_locale": "fr"})
@@ -335,7 +335,7 @@ def test_drafts_move_with_the_grace_period(box: Sandbox) -> None:
 
 def test_drafts_move_with_anchor_and_adjustment(box: Sandbox) -> None:
     upsert(box, net_payment_term=30, billing_configuration={"invoice_grace_period": 3})
-    add_draft(box)
+    add_draft_of_acme(box)
     settings = {
         "subscription_invoice_issuing_date_anchor": "current_period_end",
         "subscription_invoice_issuing_date_adjustment": "keep_anchor",
@@ -348,14 +348,14 @@ def test_drafts_move_with_anchor_and_adjustment(box: Sandbox) -> None:
 
 def test_draft_of_a_first_invoice_moves_with_the_grace_period_alone(box: Sandbox) -> None:
     upsert(box, net_payment_term=30, billing_configuration={"invoice_grace_period": 3})
-    add_draft(box, "subscription_starting")
+    add_draft_of_acme(box, "subscription_starting")
     upsert(box, billing_configuration={"subscription_invoice_issuing_date_adjustment": "keep_anchor"})
     assert dates(draft(box)) == ("2024-03-08", "2024-04-07", "2024-03-08")
 
 
 def test_drafts_stay_where_nothing_that_dates_them_changes(box: Sandbox) -> None:
     upsert(box, net_payment_term=30, billing_configuration={"invoice_grace_period": 3})
-    add_draft(box)
+    add_draft_of_acme(box)
     upsert(box, net_payment_term=0, name="x", billing_configuration={"document_locale": "fr"})
     assert dates(draft(box)) == ("2024-03-08", "2024-04-07", "2024-03-08")
 
@@ -453,11 +453,11 @@ def test_unknown_codes_in_filters_list_what_there_is(box: Sandbox) -> None:
 
 def test_deleted_customer_is_gone_and_its_id_is_free(box: Sandbox) -> None:
     created = upsert(box)
-    gone = found(box.request("DELETE", f"{PATH}/acme"), "customer")
+    gone = accepted(box.request("DELETE", f"{PATH}/acme"), "customer")
     assert gone == created
     for method in ("GET", "DELETE"):
         assert missing(box.request(method, f"{PATH}/acme")) == "customer"
-    assert found(box.request("GET", PATH), "customers") == []
+    assert accepted(box.request("GET", PATH), "customers") == []
     assert [message["webhook_type"] for message in box.webhooks] == ["customer.created"]
     again = upsert(box)
     assert (again["sequential_id"], again["svc_id"] != created["svc_id"]) == (2, True)

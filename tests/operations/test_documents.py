@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from pypdf import PdfReader
 from tests.asgi import send
-from tests.worlds import ask
+from tests.scenarios import ask
 
 from usagebill.core.documents.files import Document
 from usagebill.core.errors import NotFound

@@ -11,7 +11,7 @@ import pytest
 from pypdf import PdfReader
 from tests.price_list import PriceList
 from tests.registry import Registry, rate_limited
-from tests.worlds import add_plan, ask, invoices_of, subscribe
+from tests.scenarios import add_plan, ask, invoices_of, subscribe
 
 from usagebill.core.contacts import LOCALES
 from usagebill.core.documents.files import Document

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.price_list import PriceList
-from tests.worlds import ask
+from tests.scenarios import ask
 
 from usagebill.core.billing_entities import BillingEntityVersion
 from usagebill.core.credit_notes import CreditNote

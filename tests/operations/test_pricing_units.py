@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.answers import found, refused
+from tests.json_asserts import accepted, refused
 from tests.operations.plans.catalog import metric, plan, send
 
 from usagebill.core.errors import Invalid
@@ -44,10 +44,10 @@ def test_a_wrong_unit_is_refused(box: Sandbox, fields: dict[str, str], details: 
 
 
 def test_usage_is_priced_in_the_unit_and_billed_in_the_currency(box: Sandbox) -> None:
-    created = found(plan(box, charges=[charge(box, "0.5")]), "plan")
+    created = accepted(plan(box, charges=[charge(box, "0.5")]), "plan")
     assert created["charges"][0]["applied_pricing_unit"] == {"code": "credits", "conversion_rate": "0.5"}
     subscription = {"external_customer_id": "acme", "external_id": "sub1", "plan_code": "basic"}
-    found(send(box, "POST", "/subscriptions", {"subscription": subscription}), "subscription")
+    accepted(send(box, "POST", "/subscriptions", {"subscription": subscription}), "subscription")
     for number in range(3):
         event = {
             "transaction_id": f"t{number}",
@@ -64,7 +64,7 @@ def test_usage_is_priced_in_the_unit_and_billed_in_the_currency(box: Sandbox) ->
 
 def test_only_the_rate_changes_later(box: Sandbox) -> None:
     box.billing.pricing_units.create(name="Tokens", code="tokens", short_name="TOK")
-    created = found(plan(box, charges=[charge(box, 2)]), "plan")["charges"][0]
+    created = accepted(plan(box, charges=[charge(box, 2)]), "plan")["charges"][0]
     item = {"id": created["svc_id"], "charge_model": "standard", "properties": {"amount": "1"}}
 
     def put(**unit: object) -> tuple[int, object]:
@@ -72,5 +72,5 @@ def test_only_the_rate_changes_later(box: Sandbox) -> None:
 
     assert refused(put(conversion_rate="0")) == {"conversion_rate": ["value_is_out_of_range"]}
     assert refused(put(conversion_rate="x")) == {"conversion_rate": ["is not a number"]}
-    shown = found(put(code="tokens", conversion_rate="3"), "plan")["charges"][0]
+    shown = accepted(put(code="tokens", conversion_rate="3"), "plan")["charges"][0]
     assert shown["applied_pricing_unit"] == {"code": "credits", "conversion_rate": "3.0"}

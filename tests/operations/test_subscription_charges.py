@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.answers import found, missing, refused
+from tests.builders import add_draft, add_period
+from tests.json_asserts import accepted, missing, refused
 from tests.operations.plans.catalog import add_on, metric, plan, send, tax
-from tests.records import add_invoice, add_period
 
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
@@ -46,10 +46,10 @@ def box() -> Iterator[Sandbox]:
             minimum_commitment={"amount_cents": 100},
             usage_thresholds=[{"amount_cents": 9000}],
         )
-        found(created, "plan")
+        accepted(created, "plan")
         send(box, "POST", "/customers", {"customer": {"external_id": "acme"}})
         subscription = {"external_customer_id": "acme", "external_id": "sub1", "plan_code": "basic"}
-        found(send(box, "POST", "/subscriptions", {"subscription": subscription}), "subscription")
+        accepted(send(box, "POST", "/subscriptions", {"subscription": subscription}), "subscription")
         yield box
 
 
@@ -58,11 +58,11 @@ def put(box: Sandbox, path: str, root: str, **fields: object) -> tuple[int, Any]
 
 
 def own_plan(box: Sandbox) -> Any:
-    return found(send(box, "GET", "/subscriptions/sub1"), "subscription")["plan"]
+    return accepted(send(box, "GET", "/subscriptions/sub1"), "subscription")["plan"]
 
 
 def catalog_plan(box: Sandbox) -> Any:
-    return found(send(box, "GET", "/plans/basic"), "plan")
+    return accepted(send(box, "GET", "/plans/basic"), "plan")
 
 
 def amounts(filters: list[Any]) -> dict[str, str]:
@@ -71,7 +71,7 @@ def amounts(filters: list[Any]) -> dict[str, str]:
 
 def test_a_changed_charge_gives_the_subscription_a_plan_of_its_own(box: Sandbox) -> None:
     before = catalog_plan(box)
-    changed = found(put(box, CHARGE, "charge", properties={"amount": "2"}, min_amount_cents=50), "charge")
+    changed = accepted(put(box, CHARGE, "charge", properties={"amount": "2"}, min_amount_cents=50), "charge")
     assert (changed["properties"], changed["min_amount_cents"]) == ({"amount": "2"}, 50)
     assert changed["svc_parent_id"] == before["charges"][0]["svc_id"]
     assert amounts(changed["filters"]) == {"us": "10", "eu": "20"}
@@ -83,14 +83,14 @@ def test_a_changed_charge_gives_the_subscription_a_plan_of_its_own(box: Sandbox)
 
 
 def test_an_own_plan_has_only_the_taxes_and_the_commitment_it_is_given(box: Sandbox) -> None:
-    changed = found(put(box, CHARGE, "charge", invoice_display_name="Mine"), "charge")
+    changed = accepted(put(box, CHARGE, "charge", invoice_display_name="Mine"), "charge")
     assert changed["taxes"] == []
     own = own_plan(box)
     assert own["taxes"] == []
     assert "minimum_commitment" not in own
     assert own["usage_thresholds"] == []
     assert own["applicable_usage_thresholds"][0]["amount_cents"] == 9000
-    taxed = found(put(box, CHARGE, "charge", tax_codes=["vat"]), "charge")
+    taxed = accepted(put(box, CHARGE, "charge", tax_codes=["vat"]), "charge")
     assert (taxed["invoice_display_name"], [one["code"] for one in taxed["taxes"]]) == ("Mine", ["vat"])
     assert own_plan(box)["svc_id"] == own["svc_id"]
 
@@ -118,22 +118,22 @@ def test_filters_are_added_changed_and_removed_for_the_subscription_alone(box: S
     assert refused(send(box, "POST", f"{CHARGE}/filters", {"filter": one_filter("us", "1")})) == {
         "values": ["value_already_exists"]
     }
-    changed = found(put(box, f"{CHARGE}/filters/{us}", "filter", properties={"amount": "99"}), "filter")
+    changed = accepted(put(box, f"{CHARGE}/filters/{us}", "filter", properties={"amount": "99"}), "filter")
     assert (changed["properties"], changed["invoice_display_name"]) == ({"amount": "99"}, "us")
-    added = found(send(box, "POST", f"{CHARGE}/filters", {"filter": one_filter("asia", "30")}), "filter")
+    added = accepted(send(box, "POST", f"{CHARGE}/filters", {"filter": one_filter("asia", "30")}), "filter")
     filters = send(box, "GET", f"{CHARGE}/filters")[1]["filters"]
     assert amounts(filters) == {"us": "99", "eu": "20", "asia": "30"}
-    found(send(box, "DELETE", f"{CHARGE}/filters/{added['svc_id']}"), "filter")
-    assert found(send(box, "GET", f"{CHARGE}/filters/{changed['svc_id']}"), "filter") == changed
-    assert amounts(found(send(box, "GET", CHARGE), "charge")["filters"]) == {"us": "99", "eu": "20"}
+    accepted(send(box, "DELETE", f"{CHARGE}/filters/{added['svc_id']}"), "filter")
+    assert accepted(send(box, "GET", f"{CHARGE}/filters/{changed['svc_id']}"), "filter") == changed
+    assert amounts(accepted(send(box, "GET", CHARGE), "charge")["filters"]) == {"us": "99", "eu": "20"}
     assert amounts(catalog_plan(box)["charges"][0]["filters"]) == {"us": "10", "eu": "20"}
 
 
 def test_units_alone_are_the_subscriptions_own(box: Sandbox) -> None:
     before = catalog_plan(box)
-    changed = found(put(box, FIXED_CHARGE, "fixed_charge", units="15.5"), "fixed_charge")
+    changed = accepted(put(box, FIXED_CHARGE, "fixed_charge", units="15.5"), "fixed_charge")
     assert (changed["units"], changed["svc_parent_id"]) == (15.5, None)
-    assert found(send(box, "GET", FIXED_CHARGE), "fixed_charge") == changed
+    assert accepted(send(box, "GET", FIXED_CHARGE), "fixed_charge") == changed
     assert own_plan(box)["parent_id"] is None
     assert catalog_plan(box) == before
     assert refused(put(box, FIXED_CHARGE, "fixed_charge", units=-1)) == {"units": ["value_is_out_of_range"]}
@@ -143,9 +143,9 @@ def test_units_alone_are_the_subscriptions_own(box: Sandbox) -> None:
 def test_own_units_go_over_into_a_plan_of_ones_own(box: Sandbox) -> None:
     put(box, FIXED_CHARGE, "fixed_charge", units=15)
     put(box, CHARGE, "charge", invoice_display_name="Mine")
-    shown = found(send(box, "GET", FIXED_CHARGE), "fixed_charge")
+    shown = accepted(send(box, "GET", FIXED_CHARGE), "fixed_charge")
     assert (shown["units"], shown["svc_parent_id"] is None) == (15, False)
-    again = found(put(box, FIXED_CHARGE, "fixed_charge", units=20, tax_codes=["vat"]), "fixed_charge")
+    again = accepted(put(box, FIXED_CHARGE, "fixed_charge", units=20, tax_codes=["vat"]), "fixed_charge")
     assert (again["units"], again["svc_id"]) == (20, shown["svc_id"])
     assert again["taxes"][0]["code"] == "vat"
     assert catalog_plan(box)["fixed_charges"][0]["units"] == 10
@@ -166,8 +166,8 @@ def test_changes_of_the_plan_reach_what_the_subscription_did_not_change(box: San
         "filters": [one_filter("us", "15"), one_filter("asia", "30")],
         "cascade_updates": True,
     }
-    found(put(box, "/plans/basic/charges/storage", "charge", **sent), "charge")
-    own = found(send(box, "GET", CHARGE), "charge")
+    accepted(put(box, "/plans/basic/charges/storage", "charge", **sent), "charge")
+    own = accepted(send(box, "GET", CHARGE), "charge")
     assert own["invoice_display_name"] == "Mine"
     assert (own["properties"]["amount"], own["properties"]["pricing_group_keys"]) == ("3", ["cloud"])
     assert amounts(own["filters"]) == {"us": "15", "asia": "30"}
@@ -182,17 +182,17 @@ def test_own_prices_stay_while_groupings_follow_the_plan(box: Sandbox) -> None:
         "filters": [one_filter("us", "15"), one_filter("eu", "25")],
         "cascade_updates": True,
     }
-    found(put(box, "/plans/basic/charges/storage", "charge", **sent), "charge")
-    own = found(send(box, "GET", CHARGE), "charge")
+    accepted(put(box, "/plans/basic/charges/storage", "charge", **sent), "charge")
+    own = accepted(send(box, "GET", CHARGE), "charge")
     assert (own["properties"]["amount"], own["properties"]["pricing_group_keys"]) == ("7", ["cloud"])
     assert amounts(own["filters"]) == {"us": "99", "eu": "25"}
 
 
 def test_without_a_cascade_nothing_reaches_the_subscription(box: Sandbox) -> None:
-    before = found(put(box, CHARGE, "charge", invoice_display_name="Mine"), "charge")
+    before = accepted(put(box, CHARGE, "charge", invoice_display_name="Mine"), "charge")
     put(box, "/plans/basic/charges/storage", "charge", charge_model="standard", properties={"amount": "3"})
     send(box, "DELETE", "/plans/basic/fixed_charges/seats")
-    assert found(send(box, "GET", CHARGE), "charge") == before
+    assert accepted(send(box, "GET", CHARGE), "charge") == before
     assert len(own_plan(box)["fixed_charges"]) == 1
 
 
@@ -206,8 +206,8 @@ def test_added_and_removed_charges_reach_the_subscription(box: Sandbox) -> None:
         "tax_codes": ["vat"],
         "cascade_updates": True,
     }
-    added = found(send(box, "POST", "/plans/basic/charges", {"charge": traffic}), "charge")
-    own = found(send(box, "GET", "/subscriptions/sub1/charges/traffic"), "charge")
+    added = accepted(send(box, "POST", "/plans/basic/charges", {"charge": traffic}), "charge")
+    own = accepted(send(box, "GET", "/subscriptions/sub1/charges/traffic"), "charge")
     assert (own["svc_parent_id"], own["taxes"]) == (added["svc_id"], [])
     send(box, "DELETE", "/plans/basic/charges/storage?charge[cascade_updates]=true")
     assert missing(send(box, "GET", CHARGE)) == "charge"
@@ -218,21 +218,23 @@ def test_added_and_removed_charges_reach_the_subscription(box: Sandbox) -> None:
 def test_units_and_prices_of_fixed_charges_reach_only_untouched_ones(box: Sandbox) -> None:
     put(box, CHARGE, "charge", invoice_display_name="Mine")
     seats = "/plans/basic/fixed_charges/seats"
-    found(put(box, seats, "fixed_charge", units=12, properties={"amount": "6"}, cascade_updates=True), "fixed_charge")
-    own = found(send(box, "GET", FIXED_CHARGE), "fixed_charge")
+    accepted(
+        put(box, seats, "fixed_charge", units=12, properties={"amount": "6"}, cascade_updates=True), "fixed_charge"
+    )
+    own = accepted(send(box, "GET", FIXED_CHARGE), "fixed_charge")
     assert (own["units"], own["properties"]) == (12, {"amount": "6"})
     put(box, FIXED_CHARGE, "fixed_charge", units=40)
     put(box, seats, "fixed_charge", units=14, properties={"amount": "8"}, cascade_updates=True)
-    own = found(send(box, "GET", FIXED_CHARGE), "fixed_charge")
+    own = accepted(send(box, "GET", FIXED_CHARGE), "fixed_charge")
     assert (own["units"], own["properties"]) == (40, {"amount": "6"})
 
 
 def test_a_cascaded_amount_reaches_overrides_that_have_the_old_one(box: Sandbox) -> None:
     put(box, CHARGE, "charge", invoice_display_name="Mine")
-    found(put(box, "/plans/basic", "plan", name="New", amount_cents=1500, cascade_updates=True), "plan")
+    accepted(put(box, "/plans/basic", "plan", name="New", amount_cents=1500, cascade_updates=True), "plan")
     assert (own_plan(box)["amount_cents"], own_plan(box)["name"]) == (1500, "Basic")
-    found(put(box, "/plans/basic", "plan", amount_cents=2000), "plan")
-    found(put(box, "/plans/basic", "plan", amount_cents=2500, cascade_updates=True), "plan")
+    accepted(put(box, "/plans/basic", "plan", amount_cents=2000), "plan")
+    accepted(put(box, "/plans/basic", "plan", amount_cents=2500, cascade_updates=True), "plan")
     assert own_plan(box)["amount_cents"] == 1500
 
 
@@ -250,6 +252,6 @@ def draft_of(work: Work, external_id: str) -> str:
     assert subscription is not None
     customer = work.tx.get(Customer, subscription.customer_id)
     assert customer is not None
-    invoice = add_invoice(work, customer)
+    invoice = add_draft(work, customer)
     add_period(work, invoice, subscription.plan_id, subscription_id=subscription.id)
     return invoice.id

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.provider import Provider
-from tests.worlds import ask
+from tests.scenarios import ask
 
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.testing import Sandbox

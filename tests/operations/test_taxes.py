@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tests.answers import found, missing, refused
+from tests.builders import add_charge, add_draft, add_fixed_charge, add_plan
+from tests.json_asserts import accepted, missing, refused
 from tests.price_list import PriceList
-from tests.records import add_charge, add_fixed_charge, add_invoice, add_plan
 
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billing_entities import BillingEntity
@@ -32,12 +32,12 @@ def box() -> Iterator[Sandbox]:
 
 def create(box: Sandbox, **fields: object) -> dict[str, Any]:
     sent = {"name": "VAT", "code": "vat", "rate": "20", **fields}
-    shown: dict[str, Any] = found(box.request("POST", "/api/v1/taxes", json={"tax": sent}), "tax")
+    shown: dict[str, Any] = accepted(box.request("POST", "/api/v1/taxes", json={"tax": sent}), "tax")
     return shown
 
 
 def change(box: Sandbox, **fields: object) -> Any:
-    return found(box.request("PUT", "/api/v1/taxes/vat", json={"tax": fields}), "tax")
+    return accepted(box.request("PUT", "/api/v1/taxes/vat", json={"tax": fields}), "tax")
 
 
 def draft_of(box: Sandbox, external_id: str, *tax_ids: str) -> None:
@@ -46,7 +46,7 @@ def draft_of(box: Sandbox, external_id: str, *tax_ids: str) -> None:
     def act(work: Work) -> None:
         customer = customers.upsert(work, customers.CustomerInput(external_id=external_id))
         work.tx.replace(replace(customer, tax_ids=tax_ids))
-        add_invoice(work, customer)
+        add_draft(work, customer)
 
     box.billing.writing(act)
 
@@ -66,7 +66,7 @@ def test_created_tax_is_shown_with_its_exact_rate(box: Sandbox) -> None:
         "created_at": "2024-03-05T00:00:00Z",
     }
     assert shown["applied_to_billing_entities_codes"] == []
-    assert found(box.request("GET", "/api/v1/taxes/vat"), "tax") == shown
+    assert accepted(box.request("GET", "/api/v1/taxes/vat"), "tax") == shown
     assert box.webhooks == []
 
 
@@ -93,7 +93,7 @@ def test_code_is_unique_until_its_tax_is_deleted(box: Sandbox) -> None:
     again = {"tax": {"name": "VAT", "code": "vat", "rate": "19"}}
     assert refused(box.request("POST", "/api/v1/taxes", json=again)) == {"code": ["value_already_exist"]}
     box.request("DELETE", "/api/v1/taxes/vat")
-    assert found(box.request("POST", "/api/v1/taxes", json=again), "tax")["rate"] == 19.0
+    assert accepted(box.request("POST", "/api/v1/taxes", json=again), "tax")["rate"] == 19.0
 
 
 def test_applied_to_organization_means_the_default_billing_entity(box: Sandbox) -> None:
@@ -147,7 +147,7 @@ def test_deleted_tax_is_taken_off_everything_that_had_it(box: Sandbox) -> None:
     box.billing.writing(tax_everything)
     add_on = {"name": "a", "code": "a", "amount_cents": 1, "amount_currency": "EUR", "tax_codes": ["vat", "kept"]}
     box.request("POST", "/api/v1/add_ons", json={"add_on": add_on})
-    shown = found(box.request("DELETE", "/api/v1/taxes/vat"), "tax")
+    shown = accepted(box.request("DELETE", "/api/v1/taxes/vat"), "tax")
     assert (shown["code"], shown["applied_to_organization"]) == ("vat", False)
 
     def everything(work: Work) -> list[tuple[str, ...]]:
@@ -176,6 +176,6 @@ def test_a_draft_loses_a_deleted_tax_within_five_minutes_whatever_it_was_taxed_b
         list_.event("gb", value=10)
         box.travel_to("2024-02-01T01:00:00Z")
         assert [one["total_amount_cents"] for one in list_.get("/invoices")["invoices"]] == [1200]
-        found(box.request("DELETE", "/api/v1/taxes/vat"), "tax")
+        accepted(box.request("DELETE", "/api/v1/taxes/vat"), "tax")
         box.travel_to("2024-02-01T01:05:00Z")
         assert [one["total_amount_cents"] for one in list_.get("/invoices")["invoices"]] == [1000]

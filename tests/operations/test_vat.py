@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.registry import Registry, rate_limited, unknown
-from tests.worlds import add_plan, ask, invoices_of, subscribe
+from tests.scenarios import add_plan, ask, invoices_of, subscribe
 
 from usagebill.core.taxes import Tax
 from usagebill.core.vat import Registered, RegistryError, Unavailable, VatNumber

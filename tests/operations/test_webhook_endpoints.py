@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.answers import found, missing, refused
+from tests.json_asserts import accepted, missing, refused
 
 from usagebill.testing import Sandbox
 
@@ -25,7 +25,7 @@ def post(box: Sandbox, **fields: object) -> tuple[int, Any]:
 
 
 def test_created_endpoint_listens_to_everything_and_signs_with_jwt(box: Sandbox) -> None:
-    shown = found(post(box), "webhook_endpoint")
+    shown = accepted(post(box), "webhook_endpoint")
     assert shown == {
         "svc_id": shown["svc_id"],
         "svc_organization_id": box.billing.organization.id,
@@ -35,7 +35,7 @@ def test_created_endpoint_listens_to_everything_and_signs_with_jwt(box: Sandbox)
         "event_types": None,
         "created_at": "2024-03-05T00:00:00Z",
     }
-    assert found(box.request("GET", f"/api/v1/webhook_endpoints/{shown['svc_id']}"), "webhook_endpoint") == shown
+    assert accepted(box.request("GET", f"/api/v1/webhook_endpoints/{shown['svc_id']}"), "webhook_endpoint") == shown
     assert box.webhooks == []
 
 
@@ -61,12 +61,12 @@ def test_endpoint_that_makes_no_sense_is_refused(box: Sandbox, fields: dict[str,
 
 @pytest.mark.parametrize("url", ["http://example.com", "HTTPS://example.com/hooks?key=a", "http://[::1]:8080/"])
 def test_addresses_that_can_be_sent_to(box: Sandbox, url: str) -> None:
-    assert found(post(box, webhook_url=url), "webhook_endpoint")["webhook_url"] == url
+    assert accepted(post(box, webhook_url=url), "webhook_endpoint")["webhook_url"] == url
 
 
 def test_event_types_are_tidied(box: Sandbox) -> None:
     sent = [" Customer.Created ", "invoice.drafted ", " Invoice.DRAFTED", None, ""]
-    shown = found(post(box, event_types=sent, signature_algo=None, name="Books"), "webhook_endpoint")
+    shown = accepted(post(box, event_types=sent, signature_algo=None, name="Books"), "webhook_endpoint")
     assert shown["event_types"] == ["customer.created", "invoice.drafted"]
     assert (shown["signature_algo"], shown["name"]) == ("jwt", "Books")
 
@@ -88,21 +88,21 @@ def test_ten_endpoints_are_the_most(box: Sandbox) -> None:
 
 
 def test_change_touches_what_is_sent(box: Sandbox) -> None:
-    created = found(post(box, event_types=["plan.created"], signature_algo="hmac"), "webhook_endpoint")
+    created = accepted(post(box, event_types=["plan.created"], signature_algo="hmac"), "webhook_endpoint")
     path = f"/api/v1/webhook_endpoints/{created['svc_id']}"
-    shown = found(box.request("PUT", path, json={"webhook_endpoint": {"name": "n"}}), "webhook_endpoint")
+    shown = accepted(box.request("PUT", path, json={"webhook_endpoint": {"name": "n"}}), "webhook_endpoint")
     assert shown == {**created, "name": "n"}
     for sent, kept in ((None, None), ([], []), (["*"], None)):
         body = {"webhook_endpoint": {"event_types": sent}}
-        assert found(box.request("PATCH", path, json=body), "webhook_endpoint")["event_types"] == kept
+        assert accepted(box.request("PATCH", path, json=body), "webhook_endpoint")["event_types"] == kept
     bad = {"webhook_endpoint": {"webhook_url": "x"}}
     assert refused(box.request("PUT", path, json=bad)) == {"webhook_url": ["url_is_invalid"]}
 
 
 def test_deleted_endpoint_is_gone(box: Sandbox) -> None:
-    created = found(post(box), "webhook_endpoint")
+    created = accepted(post(box), "webhook_endpoint")
     path = f"/api/v1/webhook_endpoints/{created['svc_id']}"
-    assert found(box.request("DELETE", path), "webhook_endpoint") == created
+    assert accepted(box.request("DELETE", path), "webhook_endpoint") == created
     for method in ("GET", "DELETE"):
         assert missing(box.request(method, path)) == "webhook_endpoint"
     assert missing(box.request("GET", "/api/v1/webhook_endpoints/not-a-uuid")) == "webhook_endpoint"

@@ -14,8 +14,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.properties.lives import ZONES
-from tests.worlds import ask
+from tests.properties.strategies import ZONES
+from tests.scenarios import ask
 from usagebill.core.errors import BillingError
 from usagebill.testing import Sandbox
 

@@ -15,7 +15,7 @@ from decimal import Decimal
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.properties.lives import Crash, Life, Played, UnsteadyProvider, lives, play
+from tests.properties.strategies import Crash, Life, Played, UnsteadyProvider, lives, play
 from tests.provider import refused, throttled, unreachable
 from usagebill.core.tax_providers import ProviderFailure
 

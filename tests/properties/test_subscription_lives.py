@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.worlds import add_plan
+from tests.scenarios import add_plan
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice

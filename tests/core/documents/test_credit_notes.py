@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.core.documents.made import fee, note_source, source, tax
+from tests.core.documents.builders import fee, note_source, source, tax
 
 from usagebill.core.documents.credit_notes import credit_note_content
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.core.documents.made import entity, fee, note_source, period, source
+from tests.core.documents.builders import entity, fee, note_source, period, source
 
 from usagebill.core.documents.cii import cii_text
 from usagebill.core.documents.electronic import credit_note_document, invoice_document, is_eligible

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from tests.core.documents.made import NOW, credit, entity, fee, period, source, tax
+from tests.core.documents.builders import NOW, credit, entity, fee, period, source, tax
 
 from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.documents.content import Content

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.lines import coupon, fee, note, settle, tax
+from tests.core.builders import coupon, fee, note, settle, tax
 
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.totals import InvoiceDraft, ProgressiveBilled

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from tests.operations.invoices import made
+from tests import builders
 from tests.price_list import PriceList
 
 from usagebill.core.credit_notes import CreditNote
@@ -27,20 +27,22 @@ from usagebill.work import Work
 @pytest.fixture
 def box() -> Iterator[Sandbox]:
     with Sandbox(now="2024-05-01T12:00:00Z") as box:
-        made.customer(box)
+        builders.customer_with(box)
         yield box
 
 
 def stored(box: Sandbox, amounts: Sequence[int], *, tax: str | None = "20", **fields: Any) -> Invoice:
     """An invoice of fees of these amounts, with one tax."""
-    owner = made.customer(box)
+    owner = builders.customer_with(box)
 
     def make_invoice(work: Work) -> Invoice:
         if tax is not None:
-            made.customer_taxes(work, "acme", {f"vat-{work.new_id()}": tax})
-        invoice = made.invoice(work, owner, **fields)
+            builders.give_taxes(work, "acme", {f"vat-{work.new_id()}": tax})
+        invoice = builders.add_issued_invoice(work, owner, **fields)
         fees = [
-            made.fee(work, owner, amount, invoice_id=invoice.id, fee_type="subscription", subscription_id=work.new_id())
+            builders.unsaved_fee(
+                work, owner, amount, invoice_id=invoice.id, fee_type="subscription", subscription_id=work.new_id()
+            )
             for amount in amounts
         ]
         settled, fees = settle(work, invoice, fees, finalizing=False)
@@ -190,7 +192,7 @@ def test_notes_of_a_draft_whose_fee_is_gone_come_to_nothing() -> None:
     """However the taxes of the other notes were rounded."""
     with Sandbox(now="2024-03-01T10:00:00Z") as sandbox:
         list_ = PriceList(sandbox, billing_configuration={"invoice_grace_period": 30})
-        sandbox.billing.writing(lambda work: made.customer_taxes(work, "acme", {"vat": "18.7"}))
+        sandbox.billing.writing(lambda work: builders.give_taxes(work, "acme", {"vat": "18.7"}))
         charge = {"charge_model": "standard", "properties": {"amount": "1"}}
         list_.plan({"billable_metric_id": list_.metric("calls"), **charge})
         list_.subscribe()

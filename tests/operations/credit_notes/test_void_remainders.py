@@ -9,8 +9,8 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.core.lines import coupon, fee, settle, tax
-from tests.operations.invoices import made
+from tests import builders
+from tests.core.builders import coupon, fee, settle, tax
 
 from usagebill.core.credit_notes import CreditNote, Parts
 from usagebill.core.customers import Customer
@@ -31,7 +31,7 @@ from usagebill.work import Work
 def box() -> Iterator[Sandbox]:
     # Ids of the lines are not those that webhooks would be looked at for.
     box = Sandbox(now="2024-05-01T12:00:00Z")
-    made.customer(box)
+    builders.customer_with(box)
     yield box
     box.close()
 
@@ -85,7 +85,7 @@ def stored(work: Work, billed: Billed) -> Invoice:
     """The invoice under ids of its own, of the customer of the sandbox."""
     customer = work.tx.first(Customer)
     assert customer is not None
-    owner = made.invoice(work, customer)
+    owner = builders.add_issued_invoice(work, customer)
     invoice = replace(
         billed.invoice,
         id=owner.id,

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.answers import missing, refused
-from tests.worlds import add_coupon, add_plan, ask, details, invoices_of, subscribe
+from tests.json_asserts import missing, refused
+from tests.scenarios import add_coupon, add_plan, ask, details, invoices_of, subscribe
 
 from usagebill.core.invoices.records import Invoice
 from usagebill.testing import Sandbox

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.answers import missing
+from tests.json_asserts import missing
 from tests.price_list import PriceList
-from tests.worlds import add_coupon, ask, invoices_of, subscribe
+from tests.scenarios import add_coupon, ask, invoices_of, subscribe
 
 from usagebill.operations.invoices import explain
 from usagebill.testing import Sandbox

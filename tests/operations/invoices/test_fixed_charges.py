@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.price_list import PriceList
-from tests.worlds import ask, invoices_of
+from tests.scenarios import ask, invoices_of
 
 from usagebill.testing import Sandbox
 

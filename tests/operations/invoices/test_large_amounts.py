@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.price_list import PriceList
-from tests.worlds import invoices_of
+from tests.scenarios import invoices_of
 
 from usagebill.operations.audit import audit
 from usagebill.testing import Sandbox

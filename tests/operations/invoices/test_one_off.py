@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.answers import missing, refused
-from tests.worlds import ask, invoices_of
+from tests.json_asserts import missing, refused
+from tests.scenarios import ask, invoices_of
 
 from usagebill.testing import Sandbox
 

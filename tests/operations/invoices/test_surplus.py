@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.worlds import ask, invoices_of, subscribe
+from tests.scenarios import ask, invoices_of, subscribe
 
 from usagebill.testing import Sandbox
 

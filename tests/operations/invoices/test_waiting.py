@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.price_list import PriceList
 from tests.registry import Registry, rate_limited, unknown
-from tests.worlds import add_coupon, add_plan, ask, details, invoices_of, subscribe
+from tests.scenarios import add_coupon, add_plan, ask, details, invoices_of, subscribe
 
 from usagebill.testing import Sandbox
 

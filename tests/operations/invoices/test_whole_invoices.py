@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.price_list import PriceList
-from tests.worlds import ask, details, invoices_of
+from tests.scenarios import ask, details, invoices_of
 
 from usagebill.testing import Sandbox
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.answers import found
+from tests.json_asserts import accepted
 
 from usagebill.core.subscriptions import Subscription
 from usagebill.testing import Sandbox
@@ -22,16 +22,16 @@ def metric(box: Sandbox, code: str = "storage", **fields: object) -> str:
     filters = [{"key": "region", "values": ["us", "eu", "asia"]}, {"key": "cloud", "values": ["aws", "gcp"]}]
     body = {"name": code, "code": code, "aggregation_type": "count_agg", "filters": filters, **fields}
     answer = send(box, "POST", "/billable_metrics", {"billable_metric": body})
-    return str(found(answer, "billable_metric")["svc_id"])
+    return str(accepted(answer, "billable_metric")["svc_id"])
 
 
 def add_on(box: Sandbox, code: str = "seats") -> str:
     body = {"name": code, "code": code, "amount_cents": 200, "amount_currency": "EUR"}
-    return str(found(send(box, "POST", "/add_ons", {"add_on": body}), "add_on")["svc_id"])
+    return str(accepted(send(box, "POST", "/add_ons", {"add_on": body}), "add_on")["svc_id"])
 
 
 def tax(box: Sandbox, code: str = "vat") -> None:
-    found(send(box, "POST", "/taxes", {"tax": {"name": code, "code": code, "rate": "20"}}), "tax")
+    accepted(send(box, "POST", "/taxes", {"tax": {"name": code, "code": code, "rate": "20"}}), "tax")
 
 
 def plan(box: Sandbox, **fields: object) -> tuple[int, Any]:
@@ -52,7 +52,7 @@ def subscribed(box: Sandbox, plan_id: str, **fields: Any) -> Subscription:
     """A customer of its own on the plan since now: the record alone, nothing is billed."""
     external_id = str(fields.get("external_id", "sub1"))
     answer = send(box, "POST", "/customers", {"customer": {"external_id": f"customer of {external_id}"}})
-    customer_id = found(answer, "customer")["svc_id"]
+    customer_id = accepted(answer, "customer")["svc_id"]
 
     def write(work: Work) -> Subscription:
         subscription = Subscription(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.answers import found, missing, refused
+from tests.json_asserts import accepted, missing, refused
 from tests.operations.plans.catalog import add_on, metric, plan, send, tax
 
 from usagebill.testing import Sandbox
@@ -25,13 +25,13 @@ def box() -> Iterator[Sandbox]:
             "properties": {"amount": "5"},
             "pay_in_advance": True,
         }
-        found(plan(box, charges=[charge], fixed_charges=[seats], pay_in_advance=True, tax_codes=["vat"]), "plan")
+        accepted(plan(box, charges=[charge], fixed_charges=[seats], pay_in_advance=True, tax_codes=["vat"]), "plan")
         send(box, "POST", "/customers", {"customer": {"external_id": "acme"}})
         yield box
 
 
 def catalog_plan(box: Sandbox) -> Any:
-    return found(send(box, "GET", "/plans/basic"), "plan")
+    return accepted(send(box, "GET", "/plans/basic"), "plan")
 
 
 def subscribe(box: Sandbox, **fields: object) -> tuple[int, Any]:
@@ -40,7 +40,7 @@ def subscribe(box: Sandbox, **fields: object) -> tuple[int, Any]:
 
 
 def plan_of(box: Sandbox) -> Any:
-    return found(send(box, "GET", "/subscriptions/sub1"), "subscription")["plan"]
+    return accepted(send(box, "GET", "/subscriptions/sub1"), "subscription")["plan"]
 
 
 def billed(box: Sandbox) -> list[int]:
@@ -61,7 +61,7 @@ def test_a_subscription_with_overrides_is_billed_by_them(box: Sandbox) -> None:
         "charges": [{"id": charge_id, "properties": {"amount": "3"}, "tax_codes": ["vat"]}],
         "fixed_charges": [{"id": seats_id, "units": 2, "invoice_display_name": "Chairs"}],
     }
-    shown = found(subscribe(box, plan_overrides=overrides), "subscription")
+    shown = accepted(subscribe(box, plan_overrides=overrides), "subscription")
     own = shown["plan"]
     assert (shown["plan_code"], own["name"], own["code"]) == ("basic", "Special", "basic")
     assert (own["parent_id"], own["minimum_commitment"]["amount_cents"]) == (before["svc_id"], 50)
@@ -72,8 +72,8 @@ def test_a_subscription_with_overrides_is_billed_by_them(box: Sandbox) -> None:
 
 
 def test_overrides_of_a_plan_that_is_had_already_are_ignored(box: Sandbox) -> None:
-    first = found(subscribe(box), "subscription")
-    again = found(subscribe(box, plan_overrides={"amount_cents": 5}), "subscription")
+    first = accepted(subscribe(box), "subscription")
+    again = accepted(subscribe(box, plan_overrides={"amount_cents": 5}), "subscription")
     assert again["plan"] == first["plan"]
 
 
@@ -95,20 +95,20 @@ def test_units_alone_make_no_plan_of_ones_own(box: Sandbox) -> None:
     seats_id = catalog_plan(box)["fixed_charges"][0]["svc_id"]
     units = {"fixed_charges": [{"id": seats_id, "units": 3}]}
     assert missing(subscribe(box, plan_overrides={"fixed_charges": [{"id": "nope", "units": 3}]})) == "fixed_charge"
-    shown = found(subscribe(box, plan_overrides=units), "subscription")
+    shown = accepted(subscribe(box, plan_overrides=units), "subscription")
     assert shown["plan"]["parent_id"] is None
-    assert found(send(box, "GET", "/subscriptions/sub1/fixed_charges/seats"), "fixed_charge")["units"] == 3
+    assert accepted(send(box, "GET", "/subscriptions/sub1/fixed_charges/seats"), "fixed_charge")["units"] == 3
     assert billed(box) == [1000 + 3 * 500]
     changed = {"units": 20, "properties": {"amount": "5"}, "charge_model": "standard"}
-    found(send(box, "PUT", "/plans/basic/fixed_charges/seats", {"fixed_charge": changed}), "fixed_charge")
+    accepted(send(box, "PUT", "/plans/basic/fixed_charges/seats", {"fixed_charge": changed}), "fixed_charge")
     box.travel_to("2024-04-01T00:10:00Z")
     assert billed(box)[1:] == [1000 + 3 * 500]
 
 
 def test_later_overrides_change_the_subscriptions_own_plan(box: Sandbox) -> None:
-    found(subscribe(box), "subscription")
+    accepted(subscribe(box), "subscription")
     first = send(box, "PUT", "/subscriptions/sub1", {"subscription": {"plan_overrides": {"amount_cents": 700}}})
-    found(first, "subscription")
+    accepted(first, "subscription")
     own = plan_of(box)
     assert (own["amount_cents"], own["taxes"]) == (700, [])
     told = len(box.webhooks)
@@ -118,7 +118,7 @@ def test_later_overrides_change_the_subscriptions_own_plan(box: Sandbox) -> None
         "charges": [{"id": own["charges"][0]["svc_parent_id"], "min_amount_cents": 9}],
         "fixed_charges": [{"id": own["fixed_charges"][0]["svc_id"], "units": 4}],
     }
-    found(send(box, "PUT", "/subscriptions/sub1", {"subscription": {"plan_overrides": overrides}}), "subscription")
+    accepted(send(box, "PUT", "/subscriptions/sub1", {"subscription": {"plan_overrides": overrides}}), "subscription")
     again = plan_of(box)
     assert (again["svc_id"], again["amount_cents"], again["description"]) == (own["svc_id"], 700, "d")
     messages = box.webhooks[told:]
@@ -132,45 +132,45 @@ def test_later_overrides_change_the_subscriptions_own_plan(box: Sandbox) -> None
 
 
 def test_added_units_are_billed_at_once_only_where_that_is_asked(box: Sandbox) -> None:
-    found(subscribe(box), "subscription")
+    accepted(subscribe(box), "subscription")
     seats = {"id": catalog_plan(box)["fixed_charges"][0]["svc_id"], "properties": {"amount": "5"}}
     box.travel_to("2024-03-10T00:00:00Z")
     now = {"fixed_charges": [{**seats, "units": 12, "apply_units_immediately": True}]}
-    found(send(box, "PUT", "/plans/basic", {"plan": now}), "plan")
+    accepted(send(box, "PUT", "/plans/basic", {"plan": now}), "plan")
     assert billed(box) == [6000, 2 * 500]
     box.travel_to("2024-03-11T00:00:00Z")
-    found(send(box, "PUT", "/plans/basic", {"plan": now}), "plan")
+    accepted(send(box, "PUT", "/plans/basic", {"plan": now}), "plan")
     later = {"fixed_charges": [{**seats, "units": 20}]}
-    found(send(box, "PUT", "/plans/basic", {"plan": later}), "plan")
+    accepted(send(box, "PUT", "/plans/basic", {"plan": later}), "plan")
     assert billed(box) == [6000, 2 * 500]
     box.travel_to("2024-04-01T00:10:00Z")
     assert billed(box) == [6000, 2 * 500, 1000 + 20 * 500]
 
 
 def test_a_scheduled_downgrade_falls_when_the_plan_becomes_cheaper_than_its_target(box: Sandbox) -> None:
-    found(plan(box, code="small", amount_cents=600), "plan")
-    found(subscribe(box), "subscription")
-    assert found(subscribe(box, plan_code="small"), "subscription")["next_plan_code"] == "small"
-    found(send(box, "PUT", "/plans/basic", {"plan": {"amount_cents": 600}}), "plan")
-    assert found(send(box, "GET", "/subscriptions/sub1"), "subscription")["next_plan_code"] == "small"
-    found(send(box, "PUT", "/plans/basic", {"plan": {"amount_cents": 599}}), "plan")
-    assert found(send(box, "GET", "/subscriptions/sub1"), "subscription")["next_plan_code"] is None
+    accepted(plan(box, code="small", amount_cents=600), "plan")
+    accepted(subscribe(box), "subscription")
+    assert accepted(subscribe(box, plan_code="small"), "subscription")["next_plan_code"] == "small"
+    accepted(send(box, "PUT", "/plans/basic", {"plan": {"amount_cents": 600}}), "plan")
+    assert accepted(send(box, "GET", "/subscriptions/sub1"), "subscription")["next_plan_code"] == "small"
+    accepted(send(box, "PUT", "/plans/basic", {"plan": {"amount_cents": 599}}), "plan")
+    assert accepted(send(box, "GET", "/subscriptions/sub1"), "subscription")["next_plan_code"] is None
 
 
 def test_a_scheduled_downgrade_becomes_an_upgrade_when_its_plan_costs_as_much(box: Sandbox) -> None:
-    found(plan(box, code="small", amount_cents=600), "plan")
-    found(subscribe(box), "subscription")
-    found(subscribe(box, plan_code="small"), "subscription")
-    found(send(box, "PUT", "/plans/small", {"plan": {"amount_cents": 1000}}), "plan")
-    shown = found(send(box, "GET", "/subscriptions/sub1"), "subscription")
+    accepted(plan(box, code="small", amount_cents=600), "plan")
+    accepted(subscribe(box), "subscription")
+    accepted(subscribe(box, plan_code="small"), "subscription")
+    accepted(send(box, "PUT", "/plans/small", {"plan": {"amount_cents": 1000}}), "plan")
+    shown = accepted(send(box, "GET", "/subscriptions/sub1"), "subscription")
     assert (shown["plan_code"], shown["previous_plan_code"]) == ("small", "basic")
 
 
 def test_a_deleted_plan_takes_its_overrides_and_their_subscriptions_along(box: Sandbox) -> None:
-    found(subscribe(box, plan_overrides={"name": "Special"}), "subscription")
-    found(subscribe(box, external_id="sub2", plan_overrides={}), "subscription")
+    accepted(subscribe(box, plan_overrides={"name": "Special"}), "subscription")
+    accepted(subscribe(box, external_id="sub2", plan_overrides={}), "subscription")
     later = {"external_id": "sub3", "subscription_at": "2024-05-01T00:00:00Z"}
-    found(subscribe(box, **later), "subscription")
+    accepted(subscribe(box, **later), "subscription")
     send(box, "DELETE", "/plans/basic")
     shown = send(box, "GET", "/subscriptions?status[]=terminated&status[]=canceled&status[]=active")[1]["subscriptions"]
     assert {one["external_id"]: one["status"] for one in shown} == {
@@ -191,15 +191,15 @@ def test_a_deleted_plan_takes_its_overrides_and_their_subscriptions_along(box: S
     ],
 )
 def test_a_deletion_reaches_the_overrides_where_that_is_asked_for(box: Sandbox, query: str, body: object) -> None:
-    found(subscribe(box, plan_overrides={"amount_cents": 700}), "subscription")
+    accepted(subscribe(box, plan_overrides={"amount_cents": 700}), "subscription")
     (charge,), (seats,) = plan_of(box)["charges"], plan_of(box)["fixed_charges"]
-    found(send(box, "DELETE", f"/plans/basic/charges/{charge['code']}{query}", body), "charge")
-    found(send(box, "DELETE", f"/plans/basic/fixed_charges/{seats['code']}{query}", body), "fixed_charge")
+    accepted(send(box, "DELETE", f"/plans/basic/charges/{charge['code']}{query}", body), "charge")
+    accepted(send(box, "DELETE", f"/plans/basic/fixed_charges/{seats['code']}{query}", body), "fixed_charge")
     assert (plan_of(box)["charges"], plan_of(box)["fixed_charges"]) == ([], [])
 
 
 def test_a_deletion_leaves_the_overrides_alone_otherwise(box: Sandbox) -> None:
-    found(subscribe(box, plan_overrides={"amount_cents": 700}), "subscription")
+    accepted(subscribe(box, plan_overrides={"amount_cents": 700}), "subscription")
     (charge,) = plan_of(box)["charges"]
-    found(send(box, "DELETE", f"/plans/basic/charges/{charge['code']}", {"cascade_updates": False}), "charge")
+    accepted(send(box, "DELETE", f"/plans/basic/charges/{charge['code']}", {"cascade_updates": False}), "charge")
     assert [one["code"] for one in plan_of(box)["charges"]] == [charge["code"]]

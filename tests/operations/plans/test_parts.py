@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.answers import found, missing, refused
+from tests.json_asserts import accepted, missing, refused
 from tests.operations.plans.catalog import add_on, metric, plan, send, subscribed, tax
 
 from usagebill.testing import Sandbox
@@ -21,7 +21,7 @@ def box() -> Iterator[Sandbox]:
     with Sandbox(now="2024-03-05T00:00:00Z") as box:
         tax(box)
         charge = {"billable_metric_id": metric(box), "charge_model": "standard", "properties": {"amount": "1"}}
-        found(plan(box, charges=[charge]), "plan")
+        accepted(plan(box, charges=[charge]), "plan")
         yield box
 
 
@@ -43,16 +43,16 @@ def test_a_charge_needs_a_code_of_its_own(box: Sandbox) -> None:
     assert missing(send(box, "POST", CHARGES, {"charge": {**body, "billable_metric_id": "x"}})) == "billable_metric"
     assert missing(send(box, "POST", "/plans/nope/charges", {"charge": body})) == "plan"
     box.jump_to("2024-03-06T00:00:00Z")
-    added = found(send(box, "POST", CHARGES, {"charge": {**body, "code": "t"}}), "charge")
+    added = accepted(send(box, "POST", CHARGES, {"charge": {**body, "code": "t"}}), "charge")
     assert (added["properties"], added["taxes"][0]["code"]) == ({"amount": "0"}, "vat")
     assert [one["code"] for one in send(box, "GET", CHARGES)[1]["charges"]] == ["t", "storage"]
-    assert found(send(box, "GET", CHARGES + "/t"), "charge") == added
+    assert accepted(send(box, "GET", CHARGES + "/t"), "charge") == added
 
 
 def test_a_changed_charge_loses_what_is_not_sent_again(box: Sandbox) -> None:
     change = {"charge_model": "standard", "properties": {"amount": "3"}, "invoice_display_name": "Storage"}
-    found(send(box, "PUT", CHARGES + "/storage", {"charge": {**change, "min_amount_cents": 7}}), "charge")
-    bare = found(send(box, "PUT", CHARGES + "/storage", {"charge": {"charge_model": "standard"}}), "charge")
+    accepted(send(box, "PUT", CHARGES + "/storage", {"charge": {**change, "min_amount_cents": 7}}), "charge")
+    bare = accepted(send(box, "PUT", CHARGES + "/storage", {"charge": {"charge_model": "standard"}}), "charge")
     assert (bare["properties"], bare["invoice_display_name"]) == ({"amount": "0"}, None)
     assert bare["min_amount_cents"] == 0
     assert refused(send(box, "PUT", CHARGES + "/storage", {"charge": {"properties": {"amount": "1"}}})) == {
@@ -65,39 +65,41 @@ def test_an_unused_charge_can_price_another_metric(box: Sandbox) -> None:
     add_filter(box, "us")
     other = metric(box, "traffic", filters=[{"key": "cloud", "values": ["aws"]}])
     change = {"charge_model": "standard", "properties": {"amount": "3"}, "billable_metric_id": other}
-    shown = found(send(box, "PUT", CHARGES + "/storage", {"charge": change}), "charge")
+    shown = accepted(send(box, "PUT", CHARGES + "/storage", {"charge": change}), "charge")
     assert (shown["billable_metric_code"], shown["filters"]) == ("traffic", [])
 
 
 def test_a_deleted_charge_is_shown_once_more(box: Sandbox) -> None:
-    deleted = found(send(box, "DELETE", CHARGES + "/storage"), "charge")
+    deleted = accepted(send(box, "DELETE", CHARGES + "/storage"), "charge")
     assert (deleted["code"], deleted["billable_metric_code"]) == ("storage", "storage")
     assert missing(send(box, "GET", CHARGES + "/storage")) == "charge"
-    assert found(send(box, "GET", "/plans/basic"), "plan")["charges"] == []
+    assert accepted(send(box, "GET", "/plans/basic"), "plan")["charges"] == []
 
 
 def test_filters_stand_in_the_order_of_their_last_change(box: Sandbox) -> None:
-    first = found(add_filter(box, "us"), "filter")
-    found(add_filter(box, "eu"), "filter")
+    first = accepted(add_filter(box, "us"), "filter")
+    accepted(add_filter(box, "eu"), "filter")
     assert (first["charge_code"], first["values"]) == ("storage", {"region": ["us"]})
     assert names(box) == ["us", "eu"]
-    found(send(box, "PUT", f"{FILTERS}/{first['svc_id']}", {"filter": {"properties": {"amount": "5"}}}), "filter")
+    accepted(send(box, "PUT", f"{FILTERS}/{first['svc_id']}", {"filter": {"properties": {"amount": "5"}}}), "filter")
     assert names(box) == ["eu", "us"]
     page = send(box, "GET", FILTERS + "?page=2&per_page=1")[1]
     assert ([one["svc_id"] for one in page["filters"]], page["meta"]["total_pages"]) == ([first["svc_id"]], 2)
 
 
 def test_a_filter_is_changed_by_what_is_sent_and_keeps_its_values(box: Sandbox) -> None:
-    created = found(add_filter(box, "us"), "filter")
+    created = accepted(add_filter(box, "us"), "filter")
     path = f"{FILTERS}/{created['svc_id']}"
-    named = found(send(box, "PUT", path, {"filter": {"invoice_display_name": "US", "values": {"x": ["y"]}}}), "filter")
+    named = accepted(
+        send(box, "PUT", path, {"filter": {"invoice_display_name": "US", "values": {"x": ["y"]}}}), "filter"
+    )
     assert named == {**created, "invoice_display_name": "US"}
     assert refused(send(box, "PUT", path, {"filter": {"properties": {"amount": 1}}})) == {
         "properties": ["invalid_amount"]
     }
     assert refused(add_filter(box, "us", values={})) == {"values": ["value_is_mandatory"]}
-    assert found(add_filter(box, "us"), "filter")["svc_id"] != created["svc_id"]
-    assert found(send(box, "DELETE", path), "filter") == named
+    assert accepted(add_filter(box, "us"), "filter")["svc_id"] != created["svc_id"]
+    assert accepted(send(box, "DELETE", path), "filter") == named
     assert missing(send(box, "GET", path)) == "charge_filter"
     assert missing(send(box, "GET", CHARGES + "/nope/filters")) == "charge"
 
@@ -105,7 +107,7 @@ def test_a_filter_is_changed_by_what_is_sent_and_keeps_its_values(box: Sandbox) 
 def test_fixed_charges_name_their_add_on_by_id_or_code(box: Sandbox) -> None:
     seats = add_on(box)
     body = {"add_on_code": "seats", "charge_model": "standard", "units": "3", "code": "s"}
-    added = found(send(box, "POST", FIXED_CHARGES, {"fixed_charge": body}), "fixed_charge")
+    added = accepted(send(box, "POST", FIXED_CHARGES, {"fixed_charge": body}), "fixed_charge")
     assert (added["svc_add_on_id"], added["add_on_code"], added["units"]) == (seats, "seats", 3)
     nameless = {**body, "code": ""}
     assert refused(send(box, "POST", FIXED_CHARGES, {"fixed_charge": nameless})) == {"code": ["value_is_mandatory"]}
@@ -114,11 +116,13 @@ def test_fixed_charges_name_their_add_on_by_id_or_code(box: Sandbox) -> None:
         "units": ["is not a number"]
     }
     priced = send(box, "PUT", FIXED_CHARGES + "/s", {"fixed_charge": {"properties": {"amount": "1"}}})
-    assert found(priced, "fixed_charge")["units"] == 3
-    changed = found(send(box, "PUT", FIXED_CHARGES + "/s", {"fixed_charge": {"units": 4, "code": "t"}}), "fixed_charge")
+    assert accepted(priced, "fixed_charge")["units"] == 3
+    changed = accepted(
+        send(box, "PUT", FIXED_CHARGES + "/s", {"fixed_charge": {"units": 4, "code": "t"}}), "fixed_charge"
+    )
     assert (changed["code"], changed["units"], changed["properties"]) == ("t", 4, {"amount": "1"})
     assert [one["code"] for one in send(box, "GET", FIXED_CHARGES)[1]["fixed_charges"]] == ["t"]
-    found(send(box, "DELETE", FIXED_CHARGES + "/t"), "fixed_charge")
+    accepted(send(box, "DELETE", FIXED_CHARGES + "/t"), "fixed_charge")
     assert missing(send(box, "GET", FIXED_CHARGES + "/t")) == "fixed_charge"
 
 
@@ -143,8 +147,8 @@ def test_a_wrong_fixed_charge_is_refused(box: Sandbox, fields: dict[str, object]
 
 def test_the_code_of_a_used_fixed_charge_stays(box: Sandbox) -> None:
     body = {"add_on_id": add_on(box), "charge_model": "standard", "units": 1, "code": "s"}
-    found(send(box, "POST", FIXED_CHARGES, {"fixed_charge": body}), "fixed_charge")
-    subscribed(box, found(send(box, "GET", "/plans/basic"), "plan")["svc_id"])
+    accepted(send(box, "POST", FIXED_CHARGES, {"fixed_charge": body}), "fixed_charge")
+    subscribed(box, accepted(send(box, "GET", "/plans/basic"), "plan")["svc_id"])
     change = {"units": 4, "code": "t", "charge_model": "volume", "properties": {"amount": "2"}}
-    changed = found(send(box, "PUT", FIXED_CHARGES + "/s", {"fixed_charge": change}), "fixed_charge")
+    changed = accepted(send(box, "PUT", FIXED_CHARGES + "/s", {"fixed_charge": change}), "fixed_charge")
     assert (changed["code"], changed["charge_model"], changed["properties"]) == ("s", "standard", {"amount": "2"})

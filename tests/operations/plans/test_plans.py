@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.answers import found, missing, refused
+from tests.builders import add_draft, add_period
+from tests.json_asserts import accepted, missing, refused
 from tests.operations.plans.catalog import add_on, metric, plan, send, subscribed, tax
-from tests.records import add_invoice, add_period
 
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
@@ -30,7 +30,7 @@ def put(box: Sandbox, **fields: object) -> tuple[int, Any]:
 
 
 def get(box: Sandbox) -> Any:
-    return found(send(box, "GET", "/plans/basic"), "plan")
+    return accepted(send(box, "GET", "/plans/basic"), "plan")
 
 
 def standard(metric_id: str, amount: str = "1", **fields: object) -> dict[str, object]:
@@ -39,7 +39,7 @@ def standard(metric_id: str, amount: str = "1", **fields: object) -> dict[str, o
 
 def test_a_plan_is_shown_as_it_was_sent(box: Sandbox) -> None:
     tax(box)
-    shown = found(
+    shown = accepted(
         plan(
             box,
             description="d",
@@ -71,10 +71,10 @@ def test_a_plan_is_shown_as_it_was_sent(box: Sandbox) -> None:
 
 
 def test_what_a_plan_does_not_have_is_not_shown(box: Sandbox) -> None:
-    shown = found(plan(box), "plan")
+    shown = accepted(plan(box), "plan")
     assert "minimum_commitment" not in shown
     assert "metadata" not in shown
-    assert "metadata" in found(plan(box, code="other", metadata={}), "plan")
+    assert "metadata" in accepted(plan(box, code="other", metadata={}), "plan")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_charges_without_a_code_are_named_after_their_metric(box: Sandbox) -> No
     used, seats = metric(box), add_on(box)
     charges = [standard(used), standard(used), standard(used, code="storage_5"), standard(used)]
     fixed_charges = [{"add_on_id": seats, "charge_model": "standard"}, {"add_on_id": seats, "charge_model": "volume"}]
-    shown = found(plan(box, charges=charges, fixed_charges=fixed_charges), "plan")
+    shown = accepted(plan(box, charges=charges, fixed_charges=fixed_charges), "plan")
     assert [one["code"] for one in shown["charges"]] == ["storage", "storage_2", "storage_5", "storage_6"]
     assert [one["code"] for one in shown["fixed_charges"]] == ["seats", "seats_2"]
     taken = [standard(used, code="x"), standard(used, code="x")]
@@ -142,13 +142,13 @@ def test_filters_price_declared_values_only(box: Sandbox) -> None:
     }
     assert refused(with_filter(values={"region": ["us"]}, properties={})) == {"properties": ["invalid_amount"]}
     values = {"region": ["__ALL_FILTER_VALUES__"], "cloud": ["gcp", "aws"]}
-    assert found(with_filter(values=values), "plan")["charges"][0]["filters"][0]["values"] == values
+    assert accepted(with_filter(values=values), "plan")["charges"][0]["filters"][0]["values"] == values
 
 
 def test_codes_are_unique_among_plans(box: Sandbox) -> None:
-    found(plan(box), "plan")
+    accepted(plan(box), "plan")
     assert refused(plan(box)) == {"code": ["value_already_exist"]}
-    found(plan(box, code="other"), "plan")
+    accepted(plan(box, code="other"), "plan")
     assert refused(put(box, code="other")) == {"code": ["value_already_exist"]}
 
 
@@ -164,7 +164,7 @@ def test_lists_are_newest_first_and_without_fixed_charges(box: Sandbox) -> None:
 
 def test_an_unused_plan_can_be_changed_altogether(box: Sandbox) -> None:
     used = metric(box)
-    charge = found(plan(box, charges=[standard(used)]), "plan")["charges"][0]
+    charge = accepted(plan(box, charges=[standard(used)]), "plan")["charges"][0]
     changed = put(
         box,
         name="Pro",
@@ -176,7 +176,7 @@ def test_an_unused_plan_can_be_changed_altogether(box: Sandbox) -> None:
         bill_charges_monthly=True,
         charges=[{"id": charge["svc_id"], "charge_model": "graduated", "code": "g", "min_amount_cents": 5}],
     )
-    shown = found(changed, "plan")
+    shown = accepted(changed, "plan")
     assert [shown[name] for name in ("name", "code", "interval", "amount_currency", "trial_period")] == [
         "Pro",
         "pro",
@@ -194,7 +194,7 @@ def test_an_unused_plan_can_be_changed_altogether(box: Sandbox) -> None:
 def test_a_plan_with_subscriptions_keeps_its_terms(box: Sandbox) -> None:
     used = metric(box)
     charges = [standard(used, filters=[{"values": {"region": ["us"]}, "properties": {"amount": "3"}}])]
-    created = found(plan(box, charges=charges), "plan")
+    created = accepted(plan(box, charges=charges), "plan")
     subscribed(box, created["svc_id"], status="terminated")
     charge = created["charges"][0]
     changed = put(
@@ -215,7 +215,7 @@ def test_a_plan_with_subscriptions_keeps_its_terms(box: Sandbox) -> None:
             }
         ],
     )
-    shown = found(changed, "plan")
+    shown = accepted(changed, "plan")
     assert (shown["name"], shown["amount_cents"]) == ("Pro", 2000)
     assert (shown["code"], shown["interval"], shown["pay_in_advance"]) == ("basic", "monthly", False)
     [kept] = shown["charges"]
@@ -227,14 +227,14 @@ def test_a_plan_with_subscriptions_keeps_its_terms(box: Sandbox) -> None:
 
 def test_listed_charges_are_all_that_remain(box: Sandbox) -> None:
     used, other = metric(box), metric(box, "traffic")
-    created = found(plan(box, charges=[standard(used), standard(used)]), "plan")
+    created = accepted(plan(box, charges=[standard(used), standard(used)]), "plan")
     first = created["charges"][0]["svc_id"]
     kept = {"id": first, "charge_model": "standard", "properties": {"amount": "2"}}
-    shown = found(put(box, charges=[kept, standard(other), {**standard(other), "id": "unknown"}]), "plan")
+    shown = accepted(put(box, charges=[kept, standard(other), {**standard(other), "id": "unknown"}]), "plan")
     assert [one["code"] for one in shown["charges"]] == ["storage", "traffic", "traffic_2"]
-    assert found(put(box, charges=None), "plan")["charges"] == shown["charges"]
-    assert found(put(box, name="B"), "plan")["charges"] == shown["charges"]
-    assert found(put(box, charges=[]), "plan")["charges"] == []
+    assert accepted(put(box, charges=None), "plan")["charges"] == shown["charges"]
+    assert accepted(put(box, name="B"), "plan")["charges"] == shown["charges"]
+    assert accepted(put(box, charges=[]), "plan")["charges"] == []
 
 
 def test_sent_filters_are_matched_by_their_values(box: Sandbox) -> None:
@@ -242,31 +242,31 @@ def test_sent_filters_are_matched_by_their_values(box: Sandbox) -> None:
         return {"values": {"region": [region]}, "properties": {"amount": amount}, **fields}
 
     sent = [one("us", "1", invoice_display_name="US"), one("eu", "2")]
-    charge = found(plan(box, charges=[standard(metric(box), filters=sent)]), "plan")["charges"][0]
+    charge = accepted(plan(box, charges=[standard(metric(box), filters=sent)]), "plan")["charges"][0]
     us = charge["filters"][0]["svc_id"]
     again = {"id": charge["svc_id"], "charge_model": "standard", "properties": {"amount": "1"}}
     filters = [one("asia", "3"), one("us", "4")]
-    shown = found(put(box, charges=[{**again, "filters": filters}]), "plan")["charges"][0]["filters"]
+    shown = accepted(put(box, charges=[{**again, "filters": filters}]), "plan")["charges"][0]["filters"]
     assert [(each["values"]["region"], each["properties"]["amount"]) for each in shown] == [
         (["asia"], "3"),
         (["us"], "4"),
     ]
     assert (shown[1]["svc_id"], shown[1]["invoice_display_name"]) == (us, None)
-    assert found(put(box, charges=[again]), "plan")["charges"][0]["filters"] == shown
-    assert found(put(box, charges=[{**again, "filters": []}]), "plan")["charges"][0]["filters"] == []
+    assert accepted(put(box, charges=[again]), "plan")["charges"][0]["filters"] == shown
+    assert accepted(put(box, charges=[{**again, "filters": []}]), "plan")["charges"][0]["filters"] == []
 
 
 def test_what_is_not_sent_of_a_fixed_charge_stays(box: Sandbox) -> None:
     seats = {"add_on_id": add_on(box), "charge_model": "standard", "units": 3, "invoice_display_name": "Seats"}
-    created = found(plan(box, fixed_charges=[seats]), "plan")
+    created = accepted(plan(box, fixed_charges=[seats]), "plan")
     item = {"id": created["fixed_charges"][0]["svc_id"], "properties": {"amount": "2"}}
-    [priced] = found(put(box, fixed_charges=[item]), "plan")["fixed_charges"]
+    [priced] = accepted(put(box, fixed_charges=[item]), "plan")["fixed_charges"]
     assert (priced["units"], priced["properties"]) == (3, {"amount": "2"})
-    [more] = found(put(box, fixed_charges=[{"id": item["id"], "units": 4}]), "plan")["fixed_charges"]
+    [more] = accepted(put(box, fixed_charges=[{"id": item["id"], "units": 4}]), "plan")["fixed_charges"]
     assert (more["units"], more["properties"], more["invoice_display_name"]) == (4, {"amount": "2"}, "Seats")
     assert refused(put(box, fixed_charges=[{**item, "units": None}])) == {"units": ["is not a number"]}
     assert refused(put(box, fixed_charges=[{**item, "units": -1}])) == {"units": ["value_is_out_of_range"]}
-    shown = found(put(box, fixed_charges=[{**item, "units": "2.5", "pay_in_advance": True}]), "plan")
+    shown = accepted(put(box, fixed_charges=[{**item, "units": "2.5", "pay_in_advance": True}]), "plan")
     [fixed_charge] = shown["fixed_charges"]
     assert (fixed_charge["units"], fixed_charge["properties"]) == (2.5, {"amount": "2"})
     assert fixed_charge["pay_in_advance"] is False
@@ -274,25 +274,25 @@ def test_what_is_not_sent_of_a_fixed_charge_stays(box: Sandbox) -> None:
 
 def test_a_commitment_is_changed_by_its_keys_and_removed_by_an_empty_object(box: Sandbox) -> None:
     plan(box, minimum_commitment={"amount_cents": 500, "invoice_display_name": "At least"})
-    assert found(put(box, minimum_commitment=None), "plan")["minimum_commitment"]["amount_cents"] == 500
-    changed = found(put(box, minimum_commitment={"amount_cents": 700}), "plan")["minimum_commitment"]
+    assert accepted(put(box, minimum_commitment=None), "plan")["minimum_commitment"]["amount_cents"] == 500
+    changed = accepted(put(box, minimum_commitment={"amount_cents": 700}), "plan")["minimum_commitment"]
     assert (changed["amount_cents"], changed["invoice_display_name"]) == (700, "At least")
-    assert "minimum_commitment" not in found(put(box, minimum_commitment={}), "plan")
+    assert "minimum_commitment" not in accepted(put(box, minimum_commitment={}), "plan")
 
 
 def test_thresholds_are_a_whole_list(box: Sandbox) -> None:
     plan(box, usage_thresholds=[{"amount_cents": 100}])
-    assert len(found(put(box, name="B"), "plan")["usage_thresholds"]) == 1
-    shown = found(put(box, usage_thresholds=[{"amount_cents": 300}, {"amount_cents": 200}]), "plan")
+    assert len(accepted(put(box, name="B"), "plan")["usage_thresholds"]) == 1
+    shown = accepted(put(box, usage_thresholds=[{"amount_cents": 300}, {"amount_cents": 200}]), "plan")
     assert [one["amount_cents"] for one in shown["applicable_usage_thresholds"]] == [300, 200]
-    assert found(put(box, usage_thresholds=[]), "plan")["usage_thresholds"] == []
+    assert accepted(put(box, usage_thresholds=[]), "plan")["usage_thresholds"] == []
 
 
 def test_metadata_has_endpoints_of_its_own(box: Sandbox) -> None:
     plan(box)
 
     def metadata(method: str, path: str = "", body: object = None) -> Any:
-        return found(send(box, method, f"/plans/basic/metadata{path}", body), "metadata")
+        return accepted(send(box, method, f"/plans/basic/metadata{path}", body), "metadata")
 
     assert metadata("POST") is None
     assert metadata("PATCH", body={"metadata": {}}) is None
@@ -315,13 +315,13 @@ def test_metadata_does_not_touch_how_a_plan_bills(box: Sandbox) -> None:
 
 
 def test_a_change_makes_drafts_of_the_plan_out_of_date(box: Sandbox) -> None:
-    plan_id = found(plan(box), "plan")["svc_id"]
+    plan_id = accepted(plan(box), "plan")["svc_id"]
     send(box, "POST", "/customers", {"customer": {"external_id": "acme"}})
 
     def draft(work: Work) -> str:
         customer = work.tx.first(Customer)
         assert customer is not None
-        invoice = add_invoice(work, customer)
+        invoice = add_draft(work, customer)
         add_period(work, invoice, plan_id)
         return invoice.id
 
@@ -333,12 +333,12 @@ def test_a_change_makes_drafts_of_the_plan_out_of_date(box: Sandbox) -> None:
 
 
 def test_a_deleted_plan_is_gone_once_it_has_ended(box: Sandbox) -> None:
-    plan_id = found(plan(box, charges=[standard(metric(box))]), "plan")["svc_id"]
-    assert found(send(box, "DELETE", "/plans/basic"), "plan")["pending_deletion"] is True
+    plan_id = accepted(plan(box, charges=[standard(metric(box))]), "plan")["svc_id"]
+    assert accepted(send(box, "DELETE", "/plans/basic"), "plan")["pending_deletion"] is True
     assert box.webhooks[-1]["webhook_type"] == "plan.deleted"
     assert missing(send(box, "GET", "/plans/basic")) == "plan"
     assert missing(send(box, "DELETE", "/plans/basic")) == "plan"
-    found(plan(box), "plan")
+    accepted(plan(box), "plan")
     kept = box.billing.reading(lambda work: definition(work, plan_id))
     assert not kept.plan.pending_deletion
     assert [charge.code for charge in kept.charges] == ["storage"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.worlds import add_plan, ask, invoices_of, subscribe, windows
+from tests.scenarios import add_plan, ask, invoices_of, subscribe, windows
 
 from usagebill.testing import Sandbox
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 import pytest
-from tests.worlds import add_plan, ask, invoices_of, subscribe, windows
+from tests.scenarios import add_plan, ask, invoices_of, subscribe, windows
 
 from usagebill.testing import Sandbox
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.price_list import PriceList
-from tests.worlds import add_plan, ask, invoices_of, subscribe
+from tests.scenarios import add_plan, ask, invoices_of, subscribe
 
 from usagebill.core.invoices.records import BillingPeriod
 from usagebill.storage.conditions import asc

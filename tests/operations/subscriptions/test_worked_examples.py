@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.worlds import add_plan, ask, invoices_of, subscribe, windows
+from tests.scenarios import add_plan, ask, invoices_of, subscribe, windows
 
 from usagebill.testing import Sandbox
 

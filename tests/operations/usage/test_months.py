@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.price_list import PriceList
-from tests.worlds import invoices_of
+from tests.scenarios import invoices_of
 
 from usagebill.testing import Sandbox
 

@@ -1,13 +1,13 @@
-"""What tests read out of the API's answers."""
+"""What tests assert of the API's answers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["found", "missing", "refused"]
+__all__ = ["accepted", "missing", "refused"]
 
 
-def found(answer: tuple[int, Any], root: str) -> Any:
+def accepted(answer: tuple[int, Any], root: str) -> Any:
     """What stands under `root` in a successful answer."""
     status, body = answer
     assert status == 200, body

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tests.worlds import ask
+from tests.scenarios import ask
 from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint
 from usagebill.testing import Sandbox
@@ -202,7 +202,7 @@ def invoiced(box: Sandbox, known: dict[str, str]) -> None:
     known["free_fee_id"] = free[0]["svc_id"]
 
 
-# What is asked for where the general rules of `tests.specimens` do not do.
+# What is asked for where the general rules of `tests.sample_records` do not do.
 PATHS = {
     "/customers/{external_customer_id}/current_usage": "/customers/acme/current_usage?external_subscription_id=sub",
     "/customers/{external_customer_id}/projected_usage": "/customers/acme/projected_usage?external_subscription_id=sub",

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import strategies as st
 
 from tests.provider import Provider
-from tests.worlds import ask
+from tests.scenarios import ask
 from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.fees import Fee

@@ -1,0 +1,192 @@
+"""Records put straight into a store: the fields that matter to the test, the rest filled in.
+
+For tests that look at records without caring how they came about; `tests.scenarios` asks the API instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from usagebill.core.customers import Customer
+from usagebill.core.fees import Fee, FeeItem
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.plans import Charge, FixedCharge, Plan
+from usagebill.core.taxes import Tax
+from usagebill.storage.conditions import eq
+from usagebill.testing import Sandbox
+from usagebill.work import Work
+
+__all__ = [
+    "add_charge",
+    "add_draft",
+    "add_fee",
+    "add_fixed_charge",
+    "add_issued_invoice",
+    "add_period",
+    "add_plan",
+    "add_tax",
+    "customer_with",
+    "give_taxes",
+    "unsaved_fee",
+]
+
+
+def _identity(work: Work) -> dict[str, Any]:
+    return {"id": work.new_id(), "organization_id": work.organization.id, "created_at": work.now}
+
+
+def add_plan(work: Work, **fields: Any) -> Plan:
+    """A monthly plan in euros that costs nothing."""
+    plan = Plan(
+        **{
+            **_identity(work),
+            "updated_at": work.now,
+            "name": "Basic",
+            "code": "basic",
+            "interval": "monthly",
+            "amount_cents": 0,
+            "amount_currency": "EUR",
+            "pay_in_advance": False,
+            **fields,
+        }
+    )
+    work.tx.insert(plan)
+    return plan
+
+
+def add_charge(work: Work, **fields: Any) -> Charge:
+    """A standard charge of 1.00 a unit."""
+    charge = Charge(
+        **{
+            **_identity(work),
+            "updated_at": work.now,
+            "code": "usage",
+            "charge_model": "standard",
+            "properties": {"amount": "1"},
+            **fields,
+        }
+    )
+    work.tx.insert(charge)
+    return charge
+
+
+def add_fixed_charge(work: Work, **fields: Any) -> FixedCharge:
+    """One unit of an add-on at 1.00."""
+    charge = FixedCharge(
+        **{
+            **_identity(work),
+            "updated_at": work.now,
+            "code": "fixed",
+            "charge_model": "standard",
+            "properties": {"amount": "1"},
+            "units": 1,
+            **fields,
+        }
+    )
+    work.tx.insert(charge)
+    return charge
+
+
+def add_tax(work: Work, code: str, rate: str) -> Tax:
+    tax = Tax(**{**_identity(work), "updated_at": work.now, "name": code, "code": code, "rate": Decimal(rate)})
+    work.tx.insert(tax)
+    return tax
+
+
+def customer_with(box: Sandbox, external_id: str = "acme", **fields: Any) -> Customer:
+    """The customer with this external id, created unless it exists, with its record's `fields` set."""
+
+    def change(work: Work) -> Customer:
+        customer = work.tx.first(Customer, eq("external_id", external_id))
+        assert customer is not None
+        changed = replace(customer, **fields)
+        work.tx.replace(changed)
+        return changed
+
+    box.request("POST", "/api/v1/customers", json={"customer": {"external_id": external_id}})
+    return box.billing.writing(change)
+
+
+def give_taxes(work: Work, external_id: str, rates: dict[str, str]) -> None:
+    """New taxes of these codes and rates become the customer's only ones."""
+    ids = tuple(add_tax(work, code, rate).id for code, rate in rates.items())
+    customer = work.tx.first(Customer, eq("external_id", external_id))
+    assert customer is not None
+    work.tx.replace(replace(customer, tax_ids=ids))
+
+
+def _add_invoice(work: Work, customer: Customer, **fields: Any) -> Invoice:
+    invoice = Invoice(
+        **{
+            **_identity(work),
+            "updated_at": work.now,
+            "customer_id": customer.id,
+            "billing_entity_id": customer.billing_entity_id,
+            "invoice_type": "subscription",
+            "currency": "EUR",
+            "net_payment_term": 0,
+            **fields,
+        }
+    )
+    work.tx.insert(invoice)
+    return invoice
+
+
+def add_draft(work: Work, customer: Customer, **fields: Any) -> Invoice:
+    """A draft of a subscription invoice, in euros, over nothing, dated 8 March 2024."""
+    dated = {"issuing_date": date(2024, 3, 8), "payment_due_date": date(2024, 3, 8)}
+    number = f"{customer.external_id}-DRAFT"
+    return _add_invoice(work, customer, **{"status": "draft", "number": number, **dated, **fields})
+
+
+def add_issued_invoice(work: Work, customer: Customer, **fields: Any) -> Invoice:
+    """A finalized subscription invoice, in euros, over nothing, issued and due today."""
+    dated = {"issuing_date": work.now.date(), "payment_due_date": work.now.date()}
+    return _add_invoice(work, customer, **{"status": "finalized", "number": "TST-001-001", **dated, **fields})
+
+
+def add_period(work: Work, invoice: Invoice, plan_id: str, **fields: Any) -> BillingPeriod:
+    """What the invoice bills of a subscription of the plan."""
+    period = BillingPeriod(
+        **{
+            **_identity(work),
+            "invoice_id": invoice.id,
+            "subscription_id": work.new_id(),
+            "external_subscription_id": "s1",
+            "plan_id": plan_id,
+            "timestamp": work.now,
+            "invoicing_reason": "subscription_periodic",
+            **fields,
+        }
+    )
+    work.tx.insert(period)
+    return period
+
+
+def unsaved_fee(work: Work, customer: Customer, amount_cents: int, **fields: Any) -> Fee:
+    """A fee of one unit of the add-on `setup`, not in the store yet."""
+    item = FeeItem(type="add_on", item_type="AddOn", id=work.new_id(), code="setup", name="Setup")
+    return Fee(
+        **{
+            **_identity(work),
+            "updated_at": work.now,
+            "customer_id": customer.id,
+            "fee_type": "add_on",
+            "item": item,
+            "amount_cents": amount_cents,
+            "precise_amount_cents": Decimal(amount_cents),
+            "currency": "EUR",
+            "units": Decimal(1),
+            **fields,
+        }
+    )
+
+
+def add_fee(work: Work, customer: Customer, amount_cents: int, **fields: Any) -> Fee:
+    """A fee of one unit of the add-on `setup`."""
+    fee = unsaved_fee(work, customer, amount_cents, **fields)
+    work.tx.insert(fee)
+    return fee
