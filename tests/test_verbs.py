@@ -87,8 +87,8 @@ def test_inputs_may_be_given_as_such() -> None:
     assert attrs.asdict(exact(Address())) == {"city": "Ghent"}  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), Decimal("-Infinity")])
-def test_infinities_are_no_numbers(value: object) -> None:
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), Decimal("-Infinity"), Decimal("1e9999999"), 10**400])
+def test_infinities_and_monsters_are_no_numbers(value: object) -> None:
     with pytest.raises(ValueError, match="no number that can be billed"):
         exact({"amount": value})
 

@@ -18,7 +18,7 @@ import attrs
 import cattrs
 
 from usagebill.core.errors import Invalid
-from usagebill.core.numbers import parse_decimal
+from usagebill.core.numbers import is_bounded, parse_decimal
 
 __all__ = ["ABSENT", "Absent", "Input", "Maybe", "Paging", "changes", "is_given", "parse_instant", "read", "value_or"]
 
@@ -101,6 +101,8 @@ def _number(value: object) -> Decimal:
         if found is None:
             raise _Bad("is not a number")
         return found
+    if not is_bounded(value):
+        raise _Bad("value_is_out_of_range")
     return Decimal(value)
 
 

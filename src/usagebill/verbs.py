@@ -13,13 +13,14 @@ from typing import Any, Generic, Protocol, TypeVar, get_type_hints, overload
 
 import attrs
 
+from usagebill.core.numbers import is_bounded
 from usagebill.inputs import Paging, read
 from usagebill.work import Work
 
 __all__ = ["Call", "Group", "Runner", "Verb", "exact", "reads", "unix_seconds", "writes"]
 
 T = TypeVar("T")
-_PLAIN = frozenset({str, int, bool, type(None)})
+_PLAIN = frozenset({str, bool, type(None)})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _PAGING = ("page", "per_page")
@@ -42,17 +43,17 @@ class Group:
 def exact(value: object) -> object:
     """A caller's value as parsed JSON would hold it: a float is the decimal number that it prints as.
 
-    Raises `TypeError` for what JSON has no word for, `ValueError` for infinities.
+    Raises `TypeError` for what JSON has no word for, `ValueError` for infinities and numbers of over 400 digits.
     """
-    if value is None or isinstance(value, (str, bool, int)):
+    if value is None or isinstance(value, (str, bool)):
         return value.value if isinstance(value, Enum) else value
-    if isinstance(value, (float, Decimal)):
-        number = Decimal(repr(value)) if isinstance(value, float) else value
-        if not number.is_finite():
-            raise ValueError(f"{value!r} is no number that can be billed")
-        return number
     if isinstance(value, Enum):
         return exact(value.value)
+    if isinstance(value, (int, float, Decimal)):
+        number = Decimal(repr(value)) if isinstance(value, float) else value
+        if not is_bounded(number):
+            raise ValueError("no number that can be billed: it is infinite, or has over 400 digits")
+        return number
     if isinstance(value, (datetime, date)):
         return value.isoformat()
     if isinstance(value, Mapping):

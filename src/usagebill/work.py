@@ -6,12 +6,12 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from datetime import datetime
-from decimal import Decimal
 from typing import Any, TypeVar
 
 import msgspec
 
 from usagebill.core.jobs import Job
+from usagebill.core.numbers import MOST_DIGITS, is_bounded, parse_json_fraction
 from usagebill.core.organizations import Organization
 from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes, TaxConnection, TaxQuestion
 from usagebill.core.webhooks import OBJECT_TYPES, WebhookEndpoint, WebhookMessage, listens_to
@@ -295,11 +295,36 @@ class Work:
 
 
 def parse_json(text: bytes) -> Json:
-    """Parsed JSON, its fractions as `Decimal`. Raises `ValueError` for what is not JSON."""
+    """Parsed JSON, its fractions as `Decimal`.
+
+    Raises `ValueError` for what is not JSON, and for numbers that nothing can be computed with (`numbers.is_bounded`).
+    """
     try:
-        return _decoder.decode(text)
+        parsed = _decoder.decode(text)
+        if _has_long_integer(text):
+            _check_integers(parsed)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise ValueError(str(problem)) from problem
+    return parsed
 
 
-_decoder = msgspec.json.Decoder(float_hook=Decimal)
+_decoder = msgspec.json.Decoder(float_hook=parse_json_fraction)
+_DIGITS_AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
+_TOO_LONG = b"0" * (MOST_DIGITS + 1)
+
+
+def _has_long_integer(text: bytes) -> bool:
+    # The decoder has no hook for integers. Looked for like this, as it costs next to nothing, whatever the text.
+    return len(text) > MOST_DIGITS and _TOO_LONG in text.translate(_DIGITS_AS_ZEROS)
+
+
+def _check_integers(parsed: Json) -> None:
+    pending = [parsed]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            pending.extend(item.values())
+        elif isinstance(item, list):
+            pending.extend(item)
+        elif isinstance(item, int) and not is_bounded(item):
+            raise ValueError(f"numbers have at most {MOST_DIGITS} digits")

@@ -19,6 +19,7 @@ from usagebill.core.numbers import (
     multiply,
     multiply_add,
     parse_decimal,
+    parse_json_fraction,
     ratio,
     round_cents,
     round_to,
@@ -138,6 +139,9 @@ def test_division() -> None:
         ("1e3", "1000"),
         ("2E-2", "0.02"),
         ("007", "7"),
+        ("1e400", "1e400"),
+        ("9" * 400, "9" * 400),
+        ("-1e-400", "-1e-400"),
     ],
 )
 def test_texts_that_are_numbers(text: str, value: str) -> None:
@@ -146,10 +150,41 @@ def test_texts_that_are_numbers(text: str, value: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", " ", " 1", "1 ", "1,5", "1_000", "abc", "NaN", "Infinity", "-", ".", "1e", "0x1", "1e10000", "٣", "9" * 1001],
+    [
+        "",
+        " ",
+        " 1",
+        "1 ",
+        "1,5",
+        "1_000",
+        "abc",
+        "NaN",
+        "Infinity",
+        "-",
+        ".",
+        "1e",
+        "0x1",
+        "1e10000",
+        "1e401",
+        "-1e-401",
+        "٣",
+        "9" * 401,
+        "0" * 1001,
+    ],
 )
 def test_texts_that_are_not(text: str) -> None:
     assert parse_decimal(text) is None
+
+
+@pytest.mark.parametrize("text", ["1.5", "1e400", "-2E-400", "0." + "7" * 400, "9" * 399 + ".5"])
+def test_fractions_of_json_keep_their_digits(text: str) -> None:
+    assert parse_json_fraction(text) == D(text)
+
+
+@pytest.mark.parametrize("text", ["1e401", "1e-401", "1e9999999", "-1e99999999999999999999", "0e999", "0." + "7" * 401])
+def test_fractions_of_json_that_cannot_be_computed_with(text: str) -> None:
+    with pytest.raises(ValueError, match="400 digits"):
+        parse_json_fraction(text)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any, get_args, get_origin
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.sample_records import path_of, valid_bodies, world
 
+from usagebill.http.api import Api, Request
 from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint
 from usagebill.testing import Sandbox
@@ -22,6 +24,11 @@ ODD: list[Any] = [
     *("1e400", "nan", "Infinity", "-0", "9" * 400, "1" * 40, "\x00", "\ud800", "é", "\U0001f600" * 300),
     *([None], [[]], [{}], ["x"], [1], {"": 1}, {"a": {"b": [1]}}, {"a": ["x"]}, [{"id": 1}], "{", "[1]", '{"a": [{}]}'),
     *("2024-13-45", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "99999-01-01", "2024-02-30T25:00:00Z"),
+]
+# What nobody bills with and nothing may compute with: a few bytes here are gigabytes, or hours, in a sum.
+MONSTERS = [
+    *("1e9999999", "-1e9999999", "1e-9999999", "1e99999999999999999999", "1e401", "1e-999", "0e99999"),
+    *("9" * 401, "-" + "9" * 4000, "0." + "1" * 401),
 ]
 SEGMENTS = ["%00", "a%2Fb", "%20", ".", "..", "%C3%A9", "%F0%9F%98%80", "x" * 3000, "'", "%25", "%2E%2E"]
 
@@ -92,6 +99,14 @@ def answered(box: Sandbox, method: str, path: str, body: object = None) -> None:
         assert answer["error"]
 
 
+def as_sent(box: Sandbox, method: str, path: str, body: str) -> int:
+    """The status of an answer to a body that need not be what `json` writes."""
+    headers = {"authorization": f"Bearer {box.api_key}"}
+    target, _, query = path.partition("?")
+    request = Request(method=method, path=target, query=query, headers=headers, body=body.encode())
+    return Api(box.billing, endpoints()).answer(request).status
+
+
 @pytest.mark.parametrize("endpoint", WRITING, ids=lambda endpoint: f"{endpoint.method} {endpoint.path}")
 def test_every_field_alone_may_hold_anything(box: Sandbox, known: dict[str, str], endpoint: Endpoint) -> None:
     assert endpoint.body is not None
@@ -102,6 +117,23 @@ def test_every_field_alone_may_hold_anything(box: Sandbox, known: dict[str, str]
         for value in ODD[number % 8 :: 8]:
             body = put(valid, place, value)
             answered(box, endpoint.method, path, body if endpoint.root is None else {endpoint.root: body})
+
+
+@pytest.mark.parametrize("endpoint", WRITING, ids=lambda endpoint: f"{endpoint.method} {endpoint.path}")
+def test_no_field_takes_a_number_that_cannot_be_computed_with(
+    box: Sandbox, known: dict[str, str], endpoint: Endpoint
+) -> None:
+    assert endpoint.body is not None
+    valid = valid_bodies(known).get(endpoint.body.__name__, {})
+    path = path_of(endpoint, known, {})
+    for place in FIELDS[endpoint.body]:
+        body = put(valid, place, "@")
+        text = json.dumps(body if endpoint.root is None else {endpoint.root: body})
+        for number in MONSTERS:
+            assert as_sent(box, endpoint.method, path, text.replace('"@"', number)) == 400, (place, number)
+        for number in MONSTERS[:4]:
+            status = as_sent(box, endpoint.method, path, text.replace("@", number))
+            assert status in (200, 400, 403, 404, 405, 422), (place, number)
 
 
 @QUIET

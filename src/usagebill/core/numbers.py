@@ -23,6 +23,7 @@ from decimal import (
 
 __all__ = [
     "CONTEXT",
+    "MOST_DIGITS",
     "ONE",
     "ZERO",
     "add",
@@ -30,9 +31,11 @@ __all__ = [
     "decimal_text",
     "divide",
     "floor_to",
+    "is_bounded",
     "multiply",
     "multiply_add",
     "parse_decimal",
+    "parse_json_fraction",
     "ratio",
     "round_cents",
     "round_to",
@@ -129,19 +132,48 @@ def ratio(part: int, whole: int) -> Decimal:
     return round_to(divide(Decimal(part), Decimal(whole)), 20)
 
 
+MOST_DIGITS = 400
+_BEYOND: int = 10**MOST_DIGITS
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
-_LONGEST_NUMBER = 1000
+_LONGEST_TEXT = 1000
+_SURELY_BOUNDED = 100
+
+
+def is_bounded(number: int | Decimal) -> bool:
+    """Whether `number` is finite, with at most 400 digits, the first of them within 400 places of the point.
+
+    Whatever comes from outside has to be: `1e9999999` takes nine bytes to send and gigabytes to compute with.
+    """
+    if isinstance(number, int):
+        return -_BEYOND < number < _BEYOND
+    if not number.is_finite() or not -MOST_DIGITS <= number.adjusted() <= MOST_DIGITS:
+        return False
+    return len(number.as_tuple().digits) <= MOST_DIGITS
 
 
 def parse_decimal(text: str) -> Decimal | None:
     """The finite decimal that `text` spells (sign, digits, point, exponent), or None where it spells none.
 
-    Blanks, digit groups, `NaN` and `Infinity` are not numbers here, and neither is a text of over 1,000
-    characters or an exponent of over four digits: both would only serve to exhaust memory.
+    Blanks, digit groups, `NaN` and `Infinity` are not numbers here; neither are texts of over 1,000 characters nor
+    numbers that are not bounded.
     """
-    if len(text) > _LONGEST_NUMBER or not _DECIMAL.fullmatch(text):
+    if len(text) > _LONGEST_TEXT or not _DECIMAL.fullmatch(text):
         return None
-    return Decimal(text)
+    number = Decimal(text)
+    return number if is_bounded(number) else None
+
+
+def parse_json_fraction(text: str) -> Decimal:
+    """The number that JSON writes as `text`, with a point or an exponent. Raises `ValueError` unless it is bounded."""
+    if len(text) < _SURELY_BOUNDED and "e" not in text and "E" not in text:
+        return Decimal(text)
+    try:
+        number = Decimal(text)
+    except InvalidOperation:  # an exponent beyond every decimal
+        number = Decimal("NaN")
+    if not is_bounded(number):
+        raise ValueError(f"numbers have at most {MOST_DIGITS} digits, within as many places of the point")
+    return number
 
 
 def decimal_text(value: Decimal) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
@@ -27,7 +26,7 @@ from usagebill.operations.tax_questions import usage_taxes
 from usagebill.operations.usage.charges import ChargeResult, ChargeScope, charge_results, usage_window
 from usagebill.storage.conditions import desc, eq
 from usagebill.views.customers import entity_of
-from usagebill.work import Work
+from usagebill.work import Work, parse_json
 
 __all__ = [
     "ChargeUsage",
@@ -127,8 +126,8 @@ def _parsed(field: str, given: object) -> object:
     if not isinstance(given, str):
         return given
     try:
-        return json.loads(given)
-    except (ValueError, RecursionError) as problem:
+        return parse_json(given.encode())
+    except ValueError as problem:
         raise Invalid({field: ["invalid_format"]}) from problem
 
 
