@@ -85,7 +85,13 @@ TABLES: tuple[Table, ...] = (
     Table(
         kind=BillingPeriod,
         name="billing_periods",
-        indexes=(("invoice_id",), ("subscription_id", "timestamp"), ("external_subscription_id",)),
+        indexes=(
+            ("invoice_id",),
+            ("subscription_id", "timestamp"),
+            # The last run: charges paid in advance make a period an event, which recur in none.
+            ("subscription_id", "recurring", "timestamp"),
+            ("external_subscription_id",),
+        ),
         references={"invoice_id": Invoice},
     ),
     Table(

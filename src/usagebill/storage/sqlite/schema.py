@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STEPS", "VERSION", "NewerFile", "bring_forward"]
 
-VERSION = 1
+VERSION = 2
 
 # version -> what to do to the rows of a file older than that version, once its tables have their columns.
 STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {}
@@ -125,7 +125,7 @@ def _make(db: sqlite_utils.Database, table: Table) -> None:
 _ROWS = 1_000_000
 _EACH = 10
 _EACH_OF_EVENTS = 1000
-_COARSE = frozenset({"status", "fee_type", "credit_status", "failed", "leased"})
+_COARSE = frozenset({"status", "fee_type", "credit_status", "failed", "leased", "recurring"})
 _TIMES = frozenset({"created_at", "updated_at", "issuing_date", "timestamp", "due_at", "run_at"})
 
 
