@@ -149,7 +149,7 @@ def statements_of_one_invoice(billing: Billing) -> Counter[str]:
             seen.clear()
             job = tx.jobs.claim(BILLED)
             assert job is not None
-            tx.attempt(lambda job=job: billing._do(tx, job))  # type: ignore[misc]
+            tx.savepoint(lambda job=job: billing._do(tx, job))  # type: ignore[misc]
 
     billing.store.write(None, two)
     writer.set_trace_callback(None)
@@ -164,7 +164,7 @@ def statements_of_one_invoice(billing: Billing) -> Counter[str]:
 
 
 STEPS = (
-    ("usage fees: all", "operations/usage/fees.py", "usage_fees"),
+    ("usage fees: all", "rating/fees/charges.py", "usage_fees"),
     ("  events counted by the store", "storage/sqlite/events", "tallies"),
     ("  pricing", "core/pricing/__init__.py", "price"),
     ("fixed charge fees", "fees/fixed_charges.py", "fixed_charge_fees"),

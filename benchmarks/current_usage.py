@@ -19,7 +19,7 @@ from benchmarks.event_rows import START, sent
 from usagebill.billing import Billing
 from usagebill.clock import ManualClock
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.operations.usage.current import UsageOptions, current
+from usagebill.rating.current_usage import UsageOptions, current
 from usagebill.storage.conditions import eq
 from usagebill.work import Work
 

@@ -50,7 +50,7 @@ def test_what_is_undone_leaves_nothing_but_its_result(box: Sandbox) -> None:
     box.billing.webhook_endpoints.create(webhook_url="https://example.com/hooks")
 
     def tried(work: Work) -> tuple[str | None, int, int]:
-        made = work.undone(lambda trial: customers.upsert(trial, CustomerInput(external_id="acme", name="Acme")))
+        made = work.dry_run(lambda trial: customers.upsert(trial, CustomerInput(external_id="acme", name="Acme")))
         return made.name, work.tx.count(Customer), work.tx.count(WebhookMessage)
 
     assert box.billing.writing(tried) == ("Acme", 0, 0)
@@ -62,7 +62,7 @@ def test_what_goes_wrong_while_it_is_tried_goes_on(box: Sandbox) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        box.billing.writing(lambda work: work.undone(broken))
+        box.billing.writing(lambda work: work.dry_run(broken))
 
 
 def test_messages_are_kept_for_those_who_listen(box: Sandbox) -> None:

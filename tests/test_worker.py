@@ -130,12 +130,12 @@ def test_what_is_done_as_of_an_earlier_instant_wakes_the_worker_too(
     done = threading.Event()
     monkeypatch.setitem(HANDLERS, "act", lambda work, job: done.set())
 
-    def catch_up(work: Work) -> None:
+    def settle_backlog(work: Work) -> None:
         earlier = work.at(work.now - timedelta(days=1))
         earlier.schedule("act", "x", earlier.now)
 
     with Billing(tmp_path / "billing.db") as billing, Worker(billing, poll_seconds=1000):
-        billing.writing(catch_up)
+        billing.writing(settle_backlog)
         assert done.wait(30)
 
 

@@ -19,12 +19,12 @@ from usagebill.core.organizations import Organization
 from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes
 from usagebill.delivery import Courier, deliver_webhook
 from usagebill.drawing import generate_documents
-from usagebill.groups import VIEWS, Groups
 from usagebill.mail import Mailer, SmtpMailer, Undelivered, send_email
 from usagebill.operations import organizations
 from usagebill.operations.audit import AuditReport, audit
-from usagebill.operations.invoices import unmade
+from usagebill.operations.invoices import generation_failures
 from usagebill.operations.jobs import perform
+from usagebill.resources import VIEWS, Groups
 from usagebill.settings import MailServer, Settings
 from usagebill.storage.ports import Page, Store, Transaction
 from usagebill.storage.sqlite import SqliteStore
@@ -301,7 +301,7 @@ class Billing(Groups):
                     break
                 done += 1
                 try:
-                    messages += tx.attempt(partial(self._do, tx, job))
+                    messages += tx.savepoint(partial(self._do, tx, job))
                 except Exception as problem:
                     if strict:
                         raise JobFailed(job) from problem
@@ -336,14 +336,14 @@ class Billing(Groups):
         log = _log.bind(kind=job.kind, subject=job.subject_id, due_at=job.due_at.isoformat(), attempt=job.attempts + 1)
         log.error("job_failed", reason=reason, exc_info=not isinstance(problem, (BillingError, Undelivered)))
         try:
-            tx.attempt(partial(self._note_failure, tx, job, now, reason))
+            tx.savepoint(partial(self._note_failure, tx, job, now, reason))
         except Exception:
             # What keeps the job from being done may keep this from being shown too; the job and the log tell of it.
             log.error("failure_not_shown", exc_info=True)
 
     def _note_failure(self, tx: Transaction, job: Job, now: datetime, reason: str) -> None:
         own = tx.scoped(job.organization_id)
-        unmade.note(self._work(own, self._organization(own, job.organization_id), now), job, reason)
+        generation_failures.note(self._work(own, self._organization(own, job.organization_id), now), job, reason)
 
     def reach_out(
         self,

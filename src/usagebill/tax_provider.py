@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 import httpx
 
-from usagebill.asking import Asking
+from usagebill.bounded_http import Asking
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.jobs import Job
 from usagebill.core.numbers import decimal_text, parse_decimal, round_to

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 import httpx
 
-from usagebill.asking import Asking
+from usagebill.bounded_http import Asking
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
 from usagebill.core.vat import NotRegistered, Registered, RegistryError, Unavailable, VatNumber

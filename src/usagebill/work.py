@@ -152,22 +152,22 @@ class Work:
         """As many ids, in the order in which they sort."""
         return new_ids(self.now, count)
 
-    def remember(self, key: object, make: Callable[[], T]) -> T:
+    def cached(self, key: object, make: Callable[[], T]) -> T:
         """What `make` gave the first time it was asked for under `key` in this work."""
         if key not in self._memory:
             self._memory[key] = make()
         found: T = self._memory[key]
         return found
 
-    def forget(self, key: object) -> None:
+    def invalidate(self, key: object) -> None:
         """Ask anew the next time `key` is remembered."""
         self._memory.pop(key, None)
 
-    def forget_all(self) -> None:
+    def invalidate_all(self) -> None:
         """Ask anew for everything: what was remembered may come from a change that was undone."""
         self._memory.clear()
 
-    def undone(self, act: Callable[[Work], T]) -> T:
+    def dry_run(self, act: Callable[[Work], T]) -> T:
         """What `act` comes to in a unit of work of its own, of which nothing remains: no record, message or job."""
         found: list[T] = []
 
@@ -176,7 +176,7 @@ class Work:
             raise _Undo
 
         with suppress(_Undo):
-            self.tx.attempt(play)
+            self.tx.savepoint(play)
         return found[0]
 
     def answer_to(self, connection: TaxConnection, question: TaxQuestion) -> ProviderTaxes | ProviderFailure:

@@ -13,7 +13,7 @@ from usagebill.core.coupons import AppliedCoupon, Coupon, Targets
 from usagebill.core.credit_notes import CreditNote, CreditNoteItem
 from usagebill.core.fees import Fee, FeeItem
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.invoices.totals import Circumstances, CouponAtHand, InvoiceDraft, settled, taxed
+from usagebill.core.invoices.totals import AvailableCoupon, InvoiceInProgress, SettlementInputs, settled, taxed
 from usagebill.core.taxes import Tax
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
@@ -73,10 +73,10 @@ def coupon(
     at: int = 0,
     currency: str = "EUR",
     duration: int | None = None,
-) -> CouponAtHand:
+) -> AvailableCoupon:
     """A coupon of `cents` or of `rate` percent, `left` of it still there, applied `at` minutes after `NOW`."""
     when = NOW + timedelta(minutes=at)
-    return CouponAtHand(
+    return AvailableCoupon(
         applied=AppliedCoupon(
             id=f"applied-{id}",
             organization_id="organization",
@@ -171,19 +171,19 @@ def settle(
     fees: Sequence[Fee],
     taxes: Mapping[str, Sequence[Tax]] | Sequence[Tax] = (),
     *,
-    coupons: Sequence[CouponAtHand] = (),
+    coupons: Sequence[AvailableCoupon] = (),
     notes: Sequence[CreditNote] = (),
     plan_of: Mapping[str, str] | None = None,
     progressive: Sequence[Any] = (),
     waiting: bool = False,
     **fields: Any,
-) -> InvoiceDraft:
+) -> InvoiceInProgress:
     """An invoice of `fees` with its totals. `taxes` are those of all fees, or of each by its id.
 
     With `waiting` these become known only after the invoice was made.
     """
     by_fee = taxes if isinstance(taxes, Mapping) else {fee.id: taxes for fee in fees}
-    around = Circumstances(
+    around = SettlementInputs(
         now=NOW,
         new_id=ids(),
         taxes=by_fee,
@@ -200,5 +200,5 @@ def settle(
     return replace(made, **_parts(taxed(replace(made.invoice, tax_status=None), made.fees, after)))
 
 
-def _parts(draft: InvoiceDraft) -> dict[str, Any]:
+def _parts(draft: InvoiceInProgress) -> dict[str, Any]:
     return {"invoice": draft.invoice, "fees": draft.fees, "notes_used": draft.notes_used}

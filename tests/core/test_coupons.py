@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from tests.core.builders import NOW, coupon, fee, fees, settle, tax
 
 from usagebill.core.coupons import given_back, remaining_amount, used
-from usagebill.core.invoices.totals import CouponAtHand, InvoiceDraft
+from usagebill.core.invoices.totals import AvailableCoupon, InvoiceInProgress
 from usagebill.core.numbers import total
 
 
-def _shares(draft: InvoiceDraft) -> list[Decimal]:
+def _shares(draft: InvoiceInProgress) -> list[Decimal]:
     return [fee.precise_coupons_amount_cents for fee in draft.fees]
 
 
-def _credits(draft: InvoiceDraft) -> list[int]:
+def _credits(draft: InvoiceInProgress) -> list[int]:
     return [credit.amount_cents for credit in draft.invoice.credits]
 
 
@@ -61,7 +61,7 @@ def test_a_percentage_coupon(frequency: str, duration: int | None, status: str, 
     ],
 )
 def test_each_coupon_takes_from_what_the_ones_before_it_left(
-    amount: int, coupons: list[CouponAtHand], credits: list[int], subtotal: int
+    amount: int, coupons: list[AvailableCoupon], credits: list[int], subtotal: int
 ) -> None:
     draft = settle(fees(amount), coupons=coupons)
     assert _credits(draft) == credits
@@ -90,7 +90,7 @@ def test_a_coupon_limited_to_metrics_takes_from_what_is_left_of_their_fees() -> 
     assert (_shares(draft), _credits(draft)) == ([18, 54, 0, 0], [12])
 
 
-def _two_plans() -> tuple[list[CouponAtHand], InvoiceDraft]:
+def _two_plans() -> tuple[list[AvailableCoupon], InvoiceInProgress]:
     metrics = ["m1", "m2", "m3", "m4"]
     lines = [
         fee(amount, id=f"{plan}-{metric}", billable_metric_id=f"{plan}-{metric}", subscription_id=f"on-{plan}")
@@ -190,7 +190,7 @@ def test_taxed_bases_are_cut_and_the_rate_still_averages() -> None:
         coupon(rate="10", plans=["unknown"], frequency="recurring", duration=2),
     ],
 )
-def test_a_coupon_that_does_not_apply_is_not_used(held: CouponAtHand) -> None:
+def test_a_coupon_that_does_not_apply_is_not_used(held: AvailableCoupon) -> None:
     draft = settle(fees(100), coupons=[held])
     assert (draft.coupon_uses, draft.invoice.credits) == ((), ())
 
@@ -234,7 +234,7 @@ _currencies = st.sampled_from(["JPY", "USD", "KWD"])
 
 
 @st.composite
-def _at_hand(draw: st.DrawFn) -> CouponAtHand:
+def _at_hand(draw: st.DrawFn) -> AvailableCoupon:
     frequency = draw(st.sampled_from(["once", "recurring", "forever"]))
     limits: dict[str, Any] = draw(st.sampled_from([{}, {"metrics": ["m0", "m1"]}, {"plans": ["p0"]}]))
     fixed = draw(st.booleans())
@@ -254,7 +254,7 @@ _lines = st.lists(st.tuples(_cents, st.integers(0, 3), st.integers(0, 1)), min_s
 _coupons = st.lists(_at_hand(), max_size=5, unique_by=lambda held: held.applied.id)
 
 
-def _settled(lines: list[tuple[int, int, int]], coupons: list[CouponAtHand], currency: str) -> InvoiceDraft:
+def _settled(lines: list[tuple[int, int, int]], coupons: list[AvailableCoupon], currency: str) -> InvoiceInProgress:
     charged = [
         fee(cents, id=f"f{place}", billable_metric_id=f"m{metric}", subscription_id=f"s{plan}", currency=currency)
         for place, (cents, metric, plan) in enumerate(lines)
@@ -266,7 +266,7 @@ def _settled(lines: list[tuple[int, int, int]], coupons: list[CouponAtHand], cur
 
 @given(_lines, _coupons, _currencies)
 def test_nothing_is_lost_between_fees_coupons_taxes_and_total(
-    lines: list[tuple[int, int, int]], coupons: list[CouponAtHand], currency: str
+    lines: list[tuple[int, int, int]], coupons: list[AvailableCoupon], currency: str
 ) -> None:
     draft = _settled(lines, coupons, currency)
     invoice = draft.invoice
@@ -281,7 +281,7 @@ def test_nothing_is_lost_between_fees_coupons_taxes_and_total(
 
 @given(_lines, _coupons, _currencies)
 def test_no_coupon_is_used_beyond_what_it_has(
-    lines: list[tuple[int, int, int]], coupons: list[CouponAtHand], currency: str
+    lines: list[tuple[int, int, int]], coupons: list[AvailableCoupon], currency: str
 ) -> None:
     draft = _settled(lines, coupons, currency)
     held = {each.applied.id: each for each in coupons}
@@ -295,14 +295,14 @@ def test_no_coupon_is_used_beyond_what_it_has(
 
 @given(_lines, _coupons, _currencies, st.data())
 def test_the_order_in_which_coupons_are_found_changes_nothing(
-    lines: list[tuple[int, int, int]], coupons: list[CouponAtHand], currency: str, data: st.DataObject
+    lines: list[tuple[int, int, int]], coupons: list[AvailableCoupon], currency: str, data: st.DataObject
 ) -> None:
     shuffled = data.draw(st.permutations(coupons))
     assert _settled(lines, coupons, currency) == _settled(lines, shuffled, currency)
 
 
 @given(_at_hand(), _cents)
-def test_using_a_coupon_and_giving_it_back_returns_to_the_start(held: CouponAtHand, credit: int) -> None:
+def test_using_a_coupon_and_giving_it_back_returns_to_the_start(held: AvailableCoupon, credit: int) -> None:
     credit = min(credit, held.remaining_cents)
     after = used(held.applied, credit, held.remaining_cents, NOW)
     taken = (held.applied.amount_cents or 0) - held.remaining_cents + credit
@@ -312,7 +312,7 @@ def test_using_a_coupon_and_giving_it_back_returns_to_the_start(held: CouponAtHa
 
 @given(_lines, _at_hand(), _currencies)
 def test_a_coupon_never_makes_an_invoice_dearer(
-    lines: list[tuple[int, int, int]], held: CouponAtHand, currency: str
+    lines: list[tuple[int, int, int]], held: AvailableCoupon, currency: str
 ) -> None:
     with_it, without = _settled(lines, [held], currency), _settled(lines, [], currency)
     assert with_it.invoice.total_amount_cents <= without.invoice.total_amount_cents

@@ -29,14 +29,14 @@ from usagebill.core.credit_notes import (
     surplus_items,
     validation_errors,
 )
-from usagebill.core.invoices.totals import InvoiceDraft
+from usagebill.core.invoices.totals import InvoiceInProgress
 from usagebill.core.numbers import divide, multiply, round_cents, round_to, subtract, total
 from usagebill.core.subscription_fees import unused_time_credit
 from usagebill.core.taxes import Tax, net_of_coupons
 from usagebill.core.unused_time import refundable_of_fee, termination_parts
 
 
-def _with_coupons(amounts: Sequence[tuple[int, str]], taxes: Sequence[Tax]) -> InvoiceDraft:
+def _with_coupons(amounts: Sequence[tuple[int, str]], taxes: Sequence[Tax]) -> InvoiceInProgress:
     """An invoice of fees (cents, share of coupons), each with `taxes`."""
     lines = [
         fee(cents, id=f"f{place}", precise_coupons_amount_cents=Decimal(share))
@@ -45,7 +45,7 @@ def _with_coupons(amounts: Sequence[tuple[int, str]], taxes: Sequence[Tax]) -> I
     return settle(lines, taxes)
 
 
-def _credited(draft: InvoiceDraft, *items: tuple[str, str], excess: Decimal | None = None) -> Credited:
+def _credited(draft: InvoiceInProgress, *items: tuple[str, str], excess: Decimal | None = None) -> Credited:
     by_id = {line.id: line for line in draft.fees}
     return credited(
         [(by_id[id], Decimal(amount)) for id, amount in items],
@@ -57,7 +57,7 @@ def _credited(draft: InvoiceDraft, *items: tuple[str, str], excess: Decimal | No
     )
 
 
-def _left(draft: InvoiceDraft, items: Sequence[CreditNoteItem] = ()) -> Decimal:
+def _left(draft: InvoiceInProgress, items: Sequence[CreditNoteItem] = ()) -> Decimal:
     invoice = draft.invoice
     reductions = invoice.coupons_amount_cents + invoice.progressive_billing_credit_amount_cents
     return creditable_invoice(draft.fees, items, reductions, invoice.fees_amount_cents)
@@ -280,7 +280,7 @@ def test_one_cent_over_the_ceiling_is_forgiven(credit: int, error: bool) -> None
 
 
 def _errors(
-    draft: InvoiceDraft,
+    draft: InvoiceInProgress,
     parts: Parts,
     *,
     others: Parts | None = None,
@@ -377,7 +377,7 @@ _currencies = st.sampled_from(["JPY", "USD", "KWD"])
 
 
 @st.composite
-def _invoices(draw: st.DrawFn) -> InvoiceDraft:
+def _invoices(draw: st.DrawFn) -> InvoiceInProgress:
     amounts = draw(st.lists(st.integers(1, 10**9), min_size=1, max_size=5))
     taxes = [tax(rate) for rate in draw(_rates)]
     currency = draw(_currencies)
@@ -394,7 +394,7 @@ def _invoices(draw: st.DrawFn) -> InvoiceDraft:
 
 
 @given(_invoices(), st.data())
-def test_notes_over_a_whole_invoice_come_to_its_total(draft: InvoiceDraft, data: st.DataObject) -> None:
+def test_notes_over_a_whole_invoice_come_to_its_total(draft: InvoiceInProgress, data: st.DataObject) -> None:
     """Every fee is cut into items at random, and each item is credited by a note of its own."""
     cuts = []
     for line in draft.fees:
@@ -413,7 +413,7 @@ def test_notes_over_a_whole_invoice_come_to_its_total(draft: InvoiceDraft, data:
 
 
 @given(_invoices(), st.data())
-def test_the_parts_of_a_stored_note_are_its_subtotal_and_taxes(draft: InvoiceDraft, data: st.DataObject) -> None:
+def test_the_parts_of_a_stored_note_are_its_subtotal_and_taxes(draft: InvoiceInProgress, data: st.DataObject) -> None:
     line = data.draw(st.sampled_from(draft.fees))
     cents = data.draw(st.integers(1, line.amount_cents))
     result = _credited(draft, (line.id, str(cents)))
@@ -427,7 +427,7 @@ def test_the_parts_of_a_stored_note_are_its_subtotal_and_taxes(draft: InvoiceDra
 
 
 @given(_invoices(), st.data())
-def test_rounding_never_raises_a_part_beyond_what_it_may_be(draft: InvoiceDraft, data: st.DataObject) -> None:
+def test_rounding_never_raises_a_part_beyond_what_it_may_be(draft: InvoiceInProgress, data: st.DataObject) -> None:
     line = data.draw(st.sampled_from(draft.fees))
     cents = data.draw(st.decimals(1, line.amount_cents, places=1))
     result = _credited(draft, (line.id, str(cents)))
@@ -445,7 +445,7 @@ def test_rounding_never_raises_a_part_beyond_what_it_may_be(draft: InvoiceDraft,
 
 
 @given(_invoices(), st.data())
-def test_crediting_more_leaves_less_and_never_less_than_nothing(draft: InvoiceDraft, data: st.DataObject) -> None:
+def test_crediting_more_leaves_less_and_never_less_than_nothing(draft: InvoiceInProgress, data: st.DataObject) -> None:
     line = data.draw(st.sampled_from(draft.fees))
     cents = data.draw(st.integers(0, line.amount_cents))
     more = data.draw(st.integers(cents, line.amount_cents))
@@ -460,7 +460,7 @@ _balances = st.lists(st.integers(1, 10**9), max_size=5)
 
 
 @given(_invoices(), _balances)
-def test_no_note_is_used_beyond_its_balance(draft: InvoiceDraft, balances: list[int]) -> None:
+def test_no_note_is_used_beyond_its_balance(draft: InvoiceInProgress, balances: list[int]) -> None:
     invoice = draft.invoice
     notes = [note(f"n{place}", balance, at=place, currency=invoice.currency) for place, balance in enumerate(balances)]
     lines = [replace(line, applied_taxes=(), precise_coupons_amount_cents=Decimal(0)) for line in draft.fees]
@@ -500,7 +500,7 @@ def test_an_end_gives_back_all_of_the_note(whole: int, refundable: int, due: int
 
 
 @given(_invoices(), st.data())
-def test_what_is_left_to_credit_is_what_the_invoice_came_to(draft: InvoiceDraft, data: st.DataObject) -> None:
+def test_what_is_left_to_credit_is_what_the_invoice_came_to(draft: InvoiceInProgress, data: st.DataObject) -> None:
     """Whichever fees its coupons took from: to the cent, and the same after some of it has been credited in full."""
     assert abs(_left(draft, []) - draft.invoice.sub_total_including_taxes_amount_cents) < 1
     gone = data.draw(st.sampled_from(draft.fees))
@@ -520,7 +520,9 @@ def test_a_coupon_for_some_fees_is_not_spread_over_the_others(metrics: list[str]
 
 
 @given(_invoices(), st.data())
-def test_items_of_a_surplus_come_to_it_and_to_no_more_than_is_left(draft: InvoiceDraft, data: st.DataObject) -> None:
+def test_items_of_a_surplus_come_to_it_and_to_no_more_than_is_left(
+    draft: InvoiceInProgress, data: st.DataObject
+) -> None:
     left = {line.id: data.draw(st.integers(0, line.amount_cents)) for line in draft.fees}
     cents = data.draw(st.integers(0, sum(left.values())))
     gross = data.draw(st.booleans())

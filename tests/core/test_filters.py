@@ -13,7 +13,7 @@ from usagebill.core.aggregation import fold
 from usagebill.core.events import Event, JsonValue
 from usagebill.core.filters import (
     ALL_FILTER_VALUES,
-    Bucket,
+    EventScope,
     accepts,
     buckets,
     default_bucket,
@@ -137,7 +137,7 @@ class TestBuckets:
         assert [one.id for one in events if accepts(rest, one)] == ["4"]
 
     def test_without_filters_the_default_bucket_takes_every_event(self) -> None:
-        assert default_bucket([], CLOUDS) == Bucket(matches={})
+        assert default_bucket([], CLOUDS) == EventScope(matches={})
         assert accepts(default_bucket([], CLOUDS), event())
 
 

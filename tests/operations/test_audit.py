@@ -9,8 +9,8 @@ from decimal import Decimal
 
 import pytest
 from tests.builders import give_taxes
-from tests.operations.test_recounts import PLANTS as OF_RECOUNTS
 from tests.price_list import PriceList
+from tests.rating.test_recounts import PLANTS as OF_RECOUNTS
 
 from usagebill.core.audit import CHECKS
 from usagebill.core.coupons import AppliedCoupon, Coupon

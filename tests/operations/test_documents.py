@@ -17,7 +17,7 @@ from usagebill.core.documents.files import Document
 from usagebill.core.errors import NotFound
 from usagebill.http.app import create_app
 from usagebill.operations.documents.files import download_invoice
-from usagebill.operations.invoices.changes import InvoiceVoid, void
+from usagebill.operations.invoices.lifecycle import InvoiceVoid, void
 from usagebill.settings import Settings
 from usagebill.testing import Sandbox
 from usagebill.work import Work

@@ -19,7 +19,7 @@ from usagebill.core.emails import Email
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.operations import api_keys
 from usagebill.operations.emails.resending import ResendInput, resend_invoice
-from usagebill.operations.invoices.changes import InvoiceVoid, void
+from usagebill.operations.invoices.lifecycle import InvoiceVoid, void
 from usagebill.settings import Settings
 from usagebill.testing import Sandbox
 from usagebill.work import Work

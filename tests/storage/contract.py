@@ -215,14 +215,14 @@ class TransactionsContract(Contract):
                 tx.insert(undone)
                 tx.replace(replace(kept, name="undone"))
                 tx.jobs.add(own.job("k"))
-                tx.attempt(lambda: tx.next_number("n"))
+                tx.savepoint(lambda: tx.next_number("n"))
                 raise ArithmeticError
 
             with pytest.raises(ArithmeticError):
-                tx.attempt(fail)
+                tx.savepoint(fail)
             assert tx.get(Tax, undone.id) is None
             assert tx.get(Tax, kept.id) == kept
-            assert tx.attempt(lambda: tx.next_number("n")) == 1
+            assert tx.savepoint(lambda: tx.next_number("n")) == 1
 
         own.write(change)
         assert own.read(lambda tx: (tx.find(Tax), tx.jobs.get("k"))) == ([kept], None)

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from usagebill.core.aggregation import Tally, fold
+from usagebill.core.aggregation import AggregateResult, fold
 from usagebill.core.events import Event, JsonValue, property_text
-from usagebill.core.filters import Bucket
+from usagebill.core.filters import EventScope
 from usagebill.core.grouping import Group, grouped
+from usagebill.storage.event_queries import COUNTED, Arrival, EventFilter, EventQuery, concerns
 from usagebill.storage.ports import Store, Transaction
-from usagebill.storage.questions import COUNTED, Arrival, EventFilter, EventQuestion, concerns
 
 D = Decimal
 T = TypeVar("T")
@@ -64,7 +64,7 @@ def histories(draw: st.DrawFn) -> History:
 
 matches = st.dictionaries(st.sampled_from(KEYS), st.lists(texts, max_size=4).map(tuple), max_size=2)
 some_bucket = st.builds(
-    lambda wanted, excludes: Bucket(matches=wanted, excludes=tuple(excludes)),
+    lambda wanted, excludes: EventScope(matches=wanted, excludes=tuple(excludes)),
     st.one_of(st.just({}), matches),
     st.lists(matches, max_size=2),
 )
@@ -99,13 +99,13 @@ def event(
     )
 
 
-def expected(question: EventQuestion, events: Iterable[Event]) -> dict[Group, Tally]:
+def expected(question: EventQuery, events: Iterable[Event]) -> dict[Group, AggregateResult]:
     """What the core's folds say."""
     found = {}
     for group, members in grouped([one for one in events if concerns(question, one)], question.group_keys).items():
         tally = fold(question.aggregation_type, members, field_name=question.field_name)
         amount = tally.amount_cents if question.amounts else D(0)
-        found[group] = Tally(units=tally.units, events_count=tally.events_count, amount_cents=amount)
+        found[group] = AggregateResult(units=tally.units, events_count=tally.events_count, amount_cents=amount)
     return found
 
 
@@ -122,8 +122,8 @@ class Organization:
     def ask(self, question: Callable[[Transaction], T]) -> T:
         return self.store.read(self.id, question)
 
-    def tallies(self, **asked: Any) -> dict[Group, Tally]:
-        question = EventQuestion(code="calls", external_subscription_id="sub", **asked)
+    def tallies(self, **asked: Any) -> dict[Group, AggregateResult]:
+        question = EventQuery(code="calls", external_subscription_id="sub", **asked)
         return self.ask(lambda tx: tx.events.tallies(question))
 
     def units(self, aggregation_type: str, **asked: Any) -> Decimal:
@@ -153,12 +153,12 @@ class EventsContract:
             for number, (key, value) in enumerate((key, value) for key in KEYS for value in NUMBERS + ODD)
         ]
         assert own.append(*stored) == []
-        question = EventQuestion(code="calls", external_subscription_id="sub")
+        question = EventQuery(code="calls", external_subscription_id="sub")
         assert own.ask(lambda tx: list(tx.events.scan(question))) == stored
 
     def test_the_text_forms_of_properties_survive_storage(self, own: Organization) -> None:
         own.append(*(event(own.id, number, {"value": value}) for number, value in enumerate(NUMBERS + ODD)))
-        question = EventQuestion(code="calls", external_subscription_id="sub")
+        question = EventQuery(code="calls", external_subscription_id="sub")
         read = own.ask(lambda tx: list(tx.events.scan(question)))
         assert [property_text(one.properties["value"]) for one in read] == [property_text(v) for v in NUMBERS + ODD]
 
@@ -206,7 +206,7 @@ class EventsContract:
 
     def test_an_organization_sees_its_own_events_only(self, own: Organization, other: Organization) -> None:
         other.append(event(other.id, 1, {"value": 5, "region": "eu"}))
-        question = EventQuestion(code="calls", external_subscription_id="sub")
+        question = EventQuery(code="calls", external_subscription_id="sub")
         assert own.ask(lambda tx: tx.events.get("t1")) is None
         assert own.ask(lambda tx: tx.events.named("sub", ["t1"])) == []
         assert own.ask(lambda tx: tx.events.find(EventFilter())) == []
@@ -215,7 +215,7 @@ class EventsContract:
         assert own.ask(lambda tx: list(tx.events.scan(question))) == []
         for aggregation_type in COUNTED:
             assert own.units(aggregation_type) == 0
-        assert own.tallies(group_keys=("region",)) == {(None,): Tally()}
+        assert own.tallies(group_keys=("region",)) == {(None,): AggregateResult()}
         assert own.append(event(own.id, 1)) == []
 
     def test_an_event_of_another_organization_is_not_taken(self, own: Organization, other: Organization) -> None:
@@ -308,7 +308,7 @@ class EventsContract:
         own.append(*(event(own.id, number, {"value": "-999999999999.999999"}) for number in range(30)))
         assert own.units("sum_agg") == D("-999999999999.999999") * 30
         assert own.tallies(aggregation_type="sum_agg", field_name="value", group_keys=("region",)) == {
-            (None,): Tally(units=D("-29999999999999.99997"), events_count=30)
+            (None,): AggregateResult(units=D("-29999999999999.99997"), events_count=30)
         }
 
     def test_the_latest_is_by_timestamp_then_arrival_then_id(self, own: Organization) -> None:
@@ -321,7 +321,7 @@ class EventsContract:
         )
         assert own.units("latest_agg") == 2
         assert own.tallies(aggregation_type="latest_agg", field_name="value", group_keys=("region",)) == {
-            (None,): Tally(units=D(2), events_count=5)
+            (None,): AggregateResult(units=D(2), events_count=5)
         }
 
     def test_an_aggregation_that_needs_the_events_is_not_counted(self, own: Organization) -> None:
@@ -347,7 +347,7 @@ class EventsContract:
         after=st.one_of(st.none(), arrivals),
         until=st.one_of(st.none(), arrivals),
         position=st.one_of(st.none(), st.tuples(st.booleans(), st.integers(0, 11))),
-        bucket=st.one_of(st.just(Bucket(matches={})), some_bucket),
+        bucket=st.one_of(st.just(EventScope(matches={})), some_bucket),
         only=st.one_of(
             st.just({}),
             st.dictionaries(
@@ -369,7 +369,7 @@ class EventsContract:
         after: Arrival | None,
         until: Arrival | None,
         position: tuple[bool, int] | None,
-        bucket: Bucket,
+        bucket: EventScope,
         only: dict[str, tuple[str | None, ...]],
         group_keys: tuple[str, ...],
         amounts: bool,
@@ -382,7 +382,7 @@ class EventsContract:
         noise = [event(own.id, 100, {"value": 1}, code="other"), event(own.id, 101, {"value": 1}, subscription="other")]
         own.append(*events, *noise)
         place = events[position[1]] if position and position[1] < len(events) else None
-        question = EventQuestion(
+        question = EventQuery(
             code="calls",
             external_subscription_id="sub",
             aggregation_type=aggregation_type,

@@ -134,7 +134,7 @@ class RecordsContract(Contract):
 
         def change(tx: Transaction) -> None:
             with pytest.raises(Duplicate):
-                tx.attempt(lambda: tx.insert(own.tax("other"), own.tax("vat")))
+                tx.savepoint(lambda: tx.insert(own.tax("other"), own.tax("vat")))
             tx.insert(own.tax("third"))
 
         own.write(change)

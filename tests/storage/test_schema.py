@@ -13,8 +13,8 @@ from tests.storage.events_contract import event
 
 from usagebill.core.customers import Address, Customer
 from usagebill.core.taxes import Tax
+from usagebill.storage.event_queries import EventFilter
 from usagebill.storage.ports import Duplicate
-from usagebill.storage.questions import EventFilter
 from usagebill.storage.sqlite import SqliteStore, schema
 
 

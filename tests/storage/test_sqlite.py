@@ -78,7 +78,7 @@ def test_a_full_disk_undoes_the_whole_write_whatever_it_makes_of_errors(tmp_path
         tx.insert(own.tax("first"))
         for number in range(3):
             try:
-                tx.attempt(lambda number=number: tx.insert(own.tax(f"t{number}", name="x" * 10**6)))  # type: ignore[misc]
+                tx.savepoint(lambda number=number: tx.insert(own.tax(f"t{number}", name="x" * 10**6)))  # type: ignore[misc]
             except Exception:
                 tx.insert(own.tax(f"after {number}"))
 

@@ -15,10 +15,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from usagebill.billing import Billing
+from usagebill.bindings import unix_seconds
 from usagebill.cli.options import as_json, database, opened, organization_option, print_json
 from usagebill.core.errors import Invalid
 from usagebill.inputs import parse_instant
-from usagebill.verbs import unix_seconds
 from usagebill.work import parse_json
 
 __all__ = ["events"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-__all__ = ["LedgerEntry", "SavedLevel", "group_pairs", "group_text"]
+__all__ = ["CarriedLevel", "LedgerEntry", "group_pairs", "group_text"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class LedgerEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SavedLevel:
+class CarriedLevel:
     """Where a recurring weighted sum stood when a period was billed. `reached_at` is its last event, or the start."""
 
     id: str

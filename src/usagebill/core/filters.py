@@ -15,7 +15,7 @@ from usagebill.core.events import Event, property_of
 
 __all__ = [
     "ALL_FILTER_VALUES",
-    "Bucket",
+    "EventScope",
     "Filter",
     "Matches",
     "accepts",
@@ -52,7 +52,7 @@ F = TypeVar("F", bound=Filter)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bucket:
+class EventScope:
     """The events whose properties are among `matches` for every key, and that none of `excludes` matches so.
 
     No key at all matches every event. Property values are compared in their text form; a missing one matches none.
@@ -62,12 +62,12 @@ class Bucket:
     excludes: tuple[Matches, ...] = ()
 
 
-def accepts(bucket: Bucket, event: Event) -> bool:
+def accepts(bucket: EventScope, event: Event) -> bool:
     """Whether `event` falls into `bucket`."""
     return _matches(bucket.matches, event) and not any(_matches(exclude, event) for exclude in bucket.excludes)
 
 
-def buckets(filters: Sequence[Filter], declared: Mapping[str, Sequence[str]]) -> list[Bucket]:
+def buckets(filters: Sequence[Filter], declared: Mapping[str, Sequence[str]]) -> list[EventScope]:
     """The bucket of each of a charge's `filters`, in their order; `declared` are the metric's values per key.
 
     The more specific filter takes the events: one with further keys, or with the same keys and a part of the values on
@@ -83,13 +83,13 @@ def buckets(filters: Sequence[Filter], declared: Mapping[str, Sequence[str]]) ->
             if other_position != position
             and _takes_from(expanded[other_position], expanded[position], older=_age(other) < _age(one))
         )
-        result.append(Bucket(matches=expanded[position], excludes=excludes))
+        result.append(EventScope(matches=expanded[position], excludes=excludes))
     return result
 
 
-def default_bucket(filters: Sequence[Filter], declared: Mapping[str, Sequence[str]]) -> Bucket:
+def default_bucket(filters: Sequence[Filter], declared: Mapping[str, Sequence[str]]) -> EventScope:
     """The events that match none of a charge's `filters`: priced by the charge's own properties."""
-    return Bucket(matches={}, excludes=tuple(_expanded(one.values, declared) for one in filters))
+    return EventScope(matches={}, excludes=tuple(_expanded(one.values, declared) for one in filters))
 
 
 def filter_of(event: Event, filters: Iterable[F], declared: Mapping[str, Sequence[str]]) -> F | None:

@@ -7,11 +7,11 @@ from decimal import Decimal
 
 from usagebill.core.numbers import ZERO
 
-__all__ = ["Stretch", "Usage"]
+__all__ = ["ProrationStep", "Usage"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class ProrationStep:
     """One step of a prorated quantity: `full` units decide the tier, `prorated` units are priced."""
 
     full: Decimal
@@ -35,7 +35,7 @@ class Usage:
     amount_cents: Decimal = ZERO
     running_totals: tuple[Decimal, ...] = ()
     event_values: tuple[Decimal, ...] = ()
-    stretches: tuple[Stretch, ...] | None = None
+    stretches: tuple[ProrationStep, ...] | None = None
 
     @property
     def shown_units(self) -> Decimal:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations.events import EventInput, EventsInput
-from usagebill.operations.usage import estimates
+from usagebill.rating import estimates
 from usagebill.views.estimates import InstantFeeView, estimated_fees_view, instant_fee_view
 from usagebill.work import Work
 

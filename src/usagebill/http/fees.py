@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import fees
-from usagebill.operations.invoices.fee_events import events_of_fee
+from usagebill.rating.fee_events import events_of_fee
 from usagebill.views.explanations import event_of_fee_view
 from usagebill.views.fees import fee_view, untaxed_fee_view
 

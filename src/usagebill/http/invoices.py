@@ -8,9 +8,9 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations.documents import files as documents
 from usagebill.operations.emails import resending as emails
-from usagebill.operations.invoices import changes, collection, drafts, listing, one_off
-from usagebill.operations.invoices.explain import explain
+from usagebill.operations.invoices import drafts, lifecycle, listing, one_off, payment_links
 from usagebill.operations.invoices.preview import PreviewInput, preview
+from usagebill.rating.explain import explain
 from usagebill.views.explanations import explanation_view
 from usagebill.views.formats import Id, Unstored
 from usagebill.views.invoices import InvoiceView, ListedInvoiceView, invoice_view, listed_invoice_view
@@ -102,10 +102,10 @@ ENDPOINTS = [
     Endpoint(
         "PUT",
         "/invoices/{invoice_id}",
-        changes.update,
+        lifecycle.update,
         find=listing.get,
         permission="invoice",
-        body=changes.InvoiceUpdate,
+        body=lifecycle.InvoiceUpdate,
         root="invoice",
         returns="invoice",
         view=invoice_view,
@@ -143,10 +143,10 @@ ENDPOINTS = [
     Endpoint(
         "POST",
         "/invoices/{invoice_id}/void",
-        changes.void,
+        lifecycle.void,
         find=listing.get,
         permission="invoice",
-        body=changes.InvoiceVoid,
+        body=lifecycle.InvoiceVoid,
         returns="invoice",
         view=invoice_view,
         summary="Void an invoice, with credit notes for it where asked",
@@ -154,7 +154,7 @@ ENDPOINTS = [
     Endpoint(
         "POST",
         "/invoices/{invoice_id}/lose_dispute",
-        changes.lose_dispute,
+        lifecycle.lose_dispute,
         permission="invoice",
         returns="invoice",
         view=invoice_view,
@@ -163,7 +163,7 @@ ENDPOINTS = [
     Endpoint(
         "POST",
         "/invoices/{invoice_id}/retry",
-        changes.retry,
+        lifecycle.retry,
         permission="invoice",
         returns="invoice",
         view=invoice_view,
@@ -172,16 +172,16 @@ ENDPOINTS = [
     Endpoint(
         "POST",
         "/invoices/{invoice_id}/retry_payment",
-        collection.retry_payment,
+        payment_links.retry_payment,
         find=listing.get,
         permission="invoice",
-        body=collection.PaymentRetry,
+        body=payment_links.PaymentRetry,
         summary="Try again to collect an invoice through the customer's payment provider",
     ),
     Endpoint(
         "POST",
         "/invoices/{invoice_id}/payment_url",
-        collection.payment_url,
+        payment_links.payment_url,
         permission="invoice",
         returns="invoice_payment_details",
         view=_payment_details,

@@ -11,8 +11,7 @@ from usagebill.core.grouping import Breakdown
 from usagebill.core.numbers import parse_decimal
 from usagebill.core.plans import Charge
 from usagebill.http.endpoints import Endpoint
-from usagebill.operations.usage.charges import ChargeResult
-from usagebill.operations.usage.current import (
+from usagebill.rating.current_usage import (
     ChargeUsage,
     CurrentUsage,
     ProjectedUsageOptions,
@@ -20,7 +19,8 @@ from usagebill.operations.usage.current import (
     current,
     projected,
 )
-from usagebill.operations.usage.past import PastUsage, PastUsageOptions, past
+from usagebill.rating.past_usage import PastUsage, PastUsageOptions, past
+from usagebill.rating.usage import ChargeResult
 from usagebill.views.usage import (
     ChargeUsageView,
     ShownUsage,

@@ -32,13 +32,13 @@ from usagebill.core.days import local_date
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.payments import Payment
-from usagebill.core.periods import Cycle, Succession, day_start, ended_on_boundary_day, last_billed_day, widest_move
+from usagebill.core.periods import Cycle, Succession, billed_through, day_start, ended_on_boundary_day, max_zone_shift
 from usagebill.core.periods.schedule import next_billing_run
 from usagebill.core.recounts import Left
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.invoices.numbering import customer_series, entity_series
-from usagebill.operations.recounts import Recounts, lost_events, recounted, recounted_without_invoice
 from usagebill.operations.subscriptions.schedule import ending_of, has_overdue_end
+from usagebill.rating.recounts import Recounts, lost_events, recounted, recounted_without_invoice
 from usagebill.storage.conditions import asc, eq, present
 from usagebill.views.subscriptions import cycle, plan_of
 from usagebill.work import Work
@@ -335,7 +335,7 @@ def _audited_fees(
                 billed_from=None,
                 billed_until=_fee_until(work, subscription, periods) if kind == "subscription fee" else None,
             ),
-            slack=widest_move(_cycle(work, subscription, periods)),
+            slack=max_zone_shift(_cycle(work, subscription, periods)),
             may_pause=kind != "subscription fee",
         )
 
@@ -366,7 +366,7 @@ def _audited_wait(work: Work, subscription: Subscription, periods: list[BillingP
     own = cycle(work, subscription)
     recurring = [period for period in periods if period.recurring]
     last = recurring[-1] if recurring else None
-    billed_on = None if last is None else last_billed_day(own, run_at=last.timestamp, run_tz=ZoneInfo(last.timezone))
+    billed_on = None if last is None else billed_through(own, run_at=last.timestamp, run_tz=ZoneInfo(last.timezone))
     after = max(own.started_at, subscription.created_at) if last is None else last.timestamp
     due = next_billing_run(own, after, billed_on=billed_on, ending_at=ending_of(subscription))
     # A billing day that only a new time zone has put behind is billed within the hour.

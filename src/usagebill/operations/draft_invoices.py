@@ -8,7 +8,7 @@ from dataclasses import replace
 from usagebill.core.dates import DatingSettings, InvoiceDates, dates_with_new_settings, dates_with_new_term
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.periods.schedule import draft_refresh_at
-from usagebill.operations.invoices.dating import occasion_of, watch_draft
+from usagebill.operations.invoices.dates import occasion_of, watch_draft
 from usagebill.storage.conditions import Condition, eq, has, within
 from usagebill.work import Work
 

@@ -18,8 +18,8 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, is_given
 from usagebill.operations import progressive_billing
 from usagebill.storage.conditions import desc, eq, present, within
+from usagebill.storage.event_queries import EventFilter
 from usagebill.storage.ports import Page
-from usagebill.storage.questions import EventFilter
 from usagebill.views.events import EventsErrors
 from usagebill.work import Work
 
@@ -142,7 +142,7 @@ def _taken_in(work: Work, sent: Sequence[Mapping[str, object]]) -> tuple[list[Ev
         repeated = repeated_positions(one.transaction_id for one in received)
         # With repeats nothing may stay: what is stored already is looked for, and the append undone.
         append = work.tx.events.append
-        taken = work.undone(lambda _: append(events)) if repeated else append(events)
+        taken = work.dry_run(lambda _: append(events)) if repeated else append(events)
         problems = {position: {"transaction_id": ["value_already_exist"]} for position in (*repeated, *taken)}
     if not problems:
         follow_up(work, events, metrics)

@@ -12,9 +12,9 @@ from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoice_custom_sections import InvoiceCustomSection, definition_errors
 from usagebill.core.subscriptions import Subscription
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, value_or
+from usagebill.queries.billing_entities import forget_default_entity
 from usagebill.storage.conditions import asc, eq, has_item, within
 from usagebill.storage.ports import Page
-from usagebill.views.default_entity import forget_default_entity
 from usagebill.work import Work
 
 __all__ = ["InvoiceCustomSectionInput", "create", "delete", "get", "ids_of_codes", "list_all", "update"]

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from usagebill.core.jobs import Job
-from usagebill.operations import coupons, departure, events, progressive_billing, rescheduling, vat, webhooks
-from usagebill.operations.invoices import unmade
+from usagebill.operations import coupons, events, progressive_billing, vat, webhooks
+from usagebill.operations.customers import offboarding, time_zones
+from usagebill.operations.invoices import generation_failures
+from usagebill.operations.invoices.awaiting_taxes import tax_waiting
 from usagebill.operations.invoices.billing_run import bill_customer
+from usagebill.operations.invoices.charges_in_advance import process_events
 from usagebill.operations.invoices.drafts import refresh_wanted
 from usagebill.operations.invoices.issue import mark_overdue
 from usagebill.operations.invoices.provider_taxes import retry_limited
 from usagebill.operations.invoices.subscription import finalize_due
-from usagebill.operations.invoices.waiting import tax_waiting
 from usagebill.operations.plans.ending import end_plan
 from usagebill.operations.subscriptions.plan_changes import amount_changed, bill_units, leave_plan, upgrade_now
 from usagebill.operations.subscriptions.start import activate_due
 from usagebill.operations.subscriptions.termination import announce_due, end_due
 from usagebill.operations.subscriptions.trial import end_trial
-from usagebill.operations.usage.advance import process_events
 from usagebill.work import Work
 
 __all__ = ["HANDLERS", "Handler", "perform"]
@@ -40,9 +41,9 @@ HANDLERS: Mapping[str, Handler] = {
     "announce_termination": announce_due,
     "change_eu_rates": vat.change_rates,
     "clean_webhook_messages": webhooks.clean,
-    "end_customer": departure.end_customer,
-    "reschedule_customer": rescheduling.reschedule,
-    "reschedule_entity": rescheduling.reschedule_entity,
+    "end_customer": offboarding.end_customer,
+    "reschedule_customer": time_zones.reschedule,
+    "reschedule_entity": time_zones.reschedule_entity,
     "check_received_events": events.check_received,
     "process_events": process_events,
     "bill_fixed_charge_units": bill_units,
@@ -60,4 +61,4 @@ def perform(work: Work, job: Job) -> None:
     work.tx.jobs.complete(job)
     HANDLERS[job.kind](work, job)
     if job.error is not None:
-        unmade.clear(work, job)
+        generation_failures.clear(work, job)

@@ -18,15 +18,15 @@ from usagebill.core.plans import Plan, UsageThreshold
 from usagebill.core.progressive_billing import Completion, LifetimeUsage, completions, passed_thresholds
 from usagebill.core.subscriptions import Subscription
 from usagebill.inputs import ABSENT, Input, Maybe, is_given
-from usagebill.operations.invoices.billed import billing_period, cycle_at, running_boundaries
+from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.subscription import opened
 from usagebill.operations.invoices.totals import settle
-from usagebill.operations.overdue import catch_up
 from usagebill.operations.plans import definition
-from usagebill.operations.usage.charges import usage_window
-from usagebill.operations.usage.current import amount_so_far
-from usagebill.operations.usage.fees import UsageToBill, usage_fees
+from usagebill.queries.billing_periods import billing_period, cycle_at, running_boundaries
+from usagebill.rating.current_usage import amount_so_far
+from usagebill.rating.fees.charges import UsageToBill, usage_fees
+from usagebill.rating.usage import usage_window
 from usagebill.storage.conditions import desc, eq, more, ne, related, within
 from usagebill.views.subscriptions import applicable_thresholds, threshold_reached_view
 from usagebill.work import Work
@@ -58,7 +58,7 @@ def check(work: Work, job: Job) -> None:
     subscription = work.tx.get(Subscription, job.subject_id)
     if subscription is None or subscription.status != "active":
         return
-    catch_up(work, subscription.customer_id, needed=False)
+    settle_backlog(work, subscription.customer_id, needed=False)
     subscription = work.tx.first(
         Subscription,
         eq("external_id", subscription.external_id),

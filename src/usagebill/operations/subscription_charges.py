@@ -13,17 +13,17 @@ from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.filters import same_values
 from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, Plan
 from usagebill.core.subscriptions import Subscription
-from usagebill.definitions import definition
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes
 from usagebill.operations import draft_invoices
-from usagebill.operations.overdue import catch_up_subscription
+from usagebill.operations.backlog import settle_subscription_backlog
+from usagebill.operations.plans.charge_endpoints import page_of_filters, pick_filter
 from usagebill.operations.plans.charges import overridden_charge
 from usagebill.operations.plans.filters import changed_filter, check_filters, new_filter
 from usagebill.operations.plans.inputs import ChargeFilterInput, ChargeInput, FixedChargeInput, PlanOverridesInput
 from usagebill.operations.plans.overrides import apply_overrides, override
-from usagebill.operations.plans.parts import page_of_filters, pick_filter
 from usagebill.operations.plans.records import changed_plans, metric_of
 from usagebill.operations.subscriptions import get_of_status
+from usagebill.queries.plans import definition
 from usagebill.storage.ports import Page
 from usagebill.views.subscriptions import plan_of
 from usagebill.work import Work
@@ -60,7 +60,7 @@ def _subscription(work: Work, external_id: str, options: WhichSubscription) -> S
 
 def _changing(work: Work, external_id: str, options: WhichSubscription) -> Subscription:
     """The same, once everything that is overdue of its customer is done."""
-    catch_up_subscription(work, external_id)
+    settle_subscription_backlog(work, external_id)
     return _subscription(work, external_id, options)
 
 

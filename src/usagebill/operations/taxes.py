@@ -17,9 +17,9 @@ from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.taxes import Tax
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, value_or
 from usagebill.operations import draft_invoices
+from usagebill.queries.billing_entities import default_entity, forget_default_entity
 from usagebill.storage.conditions import any_of, asc, desc, eq, has_item, present, related, within
 from usagebill.storage.ports import Page
-from usagebill.views.default_entity import default_entity, forget_default_entity
 from usagebill.work import Work
 
 __all__ = ["TaxInput", "create", "delete", "flag_drafts", "get", "ids_of_codes", "list_all", "update"]

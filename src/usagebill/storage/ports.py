@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
-from usagebill.core.aggregation import Tally
+from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event
 from usagebill.core.jobs import Job
 from usagebill.storage.conditions import Condition, Order
-from usagebill.storage.questions import EventFilter, EventQuestion, Group
+from usagebill.storage.event_queries import EventFilter, EventQuery, Group
 
 __all__ = ["Duplicate", "EventStore", "JobQueue", "Page", "Store", "Transaction"]
 
@@ -100,10 +100,10 @@ class EventStore(Protocol):
     def received(self, start: datetime, end: datetime) -> Iterator[Event]:
         """The events with `start <= created_at < end`, in no order, one by one."""
 
-    def scan(self, question: EventQuestion) -> Iterator[Event]:
+    def scan(self, question: EventQuery) -> Iterator[Event]:
         """The events that the question asks about, in order of time, one by one. Its grouping is left to the caller."""
 
-    def tallies(self, question: EventQuestion) -> dict[Group, Tally]:
+    def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
         """What the question's aggregation says of each group, in the order of their first events.
 
         No event at all is one group of Nones. Answers equal the folds of `core.aggregation`, to the last digit.
@@ -128,7 +128,7 @@ class Transaction(Protocol):
     def scoped(self, organization_id: str) -> Transaction:
         """The same transaction, within one organization."""
 
-    def attempt(self, change: Callable[[], T]) -> T:
+    def savepoint(self, change: Callable[[], T]) -> T:
         """Run `change`; where it raises, its effects alone are undone and the exception goes on."""
 
     def get(self, kind: type[R], id: str, *, deleted: bool = False) -> R | None:

@@ -15,7 +15,7 @@ from usagebill.core.adjusted_fees import AdjustedFee
 from usagebill.core.api_keys import ApiKey
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.billing_entities import BillingEntity, BillingEntityVersion
-from usagebill.core.charge_ledger import LedgerEntry, SavedLevel
+from usagebill.core.charge_ledger import CarriedLevel, LedgerEntry
 from usagebill.core.coupons import AppliedCoupon, Coupon
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.customers import Customer
@@ -129,7 +129,7 @@ TABLES: tuple[Table, ...] = (
     Table(kind=Payment, name="payments", indexes=(("invoice_id",), ("customer_id",))),
     Table(kind=AdjustedFee, name="adjusted_fees", indexes=(("invoice_id",),)),
     Table(kind=LifetimeUsage, name="lifetime_usages", unique=(("subscription_id",),)),
-    Table(kind=SavedLevel, name="saved_levels", indexes=(("charge_id", "subscription_id"),)),
+    Table(kind=CarriedLevel, name="saved_levels", indexes=(("charge_id", "subscription_id"),)),
     Table(kind=WebhookEndpoint, name="webhook_endpoints", unique=(("webhook_url",),)),
     Table(
         kind=WebhookMessage, name="webhook_messages", indexes=(("webhook_endpoint_id", "updated_at"), ("updated_at",))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from usagebill.core.billing_entities import BillingEntity
-from usagebill.views.default_entity import default_entity
+from usagebill.queries.billing_entities import default_entity
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.views.invoice_custom_sections import CustomSectionView, sections_view
 from usagebill.views.taxes import TaxView, taxes_view

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import TypedDict
 
 from usagebill.core.invoice_custom_sections import InvoiceCustomSection
+from usagebill.queries.billing_entities import default_entity
 from usagebill.storage.conditions import within
-from usagebill.views.default_entity import default_entity
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Work
 

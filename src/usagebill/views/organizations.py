@@ -6,8 +6,8 @@ from typing import TypedDict
 
 from usagebill.core.organizations import Organization
 from usagebill.core.webhooks import WebhookEndpoint
+from usagebill.queries.billing_entities import default_entity
 from usagebill.storage.conditions import asc
-from usagebill.views.default_entity import default_entity
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.views.taxes import TaxView, taxes_view
 from usagebill.work import Work

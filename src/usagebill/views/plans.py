@@ -11,7 +11,7 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.numbers import decimal_text
 from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, MinimumCommitment, Plan, UsageThreshold
 from usagebill.core.pricing import displayed_properties
-from usagebill.definitions import definition
+from usagebill.queries.plans import definition
 from usagebill.views.formats import DecimalText, Id, Instant, instant_text, plain_number
 from usagebill.views.taxes import TaxView, taxes_view
 from usagebill.work import Work

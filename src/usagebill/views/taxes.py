@@ -8,8 +8,8 @@ from typing import TypedDict
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.taxes import Tax
+from usagebill.queries.billing_entities import default_entity
 from usagebill.storage.conditions import has_item, missing, within
-from usagebill.views.default_entity import default_entity
 from usagebill.views.formats import Id, Instant, instant_text, rate_number
 from usagebill.work import Work
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from usagebill.core.aggregation import AGGREGATIONS, Aggregation, Running, Tally, Window, fold, fold_events
+from usagebill.core.aggregation import AGGREGATIONS, AggregateResult, Aggregation, Running, Window, fold, fold_events
 from usagebill.core.aggregation.count import Count
 from usagebill.core.aggregation.custom import Custom
 from usagebill.core.aggregation.latest import Latest
@@ -50,7 +50,7 @@ def events(*values: JsonValue) -> list[Event]:
     return [event(number, value, at=AUGUST + timedelta(hours=number)) for number, value in enumerate(values)]
 
 
-def tally(aggregation_type: str, of: Iterable[Event]) -> Tally:
+def tally(aggregation_type: str, of: Iterable[Event]) -> AggregateResult:
     return fold(aggregation_type, of, field_name="value", window=WINDOW)
 
 
@@ -63,12 +63,14 @@ class TestNoEvents:
 
 class TestCount:
     def test_every_event_counts_whatever_it_holds(self) -> None:
-        assert tally("count_agg", events("12", "foo", None)) == Tally(units=D(3), events_count=3)
+        assert tally("count_agg", events("12", "foo", None)) == AggregateResult(units=D(3), events_count=3)
 
 
 class TestSum:
     def test_events_without_a_number_do_not_count(self) -> None:
-        assert tally("sum_agg", events(12, 12, "12", 12, "foo_bar", None)) == Tally(units=D(48), events_count=4)
+        assert tally("sum_agg", events(12, 12, "12", 12, "foo_bar", None)) == AggregateResult(
+            units=D(48), events_count=4
+        )
 
     def test_prices_of_counted_events_add_up(self) -> None:
         priced = [event(1, 10, cents="10.1"), event(2, 10, cents="901.9"), event(3, "foo", cents="5"), event(4, 0)]
@@ -82,7 +84,7 @@ class TestSum:
 
 class TestMax:
     def test_the_largest_may_be_negative(self) -> None:
-        assert tally("max_agg", events(-5, "-3", "foo", -9)) == Tally(units=D(-3), events_count=3)
+        assert tally("max_agg", events(-5, "-3", "foo", -9)) == AggregateResult(units=D(-3), events_count=3)
 
 
 class TestLatest:
@@ -90,7 +92,9 @@ class TestLatest:
         assert tally("latest_agg", events(4, 7, -5)).units == 0
 
     def test_of_one_timestamp_the_last_received_wins(self) -> None:
-        assert tally("latest_agg", [event(2, 7), event(1, 4), event(0, "foo")]) == Tally(units=D(7), events_count=2)
+        assert tally("latest_agg", [event(2, 7), event(1, 4), event(0, "foo")]) == AggregateResult(
+            units=D(7), events_count=2
+        )
 
 
 class TestUniqueCount:
@@ -102,7 +106,7 @@ class TestUniqueCount:
             event(3, "a", at=at + timedelta(days=2), operation="remove"),
             event(4, "b", at=at + timedelta(days=3)),
         ]
-        assert tally("unique_count_agg", history) == Tally(units=D(1), events_count=1)
+        assert tally("unique_count_agg", history) == AggregateResult(units=D(1), events_count=1)
 
     def test_a_removal_of_what_is_not_there_changes_nothing(self) -> None:
         assert tally("unique_count_agg", [event(1, "a", operation="remove")]).units == 0
@@ -154,7 +158,7 @@ class TestWeightedSum:
         assert (second.units, second.level) == (D("533.3333333333333333"), 300)
 
     def test_changes_of_one_instant_add_up(self) -> None:
-        assert tally("weighted_sum_agg", [event(1, 3), event(2, 3)]) == Tally(
+        assert tally("weighted_sum_agg", [event(1, 3), event(2, 3)]) == AggregateResult(
             units=D(6), events_count=2, level=D(6), last_at=AUGUST
         )
 
@@ -215,7 +219,9 @@ class TestCustom:
             return Running(units=running.units * 10 + int(event.id), amount_cents=running.amount_cents + 5)
 
         shuffled = [event(number, at=AUGUST + timedelta(hours=number)) for number in (3, 1, 2)]
-        assert fold("custom_agg", shuffled, program=program) == Tally(units=D(123), events_count=3, amount_cents=D(15))
+        assert fold("custom_agg", shuffled, program=program) == AggregateResult(
+            units=D(123), events_count=3, amount_cents=D(15)
+        )
 
 
 MINUTES = st.integers(0, 31 * 24 * 60 - 1)

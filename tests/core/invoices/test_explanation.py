@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.core.builders import coupon, fee, note, settle, tax
 
 from usagebill.core.invoices.explanation import arithmetic, discounts, fee_taxes, invoice_steps
-from usagebill.core.invoices.totals import InvoiceDraft, ProgressiveBilled
+from usagebill.core.invoices.totals import InvoiceInProgress, ProgressiveBilled
 from usagebill.core.numbers import round_cents, total
 from usagebill.core.progressive_billing import ProgressiveFee
 
@@ -178,7 +178,7 @@ def test_a_pricing_unit_is_converted() -> None:
 
 def _explained(
     usage: dict[str, int], billed: dict[str, int], coupons: list[Any], balance: int
-) -> tuple[InvoiceDraft, dict[str, tuple[Any, ...]]]:
+) -> tuple[InvoiceInProgress, dict[str, tuple[Any, ...]]]:
     lines = [
         fee(cents, id=key, charge_id=key, billable_metric_id=key, subscription_id="s") for key, cents in usage.items()
     ]

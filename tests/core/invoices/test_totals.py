@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.core.builders import coupon, fee, note, settle, tax
 
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.totals import InvoiceDraft, ProgressiveBilled
+from usagebill.core.invoices.totals import InvoiceInProgress, ProgressiveBilled
 from usagebill.core.progressive_billing import ProgressiveFee
 
 
@@ -189,7 +189,7 @@ def test_computing_an_invoice_again_changes_nothing(amounts: list[int], off: int
 def test_waiting_for_its_taxes_changes_no_invoice(
     usage: dict[str, int], billed: dict[str, int], off: int, balance: int
 ) -> None:
-    def made(*, waiting: bool) -> InvoiceDraft:
+    def made(*, waiting: bool) -> InvoiceInProgress:
         return settle(
             [_base(3100), *_usage(**usage)],
             [tax("20"), tax("7.7")],

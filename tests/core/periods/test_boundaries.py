@@ -20,6 +20,8 @@ from usagebill.core.periods import (
     Succession,
     Window,
     advance_window,
+    after_last_billed,
+    billed_through,
     billing_boundaries,
     current_billing_period,
     current_boundaries,
@@ -27,9 +29,7 @@ from usagebill.core.periods import (
     day_start,
     downgrade_plan_date,
     ended_on_boundary_day,
-    is_back,
-    last_billed_day,
-    resumed,
+    reenters_billed_period,
 )
 from usagebill.core.periods.schedule import next_billing_run
 
@@ -437,7 +437,7 @@ def test_a_record_of_whole_seconds_finds_an_end_within_its_second() -> None:
 
 def after(cycle: Cycle, fresh: Boundaries, last: Boundaries) -> Boundaries:
     """`fresh`, where `last` billed the windows before it in another time zone."""
-    return resumed(cycle, fresh, charges=last.charges, fixed_charges=last.fixed_charges)
+    return after_last_billed(cycle, fresh, charges=last.charges, fixed_charges=last.fixed_charges)
 
 
 def test_a_new_time_zone_resumes_where_the_old_one_stopped() -> None:
@@ -465,7 +465,7 @@ def test_each_kind_of_window_resumes_after_its_own_last_one() -> None:
     new = replace(old, tz=ZoneInfo("America/Los_Angeles"))
     last = billing_boundaries(old, instant("2022-02-01T00:10:00"))
     fresh = billing_boundaries(new, instant("2022-03-01T08:10:00"))
-    record = resumed(new, fresh, charges=last.charges, fixed_charges=None)
+    record = after_last_billed(new, fresh, charges=last.charges, fixed_charges=None)
     assert shown(record.charges) == "2022-02-01 2022-03-01T07:59:59"
     assert record.fixed_charges == fresh.fixed_charges
 
@@ -476,7 +476,7 @@ def test_a_billing_day_stays_billed_in_another_time_zone() -> None:
     cycle = subscription("monthly calendar arrears", "2023-11-05T00:00:00")
 
     def billed(tz: ZoneInfo) -> date:
-        return last_billed_day(replace(cycle, tz=tz), run_at=run, run_tz=utc)
+        return billed_through(replace(cycle, tz=tz), run_at=run, run_tz=utc)
 
     assert billed(utc) == date(2024, 1, 4)
     # Billed on 4 January in UTC: the boundary may be told as of the 3rd or the 4th further west, the 5th further east.
@@ -639,4 +639,4 @@ def test_a_move_can_lead_back_into_a_period_that_a_run_has_closed(zone: str, at:
     )
     instant = datetime.fromisoformat(at).replace(tzinfo=UTC)
     run_at = datetime(2024, 2, 1, 0, 10, tzinfo=UTC)
-    assert is_back(moved, instant, run_at=run_at, run_tz=ZoneInfo("UTC")) is back
+    assert reenters_billed_period(moved, instant, run_at=run_at, run_tz=ZoneInfo("UTC")) is back

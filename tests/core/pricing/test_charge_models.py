@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from usagebill.core.pricing import Price, amount_details, parse_properties, price
-from usagebill.core.usage import Stretch, Usage
+from usagebill.core.usage import ProrationStep, Usage
 
 D = Decimal
 
@@ -137,7 +137,7 @@ SEATS = {"graduated_ranges": ranges((0, 1, "10", "100"), (2, None, "5", "50"))}
 
 
 def prorated(full: tuple[str, ...], share: tuple[str, ...]) -> Usage:
-    steps = tuple(Stretch(full=D(a), prorated=D(b)) for a, b in zip(full, share, strict=True))
+    steps = tuple(ProrationStep(full=D(a), prorated=D(b)) for a, b in zip(full, share, strict=True))
     return Usage(
         units=sum((step.prorated for step in steps), D(0)),
         full_units=sum((step.full for step in steps), D(0)),
@@ -169,37 +169,37 @@ class TestProratedGraduated:
     def test_a_month_of_changes(self) -> None:
         """September, events of 2, 5, -6, 10, 4 and 60: the amount in cents after each of them, and in October."""
         changes = [("2", 21), ("5", 15), ("-6", 11), ("10", 6), ("4", 5), ("60", 1)]
-        steps = [Stretch(full=D(value), prorated=D(value) * days / 30) for value, days in changes]
+        steps = [ProrationStep(full=D(value), prorated=D(value) * days / 30) for value, days in changes]
         amounts = []
         for count in range(len(steps) + 1):
             so_far = tuple(steps[:count])
             usage = Usage(units=sum((step.prorated for step in so_far), D(0)), stretches=so_far)
             amounts.append(round(priced("graduated", T3, usage).amount * 100))
         assert amounts == [10000, 11400, 18400, 16567, 17967, 18300, 18700]
-        persisted = Stretch(full=D(75), prorated=D(75))
+        persisted = ProrationStep(full=D(75), prorated=D(75))
         october = Usage(units=D(75), stretches=(persisted,))
         assert priced("graduated", T3, october).amount == 370
-        more = Stretch(full=D(20), prorated=D(20) * 15 / 31)
+        more = ProrationStep(full=D(20), prorated=D(20) * 15 / 31)
         later = Usage(units=D(75) + more.prorated, stretches=(persisted, more))
         assert round(priced("graduated", T3, later).amount * 100) == 38935
 
     def test_an_upgrade_in_the_middle_of_the_month(self) -> None:
-        old = (Stretch(full=D(75), prorated=D(75) * 17 / 31), Stretch(full=D(20), prorated=D(20) * 2 / 31))
+        old = (ProrationStep(full=D(75), prorated=D(75) * 17 / 31), ProrationStep(full=D(20), prorated=D(20) * 2 / 31))
         before = Usage(units=sum((step.prorated for step in old), D(0)), stretches=old)
         assert round(priced("graduated", T3, before).amount * 100) == 27323
-        new = Stretch(full=D(95), prorated=D(95) * 14 / 31)
+        new = ProrationStep(full=D(95), prorated=D(95) * 14 / 31)
         after = Usage(units=new.prorated, stretches=(new,))
         assert round(priced("graduated", T3, after).amount * 100) == 26742
 
     def test_seats_added_and_removed(self) -> None:
         """A added on the 10th, removed on the 12th, added on the 14th; B on the 15th; C on the 20th."""
         steps = [
-            Stretch(full=D(1), prorated=D("0.7")),
-            Stretch(full=D(1), prorated=D("0.1")),
-            Stretch(full=D(-1), prorated=D(0)),
-            Stretch(full=D(1), prorated=D("0.56667")),
-            Stretch(full=D(1), prorated=D("0.53334")),
-            Stretch(full=D(1), prorated=D("0.36667")),
+            ProrationStep(full=D(1), prorated=D("0.7")),
+            ProrationStep(full=D(1), prorated=D("0.1")),
+            ProrationStep(full=D(-1), prorated=D(0)),
+            ProrationStep(full=D(1), prorated=D("0.56667")),
+            ProrationStep(full=D(1), prorated=D("0.53334")),
+            ProrationStep(full=D(1), prorated=D("0.36667")),
         ]
 
         def cents(*positions: int) -> int:
@@ -212,7 +212,7 @@ class TestProratedGraduated:
         assert cents(1, 2, 3) == 10667
         assert cents(1, 2, 3, 4) == 15933
         assert cents(1, 2, 3, 4, 5) == 16117
-        october = Usage(units=D(3), stretches=tuple(Stretch(full=D(1), prorated=D(1)) for _ in range(3)))
+        october = Usage(units=D(3), stretches=tuple(ProrationStep(full=D(1), prorated=D(1)) for _ in range(3)))
         assert priced("graduated", SEATS, october).amount == 170
 
     def test_nothing_used_owes_the_first_flat_amount(self) -> None:

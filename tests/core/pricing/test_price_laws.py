@@ -15,7 +15,7 @@ from usagebill.core.numbers import add, ceil_to, divide, multiply, subtract
 from usagebill.core.pricing import amount_details, parse_properties, price, validate_properties
 from usagebill.core.pricing.advance import pay_in_advance_price
 from usagebill.core.pricing.fees import fee_amounts
-from usagebill.core.usage import Stretch, Usage
+from usagebill.core.usage import ProrationStep, Usage
 
 D = Decimal
 AMOUNTS = st.decimals(min_value=0, max_value=10**6, places=6).map(str)
@@ -79,7 +79,7 @@ def charges(draw: st.DrawFn) -> tuple[str, dict[str, object]]:
 
 def usages(units: st.SearchStrategy[Decimal]) -> st.SearchStrategy[Usage]:
     values = st.lists(units, max_size=4).map(tuple)
-    stretch = st.builds(Stretch, full=units, prorated=units)
+    stretch = st.builds(ProrationStep, full=units, prorated=units)
     return st.builds(
         Usage,
         units=units,
@@ -169,7 +169,7 @@ def test_stretches_of_a_whole_period_cost_what_the_units_cost(
 ) -> None:
     """However the units arrive, when each counts for the whole period nothing is prorated."""
     parsed = parse_properties("graduated", {"graduated_ranges": ranges}, subunits=100)
-    stretches = tuple(Stretch(full=value, prorated=value) for value in values)
+    stretches = tuple(ProrationStep(full=value, prorated=value) for value in values)
     units = sum(values, D(0))
     split = price("graduated", parsed, Usage(units=units, stretches=stretches)).amount
     assert abs(split - price("graduated", parsed, Usage(units=units)).amount) < D("1e-60")
@@ -178,7 +178,7 @@ def test_stretches_of_a_whole_period_cost_what_the_units_cost(
 def test_stretches_of_more_digits_than_the_usual_decimals_keep_every_one() -> None:
     ranges = [{"from_value": 0, "to_value": None, "per_unit_amount": "1", "flat_amount": "0"}]
     units = D("-0.000000000000000000000000000001"), D("123456789012345678901234567890.123456789012345678901234567891")
-    stretches = tuple(Stretch(full=value, prorated=value) for value in reversed(units))
+    stretches = tuple(ProrationStep(full=value, prorated=value) for value in reversed(units))
     parsed = parse_properties("graduated", {"graduated_ranges": ranges}, subunits=100)
     found = price("graduated", parsed, Usage(units=add(*units), stretches=stretches))
     assert found.amount == add(*units) == D("123456789012345678901234567890.12345678901234567890123456789")

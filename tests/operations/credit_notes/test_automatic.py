@@ -15,10 +15,10 @@ from usagebill.core.credit_notes import CreditNote
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.operations.credit_notes import on_surplus, on_void
-from usagebill.operations.credit_notes.balance import balance_of
 from usagebill.operations.credit_notes.creation import make
 from usagebill.operations.credit_notes.drafts import follow
 from usagebill.operations.invoices.totals import settle
+from usagebill.queries.credit_note_balance import balance_of
 from usagebill.storage.conditions import eq
 from usagebill.testing import Sandbox
 from usagebill.work import Work

@@ -21,8 +21,8 @@ from usagebill.core.invoices.totals import ProgressiveBilled
 from usagebill.core.progressive_billing import ProgressiveFee
 from usagebill.operations.credit_notes import on_void
 from usagebill.operations.credit_notes.automatic import check_void_amounts
-from usagebill.operations.credit_notes.balance import Balance, balance_of
 from usagebill.operations.credit_notes.creation import make
+from usagebill.queries.credit_note_balance import Balance, balance_of
 from usagebill.testing import Sandbox
 from usagebill.work import Work
 
@@ -37,7 +37,7 @@ def box() -> Iterator[Sandbox]:
 
 
 @dataclass(frozen=True)
-class Billed:
+class BillingContext:
     """An invoice, the items of notes made before its void, and how much of what is left is asked for."""
 
     invoice: Invoice
@@ -52,7 +52,7 @@ _rates = st.lists(st.sampled_from(["0", "5.5", "7", "19", "21", "23.33"]), max_s
 
 
 @st.composite
-def _billed(draw: st.DrawFn) -> Billed:
+def _billed(draw: st.DrawFn) -> BillingContext:
     currency = draw(st.sampled_from(["JPY", "USD", "KWD"]))
     amounts = draw(st.lists(st.integers(1, 2000), min_size=1, max_size=8))
     lines = [
@@ -78,10 +78,10 @@ def _billed(draw: st.DrawFn) -> Billed:
     noted = [(draw(st.integers(0, len(lines) - 1)), draw(_shares)) for _ in range(draw(st.integers(0, 3)))]
     invoice = replace(settled.invoice, currency=currency)
     fees = tuple(replace(line, currency=currency) for line in settled.fees)
-    return Billed(invoice=invoice, fees=fees, noted=noted, asked=draw(_shares), refunded=draw(_shares))
+    return BillingContext(invoice=invoice, fees=fees, noted=noted, asked=draw(_shares), refunded=draw(_shares))
 
 
-def stored(work: Work, billed: Billed) -> Invoice:
+def stored(work: Work, billed: BillingContext) -> Invoice:
     """The invoice under ids of its own, of the customer of the sandbox."""
     customer = work.tx.first(Customer)
     assert customer is not None
@@ -125,7 +125,7 @@ def sums(notes: Sequence[CreditNote]) -> tuple[int, int, int]:
 
 @settings(max_examples=100)
 @given(billed=_billed())
-def test_the_notes_of_a_voided_invoice_make_it_up(box: Sandbox, billed: Billed) -> None:
+def test_the_notes_of_a_voided_invoice_make_it_up(box: Sandbox, billed: BillingContext) -> None:
     def voided(work: Work) -> tuple[Invoice, list[CreditNote], list[CreditNote], Balance]:
         invoice = stored(work, billed)
         for place, share in billed.noted:
@@ -168,7 +168,7 @@ def test_a_cent_that_an_earlier_note_rounded_up_is_not_given_back_again(box: San
     """Three fees of 5 at 10 %: 15 and 2 of tax. Two notes of 6 leave 5, while 5 and a tax of 0.5 would be 6."""
     lines = [fee(5, id=f"f{place}") for place in range(3)]
     settled = settle(lines, [tax("10")])
-    billed = Billed(invoice=settled.invoice, fees=settled.fees, noted=(), asked=Decimal(0), refunded=Decimal(0))
+    billed = BillingContext(invoice=settled.invoice, fees=settled.fees, noted=(), asked=Decimal(0), refunded=Decimal(0))
 
     def voided(work: Work) -> list[CreditNote]:
         invoice = stored(work, billed)

@@ -12,7 +12,7 @@ from tests.operations.plans.catalog import add_on, metric, plan, send, subscribe
 
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
-from usagebill.definitions import definition
+from usagebill.queries.plans import definition
 from usagebill.testing import Sandbox
 from usagebill.work import Work
 

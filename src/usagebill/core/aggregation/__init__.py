@@ -31,13 +31,14 @@ from usagebill.core.aggregation.metric import (
 )
 from usagebill.core.aggregation.proration import Prorated, persisted_units
 from usagebill.core.aggregation.registry import AGGREGATIONS, fold
-from usagebill.core.aggregation.tally import Aggregation, Tally, fold_events
+from usagebill.core.aggregation.tally import AggregateResult, Aggregation, fold_events
 from usagebill.core.aggregation.unique_count import Operation, operation_of
 from usagebill.core.aggregation.weighted_sum import initial_level
 
 __all__ = [
     "AGGREGATIONS",
     "AdvanceUsage",
+    "AggregateResult",
     "Aggregation",
     "EventUnits",
     "LedgerRow",
@@ -46,7 +47,6 @@ __all__ = [
     "Program",
     "Prorated",
     "Running",
-    "Tally",
     "Window",
     "active_before",
     "advance_usage",

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from usagebill.core.aggregation.metric import Metric, Window, round_units
 from usagebill.core.aggregation.proration import persisted_units
-from usagebill.core.aggregation.tally import Tally
+from usagebill.core.aggregation.tally import AggregateResult
 from usagebill.core.aggregation.unique_count import Operation, operation_of
 from usagebill.core.days import days_between
 from usagebill.core.events import Event, numeric_value
@@ -79,7 +79,7 @@ def event_units(
 def advance_usage(
     metric: Metric,
     event: Event,
-    tally: Tally,
+    tally: AggregateResult,
     previous: LedgerRow | None,
     window: Window,
     *,
@@ -124,7 +124,7 @@ def advance_usage(
 
 def current_usage(
     metric: Metric,
-    tally: Tally,
+    tally: AggregateResult,
     row: LedgerRow | None,
     window: Window,
     *,

@@ -10,7 +10,7 @@ from usagebill.core.aggregation.lists import event_values, running_totals
 from usagebill.core.aggregation.metric import Metric, Window, in_scope, round_units
 from usagebill.core.aggregation.proration import Prorated, prorated_sum, prorated_unique_count
 from usagebill.core.aggregation.registry import fold
-from usagebill.core.aggregation.tally import Tally
+from usagebill.core.aggregation.tally import AggregateResult
 from usagebill.core.events import Event, property_of
 from usagebill.core.numbers import ZERO, truncate_to
 from usagebill.core.usage import Usage
@@ -29,7 +29,7 @@ def prorated(metric: Metric, events: Iterable[Event], window: Window) -> Prorate
 
 def usage_of(
     metric: Metric,
-    tally: Tally,
+    tally: AggregateResult,
     *,
     proration: Prorated | None = None,
     running_totals: tuple[Decimal, ...] = (),

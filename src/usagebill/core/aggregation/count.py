@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from usagebill.core.aggregation.tally import Aggregation, Tally
+from usagebill.core.aggregation.tally import AggregateResult, Aggregation
 from usagebill.core.events import Event
 from usagebill.core.numbers import ZERO, add
 
@@ -35,7 +35,7 @@ class Count(Aggregation[Counted]):
             events_count=left.events_count + right.events_count, amount_cents=add(left.amount_cents, right.amount_cents)
         )
 
-    def result(self, state: Counted) -> Tally:
-        return Tally(
+    def result(self, state: Counted) -> AggregateResult:
+        return AggregateResult(
             units=Decimal(state.events_count), events_count=state.events_count, amount_cents=state.amount_cents
         )

@@ -8,7 +8,7 @@ from decimal import Decimal
 from heapq import merge as merge_sorted
 from typing import TypeAlias
 
-from usagebill.core.aggregation.tally import Aggregation, Tally
+from usagebill.core.aggregation.tally import AggregateResult, Aggregation
 from usagebill.core.events import Event
 from usagebill.core.numbers import ZERO
 
@@ -47,8 +47,8 @@ class Custom(Aggregation[tuple[Event, ...]]):
     def merge(self, left: tuple[Event, ...], right: tuple[Event, ...]) -> tuple[Event, ...]:
         return tuple(merge_sorted(left, right, key=lambda event: event.order))
 
-    def result(self, state: tuple[Event, ...]) -> Tally:
+    def result(self, state: tuple[Event, ...]) -> AggregateResult:
         running = self.initial
         for event in state:
             running = self.program(running, event)
-        return Tally(units=running.units, events_count=len(state), amount_cents=running.amount_cents)
+        return AggregateResult(units=running.units, events_count=len(state), amount_cents=running.amount_cents)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from usagebill.core.aggregation.tally import Aggregation, Tally
+from usagebill.core.aggregation.tally import AggregateResult, Aggregation
 from usagebill.core.events import Event, numeric_value
 from usagebill.core.numbers import ZERO, add
 
@@ -49,5 +49,7 @@ class Latest(Aggregation[Last]):
             amount_cents=add(left.amount_cents, right.amount_cents),
         )
 
-    def result(self, state: Last) -> Tally:
-        return Tally(units=max(state.value, ZERO), events_count=state.events_count, amount_cents=state.amount_cents)
+    def result(self, state: Last) -> AggregateResult:
+        return AggregateResult(
+            units=max(state.value, ZERO), events_count=state.events_count, amount_cents=state.amount_cents
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from usagebill.core.aggregation.tally import Aggregation, Tally
+from usagebill.core.aggregation.tally import AggregateResult, Aggregation
 from usagebill.core.events import Event, numeric_value
 from usagebill.core.numbers import ZERO, add
 
@@ -44,8 +44,8 @@ class Max(Aggregation[Largest]):
             amount_cents=add(left.amount_cents, right.amount_cents),
         )
 
-    def result(self, state: Largest) -> Tally:
-        return Tally(
+    def result(self, state: Largest) -> AggregateResult:
+        return AggregateResult(
             units=ZERO if state.value is None else state.value,
             events_count=state.events_count,
             amount_cents=state.amount_cents,

@@ -13,7 +13,7 @@ from usagebill.core.aggregation.unique_count import Operation, operation_of
 from usagebill.core.days import calendar_days, local_date
 from usagebill.core.events import Event, cut_to_milliseconds, numeric_value, property_of
 from usagebill.core.numbers import ONE, ZERO, add, ceil_to, divide, multiply, ratio, round_to, subtract, total
-from usagebill.core.usage import Stretch
+from usagebill.core.usage import ProrationStep
 
 __all__ = ["Prorated", "persisted_units", "prorated_sum", "prorated_unique_count"]
 
@@ -26,7 +26,7 @@ class Prorated:
     """A prorated quantity: `units` rounded up to 5 decimals, and the `stretches` it grew by, in order of time."""
 
     units: Decimal
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[ProrationStep, ...]
 
 
 def persisted_units(units: Decimal, window: Window) -> Decimal:
@@ -51,8 +51,8 @@ def prorated_sum(events: Iterable[Event], field_name: str | None, window: Window
             before = add(before, value)
         else:
             share = ratio(calendar_days(event.timestamp, window.end, window.tz), window.period_days)
-            current.append(Stretch(full=value, prorated=multiply(value, share)))
-    persisted = [] if before.is_zero() else [Stretch(full=before, prorated=persisted_units(before, window))]
+            current.append(ProrationStep(full=value, prorated=multiply(value, share)))
+    persisted = [] if before.is_zero() else [ProrationStep(full=before, prorated=persisted_units(before, window))]
     stretches = (*persisted, *current)
     return Prorated(
         units=ceil_to(total(stretch.prorated for stretch in stretches), _UNIT_DECIMALS), stretches=stretches
@@ -73,7 +73,7 @@ def prorated_unique_count(events: Iterable[Event], field_name: str | None, windo
             by_value[value].append((event, operation))
 
     shares: list[Decimal] = []
-    placed: list[tuple[Event, str, Stretch]] = []
+    placed: list[tuple[Event, str, ProrationStep]] = []
     for value, operations in by_value.items():
         for added, removed in _spells(operations, window):
             if removed is not None and removed.timestamp < window.start:
@@ -82,9 +82,9 @@ def prorated_unique_count(events: Iterable[Event], field_name: str | None, windo
             last = local_date(window.end if removed is None else removed.timestamp, window.tz)
             share = ratio((last - first).days + 1, window.period_days)
             shares.append(share)
-            placed.append((added, value, Stretch(full=ONE, prorated=ceil_to(share, _UNIT_DECIMALS))))
+            placed.append((added, value, ProrationStep(full=ONE, prorated=ceil_to(share, _UNIT_DECIMALS))))
             if removed is not None:
-                placed.append((removed, value, Stretch(full=subtract(ZERO, ONE), prorated=ZERO)))
+                placed.append((removed, value, ProrationStep(full=subtract(ZERO, ONE), prorated=ZERO)))
     placed.sort(key=lambda item: (item[0].timestamp, item[1], item[0].order))
     return Prorated(units=ceil_to(total(shares), _UNIT_DECIMALS), stretches=tuple(stretch for _, _, stretch in placed))
 

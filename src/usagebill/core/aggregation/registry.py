@@ -12,7 +12,7 @@ from usagebill.core.aggregation.latest import Latest
 from usagebill.core.aggregation.max import Max
 from usagebill.core.aggregation.metric import Window
 from usagebill.core.aggregation.sum import Sum
-from usagebill.core.aggregation.tally import Aggregation, State, Tally, fold_events
+from usagebill.core.aggregation.tally import AggregateResult, Aggregation, State, fold_events
 from usagebill.core.aggregation.unique_count import UniqueCount
 from usagebill.core.aggregation.weighted_sum import WeightedSum
 from usagebill.core.events import Event
@@ -31,11 +31,11 @@ class Question:
     program: Program
 
 
-def _run(aggregation: Aggregation[State], events: Iterable[Event]) -> Tally:
+def _run(aggregation: Aggregation[State], events: Iterable[Event]) -> AggregateResult:
     return aggregation.result(fold_events(aggregation, events))
 
 
-def _weighted_sum(question: Question, events: Iterable[Event]) -> Tally:
+def _weighted_sum(question: Question, events: Iterable[Event]) -> AggregateResult:
     window = question.window
     if window is None:
         raise ValueError("a weighted sum needs the window that it is weighted over")
@@ -49,7 +49,7 @@ def _weighted_sum(question: Question, events: Iterable[Event]) -> Tally:
     return _run(weighted, events)
 
 
-AGGREGATIONS: Mapping[str, Callable[[Question, Iterable[Event]], Tally]] = {
+AGGREGATIONS: Mapping[str, Callable[[Question, Iterable[Event]], AggregateResult]] = {
     "count_agg": lambda question, events: _run(Count(), events),
     "sum_agg": lambda question, events: _run(Sum(field_name=question.field_name), events),
     "max_agg": lambda question, events: _run(Max(field_name=question.field_name), events),
@@ -68,7 +68,7 @@ def fold(
     window: Window | None = None,
     initial_level: Decimal = ZERO,
     program: Program = unchanged,
-) -> Tally:
+) -> AggregateResult:
     """What `aggregation_type` says of `events`, in whatever order they come; they are taken to be in its scope.
 
     `window` and `initial_level` matter to weighted_sum_agg only (ValueError without a window), `program` to

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from usagebill.core.aggregation.tally import Aggregation, Tally
+from usagebill.core.aggregation.tally import AggregateResult, Aggregation
 from usagebill.core.events import Event, numeric_value
 from usagebill.core.numbers import ZERO, add
 
@@ -43,5 +43,5 @@ class Sum(Aggregation[Summed]):
             amount_cents=add(left.amount_cents, right.amount_cents),
         )
 
-    def result(self, state: Summed) -> Tally:
-        return Tally(units=state.units, events_count=state.events_count, amount_cents=state.amount_cents)
+    def result(self, state: Summed) -> AggregateResult:
+        return AggregateResult(units=state.units, events_count=state.events_count, amount_cents=state.amount_cents)

@@ -12,13 +12,13 @@ from typing import Generic, TypeVar
 from usagebill.core.events import Event
 from usagebill.core.numbers import ZERO
 
-__all__ = ["Aggregation", "Tally", "fold_events"]
+__all__ = ["AggregateResult", "Aggregation", "fold_events"]
 
 State = TypeVar("State")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class AggregateResult:
     """What an aggregation says of a bucket of events, before proration and metric rounding.
 
     `amount_cents` is the sum of the counted events' own prices (the program's amount for custom). `level` is what
@@ -52,7 +52,7 @@ class Aggregation(ABC, Generic[State]):
         """The state of the events of both, which have no event in common."""
 
     @abstractmethod
-    def result(self, state: State) -> Tally:
+    def result(self, state: State) -> AggregateResult:
         """What the events of `state` amount to."""
 
     def add(self, state: State, event: Event) -> State:

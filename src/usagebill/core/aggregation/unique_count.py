@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
-from usagebill.core.aggregation.tally import Aggregation, Tally
+from usagebill.core.aggregation.tally import AggregateResult, Aggregation
 from usagebill.core.events import Event, property_of
 from usagebill.core.numbers import ZERO, add
 
@@ -70,6 +70,6 @@ class UniqueCount(Aggregation[Active]):
                 latest[value] = (order, operation)
         return Active(latest=latest, amount_cents=add(left.amount_cents, right.amount_cents))
 
-    def result(self, state: Active) -> Tally:
+    def result(self, state: Active) -> AggregateResult:
         units = sum(operation is Operation.ADD for _, operation in state.latest.values())
-        return Tally(units=Decimal(units), events_count=units, amount_cents=state.amount_cents)
+        return AggregateResult(units=Decimal(units), events_count=units, amount_cents=state.amount_cents)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from usagebill.core.aggregation.sum import Sum
-from usagebill.core.aggregation.tally import Aggregation, Tally, fold_events
+from usagebill.core.aggregation.tally import AggregateResult, Aggregation, fold_events
 from usagebill.core.events import Event, cut_to_milliseconds, numeric_value
 from usagebill.core.numbers import CONTEXT, ZERO, add, ceil_to, divide, multiply, round_to, subtract
 
@@ -97,13 +97,13 @@ class WeightedSum(Aggregation[Weighted]):
             amount_cents=add(left.amount_cents, right.amount_cents),
         )
 
-    def result(self, state: Weighted) -> Tally:
+    def result(self, state: Weighted) -> AggregateResult:
         end = self.end + (timedelta(seconds=1) if self.end.microsecond else timedelta(0))
         end_at = _microseconds(end.replace(microsecond=0))
         carried = multiply(self.initial, subtract(end_at, _microseconds(self.start)))
         changed = subtract(multiply(state.change, end_at), state.moment)
         area = CONTEXT.scaleb(add(carried, changed), -6)
-        return Tally(
+        return AggregateResult(
             units=ceil_to(quotient(area, Decimal(self.period_days * _SECONDS_OF_A_DAY)), _DECIMALS),
             events_count=state.events_count,
             amount_cents=state.amount_cents,

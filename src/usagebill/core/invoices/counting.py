@@ -10,7 +10,16 @@ from datetime import timedelta
 from decimal import Decimal
 from itertools import islice
 
-from usagebill.core.aggregation import Metric, Tally, Window, counts_history, fold, in_scope, operation_of, prorated
+from usagebill.core.aggregation import (
+    AggregateResult,
+    Metric,
+    Window,
+    counts_history,
+    fold,
+    in_scope,
+    operation_of,
+    prorated,
+)
 from usagebill.core.days import calendar_days
 from usagebill.core.events import Event, cut_to_milliseconds, numeric_value, property_of
 from usagebill.core.numbers import ONE, ZERO, add, decimal_text, divide, multiply, round_to, total
@@ -161,7 +170,7 @@ def _custom(metric: Metric, events: list[Event], _window: Window, _prorated: boo
     return [f"{metric.aggregation_type} over {len(events)} events"]
 
 
-def summary(metric: Metric, tally: Tally, usage: Usage) -> tuple[str, ...]:
+def summary(metric: Metric, tally: AggregateResult, usage: Usage) -> tuple[str, ...]:
     """How events became the units of a line, where they are too many to be told one by one; rounding comes last.
 
     `tally` is what was counted of them, `usage` what is billed of that.

@@ -18,10 +18,10 @@ __all__ = [
     "STEPS",
     "STEPS_FROM_TAXES",
     "STEPS_TO_TAXES",
-    "Circumstances",
-    "CouponAtHand",
-    "InvoiceDraft",
+    "AvailableCoupon",
+    "InvoiceInProgress",
     "ProgressiveBilled",
+    "SettlementInputs",
     "settled",
     "taxed",
 ]
@@ -39,7 +39,7 @@ class ProgressiveBilled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CouponAtHand:
+class AvailableCoupon:
     """An active coupon of the customer. `remaining_cents` is what is left of a fixed one that is used once."""
 
     applied: AppliedCoupon
@@ -49,7 +49,7 @@ class CouponAtHand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
+class SettlementInputs:
     """Everything the totals depend on besides the fees.
 
     `taxes` holds the chosen taxes of each fee by fee id, `plan_of` the plan of each subscription. Coupons, credit notes
@@ -61,12 +61,12 @@ class Circumstances:
     taxes: Mapping[str, Sequence[Tax]] = field(default_factory=dict)
     plan_of: Mapping[str, str] = field(default_factory=dict)
     progressive: tuple[ProgressiveBilled, ...] = ()
-    coupons: tuple[CouponAtHand, ...] = ()
+    coupons: tuple[AvailableCoupon, ...] = ()
     credit_notes: tuple[CreditNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InvoiceDraft:
+class InvoiceInProgress:
     """An invoice on its way through the steps, and what it has used up. `excess` is by progressive invoice: cents
     that it billed and usage no longer comes to."""
 
@@ -77,10 +77,10 @@ class InvoiceDraft:
     excess: Mapping[str, int] = field(default_factory=dict)
 
 
-Step = Callable[[InvoiceDraft, Circumstances], InvoiceDraft]
+Step = Callable[[InvoiceInProgress, SettlementInputs], InvoiceInProgress]
 
 
-def fees_step(draft: InvoiceDraft, _: Circumstances) -> InvoiceDraft:
+def fees_step(draft: InvoiceInProgress, _: SettlementInputs) -> InvoiceInProgress:
     """Fees add up; everything else starts from nothing."""
     amount = sum(fee.amount_cents for fee in draft.fees)
     invoice = replace(
@@ -100,14 +100,16 @@ def fees_step(draft: InvoiceDraft, _: Circumstances) -> InvoiceDraft:
     return replace(draft, invoice=invoice)
 
 
-def progressive_billing_step(draft: InvoiceDraft, around: Circumstances) -> InvoiceDraft:
+def progressive_billing_step(draft: InvoiceInProgress, around: SettlementInputs) -> InvoiceInProgress:
     """What progressive billing invoices billed of this usage is taken off, at most what the usage comes to now."""
     for billed in around.progressive:
         draft = _progressive_credit(draft, billed, around)
     return draft
 
 
-def _progressive_credit(draft: InvoiceDraft, billed: ProgressiveBilled, around: Circumstances) -> InvoiceDraft:
+def _progressive_credit(
+    draft: InvoiceInProgress, billed: ProgressiveBilled, around: SettlementInputs
+) -> InvoiceInProgress:
     own = fees_billed_before(draft.fees, billed.fees, billed.subscription_id)
     limit = sum(fee.amount_cents for fee in own)
     excess = dict(draft.excess)
@@ -141,7 +143,7 @@ def _progressive_credit(draft: InvoiceDraft, billed: ProgressiveBilled, around: 
     return replace(draft, invoice=invoice, fees=fees, excess=excess)
 
 
-def coupons_step(draft: InvoiceDraft, around: Circumstances) -> InvoiceDraft:
+def coupons_step(draft: InvoiceInProgress, around: SettlementInputs) -> InvoiceInProgress:
     """Coupons, in their order, until nothing is left to take off. Those not reached, or not matching, stay unused."""
     at_hand = {held.applied.id: held for held in around.coupons}
     if draft.invoice.fees_amount_cents <= 0:
@@ -193,7 +195,7 @@ def coupons_step(draft: InvoiceDraft, around: Circumstances) -> InvoiceDraft:
     return draft
 
 
-def taxes_step(draft: InvoiceDraft, around: Circumstances) -> InvoiceDraft:
+def taxes_step(draft: InvoiceInProgress, around: SettlementInputs) -> InvoiceInProgress:
     """Each fee is taxed on what is left of it, and the invoice on what is left of all of them.
 
     The fees of an `advance_charges` invoice have been paid with their taxes: there these are only added up.
@@ -218,7 +220,7 @@ def taxes_step(draft: InvoiceDraft, around: Circumstances) -> InvoiceDraft:
     return replace(draft, invoice=invoice, fees=fees)
 
 
-def untaxed_step(draft: InvoiceDraft, _: Circumstances) -> InvoiceDraft:
+def untaxed_step(draft: InvoiceInProgress, _: SettlementInputs) -> InvoiceInProgress:
     """As long as its taxes are not known, an invoice comes to what it comes to without any."""
     invoice = draft.invoice
     subtotal = invoice.sub_total_excluding_taxes_amount_cents
@@ -234,7 +236,7 @@ def untaxed_step(draft: InvoiceDraft, _: Circumstances) -> InvoiceDraft:
     )
 
 
-def credit_notes_step(draft: InvoiceDraft, around: Circumstances) -> InvoiceDraft:
+def credit_notes_step(draft: InvoiceInProgress, around: SettlementInputs) -> InvoiceInProgress:
     """Credit notes of the same currency, oldest first, each up to its balance, until nothing is due."""
     for note in sorted(around.credit_notes, key=lambda note: (note.created_at, note.id)):
         invoice = draft.invoice
@@ -268,7 +270,7 @@ def credit_notes_step(draft: InvoiceDraft, around: Circumstances) -> InvoiceDraf
     return draft
 
 
-def payment_status_step(draft: InvoiceDraft, _: Circumstances) -> InvoiceDraft:
+def payment_status_step(draft: InvoiceInProgress, _: SettlementInputs) -> InvoiceInProgress:
     """Where nothing is due, the invoice is paid; so is one of fees that were paid one by one before."""
     invoice = draft.invoice
     paid = invoice.total_amount_cents <= 0 or invoice.invoice_type == "advance_charges"
@@ -281,7 +283,7 @@ STEPS_FROM_TAXES: tuple[Step, ...] = (taxes_step, credit_notes_step, payment_sta
 STEPS = (*STEPS_TO_TAXES, *STEPS_FROM_TAXES)
 
 
-def settled(invoice: Invoice, fees: Sequence[Fee], around: Circumstances) -> InvoiceDraft:
+def settled(invoice: Invoice, fees: Sequence[Fee], around: SettlementInputs) -> InvoiceInProgress:
     """The invoice with its totals, its fees with their shares and taxes, and what was used up on the way.
 
     With `tax_status` pending it stops before the taxes; `taxed` goes on from there.
@@ -290,13 +292,15 @@ def settled(invoice: Invoice, fees: Sequence[Fee], around: Circumstances) -> Inv
     return _through(steps, invoice, fees, around)
 
 
-def taxed(invoice: Invoice, fees: Sequence[Fee], around: Circumstances) -> InvoiceDraft:
+def taxed(invoice: Invoice, fees: Sequence[Fee], around: SettlementInputs) -> InvoiceInProgress:
     """The invoice that has waited for its taxes, with them and all that follows: its coupons have been taken off."""
     return _through(STEPS_FROM_TAXES, invoice, fees, around)
 
 
-def _through(steps: Sequence[Step], invoice: Invoice, fees: Sequence[Fee], around: Circumstances) -> InvoiceDraft:
-    draft = InvoiceDraft(invoice=invoice, fees=tuple(fees))
+def _through(
+    steps: Sequence[Step], invoice: Invoice, fees: Sequence[Fee], around: SettlementInputs
+) -> InvoiceInProgress:
+    draft = InvoiceInProgress(invoice=invoice, fees=tuple(fees))
     for step in steps:
         draft = step(draft, around)
     return draft

@@ -40,21 +40,21 @@ __all__ = [
     "Succession",
     "Window",
     "advance_window",
-    "begun",
+    "after_last_billed",
+    "billed_through",
     "billing_boundaries",
     "current_billing_period",
     "current_boundaries",
     "day_before_next",
     "downgrade_plan_date",
     "ended_on_boundary_day",
-    "is_back",
+    "from_start",
     "is_same_end",
     "is_same_period",
-    "last_billed_day",
+    "max_zone_shift",
     "opens_interval",
-    "resumed",
-    "unpaid",
-    "widest_move",
+    "reenters_billed_period",
+    "without_days_billed",
 ]
 
 _DAY = timedelta(days=1)
@@ -206,7 +206,7 @@ def advance_window(cycle: Cycle, at: datetime) -> Window:
     return _exact(cycle, period, None)
 
 
-def widest_move(cycle: Cycle) -> timedelta:
+def max_zone_shift(cycle: Cycle) -> timedelta:
     """Changes of time zone move each billing day of `cycle` by less than this.
 
     That is 26 hours, as for any midnight. Where the anchor of an anniversary is the last days of a short month in one
@@ -221,7 +221,9 @@ def widest_move(cycle: Cycle) -> timedelta:
     return MIDNIGHT_MOVE + (_LONGEST_MONTH - monthrange(first.year, first.month)[1]) * _DAY
 
 
-def resumed(cycle: Cycle, fresh: Boundaries, *, charges: Window | None, fixed_charges: Window | None) -> Boundaries:
+def after_last_billed(
+    cycle: Cycle, fresh: Boundaries, *, charges: Window | None, fixed_charges: Window | None
+) -> Boundaries:
     """`fresh`, of `cycle`, without gap or overlap after the last windows that were billed in another time zone.
 
     Usage and fixed charges start right after their last window when a change of time zone can move that to where the
@@ -234,7 +236,7 @@ def resumed(cycle: Cycle, fresh: Boundaries, *, charges: Window | None, fixed_ch
     )
 
 
-def unpaid(cycle: Cycle, fee: Window, closed: Window) -> Window:
+def without_days_billed(cycle: Cycle, fee: Window, closed: Window) -> Window:
     """The `fee` of a subscription in arrears that has ended, without the days of `closed`: what a run billed last in
     another time zone, whose last days a new one may count among those of the open period.
     """
@@ -246,42 +248,42 @@ def day_before_next(cycle: Cycle, end: datetime) -> date:
 
     The day is later than any billing day that the period has left behind.
     """
-    return local_date(end + _INSTANT - widest_move(cycle), cycle.tz)
+    return local_date(end + _INSTANT - max_zone_shift(cycle), cycle.tz)
 
 
-def begun(cycle: Cycle, window: Window | None) -> Window | None:
+def from_start(cycle: Cycle, window: Window | None) -> Window | None:
     """The first `window` that is billed after the start, from the start itself on where a change of time zone can have
     put the billing day in between.
     """
-    if window is None or not timedelta(0) < window.start - cycle.started_at < widest_move(cycle):
+    if window is None or not timedelta(0) < window.start - cycle.started_at < max_zone_shift(cycle):
         return window
     return replace(window, start=cycle.started_at)
 
 
 def is_same_end(cycle: Cycle, window: Window, end: datetime) -> bool:
     """Whether a period that ends at `end` ends with `window`, whichever time zone saw it end."""
-    return abs(end - window.end) < widest_move(cycle)
+    return abs(end - window.end) < max_zone_shift(cycle)
 
 
 def is_same_period(cycle: Cycle, window: Window, start: datetime, end: datetime) -> bool:
     """Whether `start` to `end` is the period of `window`, whichever time zone saw it begin and end."""
-    return abs(start - window.start) < widest_move(cycle) and is_same_end(cycle, window, end)
+    return abs(start - window.start) < max_zone_shift(cycle) and is_same_end(cycle, window, end)
 
 
-def last_billed_day(cycle: Cycle, *, run_at: datetime, run_tz: tzinfo) -> date:
+def billed_through(cycle: Cycle, *, run_at: datetime, run_tz: tzinfo) -> date:
     """The local date up to which billing days of `cycle` are billed by a run at `run_at` that saw its days in `run_tz`.
 
     A change of time zone moves the billing day that was billed; it stays billed.
     """
     if run_tz == cycle.tz:
         return local_date(run_at, cycle.tz)
-    return local_date(run_at + widest_move(cycle), cycle.tz)
+    return local_date(run_at + max_zone_shift(cycle), cycle.tz)
 
 
-def is_back(cycle: Cycle, at: datetime, *, run_at: datetime, run_tz: tzinfo) -> bool:
+def reenters_billed_period(cycle: Cycle, at: datetime, *, run_at: datetime, run_tz: tzinfo) -> bool:
     """Whether `at` lies, by `cycle`, in a billing period closed by a run at `run_at` that saw its days in `run_tz`."""
     period = cycle.period(local_date(at, cycle.tz), cycle.billing_interval)
-    return day_start(local_date(run_at, run_tz), run_tz) - day_start(period.start, cycle.tz) >= widest_move(cycle)
+    return day_start(local_date(run_at, run_tz), run_tz) - day_start(period.start, cycle.tz) >= max_zone_shift(cycle)
 
 
 def current_billing_period(cycle: Cycle, now: datetime) -> Window:
@@ -354,6 +356,6 @@ def _resumed(cycle: Cycle, fresh: Window | None, last: Window | None) -> Window 
     if fresh is None or last is None or last.start >= last.end:
         return fresh
     start = last.end + _INSTANT
-    if abs(start - fresh.start) >= widest_move(cycle):
+    if abs(start - fresh.start) >= max_zone_shift(cycle):
         return fresh
     return replace(fresh, start=max(start, cycle.started_at))

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 from usagebill.core.days import local_date
-from usagebill.core.periods.boundaries import MIDNIGHT_MOVE, Cycle, widest_move
+from usagebill.core.periods.boundaries import MIDNIGHT_MOVE, Cycle, max_zone_shift
 from usagebill.core.periods.calendar import day_start
 
 __all__ = [
@@ -66,8 +66,8 @@ def _is_missed(cycle: Cycle, day: date, now: datetime, billed_on: date | None, k
     """
     earliest = cycle.start_date if billed_on is None else billed_on
     known = billed_on is not None or (known_since is not None and known_since < day_start(day, cycle.tz))
-    across_months = widest_move(cycle) > MIDNIGHT_MOVE
-    return across_months and known and day > earliest and now - day_start(day, cycle.tz) < widest_move(cycle)
+    across_months = max_zone_shift(cycle) > MIDNIGHT_MOVE
+    return across_months and known and day > earliest and now - day_start(day, cycle.tz) < max_zone_shift(cycle)
 
 
 def next_billing_run(

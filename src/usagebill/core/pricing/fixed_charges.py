@@ -8,7 +8,7 @@ from usagebill.core.numbers import ZERO, divide, multiply, round_cents, subtract
 from usagebill.core.pricing import Properties, price
 from usagebill.core.pricing.fees import FeeAmounts, fee_amounts
 from usagebill.core.pricing.model import NOTHING
-from usagebill.core.usage import Stretch, Usage
+from usagebill.core.usage import ProrationStep, Usage
 
 __all__ = ["fixed_charge_amounts", "fixed_charge_usage", "units_change_amounts", "unused_cents"]
 
@@ -29,7 +29,7 @@ def fixed_charge_usage(charge_model: str, *, units: Decimal, full_units: Decimal
     """The units of a fixed charge as its charge model prices them; see `fixed_charge_amounts`."""
     stretches = None
     if full_units is not None and charge_model == "graduated":
-        stretches = (Stretch(full=full_units, prorated=units),)
+        stretches = (ProrationStep(full=full_units, prorated=units),)
     return Usage(units=units, full_units=full_units, stretches=stretches)
 
 

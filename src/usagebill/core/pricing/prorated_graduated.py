@@ -14,12 +14,12 @@ from decimal import Decimal
 from usagebill.core.numbers import ZERO, add, divide, multiply, subtract, total
 from usagebill.core.pricing.model import Price
 from usagebill.core.pricing.ranges import Range, Ranges
-from usagebill.core.usage import Stretch
+from usagebill.core.usage import ProrationStep
 
 __all__ = ["Slice", "flat_amount", "price", "slices"]
 
 
-def price(ranges: Ranges, units: Decimal, stretches: Iterable[Stretch]) -> Price:
+def price(ranges: Ranges, units: Decimal, stretches: Iterable[ProrationStep]) -> Price:
     """The price of `stretches` in order of time; `units` are the prorated units that they add up to."""
     steps = tuple(stretches)
     divisor = total(step.full for step in steps)
@@ -37,13 +37,13 @@ class Slice:
     """One stretch priced: its full units would cost `listed`, its prorated ones cost `amount`; `level` is the running
     total of full units after it."""
 
-    stretch: Stretch
+    stretch: ProrationStep
     listed: Decimal
     amount: Decimal
     level: Decimal
 
 
-def slices(ranges: Ranges, stretches: Iterable[Stretch]) -> list[Slice]:
+def slices(ranges: Ranges, stretches: Iterable[ProrationStep]) -> list[Slice]:
     """The stretches that cost something, in order of time, flat amounts aside."""
     level, found = ZERO, []
     for step in stretches:

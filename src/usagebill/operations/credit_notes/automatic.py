@@ -17,10 +17,10 @@ from usagebill.core.plans import Plan
 from usagebill.core.subscription_fees import prorated, unused_days, unused_time_credit, used_days
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.unused_time import refundable_of_fee, termination_parts
-from usagebill.operations.credit_notes.balance import Balance, balance_of
 from usagebill.operations.credit_notes.creation import make
-from usagebill.operations.invoices.billed import cycle_at_end
-from usagebill.operations.invoices.fees.subscription import end_of_trial
+from usagebill.queries.billing_periods import cycle_at_end
+from usagebill.queries.credit_note_balance import Balance, balance_of
+from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.storage.conditions import desc, eq, ne, related
 from usagebill.views.subscriptions import plan_of
 from usagebill.work import Work

@@ -29,13 +29,13 @@ from usagebill.core.invoices.records import VISIBLE_STATUSES, Invoice
 from usagebill.core.metadata import Metadata, metadata_errors
 from usagebill.core.numbers import parse_decimal, round_cents, round_to
 from usagebill.inputs import Maybe, is_given, value_or
-from usagebill.operations.credit_notes.balance import Balance, balance_of
 from usagebill.operations.credit_notes.inputs import CreditNoteInput
 from usagebill.operations.documents.orders import order_on_issue
 from usagebill.operations.emails.orders import email_on_issue
 from usagebill.operations.invoices.payment_status import set_payment_status
 from usagebill.operations.issuers import version_of
 from usagebill.operations.tax_connections import ask_about
+from usagebill.queries.credit_note_balance import Balance, balance_of
 from usagebill.storage.conditions import eq
 from usagebill.views.credit_notes import issued_credit_note
 from usagebill.views.customers import customer_of, customer_summary, entity_of

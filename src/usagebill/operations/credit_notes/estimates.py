@@ -6,9 +6,9 @@ from usagebill.core.credit_note_estimates import CreditNoteEstimate
 from usagebill.core.credit_notes import CreditNoteItem, Estimate, estimated
 from usagebill.core.errors import NotAllowed
 from usagebill.core.numbers import truncate_to
-from usagebill.operations.credit_notes.balance import balance_of
 from usagebill.operations.credit_notes.creation import credited_invoice, sent_items
 from usagebill.operations.credit_notes.inputs import CreditNoteEstimateInput
+from usagebill.queries.credit_note_balance import balance_of
 from usagebill.work import Work
 
 __all__ = ["estimate"]

@@ -9,7 +9,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ceil_to, floor_to
 from usagebill.inputs import ABSENT, Input, Maybe, Paging
 from usagebill.operations import customers
-from usagebill.operations.filters import (
+from usagebill.queries.filters import (
     CUSTOMER_COLUMNS,
     amount,
     day,

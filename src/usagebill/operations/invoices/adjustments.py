@@ -21,15 +21,15 @@ from usagebill.core.pricing.fees import fee_amounts
 from usagebill.core.pricing.fixed_charges import fixed_charge_amounts
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.usage import Usage
-from usagebill.definitions import definition
 from usagebill.inputs import ABSENT, Input, Maybe
-from usagebill.operations.invoices.billed import Billed
-from usagebill.operations.invoices.fee_events import part_of
-from usagebill.operations.invoices.fees.fixed_charges import fixed_charge_details, fixed_charge_item
-from usagebill.operations.invoices.fees.usage import usage_to_bill
 from usagebill.operations.invoices.listing import get
-from usagebill.operations.usage.charges import parsed_properties, usage_window
-from usagebill.operations.usage.fees import charge_item, pricing_unit_object, true_up_fee
+from usagebill.queries.billing_periods import BillingContext
+from usagebill.queries.plans import definition
+from usagebill.rating.fee_events import part_of
+from usagebill.rating.fees.charges import charge_item, pricing_unit_object, true_up_fee
+from usagebill.rating.fees.fixed_charges import fixed_charge_details, fixed_charge_item
+from usagebill.rating.fees.usage import usage_to_bill
+from usagebill.rating.usage import parsed_properties, usage_window
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Work
 
@@ -181,7 +181,7 @@ def _fits(one: AdjustedFee, fee: Fee) -> bool:
     return fee.true_up_parent_fee_id is None and _key(one) == own
 
 
-def with_adjustments(work: Work, billed: Billed, fees: list[Fee]) -> list[Fee]:
+def with_adjustments(work: Work, billed: BillingContext, fees: list[Fee]) -> list[Fee]:
     """The fees of a draft's billing period as they were adjusted; lines that usage gives none of are added.
 
     What brings a charge up to its minimum follows from its lines as they are then.
@@ -212,7 +212,7 @@ def with_adjustments(work: Work, billed: Billed, fees: list[Fee]) -> list[Fee]:
 
 
 def _with_minimum(
-    work: Work, billed: Billed, charge: Charge, lines: Sequence[AdjustedFee], fees: Sequence[Fee]
+    work: Work, billed: BillingContext, charge: Charge, lines: Sequence[AdjustedFee], fees: Sequence[Fee]
 ) -> list[Fee]:
     """The fees with what the lines of `charge` now leave of its minimum, in place of what they left of it before."""
     whose = usage_to_bill(work, billed)
@@ -287,7 +287,7 @@ def _fixed_repriced(charge: FixedCharge, currency: str, units: Decimal) -> Repri
     return Repriced(amounts=amounts, amount_details=fixed_charge_details(charge, properties, Usage(units=units)))
 
 
-def empty_fee(work: Work, billed: Billed, line: AdjustedFee) -> Fee | None:
+def empty_fee(work: Work, billed: BillingContext, line: AdjustedFee) -> Fee | None:
     """A fee of nothing for a charge or fixed charge that the period has no fee of; None where it is gone."""
     subscription: Subscription = billed.subscription
     window = billed.boundaries.charges or billed.boundaries.subscription

@@ -14,10 +14,10 @@ from usagebill.core.periods import Boundaries, billing_boundaries
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import summed_fee_taxes
 from usagebill.operations import plans
-from usagebill.operations.invoices.billed import billing_period
 from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.payment_status import payment_of
 from usagebill.operations.invoices.subscription import opened
+from usagebill.queries.billing_periods import billing_period
 from usagebill.storage.conditions import Condition, asc, at_most, eq, missing, within
 from usagebill.views.subscriptions import cycle
 from usagebill.work import Work

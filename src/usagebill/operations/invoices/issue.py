@@ -18,7 +18,7 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.operations.credit_notes.drafts import issue_drafts
 from usagebill.operations.documents.orders import order_on_issue
 from usagebill.operations.emails.orders import email_on_issue
-from usagebill.operations.invoices.dating import dating_settings, occasion_of, watch_draft
+from usagebill.operations.invoices.dates import dating_settings, occasion_of, watch_draft
 from usagebill.operations.invoices.numbering import numbered
 from usagebill.operations.issuers import version_of
 from usagebill.storage.conditions import eq

@@ -10,7 +10,7 @@ from usagebill.core.invoices.records import VISIBLE_STATUSES, Invoice
 from usagebill.core.numbers import ceil_to, floor_to
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, is_given
 from usagebill.operations import customers
-from usagebill.operations.filters import (
+from usagebill.queries.filters import (
     CUSTOMER_COLUMNS,
     amount,
     choices,

@@ -19,7 +19,7 @@ from usagebill.core.numbers import ONE, multiply, round_cents, round_to
 from usagebill.core.taxes import Tax, taxed_fee
 from usagebill.inputs import ABSENT, Input, Maybe, is_given, parse_instant, value_or
 from usagebill.operations import customers, invoice_custom_sections
-from usagebill.operations.invoices.dating import dating_settings
+from usagebill.operations.invoices.dates import dating_settings
 from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.numbering import draft_number
 from usagebill.operations.invoices.sections import with_sections

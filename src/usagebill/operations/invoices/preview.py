@@ -25,16 +25,16 @@ from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription, is_upgrade, known_since
 from usagebill.inputs import ABSENT, Input, Maybe, parse_instant, read
 from usagebill.operations import coupons, customers
+from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.customers import CustomerInput
-from usagebill.operations.invoices.billed import PERIODIC
-from usagebill.operations.invoices.fees.subscription import end_of_trial
 from usagebill.operations.invoices.provider_taxes import previewed
 from usagebill.operations.invoices.subscription import Entry, bill, billed_day, compute, finalize
-from usagebill.operations.overdue import catch_up
 from usagebill.operations.subscriptions.change import apply_downgrade
 from usagebill.operations.subscriptions.creation import create
 from usagebill.operations.subscriptions.inputs import SubscriptionInput
 from usagebill.operations.subscriptions.termination import terminate
+from usagebill.queries.billing_periods import PERIODIC
+from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.storage.conditions import eq, missing, within
 from usagebill.views.customers import customer_of
 from usagebill.views.invoices import invoice_view
@@ -78,7 +78,7 @@ def preview(work: Work, given: PreviewInput) -> JsonObject:
         at, invoice = _played(future, customer, given)
         return _shown(future.at(at), previewed(future.at(at), invoice))
 
-    return work.undone(play)
+    return work.dry_run(play)
 
 
 def _customer(work: Work, given: PreviewInput) -> Customer:
@@ -103,7 +103,7 @@ def _customer(work: Work, given: PreviewInput) -> Customer:
     if external_id and len(sent) == 1:
         # Nothing of the customer changes, so nothing is to be decided anew either.
         stored = customers.get(work, str(external_id))
-        catch_up(work, stored.id, needed=False)
+        settle_backlog(work, stored.id, needed=False)
         return customers.get(work, str(external_id))
     return customers.upsert(work, read(CustomerInput, sent))
 
@@ -303,7 +303,7 @@ def _begun(work: Work, pending: Subscription) -> tuple[datetime, Invoice]:
     )
     at = max(begins, work.now) + timedelta(minutes=5)
     later = work.at(at)
-    starting = _made(later, pending.customer_id, lambda: catch_up(later, pending.customer_id))
+    starting = _made(later, pending.customer_id, lambda: settle_backlog(later, pending.customer_id))
     if starting is not None:
         return at, _complete(later, starting)
     active = later.tx.get(Subscription, pending.id)
@@ -323,11 +323,11 @@ def _continued(work: Work, found: Sequence[Subscription]) -> tuple[datetime, Inv
     customer_id = found[0].customer_id
     if len(found) == 1 and (noticed := _trial_end_before(work, found[0], at)) is not None:
         later = work.at(noticed)
-        invoice = _made(later, customer_id, lambda: catch_up(later, customer_id))
+        invoice = _made(later, customer_id, lambda: settle_backlog(later, customer_id))
         if invoice is not None:
             return noticed, _complete(later, invoice)
     later = work.at(at)
-    catch_up(later, customer_id)
+    settle_backlog(later, customer_id)
     staying = []
     invoice = None
     for one in found:
@@ -343,7 +343,7 @@ def _continued(work: Work, found: Sequence[Subscription]) -> tuple[datetime, Inv
 
 def _ended(work: Work, subscription: Subscription, at: datetime) -> tuple[datetime, Invoice]:
     later = work.at(at)
-    catch_up(later, subscription.customer_id)
+    settle_backlog(later, subscription.customer_id)
     current = later.tx.get(Subscription, subscription.id) or subscription
     if current.status == "active":
         ending = replace(current, on_termination_invoice="generate")

@@ -18,36 +18,36 @@ from usagebill.core.jobs import Job
 from usagebill.core.periods import (
     Boundaries,
     Cycle,
+    billed_through,
     billing_boundaries,
     day_before_next,
     day_end,
     ended_on_boundary_day,
-    last_billed_day,
 )
 from usagebill.core.plans import FixedCharge
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.credit_notes.drafts import follow
 from usagebill.operations.invoices.adjustments import with_adjustments
-from usagebill.operations.invoices.billed import (
+from usagebill.operations.invoices.dates import dating_settings
+from usagebill.operations.invoices.issue import draft, issue, redated
+from usagebill.operations.invoices.numbering import draft_number
+from usagebill.operations.invoices.sections import with_sections
+from usagebill.operations.invoices.totals import settle
+from usagebill.queries.billing_periods import (
     IN_ADVANCE,
     STARTING,
-    Billed,
+    BillingContext,
     billed_of,
     billing_period,
     continued,
     cycle_at_end,
     last_run,
 )
-from usagebill.operations.invoices.dating import dating_settings
-from usagebill.operations.invoices.fees.commitments import commitment_fee
-from usagebill.operations.invoices.fees.fixed_charges import added_units_fee, fixed_charge_fees
-from usagebill.operations.invoices.fees.renewals import renew_without_invoice, renewal_fees
-from usagebill.operations.invoices.fees.subscription import subscription_fee
-from usagebill.operations.invoices.fees.usage import usage_fees
-from usagebill.operations.invoices.issue import draft, issue, redated
-from usagebill.operations.invoices.numbering import draft_number
-from usagebill.operations.invoices.sections import with_sections
-from usagebill.operations.invoices.totals import settle
+from usagebill.rating.fees.commitments import commitment_fee
+from usagebill.rating.fees.fixed_charges import added_units_fee, fixed_charge_fees
+from usagebill.rating.fees.renewals import renew_without_invoice, renewal_fees
+from usagebill.rating.fees.subscription import subscription_fee
+from usagebill.rating.fees.usage import usage_fees
 from usagebill.storage.conditions import asc, eq, related, within
 from usagebill.views.customers import customer_of, entity_of
 from usagebill.views.subscriptions import cycle, issuer_of, plan_of
@@ -169,7 +169,7 @@ def billed_day(work: Work, subscription: Subscription, periods: Cycle) -> date |
     """
     last = last_run(work, subscription)
     if last is not None:
-        return last_billed_day(periods, run_at=last.timestamp, run_tz=ZoneInfo(last.timezone))
+        return billed_through(periods, run_at=last.timestamp, run_tz=ZoneInfo(last.timezone))
     started = None
     if plan_of(work, subscription).pay_in_advance:
         started = work.tx.first(BillingPeriod, eq("subscription_id", subscription.id), eq("invoicing_reason", STARTING))
@@ -222,7 +222,7 @@ def compute(work: Work, invoice: Invoice, *, finalizing: bool) -> Invoice:
     return invoice
 
 
-def fees_of(work: Work, billed: Billed) -> list[Fee]:
+def fees_of(work: Work, billed: BillingContext) -> list[Fee]:
     """The fees of one billing period, in the order in which the invoice lists them."""
     fee = subscription_fee(work, billed)
     fees = [] if fee is None else [fee]

@@ -13,9 +13,9 @@ from usagebill.core.error_details import TAX_ERROR, without
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.invoices.totals import (
-    Circumstances,
-    CouponAtHand,
-    InvoiceDraft,
+    AvailableCoupon,
+    InvoiceInProgress,
+    SettlementInputs,
     settled,
     taxed,
 )
@@ -23,9 +23,9 @@ from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
 from usagebill.operations.credit_notes.automatic import on_surplus
-from usagebill.operations.fee_taxes import taxes_for
-from usagebill.operations.invoices.billed_ahead import billed_ahead
 from usagebill.operations.tax_connections import ask_about, connection_of
+from usagebill.queries.progressive_credits import billed_ahead
+from usagebill.queries.taxes import taxes_for
 from usagebill.storage.conditions import eq, more, ne
 from usagebill.views.coupons import UNDONE, coupon_credits
 from usagebill.views.customers import customer_of, entity_of
@@ -85,7 +85,7 @@ def settle_taxes(
     """
     customer = customer_of(work, invoice)
     consuming = invoice.invoice_type in CONSUMING_TYPES and invoice.status != "draft"
-    around = Circumstances(
+    around = SettlementInputs(
         now=work.now,
         new_id=work.new_id,
         taxes={} if provided else _taxes(work, customer, fees),
@@ -98,7 +98,7 @@ def settle_taxes(
     return draft.invoice, list(draft.fees)
 
 
-def _keep_used(work: Work, draft: InvoiceDraft) -> None:
+def _keep_used(work: Work, draft: InvoiceInProgress) -> None:
     for use in draft.coupon_uses:
         work.tx.replace(use.coupon)
     for note in draft.notes_used:
@@ -136,10 +136,10 @@ def _tax_status(work: Work, invoice: Invoice, customer: Customer, fees: Sequence
     return None if invoice.tax_status is None else "succeeded"
 
 
-def computed(work: Work, invoice: Invoice, fees: Sequence[Fee], *, consuming: bool) -> InvoiceDraft:
+def computed(work: Work, invoice: Invoice, fees: Sequence[Fee], *, consuming: bool) -> InvoiceInProgress:
     """The totals of `fees` and what they use up, nothing of it stored."""
     customer = customer_of(work, invoice)
-    around = Circumstances(
+    around = SettlementInputs(
         now=work.now,
         new_id=work.new_id,
         taxes=_taxes(work, customer, fees),
@@ -188,7 +188,7 @@ def fee_taxes(work: Work, customer: Customer, fee: Fee) -> tuple[Tax, ...]:
     elif fee.fee_type == "commitment" and plan is not None and plan.minimum_commitment is not None:
         own = plan.minimum_commitment.tax_ids
     key = ("taxes of fees", customer.id, None if plan is None else plan.id, tuple(own))
-    return work.remember(key, lambda: taxes_for(work, customer, plan, own))
+    return work.cached(key, lambda: taxes_for(work, customer, plan, own))
 
 
 def coupon_credits_cents(work: Work, applied: AppliedCoupon) -> int:
@@ -196,7 +196,7 @@ def coupon_credits_cents(work: Work, applied: AppliedCoupon) -> int:
     return sum(credit.amount_cents for invoice, credit in coupon_credits(work, applied) if invoice.status not in UNDONE)
 
 
-def available_coupons(work: Work, customer: Customer) -> tuple[CouponAtHand, ...]:
+def available_coupons(work: Work, customer: Customer) -> tuple[AvailableCoupon, ...]:
     """The customer's active coupons, with what they are limited to and what is left of each."""
     at_hand = []
     for applied in work.tx.find(AppliedCoupon, eq("customer_id", customer.id), eq("status", "active")):
@@ -206,7 +206,7 @@ def available_coupons(work: Work, customer: Customer) -> tuple[CouponAtHand, ...
         counted = applied.frequency == "once" and applied.percentage_rate is None
         left = remaining_amount(applied, coupon_credits_cents(work, applied)) if counted else None
         at_hand.append(
-            CouponAtHand(applied=applied, coupon=coupon, targets=targets_of(coupon), remaining_cents=left or 0)
+            AvailableCoupon(applied=applied, coupon=coupon, targets=targets_of(coupon), remaining_cents=left or 0)
         )
     return tuple(at_hand)
 

@@ -15,7 +15,6 @@ from typing import TypeVar
 from usagebill.core.errors import Forbidden, NotFound
 from usagebill.core.plans import Charge, FixedCharge, Plan, plan_errors
 from usagebill.core.subscriptions import Subscription
-from usagebill.definitions import definition
 from usagebill.inputs import changes, is_given, value_or
 from usagebill.operations import draft_invoices, taxes
 from usagebill.operations.plans.charges import overridden_charge
@@ -24,6 +23,7 @@ from usagebill.operations.plans.fixed_charges import check_units, overridden_fix
 from usagebill.operations.plans.inputs import ChargeInput, FixedChargeInput, PlanOverridesInput
 from usagebill.operations.plans.records import changed_plans, metric_of, reconsider_changes, refuse
 from usagebill.operations.plans.units import units_of_subscription_changed
+from usagebill.queries.plans import definition
 from usagebill.work import Work
 
 __all__ = ["Overridden", "apply_overrides", "is_units_only", "override"]

@@ -10,8 +10,8 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.subscriptions import Subscription
-from usagebill.definitions import forget_definition
 from usagebill.operations import draft_invoices
+from usagebill.queries.plans import forget_definition
 from usagebill.storage.conditions import asc, eq, has, missing, ne, within
 from usagebill.work import Work
 

@@ -12,7 +12,7 @@ from usagebill.core.plans import Charge, FixedCharge, Plan, monthly_flag, plan_e
 from usagebill.core.subscriptions import Subscription
 from usagebill.inputs import changes, is_given, value_or
 from usagebill.operations import taxes
-from usagebill.operations.overdue import catch_up_plan
+from usagebill.operations.backlog import settle_plan_backlog
 from usagebill.operations.plans.cascades import (
     FixedChargeChange,
     cascade_added_charge,
@@ -64,7 +64,7 @@ def update(work: Work, code: str, given: PlanInput) -> Plan:
     on to overrides.
     """
     before = get(work, code)
-    catch_up_plan(work, before.id)
+    settle_plan_backlog(work, before.id)
     charges = {charge.id: charge for charge in live_of(work, Charge, before)}
     fixed_charges = {charge.id: charge for charge in live_of(work, FixedCharge, before)}
     items = [(item, _metric(work, item, charges)) for item in value_or(given.charges, ())]

@@ -1,6 +1,6 @@
 """Subscriptions: how they are created, changed, ended and billed over time."""
 
-from usagebill.operations.overdue import catch_up
+from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.subscriptions.creation import create
 from usagebill.operations.subscriptions.inputs import (
     SubscriptionFilters,
@@ -22,7 +22,6 @@ __all__ = [
     "SubscriptionTermination",
     "SubscriptionUpdate",
     "cancel_pending",
-    "catch_up",
     "create",
     "cycle",
     "delete",
@@ -32,6 +31,7 @@ __all__ = [
     "list_all",
     "list_of_customer",
     "reschedule_customer",
+    "settle_backlog",
     "terminate",
     "update",
 ]

@@ -14,15 +14,15 @@ from usagebill.core.periods.schedule import is_unbilled
 from usagebill.core.subscriptions import Event, Status, Subscription, is_upgrade, known_since, transition
 from usagebill.inputs import is_given, value_or
 from usagebill.operations.invoices.advance_charges import regroup
-from usagebill.operations.invoices.billed import PERIODIC, STARTING, TERMINATING
 from usagebill.operations.invoices.subscription import Entry, bill, billed_day
 from usagebill.operations.plans import definition
 from usagebill.operations.plans.overrides import Overridden
-from usagebill.operations.subscriptions.choices import choices_of, purchase_order_number_of
 from usagebill.operations.subscriptions.inputs import SubscriptionInput, instant_of
 from usagebill.operations.subscriptions.schedule import forget
 from usagebill.operations.subscriptions.start import in_trial, start
 from usagebill.operations.subscriptions.unused_time import credit_unused_time
+from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of
+from usagebill.queries.billing_periods import PERIODIC, STARTING, TERMINATING
 from usagebill.storage.conditions import eq
 from usagebill.views.customers import customer_of
 from usagebill.views.subscriptions import cycle, entitled_subscription, issuer_of, plan_of, subscription_webhook_view

@@ -12,13 +12,13 @@ from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Start, Status, Subscription, start_of, started_in_past_at
 from usagebill.inputs import is_given, value_or
 from usagebill.operations import customers
-from usagebill.operations.overdue import catch_up
+from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.plans.overrides import Overridden, apply_overrides
 from usagebill.operations.subscriptions.change import change_plan
-from usagebill.operations.subscriptions.choices import choices_of, purchase_order_number_of, request_errors
 from usagebill.operations.subscriptions.inputs import SubscriptionInput, instant_of
 from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.operations.subscriptions.start import bill_start, billed_ends, start
+from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of, request_errors
 from usagebill.storage.conditions import eq, missing, ne, within
 from usagebill.views.subscriptions import zone_of
 from usagebill.work import Work
@@ -50,7 +50,7 @@ def create(work: Work, given: SubscriptionInput) -> Subscription:
     external_id = _text(given.external_id)
     same = (eq("customer_id", customer.id), eq("external_id", external_id))
     # What is new changes nothing of what is overdue; what is there does.
-    catch_up(work, customer.id, needed=work.tx.count(Subscription, *same) > 0)
+    settle_backlog(work, customer.id, needed=work.tx.count(Subscription, *same) > 0)
     if external_id and work.tx.count(Subscription, *same, eq("status", Status.INCOMPLETE.value)):
         raise Invalid(subscription="subscription_incomplete")
     current = _current(work, customer, external_id) if external_id else None
@@ -124,7 +124,7 @@ def _taken(work: Work, customer: Customer, external_id: str) -> bool:
     others = (eq("external_id", external_id), live, ne("customer_id", customer.id))
     for customer_id in {other.customer_id: None for other in work.tx.find(Subscription, *others)}:
         # Its end may be overdue.
-        catch_up(work, customer_id, needed=False)
+        settle_backlog(work, customer_id, needed=False)
     return work.tx.count(Subscription, *others) > 0
 
 

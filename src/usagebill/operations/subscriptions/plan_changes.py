@@ -10,8 +10,8 @@ from usagebill.core.jobs import Job
 from usagebill.core.periods import Interval
 from usagebill.core.plans import Plan, cancels_downgrade
 from usagebill.core.subscriptions import Status, Subscription, is_upgrade
+from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.invoices.subscription import bill_added_units, finalize
-from usagebill.operations.overdue import catch_up
 from usagebill.operations.plans import definition
 from usagebill.operations.subscriptions.change import cancel_downgrade, upgrade_to
 from usagebill.operations.subscriptions.termination import cancel_pending, terminate
@@ -86,7 +86,7 @@ def _reconsider(work: Work, following: Subscription, plan: Plan) -> None:
         return
     own = plan_of(work, current)
     if is_upgrade(own.amount_cents, Interval(own.interval), plan.amount_cents, Interval(plan.interval)):
-        catch_up(work, current.customer_id)
+        settle_backlog(work, current.customer_id)
         still = work.tx.get(Subscription, current.id)
         waiting = work.tx.get(Subscription, following.id)
         if still is not None and waiting is not None and waiting.status == Status.PENDING:
@@ -122,7 +122,7 @@ def _drafts_of(plan_id: str) -> tuple[Condition, ...]:
 def _end_on(work: Work, plan_id: str, *whose: Condition) -> None:
     on_it = (eq("plan_id", plan_id), _ALIVE, *whose)
     for customer_id in {found.customer_id: None for found in work.tx.find(Subscription, *on_it, order=_IN_ORDER)}:
-        catch_up(work, customer_id)
+        settle_backlog(work, customer_id)
     for subscription in work.tx.find(Subscription, *on_it, order=_IN_ORDER):
         current = work.tx.get(Subscription, subscription.id)
         if current is None or current.status == Status.CANCELED:

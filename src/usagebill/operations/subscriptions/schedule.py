@@ -1,8 +1,8 @@
 """What a subscription waits for: every job that time brings about for it.
 
-All of them name the customer as their subject, so that `overdue.catch_up` finds what a customer still waits for. A job
-that finds that its moment has moved (a new time zone, another `ending_at`) does nothing: whoever moved it has
-scheduled another.
+All of them name the customer as their subject, so that `settle_backlog` finds what a customer still waits for. A job
+that finds that its moment has moved (a new time zone, another `ending_at`) does nothing: whoever moved it has scheduled
+another.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from usagebill.core.periods.schedule import (
     trial_end_run,
 )
 from usagebill.core.subscriptions import Subscription, known_since
-from usagebill.operations.invoices.fees.subscription import end_of_trial
 from usagebill.operations.invoices.subscription import billed_day
+from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.storage.conditions import eq, within
 from usagebill.views.customers import customer_of
 from usagebill.views.subscriptions import cycle, plan_of, zone_of

@@ -12,11 +12,11 @@ from usagebill.core.fixed_charges import units_at_start
 from usagebill.core.jobs import Job
 from usagebill.core.plans import FixedChargeUnits
 from usagebill.core.subscriptions import Event, Status, Subscription, transition
-from usagebill.operations.invoices.billed import STARTING
-from usagebill.operations.invoices.fees.subscription import end_of_trial
 from usagebill.operations.invoices.subscription import Entry, bill, bill_added_units
 from usagebill.operations.plans import definition
 from usagebill.operations.subscriptions.schedule import schedule
+from usagebill.queries.billing_periods import STARTING
+from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.storage.conditions import eq, present
 from usagebill.views.customers import customer_of
 from usagebill.views.subscriptions import entitled_subscription, plan_of, zone_of

@@ -9,15 +9,15 @@ from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.jobs import Job
 from usagebill.core.periods.schedule import ending_at_instant, run_is_past
 from usagebill.core.subscriptions import Event, Status, Subscription, transition
+from usagebill.operations.backlog import settle_subscription_backlog
 from usagebill.operations.invoices.advance_charges import regroup
-from usagebill.operations.invoices.billed import TERMINATING
 from usagebill.operations.invoices.subscription import Entry, bill
-from usagebill.operations.overdue import catch_up_subscription
 from usagebill.operations.subscriptions.change import bill_closed_period, cancel_downgrade
 from usagebill.operations.subscriptions.inputs import SubscriptionTermination
 from usagebill.operations.subscriptions.reading import get_of_status
 from usagebill.operations.subscriptions.schedule import ending_of, forget, schedule, schedule_alert
 from usagebill.operations.subscriptions.unused_time import credit_unused_time
+from usagebill.queries.billing_periods import TERMINATING
 from usagebill.storage.conditions import eq
 from usagebill.views.customers import customer_of
 from usagebill.views.subscriptions import cycle, entitled_subscription, plan_of, subscription_webhook_view, zone_of
@@ -35,7 +35,7 @@ def delete(work: Work, external_id: str, options: SubscriptionTermination) -> Su
     Raises `NotFound`, `Invalid` for an option that does not exist, and `NotAllowed` while it is not known how what
     would be given back was taxed.
     """
-    catch_up_subscription(work, external_id)
+    settle_subscription_backlog(work, external_id)
     if options.status == Status.PENDING:
         return cancel_pending(work, get_of_status(work, external_id, Status.PENDING))
     active = get_of_status(work, external_id)

@@ -12,9 +12,9 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod
 from usagebill.core.jobs import Job
 from usagebill.core.subscriptions import Status, Subscription
-from usagebill.operations.invoices.billed import STARTING, last_run
-from usagebill.operations.invoices.fees.subscription import end_of_trial
 from usagebill.operations.invoices.subscription import Entry, bill
+from usagebill.queries.billing_periods import STARTING, last_run
+from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.storage.conditions import eq
 from usagebill.views.subscriptions import cycle, plan_of, subscription_webhook_view
 from usagebill.work import Work

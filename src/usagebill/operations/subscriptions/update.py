@@ -8,14 +8,14 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.subscriptions import Status, Subscription, started_in_past_at
 from usagebill.inputs import is_given
-from usagebill.operations.overdue import catch_up_subscription
+from usagebill.operations.backlog import settle_subscription_backlog
 from usagebill.operations.plans.overrides import apply_overrides
-from usagebill.operations.subscriptions.choices import choices_of, purchase_order_number_of, request_errors
 from usagebill.operations.subscriptions.inputs import SubscriptionStatus, SubscriptionUpdate, instant_of
 from usagebill.operations.subscriptions.reading import find_by_external_id
 from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.operations.subscriptions.start import bill_start, billed_ends, start
 from usagebill.operations.subscriptions.termination import termination_options
+from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of, request_errors
 from usagebill.storage.conditions import desc, eq, missing
 from usagebill.views.plans import plan_summary
 from usagebill.views.subscriptions import entitled_subscription, plan_of
@@ -29,7 +29,7 @@ def update(work: Work, external_id: str, given: SubscriptionUpdate, options: Sub
 
     A subscription that has yet to start can be moved: to a later date, or into the past, which starts it.
     """
-    catch_up_subscription(work, external_id)
+    settle_subscription_backlog(work, external_id)
     found = find_to_change(work, external_id, options)
     if found.status == Status.INCOMPLETE:
         raise NotAllowed("subscription_incomplete")

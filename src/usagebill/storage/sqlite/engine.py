@@ -188,7 +188,7 @@ class SqliteStore:
                     write.result = write.change(tx)
                     continue
                 try:
-                    write.result = tx.attempt(partial(write.change, tx))
+                    write.result = tx.savepoint(partial(write.change, tx))
                 except Exception as problem:
                     write.error = problem
             connection.execute("COMMIT")

@@ -81,7 +81,7 @@ class SqliteTransaction:
         """The same transaction, within `organization_id`."""
         return SqliteTransaction(self._connection, organization_id, self._memory)
 
-    def attempt(self, change: Callable[[], T]) -> T:
+    def savepoint(self, change: Callable[[], T]) -> T:
         """Run `change`; where it raises, its effects alone are undone and the exception goes on."""
         self._connection.execute("SAVEPOINT attempt")
         try:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from usagebill.core.aggregation import Tally
+from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event
-from usagebill.storage.questions import EventFilter, EventQuestion, Group
+from usagebill.storage.event_queries import EventFilter, EventQuery, Group
 from usagebill.storage.sqlite.events.answers import answer, prepare, rows_sql
 from usagebill.storage.sqlite.events.rows import COLUMNS, event_of, microseconds, row_of
 from usagebill.storage.sqlite.rows import bounded
@@ -141,9 +141,9 @@ class SqliteEvents:
         )
         yield from map(event_of, rows)
 
-    def scan(self, question: EventQuestion) -> Iterator[Event]:
+    def scan(self, question: EventQuery) -> Iterator[Event]:
         sql, values = rows_sql(COLUMNS, self._organization_id, question)
         yield from map(event_of, self._connection.execute(sql, values))
 
-    def tallies(self, question: EventQuestion) -> dict[Group, Tally]:
+    def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
         return answer(self._connection, self._organization_id, question)

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from usagebill.core.aggregation import Tally
+from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event
-from usagebill.core.filters import Bucket
+from usagebill.core.filters import EventScope
 from usagebill.core.numbers import CONTEXT, ZERO, add
-from usagebill.storage.questions import Arrival, EventQuestion, Group
+from usagebill.storage.event_queries import Arrival, EventQuery, Group
 from usagebill.storage.sqlite.events.rows import member_in, microseconds
 
 __all__ = ["answer", "prepare", "rows_sql"]
@@ -113,7 +113,7 @@ def _path(key: str) -> str:
     return f'$."{key}"'
 
 
-def _where(query: _Query, question: EventQuestion, organization_id: str) -> str:
+def _where(query: _Query, question: EventQuery, organization_id: str) -> str:
     """The WHERE clause for the events that `question` asks about."""
     parts = [
         f"organization_id = {query.bind(organization_id)}",
@@ -142,7 +142,7 @@ def _where(query: _Query, question: EventQuestion, organization_id: str) -> str:
     return " WHERE " + " AND ".join(parts)
 
 
-def _bucket(query: _Query, bucket: Bucket) -> list[str]:
+def _bucket(query: _Query, bucket: EventScope) -> list[str]:
     parts = [query.among(key, accepted) for key, accepted in bucket.matches.items()]
     parts.extend(f"NOT coalesce({query.matches(exclude)}, 0)" for exclude in bucket.excludes)
     return parts
@@ -162,7 +162,7 @@ def _from_millionths(value: int | None) -> Decimal:
 class _Asked:
     """One question being put to the events of one organization."""
 
-    def __init__(self, connection: sqlite3.Connection, organization_id: str, question: EventQuestion) -> None:
+    def __init__(self, connection: sqlite3.Connection, organization_id: str, question: EventQuery) -> None:
         self._connection = connection
         self._question = question
         self.query = _Query()
@@ -203,30 +203,30 @@ def _places(count: int) -> str:
     return ", ".join(str(place + 1) for place in range(count))
 
 
-def rows_sql(columns: str, organization_id: str, question: EventQuestion) -> tuple[str, dict[str, Any]]:
+def rows_sql(columns: str, organization_id: str, question: EventQuery) -> tuple[str, dict[str, Any]]:
     """The query for `columns` of the events that `question` asks about, in order of time, and what it binds."""
     query = _Query()
     where = _where(query, question, organization_id)
     return f"SELECT {columns} FROM events{where} ORDER BY timestamp, created_at, id", query.values
 
 
-def answer(connection: sqlite3.Connection, organization_id: str, question: EventQuestion) -> dict[Group, Tally]:
+def answer(connection: sqlite3.Connection, organization_id: str, question: EventQuery) -> dict[Group, AggregateResult]:
     """See `storage.ports.EventStore.tallies`."""
     ask = _ANSWERS.get(question.aggregation_type)
     if ask is None:
         raise ValueError(f"no query answers {question.aggregation_type}")
     found = ask(_Asked(connection, organization_id, question), question.field_name)
-    return found or {(None,) * len(question.group_keys): Tally()}
+    return found or {(None,) * len(question.group_keys): AggregateResult()}
 
 
-def _count(asked: _Asked, field: str | None) -> dict[Group, Tally]:
+def _count(asked: _Asked, field: str | None) -> dict[Group, AggregateResult]:
     return {
-        group: Tally(units=Decimal(count), events_count=count, amount_cents=_number(amount))
+        group: AggregateResult(units=Decimal(count), events_count=count, amount_cents=_number(amount))
         for group, (count, amount) in asked.per_group("COUNT(*)", asked.amounts()).items()
     }
 
 
-def _sum(asked: _Asked, field: str | None) -> dict[Group, Tally]:
+def _sum(asked: _Asked, field: str | None) -> dict[Group, AggregateResult]:
     short, long = asked.numbers(field)
     columns = (
         f"COUNT({short})",
@@ -242,7 +242,7 @@ def _sum(asked: _Asked, field: str | None) -> dict[Group, Tally]:
         # Beyond 64 bits: the billions and what lies below them apart, neither of which can pass them.
         found = asked.per_group(*columns, f"SUM({short} % {_BILLION})", f"SUM({short} / {_BILLION})")
     return {
-        group: Tally(
+        group: AggregateResult(
             units=add(_from_millionths((low or 0) + (high or 0) * _BILLION), _number(rest)),
             events_count=count + long_count,
             amount_cents=_number(amount),
@@ -251,7 +251,7 @@ def _sum(asked: _Asked, field: str | None) -> dict[Group, Tally]:
     }
 
 
-def _max(asked: _Asked, field: str | None) -> dict[Group, Tally]:
+def _max(asked: _Asked, field: str | None) -> dict[Group, AggregateResult]:
     short, long = asked.numbers(field)
     found = asked.per_group(
         f"COUNT({short})",
@@ -264,13 +264,13 @@ def _max(asked: _Asked, field: str | None) -> dict[Group, Tally]:
     for group, (count, long_count, largest, longest, amount) in found.items():
         values = [_from_millionths(largest)] if count else []
         values += [Decimal(longest)] if long_count else []
-        tallies[group] = Tally(
+        tallies[group] = AggregateResult(
             units=max(values, default=ZERO), events_count=count + long_count, amount_cents=_number(amount)
         )
     return tallies
 
 
-def _latest(asked: _Asked, field: str | None) -> dict[Group, Tally]:
+def _latest(asked: _Asked, field: str | None) -> dict[Group, AggregateResult]:
     short, long = asked.numbers(field)
     is_number = f"{short} IS NOT NULL OR {long} IS NOT NULL"
     found = asked.per_group(f"COUNT({short}) + COUNT({long})", asked.amounts(is_number))
@@ -288,12 +288,14 @@ def _latest(asked: _Asked, field: str | None) -> dict[Group, Tally]:
         last = asked.rows(f"SELECT {short}, {long} FROM events{where} ORDER BY {order} LIMIT 1")
     values = {tuple(row[:-2]): _from_millionths(row[-2]) if row[-1] is None else Decimal(row[-1]) for row in last}
     return {
-        group: Tally(units=max(values.get(group, ZERO), ZERO), events_count=count, amount_cents=_number(amount))
+        group: AggregateResult(
+            units=max(values.get(group, ZERO), ZERO), events_count=count, amount_cents=_number(amount)
+        )
         for group, (count, amount) in found.items()
     }
 
 
-def _unique_count(asked: _Asked, field: str | None) -> dict[Group, Tally]:
+def _unique_count(asked: _Asked, field: str | None) -> dict[Group, AggregateResult]:
     value = "NULL" if field is None else f"({asked.query.text(field)})"
     # Hardly any event says what it does to its value, and then it adds it.
     found = asked.per_group(
@@ -303,7 +305,7 @@ def _unique_count(asked: _Asked, field: str | None) -> dict[Group, Tally]:
     )
     if not any(spoken for _, spoken, _ in found.values()):
         return {
-            group: Tally(units=Decimal(units), events_count=units, amount_cents=_number(amount))
+            group: AggregateResult(units=Decimal(units), events_count=units, amount_cents=_number(amount))
             for group, (units, _, amount) in found.items()
         }
     # Each value counts where its latest event adds it.
@@ -320,12 +322,14 @@ def _unique_count(asked: _Asked, field: str | None) -> dict[Group, Tally]:
     )
     units = {tuple(row[:-1]): row[-1] or 0 for row in rows}
     return {
-        group: Tally(units=Decimal(units.get(group, 0)), events_count=units.get(group, 0), amount_cents=_number(amount))
+        group: AggregateResult(
+            units=Decimal(units.get(group, 0)), events_count=units.get(group, 0), amount_cents=_number(amount)
+        )
         for group, (amount,) in asked.per_group(asked.amounts(counts)).items()
     }
 
 
-_ANSWERS: Mapping[str, Callable[[_Asked, str | None], dict[Group, Tally]]] = {
+_ANSWERS: Mapping[str, Callable[[_Asked, str | None], dict[Group, AggregateResult]]] = {
     "count_agg": _count,
     "sum_agg": _sum,
     "max_agg": _max,

@@ -1,0 +1,369 @@
+"""Customers: upsert by external id, read, list, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.contacts import normalized_email, without_nul
+from usagebill.core.coupons import AppliedCoupon
+from usagebill.core.customers import (
+    METADATA_AT_MOST,
+    ZERO_AMOUNT_OPTIONS,
+    Address,
+    Customer,
+    MetadataItem,
+    definition_errors,
+    metadata_errors,
+    timezone,
+)
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.organizations import Organization
+from usagebill.core.subscriptions import Subscription
+from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
+from usagebill.operations import draft_invoices, invoice_custom_sections, tax_connections, vat
+from usagebill.operations.backlog import settle_backlog
+from usagebill.operations.customers.listing import CustomerFilters, list_all
+from usagebill.operations.invoices.dates import dating_settings
+from usagebill.operations.tax_connections import IntegrationCustomerInput
+from usagebill.queries.billing_entities import default_entity as default_entity_or_none
+from usagebill.storage.conditions import eq, missing, present
+from usagebill.timezones import is_timezone
+from usagebill.views.customers import customer_summary, entity_of
+from usagebill.work import Work
+
+__all__ = [
+    "AddressInput",
+    "BillingConfigurationInput",
+    "CustomerFilters",
+    "CustomerInput",
+    "CustomerMetadataInput",
+    "IntegrationCustomerInput",
+    "checkout_url",
+    "default_entity",
+    "delete",
+    "get",
+    "list_all",
+    "upsert",
+]
+
+
+@Input
+class AddressInput:
+    address_line1: Maybe[str] = ABSENT
+    address_line2: Maybe[str] = ABSENT
+    city: Maybe[str] = ABSENT
+    state: Maybe[str] = ABSENT
+    zipcode: Maybe[str] = ABSENT
+    country: Maybe[str] = ABSENT
+
+
+@Input
+class BillingConfigurationInput:
+    invoice_grace_period: Maybe[int] = ABSENT
+    subscription_invoice_issuing_date_anchor: Maybe[str] = ABSENT
+    subscription_invoice_issuing_date_adjustment: Maybe[str] = ABSENT
+    document_locale: Maybe[str] = ABSENT
+    payment_provider: Maybe[str] = ABSENT
+    payment_provider_code: Maybe[str] = ABSENT
+    provider_customer_id: Maybe[str] = ABSENT
+    sync: Maybe[bool] = ABSENT
+    sync_with_provider: Maybe[bool] = ABSENT
+    provider_payment_methods: Maybe[tuple[str, ...]] = ABSENT
+
+
+@Input
+class CustomerMetadataInput:
+    id: Maybe[str] = ABSENT
+    key: Maybe[str] = ABSENT
+    value: Maybe[str] = ABSENT
+    display_in_invoice: Maybe[bool] = ABSENT
+
+
+@Input
+class CustomerInput:
+    external_id: Maybe[str] = ABSENT
+    billing_entity_code: Maybe[str] = ABSENT
+    name: Maybe[str] = ABSENT
+    firstname: Maybe[str] = ABSENT
+    lastname: Maybe[str] = ABSENT
+    customer_type: Maybe[str] = ABSENT
+    account_type: Maybe[str] = ABSENT
+    currency: Maybe[str] = ABSENT
+    email: Maybe[str] = ABSENT
+    phone: Maybe[str] = ABSENT
+    url: Maybe[str] = ABSENT
+    logo_url: Maybe[str] = ABSENT
+    legal_name: Maybe[str] = ABSENT
+    legal_number: Maybe[str] = ABSENT
+    tax_identification_number: Maybe[str] = ABSENT
+    address_line1: Maybe[str] = ABSENT
+    address_line2: Maybe[str] = ABSENT
+    city: Maybe[str] = ABSENT
+    state: Maybe[str] = ABSENT
+    zipcode: Maybe[str] = ABSENT
+    country: Maybe[str] = ABSENT
+    shipping_address: Maybe[AddressInput] = ABSENT
+    timezone: Maybe[str] = ABSENT
+    net_payment_term: Maybe[int] = ABSENT
+    finalize_zero_amount_invoice: Maybe[str] = ABSENT
+    skip_invoice_custom_sections: Maybe[bool] = ABSENT
+    invoice_custom_section_codes: Maybe[tuple[str, ...]] = ABSENT
+    billing_configuration: Maybe[BillingConfigurationInput] = ABSENT
+    metadata: Maybe[tuple[CustomerMetadataInput, ...]] = ABSENT
+    tax_codes: Maybe[tuple[str, ...]] = ABSENT
+    integration_customers: Maybe[tuple[IntegrationCustomerInput, ...]] = ABSENT
+
+
+_ADDRESS = ("address_line1", "address_line2", "city", "state", "zipcode", "country")
+_PLAIN = (
+    "name",
+    "firstname",
+    "lastname",
+    "customer_type",
+    "currency",
+    "email",
+    "phone",
+    "url",
+    "logo_url",
+    "legal_name",
+    "legal_number",
+    "tax_identification_number",
+    "timezone",
+    "net_payment_term",
+    *_ADDRESS,
+)
+_INHERITED = (
+    "invoice_grace_period",
+    "subscription_invoice_issuing_date_anchor",
+    "subscription_invoice_issuing_date_adjustment",
+    "document_locale",
+)
+
+
+def get(work: Work, external_id: str) -> Customer:
+    """The customer with this external id. Raises `NotFound`."""
+    found = work.tx.first(Customer, eq("external_id", external_id))
+    if found is None:
+        raise NotFound("customer")
+    return found
+
+
+def default_entity(work: Work) -> BillingEntity:
+    """The oldest active billing entity. Raises `NotFound`."""
+    found = default_entity_or_none(work)
+    if found is None:
+        raise NotFound("billing_entity")
+    return found
+
+
+def upsert(work: Work, given: CustomerInput) -> Customer:
+    """Create the customer with this external id, or change what is sent of the one that has it.
+
+    All of it or nothing. `tax_codes`, `metadata` and the selection of custom sections replace what was there. Raises
+    `Invalid`, and `NotFound` for unknown billing entities and taxes.
+    """
+    entity = _entity(work, given)
+    external_id = without_nul(value_or(given.external_id, ""))
+    before = work.tx.first(Customer, eq("external_id", external_id)) if external_id else None
+    _check_lists(given)
+    if before is not None:
+        settle_backlog(work, before.id, needed=False)
+    customer = before or _new(work, external_id or "", entity)
+    if is_given(given.billing_entity_code):
+        customer = replace(customer, billing_entity_id=entity.id)
+    customer = replace(customer, updated_at=work.now, **_fields(work, before, given))
+    customer = replace(customer, shipping_address=_shipping_address(customer.shipping_address, given))
+    problems = definition_errors(customer)
+    if customer.timezone is not None and not is_timezone(customer.timezone):
+        problems["timezone"] = ["invalid_timezone"]
+    if problems:
+        raise Invalid(problems)
+    customer = vat.assign(
+        work,
+        before,
+        customer,
+        sent=changes(given, "country", "zipcode", "tax_identification_number"),
+        tax_codes=None if given.tax_codes is ABSENT else given.tax_codes,
+    )
+    customer = _with_sections(work, customer, given)
+    customer = replace(customer, metadata=_metadata(work, customer.metadata, given))
+    customer = tax_connections.linked(work, customer, given.integration_customers)
+    if before is not None and (
+        _addresses(before) != _addresses(customer) or tax_connections.decided_by_another(before, customer)
+    ):
+        customer = replace(customer, tax_error=None)
+    _check_provider(given)
+    if before is None:
+        number = work.tx.next_number("customers")
+        # The organization as it is now: a work may have been opened for an earlier state of it.
+        organization = work.tx.get(Organization, work.organization.id) or work.organization
+        slug = f"{organization.document_number_prefix}-{number:03d}"
+        customer = replace(customer, sequential_id=number, slug=slug)
+        work.tx.insert(customer)
+        work.emit("customer.created", lambda: customer_summary(work, customer), customer.id)
+        return customer
+    work.tx.replace(customer)
+    _follow(work, before, customer, given)
+    work.emit("customer.updated", lambda: customer_summary(work, customer), customer.id)
+    return customer
+
+
+def delete(work: Work, external_id: str) -> Customer:
+    """Delete the customer, and end what it has at once after that; its invoices stay and its id is free again."""
+    settle_backlog(work, get(work, external_id).id)
+    deleted = replace(get(work, external_id), deleted_at=work.now, updated_at=work.now)
+    work.tx.replace(deleted)
+    work.schedule("end_customer", deleted.id, work.now)
+    return deleted
+
+
+def checkout_url(work: Work, external_id: str) -> Customer:
+    """Where the customer leaves a payment method with its provider; refused, since nobody is connected to one."""
+    get(work, external_id)
+    raise Invalid(base="no_linked_payment_provider")
+
+
+def _entity(work: Work, given: CustomerInput) -> BillingEntity:
+    if not given.billing_entity_code:
+        return default_entity(work)
+    found = work.tx.first(BillingEntity, eq("code", given.billing_entity_code), missing("archived_at"))
+    if found is None:
+        raise NotFound("billing_entity")
+    return found
+
+
+def _check_lists(given: CustomerInput) -> None:
+    """Refuse what no customer could have, whatever it looks like; the first problem counts."""
+    if len(value_or(given.metadata, ())) > METADATA_AT_MOST:
+        raise Invalid(metadata="invalid_count")
+    if value_or(given.finalize_zero_amount_invoice, "inherit") not in ZERO_AMOUNT_OPTIONS:
+        raise Invalid(finalize_zero_amount_invoice="invalid_value")
+    kinds = [one.integration_type for one in value_or(given.integration_customers, ())]
+    if len(set(kinds)) < len(kinds):
+        raise Invalid(integration_customers="invalid_count_per_integration_type")
+    if given.skip_invoice_custom_sections and given.invoice_custom_section_codes:
+        raise Invalid(invoice_custom_sections="skip_sections_and_selected_ids_sent_together")
+
+
+def _new(work: Work, external_id: str, entity: BillingEntity) -> Customer:
+    return Customer(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        external_id=external_id,
+        billing_entity_id=entity.id,
+        sequential_id=0,
+        slug="",
+        created_at=work.now,
+        updated_at=work.now,
+    )
+
+
+def _fields(work: Work, before: Customer | None, given: CustomerInput) -> dict[str, Any]:
+    """The plain fields that were sent, as they are kept."""
+    found = _texts(changes(given, *_PLAIN))
+    if isinstance(found.get("email"), str):
+        found["email"] = normalized_email(found["email"])
+    if is_given(given.finalize_zero_amount_invoice):
+        found["finalize_zero_amount_invoice"] = given.finalize_zero_amount_invoice or "inherit"
+    if given.account_type and (before is None or _may_change_account_type(work, before)):
+        found["account_type"] = given.account_type
+    settings = value_or(given.billing_configuration, BillingConfigurationInput())
+    return {**found, **changes(settings, *_INHERITED)}
+
+
+def _texts(sent: Mapping[str, Any]) -> dict[str, Any]:
+    """Texts without NUL characters, addresses without blanks, countries in capitals."""
+    found: dict[str, Any] = {
+        name: without_nul(value) if isinstance(value, str) else value for name, value in sent.items()
+    }
+    found |= {name: value or None for name, value in found.items() if name in _ADDRESS}
+    if found.get("country"):
+        found["country"] = found["country"].upper()
+    return found
+
+
+def _shipping_address(address: Address, given: CustomerInput) -> Address:
+    sent = value_or(given.shipping_address, AddressInput())
+    return replace(address, **_texts(changes(sent)))
+
+
+def _may_change_account_type(work: Work, customer: Customer) -> bool:
+    """Nothing has been sold to the customer yet."""
+    own = eq("customer_id", customer.id)
+    return not (
+        work.tx.count(Subscription, own)
+        or work.tx.count(Invoice, own)
+        or work.tx.count(AppliedCoupon, own, present("amount_currency"))
+    )
+
+
+def _with_sections(work: Work, customer: Customer, given: CustomerInput) -> Customer:
+    if given.skip_invoice_custom_sections:
+        return replace(customer, skip_invoice_custom_sections=True, invoice_custom_section_ids=())
+    if given.invoice_custom_section_codes is not None and given.invoice_custom_section_codes is not ABSENT:
+        ids = invoice_custom_sections.ids_of_codes(work, given.invoice_custom_section_codes)
+        return replace(customer, skip_invoice_custom_sections=False, invoice_custom_section_ids=ids)
+    if given.skip_invoice_custom_sections is False:
+        return replace(customer, skip_invoice_custom_sections=False)
+    return customer
+
+
+def _metadata(work: Work, stored: tuple[MetadataItem, ...], given: CustomerInput) -> tuple[MetadataItem, ...]:
+    """The items after a request: known ids are changed, the others made, what is not sent goes after that.
+
+    A key is therefore taken as long as its item is there, even if the request leaves that item out.
+    """
+    if given.metadata is None or given.metadata is ABSENT:
+        return stored
+    items = {item.id: item for item in stored}
+    kept: list[str] = []
+    for sent in given.metadata:
+        known = items.get(sent.id) if sent.id else None
+        item = MetadataItem(
+            id=work.new_id() if known is None else known.id,
+            key=_sent_text(sent.key, "" if known is None else known.key),
+            value=_sent_text(sent.value, "" if known is None else known.value),
+            display_in_invoice=value_or(sent.display_in_invoice, False),
+            created_at=work.now if known is None else known.created_at,
+        )
+        problems = metadata_errors(item, [other for other in items.values() if other.id != item.id])
+        if problems:
+            raise Invalid(problems)
+        items[item.id] = item
+        kept.append(item.id)
+    return tuple(items[id] for id in dict.fromkeys(kept))
+
+
+def _sent_text(sent: object, default: str) -> str:
+    if sent is ABSENT:
+        return default
+    return without_nul(sent) or "" if isinstance(sent, str) else ""
+
+
+def _check_provider(given: CustomerInput) -> None:
+    # No connection to a payment provider exists here, so that none can be linked. One that is only named is ignored.
+    settings = value_or(given.billing_configuration, BillingConfigurationInput())
+    if settings.payment_provider and (settings.provider_customer_id or settings.sync_with_provider):
+        raise Invalid(base="payment_provider_not_found")
+
+
+def _addresses(customer: Customer) -> tuple[object, ...]:
+    """The customer's shipping and billing addresses."""
+    return customer.shipping_address, *(getattr(customer, name) for name in _ADDRESS)
+
+
+def _follow(work: Work, before: Customer, after: Customer, given: CustomerInput) -> None:
+    """What a change of a customer does to its drafts and to what is scheduled for it."""
+    old_entity, new_entity = entity_of(work, before), entity_of(work, after)
+    tax_connections.follow(work, before, after)
+    if before.tax_ids != after.tax_ids or (is_given(given.tax_codes) and given.tax_codes is not None):
+        draft_invoices.flag(work, draft_invoices.drafts_of_customers([after.id]))
+    if given.billing_configuration:
+        old, new = dating_settings(before, old_entity), dating_settings(after, new_entity)
+        draft_invoices.shift(work, after.id, old, new)
+    if timezone(before, old_entity) != timezone(after, new_entity):
+        work.schedule("reschedule_customer", after.id, work.now)

@@ -1,0 +1,193 @@
+"""Usage charges paid in advance: a fee for every event, on an invoice of its own or, where the charge says so, on none.
+
+What an event costs is settled by what had been received when it came: events that come later never price it anew, nor
+does it matter how late it is processed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, tzinfo
+
+from usagebill.core.aggregation import Window
+from usagebill.core.dates import Occasion
+from usagebill.core.days import local_date
+from usagebill.core.events import Event, subscription_at
+from usagebill.core.fees import Fee
+from usagebill.core.jobs import Job
+from usagebill.core.periods import Boundaries, current_boundaries, from_start
+from usagebill.core.periods.calendar import day_start
+from usagebill.core.plans import PlanDefinition
+from usagebill.core.subscriptions import Subscription
+from usagebill.operations import plans
+from usagebill.operations.backlog import settle_backlog
+from usagebill.operations.events import events_of
+from usagebill.operations.invoices.issue import issue
+from usagebill.operations.invoices.standalone_fees import keep_standalone
+from usagebill.operations.invoices.subscription import opened
+from usagebill.operations.invoices.totals import settle
+from usagebill.queries.billing_periods import IN_ADVANCE, billing_period, cycle_at, running_boundaries
+from usagebill.rating.events import EventPrice, advance_charges, event_price, keep_ledger
+from usagebill.rating.fees.charges import charge_line
+from usagebill.rating.usage import usage_window
+from usagebill.storage.conditions import all_of, any_of, at_most, eq, within
+from usagebill.work import Work
+
+__all__ = ["EventBilling", "advance_fee", "bill_event", "event_billing", "process_events"]
+
+# An end comes on the local date of `ending_at`, which may begin before it in any time zone.
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventBilling:
+    """Whose event it is, on which plan, in which charges period (of the whole subscription: `boundaries`)."""
+
+    subscription: Subscription
+    definition: PlanDefinition
+    boundaries: Boundaries
+    window: Window
+
+
+def process_events(work: Work, job: Job) -> None:
+    """Job: do what follows from events that have been stored, in the order of their timestamps.
+
+    A start, a change of plan or an end that is overdue comes first: it decides which plan bills an event, if any; so
+    does a first run, where the start was just before the period.
+    Where that has failed before, each subscription's events are a job of their own: one's trouble is not the others'.
+    """
+    events = events_of(work, job)
+    if job.error is not None and _split(work, events):
+        return
+    for customer_id in _about_to_change(work, events):
+        settle_backlog(work, customer_id, needed=False)
+    for event in events:
+        bill_event(work, event)
+
+
+def _split(work: Work, events: Sequence[Event]) -> bool:
+    """Have the events processed by subscription; False where they are all of one."""
+    own: dict[str, list[Event]] = {}
+    for event in events:
+        if event.external_subscription_id is not None:
+            own.setdefault(event.external_subscription_id, []).append(event)
+    if len(own) < 2:
+        return False
+    for name, together in own.items():
+        payload = {"events": {name: [event.transaction_id for event in together]}}
+        work.schedule("process_events", together[0].id, work.now, payload=payload)
+    return True
+
+
+def _about_to_change(work: Work, events: Sequence[Event]) -> dict[str, None]:
+    """The ids of the customers whose subscriptions, those of the events, have something before them that may be due."""
+    names = sorted({event.external_subscription_id for event in events if event.external_subscription_id is not None})
+    pending = eq("status", "pending")
+    ending = all_of(eq("status", "active"), at_most("ending_at", work.now + _DAY))
+    found = work.tx.find(Subscription, within("external_id", names), any_of(pending, ending))
+    if work.tx.jobs.overdue(None, work.now) is not None:
+        active = work.tx.find(Subscription, within("external_id", names), eq("status", "active"))
+        found += [one for one in active if _began_before_boundary(work, one)]
+    return {subscription.customer_id: None for subscription in found}
+
+
+def _began_before_boundary(work: Work, subscription: Subscription) -> bool:
+    """Whether the running period began so shortly after the start that a first run has to tell them apart."""
+    periods = cycle_at(work, subscription, work.now)
+    window = current_boundaries(periods, work.now).charges
+    return from_start(periods, window) != window
+
+
+def bill_event(work: Work, event: Event) -> list[Fee]:
+    """Bill `event` under every charge paid in advance that prices it, each once, however often this is called.
+
+    An event at whose timestamp no subscription was active is billed by nobody.
+    """
+    if event.external_subscription_id is None:
+        return []
+    known = work.tx.find(Subscription, eq("external_id", event.external_subscription_id))
+    subscription = subscription_at(known, event.timestamp)
+    if subscription is None:
+        return []
+    definition = plans.definition(work, subscription.plan_id)
+    charges = advance_charges(definition, event)
+    if not charges:
+        return []
+    billing = event_billing(work, subscription, event.timestamp)
+    billed = _billed_charges(work, event)
+    fees = []
+    for charge in charges:
+        if charge.id in billed:
+            continue
+        metric = definition.metrics[charge.billable_metric_id]
+        priced = event_price(
+            work,
+            charge,
+            metric,
+            event,
+            billing.window,
+            currency=definition.plan.amount_currency,
+            subscription=subscription,
+        )
+        keep_ledger(work, priced, event, subscription.id)
+        fee = advance_fee(work, billing, priced, event)
+        fees.append(_invoiced(work, billing, fee, event) if charge.invoiceable else keep_standalone(work, fee))
+    return fees
+
+
+def _billed_charges(work: Work, event: Event) -> set[str | None]:
+    """The charges that have a fee for the event already, taken back or not."""
+    found = work.tx.find(
+        Fee,
+        eq("event_transaction_id", event.transaction_id),
+        eq("external_subscription_id", event.external_subscription_id),
+        deleted=True,
+    )
+    return {fee.charge_id for fee in found}
+
+
+def event_billing(work: Work, subscription: Subscription, at: datetime) -> EventBilling:
+    """What a subscription that has started is billed for an event at `at`."""
+    periods = cycle_at(work, subscription, at)
+    boundaries = running_boundaries(work, subscription, periods, at)
+    charges = boundaries.charges
+    if charges is None:
+        raise LookupError(f"subscription {subscription.id} has no charges period at {at.isoformat()}")
+    return EventBilling(
+        subscription=subscription,
+        definition=plans.definition(work, subscription.plan_id),
+        boundaries=boundaries,
+        window=usage_window(charges, periods.tz),
+    )
+
+
+def advance_fee(work: Work, billing: EventBilling, priced: EventPrice, event: Event) -> Fee:
+    """The fee of one event under one charge, not stored yet, without taxes."""
+    window, invoiceable = billing.window, priced.charge.invoiceable
+    return replace(
+        charge_line(work, billing, priced),
+        pay_in_advance=True,
+        from_datetime=window.start if invoiceable else first_instant(window.start, window.tz),
+        event_transaction_id=event.transaction_id,
+        amount_details=priced.price.amount_details,
+        basis=priced.price.basis,
+    )
+
+
+def first_instant(at: datetime, tz: tzinfo) -> datetime:
+    """When the local day of `at` begins: what fees without invoice show as their first day."""
+    return day_start(local_date(at, tz), tz)
+
+
+def _invoiced(work: Work, billing: EventBilling, fee: Fee, event: Event) -> Fee:
+    """The fee on an invoice of its own, which is issued at once whatever the customer's grace period."""
+    invoice, _ = opened(work, billing.subscription, at=event.timestamp, occasion=Occasion.IMMEDIATE)
+    work.tx.insert(invoice, billing_period(work, invoice, billing.subscription, billing.boundaries, IN_ADVANCE))
+    settled, fees = settle(
+        work, invoice, [replace(fee, invoice_id=invoice.id, self_billed=invoice.self_billed)], finalizing=True
+    )
+    work.tx.insert(*fees)
+    work.tx.replace(settled)
+    issue(work, settled)
+    return fees[0]

@@ -1,0 +1,125 @@
+"""Invoices that could not be made: a run that fails is shown as a failed invoice with the reason, until it succeeds.
+
+Such an invoice bills nothing and has no number. A draft that could not be finalized stays a draft, with the reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from zoneinfo import ZoneInfo
+
+from usagebill.core.customers import Customer, timezone
+from usagebill.core.dates import Occasion, dates_at_creation
+from usagebill.core.error_details import GENERATION_ERROR, ErrorDetail, without
+from usagebill.core.invoices.life_cycle import InvoiceEvent, transition
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.jobs import Job
+from usagebill.operations.invoices.dates import dating_settings
+from usagebill.operations.invoices.numbering import draft_number
+from usagebill.storage.conditions import eq
+from usagebill.views.customers import entity_of
+from usagebill.work import Work
+
+__all__ = ["clear", "note", "retry"]
+
+# The jobs that make invoices of a customer (their subject), and those that finish one (`invoice_id`).
+_MAKING = (
+    "bill_customer",
+    "activate_subscription",
+    "end_subscription",
+    "end_trial",
+    "end_customer",
+    "bill_fixed_charge_units",
+    "leave_plan",
+    "upgrade_now",
+)
+_FINISHING = ("finalize_invoice",)
+
+
+def note(work: Work, job: Job, reason: str) -> None:
+    """Show that the job has failed, and why, where it was to make or finish an invoice."""
+    if job.kind in _FINISHING:
+        _note_on_draft(work, job, reason)
+    elif job.kind in _MAKING:
+        _note_in_place(work, job, reason)
+
+
+def _detail(work: Work, reason: str) -> ErrorDetail:
+    details = {GENERATION_ERROR: reason}
+    return ErrorDetail(id=work.new_id(), error_code=GENERATION_ERROR, details=details, created_at=work.now)
+
+
+def _note_on_draft(work: Work, job: Job, reason: str) -> None:
+    draft = work.tx.get(Invoice, str(job.payload["invoice_id"]))
+    if draft is not None and draft.status == "draft":
+        kept = without(draft.error_details, GENERATION_ERROR)
+        work.tx.replace(replace(draft, error_details=(*kept, _detail(work, reason)), updated_at=work.now))
+
+
+def _note_in_place(work: Work, job: Job, reason: str) -> None:
+    standing = _in_place_of(work, job)
+    if standing is None:
+        customer = work.tx.get(Customer, job.subject_id, deleted=True)
+        if customer is not None:
+            work.tx.insert(_unmade(work, customer, job, reason))
+        return
+    status = standing.status
+    if status == "pending":
+        status = transition(status, InvoiceEvent.GENERATION_FAILED)
+    work.tx.replace(replace(standing, status=status, error_details=(_detail(work, reason),), updated_at=work.now))
+
+
+def _in_place_of(work: Work, job: Job) -> Invoice | None:
+    """The invoice that shows the failure of the job."""
+    own = eq("customer_id", job.subject_id)
+    return work.tx.first(Invoice, own, eq("failed_job_id", job.id))
+
+
+def _unmade(work: Work, customer: Customer, job: Job, reason: str) -> Invoice:
+    entity = entity_of(work, customer)
+    zone = timezone(customer, entity)
+    settings = dating_settings(customer, entity)
+    dates = dates_at_creation(Occasion.IMMEDIATE, settings, job.due_at, ZoneInfo(zone))
+    return Invoice(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        customer_id=customer.id,
+        billing_entity_id=entity.id,
+        invoice_type="subscription",
+        status=transition("generating", InvoiceEvent.GENERATION_FAILED),
+        currency=customer.currency or entity.default_currency,
+        number=draft_number(entity),
+        issuing_date=dates.issuing,
+        payment_due_date=dates.payment_due,
+        net_payment_term=settings.net_payment_term,
+        timezone=zone,
+        failed_job_id=job.id,
+        error_details=(_detail(work, reason),),
+        self_billed=customer.account_type == "partner",
+        created_at=work.now,
+        updated_at=work.now,
+    )
+
+
+def clear(work: Work, job: Job) -> None:
+    """The job has succeeded after all: what showed its failure is gone, the invoices that it made are there."""
+    standing = _in_place_of(work, job) if job.kind in _MAKING else None
+    if standing is not None:
+        _close(work, standing)
+
+
+def _close(work: Work, standing: Invoice) -> Invoice:
+    status = transition(standing.status, InvoiceEvent.CLOSE)
+    closed = replace(standing, status=status, error_details=(), updated_at=work.now)
+    work.tx.replace(closed)
+    return closed
+
+
+def retry(work: Work, invoice: Invoice) -> Invoice:
+    """Have the run that failed tried again at once. Where nothing waits for it any more, the invoice is closed."""
+    if invoice.failed_job_id is None or not work.tx.jobs.retry(invoice.failed_job_id, work.now):
+        return _close(work, invoice)
+    status = transition(invoice.status, InvoiceEvent.RETRY)
+    waiting = replace(invoice, status=status, error_details=(), updated_at=work.now)
+    work.tx.replace(waiting)
+    return waiting

@@ -1,0 +1,158 @@
+"""Invoices changed: their payment status and metadata, a lost dispute, another try at their taxes, a void."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+from usagebill.core.errors import Invalid, NotAllowed
+from usagebill.core.invoices.life_cycle import InvoiceEvent, transition
+from usagebill.core.invoices.records import Invoice, InvoiceMetadata
+from usagebill.inputs import ABSENT, Input, Maybe, is_given, value_or
+from usagebill.operations import applied_coupons
+from usagebill.operations.credit_notes.automatic import check_void_amounts, on_void
+from usagebill.operations.invoices import generation_failures
+from usagebill.operations.invoices.awaiting_taxes import wait_again
+from usagebill.operations.invoices.listing import PAYMENT_STATUSES, get
+from usagebill.operations.invoices.payment_status import set_payment_status
+from usagebill.operations.tax_connections import ask_about
+from usagebill.views.invoices import invoice_webhook_view, payment_dispute_lost_view
+from usagebill.work import Work
+
+__all__ = ["InvoiceUpdate", "InvoiceVoid", "MetadataItemInput", "lose_dispute", "retry", "update", "void"]
+
+_MOST_METADATA = 5
+_LONGEST_KEY = 20
+_LONGEST_VALUE = 140
+
+
+@Input
+class MetadataItemInput:
+    """An item with the id of one that is there changes it."""
+
+    id: Maybe[str] = ABSENT
+    key: Maybe[str] = ABSENT
+    value: Maybe[str] = ABSENT
+
+
+@Input
+class InvoiceUpdate:
+    """`metadata` is the whole list: what it leaves out is removed."""
+
+    payment_status: Maybe[str] = ABSENT
+    metadata: Maybe[tuple[MetadataItemInput, ...]] = ABSENT
+
+
+@Input
+class InvoiceVoid:
+    """With `generate_credit_note` the amounts, in cents with taxes, are given back as credit and refund."""
+
+    generate_credit_note: Maybe[bool] = ABSENT
+    refund_amount: Maybe[int] = ABSENT
+    credit_amount: Maybe[int] = ABSENT
+
+
+def update(work: Work, invoice_id: str, given: InvoiceUpdate) -> Invoice:
+    """Set the payment status and replace the metadata of an issued invoice. Raises as `NotAllowed` and `Invalid`."""
+    invoice = get(work, invoice_id)
+    if invoice.status == "voided":
+        raise NotAllowed("update_on_voided_invoice")
+    metadata = None if given.metadata is ABSENT or given.metadata is None else given.metadata
+    if metadata is not None and invoice.status == "draft":
+        raise NotAllowed("metadata_on_draft_invoice")
+    status = given.payment_status if is_given(given.payment_status) else None
+    if is_given(given.payment_status) and status not in PAYMENT_STATUSES:
+        raise Invalid(payment_status="value_is_invalid")
+    if metadata is not None and len(metadata) > _MOST_METADATA:
+        raise Invalid(metadata="invalid_count")
+    if status is not None and status != invoice.payment_status and invoice.status == "draft":
+        raise NotAllowed("payment_status_update_on_draft_invoice")
+    if metadata is not None:
+        invoice = replace(invoice, metadata=_metadata(work, invoice, metadata))
+    invoice = replace(invoice, updated_at=work.now)
+    work.tx.replace(invoice)
+    return invoice if status is None else set_payment_status(work, invoice, str(status))
+
+
+def _metadata(work: Work, invoice: Invoice, sent: tuple[MetadataItemInput, ...]) -> tuple[InvoiceMetadata, ...]:
+    stored = {item.id: item for item in invoice.metadata}
+    found = []
+    for item in sent:
+        known = stored.get(item.id) if item.id else None
+        if known is None:
+            known = InvoiceMetadata(id=work.new_id(), key="", value="", created_at=work.now)
+        key = known.key if item.key is ABSENT else value_or(item.key, "")
+        value = known.value if item.value is ABSENT else value_or(item.value, "")
+        found.append(replace(known, key=key, value=value))
+    problems = _metadata_problems(found)
+    if problems:
+        raise Invalid(problems)
+    return tuple(found)
+
+
+def _metadata_problems(items: list[InvoiceMetadata]) -> Mapping[str, object]:
+    problems: dict[str, object] = {}
+    for field, longest in (("key", _LONGEST_KEY), ("value", _LONGEST_VALUE)):
+        texts = [getattr(item, field) for item in items]
+        if any(not text.strip() for text in texts):
+            problems[field] = ["value_is_mandatory"]
+        elif any(len(text) > longest for text in texts):
+            problems[field] = ["value_is_too_long"]
+    keys = Counter(item.key for item in items)
+    if "key" not in problems and any(count > 1 for count in keys.values()):
+        problems["key"] = ["value_already_exist"]
+    return problems
+
+
+def lose_dispute(work: Work, invoice_id: str) -> Invoice:
+    """Note that a dispute over the payment of an issued invoice was lost; the first time counts, and is told alone.
+
+    Raises `NotFound` and `NotAllowed`.
+    """
+    invoice = get(work, invoice_id)
+    if invoice.status not in ("finalized", "voided"):
+        raise NotAllowed("not_disputable")
+    if invoice.payment_dispute_lost_at is not None:
+        return invoice
+    lost = replace(invoice, payment_dispute_lost_at=work.now, payment_overdue=False, updated_at=work.now)
+    work.tx.replace(lost)
+    work.emit("invoice.payment_dispute_lost", lambda: payment_dispute_lost_view(work, lost), lost.id)
+    return lost
+
+
+def retry(work: Work, invoice_id: str) -> Invoice:
+    """Have another try at an invoice that failed: at its taxes, for want of which it waits again, or at making it.
+
+    Raises `NotFound`, and `NotAllowed` for any other invoice.
+    """
+    invoice = get(work, invoice_id)
+    if invoice.failed_job_id is not None and invoice.status == "failed":
+        return generation_failures.retry(work, invoice)
+    return wait_again(work, invoice)
+
+
+def void(work: Work, invoice_id: str, given: InvoiceVoid) -> Invoice:
+    """Cancel an issued invoice; it keeps its number. The coupons it used are available again.
+
+    Without a credit note it must not be paid. With one, the asked parts are given back, and what remains is put on a
+    second credit note that is voided at once. Raises `NotFound`, `Invalid` and `NotAllowed`.
+    """
+    invoice = get(work, invoice_id)
+    generate = bool(value_or(given.generate_credit_note, False))
+    credit, refund = value_or(given.credit_amount, 0), value_or(given.refund_amount, 0)
+    if generate:
+        check_void_amounts(work, invoice, credit_cents=credit, refund_cents=refund)
+    status = transition(invoice.status, InvoiceEvent.VOID)
+    if not generate and invoice.payment_status == "succeeded":
+        raise NotAllowed("not_voidable")
+    voided = replace(invoice, status=status, voided_at=work.now, payment_overdue=False, updated_at=work.now)
+    work.tx.replace(voided)
+    work.tx.jobs.cancel(f"mark_overdue:{voided.id}")
+    applied_coupons.give_back(work, voided)
+    if generate:
+        on_void(work, voided, credit_cents=credit, refund_cents=refund)
+    if voided.tax_connection_id is not None:
+        ask_about(work, "void", voided.id)
+    work.emit("invoice.voided", lambda: invoice_webhook_view(work, "invoice.voided", voided), voided.id)
+    return voided

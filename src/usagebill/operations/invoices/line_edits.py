@@ -1,0 +1,223 @@
+"""Corrections by hand: lines of a draft adjusted, a voided invoice made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
+from usagebill.core.adjusted_fees import adjusted
+from usagebill.core.charge_ledger import group_text
+from usagebill.core.dates import dates_at_creation
+from usagebill.core.errors import Forbidden, Invalid, NotFound
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.numbers import ZERO
+from usagebill.inputs import ABSENT, Input, Maybe, is_given
+from usagebill.operations.invoices import adjustments
+from usagebill.operations.invoices.adjustments import AdjustedFeeInput
+from usagebill.operations.invoices.dates import dating_settings, occasion_of
+from usagebill.operations.invoices.issue import customer_and_entity, issue
+from usagebill.operations.invoices.listing import get
+from usagebill.operations.invoices.numbering import draft_number
+from usagebill.operations.invoices.subscription import compute
+from usagebill.operations.invoices.totals import settle
+from usagebill.queries.billing_periods import billed_of
+from usagebill.queries.plans import definition
+from usagebill.storage.conditions import asc, eq, ne
+from usagebill.views.customers import entity_of
+from usagebill.work import Work
+
+__all__ = ["RegeneratedFeeInput", "RegenerationInput", "adjust_fee", "estimate_adjusted_fee", "regenerate", "reset_fee"]
+
+
+def adjust_fee(work: Work, invoice_id: str, given: AdjustedFeeInput) -> Fee:
+    """Give a line of a draft other units, another price or another name; the draft is computed anew.
+
+    Raises `NotFound`, `Forbidden` and `Invalid`.
+    """
+    invoice, line = adjustments.prepare(work, invoice_id, given)
+    compute(work, invoice, finalizing=False)
+    adjusted_fee = next(
+        (
+            fee
+            for fee in work.tx.find(Fee, eq("invoice_id", invoice.id), eq("subscription_id", line.subscription_id))
+            if (fee.fee_type, fee.charge_id, fee.charge_filter_id, fee.fixed_charge_id, group_text(fee.grouped_by))
+            == (line.fee_type, line.charge_id, line.charge_filter_id, line.fixed_charge_id, line.group)
+            and fee.true_up_parent_fee_id is None
+        ),
+        None,
+    )
+    if adjusted_fee is None:
+        # Its charge has gone since the draft was computed last.
+        raise NotFound("fee")
+    return adjusted_fee
+
+
+def reset_fee(work: Work, invoice_id: str, fee_id: str) -> Invoice:
+    """Take the adjustment of a line away: the draft is what usage and plan say again."""
+    return compute(work, adjustments.removed(work, invoice_id, fee_id), finalizing=False)
+
+
+def estimate_adjusted_fee(work: Work, invoice_id: str, given: AdjustedFeeInput) -> Fee:
+    """The line, with its taxes, that an adjustment would give; nothing is stored."""
+    return work.dry_run(lambda trial: adjust_fee(trial, invoice_id, given))
+
+
+@Input
+class RegeneratedFeeInput:
+    """A line of the voided invoice (`id`) to keep, changed where told; or one that it had not.
+
+    `unit_amount` is in major units of the currency.
+    """
+
+    id: Maybe[str] = ABSENT
+    subscription_id: Maybe[str] = ABSENT
+    charge_id: Maybe[str] = ABSENT
+    charge_filter_id: Maybe[str] = ABSENT
+    fixed_charge_id: Maybe[str] = ABSENT
+    units: Maybe[Decimal] = ABSENT
+    unit_amount: Maybe[Decimal] = ABSENT
+    invoice_display_name: Maybe[str] = ABSENT
+
+
+@Input
+class RegenerationInput:
+    """The lines of the new invoice; those not listed are dropped. An absent purchase order number is inherited."""
+
+    fees: Maybe[tuple[RegeneratedFeeInput, ...]] = ABSENT
+    purchase_order_number: Maybe[str] = ABSENT
+
+
+def regenerate(work: Work, invoice_id: str, given: RegenerationInput) -> Invoice:
+    """Make a voided invoice anew, with the lines given: it takes a new number, and today's coupons, taxes and credits.
+
+    Its dates follow from when the voided one was made. Raises `NotFound`, `Invalid`, and `Forbidden` for one that is
+    not voided, or whose lines are billed by an invoice made anew already.
+    """
+    voided = get(work, invoice_id)
+    again = work.tx.first(Invoice, eq("voided_invoice_id", voided.id), ne("status", "voided"))
+    if voided.status != "voided" or again is not None:
+        raise Forbidden("feature_unavailable")
+    ids = [one.id for one in given.fees or () if one.id]
+    if len(set(ids)) < len(ids):
+        raise Invalid(fees="duplicated_values")
+    invoice = _opened(work, voided, given)
+    periods = [
+        replace(period, id=work.new_id(), invoice_id=invoice.id, created_at=invoice.created_at)
+        for period in work.tx.find(BillingPeriod, eq("invoice_id", voided.id), order=[asc("id")])
+    ]
+    work.tx.insert(invoice, *periods)
+    fees = _relinked([(one.id, _line(work, voided, invoice, periods, one)) for one in given.fees or ()])
+    invoice, fees = settle(work, invoice, fees, finalizing=True)
+    work.tx.insert(*fees)
+    work.tx.replace(invoice)
+    return issue(work, invoice)
+
+
+def _opened(work: Work, voided: Invoice, given: RegenerationInput) -> Invoice:
+    customer, entity = customer_and_entity(work, voided)
+    settings = dating_settings(customer, entity_of(work, customer))
+    dates = dates_at_creation(occasion_of(work, voided), settings, voided.created_at, ZoneInfo(voided.timezone))
+    number = voided.purchase_order_number
+    if is_given(given.purchase_order_number):
+        number = (given.purchase_order_number or "").strip() or None
+    return Invoice(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        customer_id=voided.customer_id,
+        billing_entity_id=voided.billing_entity_id,
+        invoice_type=voided.invoice_type,
+        status="generating",
+        currency=voided.currency,
+        number=draft_number(entity),
+        issuing_date=dates.issuing,
+        payment_due_date=dates.payment_due,
+        expected_finalization_date=dates.expected_finalization,
+        net_payment_term=settings.net_payment_term,
+        timezone=voided.timezone,
+        self_billed=customer.account_type == "partner",
+        purchase_order_number=number,
+        voided_invoice_id=voided.id,
+        applied_usage_thresholds=voided.applied_usage_thresholds,
+        created_at=work.now,
+        updated_at=work.now,
+    )
+
+
+def _relinked(kept: Sequence[tuple[Maybe[str], Fee]]) -> list[Fee]:
+    """The new lines, those that bring charges up to a minimum hung on the copies of the lines they hung on before.
+
+    Each comes with the id of the line that it is a copy of.
+    """
+    copies = {id: fee.id for id, fee in kept if id}
+    return [
+        replace(
+            fee,
+            true_up_fee_id=copies.get(fee.true_up_fee_id or ""),
+            true_up_parent_fee_id=copies.get(fee.true_up_parent_fee_id or ""),
+        )
+        for _, fee in kept
+    ]
+
+
+def _line(
+    work: Work, voided: Invoice, invoice: Invoice, periods: list[BillingPeriod], given: RegeneratedFeeInput
+) -> Fee:
+    if given.id:
+        fee = _kept(work, voided, invoice, given.id)
+        period = next((one for one in periods if one.subscription_id == fee.subscription_id), None)
+    else:
+        period = next((one for one in periods if one.subscription_id == given.subscription_id), None)
+        if period is None:
+            raise NotFound("subscription")
+        fee = _new(work, invoice, period, given)
+    adjustments.check_units(given.units, given.unit_amount)
+    reprice = None if period is None else adjustments.repricing(work, definition(work, period.plan_id), fee)
+    return adjusted(
+        fee,
+        units=given.units if isinstance(given.units, Decimal) else None,
+        unit_amount=given.unit_amount if isinstance(given.unit_amount, Decimal) else None,
+        name=given.invoice_display_name or None,
+        reprice=reprice,
+    )
+
+
+def _kept(work: Work, voided: Invoice, invoice: Invoice, id: str) -> Fee:
+    """A copy of a line of the voided invoice, as if nothing had been taken off or paid."""
+    fee = work.tx.get(Fee, id)
+    if fee is None or fee.invoice_id != voided.id:
+        raise NotFound("fee")
+    return replace(
+        fee,
+        id=work.new_id(),
+        invoice_id=invoice.id,
+        original_fee_id=fee.original_fee_id or fee.id,
+        payment_status="pending",
+        succeeded_at=None,
+        failed_at=None,
+        refunded_at=None,
+        applied_taxes=(),
+        taxes_amount_cents=0,
+        taxes_precise_amount_cents=ZERO,
+        taxes_rate=ZERO,
+        precise_coupons_amount_cents=ZERO,
+        precise_credit_notes_amount_cents=ZERO,
+        created_at=work.now,
+        updated_at=work.now,
+    )
+
+
+def _new(work: Work, invoice: Invoice, period: BillingPeriod, given: RegeneratedFeeInput) -> Fee:
+    request = AdjustedFeeInput(
+        subscription_id=period.subscription_id,
+        charge_id=given.charge_id,
+        charge_filter_id=given.charge_filter_id,
+        fixed_charge_id=given.fixed_charge_id,
+    )
+    line = adjustments.line_of(work, invoice, request)
+    fee = adjustments.empty_fee(work, billed_of(work, invoice, period), line)
+    if fee is None:
+        raise NotFound("charge")
+    return fee

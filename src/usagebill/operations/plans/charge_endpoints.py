@@ -1,0 +1,249 @@
+"""The charges, filters and fixed charges of a plan, each read and written by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from usagebill.core.add_ons import AddOn
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.errors import NotFound
+from usagebill.core.plans import Charge, ChargeFilter, FixedCharge
+from usagebill.inputs import Paging, value_or
+from usagebill.operations.backlog import settle_plan_backlog
+from usagebill.operations.plans.cascades import (
+    FixedChargeChange,
+    cascade_added_charge,
+    cascade_changed_charge,
+    cascade_removed_charge,
+)
+from usagebill.operations.plans.charges import changed_charge, new_charge
+from usagebill.operations.plans.filters import changed_filter, check_filters, new_filter
+from usagebill.operations.plans.fixed_charges import changed_fixed_charge, new_fixed_charge
+from usagebill.operations.plans.inputs import (
+    ChargeFilterInput,
+    ChargeInput,
+    ChargeOptions,
+    FilterOptions,
+    FixedChargeInput,
+    FixedChargeOptions,
+)
+from usagebill.operations.plans.records import changed_plans, get, is_used, metric_of, remove
+from usagebill.operations.plans.update import apply_fixed_charge_changes
+from usagebill.storage.conditions import asc, desc, eq
+from usagebill.storage.ports import Page
+from usagebill.work import Work
+
+__all__ = [
+    "create_charge",
+    "create_filter",
+    "create_fixed_charge",
+    "delete_charge",
+    "delete_filter",
+    "delete_fixed_charge",
+    "get_charge",
+    "get_filter",
+    "get_fixed_charge",
+    "list_charges",
+    "list_filters",
+    "list_fixed_charges",
+    "page_of_filters",
+    "pick_filter",
+    "update_charge",
+    "update_filter",
+    "update_fixed_charge",
+]
+
+
+def _wanted(options: ChargeOptions | FilterOptions | FixedChargeOptions) -> bool:
+    if isinstance(options, ChargeOptions):
+        root = options.charge
+    else:
+        root = options.filter if isinstance(options, FilterOptions) else options.fixed_charge
+    return value_or(options.cascade_updates, False) or bool(root and value_or(root.cascade_updates, False))
+
+
+def list_charges(work: Work, code: str, paging: Paging) -> Page[Charge]:
+    """The charges of a plan, newest first. Raises `NotFound`."""
+    plan = get(work, code)
+    return work.page(Charge, eq("plan_id", plan.id), paging=paging, order=[desc("created_at"), desc("id")])
+
+
+def get_charge(work: Work, code: str, charge_code: str) -> Charge:
+    """One charge of a plan. Raises `NotFound`."""
+    order = [asc("created_at"), asc("id")]
+    found = work.tx.first(Charge, eq("plan_id", get(work, code).id), eq("code", charge_code), order=order)
+    if found is None:
+        raise NotFound("charge")
+    return found
+
+
+def create_charge(work: Work, code: str, given: ChargeInput) -> Charge:
+    """Add a charge, whose code is required, to a plan. Raises `NotFound` and `Invalid`."""
+    settle_plan_backlog(work, get(work, code).id)
+    plan = get(work, code)
+    metric = work.tx.get(BillableMetric, given.billable_metric_id) if given.billable_metric_id else None
+    if metric is None:
+        raise NotFound("billable_metric")
+    charge = new_charge(work, plan, metric, given, code=value_or(given.code, ""))
+    if value_or(given.cascade_updates, False):
+        cascade_added_charge(work, charge)
+    changed_plans(work, [plan.id])
+    return charge
+
+
+def update_charge(work: Work, code: str, charge_code: str, given: ChargeInput) -> Charge:
+    """Change a charge as an item in the plan's own body would. Raises `NotFound` and `Invalid`."""
+    settle_plan_backlog(work, get(work, code).id)
+    plan, before = get(work, code), get_charge(work, code, charge_code)
+    metric = metric_of(work, before)
+    if given.billable_metric_id and given.billable_metric_id != metric.id:
+        found = work.tx.get(BillableMetric, given.billable_metric_id)
+        if found is None:
+            raise NotFound("billable_metric")
+        metric = found
+    after = changed_charge(work, before, metric, given, used=is_used(work, plan))
+    if value_or(given.cascade_updates, False):
+        model = value_or(given.charge_model, None)
+        cascade_changed_charge(work, before, after, sent_model=model, code_sent=bool(given.code))
+    changed_plans(work, [plan.id])
+    return after
+
+
+def delete_charge(work: Work, code: str, charge_code: str, options: ChargeOptions) -> Charge:
+    """Delete a charge with its filters. Raises `NotFound`."""
+    settle_plan_backlog(work, get(work, code).id)
+    charge = get_charge(work, code, charge_code)
+    deleted = remove(work, charge)
+    if _wanted(options):
+        cascade_removed_charge(work, charge)
+    changed_plans(work, [charge.plan_id])
+    return deleted
+
+
+def page_of_filters(charge: Charge, paging: Paging) -> Page[tuple[Charge, ChargeFilter]]:
+    """One page of a charge's filters, in their order, each with its charge."""
+    first = (paging.page - 1) * paging.per_page
+    shown = charge.filters[first : first + paging.per_page]
+    return Page(
+        items=[(charge, one) for one in shown],
+        page=paging.page,
+        per_page=paging.per_page,
+        total_count=len(charge.filters),
+    )
+
+
+def pick_filter(charge: Charge, filter_id: str) -> ChargeFilter:
+    """The filter of a charge that has this id. Raises `NotFound`."""
+    found = next((one for one in charge.filters if one.id == filter_id), None)
+    if found is None:
+        raise NotFound("charge_filter")
+    return found
+
+
+def list_filters(work: Work, code: str, charge_code: str, paging: Paging) -> Page[tuple[Charge, ChargeFilter]]:
+    """The filters of a charge, the one changed longest ago first. Raises `NotFound`."""
+    return page_of_filters(get_charge(work, code, charge_code), paging)
+
+
+def get_filter(work: Work, code: str, charge_code: str, filter_id: str) -> tuple[Charge, ChargeFilter]:
+    """One filter of a charge, with the charge. Raises `NotFound`."""
+    charge = get_charge(work, code, charge_code)
+    return charge, pick_filter(charge, filter_id)
+
+
+def _write_filters(work: Work, before: Charge, filters: Sequence[ChargeFilter], *, cascade: bool) -> Charge:
+    after = replace(before, filters=tuple(filters), updated_at=work.now)
+    work.tx.replace(after)
+    if cascade:
+        cascade_changed_charge(work, before, after, sent_model=None)
+    changed_plans(work, [after.plan_id])
+    return after
+
+
+def create_filter(work: Work, code: str, charge_code: str, given: ChargeFilterInput) -> tuple[Charge, ChargeFilter]:
+    """Add a filter to a charge, even one with the values of another. Raises `NotFound` and `Invalid`."""
+    settle_plan_backlog(work, get(work, code).id)
+    charge = get_charge(work, code, charge_code)
+    added = new_filter(work, charge, given)
+    check_filters(charge, metric_of(work, charge), [added])
+    cascade = value_or(given.cascade_updates, False)
+    return _write_filters(work, charge, (*charge.filters, added), cascade=cascade), added
+
+
+def update_filter(
+    work: Work, code: str, charge_code: str, filter_id: str, given: ChargeFilterInput
+) -> tuple[Charge, ChargeFilter]:
+    """Change the name or the properties of a filter; its values stay. Raises `NotFound` and `Invalid`."""
+    settle_plan_backlog(work, get(work, code).id)
+    charge, before = get_filter(work, code, charge_code, filter_id)
+    after = changed_filter(work, charge, before, given)
+    check_filters(charge, metric_of(work, charge), [after])
+    others = [one for one in charge.filters if one.id != before.id]
+    filters = charge.filters if after == before else (*others, after)
+    return _write_filters(work, charge, filters, cascade=value_or(given.cascade_updates, False)), after
+
+
+def delete_filter(
+    work: Work, code: str, charge_code: str, filter_id: str, options: FilterOptions
+) -> tuple[Charge, ChargeFilter]:
+    """Remove a filter from a charge. Raises `NotFound`."""
+    settle_plan_backlog(work, get(work, code).id)
+    charge, removed = get_filter(work, code, charge_code, filter_id)
+    left = [one for one in charge.filters if one.id != removed.id]
+    return _write_filters(work, charge, left, cascade=_wanted(options)), removed
+
+
+def list_fixed_charges(work: Work, code: str, paging: Paging) -> Page[FixedCharge]:
+    """The fixed charges of a plan, newest first. Raises `NotFound`."""
+    plan = get(work, code)
+    return work.page(FixedCharge, eq("plan_id", plan.id), paging=paging, order=[desc("created_at"), desc("id")])
+
+
+def get_fixed_charge(work: Work, code: str, fixed_charge_code: str) -> FixedCharge:
+    """One fixed charge of a plan. Raises `NotFound`."""
+    order = [asc("created_at"), asc("id")]
+    found = work.tx.first(FixedCharge, eq("plan_id", get(work, code).id), eq("code", fixed_charge_code), order=order)
+    if found is None:
+        raise NotFound("fixed_charge")
+    return found
+
+
+def create_fixed_charge(work: Work, code: str, given: FixedChargeInput) -> FixedCharge:
+    """Add a fixed charge, whose code is required, to a plan. Raises `NotFound` and `Invalid`."""
+    settle_plan_backlog(work, get(work, code).id)
+    plan = get(work, code)
+    add_on = None
+    if given.add_on_id:
+        add_on = work.tx.get(AddOn, given.add_on_id)
+    elif given.add_on_code:
+        add_on = work.tx.first(AddOn, eq("code", given.add_on_code))
+    if add_on is None:
+        raise NotFound("add_on")
+    added = new_fixed_charge(work, plan, add_on, given, code=value_or(given.code, ""))
+    change = FixedChargeChange(before=None, after=added, immediately=value_or(given.apply_units_immediately, False))
+    apply_fixed_charge_changes(work, plan, [change], cascade=value_or(given.cascade_updates, False))
+    changed_plans(work, [plan.id])
+    return added
+
+
+def update_fixed_charge(work: Work, code: str, fixed_charge_code: str, given: FixedChargeInput) -> FixedCharge:
+    """Change a fixed charge as an item in the plan's own body would. Raises `NotFound` and `Invalid`."""
+    settle_plan_backlog(work, get(work, code).id)
+    plan, before = get(work, code), get_fixed_charge(work, code, fixed_charge_code)
+    after = changed_fixed_charge(work, before, given, used=is_used(work, plan))
+    change = FixedChargeChange(before=before, after=after, immediately=value_or(given.apply_units_immediately, False))
+    apply_fixed_charge_changes(work, plan, [change], cascade=value_or(given.cascade_updates, False))
+    changed_plans(work, [plan.id])
+    return after
+
+
+def delete_fixed_charge(work: Work, code: str, fixed_charge_code: str, options: FixedChargeOptions) -> FixedCharge:
+    """Delete a fixed charge. Raises `NotFound`."""
+    settle_plan_backlog(work, get(work, code).id)
+    plan, before = get(work, code), get_fixed_charge(work, code, fixed_charge_code)
+    deleted = remove(work, before)
+    change = FixedChargeChange(before=before, after=None)
+    apply_fixed_charge_changes(work, plan, [change], cascade=_wanted(options))
+    changed_plans(work, [plan.id])
+    return deleted

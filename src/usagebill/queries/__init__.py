@@ -1,0 +1,1 @@
+"""Queries: look things up for rating and operations; they decide nothing and write nothing."""

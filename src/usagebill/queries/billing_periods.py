@@ -1,0 +1,253 @@
+"""What an invoice bills of one subscription, with all that its fees depend on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.periods import (
+    Boundaries,
+    Cycle,
+    Succession,
+    Window,
+    after_last_billed,
+    current_boundaries,
+    from_start,
+    reenters_billed_period,
+    without_days_billed,
+)
+from usagebill.core.plans import Plan
+from usagebill.core.subscriptions import Subscription
+from usagebill.operations.plans import PlanDefinition, definition
+from usagebill.storage.conditions import desc, eq, present
+from usagebill.views.subscriptions import cycle
+from usagebill.work import Work
+
+__all__ = [
+    "IN_ADVANCE",
+    "PERIODIC",
+    "STARTING",
+    "TERMINATING",
+    "BillingContext",
+    "billed_of",
+    "billing_period",
+    "boundaries_of",
+    "continued",
+    "cycle_at",
+    "cycle_at_end",
+    "last_run",
+    "running_boundaries",
+]
+
+IN_ADVANCE = "in_advance_charge"
+PERIODIC = "subscription_periodic"
+STARTING = "subscription_starting"
+TERMINATING = "subscription_terminating"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BillingContext:
+    """One billing period of an invoice on its way, with its subscription and plan as they are now."""
+
+    invoice: Invoice
+    period: BillingPeriod
+    boundaries: Boundaries
+    subscription: Subscription
+    definition: PlanDefinition
+    cycle: Cycle
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that is billed."""
+        return self.definition.plan
+
+    @property
+    def ended(self) -> bool:
+        """Whether this is the billing period of the subscription's end."""
+        return self.period.invoicing_reason == TERMINATING
+
+    @property
+    def ended_after_invoice(self) -> bool:
+        """Whether the subscription ended after this invoice was made: a draft that is computed anew."""
+        return self.subscription.terminated_at is not None and not self.ended
+
+
+def billing_period(
+    work: Work,
+    invoice: Invoice,
+    subscription: Subscription,
+    boundaries: Boundaries,
+    reason: str,
+) -> BillingPeriod:
+    """What `invoice` is to bill of the subscription, and why (`invoicing_reason`); not stored yet."""
+    charges, fixed = boundaries.charges, boundaries.fixed_charges
+    return BillingPeriod(
+        id=work.new_id(),
+        organization_id=invoice.organization_id,
+        invoice_id=invoice.id,
+        subscription_id=subscription.id,
+        external_subscription_id=subscription.external_id,
+        plan_id=subscription.plan_id,
+        invoicing_reason=reason,
+        recurring=reason == PERIODIC,
+        timezone=invoice.timezone,
+        timestamp=boundaries.timestamp,
+        opens_interval=boundaries.opens_interval,
+        subscription_from_datetime=boundaries.subscription.start,
+        subscription_to_datetime=boundaries.subscription.end,
+        subscription_duration=boundaries.subscription.duration,
+        charges_from_datetime=charges.start if charges else None,
+        charges_to_datetime=charges.end if charges else None,
+        charges_duration=charges.duration if charges else None,
+        fixed_charges_from_datetime=fixed.start if fixed else None,
+        fixed_charges_to_datetime=fixed.end if fixed else None,
+        fixed_charges_duration=fixed.duration if fixed else None,
+        created_at=invoice.created_at,
+    )
+
+
+def boundaries_of(period: BillingPeriod) -> Boundaries:
+    """The boundaries that a billing period was made with."""
+    subscription = _window(
+        period.subscription_from_datetime, period.subscription_to_datetime, period.subscription_duration
+    )
+    if subscription is None:
+        raise LookupError(f"billing period {period.id} has no boundaries")
+    return Boundaries(
+        timestamp=period.timestamp,
+        subscription=subscription,
+        charges=_window(period.charges_from_datetime, period.charges_to_datetime, period.charges_duration),
+        fixed_charges=_window(
+            period.fixed_charges_from_datetime, period.fixed_charges_to_datetime, period.fixed_charges_duration
+        ),
+        opens_interval=period.opens_interval,
+    )
+
+
+def _window(start: datetime | None, end: datetime | None, duration: int | None) -> Window | None:
+    if start is None or end is None or duration is None:
+        return None
+    return Window(start=start, end=end, duration=duration)
+
+
+def billed_of(work: Work, invoice: Invoice, period: BillingPeriod) -> BillingContext:
+    """The billing period `period` of `invoice` with everything its fees depend on.
+
+    The plan is the subscription's present one; days are counted in the time zone that the period was billed in. Only
+    the billing period of the end knows of the end: earlier ones stay what they were, whenever they are computed anew.
+    """
+    subscription = work.tx.get(Subscription, period.subscription_id)
+    if subscription is None:
+        raise LookupError(f"no subscription {period.subscription_id}")
+    periods = cycle(work, subscription, tz=ZoneInfo(period.timezone))
+    if period.invoicing_reason != TERMINATING:
+        periods = replace(periods, terminated_at=None, succession=None)
+    return BillingContext(
+        invoice=invoice,
+        period=period,
+        boundaries=boundaries_of(period),
+        subscription=subscription,
+        definition=definition(work, subscription.plan_id),
+        cycle=periods,
+    )
+
+
+def last_run(work: Work, subscription: Subscription) -> BillingPeriod | None:
+    """The billing period that a run made last for this subscription. A draft that was deleted is not made again."""
+    return work.tx.first(
+        BillingPeriod,
+        eq("subscription_id", subscription.id),
+        eq("recurring", True),
+        order=[desc("timestamp")],
+    )
+
+
+def cycle_at_end(work: Work, subscription: Subscription) -> Cycle:
+    """The periods of a subscription, those that its end belongs to where it has ended."""
+    return cycle_at(work, subscription, subscription.terminated_at)
+
+
+def cycle_at(work: Work, subscription: Subscription, at: datetime | None) -> Cycle:
+    """The periods that `at` belongs to: in the customer's time zone, or in that of the last run.
+
+    A customer who has moved is for some hours back in the period that a run has closed: the day is earlier in the west,
+    and in the east that of the anchor is later. What happens in these hours belongs to the period which that run has
+    opened.
+    """
+    periods = cycle(work, subscription)
+    last = last_run(work, subscription)
+    if at is None or last is None or ZoneInfo(last.timezone) == periods.tz:
+        return periods
+    zone = ZoneInfo(last.timezone)
+    if reenters_billed_period(periods, at, run_at=last.timestamp, run_tz=zone):
+        return cycle(work, subscription, tz=zone)
+    return periods
+
+
+def running_boundaries(work: Work, subscription: Subscription, periods: Cycle, at: datetime) -> Boundaries:
+    """The periods open at `at`, `periods` being `cycle_at` it: as the run that closes them is going to bill them."""
+    return continued(work, subscription, periods, current_boundaries(periods, at))
+
+
+def continued(work: Work, subscription: Subscription, periods: Cycle, fresh: Boundaries) -> Boundaries:
+    """`fresh` without gap or overlap after what has been billed, in whatever time zone."""
+    if subscription.started_at is None:
+        return fresh
+    charges = _last_billed(work, subscription, "charges") if fresh.charges else None
+    fixed_charges = _last_billed(work, subscription, "fixed_charges") if fresh.fixed_charges else None
+    first = replace(
+        fresh,
+        subscription=_fee(work, subscription, periods, fresh),
+        charges=fresh.charges if charges else _first(fresh.charges, subscription, periods),
+        fixed_charges=fresh.fixed_charges if fixed_charges else _first(fresh.fixed_charges, subscription, periods),
+    )
+    return after_last_billed(
+        periods,
+        first,
+        charges=boundaries_of(charges).charges if charges and _moved_since(charges, periods) else None,
+        fixed_charges=boundaries_of(fixed_charges).fixed_charges
+        if fixed_charges and _moved_since(fixed_charges, periods)
+        else None,
+    )
+
+
+def _fee(work: Work, subscription: Subscription, periods: Cycle, fresh: Boundaries) -> Window:
+    """The window of the fee: an end bills no day again that a run has billed in arrears, in another time zone."""
+    last = last_run(work, subscription)
+    ended = periods.terminated_at is not None and periods.succession is not Succession.DOWNGRADE
+    if last is None or not ended or periods.pay_in_advance or not _moved_since(last, periods):
+        return fresh.subscription
+    return without_days_billed(periods, fresh.subscription, boundaries_of(last).subscription)
+
+
+def _moved_since(billed: BillingPeriod, periods: Cycle) -> bool:
+    return ZoneInfo(billed.timezone) != periods.tz
+
+
+def _first(window: Window | None, subscription: Subscription, periods: Cycle) -> Window | None:
+    """The first window of its kind: a billing day that only a new time zone has put between the start and now was never
+    billed.
+    """
+    if window is None or subscription.created_at >= window.start:
+        return window
+    return from_start(periods, window)
+
+
+def _last_billed(work: Work, subscription: Subscription, kind: str) -> BillingPeriod | None:
+    """The last run that billed a window of `kind`.
+
+    A plan that bills a part of itself monthly leaves the other part out of most of its runs.
+    """
+    last = last_run(work, subscription)
+    column = f"{kind}_from_datetime"
+    if last is None or getattr(last, column) is not None:
+        return last
+    return work.tx.first(
+        BillingPeriod,
+        eq("subscription_id", subscription.id),
+        eq("recurring", True),
+        present(column),
+        order=[desc("timestamp")],
+    )

@@ -1,0 +1,131 @@
+"""BillingContext ahead: what progressive billing invoices have billed already of the periods that an invoice bills."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from usagebill.core.credit_notes import CreditNote
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.invoices.totals import ProgressiveBilled
+from usagebill.core.numbers import round_cents, total
+from usagebill.core.progressive_billing import BilledAhead, Place, ProgressiveFee, unbilled_since
+from usagebill.storage.conditions import at_most, eq, has_item, more, ne, within
+from usagebill.views.coupons import UNDONE
+from usagebill.work import Work
+
+__all__ = ["billed_ahead", "progressive_fees"]
+
+_STANDING = ("finalized", "failed", "pending")
+_COUNTED_NOTES = ("available", "consumed")
+
+
+def billed_ahead(work: Work, invoice: Invoice) -> tuple[ProgressiveBilled, ...]:
+    """The last progressive billing invoice of each period that `invoice` bills, with what is left of it to credit."""
+    found = []
+    for period in work.tx.find(BillingPeriod, eq("invoice_id", invoice.id)):
+        if period.charges_from_datetime is None or period.invoicing_reason.startswith("in_advance_charge"):
+            continue
+        billed = _last_of_period(work, invoice, period)
+        if billed is not None:
+            found.append(billed)
+    return tuple(found)
+
+
+def _last_of_period(work: Work, invoice: Invoice, period: BillingPeriod) -> ProgressiveBilled | None:
+    start = period.charges_from_datetime
+    periods = work.tx.find(
+        BillingPeriod,
+        eq("subscription_id", period.subscription_id),
+        eq("invoicing_reason", "progressive_billing"),
+        ne("invoice_id", invoice.id),
+        at_most("charges_from_datetime", start),
+        more("charges_to_datetime", start),
+    )
+    if not periods:
+        return None
+    ids = [one.invoice_id for one in periods]
+    made = work.tx.find(Invoice, within("id", ids), eq("invoice_type", "progressive_billing"))
+    own = _place(work, invoice)
+    ahead = {one.id: _ahead(work, one) for one in made}
+    standing = [one for one in made if ahead[one.id].stands and ahead[one.id].place < own]
+    if not standing:
+        return None
+    last = max(standing, key=lambda one: (ahead[one.id].place, one.created_at, one.id))
+    unbilled = unbilled_since(ahead[last.id], list(ahead.values()))
+    return _progressive_billed(work, invoice, last, period.subscription_id, unbilled)
+
+
+def _place(work: Work, invoice: Invoice) -> Place:
+    """When the invoice was made; one that was made anew stands where the voided one stood."""
+    while invoice.voided_invoice_id is not None:
+        voided = work.tx.get(Invoice, invoice.voided_invoice_id)
+        if voided is None:
+            break
+        invoice = voided
+    return invoice.created_at, invoice.id
+
+
+def _ahead(work: Work, invoice: Invoice) -> BilledAhead:
+    surplus = sum(_net_cents(invoice, note) for note in _notes(work, invoice) if note.automatic)
+    return BilledAhead(
+        place=_place(work, invoice),
+        stands=invoice.status in _STANDING,
+        billed_cents=invoice.fees_amount_cents - invoice.coupons_amount_cents - surplus,
+        credits=tuple(
+            (_place(work, source), credit.amount_cents)
+            for credit in invoice.credits
+            if credit.item_type == "invoice" and (source := work.tx.get(Invoice, credit.source_id or "")) is not None
+        ),
+    )
+
+
+def _notes(work: Work, invoice: Invoice) -> Sequence[CreditNote]:
+    return work.tx.find(CreditNote, eq("invoice_id", invoice.id), within("credit_status", _COUNTED_NOTES))
+
+
+def _net_cents(invoice: Invoice, note: CreditNote) -> int:
+    """What the note takes back of its invoice's fees, before taxes: of a surplus its items in full (`on_surplus`), of
+    any other note, and where earlier invoices were taken off, what is left of them after coupons and credits."""
+    if note.automatic and not any(credit.item_type == "invoice" for credit in invoice.credits):
+        return round_cents(total(item.precise_amount_cents for item in note.items))
+    return note.sub_total_excluding_taxes_amount_cents
+
+
+def _progressive_billed(
+    work: Work, invoice: Invoice, billed: Invoice, subscription_id: str, unbilled_cents: int
+) -> ProgressiveBilled:
+    taken = sum(
+        credit.amount_cents
+        for other in work.tx.find(
+            Invoice,
+            eq("customer_id", billed.customer_id),
+            ne("id", invoice.id),
+            has_item("credits", source_id=billed.id, item_type="invoice"),
+        )
+        if other.status not in UNDONE
+        for credit in other.credits
+        if credit.item_type == "invoice" and credit.source_id == billed.id
+    )
+    noted = sum(_net_cents(billed, note) for note in _notes(work, billed))
+    left = billed.fees_amount_cents - billed.coupons_amount_cents - taken - noted - unbilled_cents
+    return ProgressiveBilled(
+        invoice_id=billed.id,
+        number=billed.number,
+        subscription_id=subscription_id,
+        left_cents=max(0, left),
+        fees=progressive_fees(work, billed.id),
+    )
+
+
+def progressive_fees(work: Work, invoice_id: str) -> tuple[ProgressiveFee, ...]:
+    """What a progressive billing invoice has billed."""
+    return tuple(
+        ProgressiveFee(
+            charge_id=fee.charge_id or "",
+            charge_filter_id=fee.charge_filter_id,
+            grouped_by=fee.grouped_by,
+            amount_cents=fee.amount_cents,
+        )
+        for fee in work.tx.find(Fee, eq("invoice_id", invoice_id))
+    )

@@ -1,0 +1,1 @@
+"""Rating: what is owed, from what queries look up; it writes nothing."""

@@ -1,0 +1,95 @@
+"""Where recurring weighted sums start in a period: what was remembered of earlier ones, or what their events say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+from usagebill.core.aggregation import initial_level
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.charge_ledger import CarriedLevel, group_pairs
+from usagebill.core.grouping import Group, grouped
+from usagebill.core.numbers import ZERO, add
+from usagebill.core.plans import Charge, ChargeFilter
+from usagebill.core.subscriptions import Subscription
+from usagebill.rating.handover import own_since
+from usagebill.storage.conditions import desc, eq, less
+from usagebill.storage.event_queries import EventQuery
+from usagebill.work import Work
+
+__all__ = ["starting_levels"]
+
+
+def starting_levels(
+    work: Work,
+    charge: Charge,
+    charge_filter: ChargeFilter | None,
+    metric: BillableMetric,
+    subscription: Subscription,
+    question: EventQuery,
+    group_keys: Sequence[str],
+) -> dict[Group, Decimal]:
+    """The level of each group that has one; empty for any metric but a recurring weighted sum.
+
+    `question` is about the events of the period, `group_keys` are those by which the charge is billed: the question
+    may ask for fewer groups, or for some of them. A charge of which nothing was remembered starts from the events
+    before the period where another charge billed these: that of an earlier subscription, or the one it overrides.
+    """
+    start = question.earliest
+    if metric.aggregation_type != "weighted_sum_agg" or not metric.recurring or start is None:
+        return {}
+    saved = _saved(work, charge.id, charge_filter.id if charge_filter else None, subscription, question)
+    if saved and set(question.only) <= set(group_keys):
+        return _regrouped(saved, question)
+    succeeds = subscription.previous_subscription_id is not None
+    if not saved and not succeeds and not _was_billed(work, charge.parent_id, subscription, question):
+        return {}
+    begins = own_since(work, subscription) if succeeds else subscription.started_at
+    earlier = replace(question, earliest=begins, latest=start)
+    levels: dict[Group, Decimal] = {}
+    for group, events in grouped(work.tx.events.scan(earlier), question.group_keys).items():
+        level = initial_level(events, field_name=metric.field_name, start=start)
+        if level is not None:
+            levels[group] = level
+    return levels
+
+
+def _saved(
+    work: Work, charge_id: str, filter_id: str | None, subscription: Subscription, question: EventQuery
+) -> dict[str, Decimal]:
+    """The latest level of each group that was remembered before the period."""
+    found: dict[str, Decimal] = {}
+    for level in work.tx.find(
+        CarriedLevel,
+        eq("charge_id", charge_id),
+        eq("subscription_id", subscription.id),
+        eq("charge_filter_id", filter_id),
+        less("period_end", question.earliest),
+        order=[desc("period_end"), desc("created_at")],
+    ):
+        found.setdefault(level.group, level.level)
+    return found
+
+
+def _was_billed(work: Work, charge_id: str | None, subscription: Subscription, question: EventQuery) -> bool:
+    return charge_id is not None and (
+        work.tx.first(
+            CarriedLevel,
+            eq("charge_id", charge_id),
+            eq("subscription_id", subscription.id),
+            less("period_end", question.earliest),
+        )
+        is not None
+    )
+
+
+def _regrouped(saved: Mapping[str, Decimal], question: EventQuery) -> dict[Group, Decimal]:
+    """What was remembered by group, for the groups that are asked for."""
+    levels: dict[Group, Decimal] = {}
+    for text, level in saved.items():
+        values = group_pairs(text)
+        if all(values.get(key) in accepted for key, accepted in question.only.items()):
+            group = tuple(values.get(key) for key in question.group_keys)
+            levels[group] = add(levels.get(group, ZERO), level)
+    return levels

@@ -1,0 +1,326 @@
+"""Usage of the running period: what each charge comes to so far, with the taxes it would bear."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from zoneinfo import ZoneInfo
+
+from usagebill.core.aggregation import Window
+from usagebill.core.currencies import exponent
+from usagebill.core.customers import Customer, timezone
+from usagebill.core.days import days_between
+from usagebill.core.errors import Invalid, NotAllowed, NotFound
+from usagebill.core.grouping import Breakdown
+from usagebill.core.numbers import ZERO
+from usagebill.core.plans import Charge, PlanDefinition
+from usagebill.core.pricing.projection import Projection, project, projected_units
+from usagebill.core.subscriptions import Subscription
+from usagebill.core.taxes import usage_taxes_cents
+from usagebill.inputs import ABSENT, Input, Maybe
+from usagebill.operations import customers, plans
+from usagebill.queries.billing_periods import cycle_at, running_boundaries
+from usagebill.queries.taxes import taxes_for
+from usagebill.rating.provider_taxes import usage_taxes
+from usagebill.rating.usage import ChargeResult, ChargeScope, charge_results, usage_window
+from usagebill.storage.conditions import desc, eq
+from usagebill.views.customers import entity_of
+from usagebill.work import Work, parse_json
+
+__all__ = [
+    "ChargeUsage",
+    "CurrentUsage",
+    "ProjectedUsageOptions",
+    "UsageOptions",
+    "amount_so_far",
+    "current",
+    "projected",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChargeUsage:
+    """The usage of one charge: a result for each filter and group."""
+
+    charge: Charge
+    results: tuple[ChargeResult, ...]
+    projections: tuple[Projection, ...] | None = None
+    # The units by presentation keys at the end of the period, for each result.
+    projected_breakdowns: tuple[Breakdown, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurrentUsage:
+    """Usage from `start` to `end` (UTC instants, inclusive), in cents of `currency`."""
+
+    start: datetime
+    end: datetime
+    issuing_date: date
+    currency: str
+    charges: tuple[ChargeUsage, ...]
+    amount_cents: int
+    taxes_amount_cents: int
+    is_projected: bool = False
+
+
+@Input
+class UsageOptions:
+    external_subscription_id: Maybe[str] = ABSENT
+    apply_taxes: Maybe[bool] = ABSENT
+    charge_id: Maybe[str] = ABSENT
+    filter_by_charge_id: Maybe[str] = ABSENT
+    charge_code: Maybe[str] = ABSENT
+    filter_by_charge_code: Maybe[str] = ABSENT
+    billable_metric_code: Maybe[str] = ABSENT
+    filter_by_metric_code: Maybe[str] = ABSENT
+    group: Maybe[object] = ABSENT
+    filter_by_group: Maybe[object] = ABSENT
+    filter_by_presentation: Maybe[object] = ABSENT
+    skip_grouping: Maybe[bool] = ABSENT
+    full_usage: Maybe[bool] = ABSENT
+
+
+@Input
+class ProjectedUsageOptions:
+    external_subscription_id: Maybe[str] = ABSENT
+    apply_taxes: Maybe[bool] = ABSENT
+
+
+def _subscription(work: Work, customer: Customer, external_id: object) -> Subscription:
+    if isinstance(external_id, str) and external_id:
+        found = work.tx.first(
+            Subscription,
+            eq("customer_id", customer.id),
+            eq("external_id", external_id),
+            eq("status", "active"),
+            order=[desc("started_at")],
+        )
+        if found is not None:
+            return found
+    raise NotAllowed("no_active_subscription")
+
+
+def _chosen_charges(definition: PlanDefinition, options: UsageOptions) -> tuple[list[Charge], bool]:
+    """The charges asked for, and whether any were named at all. An id wins over a code, a code over a metric."""
+    id = options.charge_id or options.filter_by_charge_id
+    code = options.charge_code or options.filter_by_charge_code
+    metric_code = options.billable_metric_code or options.filter_by_metric_code
+    charges = list(definition.charges)
+    if id:
+        charges = [charge for charge in charges if charge.id == id]
+    elif code:
+        charges = [charge for charge in charges if charge.code == code]
+    elif metric_code:
+        metrics = definition.metrics
+        charges = [charge for charge in charges if metrics[charge.billable_metric_id].code == metric_code]
+    else:
+        return charges, False
+    if not charges:
+        raise NotFound("charge")
+    return charges, True
+
+
+def _parsed(field: str, given: object) -> object:
+    """What JSON text says; anything but a text as it is."""
+    if not isinstance(given, str):
+        return given
+    try:
+        return parse_json(given.encode())
+    except ValueError as problem:
+        raise Invalid({field: ["invalid_format"]}) from problem
+
+
+def _presented(options: UsageOptions) -> tuple[str, ...] | None:
+    given = options.filter_by_presentation
+    if given == "":
+        return None
+    keys = _parsed("filter_by_presentation", given)
+    return tuple(str(key) for key in keys) if isinstance(keys, (list, tuple)) else None
+
+
+def _group_filter(options: UsageOptions) -> dict[str, tuple[str, ...]]:
+    given = _parsed("filter_by_group", options.group or options.filter_by_group)
+    if not isinstance(given, Mapping):
+        return {}
+    only: dict[str, tuple[str, ...]] = {}
+    for key, value in given.items():
+        values = value if isinstance(value, (list, tuple)) else [value]
+        only[str(key)] = tuple(str(each) for each in values)
+    return only
+
+
+def current(work: Work, external_customer_id: str, options: UsageOptions) -> CurrentUsage:
+    """What the customer's active subscription has used in the charges period that contains now.
+
+    Raises `NotFound` for the customer or the charges asked for, `NotAllowed` (`no_active_subscription`,
+    `full_usage_not_allowed`).
+    """
+    customer = customers.get(work, external_customer_id)
+    subscription = _subscription(work, customer, options.external_subscription_id)
+    definition = plans.definition(work, subscription.plan_id)
+    charges, named = _chosen_charges(definition, options)
+    only = _group_filter(options)
+    full = bool(options.full_usage)
+    if full and (not (named or only) or any(charge.prorated for charge in charges)):
+        raise NotAllowed("full_usage_not_allowed")
+    with_taxes = options.apply_taxes is ABSENT or options.apply_taxes is None or options.apply_taxes
+    window = _window(work, subscription, full=full)
+    scope = ChargeScope(
+        subscription=subscription,
+        currency=definition.plan.amount_currency,
+        window=window,
+        current=True,
+        only=only,
+        ungrouped=bool(options.skip_grouping),
+        presented=_presented(options),
+    )
+    usages = _charge_usages(work, charges, definition, scope, named=named)
+    return _summed(work, customer, definition, usages, window, with_taxes=with_taxes)
+
+
+def _window(work: Work, subscription: Subscription, *, full: bool) -> Window:
+    own = cycle_at(work, subscription, work.now)
+    charges = running_boundaries(work, subscription, own, work.now).charges
+    if charges is None:
+        raise NotAllowed("no_active_subscription")
+    return usage_window(replace(charges, start=own.started_at) if full else charges, own.tz)
+
+
+def amount_so_far(work: Work, subscription: Subscription) -> int:
+    """What all usage of the running charges period comes to so far, without taxes, in cents."""
+    definition = plans.definition(work, subscription.plan_id)
+    window = _window(work, subscription, full=False)
+    scope = ChargeScope(
+        subscription=subscription,
+        currency=definition.plan.amount_currency,
+        window=window,
+        current=True,
+    )
+    usages = _charge_usages(work, definition.charges, definition, scope, named=True)
+    return sum(result.amounts.amount_cents for usage in usages for result in usage.results)
+
+
+def _charge_usages(
+    work: Work, charges: Sequence[Charge], definition: PlanDefinition, scope: ChargeScope, *, named: bool
+) -> list[ChargeUsage]:
+    metrics = definition.metrics
+    ordered = charges if named else sorted(charges, key=lambda charge: metrics[charge.billable_metric_id].name.lower())
+    return [
+        ChargeUsage(
+            charge=charge,
+            results=tuple(charge_results(work, charge, metrics[charge.billable_metric_id], scope)),
+        )
+        for charge in ordered
+    ]
+
+
+def _taxes(work: Work, customer: Customer, definition: PlanDefinition, usages: Sequence[ChargeUsage]) -> int:
+    lines = [(usage.charge, result) for usage in usages for result in usage.results]
+    metrics = definition.metrics
+    provided = usage_taxes(
+        work,
+        customer,
+        definition.plan.amount_currency,
+        [
+            (
+                metrics[charge.billable_metric_id].code,
+                metrics[charge.billable_metric_id].name,
+                result.amounts.amount_cents,
+                result.amounts.units,
+            )
+            for charge, result in lines
+        ],
+    )
+    if provided is not None:
+        return provided
+    return usage_taxes_cents(
+        (result.amounts.amount_cents, taxes_for(work, customer, definition.plan, charge.tax_ids))
+        for charge, result in lines
+    )
+
+
+def _summed(
+    work: Work,
+    customer: Customer,
+    definition: PlanDefinition,
+    usages: Sequence[ChargeUsage],
+    window: Window,
+    *,
+    with_taxes: bool,
+    is_projected: bool = False,
+) -> CurrentUsage:
+    taxes = _taxes(work, customer, definition, usages) if with_taxes else 0
+    return CurrentUsage(
+        start=window.start,
+        end=window.end,
+        issuing_date=window.end.astimezone(UTC).date(),
+        currency=definition.plan.amount_currency,
+        charges=tuple(usages),
+        amount_cents=sum(result.amounts.amount_cents for usage in usages for result in usage.results),
+        taxes_amount_cents=taxes,
+        is_projected=is_projected,
+    )
+
+
+def projected(work: Work, external_customer_id: str, options: ProjectedUsageOptions) -> CurrentUsage:
+    """Current usage, and what it would come to at the end of the period if it went on at the same pace."""
+    customer = customers.get(work, external_customer_id)
+    subscription = _subscription(work, customer, options.external_subscription_id)
+    definition = plans.definition(work, subscription.plan_id)
+    window = _window(work, subscription, full=False)
+    with_taxes = options.apply_taxes is ABSENT or options.apply_taxes is None or options.apply_taxes
+    scope = ChargeScope(
+        subscription=subscription,
+        currency=definition.plan.amount_currency,
+        window=window,
+        current=True,
+    )
+    tz = ZoneInfo(timezone(customer, entity_of(work, customer)))
+    elapsed, whole = _elapsed(work.now, window.start, window.end, tz)
+    usages = [
+        ChargeUsage(
+            charge=usage.charge,
+            results=usage.results,
+            projections=tuple(_projection(result, elapsed, whole, definition) for result in usage.results),
+            projected_breakdowns=tuple(
+                _projected_breakdown(result, elapsed, whole, definition) for result in usage.results
+            ),
+        )
+        for usage in _charge_usages(work, definition.charges, definition, scope, named=False)
+    ]
+    return _summed(work, customer, definition, usages, window, with_taxes=with_taxes, is_projected=True)
+
+
+def _elapsed(now: datetime, start: datetime, end: datetime, tz: ZoneInfo) -> tuple[int, int]:
+    """Days of the period that have begun, and all of its days."""
+    whole = days_between(start, end, tz)
+    if now >= end:
+        return whole, whole
+    if now < start:
+        return 0, whole
+    return min(max(days_between(start, now, tz), 0), whole), whole
+
+
+def _projection(result: ChargeResult, elapsed: int, whole: int, definition: PlanDefinition) -> Projection:
+    """Where a charge has filters, what none of them takes is not projected; a recurring metric stays as it is."""
+    unit = result.charge.applied_pricing_unit
+    if result.charge.filters and result.part.filter is None and not result.metric.recurring:
+        return Projection(units=ZERO, amount_cents=0, pricing_unit_amount_cents=None if unit is None else 0)
+    return project(
+        result.charge.charge_model,
+        result.properties,
+        result.usage,
+        definition.plan.amount_currency,
+        days=elapsed,
+        period_days=whole,
+        recurring=result.metric.recurring,
+        conversion_rate=None if unit is None else unit.conversion_rate,
+    )
+
+
+def _projected_breakdown(result: ChargeResult, elapsed: int, whole: int, definition: PlanDefinition) -> Breakdown:
+    if result.metric.recurring:
+        return result.breakdown
+    decimals = exponent(definition.plan.amount_currency)
+    return tuple((by, projected_units(units, elapsed, whole, decimals=decimals)) for by, units in result.breakdown)

@@ -1,0 +1,216 @@
+"""Estimates: what an event would cost in advance if it happened now. Nothing is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from usagebill.core.aggregation import round_units
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.events import Event, active_subscription, numeric_value, property_of
+from usagebill.core.expressions import EvaluationError, ExpressionSyntaxError, evaluated_text
+from usagebill.core.fees import Fee
+from usagebill.core.ingestion import Received, receive
+from usagebill.core.numbers import ONE, ZERO
+from usagebill.core.plans import Charge, PlanDefinition
+from usagebill.core.pricing.estimates import INSTANT_MODELS, InstantEstimate, instant_estimate
+from usagebill.core.subscriptions import Subscription
+from usagebill.core.taxes import taxed_fee
+from usagebill.inputs import changes
+from usagebill.operations import plans
+from usagebill.operations.events import EventInput, EventsInput
+from usagebill.operations.invoices.charges_in_advance import advance_fee, event_billing
+from usagebill.operations.invoices.totals import fee_taxes
+from usagebill.rating.events import advance_charges, event_price, part_for
+from usagebill.rating.provider_taxes import estimated
+from usagebill.rating.usage import ChargePart, parsed_properties
+from usagebill.storage.conditions import eq
+from usagebill.views.customers import customer_of
+from usagebill.work import Work
+
+__all__ = ["InstantFee", "estimate_batch_instant_fees", "estimate_fees", "estimate_instant_fees"]
+
+_NUMERIC_TYPES = frozenset({"sum_agg", "max_agg", "latest_agg"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstantFee:
+    """What one event costs by itself under one charge."""
+
+    subscription: Subscription
+    definition: PlanDefinition
+    charge: Charge
+    metric: BillableMetric
+    part: ChargePart
+    transaction_id: str
+    estimate: InstantEstimate
+
+
+def estimate_fees(work: Work, given: EventInput) -> list[Fee]:
+    """The fees that an event would bring about now, with their taxes, on top of the usage there is.
+
+    The event's own timestamp is not looked at, apart from its format. Raises `NotFound` (`subscription`,
+    `billable_metric`) and `Invalid`.
+    """
+    received = _received(work, changes(given))
+    subscription = _subscription(work, received)
+    if "timestamp" in received.problems:
+        raise Invalid({"timestamp": received.problems["timestamp"]})
+    metric = work.tx.first(BillableMetric, eq("code", received.code))
+    if metric is None:
+        raise NotFound("billable_metric")
+    event = _event(work, received)
+    if metric.aggregation_type in _NUMERIC_TYPES:
+        sent = property_of(event, metric.field_name)
+        if sent is not None and numeric_value(event, metric.field_name) is None:
+            raise Invalid(properties="value_is_not_valid_number")
+    event = _evaluated(event, metric)
+    billing = event_billing(work, subscription, work.now)
+    in_advance = (charge for charge in billing.definition.charges if charge.pay_in_advance)
+    if all(charge.billable_metric_id != metric.id for charge in in_advance):
+        raise Invalid(code="does_not_match_an_instant_charge")
+    customer = customer_of(work, subscription)
+    fees = []
+    for charge in advance_charges(billing.definition, event):
+        priced = event_price(
+            work,
+            charge,
+            metric,
+            event,
+            billing.window,
+            currency=billing.definition.plan.amount_currency,
+            subscription=subscription,
+            is_stored=False,
+        )
+        fee = advance_fee(work, billing, priced, event)
+        fees.append(fee)
+    provided = estimated(work, customer, fees)
+    if provided is not None:
+        return provided
+    return [taxed_fee(fee, fee_taxes(work, customer, fee), work.now, work.new_id) for fee in fees]
+
+
+def estimate_instant_fees(work: Work, given: EventInput) -> list[InstantFee]:
+    """What an event costs by itself under the standard and percentage charges paid in advance: no usage before it, no
+    free units, no taxes.
+
+    Raises `NotFound` (`subscription`) and `Invalid`.
+    """
+    received = _received(work, changes(given))
+    subscription = _subscription(work, received)
+    definition = plans.definition(work, subscription.plan_id)
+    event = _event(work, received)
+    fees = _instant_fees(subscription, definition, event)
+    if not fees:
+        raise Invalid(code="does_not_match_an_instant_charge")
+    return fees
+
+
+def estimate_batch_instant_fees(work: Work, given: EventsInput) -> list[InstantFee]:
+    """The same for several events, those of one external subscription id together, in the order sent.
+
+    An event whose code no charge matches has no fee; a plan without any such charge is refused.
+    """
+    groups: dict[str | None, list[Received]] = {}
+    if not given.events:
+        raise Invalid(events="no_events")
+    for one in given.events:
+        received = _received(work, _members(one))
+        groups.setdefault(received.external_subscription_id, []).append(received)
+    fees: list[InstantFee] = []
+    for events in groups.values():
+        subscription = _subscription(work, events[0])
+        definition = plans.definition(work, subscription.plan_id)
+        if not any(_is_instant(charge) for charge in definition.charges):
+            raise Invalid(code="does_not_match_an_instant_charge")
+        for received in events:
+            fees += _instant_fees(subscription, definition, _event(work, received))
+    return fees
+
+
+def _members(given: object) -> Mapping[str, object]:
+    """An event of a batch; one that stands under its own key, as a single one does, is taken too."""
+    if not isinstance(given, Mapping):
+        return {}
+    inner = given.get("event")
+    return inner if isinstance(inner, Mapping) else given
+
+
+def _received(work: Work, sent: Mapping[str, object]) -> Received:
+    return receive({**sent, "transaction_id": sent.get("transaction_id") or work.new_id()}, work.now)
+
+
+def _subscription(work: Work, received: Received) -> Subscription:
+    external_id = received.external_subscription_id
+    found = None
+    if external_id:
+        found = active_subscription(work.tx.find(Subscription, eq("external_id", external_id), eq("status", "active")))
+    if found is None:
+        raise NotFound("subscription")
+    return found
+
+
+def _event(work: Work, received: Received) -> Event:
+    return Event(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        transaction_id=received.transaction_id,
+        code=received.code,
+        external_subscription_id=received.external_subscription_id,
+        timestamp=work.now,
+        properties=received.properties,
+        precise_total_amount_cents=received.precise_total_amount_cents,
+        created_at=work.now,
+    )
+
+
+def _evaluated(event: Event, metric: BillableMetric) -> Event:
+    """The event with what the metric's expression makes of it."""
+    if not metric.expression or not metric.field_name:
+        return event
+    try:
+        value = evaluated_text(
+            metric.expression, code=event.code, timestamp=event.timestamp, properties=event.properties
+        )
+    except (EvaluationError, ExpressionSyntaxError) as problem:
+        raise Invalid(f"expression_evaluation_failed: {problem}") from problem
+    return replace(event, properties={**event.properties, metric.field_name: value})
+
+
+def _is_instant(charge: Charge) -> bool:
+    return charge.pay_in_advance and charge.charge_model in INSTANT_MODELS
+
+
+def _instant_fees(subscription: Subscription, definition: PlanDefinition, event: Event) -> list[InstantFee]:
+    charges: Sequence[Charge] = [
+        charge
+        for charge in definition.charges
+        if _is_instant(charge) and definition.metrics[charge.billable_metric_id].code == event.code
+    ]
+    fees = []
+    for charge in charges:
+        metric = definition.metrics[charge.billable_metric_id]
+        own = _evaluated(event, metric)
+        part = part_for(charge, metric, own)
+        currency = definition.plan.amount_currency
+        estimate = instant_estimate(parsed_properties(charge, part, currency), _units(own, metric), currency)
+        if estimate is not None:
+            fees.append(
+                InstantFee(
+                    subscription=subscription,
+                    definition=definition,
+                    charge=charge,
+                    metric=metric,
+                    part=part,
+                    transaction_id=event.transaction_id,
+                    estimate=estimate,
+                )
+            )
+    return fees
+
+
+def _units(event: Event, metric: BillableMetric) -> Decimal:
+    units = ONE if metric.field_name is None else numeric_value(event, metric.field_name) or ZERO
+    return round_units(units, metric)

@@ -1,0 +1,288 @@
+"""The price of one event paid in advance: what it adds to everything that its charge, filter and group have seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
+from itertools import chain
+
+from usagebill.core.aggregation import (
+    AdvanceUsage,
+    AggregateResult,
+    LedgerRow,
+    Window,
+    advance_usage,
+    billable_in_advance,
+    counted_totals,
+    event_values,
+    fold,
+    lower_bound,
+    running_totals,
+)
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.charge_ledger import LedgerEntry, group_text
+from usagebill.core.events import Event, property_of
+from usagebill.core.filters import accepts
+from usagebill.core.grouping import TARGET_WALLET_KEY, charge_group_keys, group_of, grouped_by
+from usagebill.core.plans import Charge, PlanDefinition
+from usagebill.core.pricing import Properties, grouping_keys
+from usagebill.core.pricing.advance import AdvancePrice, pay_in_advance_price
+from usagebill.core.pricing.fees import FeeAmounts, advance_fee_amounts
+from usagebill.core.pricing.percentage import PercentageProperties
+from usagebill.core.subscriptions import Subscription
+from usagebill.rating.handover import billed_once
+from usagebill.rating.ledger import Ledger
+from usagebill.rating.usage import ChargePart, charge_parts, parsed_properties
+from usagebill.storage.event_queries import COUNTED, EventQuery
+from usagebill.work import Work
+
+__all__ = ["EventPrice", "advance_charges", "event_price", "keep_ledger", "part_for"]
+
+# Every unit costs the same: the price of an event follows from its own units, whatever was used before it.
+_LINEAR_MODELS = frozenset({"standard"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventPrice:
+    """What one event costs under one charge. `group` is where its ledger is kept, `grouped_by` what its fee shows."""
+
+    charge: Charge
+    metric: BillableMetric
+    part: ChargePart
+    group: str
+    grouped_by: Mapping[str, str | None]
+    usage: AdvanceUsage
+    price: AdvancePrice
+    amounts: FeeAmounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """An event within the usage of a charge: among which events it is counted, itself being stored or not."""
+
+    subscription_id: str
+    charge: Charge
+    metric: BillableMetric
+    part: ChargePart
+    window: Window
+    event: Event
+    is_stored: bool
+    question: EventQuery
+
+    @property
+    def up_to(self) -> EventQuery:
+        """All that the aggregation counts, the event included."""
+        return replace(self.question, up_to=self.event)
+
+    @property
+    def before(self) -> EventQuery:
+        """All that the aggregation counts before the event."""
+        return replace(self.question, before=self.event)
+
+
+def advance_charges(definition: PlanDefinition, event: Event) -> list[Charge]:
+    """The charges of a plan that price `event` at once."""
+    return [
+        charge
+        for charge in definition.charges
+        if charge.pay_in_advance
+        and (metric := definition.metrics[charge.billable_metric_id]).code == event.code
+        and billable_in_advance(metric, event)
+    ]
+
+
+def part_for(charge: Charge, metric: BillableMetric, event: Event) -> ChargePart:
+    """The one price of the charge that applies to `event`.
+
+    Of the filters that count the event, the one with the most keys, the first of several; else the charge's own.
+    """
+    parts = charge_parts(charge, metric)
+    counting = [part for part in parts[:-1] if part.filter is not None and accepts(part.bucket, event)]
+    return max(counting, key=lambda part: len(part.filter.values) if part.filter else 0, default=parts[-1])
+
+
+def event_price(
+    work: Work,
+    charge: Charge,
+    metric: BillableMetric,
+    event: Event,
+    window: Window,
+    *,
+    currency: str,
+    subscription: Subscription,
+    is_stored: bool = True,
+    known_at: datetime | None = None,
+    as_of: LedgerEntry | None = None,
+) -> EventPrice:
+    """What `event` adds to the price of everything before it in time, under `charge`.
+
+    `window` is the charges period that contains the event, `currency` the plan's. An event that is not stored is
+    priced as if it came after everything that is. What was received by `known_at` is known, by default what had been
+    received when the event was. `as_of` is the event's own row of the ledger, where it has been billed before.
+    """
+    part = part_for(charge, metric, event)
+    keys = charge_group_keys(grouping_keys(part.raw_properties), accepts_target_wallet=charge.accepts_target_wallet)
+    own = grouped_by(keys, group_of(event, keys))
+    question = EventQuery(
+        code=metric.code,
+        external_subscription_id=subscription.external_id,
+        aggregation_type=metric.aggregation_type,
+        field_name=metric.field_name,
+        earliest=lower_bound(metric.aggregation_type, recurring=metric.recurring, start=window.start),
+        known_at=known_at or event.created_at,
+        bucket=part.bucket,
+        only={key: (value,) for key, value in own.items()},
+    )
+    place = _Place(
+        subscription_id=subscription.id,
+        charge=charge,
+        metric=metric,
+        part=part,
+        window=window,
+        event=event,
+        is_stored=is_stored,
+        question=_after_end_before(work, subscription, metric, question, event),
+    )
+    properties = parsed_properties(charge, part, currency)
+    usage = _usage(work, place, properties, _previous(work, place, group_text(own), as_of))
+    price = pay_in_advance_price(charge.charge_model, properties, usage.with_event, usage.without_event)
+    unit = charge.applied_pricing_unit
+    return EventPrice(
+        charge=charge,
+        metric=metric,
+        part=part,
+        group=group_text(own),
+        grouped_by={key: value for key, value in own.items() if key != TARGET_WALLET_KEY or value is not None},
+        usage=usage,
+        price=price,
+        amounts=advance_fee_amounts(
+            price.amount,
+            usage.units.shown,
+            currency,
+            conversion_rate=None if unit is None else unit.conversion_rate,
+        ),
+    )
+
+
+def _after_end_before(
+    work: Work, subscription: Subscription, metric: BillableMetric, question: EventQuery, event: Event
+) -> EventQuery:
+    """`question` without what another subscription has billed of the first instant, unless `event` is of it."""
+    found = billed_once(work, subscription, metric, question)
+    after = found.after
+    if after is not None and (event.created_at, event.id) <= (after.at, after.id):
+        return question
+    return found
+
+
+def keep_ledger(work: Work, priced: EventPrice, event: Event, subscription_id: str) -> None:
+    """Remember where the charge, filter and group stand after `event`."""
+    row = priced.usage.units.row
+    if row is None:
+        return
+    work.tx.insert(
+        LedgerEntry(
+            id=work.new_id(),
+            organization_id=work.organization.id,
+            subscription_id=subscription_id,
+            charge_id=priced.charge.id,
+            charge_filter_id=priced.part.filter.id if priced.part.filter else None,
+            group=priced.group,
+            event_id=event.id,
+            timestamp=event.timestamp,
+            event_created_at=event.created_at,
+            current=row.current,
+            maximum=row.maximum,
+            maximum_prorated=row.maximum_prorated,
+            created_at=work.now,
+            updated_at=work.now,
+        )
+    )
+
+
+def _previous(work: Work, place: _Place, group: str, as_of: LedgerEntry | None) -> LedgerRow | None:
+    """Where the charge, filter and group stand in the period: the latest row of another event."""
+    ledger = Ledger(
+        work=work,
+        subscription_id=place.subscription_id,
+        charge=place.charge,
+        charge_filter=place.part.filter,
+        window=place.window,
+    )
+    return ledger.before(place.event.id, group) if as_of is None else ledger.made_before(as_of)
+
+
+def _usage(work: Work, place: _Place, properties: Properties, previous: LedgerRow | None) -> AdvanceUsage:
+    """The usage with the event and without it; no more of it than the charge model needs."""
+    metric, event = place.metric, place.event
+    terms = properties if isinstance(properties, PercentageProperties) else None
+    counted = _Counted() if place.charge.charge_model in _LINEAR_MODELS else _counted(work, place, terms)
+    return advance_usage(
+        metric,
+        event,
+        counted.tally,
+        previous,
+        place.window,
+        prorated=place.charge.prorated,
+        was_active=metric.aggregation_type == "unique_count_agg" and _was_active(work, place),
+        running_totals=counted.totals,
+        event_values=counted.values,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Counted:
+    """Everything up to and including an event: counted, as running totals, and value by value."""
+
+    tally: AggregateResult = field(default_factory=AggregateResult)
+    totals: tuple[Decimal, ...] = ()
+    values: tuple[Decimal, ...] = ()
+
+
+def _counted(work: Work, place: _Place, terms: PercentageProperties | None) -> _Counted:
+    metric = place.metric
+    if place.is_stored and not _needs_events(metric, terms):
+        question = replace(place.up_to, amounts=place.charge.charge_model == "dynamic")
+        tally = next(iter(work.tx.events.tallies(question).values()))
+        if terms is None or metric.aggregation_type == "sum_agg":
+            return _Counted(tally=tally)
+        totals = counted_totals(tally.units, free_events=terms.free_events, free_units=terms.free_total)
+        return _Counted(tally=tally, totals=totals)
+    events = list(_events(work, place))
+    tally = fold(metric.aggregation_type, events, field_name=metric.field_name, window=place.window)
+    if terms is None:
+        return _Counted(tally=tally)
+    return _Counted(
+        tally=tally,
+        totals=running_totals(metric, events, tally.units, free_events=terms.free_events, free_units=terms.free_total),
+        values=event_values(metric, events, place.window.start) if terms.is_bounded else (),
+    )
+
+
+def _needs_events(metric: BillableMetric, terms: PercentageProperties | None) -> bool:
+    if metric.aggregation_type not in COUNTED:
+        return True
+    if terms is None:
+        return False
+    has_free_units = bool(terms.free_events or terms.free_total)
+    return terms.is_bounded or (metric.aggregation_type == "sum_agg" and has_free_units)
+
+
+def _events(work: Work, place: _Place) -> Iterator[Event]:
+    if place.is_stored:
+        return work.tx.events.scan(place.up_to)
+    own: Iterable[Event] = (place.event,)
+    return chain(work.tx.events.scan(place.before), own)
+
+
+def _was_active(work: Work, place: _Place) -> bool:
+    """Whether the value of a unique count is active before the event that names it."""
+    name = place.metric.field_name
+    value = property_of(place.event, name)
+    if name is None or value is None:
+        return False
+    question = place.before
+    question = replace(question, only={**question.only, name: (value,)})
+    return any(tally.units > 0 for tally in work.tx.events.tallies(question).values())

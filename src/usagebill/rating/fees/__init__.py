@@ -1,0 +1,1 @@
+"""Fees: one module a kind."""

@@ -1,0 +1,309 @@
+"""Fixed charge fees: agreed units of an add-on, for a period that closed, for one that opens, or added in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+
+from usagebill.core.add_ons import AddOn
+from usagebill.core.currencies import subunits
+from usagebill.core.fees import Fee, FeeItem
+from usagebill.core.fixed_charges import (
+    Term,
+    days_left,
+    days_paid_and_left,
+    fixed_charge_is_due,
+    terms_in,
+    units_in,
+)
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.numbers import decimal_text, total
+from usagebill.core.periods import Succession, Window, advance_window, is_same_period
+from usagebill.core.plans import FixedCharge, FixedChargeUnits
+from usagebill.core.pricing import Properties, amount_details, parse_properties
+from usagebill.core.pricing.fees import FeeAmounts
+from usagebill.core.pricing.fixed_charges import (
+    fixed_charge_amounts,
+    fixed_charge_usage,
+    units_change_amounts,
+    unused_cents,
+)
+from usagebill.core.usage import Usage
+from usagebill.queries.billing_periods import STARTING, BillingContext
+from usagebill.storage.conditions import asc, at_most, eq, ne, related, within
+from usagebill.work import Work
+
+__all__ = ["added_units_fee", "fixed_charge_details", "fixed_charge_fees", "fixed_charge_item"]
+
+
+def fixed_charge_fees(work: Work, billed: BillingContext) -> list[Fee]:
+    """The fees of the fixed charges that this billing period carries; those of nothing are left out."""
+    window = billed.boundaries.fixed_charges
+    if window is None or window.start > window.end:
+        return []
+    fees: list[Fee] = []
+    for charge in billed.definition.fixed_charges:
+        fee = _fee(work, billed, charge, window)
+        if fee is not None:
+            fees.append(_less_what_the_old_plan_was_paid(work, billed, charge, fee, fees))
+    return fees
+
+
+def _fee(work: Work, billed: BillingContext, charge: FixedCharge, closed: Window) -> Fee | None:
+    cycle = billed.cycle
+    window = advance_window(cycle, billed.boundaries.timestamp) if charge.pay_in_advance else closed
+    due = fixed_charge_is_due(
+        pay_in_advance=charge.pay_in_advance,
+        ended=billed.ended,
+        starting=billed.period.invoicing_reason == STARTING,
+        billed_before=charge.pay_in_advance
+        and any(_is_something(fee) for fee in _billed(work, billed, charge, window)),
+        ended_after_invoice=billed.ended_after_invoice,
+    )
+    if not due:
+        return None
+    time_line = _time_line(work, billed, charge)
+    usage = units_in(time_line, window, cycle.tz, prorated=charge.prorated)
+    properties = _properties(billed, charge)
+    amounts = fixed_charge_amounts(
+        charge.charge_model,
+        properties,
+        billed.plan.amount_currency,
+        units=usage.units,
+        full_units=usage.full_units,
+    )
+    fee = _line(work, billed, charge, window, amounts, fixed_charge_details(charge, properties, usage))
+    if usage.full_units is not None:
+        fee = replace(fee, basis=_basis(terms_in(time_line, window, cycle.tz), usage, window.duration))
+    return fee if _is_something(fee) else None
+
+
+def _basis(terms: Sequence[Term], usage: Usage, period_days: int) -> dict[str, object]:
+    """The units that were in force, each for its days, and what they come to."""
+    listed = [
+        {"units": decimal_text(term.units), "days": term.days, "prorated_units": decimal_text(term.prorated)}
+        for term in terms
+    ]
+    return {"terms": listed, "period_days": period_days, "prorated_units": decimal_text(usage.units)}
+
+
+def _is_something(fee: Fee) -> bool:
+    return not fee.units.is_zero() or fee.amount_cents != 0
+
+
+def added_units_fee(work: Work, billed: BillingContext, charge: FixedCharge, changed_at: datetime) -> Fee:
+    """The fee for what an immediate change adds to a fixed charge paid in advance; of nothing where it adds nothing.
+
+    Units that were billed for the same window before are not billed again, and never given back.
+    """
+    cycle = billed.cycle
+    window = advance_window(cycle, changed_at)
+    usage = units_in(_time_line(work, billed, charge), window, cycle.tz, prorated=charge.prorated)
+    paid_units = total(fee.units for fee in _billed(work, billed, charge, window))
+    days = days_left(changed_at, window, cycle.tz, prorated=charge.prorated)
+    amounts = units_change_amounts(
+        charge.charge_model,
+        _properties(billed, charge),
+        billed.plan.amount_currency,
+        new_units=usage.shown_units,
+        paid_units=paid_units,
+        days=days,
+        period_days=window.duration,
+    )
+    basis = {
+        "new_units": decimal_text(usage.shown_units),
+        "paid_units": decimal_text(paid_units),
+        "days": days,
+        "period_days": window.duration,
+    }
+    return replace(_line(work, billed, charge, window, amounts, {}), basis=basis)
+
+
+def _family(charge: FixedCharge) -> list[str]:
+    """The fixed charge, and the one that it was overridden from."""
+    return [charge.id, charge.parent_id] if charge.parent_id else [charge.id]
+
+
+def _time_line(work: Work, billed: BillingContext, charge: FixedCharge) -> list[FixedChargeUnits]:
+    """The units decided so far; in advance before the invoice was made, for what was added since has its own."""
+    invoice = billed.invoice
+    decided = work.tx.find(
+        FixedChargeUnits,
+        eq("subscription_id", billed.subscription.id),
+        within("fixed_charge_id", _family(charge)),
+        at_most("created_at", max(work.now, invoice.created_at)),
+    )
+    if not charge.pay_in_advance:
+        return decided
+    return [entry for entry in decided if (entry.created_at, entry.id) < (invoice.created_at, invoice.id)]
+
+
+def _billed(work: Work, billed: BillingContext, charge: FixedCharge, window: Window) -> list[Fee]:
+    """Fees of the fixed charge for the same period, on earlier invoices that count."""
+    invoice = billed.invoice
+    fees = work.tx.find(
+        Fee,
+        eq("subscription_id", billed.subscription.id),
+        within("fixed_charge_id", _family(charge)),
+        ne("invoice_id", billed.invoice.id),
+        at_most("created_at", billed.invoice.created_at),
+        related(Invoice, "invoice_id", within("status", ("draft", "open", "pending", "failed", "finalized", "closed"))),
+    )
+    return [
+        fee
+        for fee in fees
+        if (fee.created_at, fee.invoice_id or "") < (invoice.created_at, invoice.id)
+        and fee.from_datetime is not None
+        and fee.to_datetime is not None
+        and is_same_period(billed.cycle, window, fee.from_datetime, fee.to_datetime)
+    ]
+
+
+def _properties(billed: BillingContext, charge: FixedCharge) -> Properties:
+    return parse_properties(charge.charge_model, charge.properties, subunits=subunits(billed.plan.amount_currency))
+
+
+def fixed_charge_details(charge: FixedCharge, properties: Properties, usage: Usage) -> dict[str, object]:
+    """How the fixed charge's model came to its price, as the fee keeps it."""
+    priced = fixed_charge_usage(charge.charge_model, units=usage.units, full_units=usage.full_units)
+    return amount_details(charge.charge_model, properties, priced)
+
+
+def _less_what_the_old_plan_was_paid(
+    work: Work, billed: BillingContext, charge: FixedCharge, fee: Fee, others: Sequence[Fee]
+) -> Fee:
+    """After an upgrade, the old plan's fees in advance for the same add-on pay for a part of the new plan's.
+
+    What is left of them pays once: `others` are the new plan's fees before this one.
+    """
+    if (
+        billed.period.invoicing_reason != STARTING
+        or billed.subscription.origin != Succession.UPGRADE
+        or not (charge.pay_in_advance and charge.prorated)
+    ):
+        return fee
+    paid = _paid_by_the_old_plan(work, billed, fee)
+    taken = sum(_paid_before_cents(other) for other in others if other.add_on_id == fee.add_on_id)
+    less = min(fee.amount_cents, sum(each.left_cents for each in paid) - taken)
+    if less <= 0:
+        return fee
+    basis: dict[str, object] = {
+        **fee.basis,
+        "full_cents": decimal_text(fee.precise_amount_cents),
+        "paid_before_cents": less,
+        "paid_before": [
+            {"paid_cents": each.cents, "paid_days": each.days, "days_left": each.days_left} for each in paid
+        ],
+    }
+    precise = max(fee.precise_amount_cents - Decimal(less), Decimal(0))
+    return replace(fee, amount_cents=fee.amount_cents - less, precise_amount_cents=precise, basis=basis)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Paid:
+    """What was paid in advance for `days`, of which `days_left` have yet to come."""
+
+    cents: int
+    days: int
+    days_left: int
+
+    @property
+    def left_cents(self) -> int:
+        return unused_cents(self.cents, days=self.days_left, paid_days=self.days)
+
+
+def _paid_by_the_old_plan(work: Work, billed: BillingContext, fee: Fee) -> list[_Paid]:
+    """What the subscription before this one was billed in advance for the fee's add-on, over all of the fee's window.
+
+    That one's fees may have been paid in part by the plan before it: they are worth what they came to before that.
+    """
+    window = advance_window(billed.cycle, billed.boundaries.timestamp)
+    old = work.tx.find(
+        Fee,
+        eq("subscription_id", billed.subscription.previous_subscription_id),
+        eq("fee_type", "fixed_charge"),
+        eq("add_on_id", fee.add_on_id),
+        eq("pay_in_advance", True),
+        eq("currency", fee.currency),
+        related(Invoice, "invoice_id", within("status", ("draft", "open", "pending", "failed", "finalized"))),
+        order=[asc("created_at"), asc("id")],
+    )
+    found = []
+    for each in old:
+        cents = each.amount_cents + _paid_before_cents(each)
+        if cents <= 0 or each.to_datetime is None or not _covers(each, window):
+            continue
+        billed_at = _billing_timestamp(work, each) or each.created_at
+        days, left = days_paid_and_left(billed_at, each.to_datetime, window, billed.cycle.tz)
+        found.append(_Paid(cents=cents, days=days, days_left=left))
+    return found
+
+
+def _paid_before_cents(fee: Fee) -> int:
+    """What an older plan's fees have paid of the fee."""
+    return int(str(fee.basis.get("paid_before_cents", 0)))
+
+
+def _covers(fee: Fee, window: Window) -> bool:
+    starts, ends = fee.from_datetime, fee.to_datetime
+    return starts is not None and ends is not None and starts <= window.start and ends >= window.end
+
+
+def _billing_timestamp(work: Work, fee: Fee) -> datetime | None:
+    """The billing timestamp of the fee's subscription on the fee's invoice."""
+    period = work.tx.first(
+        BillingPeriod,
+        eq("invoice_id", fee.invoice_id),
+        eq("subscription_id", fee.subscription_id),
+    )
+    return None if period is None else period.timestamp
+
+
+def fixed_charge_item(charge: FixedCharge, add_on: AddOn) -> FeeItem:
+    """What a fee of the fixed charge is for."""
+    return FeeItem(
+        type="fixed_charge",
+        item_type="AddOn",
+        id=add_on.id,
+        code=add_on.code,
+        name=add_on.name,
+        description=add_on.description,
+        invoice_display_name=charge.invoice_display_name or add_on.invoice_display_name or add_on.name,
+    )
+
+
+def _line(
+    work: Work,
+    billed: BillingContext,
+    charge: FixedCharge,
+    window: Window,
+    amounts: FeeAmounts,
+    details: dict[str, object],
+) -> Fee:
+    invoice, subscription = billed.invoice, billed.subscription
+    return Fee(
+        id=work.new_id(),
+        organization_id=invoice.organization_id,
+        customer_id=invoice.customer_id,
+        invoice_id=invoice.id,
+        subscription_id=subscription.id,
+        external_subscription_id=subscription.external_id,
+        fee_type="fixed_charge",
+        fixed_charge_id=charge.id,
+        add_on_id=charge.add_on_id,
+        item=fixed_charge_item(charge, billed.definition.add_ons[charge.add_on_id]),
+        amount_cents=amounts.amount_cents,
+        precise_amount_cents=amounts.precise_amount_cents,
+        currency=invoice.currency,
+        units=amounts.units,
+        unit_amount_cents=amounts.unit_amount_cents,
+        precise_unit_amount=amounts.precise_unit_amount,
+        pay_in_advance=charge.pay_in_advance,
+        from_datetime=window.start,
+        to_datetime=window.end,
+        amount_details=details,
+        created_at=invoice.created_at,
+        updated_at=work.now,
+    )

@@ -1,0 +1,116 @@
+"""Renewals: what a recurring charge paid in advance carries into the period that begins, billed for all of it.
+
+Within a period each event is billed by itself. When the next one begins, the quantity that stands at the end of the
+elapsed period is billed again, at the full price: on the period's invoice where the charge is invoiceable, as fees
+without invoice where it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+
+from usagebill.core.aggregation import Window
+from usagebill.core.days import local_date
+from usagebill.core.fees import Fee
+from usagebill.core.periods import Succession
+from usagebill.core.periods.calendar import day_end, day_start
+from usagebill.core.plans import Charge
+from usagebill.operations.invoices.standalone_fees import keep_standalone
+from usagebill.queries.billing_periods import BillingContext
+from usagebill.rating.fees.charges import UsageToBill, charge_fee
+from usagebill.rating.usage import ChargeScope, charge_results, usage_window
+from usagebill.storage.conditions import eq, missing
+from usagebill.work import Work
+
+__all__ = ["renew_without_invoice", "renewal_fees", "renewals_of"]
+
+
+def renewal_fees(work: Work, billed: BillingContext) -> list[Fee]:
+    """The renewals that stand on the invoice of a billing period, charge by charge; none of nothing at all."""
+    return [
+        fee
+        for charge in _renewed(billed, invoiceable=True)
+        for fee in renewals_of(work, billed, charge)
+        if fee.units or fee.amount_cents or fee.events_count
+    ]
+
+
+def renew_without_invoice(work: Work, billed: BillingContext) -> list[Fee]:
+    """Store the renewals that no invoice holds, those of nothing too: once for each elapsed period, without waiting
+    for the invoice of the period to be finalized.
+    """
+    kept = []
+    for charge in _renewed(billed, invoiceable=False):
+        if not _is_renewed(work, billed, charge):
+            kept += [
+                keep_standalone(work, replace(fee, invoice_id=None, pay_in_advance=True, created_at=work.now))
+                for fee in renewals_of(work, billed, charge)
+            ]
+    return kept
+
+
+def _renewed(billed: BillingContext, *, invoiceable: bool) -> Iterator[Charge]:
+    """The charges that are renewed: none at an end, unless a downgrade goes on from it."""
+    elapsed = billed.boundaries.charges
+    if elapsed is None or billed.invoice.skip_charges or elapsed.start >= elapsed.end:
+        return
+    if billed.ended and billed.subscription.succession != Succession.DOWNGRADE:
+        return
+    for charge in billed.definition.charges:
+        recurring = billed.definition.metrics[charge.billable_metric_id].recurring
+        if charge.pay_in_advance and recurring and charge.invoiceable is invoiceable:
+            yield charge
+
+
+def _is_renewed(work: Work, billed: BillingContext, charge: Charge) -> bool:
+    """Whether the charge has its renewals after this elapsed period already, taken back or not."""
+    found = work.tx.first(
+        Fee,
+        eq("charge_id", charge.id),
+        eq("subscription_id", billed.subscription.id),
+        missing("event_transaction_id"),
+        eq("charges_from_datetime", _elapsed(billed).start),
+        eq("charges_to_datetime", _elapsed(billed).end),
+        deleted=True,
+    )
+    return found is not None
+
+
+def _elapsed(billed: BillingContext) -> Window:
+    charges = billed.boundaries.charges
+    if charges is None:
+        raise LookupError(f"billing period {billed.period.id} bills no usage")
+    return usage_window(charges, billed.cycle.tz)
+
+
+def renewals_of(work: Work, billed: BillingContext, charge: Charge) -> list[Fee]:
+    """The fees of one charge: its whole quantity, never prorated, shown for the period that begins."""
+    subscription, window = billed.subscription, _elapsed(billed)
+    usage = UsageToBill(
+        invoice_id=billed.invoice.id,
+        subscription=subscription,
+        definition=billed.definition,
+        window=window,
+        created_at=billed.invoice.created_at,
+    )
+    scope = ChargeScope(
+        subscription=subscription,
+        currency=billed.plan.amount_currency,
+        window=window,
+        known_at=work.now,
+    )
+    metric = billed.definition.metrics[charge.billable_metric_id]
+    first, last = _coming(billed)
+    return [
+        replace(charge_fee(work, usage, result), from_datetime=first, to_datetime=last)
+        for result in charge_results(work, replace(charge, prorated=False), metric, scope)
+    ]
+
+
+def _coming(billed: BillingContext) -> tuple[datetime, datetime]:
+    """The first and the last instant of the charges period that contains the moment of billing."""
+    tz = billed.cycle.tz
+    period = billed.cycle.period(local_date(billed.boundaries.timestamp, tz), billed.cycle.charges_interval)
+    return day_start(period.start, tz), day_end(period.end, tz)

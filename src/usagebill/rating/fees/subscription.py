@@ -1,0 +1,138 @@
+"""The subscription fee: the plan's amount for the days of the period that are billed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+
+from usagebill.core.currencies import major_from_cents
+from usagebill.core.days import local_date
+from usagebill.core.fees import Fee, FeeItem
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.numbers import ONE, round_cents, round_to
+from usagebill.core.periods import Succession, is_same_end
+from usagebill.core.subscription_fees import FeeFacts, billed_days, fee_is_due, fee_rule, prorated
+from usagebill.core.subscriptions import Subscription
+from usagebill.core.trials import trial_end, trial_start
+from usagebill.queries.billing_periods import STARTING, BillingContext
+from usagebill.storage.conditions import at_most, eq, ne, related
+from usagebill.work import Work
+
+__all__ = ["end_of_trial", "subscription_fee", "subscription_item"]
+
+
+def end_of_trial(work: Work, subscription: Subscription, trial_period: Decimal | None) -> datetime | None:
+    """When the trial of a subscription on a plan with `trial_period` days ends, None where there is none.
+
+    It counts from the customer's first start under the same external id.
+    """
+    if not trial_period:
+        return None
+    own = work.tx.find(
+        Subscription,
+        eq("customer_id", subscription.customer_id),
+        eq("external_id", subscription.external_id),
+    )
+    start = trial_start((other.started_at for other in own), subscription.subscription_at)
+    return trial_end(start, trial_period)
+
+
+def subscription_item(billed: BillingContext, kind: str = "subscription", name: str | None = None) -> FeeItem:
+    """What a subscription fee (or a commitment's) is for."""
+    plan, subscription = billed.plan, billed.subscription
+    return FeeItem(
+        type=kind,
+        item_type="Subscription",
+        id=subscription.id,
+        code=plan.code,
+        name=plan.name,
+        description=plan.description,
+        invoice_display_name=name or subscription.name or plan.invoice_display_name or plan.name,
+    )
+
+
+def subscription_fee(work: Work, billed: BillingContext) -> Fee | None:
+    """The subscription fee of a billing period, None where the period carries none. A free trial gives a fee of 0."""
+    facts = _facts(work, billed)
+    if not fee_is_due(facts):
+        return None
+    plan, subscription, invoice = billed.plan, billed.subscription, billed.invoice
+    window = billed.boundaries.subscription
+    days = billed_days(
+        fee_rule(facts),
+        window,
+        billed.cycle.tz,
+        trial_end=facts.trial_end,
+        upgraded=billed.cycle.succession is Succession.UPGRADE,
+    )
+    precise = prorated(plan.amount_cents, days, window.duration)
+    cents = round_cents(precise)
+    return Fee(
+        id=work.new_id(),
+        organization_id=invoice.organization_id,
+        customer_id=invoice.customer_id,
+        invoice_id=invoice.id,
+        subscription_id=subscription.id,
+        external_subscription_id=subscription.external_id,
+        fee_type="subscription",
+        item=subscription_item(billed),
+        amount_cents=cents,
+        precise_amount_cents=round_to(precise, 15),
+        currency=invoice.currency,
+        units=ONE,
+        unit_amount_cents=cents,
+        precise_unit_amount=major_from_cents(cents, invoice.currency),
+        pay_in_advance=plan.pay_in_advance,
+        from_datetime=window.start,
+        to_datetime=window.end,
+        amount_details={"plan_amount_cents": plan.amount_cents},
+        basis={"days": days, "period_days": window.duration},
+        created_at=invoice.created_at,
+        updated_at=work.now,
+    )
+
+
+def _facts(work: Work, billed: BillingContext) -> FeeFacts:
+    subscription, invoice, cycle = billed.subscription, billed.invoice, billed.cycle
+    ends_at = end_of_trial(work, subscription, billed.plan.trial_period)
+    earlier = _earlier_fees(work, billed)
+    day = local_date(billed.boundaries.timestamp, cycle.tz)
+    return FeeFacts(
+        cycle=cycle,
+        boundaries=billed.boundaries,
+        created_at=subscription.created_at,
+        active=subscription.status in ("active", "incomplete"),
+        predecessor=Succession(subscription.origin) if subscription.origin else None,
+        first_invoice=work.tx.count(
+            BillingPeriod,
+            eq("subscription_id", subscription.id),
+            ne("invoice_id", invoice.id),
+            at_most("created_at", invoice.created_at),
+        )
+        == 0,
+        fee_billed=bool(earlier),
+        # A fee of today may be that of a period which a new time zone says was over before today.
+        fee_billed_today=any(
+            local_date(fee.created_at, cycle.tz) == day
+            and (fee.to_datetime is None or is_same_end(cycle, billed.boundaries.subscription, fee.to_datetime))
+            for fee in earlier
+        ),
+        starting=billed.period.invoicing_reason == STARTING,
+        advance_fixed_charges=any(charge.pay_in_advance for charge in billed.definition.fixed_charges),
+        ended_after_invoice=billed.ended_after_invoice,
+        in_trial=ends_at is not None and billed.boundaries.timestamp < ends_at,
+        trial_end=ends_at,
+    )
+
+
+def _earlier_fees(work: Work, billed: BillingContext) -> Sequence[Fee]:
+    """Subscription fees of the same subscription on other invoices that were not made later."""
+    return work.tx.find(
+        Fee,
+        eq("subscription_id", billed.subscription.id),
+        eq("fee_type", "subscription"),
+        ne("invoice_id", billed.invoice.id),
+        at_most("created_at", billed.invoice.created_at),
+        related(Invoice, "invoice_id", ne("status", "deleted")),
+    )

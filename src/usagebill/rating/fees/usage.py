@@ -1,0 +1,51 @@
+"""Usage fees: what the events of a period cost, priced by `operations.usage`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from usagebill.core.fees import Fee
+from usagebill.core.periods import Succession
+from usagebill.operations.plans import PlanDefinition, definition
+from usagebill.queries.billing_periods import TERMINATING, BillingContext
+from usagebill.rating.fees import charges as usage
+from usagebill.rating.usage import usage_window
+from usagebill.views.subscriptions import successor_of
+from usagebill.work import Work
+
+__all__ = ["usage_fees", "usage_to_bill"]
+
+
+def usage_fees(work: Work, billed: BillingContext, *, remembered: bool = True) -> list[Fee]:
+    """The fees of the usage charges that this billing period carries, in the order of the charges.
+
+    Where weighted sums stand at the end is stored, if it is to be `remembered`.
+    """
+    charges, whose = billed.boundaries.charges, usage_to_bill(work, billed)
+    if charges is None or whose is None or billed.invoice.skip_charges or charges.start > charges.end:
+        return []
+    if charges.start == charges.end and billed.period.invoicing_reason != TERMINATING:
+        # A start has nothing to bill; an end at the very start of a period still has that instant, which it includes.
+        return []
+    return usage.usage_fees(work, replace(whose, remembered=remembered))
+
+
+def usage_to_bill(work: Work, billed: BillingContext) -> usage.UsageToBill | None:
+    """Whose usage the billing period carries, over which window; None where it carries none."""
+    if billed.boundaries.charges is None:
+        return None
+    upgraded = billed.ended and billed.cycle.succession is Succession.UPGRADE
+    return usage.UsageToBill(
+        invoice_id=billed.invoice.id,
+        subscription=billed.subscription,
+        definition=billed.definition,
+        window=usage_window(billed.boundaries.charges, billed.cycle.tz, ended_by_upgrade=upgraded),
+        created_at=billed.invoice.created_at,
+        known_at=work.now,
+        next_plan=_next_plan(work, billed) if upgraded else None,
+    )
+
+
+def _next_plan(work: Work, billed: BillingContext) -> PlanDefinition | None:
+    following = successor_of(work, billed.subscription)
+    return None if following is None else definition(work, following.plan_id)

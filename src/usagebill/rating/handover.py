@@ -1,0 +1,98 @@
+"""The instant at which one subscription follows another: both periods hold it, and one of the two bills its events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.events import cut_to_milliseconds
+from usagebill.core.invoices.records import BillingPeriod
+from usagebill.core.periods import Succession
+from usagebill.core.subscriptions import Subscription
+from usagebill.storage.conditions import asc, eq
+from usagebill.storage.event_queries import Arrival, EventQuery
+from usagebill.work import Work
+
+__all__ = ["billed_once", "own_since"]
+
+
+def billed_once(work: Work, subscription: Subscription, metric: BillableMetric, question: EventQuery) -> EventQuery:
+    """`question`, about usage of the subscription, without what belongs to others of the same external id.
+
+    After an upgrade, or where an id is subscribed anew as soon as it has been ended, the old subscription bills what
+    had been received of that instant when its end was billed, and the new one what came later. A recurring metric is
+    carried over, and counts on both. Where the id was another customer's before, nothing of theirs is carried over.
+    """
+    others = _others(work, subscription)
+    earliest = question.earliest
+    if metric.recurring:
+        others = [other for other in others if other.customer_id != subscription.customer_id]
+        own = own_since(work, subscription)
+        earliest = max((at for at in (earliest, own) if at is not None), default=None)
+    if earliest is not None:
+        earliest = cut_to_milliseconds(earliest)
+        before = [
+            _billed(work, other) if other.customer_id == subscription.customer_id else _made(subscription)
+            for other in _before(subscription, others)
+            if other.terminated_at and cut_to_milliseconds(other.terminated_at) == earliest
+        ]
+        known = [arrival for arrival in before if arrival is not None]
+        latest = max(known, key=lambda arrival: (arrival.at, arrival.id), default=None)
+        question = replace(question, earliest=earliest, after=latest)
+    ended = subscription.terminated_at
+    if ended is None or question.latest != ended:
+        return question
+    if any(other.started_at == ended for other in others):
+        question = replace(question, until=_billed(work, subscription))
+    return question
+
+
+def own_since(work: Work, subscription: Subscription) -> datetime | None:
+    """When the external id ceased to be another customer's, None where it never was one's."""
+    ended = _before(subscription, _others(work, subscription))
+    return max(
+        (
+            other.terminated_at
+            for other in ended
+            if other.terminated_at and other.customer_id != subscription.customer_id
+        ),
+        default=None,
+    )
+
+
+def _before(subscription: Subscription, others: Sequence[Subscription]) -> list[Subscription]:
+    """Those of `others` that had ended when the subscription started."""
+    started = subscription.started_at
+    if started is None:
+        return []
+    # One that ended as soon as it had started, at the same instant, came before where it was made before.
+    ended = [other for other in others if other.terminated_at is not None and other.terminated_at <= started]
+    return [other for other in ended if other.started_at != started or other.id < subscription.id]
+
+
+def _others(work: Work, subscription: Subscription) -> list[Subscription]:
+    """The other subscriptions of the same external id, of whatever customer."""
+    found = work.tx.find(Subscription, eq("external_id", subscription.external_id))
+    return [other for other in found if other.id != subscription.id]
+
+
+def _made(subscription: Subscription) -> Arrival:
+    """When the subscription was asked for: what was received before is not its customer's, billed or not."""
+    return Arrival(at=subscription.created_at, id=subscription.id)
+
+
+def _billed(work: Work, ended: Subscription) -> Arrival | None:
+    """When the usage up to the very end of a subscription was billed; None where it was not."""
+    # The periods of the old plan end before the midnight of a downgrade.
+    if ended.succession == Succession.DOWNGRADE:
+        return None
+    period = work.tx.first(
+        BillingPeriod,
+        eq("subscription_id", ended.id),
+        eq("invoicing_reason", "subscription_terminating"),
+        eq("charges_to_datetime", ended.terminated_at),
+        order=[asc("created_at"), asc("id")],
+    )
+    return None if period is None else Arrival(at=period.created_at, id=period.id)

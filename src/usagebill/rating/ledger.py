@@ -1,0 +1,112 @@
+"""The ledger of charges paid in advance: where a charge, filter and group stand in a period."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from usagebill.core.aggregation import LedgerRow, Window
+from usagebill.core.charge_ledger import LedgerEntry, group_pairs
+from usagebill.core.grouping import Group
+from usagebill.core.numbers import add
+from usagebill.core.plans import Charge, ChargeFilter
+from usagebill.storage.conditions import Condition, asc, at_least, at_most, desc, eq, missing, ne, within
+from usagebill.storage.event_queries import EventQuery
+from usagebill.work import Work
+
+__all__ = ["Ledger"]
+
+_LATEST_FIRST = (desc("timestamp"), desc("created_at"), desc("id"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """The rows of one charge (what no filter takes without `charge_filter`) in the period `window`.
+
+    A charge that overrides another in mid-period goes on where that one stood: what was paid stays paid.
+    """
+
+    work: Work
+    subscription_id: str
+    charge: Charge
+    charge_filter: ChargeFilter | None
+    window: Window
+
+    def before(self, event_id: str, group: str) -> LedgerRow | None:
+        """The latest row of a group that is not the event's own."""
+        found = self.work.tx.first(
+            LedgerEntry, *self._conditions(), eq("group", group), ne("event_id", event_id), order=_LATEST_FIRST
+        )
+        return None if found is None else _row(found)
+
+    def made_before(self, entry: LedgerEntry) -> LedgerRow | None:
+        """The latest row of the group of `entry` that there was when it was made."""
+        whose = (self.subscription_id, self.charge.id, self.charge_filter and self.charge_filter.id)
+        span = (self.window.start, self.window.end)
+        return self.work.cached(("ledger as it was", whose, span), self._predecessors).get(entry.id)
+
+    def _predecessors(self) -> dict[str, LedgerRow]:
+        """For each row, by its id, the latest one of its group among those made before it."""
+        latest: dict[str, LedgerEntry] = {}
+        found: dict[str, LedgerRow] = {}
+        for entry in self.work.tx.each(LedgerEntry, *self._conditions(), order=[asc("created_at"), asc("id")]):
+            before = latest.get(entry.group)
+            if before is not None:
+                found[entry.id] = _row(before)
+            if before is None or _place(entry) > _place(before):
+                latest[entry.group] = entry
+        return found
+
+    def latest(self, question: EventQuery, group_keys: Sequence[str]) -> dict[Group, LedgerRow]:
+        """The latest rows of the groups that `question` asks for, of a charge that is billed by `group_keys`.
+
+        None where the question picks events by other properties: what was paid for these is not known.
+        """
+        if not set(question.only) <= set(group_keys):
+            return {}
+        latest: dict[str, LedgerRow] = {}
+        for entry in self.work.tx.find(LedgerEntry, *self._conditions(), order=_LATEST_FIRST):
+            latest.setdefault(entry.group, _row(entry))
+        rows: dict[Group, LedgerRow] = {}
+        for text, row in latest.items():
+            values = group_pairs(text)
+            if all(values.get(key) in accepted for key, accepted in question.only.items()):
+                group = tuple(values.get(key) for key in question.group_keys)
+                rows[group] = _sum(rows[group], row) if group in rows else row
+        return rows
+
+    def _conditions(self) -> tuple[Condition, ...]:
+        charges = [self.charge.id]
+        filters = [self.charge_filter.id] if self.charge_filter else []
+        if self.charge.parent_id is not None:
+            charges.append(self.charge.parent_id)
+            parent = self.work.tx.get(Charge, self.charge.parent_id, deleted=True) if self.charge_filter else None
+            filters += [one.id for one in (parent.filters if parent else ()) if one.values == self._values]
+        return (
+            eq("subscription_id", self.subscription_id),
+            within("charge_id", charges),
+            within("charge_filter_id", filters) if filters else missing("charge_filter_id"),
+            at_least("timestamp", self.window.start.replace(microsecond=0)),
+            at_most("timestamp", self.window.end),
+        )
+
+    @property
+    def _values(self) -> object:
+        return self.charge_filter.values if self.charge_filter else None
+
+
+def _place(entry: LedgerEntry) -> tuple[datetime, datetime, str]:
+    return (entry.timestamp, entry.created_at, entry.id)
+
+
+def _row(entry: LedgerEntry) -> LedgerRow:
+    return LedgerRow(current=entry.current, maximum=entry.maximum, maximum_prorated=entry.maximum_prorated)
+
+
+def _sum(left: LedgerRow, right: LedgerRow) -> LedgerRow:
+    return LedgerRow(
+        current=add(left.current, right.current),
+        maximum=add(left.maximum, right.maximum),
+        maximum_prorated=add(left.maximum_prorated, right.maximum_prorated),
+    )

@@ -1,0 +1,61 @@
+"""Recounting issued lines: what events, plan and days come to once more, as they were known when the line was made.
+
+Lines are counted and priced by the rules that bill them, so that what is found is a record that was changed, lost or
+made otherwise than these rules say. An invoice's usage is what had been received when it was finalized.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from usagebill.core.audit import WHOLE_REASONS, Finding
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.recounts import AGAIN_BY_HAND, UNKNOWN_PERIOD, own_copies
+from usagebill.operations.progressive_billing import PROGRESSIVE
+from usagebill.queries.billing_periods import IN_ADVANCE
+from usagebill.rating.recounts.advance import fee_without_invoice, lines_in_advance
+from usagebill.rating.recounts.missing_fees import lost_events
+from usagebill.rating.recounts.periods import UsageSoFar, WholePeriod
+from usagebill.rating.recounts.report import Recounts
+from usagebill.storage.conditions import asc, eq, missing
+from usagebill.work import Work
+
+__all__ = ["Recounts", "lost_events", "recounted", "recounted_without_invoice"]
+
+
+def recounted(
+    work: Work, invoice: Invoice, fees: Sequence[Fee], periods: Sequence[BillingPeriod], notes: Recounts
+) -> Iterator[Finding]:
+    """Recount the lines of an issued invoice that bill its `periods`; how many these are is noted in `notes`."""
+    if invoice.voided_invoice_id is not None:
+        for fee in fees:
+            notes.leave(fee, AGAIN_BY_HAND)
+        return
+    for fee in fees:
+        yield from own_copies(invoice.number, invoice.id, fee)
+    if invoice.invoice_type == "advance_charges":
+        for fee in fees:
+            yield from fee_without_invoice(work, fee, invoice.number, notes)
+        return
+    subscribed = [period.subscription_id for period in periods]
+    for fee in fees:
+        if fee.subscription_id is not None and subscribed.count(fee.subscription_id) != 1:
+            notes.leave(fee, UNKNOWN_PERIOD)
+    for period in periods:
+        if subscribed.count(period.subscription_id) > 1:
+            continue
+        own = [fee for fee in fees if fee.subscription_id == period.subscription_id]
+        if period.invoicing_reason in WHOLE_REASONS:
+            counted_at = invoice.finalized_at or invoice.created_at
+            yield from WholePeriod(work, invoice, period, own, notes, counted_at).findings()
+        elif period.invoicing_reason == PROGRESSIVE:
+            yield from UsageSoFar(work, invoice, period, own, notes, invoice.created_at).findings()
+        elif period.invoicing_reason == IN_ADVANCE:
+            yield from lines_in_advance(work, invoice, period, own, notes)
+
+
+def recounted_without_invoice(work: Work, customer_id: str, notes: Recounts) -> Iterator[Finding]:
+    """Recount the fees of a customer that no invoice holds."""
+    for fee in work.tx.each(Fee, eq("customer_id", customer_id), missing("invoice_id"), order=[asc("id")]):
+        yield from fee_without_invoice(work, fee, "(none)", notes)

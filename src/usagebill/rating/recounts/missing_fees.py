@@ -1,0 +1,89 @@
+"""Events that a charge prices in advance and for which no fee was ever made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from usagebill.core.aggregation import billable_in_advance
+from usagebill.core.audit import Finding
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.events import Event, subscription_at
+from usagebill.core.fees import Fee
+from usagebill.core.plans import Charge
+from usagebill.core.subscriptions import Subscription
+from usagebill.storage.conditions import eq, present
+from usagebill.storage.event_queries import EventQuery
+from usagebill.work import Work
+
+__all__ = ["lost_events"]
+
+_INSTANT = timedelta(microseconds=1)
+# A plan change counts from a midnight before the job that makes it: around one, either plan may have billed an event.
+_CHANGE = timedelta(hours=26)
+
+
+def lost_events(work: Work, subscription: Subscription) -> Iterator[Finding]:
+    """Each event of the subscription, and each charge paid in advance, of which there is no fee, deleted or not.
+
+    Only events are looked at that came in when the charge was what it is now, and that no other subscription of the
+    same id may have been billed for.
+    """
+    if subscription.started_at is None:
+        return
+    charges = work.tx.find(Charge, eq("plan_id", subscription.plan_id), eq("pay_in_advance", True))
+    if not charges:
+        return
+    known = work.tx.find(Subscription, eq("external_id", subscription.external_id))
+    billed = {
+        (fee.charge_id, fee.event_transaction_id)
+        for fee in work.tx.each(
+            Fee, eq("subscription_id", subscription.id), present("event_transaction_id"), deleted=True
+        )
+    }
+    for charge in charges:
+        metric = work.tx.get(BillableMetric, charge.billable_metric_id)
+        if metric is None:
+            continue
+        question = EventQuery(
+            code=metric.code,
+            external_subscription_id=subscription.external_id,
+            earliest=subscription.started_at,
+            latest=subscription.terminated_at,
+        )
+        since = max(charge.created_at, charge.updated_at, metric.updated_at, subscription.created_at)
+        for event in work.tx.events.scan(question):
+            if (
+                event.created_at > since
+                and (charge.id, event.transaction_id) not in billed
+                and billable_in_advance(metric, event)
+                and _is_alone(known, subscription, event)
+                and not _waits(work, event)
+            ):
+                yield Finding(
+                    check="fee_missing",
+                    subject=f"subscription {subscription.external_id}",
+                    subject_id=subscription.id,
+                    detail=f"fee of event {event.transaction_id} ({metric.code}, charge {charge.code})",
+                    expected="a fee in advance",
+                    found="none",
+                )
+
+
+def _is_alone(known: list[Subscription], subscription: Subscription, event: Event) -> bool:
+    """Whether nobody else can have been billed for the event."""
+    if subscription_at(known, event.timestamp) != subscription:
+        return False
+    return not any(
+        other.id != subscription.id
+        and other.started_at is not None
+        and other.started_at <= event.timestamp + _CHANGE
+        and (other.terminated_at is None or other.terminated_at >= event.timestamp - _CHANGE)
+        for other in known
+    )
+
+
+def _waits(work: Work, event: Event) -> bool:
+    """Whether the job that bills what came in together with the event has not been done; one that failed is shown."""
+    together = work.tx.events.received(event.created_at, event.created_at + _INSTANT)
+    return any(work.tx.jobs.waiting("process_events", one.id) is not None for one in list(together))

@@ -1,0 +1,271 @@
+"""The lines of whole billing periods, and of the usage so far that passed a threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from usagebill.core.audit import Finding
+from usagebill.core.charge_ledger import CarriedLevel
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.plans import Charge, PlanDefinition
+from usagebill.core.recounts import CHANGED, INVOICES_CHANGED, LEVEL_CHANGED, MOVED, SAME_INSTANT, WHILE_MADE, judged
+from usagebill.operations.invoices.adjustments import of_draft, with_adjustments
+from usagebill.rating.fees import charges as usage
+from usagebill.rating.fees.commitments import commitment_fee
+from usagebill.rating.fees.fixed_charges import fixed_charge_fees
+from usagebill.rating.fees.renewals import renewal_fees
+from usagebill.rating.fees.subscription import subscription_fee
+from usagebill.rating.fees.usage import usage_fees
+from usagebill.rating.recounts.as_of import (
+    are_others_changed,
+    billed_then,
+    has_moved,
+    is_followed_since,
+    question,
+    touched,
+    units_doubt,
+)
+from usagebill.rating.recounts.report import Recounts
+from usagebill.rating.usage import usage_window
+from usagebill.storage.conditions import at_least, eq, less, within
+from usagebill.views.subscriptions import successor_of
+from usagebill.work import Work
+
+__all__ = ["Lines", "UsageSoFar", "WholePeriod"]
+
+_INSTANT = timedelta(microseconds=1)
+# Of so many instants at which something came in, each is tried as the one of a count whose instant is not kept.
+_MOST_INSTANTS = 100
+
+
+class Lines:
+    """The lines of one billing period of an invoice, counted at `at`."""
+
+    def __init__(
+        self, work: Work, invoice: Invoice, period: BillingPeriod, fees: Sequence[Fee], notes: Recounts, at: datetime
+    ) -> None:
+        self.work = work
+        self.invoice = invoice
+        self.period = period
+        self.fees = fees
+        self.notes = notes
+        self.at = at
+        self.billed = billed_then(work, invoice, period, at)
+
+    def findings(self) -> Iterator[Finding]:
+        """Recount all lines."""
+        yield from self.usage_findings()
+
+    def usage_findings(self) -> Iterator[Finding]:
+        """Recount the usage, charge by charge."""
+        found = [fee for fee in self.fees if fee.fee_type == "charge" and fee.event_transaction_id is None]
+        charges = self.billed.definition.charges
+        for charge in charges:
+            yield from self._charge(charge, [fee for fee in found if fee.charge_id == charge.id])
+        known = {charge.id for charge in charges}
+        yield from self.judge((), [fee for fee in found if fee.charge_id not in known], lambda _: CHANGED)
+
+    def expected_usage(self, charge: Charge, at: datetime) -> list[Fee]:
+        """The lines of a charge with what had been received at `at`."""
+        raise LookupError(f"billing period {self.period.id} bills no usage")
+
+    def other_instants(self, charge: Charge) -> tuple[list[datetime], bool]:
+        """When else the count may have been, and whether these are all such instants."""
+        return [], True
+
+    def judge(
+        self, expected: Iterable[Fee], found: Sequence[Fee], doubt: Callable[[Fee], str | None]
+    ) -> Iterator[Finding]:
+        """Note what was recounted. What differs is a finding, unless there is a reason to `doubt` it."""
+        for fee, is_there, findings in judged(self.invoice.number, self.invoice.id, expected, found):
+            reason = doubt(fee) if findings else None
+            if reason is not None:
+                self.notes.leave(fee, reason)
+                continue
+            if is_there:
+                self.notes.count(fee)
+            yield from findings
+
+    def agrees(self, expected: Iterable[Fee], found: Sequence[Fee]) -> bool:
+        """Whether a recount gives what was found."""
+        lines = judged(self.invoice.number, self.invoice.id, expected, found)
+        return not any(findings for _, _, findings in lines)
+
+    def adjusted(self, definition: PlanDefinition, fees: list[Fee]) -> list[Fee]:
+        """The lines as they were adjusted by hand on the draft that the invoice was."""
+        for one in of_draft(self.work, self.invoice):
+            charge = next((charge for charge in definition.charges if charge.id == one.charge_id), None)
+            if charge is not None and one.charge_filter_id not in (None, *(each.id for each in charge.filters)):
+                # Its filter is gone, and with it the price.
+                return fees
+        draft = replace(self.billed, invoice=replace(self.invoice, status="draft"), definition=definition)
+        return with_adjustments(self.work.at(self.at), draft, fees)
+
+    def arrivals(self, charge: Charge, last: datetime | None = None) -> tuple[list[datetime], bool]:
+        """When events of the charge came in after the invoice was begun, not after `last`, and whether that is all."""
+        metric = self.billed.definition.metrics[charge.billable_metric_id]
+        found = {
+            event.created_at
+            for event in self.work.tx.events.scan(question(metric, self.period))
+            if event.created_at > self.invoice.created_at and (last is None or event.created_at <= last)
+        }
+        return sorted(found)[:_MOST_INSTANTS], len(found) <= _MOST_INSTANTS
+
+    def _charge(self, charge: Charge, found: list[Fee]) -> Iterator[Finding]:
+        expected = self.expected_usage(charge, self.at)
+        complete = True
+        if not self.agrees(expected, found):
+            instants, complete = self.other_instants(charge)
+            others = (self.expected_usage(charge, at) for at in instants)
+            expected = next((other for other in others if self.agrees(other, found)), expected)
+        reasons: dict[str, str | None] = {}
+
+        def doubt(_: Fee) -> str | None:
+            if "" not in reasons:
+                reasons[""] = self._doubt(charge, complete=complete)
+            return reasons[""]
+
+        yield from self.judge(expected, found, doubt)
+
+    def _doubt(self, charge: Charge, *, complete: bool) -> str | None:
+        """Why the lines of a charge may differ without being wrong; None where they may not."""
+        billed, at = self.billed, self.at
+        metric = billed.definition.metrics[charge.billable_metric_id]
+        if touched(charge, at) or touched(metric, at) or billed.subscription.plan_id != self.period.plan_id:
+            return CHANGED
+        if billed.ended and metric.recurring and self._next_plan_is_another():
+            return CHANGED
+        if metric.aggregation_type == "weighted_sum_agg" and self._is_level_another(charge):
+            return LEVEL_CHANGED
+        if (charge.prorated or metric.aggregation_type == "weighted_sum_agg") and has_moved(self.work, self.period):
+            return MOVED
+        if is_followed_since(self.work, billed.subscription, at):
+            return INVOICES_CHANGED
+        if not complete:
+            return WHILE_MADE
+        return SAME_INSTANT if self.is_instant_doubtful(charge) else None
+
+    def is_instant_doubtful(self, charge: Charge) -> bool:
+        """Whether the count depends on what came in at its very instant, before it or after it."""
+        return not self.agrees(self.expected_usage(charge, self.at - _INSTANT), self.expected_usage(charge, self.at))
+
+    def _next_plan_is_another(self) -> bool:
+        """Whether the plan after an upgrade may have been another when it was asked what it goes on to bill."""
+        following = successor_of(self.work, self.billed.subscription)
+        if following is None:
+            return False
+        charges = self.work.tx.find(Charge, eq("plan_id", following.plan_id), deleted=True)
+        return any(touched(charge, self.at) for charge in charges)
+
+    def _is_level_another(self, charge: Charge) -> bool:
+        """Whether an earlier period was counted anew after this one was."""
+        start = self.period.charges_from_datetime
+        return start is not None and (
+            self.work.tx.first(
+                CarriedLevel,
+                eq("subscription_id", self.period.subscription_id),
+                within("charge_id", [charge.id, *([charge.parent_id] if charge.parent_id else [])]),
+                less("period_end", start),
+                at_least("created_at", self.at),
+            )
+            is not None
+        )
+
+
+class WholePeriod(Lines):
+    """The lines of a whole period: usage, renewals, the plan's amount, fixed charges and the minimum commitment."""
+
+    def findings(self) -> Iterator[Finding]:
+        yield from self._subscription()
+        yield from self.usage_findings()
+        yield from self._fixed_charges()
+        yield from self._commitment()
+
+    def expected_usage(self, charge: Charge, at: datetime) -> list[Fee]:
+        definition = replace(self.billed.definition, charges=(charge,), fixed_charges=())
+        billed, then = replace(self.billed, definition=definition), self.work.at(at)
+        fees = usage_fees(then, billed, remembered=False) + renewal_fees(then, billed)
+        return self.adjusted(definition, fees)
+
+    def other_instants(self, charge: Charge) -> tuple[list[datetime], bool]:
+        # One that waited for its taxes had been counted before.
+        if self.invoice.tax_status is None:
+            return [], True
+        arrivals, complete = self.arrivals(charge, self.at)
+        return [self.invoice.created_at, *arrivals], complete
+
+    def _of(self, fee_type: str) -> list[Fee]:
+        return [fee for fee in self.fees if fee.fee_type == fee_type]
+
+    def _subscription(self) -> Iterator[Finding]:
+        found, definition = self._of("subscription"), self.billed.definition
+        plan = definition.plan
+        kept = found[0].amount_details.get("plan_amount_cents") if found else None
+        if kept is not None and touched(plan, self.at):
+            plan = replace(plan, amount_cents=int(str(kept)))
+        definition = replace(definition, plan=plan)
+        fee = subscription_fee(self.work.at(self.at), replace(self.billed, definition=definition))
+        bare = replace(definition, charges=(), fixed_charges=())
+        expected = [] if fee is None else self.adjusted(bare, [fee])
+        yield from self.judge(expected, found, lambda _: self._fee_doubt())
+
+    def _fixed_charges(self) -> Iterator[Finding]:
+        definition = replace(self.billed.definition, charges=())
+        billed = replace(self.billed, definition=definition)
+        expected = self.adjusted(definition, fixed_charge_fees(self.work.at(self.at), billed))
+        charges = {charge.id: charge for charge in definition.fixed_charges}
+
+        def doubt(fee: Fee) -> str | None:
+            charge = charges.get(fee.fixed_charge_id or "")
+            if charge is None or touched(charge, self.at):
+                return CHANGED
+            return units_doubt(self.work, self.period, self.at) or self._fee_doubt()
+
+        yield from self.judge(expected, self._of("fixed_charge"), doubt)
+
+    def _commitment(self) -> Iterator[Finding]:
+        others = [fee for fee in self.fees if fee.fee_type != "commitment"]
+        fee = commitment_fee(self.work.at(self.at), self.billed, others)
+        yield from self.judge([] if fee is None else [fee], self._of("commitment"), lambda _: self._fee_doubt())
+
+    def _fee_doubt(self) -> str | None:
+        """Why a line that follows from the plan and from what was billed before may differ without being wrong."""
+        if touched(self.billed.definition.plan, self.at):
+            return CHANGED
+        if self.billed.subscription.plan_id != self.period.plan_id:
+            return CHANGED
+        return INVOICES_CHANGED if are_others_changed(self.work, self.invoice, self.at) else None
+
+
+class UsageSoFar(Lines):
+    """The usage so far that passed a threshold: what had come in when the threshold was looked at, and not before."""
+
+    def expected_usage(self, charge: Charge, at: datetime) -> list[Fee]:
+        billed, charges = self.billed, self.billed.boundaries.charges
+        if charges is None:
+            return []
+        return usage.usage_fees(
+            self.work.at(at),
+            usage.UsageToBill(
+                invoice_id=self.invoice.id,
+                subscription=billed.subscription,
+                definition=replace(billed.definition, charges=(charge,)),
+                window=usage_window(charges, billed.cycle.tz),
+                created_at=self.invoice.created_at,
+                known_at=at,
+                with_minimum=False,
+                remembered=False,
+            ),
+        )
+
+    def other_instants(self, charge: Charge) -> tuple[list[datetime], bool]:
+        return self.arrivals(charge)
+
+    def is_instant_doubtful(self, charge: Charge) -> bool:
+        # The event that passed the threshold came in at that instant; what matters is whether others did.
+        name = self.period.external_subscription_id
+        arrived = self.work.tx.events.received(self.at, self.at + _INSTANT)
+        return sum(event.external_subscription_id == name for event in arrived) > 1

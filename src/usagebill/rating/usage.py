@@ -1,0 +1,447 @@
+"""The usage of one charge over a window: its events in filters and groups, aggregated and priced.
+
+The store counts what it can count by itself; only what needs single events (prorated quantities, weighted sums, running
+totals of a sum, bounds on single transactions) is read event by event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, tzinfo
+from decimal import Decimal
+
+from usagebill.core.aggregation import (
+    AggregateResult,
+    LedgerRow,
+    Window,
+    counted_totals,
+    current_usage,
+    event_values,
+    fold,
+    in_scope,
+    lower_bound,
+    prorated,
+    round_units,
+    running_totals,
+    usage_of,
+)
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.charge_ledger import CarriedLevel, group_text
+from usagebill.core.currencies import subunits
+from usagebill.core.events import Event
+from usagebill.core.filters import EventScope, buckets, default_bucket, display_name
+from usagebill.core.grouping import Breakdown, Group, charge_group_keys, grouped, grouped_by
+from usagebill.core.numbers import ZERO, add
+from usagebill.core.periods import Window as Span
+from usagebill.core.plans import Charge, ChargeFilter
+from usagebill.core.pricing import (
+    PRICING_UNIT_SUBUNITS,
+    Price,
+    Properties,
+    amount_details,
+    grouping_keys,
+    parse_properties,
+    price,
+)
+from usagebill.core.pricing.fees import FeeAmounts, fee_amounts
+from usagebill.core.pricing.percentage import PercentageProperties
+from usagebill.core.subscriptions import Subscription
+from usagebill.core.usage import Usage
+from usagebill.rating.carried_levels import starting_levels
+from usagebill.rating.handover import billed_once
+from usagebill.rating.ledger import Ledger
+from usagebill.storage.conditions import eq
+from usagebill.storage.event_queries import COUNTED, EventQuery
+from usagebill.work import JsonObject, Work
+
+__all__ = [
+    "ChargePart",
+    "ChargeResult",
+    "ChargeScope",
+    "charge_parts",
+    "charge_results",
+    "initial_level_of",
+    "parsed_properties",
+    "part_usages",
+    "save_level",
+    "usage_window",
+]
+
+
+def usage_window(charges: Span, tz: tzinfo, *, ended_by_upgrade: bool = False) -> Window:
+    """The usage that a billing record's `charges` window covers, counted in days of the customer's time zone."""
+    return Window(
+        start=charges.start, end=charges.end, period_days=charges.duration, tz=tz, ended_by_upgrade=ended_by_upgrade
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChargeScope:
+    """Whose usage is asked for, over which window.
+
+    `currency` is the plan's. `known_at` leaves out events received later: an invoice that is made late is the one that
+    was due. `current` asks for usage so far instead of what an invoice bills. `only` keeps events by property (key ->
+    values) and takes these keys out of the grouping; `ungrouped` takes all keys out. `presented` are the presentation
+    keys that split the displayed units, None for all.
+    """
+
+    subscription: Subscription
+    currency: str
+    window: Window
+    known_at: datetime | None = None
+    current: bool = False
+    only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    ungrouped: bool = False
+    presented: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChargePart:
+    """One of the prices of a charge: a filter of it, or (None) what no filter takes."""
+
+    filter: ChargeFilter | None
+    bucket: EventScope
+    raw_properties: Mapping[str, object]
+
+    @property
+    def display_name(self) -> str | None:
+        """The filter's own name, or its values; None for what no filter takes."""
+        if self.filter is None:
+            return None
+        return self.filter.invoice_display_name or display_name(self.filter.values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChargeResult:
+    """The usage of one charge, filter and group: counted, priced, and in cents.
+
+    `tally` is what was counted before proration and metric rounding. `breakdown` splits the displayed units by the
+    presentation keys of the charge.
+    """
+
+    charge: Charge
+    metric: BillableMetric
+    part: ChargePart
+    grouped_by: Mapping[str, str | None]
+    tally: AggregateResult
+    usage: Usage
+    price: Price
+    properties: Properties
+    amounts: FeeAmounts
+    breakdown: Breakdown = ()
+
+    @property
+    def shown_breakdown(self) -> Breakdown:
+        """The breakdown by those presentation keys that invoices show, rows of equal values added up."""
+        shown = presentation_keys(self.charge.properties, in_invoice=True)
+        rows: dict[tuple[str | None, ...], Decimal] = {}
+        for by, units in self.breakdown:
+            own = tuple(by.get(key) for key in shown)
+            rows[own] = add(rows.get(own, ZERO), units)
+        return tuple((dict(zip(shown, own, strict=True)), units) for own, units in rows.items()) if shown else ()
+
+    @property
+    def amount_details(self) -> JsonObject:
+        """How the amount came about, ready for JSON."""
+        return amount_details(self.charge.charge_model, self.properties, self.usage)
+
+
+# By charge, filter and smallest units: what was read last, and what it said.
+_parsed: dict[tuple[str, str | None, int], tuple[str, Mapping[str, object], Properties]] = {}
+_PARSED_AT_MOST = 20_000
+
+
+def parsed_properties(charge: Charge, part: ChargePart, currency: str) -> Properties:
+    """The typed properties of a part of a charge; read anew only where they have changed."""
+    cents = subunits(currency) if charge.applied_pricing_unit is None else PRICING_UNIT_SUBUNITS
+    model, raw = charge.charge_model, part.raw_properties
+    key = (charge.id, part.filter.id if part.filter else None, cents)
+    known = _parsed.get(key)
+    # Not told by `updated_at`: a price may change twice at one instant.
+    if known is not None and known[0] == model and known[1] == raw:
+        return known[2]
+    if len(_parsed) >= _PARSED_AT_MOST:
+        _parsed.clear()
+    found = parse_properties(model, raw, subunits=cents)
+    _parsed[key] = (model, raw, found)
+    return found
+
+
+def charge_parts(charge: Charge, metric: BillableMetric) -> list[ChargePart]:
+    """The filters of a charge in their order, then what none of them takes."""
+    if not charge.filters:
+        return [ChargePart(filter=None, bucket=EventScope(matches={}), raw_properties=charge.properties)]
+    declared = {each.key: each.values for each in metric.filters}
+    parts = [
+        ChargePart(filter=each, bucket=bucket, raw_properties=each.properties)
+        for each, bucket in zip(charge.filters, buckets(charge.filters, declared), strict=True)
+    ]
+    default = default_bucket(charge.filters, declared)
+    return [*parts, ChargePart(filter=None, bucket=default, raw_properties=charge.properties)]
+
+
+def charge_results(work: Work, charge: Charge, metric: BillableMetric, scope: ChargeScope) -> list[ChargeResult]:
+    """The usage of `charge` in `scope`: for each filter, then for what no filter takes, one result for each group.
+
+    Without any event there is one result of zero units, which is priced too (first flat amounts are due).
+    """
+    results = []
+    for part in charge_parts(charge, metric):
+        properties = parsed_properties(charge, part, scope.currency)
+        keys = _group_keys(charge, part, scope)
+        breakdowns = _breakdowns(work, charge, metric, part, keys, scope)
+        for group, (tally, usage) in _usages(work, charge, metric, part, properties, keys, scope).items():
+            own_price = price(charge.charge_model, properties, usage)
+            unit = charge.applied_pricing_unit
+            results.append(
+                ChargeResult(
+                    charge=charge,
+                    metric=metric,
+                    part=part,
+                    grouped_by=grouped_by(keys, group),
+                    tally=tally,
+                    usage=usage,
+                    price=own_price,
+                    properties=properties,
+                    amounts=fee_amounts(
+                        own_price,
+                        usage,
+                        scope.currency,
+                        conversion_rate=None if unit is None else unit.conversion_rate,
+                    ),
+                    breakdown=breakdowns.get(group, ()),
+                )
+            )
+    return results
+
+
+def part_usages(
+    work: Work, charge: Charge, metric: BillableMetric, part: ChargePart, scope: ChargeScope
+) -> Mapping[Group, tuple[AggregateResult, Usage]]:
+    """What is counted of one part of a charge, by the values of its group keys: that which `charge_results` prices."""
+    properties = parsed_properties(charge, part, scope.currency)
+    return _usages(work, charge, metric, part, properties, _group_keys(charge, part, scope), scope)
+
+
+def _breakdowns(
+    work: Work, charge: Charge, metric: BillableMetric, part: ChargePart, keys: tuple[str, ...], scope: ChargeScope
+) -> dict[Group, Breakdown]:
+    """The units of each group, split by the charge's presentation keys that do not price them."""
+    presented = tuple(
+        key
+        for key in presentation_keys(charge.properties)
+        if key not in keys and (scope.presented is None or key in scope.presented)
+    )
+    if not presented or metric.aggregation_type in ("weighted_sum_agg", "custom_agg"):
+        return {}
+    question = _question(work, metric, part.bucket, (*keys, *presented), scope)
+    rows: dict[Group, Breakdown] = {}
+    for group, tally in work.tx.events.tallies(question).items():
+        own, shown = group[: len(keys)], group[len(keys) :]
+        units = round_units(tally.units, metric)
+        rows[own] = (*rows.get(own, ()), (grouped_by(presented, shown), units))
+    return rows
+
+
+def presentation_keys(properties: Mapping[str, object], *, in_invoice: bool = False) -> tuple[str, ...]:
+    """The properties by which the displayed units of a charge are split, without any effect on its price.
+
+    `in_invoice` gives only those that invoices show.
+    """
+    keys = properties.get("presentation_group_keys")
+    if not isinstance(keys, (list, tuple)):
+        return ()
+    found = [each for each in keys if isinstance(each, Mapping)]
+    if in_invoice:
+        found = [each for each in found if (each.get("options") or {}).get("display_in_invoice")]
+    return tuple(str(each["value"]) for each in found)
+
+
+def _group_keys(charge: Charge, part: ChargePart, scope: ChargeScope) -> tuple[str, ...]:
+    if scope.ungrouped:
+        return ()
+    return tuple(key for key in _billed_keys(charge, part) if key not in scope.only)
+
+
+def _billed_keys(charge: Charge, part: ChargePart) -> tuple[str, ...]:
+    """The properties by which the charge's usage is billed in groups, whatever is asked for."""
+    return charge_group_keys(grouping_keys(part.raw_properties), accepts_target_wallet=charge.accepts_target_wallet)
+
+
+def _question(
+    work: Work, metric: BillableMetric, bucket: EventScope, keys: Sequence[str], scope: ChargeScope
+) -> EventQuery:
+    question = EventQuery(
+        code=metric.code,
+        external_subscription_id=scope.subscription.external_id,
+        aggregation_type=metric.aggregation_type,
+        field_name=metric.field_name,
+        earliest=lower_bound(metric.aggregation_type, recurring=metric.recurring, start=scope.window.start),
+        latest=scope.window.end,
+        known_at=scope.known_at,
+        bucket=bucket,
+        only=scope.only,
+        group_keys=tuple(keys),
+    )
+    return billed_once(work, scope.subscription, metric, question)
+
+
+def _usages(
+    work: Work,
+    charge: Charge,
+    metric: BillableMetric,
+    part: ChargePart,
+    properties: Properties,
+    keys: tuple[str, ...],
+    scope: ChargeScope,
+) -> dict[Group, tuple[AggregateResult, Usage]]:
+    question = _question(work, metric, part.bucket, keys, scope)
+    rows = _ledger_rows(work, charge, part, scope, question) if charge.pay_in_advance and scope.current else {}
+    terms = properties if isinstance(properties, PercentageProperties) else None
+    if _needs_events(charge, metric, terms):
+        groups = grouped(work.tx.events.scan(question), keys)
+        levels = _levels(work, charge, part, metric, scope, question)
+        if levels and not any(groups.values()):
+            groups = {}
+        carried: dict[Group, list[Event]] = {group: [] for group in levels}
+        return {
+            group: _from_events(charge, metric, events, terms, scope, levels.get(group, ZERO), rows.get(group))
+            for group, events in {**carried, **groups}.items()
+        }
+    question = replace(question, amounts=charge.charge_model == "dynamic")
+    tallies = work.tx.events.tallies(question)
+    return {
+        group: (tally, _from_tally(charge, metric, tally, terms, scope, rows.get(group)))
+        for group, tally in tallies.items()
+    }
+
+
+def _needs_events(charge: Charge, metric: BillableMetric, terms: PercentageProperties | None) -> bool:
+    if metric.aggregation_type not in COUNTED or charge.prorated:
+        return True
+    if terms is None:
+        return False
+    sums_free_units = metric.aggregation_type == "sum_agg" and bool(terms.free_events or terms.free_total)
+    return terms.is_bounded or sums_free_units
+
+
+def _from_tally(
+    charge: Charge,
+    metric: BillableMetric,
+    tally: AggregateResult,
+    terms: PercentageProperties | None,
+    scope: ChargeScope,
+    row: LedgerRow | None,
+) -> Usage:
+    totals: tuple[Decimal, ...] = ()
+    if terms is not None and metric.aggregation_type in ("count_agg", "unique_count_agg"):
+        totals = counted_totals(tally.units, free_events=terms.free_events, free_units=terms.free_total)
+    if charge.pay_in_advance and scope.current:
+        return current_usage(metric, tally, row, scope.window, running_totals=totals)
+    return usage_of(metric, tally, running_totals=totals)
+
+
+def _from_events(
+    charge: Charge,
+    metric: BillableMetric,
+    events: Iterable[Event],
+    terms: PercentageProperties | None,
+    scope: ChargeScope,
+    level: Decimal,
+    row: LedgerRow | None,
+) -> tuple[AggregateResult, Usage]:
+    window = scope.window
+    counted = [event for event in events if in_scope(metric, event, window)]
+    tally = fold(metric.aggregation_type, counted, field_name=metric.field_name, window=window, initial_level=level)
+    totals: tuple[Decimal, ...] = ()
+    values: tuple[Decimal, ...] = ()
+    if terms is not None:
+        totals = running_totals(
+            metric, counted, tally.units, free_events=terms.free_events, free_units=terms.free_total
+        )
+        values = event_values(metric, counted, window.start) if terms.is_bounded else ()
+    proration = prorated(metric, counted, window) if charge.prorated else None
+    if charge.pay_in_advance and scope.current:
+        usage = current_usage(
+            metric,
+            tally,
+            row,
+            window,
+            prorated=None if proration is None else proration.units,
+            running_totals=totals,
+            event_values=values,
+        )
+        return tally, usage
+    return tally, usage_of(metric, tally, proration=proration, running_totals=totals, event_values=values)
+
+
+def _ledger_rows(
+    work: Work, charge: Charge, part: ChargePart, scope: ChargeScope, question: EventQuery
+) -> dict[Group, LedgerRow]:
+    ledger = Ledger(
+        work=work,
+        subscription_id=scope.subscription.id,
+        charge=charge,
+        charge_filter=part.filter,
+        window=scope.window,
+    )
+    return ledger.latest(question, _billed_keys(charge, part))
+
+
+def initial_level_of(
+    work: Work,
+    charge: Charge,
+    part: ChargePart,
+    metric: BillableMetric,
+    scope: ChargeScope,
+    group: Mapping[str, str | None],
+) -> Decimal:
+    """Where one group of a recurring weighted sum starts in the window of `scope`; zero for any other metric."""
+    keys = tuple(group)
+    levels = _levels(work, charge, part, metric, scope, _question(work, metric, part.bucket, keys, scope))
+    return levels.get(tuple(group.values()), ZERO)
+
+
+def _levels(
+    work: Work, charge: Charge, part: ChargePart, metric: BillableMetric, scope: ChargeScope, question: EventQuery
+) -> dict[Group, Decimal]:
+    return starting_levels(work, charge, part.filter, metric, scope.subscription, question, _billed_keys(charge, part))
+
+
+def save_level(work: Work, result: ChargeResult, scope: ChargeScope) -> None:
+    """Remember where a recurring weighted sum stands at the end of a billed window; billing it again says it anew.
+
+    What never moved leaves nothing to remember.
+    """
+    metric = result.metric
+    if metric.aggregation_type != "weighted_sum_agg" or not metric.recurring or result.tally.level is None:
+        return
+    group = group_text(result.grouped_by)
+    filter_id = result.part.filter.id if result.part.filter else None
+    for old in work.tx.find(
+        CarriedLevel,
+        eq("charge_id", result.charge.id),
+        eq("subscription_id", scope.subscription.id),
+        eq("charge_filter_id", filter_id),
+        eq("group", group),
+        eq("period_end", scope.window.end),
+    ):
+        work.tx.delete(old)
+    if not result.tally.events_count and result.tally.level.is_zero():
+        return
+    work.tx.insert(
+        CarriedLevel(
+            id=work.new_id(),
+            organization_id=work.organization.id,
+            subscription_id=scope.subscription.id,
+            charge_id=result.charge.id,
+            charge_filter_id=filter_id,
+            group=group,
+            level=result.tally.level,
+            reached_at=result.tally.last_at or scope.window.start,
+            period_end=scope.window.end,
+            created_at=work.now,
+            updated_at=work.now,
+        )
+    )

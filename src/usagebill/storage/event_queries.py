@@ -1,0 +1,109 @@
+"""Questions: what is asked of events, as values that every engine answers in its own way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from usagebill.core.events import Event, cut_to_milliseconds, property_of
+from usagebill.core.filters import EventScope, accepts
+from usagebill.core.grouping import Group
+
+__all__ = ["ALL_EVENTS", "COUNTED", "Arrival", "EventFilter", "EventQuery", "Group", "concerns"]
+
+ALL_EVENTS: Final = EventScope(matches={})
+
+# The aggregations that an engine answers by itself; of the others it is asked for the events.
+COUNTED: Final = frozenset({"count_agg", "sum_agg", "max_agg", "latest_agg", "unique_count_agg"})
+
+
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """When something came in; of two things at one instant, the one with the smaller id came first."""
+
+    at: datetime
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventQuery:
+    """Which events of one external subscription id and code are meant, how they are grouped and aggregated.
+
+    `earliest` and `latest` bound the timestamp, both inclusive (None: no bound); `up_to` leaves out what stands after
+    that event in time (`Event.order`), and `before` that event itself too. `known_at` leaves out what was received
+    after that instant. Of the millisecond of `earliest`, only what was received later than `after` counts; of that of
+    `latest`, only what was not received later than `until`. Events lie in `bucket`; where `only` names a property, its
+    text form is among the values given there, None standing for missing, null or empty. The answer has one entry a
+    group of the values of `group_keys`. `field_name` is the property that is aggregated. The events' own prices
+    (dynamic charges) are added up only where `amounts` is set.
+    """
+
+    code: str
+    external_subscription_id: str
+    aggregation_type: str = "count_agg"
+    field_name: str | None = None
+    earliest: datetime | None = None
+    latest: datetime | None = None
+    up_to: Event | None = None
+    before: Event | None = None
+    known_at: datetime | None = None
+    after: Arrival | None = None
+    until: Arrival | None = None
+    bucket: EventScope = ALL_EVENTS
+    only: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
+    group_keys: tuple[str, ...] = ()
+    amounts: bool = False
+
+    @property
+    def first_end(self) -> datetime | None:
+        """Where the first millisecond ends, if `after` picks its events."""
+        if self.after is None or self.earliest is None:
+            return None
+        return cut_to_milliseconds(self.earliest) + _MILLISECOND
+
+    @property
+    def last_start(self) -> datetime | None:
+        """Where the last millisecond starts, if `until` picks its events."""
+        return None if self.until is None or self.latest is None else cut_to_milliseconds(self.latest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFilter:
+    """Which events a list shows: all that match whatever is given; both instants are inclusive."""
+
+    code: str | None = None
+    external_subscription_id: str | None = None
+    timestamp_from: datetime | None = None
+    timestamp_to: datetime | None = None
+
+
+def concerns(question: EventQuery, event: Event) -> bool:
+    """Whether `event` is one that `question` asks about: what engines are tested against."""
+    return (
+        event.code == question.code
+        and event.external_subscription_id == question.external_subscription_id
+        and (question.earliest is None or question.earliest <= event.timestamp)
+        and (question.latest is None or event.timestamp <= question.latest)
+        and (question.up_to is None or event.order <= question.up_to.order)
+        and (question.before is None or event.order < question.before.order)
+        and (question.known_at is None or event.created_at <= question.known_at)
+        and (
+            question.after is None
+            or question.first_end is None
+            or event.timestamp >= question.first_end
+            or (event.created_at, event.id) > (question.after.at, question.after.id)
+        )
+        and (
+            question.until is None
+            or question.last_start is None
+            or event.timestamp < question.last_start
+            or (event.created_at, event.id) <= (question.until.at, question.until.id)
+        )
+        and accepts(question.bucket, event)
+        and all((property_of(event, key) or None) in values for key, values in question.only.items())
+    )
