@@ -483,7 +483,7 @@ def test_no_amount_differs_by_a_cent_unseen(box: Sandbox) -> None:
 
         seen: list[int] = []
         with pytest.raises(Undone):
-            work.tx.attempt(plant)
+            work.tx.savepoint(plant)
         return seen[0]
 
     def unseen(work: Work) -> list[str]:
