@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 import jwt
 import pytest
+from structlog.testing import capture_logs
 
 from tests.receiver import Received, Receiver
 from usagebill import Billing
@@ -385,6 +386,58 @@ def test_messages_are_kept_for_ninety_days_after_their_last_attempt(billing: Bil
         assert billing.next_due() == datetime(2024, 6, 5, 1, tzinfo=UTC)
 
 
+def test_what_was_never_attempted_is_kept_however_old_it_is(billing: Billing, clock: ManualClock) -> None:
+    with Receiver() as receiver:
+        endpoint = listen(billing, receiver)
+        happen(billing)
+        waiting = message(billing, endpoint)
+        clock.set(datetime(2024, 7, 1, 1, tzinfo=UTC))
+        # Nothing was delivered meanwhile: the worker was down, or the endpoint took all its time for others.
+        while billing.run_batch():
+            pass
+        assert messages(billing, endpoint) == [waiting]
+        billing.run_due()
+        assert message(billing, endpoint).status == "succeeded"
+        assert [got.headers["x-svc-unique-key"] for got in receiver.received] == [waiting.id]
+
+
+def test_what_is_given_up_is_said_in_the_log_and_removed_after_ninety_days(
+    billing: Billing, clock: ManualClock
+) -> None:
+    with Receiver(503) as receiver, capture_logs() as logs:
+        endpoint = listen(billing, receiver)
+        happen(billing)
+        billing.run_due()
+        pass_time(billing, clock, "3.15")
+        assert logs == []
+        pass_time(billing, clock, "20.40")
+        given_up = message(billing, endpoint)
+        (line,) = logs
+        assert line == {
+            "event": "webhook_given_up",
+            "log_level": "warning",
+            "message": given_up.id,
+            "webhook_type": "customer.created",
+            "endpoint": endpoint.id,
+            "attempts": 3,
+            "http_status": 503,
+        }
+        clock.set(datetime(2024, 6, 4, 1, tzinfo=UTC))
+        billing.run_due()
+        assert messages(billing, endpoint) == []
+
+
+def test_messages_that_nobody_was_to_deliver_are_removed_too(clock: ManualClock) -> None:
+    with Billing(clock=clock, deliver=False) as billing, Receiver() as receiver:
+        endpoint = listen(billing, receiver)
+        happen(billing)
+        billing.run_due()
+        assert len(messages(billing, endpoint)) == 1
+        clock.set(datetime(2024, 6, 4, 1, tzinfo=UTC))
+        billing.run_due()
+        assert messages(billing, endpoint) == []
+
+
 def test_without_delivery_nothing_is_sent(clock: ManualClock) -> None:
     with Billing(clock=clock, deliver=False) as billing, Receiver() as receiver:
         endpoint = listen(billing, receiver)
@@ -400,7 +453,7 @@ def test_an_attempt_that_fails_after_another_has_arrived_changes_nothing(billing
         endpoint = listen(billing, receiver)
         happen(billing)
         waiting = message(billing, endpoint)
-        job = billing.writing(lambda work: work.tx.jobs.claim(work.now, lease_until=work.now + timedelta(minutes=5)))
+        job = billing.writing(lambda work: work.tx.jobs.get(webhooks.delivery_key(waiting.id)))
         slow = billing.writing(lambda work: webhooks.attempt(work, waiting.id))
         assert job is not None
         assert slow is not None

@@ -362,8 +362,16 @@ class Billing(Groups):
         if due is None or due > instant:
             return 0
         # The instant may be that at which a long run of jobs began.
-        lease_until = max(instant, self.clock.now()) + self._lease
-        job = self.store.write(None, lambda tx: tx.jobs.claim(instant, immediate=immediate, lease_until=lease_until))
+        until = max(instant, self.clock.now()) + self._lease
+
+        def lease(tx: Transaction) -> Job | None:
+            lanes = tx.jobs.lanes()
+            for lane in sorted(lanes, key=lanes.__getitem__):
+                for job in tx.jobs.lease(lane, instant, until, immediate=immediate):
+                    return job
+            return None
+
+        job = self.store.write(None, lease)
         if job is None:
             return 0
         try:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 import httpx
+import structlog
 
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
@@ -17,6 +18,7 @@ from usagebill.work import Work
 __all__ = ["Courier", "Sender", "deliver_webhook"]
 
 T = TypeVar("T")
+_log = structlog.get_logger("usagebill.webhooks")
 
 
 class Courier:
@@ -71,4 +73,13 @@ def deliver_webhook(sender: Sender, organization: Organization, job: Job) -> Non
     if made is None:
         return
     status, response = sender.courier.post(made.url, made.headers, made.body)
-    sender.writing(lambda work: webhooks.note_attempt(work, job, made, status, response), organization)
+    message = sender.writing(lambda work: webhooks.note_attempt(work, job, made, status, response), organization)
+    if message is not None and message.status == "failed":
+        _log.warning(
+            "webhook_given_up",
+            message=message.id,
+            webhook_type=message.webhook_type,
+            endpoint=message.webhook_endpoint_id,
+            attempts=message.retries,
+            http_status=message.http_status,
+        )

@@ -14,7 +14,7 @@ from usagebill.core.jobs import Job
 from usagebill.core.numbers import MOST_DIGITS, is_bounded, parse_json_fraction
 from usagebill.core.organizations import Organization
 from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes, TaxConnection, TaxQuestion
-from usagebill.core.webhooks import OBJECT_TYPES, WebhookEndpoint, WebhookMessage, listens_to
+from usagebill.core.webhooks import OBJECT_TYPES, WebhookEndpoint, WebhookMessage, delivery_lane, listens_to
 from usagebill.ids import new_id, new_ids
 from usagebill.inputs import Paging
 from usagebill.settings import Settings
@@ -255,7 +255,7 @@ class Work:
                 updated_at=self.now,
             )
             self.tx.insert(message)
-            self.schedule("deliver_webhook", message.id, self.now, leased=True)
+            self.schedule("deliver_webhook", message.id, self.now, lane=delivery_lane(endpoint.id))
 
     def _all_endpoints(self) -> list[WebhookEndpoint]:
         if self._endpoints is None:
@@ -271,10 +271,12 @@ class Work:
         key: str | None = None,
         payload: Mapping[str, object] | None = None,
         leased: bool = False,
+        lane: str | None = None,
     ) -> bool:
         """Have a job of `kind` done for the subject at `due_at`; False where one with this key waits already.
 
-        The key is `kind:subject` unless given otherwise. A job that is due at this very instant is immediate.
+        The key is `kind:subject` unless given otherwise. A job that is due at this very instant is immediate. One that
+        talks to the outside is `leased`, in the lane of its kind unless another is named.
         """
         job = Job(
             id=self.new_id(),
@@ -286,7 +288,7 @@ class Work:
             run_at=due_at,
             created_at=self.now,
             immediate=due_at <= self.now,
-            leased=leased,
+            lane=lane or (kind if leased else ""),
             payload=payload or {},
         )
         if job.immediate:

@@ -20,7 +20,7 @@ class JobsContract(Contract):
     def claim(own: Tenant, now: datetime = NOW, **how: Any) -> str | None:
         def act(tx: Transaction) -> str | None:
             job = tx.jobs.claim(now, **how)
-            if job is not None and "lease_until" not in how:
+            if job is not None:
                 tx.jobs.complete(job)
             return None if job is None else job.key
 
@@ -75,13 +75,62 @@ class JobsContract(Contract):
         assert self.claim(own, immediate=True) is None
         assert self.claim(own) == "old"
 
+    @staticmethod
+    def lease(own: Tenant, lane: str, now: datetime = NOW, *, until: datetime, **how: Any) -> list[Job]:
+        return own.write(lambda tx: tx.jobs.lease(lane, now, until, **how))
+
     def test_leased_jobs_are_hidden_until_the_lease_ends(self, own: Tenant) -> None:
-        self.add(own, own.job("plain"), own.job("leased", leased=True))
-        assert self.claim(own, lease_until=second(60)) == "leased"
-        assert self.claim(own, second(59), lease_until=second(90)) is None
-        assert self.claim(own, second(60), lease_until=second(120)) == "leased"
+        self.add(own, own.job("plain"), own.job("leased", lane="lane"))
+        assert [job.key for job in self.lease(own, "lane", until=second(60))] == ["leased"]
+        assert self.lease(own, "lane", second(59), until=second(90)) == []
+        assert [job.key for job in self.lease(own, "lane", second(60), until=second(120))] == ["leased"]
         assert self.claim(own) == "plain"
-        assert self.claim(own) is None
+        assert self.claim(own, second(1000)) is None
+
+    def test_several_jobs_of_one_lane_are_leased_together_in_order(self, own: Tenant) -> None:
+        lane = "several"
+        late, first, future = own.job(lane=lane, at=second(-1)), own.job(lane=lane, at=second(-9)), second(1)
+        now = own.job(lane=lane, immediate=True)
+        self.add(own, late, first, now, own.job(lane=lane, at=future), own.job(lane="other"))
+        assert [job.id for job in self.lease(own, lane, until=second(60), at_most=2)] == [first.id, late.id]
+        (leased,) = self.lease(own, lane, until=second(60), at_most=9, immediate=True)
+        assert (leased.id, leased.run_at) == (now.id, second(60))
+        assert self.lease(own, lane, until=second(60), at_most=9) == []
+
+    def test_what_is_given_back_is_ready_again_unless_its_lease_has_passed_to_another(self, own: Tenant) -> None:
+        lane = "given back"
+        self.add(own, own.job("a", lane=lane), own.job("b", lane=lane))
+        first = self.lease(own, lane, until=second(60), at_most=2)
+        (second_lease,) = self.lease(own, lane, second(60), until=second(120))
+        assert second_lease.key == "a"
+        own.write(lambda tx: tx.jobs.give_back(first))
+        assert [job.key for job in self.lease(own, lane, second(60), until=second(120), at_most=9)] == ["b"]
+
+    def test_lanes_are_those_that_jobs_wait_in_with_the_earliest_instant_of_each(self, own: Tenant) -> None:
+        self.add(
+            own,
+            own.job(lane="mail/b", at=second(5)),
+            own.job(lane="mail/b", at=second(3)),
+            own.job(lane="mail/a", at=second(-2)),
+            own.job(lane="mail"),
+            own.job(lane="main"),
+            own.job(),
+        )
+        assert own.read(lambda tx: tx.jobs.lanes("mail/")) == {"mail/a": second(-2), "mail/b": second(3)}
+        assert own.read(lambda tx: tx.jobs.lanes("mail")).keys() == {"mail", "mail/a", "mail/b"}
+        assert "" not in own.read(lambda tx: tx.jobs.lanes())
+        self.lease(own, "mail/a", until=second(60))
+        assert own.read(lambda tx: tx.jobs.lanes("mail/"))["mail/a"] == second(60)
+        (leased,) = self.lease(own, "mail/b", second(3), until=second(60))
+        own.write(lambda tx: tx.jobs.complete(leased))
+        assert own.read(lambda tx: tx.jobs.lanes("mail/"))["mail/b"] == second(5)
+
+    def test_a_retry_whose_time_has_come_goes_before_what_was_due_later(self, own: Tenant) -> None:
+        retried = own.job("retried", at=second(-9))
+        self.add(own, retried, own.job("next", at=second(-1)))
+        own.write(lambda tx: tx.jobs.postpone(retried, second(60), "x", failed=False))
+        assert self.claim(own, second(60)) == "retried"
+        assert self.claim(own, second(60)) == "next"
 
     def test_a_postponed_job_waits_and_a_failed_one_is_not_tried_again(self, own: Tenant) -> None:
         job = own.job("k")
@@ -153,7 +202,7 @@ class JobsContract(Contract):
 
     def test_the_next_due_is_the_earliest_that_waits(self, own: Tenant) -> None:
         # Other tests leave jobs in the store; those of this one come before all of theirs.
-        early, asked = NOW - timedelta(days=400), {"at": NOW - timedelta(days=399), "leased": True}
+        early, asked = NOW - timedelta(days=400), {"at": NOW - timedelta(days=399), "lane": "lane"}
         plain, leased = own.job("plain", at=early), own.job("leased", **asked)
         self.add(own, leased, plain)
         assert own.read(lambda tx: tx.jobs.next_due()) == early

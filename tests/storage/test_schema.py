@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.storage.contract import Tenant, new_tenant
+from tests.storage.contract import NOW, Tenant, new_tenant
 from tests.storage.events_contract import event
 
 from usagebill.core.customers import Address, Customer
 from usagebill.core.taxes import Tax
+from usagebill.core.webhooks import WebhookMessage
 from usagebill.storage.event_queries import EventFilter
 from usagebill.storage.ports import Duplicate
 from usagebill.storage.sqlite import SqliteStore, schema
@@ -113,6 +114,50 @@ def test_each_numbered_step_runs_once_and_in_order(file: Path, monkeypatch: pyte
         store.close()
 
 
+def test_jobs_of_older_files_get_the_lanes_that_they_wait_in(file: Path) -> None:
+    store = SqliteStore(file)
+    own = new_tenant(store)
+    message = WebhookMessage(
+        id="message",
+        organization_id=own.id,
+        webhook_endpoint_id="endpoint",
+        webhook_type="customer.created",
+        object_type="customer",
+        object_id=None,
+        payload="{}",
+        endpoint="https://example.com",
+        created_at=NOW,
+        updated_at=NOW,
+    )
+    own.insert(message)
+    jobs = [
+        own.job("plain"),
+        own.job("mail", kind="send_email", lane="send_email"),
+        own.job("hook", kind="deliver_webhook", subject_id="message", lane="deliver_webhook/endpoint"),
+    ]
+    lost = own.job("lost", kind="deliver_webhook", subject_id="deleted", lane="deliver_webhook/gone")
+    own.write(lambda tx: [tx.jobs.add(job) for job in (*jobs, lost)])
+    store.close()
+    as_new = shape(file)[1]
+    run(
+        file,
+        "ALTER TABLE jobs ADD COLUMN leased INTEGER NOT NULL DEFAULT 0",
+        "UPDATE jobs SET leased = 1 WHERE lane <> ''",
+        *[f"DROP INDEX jobs_{name}" for name in ("ready", "held", "immediate", "overdue")],
+        "ALTER TABLE jobs DROP COLUMN lane",
+        "CREATE INDEX jobs_due ON jobs (failed, leased, due_at, sequence)",
+        "CREATE INDEX jobs_next ON jobs (failed, leased, run_at)",
+        "CREATE INDEX jobs_immediate ON jobs (failed, leased, due_at, sequence) WHERE immediate = 1",
+        "PRAGMA user_version = 2",
+    )
+    store = SqliteStore(file)
+    own = Tenant(store, own.id)
+    assert [own.read(lambda tx, job=job: tx.jobs.get(job.key)) for job in jobs] == jobs  # type: ignore[misc]
+    assert own.read(lambda tx: tx.jobs.get("lost")) is None
+    store.close()
+    assert [name for name, _ in shape(file)[1]] == [name for name, _ in as_new]
+
+
 def test_steps_are_not_for_new_files(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(connection: sqlite3.Connection) -> None:
         raise ArithmeticError
@@ -152,7 +197,7 @@ def test_a_newer_file_is_refused_and_left_alone(file: Path) -> None:
 
 # A digest of a new file's tables for each version: a change of the records needs a version of its own, so that older
 # files are brought forward, and a row here.
-TABLES_OF_VERSIONS = {1: "a84fafc625bd8ddf", 2: "6739d7ed14214616"}
+TABLES_OF_VERSIONS = {1: "a84fafc625bd8ddf", 2: "6739d7ed14214616", 3: "15de01ad15221522"}
 
 
 def test_a_change_of_the_tables_has_a_version_of_its_own(file: Path) -> None:

@@ -18,8 +18,9 @@ class Job:
 
     `key` is unique within the organization: writing the same job twice writes it once. The job acts as of
     `due_at`, whenever it really runs; `run_at` is when to try (again). `immediate` marks what follows at once from
-    an operation and is not waited for. `leased` jobs talk to the outside: they are claimed for a while, run outside
-    a transaction, and are therefore done at least once instead of exactly once.
+    an operation and is not waited for. Jobs with a `lane` talk to the outside: they are leased for a while, run outside
+    a transaction, and are therefore done at least once instead of exactly once. The lane names whom they wait for, so
+    that one who is slow holds up that lane only.
     """
 
     id: str
@@ -31,7 +32,7 @@ class Job:
     run_at: datetime
     created_at: datetime
     immediate: bool = False
-    leased: bool = False
+    lane: str = ""
     payload: Mapping[str, object] = field(default_factory=dict)
     attempts: int = 0
     error: str | None = None

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 __all__ = [
     "ATTEMPTS",
+    "DELIVERY_LANES",
     "ENDPOINTS_AT_MOST",
     "HISTORY",
     "INSTALLATION",
@@ -23,6 +24,7 @@ __all__ = [
     "WebhookEndpoint",
     "WebhookMessage",
     "after_attempt",
+    "delivery_lane",
     "endpoint_errors",
     "event_types_errors",
     "header_prefix",
@@ -34,6 +36,8 @@ __all__ = [
 ]
 
 ENDPOINTS_AT_MOST = 10
+# How the lanes of deliveries begin: each endpoint has one.
+DELIVERY_LANES = "deliver_webhook/"
 ATTEMPTS = 3
 # How long a message is kept after its last attempt, and how much of an answer is kept with it (characters).
 HISTORY = timedelta(days=90)
@@ -233,6 +237,11 @@ def after_attempt(
         endpoint=url,
         updated_at=now,
     )
+
+
+def delivery_lane(endpoint_id: str) -> str:
+    """The lane of the jobs that deliver to an endpoint."""
+    return DELIVERY_LANES + endpoint_id
 
 
 def listens_to(endpoint: WebhookEndpoint, webhook_type: str) -> bool:

@@ -21,6 +21,7 @@ from usagebill.core.webhooks import (
     WebhookEndpoint,
     WebhookMessage,
     after_attempt,
+    delivery_lane,
     header_prefix,
     public_key_text,
     retry_milliseconds,
@@ -31,6 +32,7 @@ from usagebill.storage.conditions import (
     Condition,
     all_of,
     any_of,
+    asc,
     at_least,
     at_most,
     contains,
@@ -141,7 +143,7 @@ def resend(work: Work, id: str) -> WebhookMessage:
     if message.status == "succeeded":
         raise NotAllowed("is_succeeded")
     work.tx.jobs.cancel(delivery_key(id))
-    work.schedule("deliver_webhook", id, work.now, leased=True)
+    work.schedule("deliver_webhook", id, work.now, lane=delivery_lane(message.webhook_endpoint_id))
     return message
 
 
@@ -175,18 +177,23 @@ def attempt(work: Work, message_id: str) -> Attempt | None:
     )
 
 
-def note_attempt(work: Work, job: Job, made: Attempt, http_status: int | None, response: str) -> None:
-    """Keep how an attempt went, and schedule the next one where it failed and attempts are left."""
+def note_attempt(work: Work, job: Job, made: Attempt, http_status: int | None, response: str) -> WebhookMessage | None:
+    """Keep how an attempt went, and schedule the next one if it failed and attempts are left.
+
+    Returns the message as it is now, None if this attempt no longer matters.
+    """
     work.tx.jobs.complete(job)
     message = work.tx.get(WebhookMessage, made.message_id)
     if message is None or message.status == "succeeded":
         # It has arrived by another attempt meanwhile, which was asked for while this one went on.
-        return
+        return None
     after = after_attempt(message, work.now, http_status, response, made.url)
     work.tx.replace(after)
     if after.status == "retrying":
         wait = timedelta(milliseconds=retry_milliseconds(after.retries, secrets.randbelow(1001)))
-        work.schedule("deliver_webhook", message.id, work.now + wait, leased=True)
+        lane = delivery_lane(message.webhook_endpoint_id)
+        work.schedule("deliver_webhook", message.id, work.now + wait, lane=lane)
+    return after
 
 
 # Signatures
@@ -236,11 +243,22 @@ def schedule_cleaning(work: Work) -> None:
 
 
 def clean(work: Work, job: Job) -> None:
-    """Remove the messages of which nothing was heard for 90 days; again tomorrow, while there are endpoints."""
+    """Remove the messages that were delivered or given up 90 days ago; again tomorrow, while there are endpoints.
+
+    One that still waits for an attempt is kept however old it is. One that no job is to deliver was never meant to be.
+    """
     old = less("updated_at", work.now - HISTORY)
-    while messages := work.tx.find(WebhookMessage, old, limit=_CLEANED_TOGETHER):
+    settled = within("status", ("succeeded", "failed"))
+    while messages := work.tx.find(WebhookMessage, old, settled, limit=_CLEANED_TOGETHER):
         for message in messages:
             work.tx.jobs.cancel(delivery_key(message.id))
         work.tx.delete(*messages)
+    kept = 0
+    while messages := work.tx.find(
+        WebhookMessage, old, order=[asc("updated_at")], limit=_CLEANED_TOGETHER, offset=kept
+    ):
+        orphans = [message for message in messages if work.tx.jobs.get(delivery_key(message.id)) is None]
+        work.tx.delete(*orphans)
+        kept += len(messages) - len(orphans)
     if work.tx.count(WebhookEndpoint):
         schedule_cleaning(work)

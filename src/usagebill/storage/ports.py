@@ -43,18 +43,31 @@ class JobQueue(Protocol):
     def add(self, job: Job) -> bool:
         """Write `job`; False (and nothing written) where its key exists already."""
 
-    def claim(self, now: datetime, *, immediate: bool = False, lease_until: datetime | None = None) -> Job | None:
-        """The first job whose `run_at` has come, in order of `due_at`; of the immediate ones only, where asked.
-
-        A leased job is returned only where `lease_until` is given, and is hidden from other workers until then.
+    def claim(self, now: datetime, *, immediate: bool = False) -> Job | None:
+        """The first job without a lane whose `run_at` has come, in order of `due_at`; of the immediate ones only, where
+        asked. It stays in the queue until it is completed.
         """
 
+    def lease(
+        self, lane: str, now: datetime, until: datetime, *, at_most: int = 1, immediate: bool = False
+    ) -> list[Job]:
+        """The first jobs of a lane whose `run_at` has come, in order of `due_at`, hidden from others `until` then.
+
+        Their `run_at` is `until`.
+        """
+
+    def give_back(self, jobs: Sequence[Job]) -> None:
+        """Leased jobs that were not done are ready again; one whose lease has passed to another is left alone."""
+
+    def lanes(self, prefix: str = "") -> dict[str, datetime]:
+        """Each lane (whose name begins with `prefix`) that a job waits in, and the earliest `run_at` of those."""
+
     def next_due(self, *, leased: bool | None = None) -> datetime | None:
-        """The earliest `run_at` of all jobs that wait (leased ones or others only, where asked), or None."""
+        """The earliest `run_at` of all jobs that wait (of those with a lane or without, where asked), or None."""
 
     def overdue(self, subject_id: str | None, now: datetime) -> Job | None:
         """The first job of the subject (of any, where None) in order of `due_at`, due at `now` at the latest, whether
-        or not it failed. Leased jobs are left out.
+        or not it failed. Those with a lane are left out.
         """
 
     def waiting(self, kind: str, subject_id: str) -> Job | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -17,9 +19,15 @@ __all__ = ["SqliteJobs"]
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 _COLUMNS = (
-    "id, organization_id, kind, subject_id, key, due_at, run_at, created_at, immediate, leased, payload, attempts,"
+    "id, organization_id, kind, subject_id, key, due_at, run_at, created_at, immediate, lane, payload, attempts,"
     " error, failed"
 )
+# A job waits for its `due_at` unless a retry or a lease holds it until a later `run_at`. Those that are held have an
+# index of their own, so that no claim walks over them.
+_READY = "failed = 0 AND run_at = due_at"
+_HELD = "failed = 0 AND run_at <> due_at"
+_STATES = ((_READY, "due_at"), (_HELD, "run_at"))
+_LAST = chr(0x10FFFF)
 
 
 def _job(row: tuple[Any, ...]) -> Job:
@@ -33,7 +41,7 @@ def _job(row: tuple[Any, ...]) -> Job:
         run_at=datetime.fromisoformat(row[6]),
         created_at=datetime.fromisoformat(row[7]),
         immediate=bool(row[8]),
-        leased=bool(row[9]),
+        lane=row[9],
         payload=_decode(row[10]),
         attempts=row[11],
         error=row[12],
@@ -67,7 +75,7 @@ class SqliteJobs:
                 sql_value(job.run_at),
                 sql_value(job.created_at),
                 job.immediate,
-                job.leased,
+                job.lane,
                 _encode(job.payload).decode(),
                 job.attempts,
                 job.error,
@@ -76,42 +84,73 @@ class SqliteJobs:
         )
         return cursor.rowcount == 1
 
-    def claim(self, now: datetime, *, immediate: bool = False, lease_until: datetime | None = None) -> Job | None:
-        # Nothing runs before it is due, so `due_at` bounds the search; `run_at` leaves out what waits to retry.
-        tests = ["failed = 0", "leased = ?", "due_at <= ?", "run_at <= ?"]
-        values: list[Any] = [lease_until is not None, sql_value(now), sql_value(now)]
+    def claim(self, now: datetime, *, immediate: bool = False) -> Job | None:
+        return next(iter(self._ready("", now, 1, immediate)), None)
+
+    def _ready(self, lane: str, now: datetime, at_most: int, immediate: bool) -> list[Job]:
+        """The first jobs of a lane whose time has come, those included that were held until now."""
+        self._connection.execute(
+            f"UPDATE jobs SET run_at = due_at WHERE {_HELD} AND lane = ? AND run_at <= ?", (lane, sql_value(now))
+        )
+        tests, values = [_READY, "lane = ?", "due_at <= ?"], [lane, sql_value(now)]
         if immediate:
             tests.append("immediate = 1")
         if self._organization_id is not None:
             tests.append("organization_id = ?")
             values.append(self._organization_id)
-        row = self._connection.execute(
-            f"SELECT {_COLUMNS} FROM jobs WHERE {' AND '.join(tests)} ORDER BY due_at, sequence LIMIT 1", values
-        ).fetchone()
-        if row is None:
-            return None
-        job = _job(row)
-        if lease_until is not None:
-            self._connection.execute("UPDATE jobs SET run_at = ? WHERE id = ?", (sql_value(lease_until), job.id))
-        return job
+        rows = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM jobs WHERE {' AND '.join(tests)} ORDER BY due_at, sequence LIMIT ?",
+            (*values, at_most),
+        ).fetchall()
+        return [_job(row) for row in rows]
+
+    def lease(
+        self, lane: str, now: datetime, until: datetime, *, at_most: int = 1, immediate: bool = False
+    ) -> list[Job]:
+        jobs = self._ready(lane, now, at_most, immediate)
+        self._connection.executemany(
+            "UPDATE jobs SET run_at = ? WHERE id = ?", [(sql_value(until), job.id) for job in jobs]
+        )
+        return [replace(job, run_at=until) for job in jobs]
+
+    def give_back(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            self._check_organization(job)
+        self._connection.executemany(
+            f"UPDATE jobs SET run_at = due_at WHERE {_HELD} AND id = ? AND organization_id = ? AND run_at = ?",
+            [(job.id, job.organization_id, sql_value(job.run_at)) for job in jobs],
+        )
+
+    def lanes(self, prefix: str = "") -> dict[str, datetime]:
+        first: dict[str, str] = {}
+        for state, column in _STATES:
+            # One look at an index for each lane, however many jobs wait in it.
+            after, lane = (">=" if prefix else ">"), prefix
+            while row := self._connection.execute(
+                f"SELECT lane, {column} FROM jobs WHERE {state} AND lane {after} ? AND lane < ?"
+                f" ORDER BY lane, {column} LIMIT 1",
+                (lane, prefix + _LAST),
+            ).fetchone():
+                after, lane = ">", row[0]
+                first[lane] = min(row[1], first.get(lane, row[1]))
+        return {lane: datetime.fromisoformat(instant) for lane, instant in first.items()}
 
     def next_due(self, *, leased: bool | None = None) -> datetime | None:
-        found = [
-            row[0]
-            for kind in ((False, True) if leased is None else (leased,))
-            for row in self._connection.execute("SELECT MIN(run_at) FROM jobs WHERE failed = 0 AND leased = ?", (kind,))
-            if row[0] is not None
-        ]
-        return datetime.fromisoformat(min(found)) if found else None
+        waiting = [] if leased is False else list(self.lanes().values())
+        if not leased:
+            for state, column in _STATES:
+                row = self._connection.execute(
+                    f"SELECT {column} FROM jobs WHERE {state} AND lane = '' ORDER BY {column} LIMIT 1"
+                ).fetchone()
+                if row is not None:
+                    waiting.append(datetime.fromisoformat(row[0]))
+        return min(waiting, default=None)
 
     def overdue(self, subject_id: str | None, now: datetime) -> Job | None:
-        tests, values = ["organization_id = ?", "leased = 0", "due_at <= ?"], [self._organization_id, sql_value(now)]
+        tests, values = ["organization_id = ?", "lane = ''", "due_at <= ?"], [self._organization_id, sql_value(now)]
         if subject_id is not None:
             tests.append("subject_id = ?")
             values.append(subject_id)
-        else:
-            # Names both, so that an index leads to those that are due.
-            tests.append("failed IN (0, 1)")
         row = self._connection.execute(
             f"SELECT {_COLUMNS} FROM jobs WHERE {' AND '.join(tests)} ORDER BY due_at, sequence LIMIT 1", values
         ).fetchone()

@@ -24,10 +24,27 @@ if TYPE_CHECKING:
 
 __all__ = ["STEPS", "VERSION", "NewerFile", "bring_forward"]
 
-VERSION = 2
+VERSION = 3
+
+
+def _lanes(connection: sqlite3.Connection) -> None:
+    """Jobs that talk to the outside have a lane, where it was only said that they do."""
+    for index in ("jobs_due", "jobs_next", "jobs_immediate"):
+        connection.execute(f"DROP INDEX IF EXISTS {index}")
+    connection.execute("ALTER TABLE jobs ADD COLUMN lane TEXT NOT NULL DEFAULT ''")
+    connection.execute("UPDATE jobs SET lane = kind WHERE leased = 1")
+    connection.execute(
+        "UPDATE jobs SET lane = kind || '/' || (SELECT webhook_endpoint_id FROM webhook_messages m"
+        " WHERE m.id = subject_id) WHERE EXISTS (SELECT 1 FROM webhook_messages m WHERE m.id = subject_id)"
+        " AND kind = 'deliver_webhook'"
+    )
+    # A message that is gone is not delivered.
+    connection.execute("DELETE FROM jobs WHERE lane = 'deliver_webhook'")
+    connection.execute("ALTER TABLE jobs DROP COLUMN leased")
+
 
 # version -> what to do to the rows of a file older than that version, once its tables have their columns.
-STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {}
+STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {3: _lanes}
 
 
 class NewerFile(Exception):
@@ -48,17 +65,21 @@ CREATE TABLE IF NOT EXISTS sequences (
 CREATE TABLE IF NOT EXISTS jobs (
     sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, organization_id TEXT NOT NULL, kind TEXT NOT NULL,
     subject_id TEXT NOT NULL, key TEXT NOT NULL, due_at TEXT NOT NULL, run_at TEXT NOT NULL, created_at TEXT NOT NULL,
-    immediate INTEGER NOT NULL, leased INTEGER NOT NULL, payload TEXT NOT NULL, attempts INTEGER NOT NULL DEFAULT 0,
-    error TEXT, failed INTEGER NOT NULL DEFAULT 0, UNIQUE (organization_id, key));
-CREATE UNIQUE INDEX IF NOT EXISTS jobs_id ON jobs (id);
-CREATE INDEX IF NOT EXISTS jobs_due ON jobs (failed, leased, due_at, sequence);
-CREATE INDEX IF NOT EXISTS jobs_next ON jobs (failed, leased, run_at);
-CREATE INDEX IF NOT EXISTS jobs_subject ON jobs (organization_id, subject_id, due_at);
-CREATE INDEX IF NOT EXISTS jobs_immediate ON jobs (failed, leased, due_at, sequence) WHERE immediate = 1;
+    immediate INTEGER NOT NULL, lane TEXT NOT NULL DEFAULT '', payload TEXT NOT NULL,
+    attempts INTEGER NOT NULL DEFAULT 0, error TEXT, failed INTEGER NOT NULL DEFAULT 0, UNIQUE (organization_id, key));
 CREATE TABLE IF NOT EXISTS events (
     sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, organization_id TEXT NOT NULL, transaction_id TEXT NOT NULL,
     code TEXT NOT NULL, external_subscription_id TEXT, timestamp INTEGER NOT NULL, properties TEXT NOT NULL,
     precise_total_amount_cents TEXT, created_at INTEGER NOT NULL, texts TEXT, millionths TEXT, long_numbers TEXT);
+"""
+_FIXED_INDEXES = """
+CREATE UNIQUE INDEX IF NOT EXISTS jobs_id ON jobs (id);
+CREATE INDEX IF NOT EXISTS jobs_ready ON jobs (lane, due_at, sequence) WHERE failed = 0 AND run_at = due_at;
+CREATE INDEX IF NOT EXISTS jobs_held ON jobs (lane, run_at) WHERE failed = 0 AND run_at <> due_at;
+CREATE INDEX IF NOT EXISTS jobs_immediate ON jobs (lane, due_at, sequence)
+    WHERE immediate = 1 AND failed = 0 AND run_at = due_at;
+CREATE INDEX IF NOT EXISTS jobs_overdue ON jobs (organization_id, lane, due_at, sequence);
+CREATE INDEX IF NOT EXISTS jobs_subject ON jobs (organization_id, subject_id, due_at);
 CREATE UNIQUE INDEX IF NOT EXISTS events_transaction ON events (
     organization_id, transaction_id, external_subscription_id);
 CREATE INDEX IF NOT EXISTS events_usage ON events (
@@ -125,7 +146,7 @@ def _make(db: sqlite_utils.Database, table: Table) -> None:
 _ROWS = 1_000_000
 _EACH = 10
 _EACH_OF_EVENTS = 1000
-_COARSE = frozenset({"status", "fee_type", "credit_status", "failed", "leased", "recurring"})
+_COARSE = frozenset({"status", "fee_type", "credit_status", "lane", "recurring"})
 _TIMES = frozenset({"created_at", "updated_at", "issuing_date", "timestamp", "due_at", "run_at"})
 
 
@@ -156,6 +177,12 @@ def _state_statistics(connection: sqlite3.Connection) -> None:
             connection.execute("INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES (?, ?, ?)", (table, index, numbers))
 
 
+def _run(connection: sqlite3.Connection, statements: str) -> None:
+    for statement in statements.split(";"):
+        if statement.strip():
+            connection.execute(statement)
+
+
 def bring_forward(connection: sqlite3.Connection) -> None:
     """Make the schema of a new file, or of an older one, this version's; raises `NewerFile` for a newer one."""
     found = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -168,9 +195,7 @@ def bring_forward(connection: sqlite3.Connection) -> None:
         # Another process may have brought the file forward while this one waited for the lock.
         found = connection.execute("PRAGMA user_version").fetchone()[0]
         if found < VERSION:
-            for statement in _FIXED.split(";"):
-                if statement.strip():
-                    connection.execute(statement)
+            _run(connection, _FIXED)
             # Imported when a schema is made: it brings pandas along where that is installed, in half a second.
             import sqlite_utils
 
@@ -180,6 +205,7 @@ def bring_forward(connection: sqlite3.Connection) -> None:
             for version in range(found + 1, VERSION + 1):
                 if found and version in STEPS:
                     STEPS[version](connection)
+            _run(connection, _FIXED_INDEXES)
             _state_statistics(connection)
             connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
