@@ -13,7 +13,7 @@ from usagebill.core.jobs import Job
 from usagebill.storage.conditions import Condition, Order
 from usagebill.storage.event_queries import EventFilter, EventQuery, Group
 
-__all__ = ["Duplicate", "EventStore", "JobQueue", "Page", "Store", "Transaction"]
+__all__ = ["Duplicate", "EventLog", "EventStore", "JobQueue", "Page", "Snapshot", "Store", "Transaction", "WaitingJobs"]
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -37,7 +37,31 @@ class Page(Generic[R]):
     total_count: int
 
 
-class JobQueue(Protocol):
+class WaitingJobs(Protocol):
+    """Jobs that wait, for those who only look."""
+
+    def lanes(self, prefix: str = "") -> dict[str, datetime]:
+        """Each lane (whose name begins with `prefix`) that a job waits in, and the earliest `run_at` of those."""
+
+    def next_due(self, *, leased: bool | None = None) -> datetime | None:
+        """The earliest `run_at` of all jobs that wait (of those with a lane or without, where asked), or None."""
+
+    def overdue(self, subject_id: str | None, now: datetime) -> Job | None:
+        """The first job of the subject (of any, where None) in order of `due_at`, due at `now` at the latest, whether
+        or not it failed. Those with a lane are left out.
+        """
+
+    def waiting(self, kind: str, subject_id: str) -> Job | None:
+        """The first job of this kind for the subject in order of `due_at`, whether or not it failed."""
+
+    def get(self, key: str) -> Job | None:
+        """The job with this key."""
+
+    def failures(self) -> list[Job]:
+        """The jobs that have failed at least once and are not done yet, in order of `due_at`."""
+
+
+class JobQueue(WaitingJobs, Protocol):
     """Due jobs. Everything here is part of the transaction it belongs to."""
 
     def add(self, job: Job) -> bool:
@@ -59,23 +83,6 @@ class JobQueue(Protocol):
     def give_back(self, jobs: Sequence[Job]) -> None:
         """Leased jobs that were not done are ready again; one whose lease has passed to another is left alone."""
 
-    def lanes(self, prefix: str = "") -> dict[str, datetime]:
-        """Each lane (whose name begins with `prefix`) that a job waits in, and the earliest `run_at` of those."""
-
-    def next_due(self, *, leased: bool | None = None) -> datetime | None:
-        """The earliest `run_at` of all jobs that wait (of those with a lane or without, where asked), or None."""
-
-    def overdue(self, subject_id: str | None, now: datetime) -> Job | None:
-        """The first job of the subject (of any, where None) in order of `due_at`, due at `now` at the latest, whether
-        or not it failed. Those with a lane are left out.
-        """
-
-    def waiting(self, kind: str, subject_id: str) -> Job | None:
-        """The first job of this kind for the subject in order of `due_at`, whether or not it failed."""
-
-    def get(self, key: str) -> Job | None:
-        """The job with this key."""
-
     def complete(self, job: Job) -> None:
         """The job is done, and gone."""
 
@@ -85,18 +92,12 @@ class JobQueue(Protocol):
     def postpone(self, job: Job, run_at: datetime, error: str, *, failed: bool) -> None:
         """Note that the job went wrong: it waits until `run_at`, or for good once it has `failed`."""
 
-    def failures(self) -> list[Job]:
-        """The jobs that have failed at least once and are not done yet, in order of `due_at`."""
-
     def retry(self, id: str, run_at: datetime) -> bool:
         """Give the job a fresh set of attempts from `run_at` on; False where there is no such job."""
 
 
-class EventStore(Protocol):
-    """Events and the questions aggregations ask, within one organization. Appending is part of the transaction too."""
-
-    def append(self, events: Sequence[Event]) -> list[int]:
-        """Store `events`; returns positions whose (subscription, transaction id) exists already, storing none then."""
+class EventLog(Protocol):
+    """Events and the questions that aggregations ask, within one organization."""
 
     def get(self, transaction_id: str) -> Event | None:
         """An event with this transaction id: where several subscriptions have one, the first that was received."""
@@ -124,25 +125,27 @@ class EventStore(Protocol):
         """
 
 
-class Transaction(Protocol):
-    """Reads and writes within one organization (or across all, where opened for none).
+class EventStore(EventLog, Protocol):
+    """Events that can be added to. Appending is part of the transaction too."""
+
+    def append(self, events: Sequence[Event]) -> list[int]:
+        """Store `events`; returns positions whose (subscription, transaction id) exists already, storing none then."""
+
+
+class Snapshot(Protocol):
+    """Reads within one organization (or across all, where opened for none).
 
     Records whose table has `deleted_at` are left out once deleted, except where `deleted=True`.
     """
 
     @property
-    def jobs(self) -> JobQueue: ...
+    def jobs(self) -> WaitingJobs: ...
     @property
-    def events(self) -> EventStore: ...
+    def events(self) -> EventLog: ...
+
     @property
     def organization_id(self) -> str | None:
         """The organization it is within; None: all of them."""
-
-    def scoped(self, organization_id: str) -> Transaction:
-        """The same transaction, within one organization."""
-
-    def savepoint(self, change: Callable[[], T]) -> T:
-        """Run `change`; where it raises, its effects alone are undone and the exception goes on."""
 
     def get(self, kind: type[R], id: str, *, deleted: bool = False) -> R | None:
         """The record with this id."""
@@ -177,6 +180,24 @@ class Transaction(Protocol):
     def maximum(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int | None:
         """The largest value of an integer column over the records that match; None where none does."""
 
+    def last_number(self, name: str) -> int:
+        """The number that `next_number` gave last, 0 before the first."""
+
+
+class Transaction(Snapshot, Protocol):
+    """Reads and writes: what a snapshot answers, and the changes."""
+
+    @property
+    def jobs(self) -> JobQueue: ...
+    @property
+    def events(self) -> EventStore: ...
+
+    def scoped(self, organization_id: str) -> Transaction:
+        """The same transaction, within one organization."""
+
+    def savepoint(self, change: Callable[[], T]) -> T:
+        """Run `change`; where it raises, its effects alone are undone and the exception goes on."""
+
     def insert(self, *records: object) -> None:
         """Raises `Duplicate` where a unique rule is broken."""
 
@@ -188,9 +209,6 @@ class Transaction(Protocol):
 
     def next_number(self, name: str, start: int = 1) -> int:
         """The next number of a gapless sequence: it commits, and rolls back, with this transaction."""
-
-    def last_number(self, name: str) -> int:
-        """The number that `next_number` gave last, 0 before the first."""
 
 
 class Store(Protocol):
