@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 
@@ -19,13 +19,14 @@ from usagebill.ids import new_id, new_ids
 from usagebill.inputs import Paging
 from usagebill.settings import Settings
 from usagebill.storage.conditions import Condition, Order, desc
-from usagebill.storage.ports import Page, Transaction
+from usagebill.storage.ports import Page, Snapshot, Transaction
 
 __all__ = [
     "DrawingWanted",
     "Drawings",
     "Json",
     "JsonObject",
+    "Reader",
     "TaxAnswers",
     "TaxesWanted",
     "Work",
@@ -99,50 +100,41 @@ class _Undo(Exception):
     """Undoes what was attempted, though nothing is wrong with it."""
 
 
-class Work:
-    """What an operation works with.
+class Reader:
+    """What a question is answered with: one snapshot of an organization's records, at one instant; it cannot write.
 
-    `now` is the instant that the operation acts at: for a job the instant it was due. `tx` reads and writes the
-    organization's records. Messages and jobs written here commit with the operation's effects, or not at all. `mailing`
-    says whether e-mails can be sent.
+    `now` is the instant that is asked about: for a job the instant it was due.
     """
 
     def __init__(
         self,
-        tx: Transaction,
+        tx: Snapshot,
         organization: Organization,
         now: datetime,
         settings: Settings,
         *,
-        listening: bool = False,
-        mailing: bool = False,
         tax_answers: TaxAnswers | None = None,
         drawings: Drawings | None = None,
     ) -> None:
-        self.tx = tx
+        self._tx = tx
         self.organization = organization
         self.now = now
         self.settings = settings
-        self.mailing = mailing
-        self.messages: list[JsonObject] = []
-        self._immediate: list[Job] = []
-        self._listening = listening
         self._tax_answers: TaxAnswers = {} if tax_answers is None else tax_answers
         self._drawings: Drawings = {} if drawings is None else drawings
         self._questions: list[Hashable] = []
-        self._endpoints: list[WebhookEndpoint] | None = None
         self._memory: dict[object, Any] = {}
 
-    def at(self, instant: datetime) -> Work:
-        """The same unit of work at another instant: what was due earlier is done as of then."""
+    @property
+    def tx(self) -> Snapshot:
+        """The organization's records and events."""
+        return self._tx
+
+    def at(self, instant: datetime) -> Self:
+        """The same at another instant: what was due earlier is worked out, or done, as of then."""
         other = copy(self)
         other.now = instant
         return other
-
-    @property
-    def left_immediate(self) -> bool:
-        """Whether there is a job to do at once."""
-        return bool(self._immediate)
 
     def new_id(self) -> str:
         """The id of something new; later ones sort later."""
@@ -166,18 +158,6 @@ class Work:
     def invalidate_all(self) -> None:
         """Ask anew for everything: what was remembered may come from a change that was undone."""
         self._memory.clear()
-
-    def dry_run(self, act: Callable[[Work], T]) -> T:
-        """What `act` comes to in a unit of work of its own, of which nothing remains: no record, message or job."""
-        found: list[T] = []
-
-        def play() -> None:
-            found.append(act(Work(self.tx, self.organization, self.now, self.settings, tax_answers=self._tax_answers)))
-            raise _Undo
-
-        with suppress(_Undo):
-            self.tx.savepoint(play)
-        return found[0]
 
     def answer_to(self, connection: TaxConnection, question: TaxQuestion) -> ProviderTaxes | ProviderFailure:
         """What a tax provider says at this moment; for what is shown and not stored.
@@ -221,6 +201,56 @@ class Work:
             per_page=paging.per_page,
             total_count=self.tx.count(kind, *conditions, deleted=deleted),
         )
+
+
+class Work(Reader):
+    """What an operation works with: a reader that can write.
+
+    Messages and jobs written here commit with the operation's effects, or not at all. `mailing` says whether e-mails
+    can be sent.
+    """
+
+    def __init__(
+        self,
+        tx: Transaction,
+        organization: Organization,
+        now: datetime,
+        settings: Settings,
+        *,
+        listening: bool = False,
+        mailing: bool = False,
+        tax_answers: TaxAnswers | None = None,
+        drawings: Drawings | None = None,
+    ) -> None:
+        super().__init__(tx, organization, now, settings, tax_answers=tax_answers, drawings=drawings)
+        self._transaction = tx
+        self.mailing = mailing
+        self.messages: list[JsonObject] = []
+        self._immediate: list[Job] = []
+        self._listening = listening
+        self._endpoints: list[WebhookEndpoint] | None = None
+
+    @property
+    def tx(self) -> Transaction:
+        """Reads and writes the organization's records and events."""
+        return self._transaction
+
+    @property
+    def left_immediate(self) -> bool:
+        """Whether there is a job to do at once."""
+        return bool(self._immediate)
+
+    def dry_run(self, act: Callable[[Work], T]) -> T:
+        """What `act` comes to in a unit of work of its own, of which nothing remains: no record, message or job."""
+        found: list[T] = []
+
+        def play() -> None:
+            found.append(act(Work(self.tx, self.organization, self.now, self.settings, tax_answers=self._tax_answers)))
+            raise _Undo
+
+        with suppress(_Undo):
+            self.tx.savepoint(play)
+        return found[0]
 
     def is_heard(self, webhook_type: str) -> bool:
         """Whether anybody would be told of this."""

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.storage.conditions import asc, missing
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["default_entity", "forget_default_entity"]
 
 _KEY = "default billing entity"
 
 
-def default_entity(work: Work) -> BillingEntity | None:
+def default_entity(reader: Reader) -> BillingEntity | None:
     """The oldest active billing entity."""
-    return work.cached(
-        _KEY, lambda: work.tx.first(BillingEntity, missing("archived_at"), order=[asc("created_at"), asc("id")])
+    return reader.cached(
+        _KEY, lambda: reader.tx.first(BillingEntity, missing("archived_at"), order=[asc("created_at"), asc("id")])
     )
 
 
-def forget_default_entity(work: Work) -> None:
+def forget_default_entity(reader: Reader) -> None:
     """Look for the default entity anew: it has changed in this work."""
-    work.invalidate(_KEY)
+    reader.invalidate(_KEY)

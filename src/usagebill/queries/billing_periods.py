@@ -23,7 +23,7 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.operations.plans import PlanDefinition, definition
 from usagebill.storage.conditions import desc, eq, present
 from usagebill.views.subscriptions import cycle
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = [
     "IN_ADVANCE",
@@ -75,7 +75,7 @@ class BillingContext:
 
 
 def billing_period(
-    work: Work,
+    reader: Reader,
     invoice: Invoice,
     subscription: Subscription,
     boundaries: Boundaries,
@@ -84,7 +84,7 @@ def billing_period(
     """What `invoice` is to bill of the subscription, and why (`invoicing_reason`); not stored yet."""
     charges, fixed = boundaries.charges, boundaries.fixed_charges
     return BillingPeriod(
-        id=work.new_id(),
+        id=reader.new_id(),
         organization_id=invoice.organization_id,
         invoice_id=invoice.id,
         subscription_id=subscription.id,
@@ -132,16 +132,16 @@ def _window(start: datetime | None, end: datetime | None, duration: int | None) 
     return Window(start=start, end=end, duration=duration)
 
 
-def billed_of(work: Work, invoice: Invoice, period: BillingPeriod) -> BillingContext:
+def billed_of(reader: Reader, invoice: Invoice, period: BillingPeriod) -> BillingContext:
     """The billing period `period` of `invoice` with everything its fees depend on.
 
     The plan is the subscription's present one; days are counted in the time zone that the period was billed in. Only
     the billing period of the end knows of the end: earlier ones stay what they were, whenever they are computed anew.
     """
-    subscription = work.tx.get(Subscription, period.subscription_id)
+    subscription = reader.tx.get(Subscription, period.subscription_id)
     if subscription is None:
         raise LookupError(f"no subscription {period.subscription_id}")
-    periods = cycle(work, subscription, tz=ZoneInfo(period.timezone))
+    periods = cycle(reader, subscription, tz=ZoneInfo(period.timezone))
     if period.invoicing_reason != TERMINATING:
         periods = replace(periods, terminated_at=None, succession=None)
     return BillingContext(
@@ -149,14 +149,14 @@ def billed_of(work: Work, invoice: Invoice, period: BillingPeriod) -> BillingCon
         period=period,
         boundaries=boundaries_of(period),
         subscription=subscription,
-        definition=definition(work, subscription.plan_id),
+        definition=definition(reader, subscription.plan_id),
         cycle=periods,
     )
 
 
-def last_run(work: Work, subscription: Subscription) -> BillingPeriod | None:
+def last_run(reader: Reader, subscription: Subscription) -> BillingPeriod | None:
     """The billing period that a run made last for this subscription. A draft that was deleted is not made again."""
-    return work.tx.first(
+    return reader.tx.first(
         BillingPeriod,
         eq("subscription_id", subscription.id),
         eq("recurring", True),
@@ -164,42 +164,42 @@ def last_run(work: Work, subscription: Subscription) -> BillingPeriod | None:
     )
 
 
-def cycle_at_end(work: Work, subscription: Subscription) -> Cycle:
+def cycle_at_end(reader: Reader, subscription: Subscription) -> Cycle:
     """The periods of a subscription, those that its end belongs to where it has ended."""
-    return cycle_at(work, subscription, subscription.terminated_at)
+    return cycle_at(reader, subscription, subscription.terminated_at)
 
 
-def cycle_at(work: Work, subscription: Subscription, at: datetime | None) -> Cycle:
+def cycle_at(reader: Reader, subscription: Subscription, at: datetime | None) -> Cycle:
     """The periods that `at` belongs to: in the customer's time zone, or in that of the last run.
 
     A customer who has moved is for some hours back in the period that a run has closed: the day is earlier in the west,
     and in the east that of the anchor is later. What happens in these hours belongs to the period which that run has
     opened.
     """
-    periods = cycle(work, subscription)
-    last = last_run(work, subscription)
+    periods = cycle(reader, subscription)
+    last = last_run(reader, subscription)
     if at is None or last is None or ZoneInfo(last.timezone) == periods.tz:
         return periods
     zone = ZoneInfo(last.timezone)
     if reenters_billed_period(periods, at, run_at=last.timestamp, run_tz=zone):
-        return cycle(work, subscription, tz=zone)
+        return cycle(reader, subscription, tz=zone)
     return periods
 
 
-def running_boundaries(work: Work, subscription: Subscription, periods: Cycle, at: datetime) -> Boundaries:
+def running_boundaries(reader: Reader, subscription: Subscription, periods: Cycle, at: datetime) -> Boundaries:
     """The periods open at `at`, `periods` being `cycle_at` it: as the run that closes them is going to bill them."""
-    return continued(work, subscription, periods, current_boundaries(periods, at))
+    return continued(reader, subscription, periods, current_boundaries(periods, at))
 
 
-def continued(work: Work, subscription: Subscription, periods: Cycle, fresh: Boundaries) -> Boundaries:
+def continued(reader: Reader, subscription: Subscription, periods: Cycle, fresh: Boundaries) -> Boundaries:
     """`fresh` without gap or overlap after what has been billed, in whatever time zone."""
     if subscription.started_at is None:
         return fresh
-    charges = _last_billed(work, subscription, "charges") if fresh.charges else None
-    fixed_charges = _last_billed(work, subscription, "fixed_charges") if fresh.fixed_charges else None
+    charges = _last_billed(reader, subscription, "charges") if fresh.charges else None
+    fixed_charges = _last_billed(reader, subscription, "fixed_charges") if fresh.fixed_charges else None
     first = replace(
         fresh,
-        subscription=_fee(work, subscription, periods, fresh),
+        subscription=_fee(reader, subscription, periods, fresh),
         charges=fresh.charges if charges else _first(fresh.charges, subscription, periods),
         fixed_charges=fresh.fixed_charges if fixed_charges else _first(fresh.fixed_charges, subscription, periods),
     )
@@ -213,9 +213,9 @@ def continued(work: Work, subscription: Subscription, periods: Cycle, fresh: Bou
     )
 
 
-def _fee(work: Work, subscription: Subscription, periods: Cycle, fresh: Boundaries) -> Window:
+def _fee(reader: Reader, subscription: Subscription, periods: Cycle, fresh: Boundaries) -> Window:
     """The window of the fee: an end bills no day again that a run has billed in arrears, in another time zone."""
-    last = last_run(work, subscription)
+    last = last_run(reader, subscription)
     ended = periods.terminated_at is not None and periods.succession is not Succession.DOWNGRADE
     if last is None or not ended or periods.pay_in_advance or not _moved_since(last, periods):
         return fresh.subscription
@@ -235,16 +235,16 @@ def _first(window: Window | None, subscription: Subscription, periods: Cycle) ->
     return from_start(periods, window)
 
 
-def _last_billed(work: Work, subscription: Subscription, kind: str) -> BillingPeriod | None:
+def _last_billed(reader: Reader, subscription: Subscription, kind: str) -> BillingPeriod | None:
     """The last run that billed a window of `kind`.
 
     A plan that bills a part of itself monthly leaves the other part out of most of its runs.
     """
-    last = last_run(work, subscription)
+    last = last_run(reader, subscription)
     column = f"{kind}_from_datetime"
     if last is None or getattr(last, column) is not None:
         return last
-    return work.tx.first(
+    return reader.tx.first(
         BillingPeriod,
         eq("subscription_id", subscription.id),
         eq("recurring", True),

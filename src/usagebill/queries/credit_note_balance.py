@@ -21,7 +21,7 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ZERO, subtract, total, truncate_cents
 from usagebill.storage.conditions import asc, eq
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["Balance", "balance_of"]
 
@@ -99,7 +99,7 @@ class Balance:
         )
 
     def credited(
-        self, work: Work, items: Sequence[tuple[Fee, Decimal]], pending: Sequence[CreditNoteItem] | None
+        self, reader: Reader, items: Sequence[tuple[Fee, Decimal]], pending: Sequence[CreditNoteItem] | None
     ) -> Credited:
         """What items come to. `pending` are they as items of a note, which may empty the invoice; None: they do not."""
         excess = None
@@ -112,16 +112,16 @@ class Balance:
             self.invoice.applied_taxes,
             last_note_excess=excess,
             currency=self.invoice.currency,
-            now=work.now,
-            new_id=work.new_id,
+            now=reader.now,
+            new_id=reader.new_id,
         )
 
 
-def balance_of(work: Work, invoice: Invoice, *, without: str | None = None) -> Balance:
+def balance_of(reader: Reader, invoice: Invoice, *, without: str | None = None) -> Balance:
     """The balance of `invoice`, leaving out the note `without`."""
-    notes = work.tx.find(CreditNote, eq("invoice_id", invoice.id), order=[asc("created_at")])
+    notes = reader.tx.find(CreditNote, eq("invoice_id", invoice.id), order=[asc("created_at")])
     return Balance(
         invoice=invoice,
-        fees=tuple(work.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at")])),
+        fees=tuple(reader.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at")])),
         notes=tuple(note for note in notes if note.id != without),
     )

@@ -13,7 +13,7 @@ from usagebill.core.errors import NotFound
 from usagebill.core.numbers import parse_decimal
 from usagebill.inputs import ABSENT, Maybe, parse_instant
 from usagebill.storage.conditions import Condition, any_of, contains, eq, related, within
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = [
     "CUSTOMER_COLUMNS",
@@ -49,10 +49,10 @@ def search_conditions(term: Maybe[str], columns: tuple[str, ...], of_customer: t
     return [any_of(*options)]
 
 
-def named_entities(work: Work, codes: Iterable[str]) -> list[str]:
+def named_entities(reader: Reader, codes: Iterable[str]) -> list[str]:
     """The ids of the billing entities with these codes, archived ones included. Raises `NotFound` for others."""
     wanted = set(codes)
-    found = work.tx.find(BillingEntity, within("code", wanted), deleted=True)
+    found = reader.tx.find(BillingEntity, within("code", wanted), deleted=True)
     if {entity.code for entity in found} != wanted:
         raise NotFound("billing_entity")
     return [entity.id for entity in found]

@@ -6,35 +6,35 @@ from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.plans import Charge, FixedCharge, Plan, PlanDefinition
 from usagebill.storage.conditions import asc, eq, within
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["definition", "forget_definition"]
 
 
-def definition(work: Work, plan_id: str) -> PlanDefinition:
+def definition(reader: Reader, plan_id: str) -> PlanDefinition:
     """The plan with this id, deleted or not, with its live charges in the order in which they were made.
 
     LookupError where no plan has the id. What is written to the plan afterwards shows after `forget_definition`.
     """
-    return work.cached(("plan definition", plan_id), lambda: _loaded(work, plan_id))
+    return reader.cached(("plan definition", plan_id), lambda: _loaded(reader, plan_id))
 
 
-def forget_definition(work: Work, plan_id: str) -> None:
+def forget_definition(reader: Reader, plan_id: str) -> None:
     """Load the plan's definition anew the next time it is asked for: something of it was written."""
-    work.invalidate(("plan definition", plan_id))
+    reader.invalidate(("plan definition", plan_id))
 
 
-def _loaded(work: Work, plan_id: str) -> PlanDefinition:
-    plan = work.tx.get(Plan, plan_id, deleted=True)
+def _loaded(reader: Reader, plan_id: str) -> PlanDefinition:
+    plan = reader.tx.get(Plan, plan_id, deleted=True)
     if plan is None:
         raise LookupError(f"no plan {plan_id}")
     order = [asc("created_at"), asc("id")]
-    charges = tuple(work.tx.find(Charge, eq("plan_id", plan_id), order=order))
-    fixed_charges = tuple(work.tx.find(FixedCharge, eq("plan_id", plan_id), order=order))
+    charges = tuple(reader.tx.find(Charge, eq("plan_id", plan_id), order=order))
+    fixed_charges = tuple(reader.tx.find(FixedCharge, eq("plan_id", plan_id), order=order))
     metric_ids = {charge.billable_metric_id for charge in charges}
     add_on_ids = {fixed_charge.add_on_id for fixed_charge in fixed_charges}
-    metrics = work.tx.find(BillableMetric, within("id", metric_ids), deleted=True) if metric_ids else []
-    add_ons = work.tx.find(AddOn, within("id", add_on_ids), deleted=True) if add_on_ids else []
+    metrics = reader.tx.find(BillableMetric, within("id", metric_ids), deleted=True) if metric_ids else []
+    add_ons = reader.tx.find(AddOn, within("id", add_on_ids), deleted=True) if add_on_ids else []
     return PlanDefinition(
         plan=plan,
         charges=charges,

@@ -12,7 +12,7 @@ from usagebill.core.numbers import round_cents, total
 from usagebill.core.progressive_billing import BilledAhead, Place, ProgressiveFee, unbilled_since
 from usagebill.storage.conditions import at_most, eq, has_item, more, ne, within
 from usagebill.views.coupons import UNDONE
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["billed_ahead", "progressive_fees"]
 
@@ -20,21 +20,21 @@ _STANDING = ("finalized", "failed", "pending")
 _COUNTED_NOTES = ("available", "consumed")
 
 
-def billed_ahead(work: Work, invoice: Invoice) -> tuple[ProgressiveBilled, ...]:
+def billed_ahead(reader: Reader, invoice: Invoice) -> tuple[ProgressiveBilled, ...]:
     """The last progressive billing invoice of each period that `invoice` bills, with what is left of it to credit."""
     found = []
-    for period in work.tx.find(BillingPeriod, eq("invoice_id", invoice.id)):
+    for period in reader.tx.find(BillingPeriod, eq("invoice_id", invoice.id)):
         if period.charges_from_datetime is None or period.invoicing_reason.startswith("in_advance_charge"):
             continue
-        billed = _last_of_period(work, invoice, period)
+        billed = _last_of_period(reader, invoice, period)
         if billed is not None:
             found.append(billed)
     return tuple(found)
 
 
-def _last_of_period(work: Work, invoice: Invoice, period: BillingPeriod) -> ProgressiveBilled | None:
+def _last_of_period(reader: Reader, invoice: Invoice, period: BillingPeriod) -> ProgressiveBilled | None:
     start = period.charges_from_datetime
-    periods = work.tx.find(
+    periods = reader.tx.find(
         BillingPeriod,
         eq("subscription_id", period.subscription_id),
         eq("invoicing_reason", "progressive_billing"),
@@ -45,43 +45,43 @@ def _last_of_period(work: Work, invoice: Invoice, period: BillingPeriod) -> Prog
     if not periods:
         return None
     ids = [one.invoice_id for one in periods]
-    made = work.tx.find(Invoice, within("id", ids), eq("invoice_type", "progressive_billing"))
-    own = _place(work, invoice)
-    ahead = {one.id: _ahead(work, one) for one in made}
+    made = reader.tx.find(Invoice, within("id", ids), eq("invoice_type", "progressive_billing"))
+    own = _place(reader, invoice)
+    ahead = {one.id: _ahead(reader, one) for one in made}
     standing = [one for one in made if ahead[one.id].stands and ahead[one.id].place < own]
     if not standing:
         return None
     last = max(standing, key=lambda one: (ahead[one.id].place, one.created_at, one.id))
     unbilled = unbilled_since(ahead[last.id], list(ahead.values()))
-    return _progressive_billed(work, invoice, last, period.subscription_id, unbilled)
+    return _progressive_billed(reader, invoice, last, period.subscription_id, unbilled)
 
 
-def _place(work: Work, invoice: Invoice) -> Place:
+def _place(reader: Reader, invoice: Invoice) -> Place:
     """When the invoice was made; one that was made anew stands where the voided one stood."""
     while invoice.voided_invoice_id is not None:
-        voided = work.tx.get(Invoice, invoice.voided_invoice_id)
+        voided = reader.tx.get(Invoice, invoice.voided_invoice_id)
         if voided is None:
             break
         invoice = voided
     return invoice.created_at, invoice.id
 
 
-def _ahead(work: Work, invoice: Invoice) -> BilledAhead:
-    surplus = sum(_net_cents(invoice, note) for note in _notes(work, invoice) if note.automatic)
+def _ahead(reader: Reader, invoice: Invoice) -> BilledAhead:
+    surplus = sum(_net_cents(invoice, note) for note in _notes(reader, invoice) if note.automatic)
     return BilledAhead(
-        place=_place(work, invoice),
+        place=_place(reader, invoice),
         stands=invoice.status in _STANDING,
         billed_cents=invoice.fees_amount_cents - invoice.coupons_amount_cents - surplus,
         credits=tuple(
-            (_place(work, source), credit.amount_cents)
+            (_place(reader, source), credit.amount_cents)
             for credit in invoice.credits
-            if credit.item_type == "invoice" and (source := work.tx.get(Invoice, credit.source_id or "")) is not None
+            if credit.item_type == "invoice" and (source := reader.tx.get(Invoice, credit.source_id or "")) is not None
         ),
     )
 
 
-def _notes(work: Work, invoice: Invoice) -> Sequence[CreditNote]:
-    return work.tx.find(CreditNote, eq("invoice_id", invoice.id), within("credit_status", _COUNTED_NOTES))
+def _notes(reader: Reader, invoice: Invoice) -> Sequence[CreditNote]:
+    return reader.tx.find(CreditNote, eq("invoice_id", invoice.id), within("credit_status", _COUNTED_NOTES))
 
 
 def _net_cents(invoice: Invoice, note: CreditNote) -> int:
@@ -93,11 +93,11 @@ def _net_cents(invoice: Invoice, note: CreditNote) -> int:
 
 
 def _progressive_billed(
-    work: Work, invoice: Invoice, billed: Invoice, subscription_id: str, unbilled_cents: int
+    reader: Reader, invoice: Invoice, billed: Invoice, subscription_id: str, unbilled_cents: int
 ) -> ProgressiveBilled:
     taken = sum(
         credit.amount_cents
-        for other in work.tx.find(
+        for other in reader.tx.find(
             Invoice,
             eq("customer_id", billed.customer_id),
             ne("id", invoice.id),
@@ -107,18 +107,18 @@ def _progressive_billed(
         for credit in other.credits
         if credit.item_type == "invoice" and credit.source_id == billed.id
     )
-    noted = sum(_net_cents(billed, note) for note in _notes(work, billed))
+    noted = sum(_net_cents(billed, note) for note in _notes(reader, billed))
     left = billed.fees_amount_cents - billed.coupons_amount_cents - taken - noted - unbilled_cents
     return ProgressiveBilled(
         invoice_id=billed.id,
         number=billed.number,
         subscription_id=subscription_id,
         left_cents=max(0, left),
-        fees=progressive_fees(work, billed.id),
+        fees=progressive_fees(reader, billed.id),
     )
 
 
-def progressive_fees(work: Work, invoice_id: str) -> tuple[ProgressiveFee, ...]:
+def progressive_fees(reader: Reader, invoice_id: str) -> tuple[ProgressiveFee, ...]:
     """What a progressive billing invoice has billed."""
     return tuple(
         ProgressiveFee(
@@ -127,5 +127,5 @@ def progressive_fees(work: Work, invoice_id: str) -> tuple[ProgressiveFee, ...]:
             grouped_by=fee.grouped_by,
             amount_cents=fee.amount_cents,
         )
-        for fee in work.tx.find(Fee, eq("invoice_id", invoice_id))
+        for fee in reader.tx.find(Fee, eq("invoice_id", invoice_id))
     )

@@ -8,21 +8,23 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
 from usagebill.core.plans import Plan
 from usagebill.core.taxes import Tax, chosen_taxes
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["taxes_for"]
 
 
-def _taxes(work: Work, ids: Sequence[str]) -> tuple[Tax, ...]:
-    return tuple(tax for id in ids if (tax := work.tx.get(Tax, id)) is not None)
+def _taxes(reader: Reader, ids: Sequence[str]) -> tuple[Tax, ...]:
+    return tuple(tax for id in ids if (tax := reader.tx.get(Tax, id)) is not None)
 
 
-def taxes_for(work: Work, customer: Customer, plan: Plan | None, own_tax_ids: Sequence[str] = ()) -> tuple[Tax, ...]:
+def taxes_for(
+    reader: Reader, customer: Customer, plan: Plan | None, own_tax_ids: Sequence[str] = ()
+) -> tuple[Tax, ...]:
     """The taxes of a fee of `customer`. `own_tax_ids` are those of its charge, fixed charge, commitment or add-on."""
-    entity = work.tx.get(BillingEntity, customer.billing_entity_id, deleted=True)
+    entity = reader.tx.get(BillingEntity, customer.billing_entity_id, deleted=True)
     return chosen_taxes(
-        _taxes(work, own_tax_ids),
-        _taxes(work, plan.tax_ids) if plan is not None else (),
-        _taxes(work, customer.tax_ids),
-        _taxes(work, entity.tax_ids) if entity is not None else (),
+        _taxes(reader, own_tax_ids),
+        _taxes(reader, plan.tax_ids) if plan is not None else (),
+        _taxes(reader, customer.tax_ids),
+        _taxes(reader, entity.tax_ids) if entity is not None else (),
     )

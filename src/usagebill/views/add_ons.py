@@ -7,7 +7,7 @@ from typing import TypedDict
 from usagebill.core.add_ons import AddOn
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.views.taxes import TaxView, taxes_view
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["add_on_view"]
 
@@ -24,7 +24,7 @@ class AddOnView(TypedDict):
     taxes: list[TaxView]
 
 
-def add_on_view(work: Work, add_on: AddOn) -> AddOnView:
+def add_on_view(reader: Reader, add_on: AddOn) -> AddOnView:
     """The add-on with its taxes."""
     return {
         "svc_id": add_on.id,
@@ -35,5 +35,5 @@ def add_on_view(work: Work, add_on: AddOn) -> AddOnView:
         "amount_currency": add_on.amount_currency,
         "description": add_on.description,
         "created_at": instant_text(add_on.created_at),
-        "taxes": taxes_view(work, add_on.tax_ids),
+        "taxes": taxes_view(reader, add_on.tax_ids),
     }

@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.views.formats import Id, Instant, instant_text
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["billable_metric_view", "expression_result_view"]
 
@@ -39,7 +39,7 @@ class ExpressionResultView(TypedDict):
     value: str
 
 
-def billable_metric_view(work: Work, metric: BillableMetric) -> BillableMetricView:
+def billable_metric_view(reader: Reader, metric: BillableMetric) -> BillableMetricView:
     """The metric with its filters by key, the values of each in alphabetical order."""
     return {
         "svc_id": metric.id,
@@ -63,6 +63,6 @@ def billable_metric_view(work: Work, metric: BillableMetric) -> BillableMetricVi
     }
 
 
-def expression_result_view(work: Work, value: str) -> ExpressionResultView:
+def expression_result_view(reader: Reader, value: str) -> ExpressionResultView:
     """What an expression comes to for an event."""
     return {"value": value}

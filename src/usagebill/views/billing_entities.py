@@ -10,7 +10,7 @@ from usagebill.queries.billing_entities import default_entity
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.views.invoice_custom_sections import CustomSectionView, sections_view
 from usagebill.views.taxes import TaxView, taxes_view
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["billing_entities_view", "billing_entity_details", "billing_entity_view"]
 
@@ -55,9 +55,9 @@ class BillingEntityDetails(BillingEntityView):
     selected_invoice_custom_sections: list[CustomSectionView]
 
 
-def billing_entity_view(work: Work, entity: BillingEntity) -> BillingEntityView:
+def billing_entity_view(reader: Reader, entity: BillingEntity) -> BillingEntityView:
     """The entity's own fields."""
-    default = default_entity(work)
+    default = default_entity(reader)
     return {
         "svc_id": entity.id,
         "code": entity.code,
@@ -94,14 +94,14 @@ def billing_entity_view(work: Work, entity: BillingEntity) -> BillingEntityView:
     }
 
 
-def billing_entity_details(work: Work, entity: BillingEntity) -> BillingEntityDetails:
+def billing_entity_details(reader: Reader, entity: BillingEntity) -> BillingEntityDetails:
     """The entity with the taxes and the custom sections of its invoices."""
     return {
-        **billing_entity_view(work, entity),
-        "taxes": taxes_view(work, entity.tax_ids),
-        "selected_invoice_custom_sections": sections_view(work, entity.invoice_custom_section_ids),
+        **billing_entity_view(reader, entity),
+        "taxes": taxes_view(reader, entity.tax_ids),
+        "selected_invoice_custom_sections": sections_view(reader, entity.invoice_custom_section_ids),
     }
 
 
-def billing_entities_view(work: Work, entities: Sequence[BillingEntity]) -> list[BillingEntityView]:
-    return [billing_entity_view(work, entity) for entity in entities]
+def billing_entities_view(reader: Reader, entities: Sequence[BillingEntity]) -> list[BillingEntityView]:
+    return [billing_entity_view(reader, entity) for entity in entities]

@@ -12,7 +12,7 @@ from usagebill.core.plans import Plan
 from usagebill.storage.conditions import asc, eq, has_item, within
 from usagebill.views.formats import DecimalText, Id, Instant, instant_text, optional_decimal
 from usagebill.views.invoices import CreditView, credit_view
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["UNDONE", "applied_coupon_view", "coupon_credits", "coupon_view", "listed_applied_coupon_view"]
 
@@ -70,10 +70,10 @@ class ListedAppliedCouponView(AppliedCouponView):
 UNDONE = ("voided", "closed", "deleted")
 
 
-def coupon_view(work: Work, coupon: Coupon) -> CouponView:
+def coupon_view(reader: Reader, coupon: Coupon) -> CouponView:
     """A coupon."""
-    plans = work.tx.find(Plan, within("id", coupon.plan_ids))
-    metrics = work.tx.find(BillableMetric, within("id", coupon.billable_metric_ids))
+    plans = reader.tx.find(Plan, within("id", coupon.plan_ids))
+    metrics = reader.tx.find(BillableMetric, within("id", coupon.billable_metric_ids))
     return {
         "svc_id": coupon.id,
         "name": coupon.name,
@@ -97,9 +97,9 @@ def coupon_view(work: Work, coupon: Coupon) -> CouponView:
     }
 
 
-def coupon_credits(work: Work, applied: AppliedCoupon) -> list[tuple[Invoice, Credit]]:
+def coupon_credits(reader: Reader, applied: AppliedCoupon) -> list[tuple[Invoice, Credit]]:
     """The lines of invoices that an applied coupon has reduced, oldest first."""
-    invoices = work.tx.find(
+    invoices = reader.tx.find(
         Invoice,
         eq("customer_id", applied.customer_id),
         has_item("credits", source_id=applied.id, item_type="coupon"),
@@ -113,14 +113,14 @@ def coupon_credits(work: Work, applied: AppliedCoupon) -> list[tuple[Invoice, Cr
     ]
 
 
-def applied_coupon_view(work: Work, applied: AppliedCoupon) -> AppliedCouponView:
+def applied_coupon_view(reader: Reader, applied: AppliedCoupon) -> AppliedCouponView:
     """A coupon applied to a customer."""
-    coupon = work.tx.get(Coupon, applied.coupon_id, deleted=True)
-    customer = work.tx.get(Customer, applied.customer_id, deleted=True)
+    coupon = reader.tx.get(Coupon, applied.coupon_id, deleted=True)
+    customer = reader.tx.get(Customer, applied.customer_id, deleted=True)
     if coupon is None or customer is None:
         raise LookupError(f"applied coupon {applied.id} has lost its coupon or its customer")
     taken = sum(
-        credit.amount_cents for invoice, credit in coupon_credits(work, applied) if invoice.status not in UNDONE
+        credit.amount_cents for invoice, credit in coupon_credits(reader, applied) if invoice.status not in UNDONE
     )
     return {
         "svc_id": applied.id,
@@ -146,7 +146,7 @@ def applied_coupon_view(work: Work, applied: AppliedCoupon) -> AppliedCouponView
     }
 
 
-def listed_applied_coupon_view(work: Work, applied: AppliedCoupon) -> ListedAppliedCouponView:
+def listed_applied_coupon_view(reader: Reader, applied: AppliedCoupon) -> ListedAppliedCouponView:
     """A coupon applied to a customer with what it has taken off invoices, as lists show it."""
-    credits = [credit_view(credit, invoice) for invoice, credit in coupon_credits(work, applied)]
-    return {**applied_coupon_view(work, applied), "credits": credits}
+    credits = [credit_view(credit, invoice) for invoice, credit in coupon_credits(reader, applied)]
+    return {**applied_coupon_view(reader, applied), "credits": credits}

@@ -18,7 +18,7 @@ from usagebill.views.customers import CustomerSummary, ErrorDetailView, customer
 from usagebill.views.documents import document_url
 from usagebill.views.fees import AppliedTaxView, FeeView, applied_tax_view, fee_view
 from usagebill.views.formats import Day, DecimalText, Id, Instant, date_text, instant_text, rate_number
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = [
     "CreditNoteOfCustomer",
@@ -124,28 +124,28 @@ class CreditNoteEstimateView(TypedDict):
     applied_taxes: list[EstimatedTaxView]
 
 
-def _item_view(work: Work, item: CreditNoteItem) -> CreditNoteItemView:
-    fee = work.tx.get(Fee, item.fee_id, deleted=True)
+def _item_view(reader: Reader, item: CreditNoteItem) -> CreditNoteItemView:
+    fee = reader.tx.get(Fee, item.fee_id, deleted=True)
     return {
         "svc_id": item.id,
         "amount_cents": item.amount_cents,
         "precise_amount_cents": decimal_text(item.precise_amount_cents),
         "amount_currency": item.amount_currency,
-        "fee": None if fee is None else fee_view(work, fee),
+        "fee": None if fee is None else fee_view(reader, fee),
     }
 
 
-def _customer(work: Work, note: CreditNote) -> CustomerSummary | None:
+def _customer(reader: Reader, note: CreditNote) -> CustomerSummary | None:
     if note.customer_snapshot is not None:
         return cast(CustomerSummary, dict(note.customer_snapshot))
-    customer = work.tx.get(Customer, note.customer_id, deleted=True)
-    return None if customer is None else customer_summary(work, customer)
+    customer = reader.tx.get(Customer, note.customer_id, deleted=True)
+    return None if customer is None else customer_summary(reader, customer)
 
 
-def credit_note_of_customer(work: Work, note: CreditNote) -> CreditNoteOfCustomer:
+def credit_note_of_customer(reader: Reader, note: CreditNote) -> CreditNoteOfCustomer:
     """A credit note with its customer."""
-    entity = work.tx.get(BillingEntity, note.billing_entity_id, deleted=True)
-    invoice = work.tx.get(Invoice, note.invoice_id)
+    entity = reader.tx.get(BillingEntity, note.billing_entity_id, deleted=True)
+    invoice = reader.tx.get(Invoice, note.invoice_id)
     shown: CreditNoteOfCustomer = {
         "svc_id": note.id,
         "billing_entity_code": None if entity is None else entity.code,
@@ -173,21 +173,21 @@ def credit_note_of_customer(work: Work, note: CreditNote) -> CreditNoteOfCustome
         "taxes_rate": rate_number(note.taxes_rate),
         "created_at": instant_text(note.created_at),
         "updated_at": instant_text(note.updated_at),
-        "file_url": document_url(work, note.pdf_id),
-        "xml_url": document_url(work, note.xml_id),
+        "file_url": document_url(reader, note.pdf_id),
+        "xml_url": document_url(reader, note.xml_id),
         "self_billed": note.self_billed,
-        "customer": _customer(work, note),
+        "customer": _customer(reader, note),
     }
     if note.metadata is not None:
         shown["metadata"] = dict(note.metadata)
     return shown
 
 
-def issued_credit_note(work: Work, note: CreditNote) -> IssuedCreditNote:
+def issued_credit_note(reader: Reader, note: CreditNote) -> IssuedCreditNote:
     """A credit note with its customer, items and taxes."""
     return {
-        **credit_note_of_customer(work, note),
-        "items": [_item_view(work, item) for item in note.items],
+        **credit_note_of_customer(reader, note),
+        "items": [_item_view(reader, item) for item in note.items],
         "applied_taxes": [
             {**applied_tax_view(line), "base_amount_cents": line.base_amount_cents, "svc_credit_note_id": note.id}
             for line in note.applied_taxes
@@ -195,10 +195,10 @@ def issued_credit_note(work: Work, note: CreditNote) -> IssuedCreditNote:
     }
 
 
-def credit_note_view(work: Work, note: CreditNote) -> CreditNoteView:
+def credit_note_view(reader: Reader, note: CreditNote) -> CreditNoteView:
     """A credit note with everything that belongs to it."""
     return {
-        **issued_credit_note(work, note),
+        **issued_credit_note(reader, note),
         "error_details": [error_detail_view(detail) for detail in note.error_details],
     }
 
@@ -216,7 +216,7 @@ def _estimated_tax_view(line: AppliedTax) -> EstimatedTaxView:
     }
 
 
-def credit_note_estimate_view(_: Work, estimate: CreditNoteEstimate) -> CreditNoteEstimateView:
+def credit_note_estimate_view(_: Reader, estimate: CreditNoteEstimate) -> CreditNoteEstimateView:
     """What a credit note would come to."""
     result, amounts, invoice = estimate.result, estimate.amounts, estimate.invoice
     return {

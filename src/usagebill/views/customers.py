@@ -13,7 +13,7 @@ from usagebill.core.vat import NotRegistered, Registered, Unavailable
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.views.invoice_custom_sections import CustomSectionView, sections_view
 from usagebill.views.taxes import TaxView, taxes_view
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = [
     "CheckedCustomer",
@@ -138,25 +138,25 @@ class _Owned(Protocol):
     def customer_id(self) -> str: ...
 
 
-def customer_of(work: Work, owned: _Owned) -> Customer:
+def customer_of(reader: Reader, owned: _Owned) -> Customer:
     """The customer whose subscription, invoice, fee, ... this is; deleted ones too."""
-    found = work.tx.get(Customer, owned.customer_id, deleted=True)
+    found = reader.tx.get(Customer, owned.customer_id, deleted=True)
     if found is None:
         raise LookupError(f"no customer {owned.customer_id}")
     return found
 
 
-def entity_of(work: Work, customer: Customer) -> BillingEntity:
+def entity_of(reader: Reader, customer: Customer) -> BillingEntity:
     """The billing entity that the customer belongs to."""
-    found = work.tx.get(BillingEntity, customer.billing_entity_id, deleted=True)
+    found = reader.tx.get(BillingEntity, customer.billing_entity_id, deleted=True)
     if found is None:
         raise LookupError(f"no billing entity {customer.billing_entity_id}")
     return found
 
 
-def customer_summary(work: Work, customer: Customer) -> CustomerSummary:
+def customer_summary(reader: Reader, customer: Customer) -> CustomerSummary:
     """The customer's own fields, as other objects and messages show them."""
-    entity = entity_of(work, customer)
+    entity = entity_of(reader, customer)
     address = customer.shipping_address
     return {
         "svc_id": customer.id,
@@ -234,17 +234,17 @@ def _integration_customer(customer: Customer, link: IntegrationCustomer) -> Inte
     }
 
 
-def customer_item(work: Work, customer: Customer) -> CustomerItem:
+def customer_item(reader: Reader, customer: Customer) -> CustomerItem:
     """The customer as lists of customers show it: with its own taxes."""
-    return {**customer_summary(work, customer), "taxes": taxes_view(work, customer.tax_ids)}
+    return {**customer_summary(reader, customer), "taxes": taxes_view(reader, customer.tax_ids)}
 
 
-def customer_view(work: Work, customer: Customer) -> CustomerView:
+def customer_view(reader: Reader, customer: Customer) -> CustomerView:
     """The customer as a single-record response shows it."""
-    sections = customer_section_ids(customer, entity_of(work, customer))
+    sections = customer_section_ids(customer, entity_of(reader, customer))
     return {
-        **customer_item(work, customer),
-        "applicable_invoice_custom_sections": sections_view(work, sections),
+        **customer_item(reader, customer),
+        "applicable_invoice_custom_sections": sections_view(reader, sections),
         "error_details": tax_errors(customer),
     }
 
@@ -271,10 +271,10 @@ def error_detail_view(detail: ErrorDetail) -> ErrorDetailView:
 
 
 def checked_customer(
-    work: Work, customer: Customer, answer: Registered | NotRegistered | Unavailable
+    reader: Reader, customer: Customer, answer: Registered | NotRegistered | Unavailable
 ) -> CheckedCustomer:
     """The customer, and what the registry answered about its VAT number."""
-    return {**customer_summary(work, customer), "vies_check": _answer_view(answer)}
+    return {**customer_summary(reader, customer), "vies_check": _answer_view(answer)}
 
 
 def _answer_view(answer: Registered | NotRegistered | Unavailable) -> VatCheckView:

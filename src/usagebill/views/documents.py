@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from usagebill.core.documents.files import document_token
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["document_url"]
 
 
-def document_url(work: Work, document_id: str | None) -> str | None:
+def document_url(reader: Reader, document_id: str | None) -> str | None:
     """The address of a document, which needs no key; None where it has not been made."""
     if document_id is None:
         return None
-    base = work.settings.public_url.rstrip("/")
-    return f"{base}/documents/{document_token(work.organization.hmac_key, document_id)}"
+    base = reader.settings.public_url.rstrip("/")
+    return f"{base}/documents/{document_token(reader.organization.hmac_key, document_id)}"

@@ -14,7 +14,7 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.views.customers import customer_of
 from usagebill.views.fees import FeeItemView, FeeView, fee_view
 from usagebill.views.formats import DecimalText, Id, Unstored
-from usagebill.work import JsonObject, Work
+from usagebill.work import JsonObject, Reader
 
 __all__ = ["InstantFeeView", "estimated_fees_view", "instant_fee_view"]
 
@@ -59,9 +59,9 @@ class InstantFeeView(TypedDict):
 _NO_ID = {"svc_id": None, "created_at": None}
 
 
-def estimated_fees_view(work: Work, fees: Iterable[Fee]) -> Annotated[list[FeeView], Unstored()]:
+def estimated_fees_view(reader: Reader, fees: Iterable[Fee]) -> Annotated[list[FeeView], Unstored()]:
     """Fees that are not stored, as stored ones are shown."""
-    return [cast(FeeView, _estimated(fee_view(work, fee))) for fee in fees]
+    return [cast(FeeView, _estimated(fee_view(reader, fee))) for fee in fees]
 
 
 def _estimated(shown: FeeView) -> JsonObject:
@@ -70,7 +70,7 @@ def _estimated(shown: FeeView) -> JsonObject:
 
 
 def instant_fee_view(
-    work: Work,
+    reader: Reader,
     subscription: Subscription,
     charge: Charge,
     metric: BillableMetric,
@@ -97,7 +97,7 @@ def instant_fee_view(
         "svc_subscription_id": subscription.id,
         "external_subscription_id": subscription.external_id,
         "svc_customer_id": subscription.customer_id,
-        "external_customer_id": customer_of(work, subscription).external_id,
+        "external_customer_id": customer_of(reader, subscription).external_id,
         "item": {
             "type": "charge",
             "code": metric.code,

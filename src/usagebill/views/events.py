@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from usagebill.core.events import Event
 from usagebill.views.formats import DecimalText, Id, Instant, optional_decimal
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["EventsErrors", "event_view", "events_view"]
 
@@ -35,7 +35,7 @@ class EventsErrors(TypedDict):
     invalid_filter_values: list[str]
 
 
-def event_view(work: Work, event: Event) -> EventView:
+def event_view(reader: Reader, event: Event) -> EventView:
     """The event; what belongs to it is named by its external subscription id only."""
     return {
         "svc_id": event.id,
@@ -51,9 +51,9 @@ def event_view(work: Work, event: Event) -> EventView:
     }
 
 
-def events_view(work: Work, events: Iterable[Event]) -> list[EventView]:
+def events_view(reader: Reader, events: Iterable[Event]) -> list[EventView]:
     """Events in the order given."""
-    return [event_view(work, event) for event in events]
+    return [event_view(reader, event) for event in events]
 
 
 def _milliseconds(value: datetime) -> str:

@@ -23,7 +23,7 @@ from usagebill.views.formats import (
     optional_decimal,
     rate_number,
 )
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["event_of_fee_view", "explanation_view"]
 
@@ -101,7 +101,7 @@ class ExplanationView(TypedDict):
     total_amount_cents: int
 
 
-def explanation_view(_: Work, explained: ExplainedInvoice) -> ExplanationView:
+def explanation_view(_: Reader, explained: ExplainedInvoice) -> ExplanationView:
     """An invoice explained: its fees one by one, then the steps to its total."""
     invoice = explained.invoice
     return {
@@ -152,7 +152,7 @@ def _usage_view(usage: ExplainedUsage, explained: ExplainedFee) -> ExplainedUsag
     }
 
 
-def event_of_fee_view(_: Work, explained: ExplainedEvent) -> ExplainedEventView:
+def event_of_fee_view(_: Reader, explained: ExplainedEvent) -> ExplainedEventView:
     """An event that a fee counts."""
     return _event_view(explained.event, explained.metric, explained.charge)
 

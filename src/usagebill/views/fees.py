@@ -12,7 +12,7 @@ from usagebill.core.fees import Fee
 from usagebill.core.numbers import ZERO, add, decimal_text, round_cents, subtract
 from usagebill.core.taxes import AppliedTax, net_of_coupons
 from usagebill.views.formats import DecimalText, Id, Instant, instant_text, offset_text, rate_number
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["AppliedTaxView", "FeeItemView", "FeeView", "applied_tax_view", "fee_view", "untaxed_fee_view"]
 
@@ -119,10 +119,10 @@ def applied_tax_view(line: AppliedTax) -> AppliedTaxView:
     }
 
 
-def untaxed_fee_view(work: Work, fee: Fee) -> UntaxedFeeView:
+def untaxed_fee_view(reader: Reader, fee: Fee) -> UntaxedFeeView:
     """A fee without its applied taxes, as messages and its deletion show it."""
     net_precise = subtract(fee.precise_amount_cents, fee.precise_coupons_amount_cents)
-    customer = work.tx.get(Customer, fee.customer_id, deleted=True)
+    customer = reader.tx.get(Customer, fee.customer_id, deleted=True)
     units = fee.units if fee.total_aggregated_units is None else fee.total_aggregated_units
     shown: UntaxedFeeView = {
         "svc_id": fee.id,
@@ -174,10 +174,10 @@ def untaxed_fee_view(work: Work, fee: Fee) -> UntaxedFeeView:
     return shown
 
 
-def fee_view(work: Work, fee: Fee) -> FeeView:
+def fee_view(reader: Reader, fee: Fee) -> FeeView:
     """A fee with its applied taxes."""
     taxes: list[FeeTaxView] = [{**applied_tax_view(line), "svc_fee_id": fee.id} for line in fee.applied_taxes]
-    return {**untaxed_fee_view(work, fee), "applied_taxes": taxes}
+    return {**untaxed_fee_view(reader, fee), "applied_taxes": taxes}
 
 
 def _item(fee: Fee) -> FeeItemView:

@@ -9,7 +9,7 @@ from usagebill.core.invoice_custom_sections import InvoiceCustomSection
 from usagebill.queries.billing_entities import default_entity
 from usagebill.storage.conditions import within
 from usagebill.views.formats import Id, Instant, instant_text
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["CustomSectionView", "section_view", "sections_view"]
 
@@ -26,9 +26,9 @@ class CustomSectionView(TypedDict):
     created_at: Instant
 
 
-def section_view(work: Work, section: InvoiceCustomSection) -> CustomSectionView:
+def section_view(reader: Reader, section: InvoiceCustomSection) -> CustomSectionView:
     """`applied_to_organization`: whether the default billing entity selects it."""
-    entity = default_entity(work)
+    entity = default_entity(reader)
     return {
         "svc_id": section.id,
         "code": section.code,
@@ -42,8 +42,8 @@ def section_view(work: Work, section: InvoiceCustomSection) -> CustomSectionView
     }
 
 
-def sections_view(work: Work, ids: Iterable[str]) -> list[CustomSectionView]:
+def sections_view(reader: Reader, ids: Iterable[str]) -> list[CustomSectionView]:
     """The live sections among `ids`, by name."""
     wanted = tuple(ids)
-    sections = work.tx.find(InvoiceCustomSection, within("id", wanted)) if wanted else []
-    return [section_view(work, one) for one in sorted(sections, key=lambda one: (one.name, one.id))]
+    sections = reader.tx.find(InvoiceCustomSection, within("id", wanted)) if wanted else []
+    return [section_view(reader, one) for one in sorted(sections, key=lambda one: (one.name, one.id))]

@@ -28,7 +28,7 @@ from usagebill.views.fees import AppliedTaxView, FeeView, applied_tax_view, fee_
 from usagebill.views.formats import Day, Id, Instant, date_text, instant_text, millisecond_text
 from usagebill.views.plans import ThresholdView
 from usagebill.views.subscriptions import SubscriptionView, subscription_view
-from usagebill.work import JsonObject, Work
+from usagebill.work import JsonObject, Reader
 
 __all__ = [
     "INVOICE_MESSAGES",
@@ -224,9 +224,9 @@ class PaymentFailure(TypedDict):
     error_details: Mapping[str, object]
 
 
-def invoice_summary(work: Work, invoice: Invoice) -> InvoiceSummary:
+def invoice_summary(reader: Reader, invoice: Invoice) -> InvoiceSummary:
     """The invoice's own fields."""
-    entity = work.tx.get(BillingEntity, invoice.billing_entity_id, deleted=True)
+    entity = reader.tx.get(BillingEntity, invoice.billing_entity_id, deleted=True)
     return {
         "svc_id": invoice.id,
         "billing_entity_code": None if entity is None else entity.code,
@@ -259,8 +259,8 @@ def invoice_summary(work: Work, invoice: Invoice) -> InvoiceSummary:
         "version_number": invoice.version_number,
         "self_billed": invoice.self_billed,
         "purchase_order_number": invoice.purchase_order_number,
-        "file_url": document_url(work, invoice.pdf_id),
-        "xml_url": document_url(work, invoice.xml_id),
+        "file_url": document_url(reader, invoice.pdf_id),
+        "xml_url": document_url(reader, invoice.xml_id),
         "web_url": None,
         "created_at": instant_text(invoice.created_at),
         "updated_at": instant_text(invoice.updated_at),
@@ -286,51 +286,51 @@ def credit_view(credit: Credit, invoice: Invoice) -> CreditView:
     }
 
 
-def _error_details(work: Work, invoice: Invoice) -> list[ErrorDetailView]:
+def _error_details(reader: Reader, invoice: Invoice) -> list[ErrorDetailView]:
     """What went wrong with the invoice, and why its taxes are not known yet."""
     kept = [error_detail_view(detail) for detail in invoice.error_details]
     if invoice.tax_status != "pending":
         return kept
-    customer = work.tx.get(Customer, invoice.customer_id, deleted=True)
+    customer = reader.tx.get(Customer, invoice.customer_id, deleted=True)
     return kept if customer is None else [*kept, *vat_errors(customer)]
 
 
-def _customer(work: Work, invoice: Invoice) -> CustomerSummary | None:
+def _customer(reader: Reader, invoice: Invoice) -> CustomerSummary | None:
     if invoice.customer_snapshot is not None:
         return cast(CustomerSummary, dict(invoice.customer_snapshot))
-    customer = work.tx.get(Customer, invoice.customer_id, deleted=True)
-    return None if customer is None else customer_summary(work, customer)
+    customer = reader.tx.get(Customer, invoice.customer_id, deleted=True)
+    return None if customer is None else customer_summary(reader, customer)
 
 
-def billed_plan(work: Work, period: BillingPeriod) -> BilledPlan | None:
+def billed_plan(reader: Reader, period: BillingPeriod) -> BilledPlan | None:
     """The plan of a billing period as it is now."""
-    plan = work.tx.get(Plan, period.plan_id, deleted=True)
+    plan = reader.tx.get(Plan, period.plan_id, deleted=True)
     if plan is None:
         return None
     return BilledPlan(name=plan.name, interval=plan.interval, invoice_display_name=plan.invoice_display_name)
 
 
-def subscription_name(work: Work, period: BillingPeriod, *, kept: bool) -> str:
+def subscription_name(reader: Reader, period: BillingPeriod, *, kept: bool) -> str:
     """What the subscription of a billing period is called, or its plan: as the invoice has `kept` it, or now."""
     own: object
     if kept and period.subscription_snapshot:
         own = period.subscription_snapshot.get("name")
     else:
-        subscription = work.tx.get(Subscription, period.subscription_id)
+        subscription = reader.tx.get(Subscription, period.subscription_id)
         own = None if subscription is None else subscription.name
-    plan = (period.plan if kept else None) or billed_plan(work, period)
+    plan = (period.plan if kept else None) or billed_plan(reader, period)
     return str(own or ("" if plan is None else plan.shown_name))
 
 
-def _periods(work: Work, invoice: Invoice) -> list[BillingPeriod]:
+def _periods(reader: Reader, invoice: Invoice) -> list[BillingPeriod]:
     """The billing periods of the invoice by the name that their subscriptions are shown with."""
 
     kept = invoice.status != "draft"
 
     def name(period: BillingPeriod) -> str:
-        return subscription_name(work, period, kept=kept)
+        return subscription_name(reader, period, kept=kept)
 
-    return sorted(work.tx.find(BillingPeriod, eq("invoice_id", invoice.id), order=[asc("created_at")]), key=name)
+    return sorted(reader.tx.find(BillingPeriod, eq("invoice_id", invoice.id), order=[asc("created_at")]), key=name)
 
 
 def _period_view(period: BillingPeriod) -> BillingPeriodView:
@@ -348,23 +348,23 @@ def _period_view(period: BillingPeriod) -> BillingPeriodView:
     }
 
 
-def _subscriptions(work: Work, invoice: Invoice) -> list[SubscriptionView]:
+def _subscriptions(reader: Reader, invoice: Invoice) -> list[SubscriptionView]:
     shown: list[SubscriptionView] = []
-    for period in _periods(work, invoice):
-        subscription = work.tx.get(Subscription, period.subscription_id)
+    for period in _periods(reader, invoice):
+        subscription = reader.tx.get(Subscription, period.subscription_id)
         if invoice.status == "draft" and subscription is not None:
-            shown.append(subscription_view(work, subscription))
+            shown.append(subscription_view(reader, subscription))
         elif period.subscription_snapshot:
             shown.append(cast(SubscriptionView, dict(period.subscription_snapshot)))
     return shown
 
 
-def _fees(work: Work, invoice: Invoice) -> list[FeeView]:
-    found = work.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at")])
-    return [fee_view(work, fee) for fee in found]
+def _fees(reader: Reader, invoice: Invoice) -> list[FeeView]:
+    found = reader.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at")])
+    return [fee_view(reader, fee) for fee in found]
 
 
-def _applied_thresholds(_: Work, invoice: Invoice) -> list[AppliedThresholdView]:
+def _applied_thresholds(_: Reader, invoice: Invoice) -> list[AppliedThresholdView]:
     return [
         {
             "lifetime_usage_amount_cents": applied.lifetime_usage_amount_cents,
@@ -382,7 +382,7 @@ def _applied_thresholds(_: Work, invoice: Invoice) -> list[AppliedThresholdView]
     ]
 
 
-def _custom_sections(_: Work, invoice: Invoice) -> list[InvoiceSectionView]:
+def _custom_sections(_: Reader, invoice: Invoice) -> list[InvoiceSectionView]:
     return [
         {
             "svc_id": section.id,
@@ -397,14 +397,14 @@ def _custom_sections(_: Work, invoice: Invoice) -> list[InvoiceSectionView]:
     ]
 
 
-def _metadata(_: Work, invoice: Invoice) -> list[InvoiceMetadataView]:
+def _metadata(_: Reader, invoice: Invoice) -> list[InvoiceMetadataView]:
     return [
         {"svc_id": item.id, "key": item.key, "value": item.value, "created_at": instant_text(item.created_at)}
         for item in invoice.metadata
     ]
 
 
-def _applied_taxes(_: Work, invoice: Invoice) -> list[InvoiceTaxView]:
+def _applied_taxes(_: Reader, invoice: Invoice) -> list[InvoiceTaxView]:
     return [
         {
             **applied_tax_view(line),
@@ -415,11 +415,11 @@ def _applied_taxes(_: Work, invoice: Invoice) -> list[InvoiceTaxView]:
     ]
 
 
-_PARTS: Mapping[str, Callable[[Work, Invoice], object]] = {
+_PARTS: Mapping[str, Callable[[Reader, Invoice], object]] = {
     "customer": _customer,
     "metadata": _metadata,
     "applied_taxes": _applied_taxes,
-    "billing_periods": lambda work, invoice: [_period_view(period) for period in _periods(work, invoice)],
+    "billing_periods": lambda reader, invoice: [_period_view(period) for period in _periods(reader, invoice)],
     "subscriptions": _subscriptions,
     "fees": _fees,
     "credits": lambda _, invoice: [credit_view(credit, invoice) for credit in invoice.credits],
@@ -443,38 +443,38 @@ INVOICE_MESSAGES: Mapping[str, type[InvoiceOfCustomer]] = {
 }
 
 
-def _shown_as(work: Work, invoice: Invoice, kind: type[_Shown]) -> _Shown:
+def _shown_as(reader: Reader, invoice: Invoice, kind: type[_Shown]) -> _Shown:
     """The invoice's own fields, and those of its parts that `kind` has."""
-    parts = {part: show(work, invoice) for part, show in _PARTS.items() if part in kind.__annotations__}
-    shown: JsonObject = {**invoice_summary(work, invoice), **parts}
+    parts = {part: show(reader, invoice) for part, show in _PARTS.items() if part in kind.__annotations__}
+    shown: JsonObject = {**invoice_summary(reader, invoice), **parts}
     if invoice.invoice_type == "progressive_billing":
-        shown["applied_usage_thresholds"] = _applied_thresholds(work, invoice)
+        shown["applied_usage_thresholds"] = _applied_thresholds(reader, invoice)
     return cast(_Shown, shown)
 
 
-def invoice_view(work: Work, invoice: Invoice) -> InvoiceView:
+def invoice_view(reader: Reader, invoice: Invoice) -> InvoiceView:
     """The invoice with everything that belongs to it, as a single-record response shows it."""
-    return _shown_as(work, invoice, InvoiceView)
+    return _shown_as(reader, invoice, InvoiceView)
 
 
-def listed_invoice_view(work: Work, invoice: Invoice) -> ListedInvoiceView:
+def listed_invoice_view(reader: Reader, invoice: Invoice) -> ListedInvoiceView:
     """The invoice as lists show it: without fees, subscriptions and credits."""
-    return _shown_as(work, invoice, ListedInvoiceView)
+    return _shown_as(reader, invoice, ListedInvoiceView)
 
 
-def invoice_webhook_view(work: Work, webhook_type: str, invoice: Invoice) -> InvoiceOfCustomer:
+def invoice_webhook_view(reader: Reader, webhook_type: str, invoice: Invoice) -> InvoiceOfCustomer:
     """The invoice as the message of this type carries it."""
-    return _shown_as(work, invoice, INVOICE_MESSAGES[webhook_type])
+    return _shown_as(reader, invoice, INVOICE_MESSAGES[webhook_type])
 
 
-def payment_dispute_lost_view(work: Work, invoice: Invoice) -> PaymentDisputeLost:
+def payment_dispute_lost_view(reader: Reader, invoice: Invoice) -> PaymentDisputeLost:
     """A lost dispute as its message tells it."""
-    return {"invoice": _shown_as(work, invoice, InvoiceOfCustomer)}
+    return {"invoice": _shown_as(reader, invoice, InvoiceOfCustomer)}
 
 
-def payment_failure_view(work: Work, invoice: Invoice, details: JsonObject) -> PaymentFailure:
+def payment_failure_view(reader: Reader, invoice: Invoice, details: JsonObject) -> PaymentFailure:
     """An invoice that could not be collected, and why, as its message tells it."""
-    customer = work.tx.get(Customer, invoice.customer_id, deleted=True)
+    customer = reader.tx.get(Customer, invoice.customer_id, deleted=True)
     if customer is None:
         raise LookupError(f"invoice {invoice.id} has lost its customer")
     return {

@@ -10,7 +10,7 @@ from usagebill.queries.billing_entities import default_entity
 from usagebill.storage.conditions import asc
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.views.taxes import TaxView, taxes_view
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["organization_view"]
 
@@ -49,12 +49,12 @@ class OrganizationView(TypedDict):
     taxes: list[TaxView]
 
 
-def organization_view(work: Work, organization: Organization) -> OrganizationView:
+def organization_view(reader: Reader, organization: Organization) -> OrganizationView:
     """The organization with the settings of its default billing entity."""
-    entity = default_entity(work)
+    entity = default_entity(reader)
     if entity is None:
         raise LookupError(f"organization {organization.id} has no billing entity")
-    endpoints = work.tx.find(WebhookEndpoint, order=[asc("created_at"), asc("id")])
+    endpoints = reader.tx.find(WebhookEndpoint, order=[asc("created_at"), asc("id")])
     urls = [endpoint.webhook_url for endpoint in endpoints]
     return {
         "svc_id": organization.id,
@@ -85,5 +85,5 @@ def organization_view(work: Work, organization: Organization) -> OrganizationVie
             "invoice_grace_period": entity.invoice_grace_period,
             "document_locale": entity.document_locale,
         },
-        "taxes": taxes_view(work, entity.tax_ids),
+        "taxes": taxes_view(reader, entity.tax_ids),
     }

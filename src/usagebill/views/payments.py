@@ -9,7 +9,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import Payment
 from usagebill.views.formats import Id, Instant, instant_text
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["payment_view"]
 
@@ -38,10 +38,10 @@ class PaymentView(TypedDict):
     created_at: Instant
 
 
-def payment_view(work: Work, payment: Payment) -> PaymentView:
+def payment_view(reader: Reader, payment: Payment) -> PaymentView:
     """The payment with its invoice and customer; what only providers know is null."""
-    invoice = work.tx.get(Invoice, payment.invoice_id)
-    customer = work.tx.get(Customer, payment.customer_id, deleted=True)
+    invoice = reader.tx.get(Invoice, payment.invoice_id)
+    customer = reader.tx.get(Customer, payment.customer_id, deleted=True)
     if invoice is None or customer is None:
         raise LookupError(f"payment {payment.id} has lost its invoice or its customer")
     return {

@@ -14,7 +14,7 @@ from usagebill.core.pricing import displayed_properties
 from usagebill.queries.plans import definition
 from usagebill.views.formats import DecimalText, Id, Instant, instant_text, plain_number
 from usagebill.views.taxes import TaxView, taxes_view
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = [
     "ApplicableThresholdView",
@@ -153,10 +153,10 @@ def filter_view(charge: Charge, one: ChargeFilter) -> ChargeFilterView:
     }
 
 
-def charge_view(work: Work, charge: Charge) -> ChargeView:
+def charge_view(reader: Reader, charge: Charge) -> ChargeView:
     """A charge with its metric, filters and taxes."""
-    metric = definition(work, charge.plan_id).metrics.get(charge.billable_metric_id)
-    metric = metric or work.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
+    metric = definition(reader, charge.plan_id).metrics.get(charge.billable_metric_id)
+    metric = metric or reader.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
     unit = charge.applied_pricing_unit
     return {
         "svc_id": charge.id,
@@ -178,14 +178,14 @@ def charge_view(work: Work, charge: Charge) -> ChargeView:
         if unit is None
         else {"code": unit.code, "conversion_rate": decimal_text(unit.conversion_rate)},
         "svc_parent_id": charge.parent_id,
-        "taxes": taxes_view(work, charge.tax_ids),
+        "taxes": taxes_view(reader, charge.tax_ids),
     }
 
 
-def fixed_charge_view(work: Work, fixed_charge: FixedCharge) -> FixedChargeView:
+def fixed_charge_view(reader: Reader, fixed_charge: FixedCharge) -> FixedChargeView:
     """A fixed charge with its add-on and taxes."""
-    add_on = definition(work, fixed_charge.plan_id).add_ons.get(fixed_charge.add_on_id)
-    add_on = add_on or work.tx.get(AddOn, fixed_charge.add_on_id, deleted=True)
+    add_on = definition(reader, fixed_charge.plan_id).add_ons.get(fixed_charge.add_on_id)
+    add_on = add_on or reader.tx.get(AddOn, fixed_charge.add_on_id, deleted=True)
     return {
         "svc_id": fixed_charge.id,
         "svc_add_on_id": fixed_charge.add_on_id,
@@ -199,11 +199,11 @@ def fixed_charge_view(work: Work, fixed_charge: FixedCharge) -> FixedChargeView:
         "properties": displayed_properties(fixed_charge.properties),
         "units": plain_number(fixed_charge.units),
         "svc_parent_id": fixed_charge.parent_id,
-        "taxes": taxes_view(work, fixed_charge.tax_ids),
+        "taxes": taxes_view(reader, fixed_charge.tax_ids),
     }
 
 
-def _commitment_view(work: Work, plan: Plan, commitment: MinimumCommitment) -> CommitmentView:
+def _commitment_view(reader: Reader, plan: Plan, commitment: MinimumCommitment) -> CommitmentView:
     return {
         "svc_id": commitment.id,
         "plan_code": plan.code,
@@ -212,7 +212,7 @@ def _commitment_view(work: Work, plan: Plan, commitment: MinimumCommitment) -> C
         "invoice_display_name": commitment.invoice_display_name,
         "created_at": instant_text(commitment.created_at),
         "updated_at": instant_text(commitment.updated_at),
-        "taxes": taxes_view(work, commitment.tax_ids),
+        "taxes": taxes_view(reader, commitment.tax_ids),
     }
 
 
@@ -228,15 +228,15 @@ def threshold_view(threshold: UsageThreshold) -> ThresholdView:
     }
 
 
-def _applicable_thresholds(work: Work, plan: Plan) -> tuple[UsageThreshold, ...]:
+def _applicable_thresholds(reader: Reader, plan: Plan) -> tuple[UsageThreshold, ...]:
     """The parent's thresholds for an override that has none of its own, as for the subscriptions on it."""
     if plan.usage_thresholds or plan.parent_id is None:
         return plan.usage_thresholds
-    parent = work.tx.get(Plan, plan.parent_id, deleted=True)
+    parent = reader.tx.get(Plan, plan.parent_id, deleted=True)
     return () if parent is None else parent.usage_thresholds
 
 
-def deleted_plan(work: Work, plan: Plan) -> DeletedPlan:
+def deleted_plan(reader: Reader, plan: Plan) -> DeletedPlan:
     """The plan without its fixed charges and its entitlements."""
     shown: DeletedPlan = {
         "svc_id": plan.id,
@@ -257,8 +257,8 @@ def deleted_plan(work: Work, plan: Plan) -> DeletedPlan:
         "draft_invoices_count": 0,
         "parent_id": plan.parent_id,
         "pending_deletion": plan.pending_deletion,
-        "charges": [charge_view(work, charge) for charge in definition(work, plan.id).charges],
-        "taxes": taxes_view(work, plan.tax_ids),
+        "charges": [charge_view(reader, charge) for charge in definition(reader, plan.id).charges],
+        "taxes": taxes_view(reader, plan.tax_ids),
         "usage_thresholds": [threshold_view(threshold) for threshold in plan.usage_thresholds],
         "applicable_usage_thresholds": [
             {
@@ -266,25 +266,25 @@ def deleted_plan(work: Work, plan: Plan) -> DeletedPlan:
                 "amount_cents": threshold.amount_cents,
                 "recurring": threshold.recurring,
             }
-            for threshold in _applicable_thresholds(work, plan)
+            for threshold in _applicable_thresholds(reader, plan)
         ],
     }
     if plan.minimum_commitment is not None:
-        shown["minimum_commitment"] = _commitment_view(work, plan, plan.minimum_commitment)
+        shown["minimum_commitment"] = _commitment_view(reader, plan, plan.minimum_commitment)
     if plan.metadata is not None:
         shown["metadata"] = dict(plan.metadata)
     return shown
 
 
-def plan_summary(work: Work, plan: Plan) -> PlanSummary:
+def plan_summary(reader: Reader, plan: Plan) -> PlanSummary:
     """The plan as lists and messages show it: without its fixed charges."""
-    return {**deleted_plan(work, plan), "entitlements": []}
+    return {**deleted_plan(reader, plan), "entitlements": []}
 
 
-def plan_view(work: Work, plan: Plan) -> PlanView:
+def plan_view(reader: Reader, plan: Plan) -> PlanView:
     """The plan as single-record responses and subscriptions show it."""
-    fixed_charges = definition(work, plan.id).fixed_charges
+    fixed_charges = definition(reader, plan.id).fixed_charges
     return {
-        **plan_summary(work, plan),
-        "fixed_charges": [fixed_charge_view(work, fixed_charge) for fixed_charge in fixed_charges],
+        **plan_summary(reader, plan),
+        "fixed_charges": [fixed_charge_view(reader, fixed_charge) for fixed_charge in fixed_charges],
     }

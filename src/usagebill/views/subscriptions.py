@@ -18,7 +18,7 @@ from usagebill.views.customers import CustomerSummary, customer_of, customer_sum
 from usagebill.views.formats import Day, Id, Instant, date_text, instant_text, millisecond_text
 from usagebill.views.invoice_custom_sections import CustomSectionView, sections_view
 from usagebill.views.plans import ApplicableThresholdView, PlanView, ThresholdView, plan_view, threshold_view
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = [
     "EntitledSubscription",
@@ -110,38 +110,38 @@ class ThresholdReached(SubscriptionMessage):
     applicable_usage_thresholds: list[ApplicableThresholdView]
 
 
-def plan_of(work: Work, subscription: Subscription) -> Plan:
+def plan_of(reader: Reader, subscription: Subscription) -> Plan:
     """The plan (or override) that a subscription is on, deleted ones included."""
-    found = work.tx.get(Plan, subscription.plan_id, deleted=True)
+    found = reader.tx.get(Plan, subscription.plan_id, deleted=True)
     if found is None:
         raise LookupError(f"no plan {subscription.plan_id}")
     return found
 
 
-def issuer_of(work: Work, subscription: Subscription, customer: Customer) -> BillingEntity:
+def issuer_of(reader: Reader, subscription: Subscription, customer: Customer) -> BillingEntity:
     """The billing entity that invoices the subscription: its own, else the customer's."""
     own = None
     if subscription.billing_entity_id is not None:
-        own = work.tx.get(BillingEntity, subscription.billing_entity_id, deleted=True)
-    return own or entity_of(work, customer)
+        own = reader.tx.get(BillingEntity, subscription.billing_entity_id, deleted=True)
+    return own or entity_of(reader, customer)
 
 
-def zone_of(work: Work, customer: Customer) -> ZoneInfo:
+def zone_of(reader: Reader, customer: Customer) -> ZoneInfo:
     """The time zone in which the customer's days begin and end."""
-    return ZoneInfo(timezone(customer, entity_of(work, customer)))
+    return ZoneInfo(timezone(customer, entity_of(reader, customer)))
 
 
-def cycle(work: Work, subscription: Subscription, *, tz: ZoneInfo | None = None) -> Cycle:
+def cycle(reader: Reader, subscription: Subscription, *, tz: ZoneInfo | None = None) -> Cycle:
     """What decides the periods of a subscription that has started, in the customer's time zone unless given."""
-    zone = tz or zone_of(work, customer_of(work, subscription))
+    zone = tz or zone_of(reader, customer_of(reader, subscription))
     succession = Succession(subscription.succession) if subscription.succession else None
-    found = cycle_of(subscription, plan_of(work, subscription), zone, succession=succession)
+    found = cycle_of(subscription, plan_of(reader, subscription), zone, succession=succession)
     return found if subscription.billed_from is None else replace(found, started_at=subscription.billed_from)
 
 
-def successor_of(work: Work, subscription: Subscription) -> Subscription | None:
+def successor_of(reader: Reader, subscription: Subscription) -> Subscription | None:
     """The subscription that takes, or took, the place of this one: the youngest that is not canceled."""
-    return work.tx.first(
+    return reader.tx.first(
         Subscription,
         eq("previous_subscription_id", subscription.id),
         ne("status", "canceled"),
@@ -149,15 +149,15 @@ def successor_of(work: Work, subscription: Subscription) -> Subscription | None:
     )
 
 
-def subscription_view(work: Work, subscription: Subscription) -> SubscriptionView:
+def subscription_view(reader: Reader, subscription: Subscription) -> SubscriptionView:
     """The subscription's own fields, as lists and invoices show them."""
-    customer = customer_of(work, subscription)
-    plan = plan_of(work, subscription)
+    customer = customer_of(reader, subscription)
+    plan = plan_of(reader, subscription)
     previous_id = subscription.previous_subscription_id
-    previous = None if previous_id is None else work.tx.get(Subscription, previous_id)
-    following = successor_of(work, subscription)
-    entity = issuer_of(work, subscription, customer)
-    period = current_billing_period(cycle(work, subscription), work.now) if subscription.started_at else None
+    previous = None if previous_id is None else reader.tx.get(Subscription, previous_id)
+    following = successor_of(reader, subscription)
+    entity = issuer_of(reader, subscription, customer)
+    period = current_billing_period(cycle(reader, subscription), reader.now) if subscription.started_at else None
     return {
         "svc_id": subscription.id,
         "external_id": subscription.external_id,
@@ -180,9 +180,9 @@ def subscription_view(work: Work, subscription: Subscription) -> SubscriptionVie
         "subscription_at": instant_text(subscription.subscription_at),
         "terminated_at": instant_text(subscription.terminated_at),
         "trial_ended_at": instant_text(subscription.trial_ended_at),
-        "previous_plan_code": None if previous is None else plan_of(work, previous).code,
-        "next_plan_code": None if following is None else plan_of(work, following).code,
-        "downgrade_plan_date": _downgrade_date(work, subscription, following),
+        "previous_plan_code": None if previous is None else plan_of(reader, previous).code,
+        "next_plan_code": None if following is None else plan_of(reader, following).code,
+        "downgrade_plan_date": _downgrade_date(reader, subscription, following),
         "current_billing_period_started_at": instant_text(period.start if period else None),
         "current_billing_period_ending_at": instant_text(period.end if period else None),
         "on_termination_credit_note": subscription.on_termination_credit_note,
@@ -202,74 +202,74 @@ def subscription_view(work: Work, subscription: Subscription) -> SubscriptionVie
                 "invoice_custom_section": section,
                 "invoice_custom_section_id": section["svc_id"],
             }
-            for section in sections_view(work, subscription.invoice_custom_section_ids)
+            for section in sections_view(reader, subscription.invoice_custom_section_ids)
         ],
     }
 
 
-def _downgrade_date(work: Work, subscription: Subscription, following: Subscription | None) -> str | None:
+def _downgrade_date(reader: Reader, subscription: Subscription, following: Subscription | None) -> str | None:
     """When a scheduled downgrade takes, or took, the place of this subscription."""
     if following is None or subscription.started_at is None:
         return None
-    periods = cycle(work, subscription)
+    periods = cycle(reader, subscription)
     if following.status == "pending":
-        return date_text(downgrade_plan_date(periods, work.now))
+        return date_text(downgrade_plan_date(periods, reader.now))
     if following.status == "active" and following.origin == "downgrade" and following.started_at is not None:
         return date_text(local_date(following.started_at, periods.tz))
     return None
 
 
-def applicable_thresholds(work: Work, subscription: Subscription) -> tuple[UsageThreshold, ...]:
+def applicable_thresholds(reader: Reader, subscription: Subscription) -> tuple[UsageThreshold, ...]:
     """The thresholds of progressive billing: the subscription's own, else its plan's, else the parent plan's."""
     if subscription.progressive_billing_disabled:
         return ()
     if subscription.usage_thresholds:
         return subscription.usage_thresholds
-    plan = plan_of(work, subscription)
+    plan = plan_of(reader, subscription)
     if plan.usage_thresholds or plan.parent_id is None:
         return plan.usage_thresholds
-    parent = work.tx.get(Plan, plan.parent_id, deleted=True)
+    parent = reader.tx.get(Plan, plan.parent_id, deleted=True)
     return () if parent is None else parent.usage_thresholds
 
 
-def _thresholds_view(work: Work, subscription: Subscription) -> list[ApplicableThresholdView]:
+def _thresholds_view(reader: Reader, subscription: Subscription) -> list[ApplicableThresholdView]:
     return [
         {
             "threshold_display_name": threshold.threshold_display_name,
             "amount_cents": threshold.amount_cents,
             "recurring": threshold.recurring,
         }
-        for threshold in applicable_thresholds(work, subscription)
+        for threshold in applicable_thresholds(reader, subscription)
     ]
 
 
-def subscription_and_plan_view(work: Work, subscription: Subscription) -> SubscriptionAndPlanView:
+def subscription_and_plan_view(reader: Reader, subscription: Subscription) -> SubscriptionAndPlanView:
     """The subscription as single-record responses show it: with its plan and the thresholds that apply to it."""
     return {
-        **subscription_view(work, subscription),
-        "plan": plan_view(work, plan_of(work, subscription)),
-        "applicable_usage_thresholds": _thresholds_view(work, subscription),
+        **subscription_view(reader, subscription),
+        "plan": plan_view(reader, plan_of(reader, subscription)),
+        "applicable_usage_thresholds": _thresholds_view(reader, subscription),
     }
 
 
-def subscription_webhook_view(work: Work, subscription: Subscription) -> SubscriptionMessage:
+def subscription_webhook_view(reader: Reader, subscription: Subscription) -> SubscriptionMessage:
     """The subscription as messages show it: with its plan and its customer."""
     return {
-        **subscription_view(work, subscription),
-        "plan": plan_view(work, plan_of(work, subscription)),
-        "customer": customer_summary(work, customer_of(work, subscription)),
+        **subscription_view(reader, subscription),
+        "plan": plan_view(reader, plan_of(reader, subscription)),
+        "customer": customer_summary(reader, customer_of(reader, subscription)),
     }
 
 
-def entitled_subscription(work: Work, subscription: Subscription) -> EntitledSubscription:
+def entitled_subscription(reader: Reader, subscription: Subscription) -> EntitledSubscription:
     """The subscription as the messages about its start and its changes show it."""
-    return {**subscription_webhook_view(work, subscription), "entitlements": []}
+    return {**subscription_webhook_view(reader, subscription), "entitlements": []}
 
 
-def threshold_reached_view(work: Work, subscription: Subscription, threshold: UsageThreshold) -> ThresholdReached:
+def threshold_reached_view(reader: Reader, subscription: Subscription, threshold: UsageThreshold) -> ThresholdReached:
     """The subscription whose usage has reached the threshold."""
     return {
-        **subscription_webhook_view(work, subscription),
+        **subscription_webhook_view(reader, subscription),
         "usage_threshold": threshold_view(threshold),
-        "applicable_usage_thresholds": _thresholds_view(work, subscription),
+        "applicable_usage_thresholds": _thresholds_view(reader, subscription),
     }

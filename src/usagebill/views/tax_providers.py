@@ -8,7 +8,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee
 from usagebill.core.tax_providers import ProviderFailure, TaxConnection
 from usagebill.views.formats import Id, Instant, instant_text
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = [
     "CustomerTaxErrorView",
@@ -31,7 +31,7 @@ class TaxConnectionView(TypedDict):
     created_at: Instant
 
 
-def tax_connection_view(_: Work, connection: TaxConnection) -> TaxConnectionView:
+def tax_connection_view(_: Reader, connection: TaxConnection) -> TaxConnectionView:
     """A connection to a tax provider, without its key."""
     return {
         "svc_id": connection.id,

@@ -11,7 +11,7 @@ from usagebill.core.taxes import Tax
 from usagebill.queries.billing_entities import default_entity
 from usagebill.storage.conditions import has_item, missing, within
 from usagebill.views.formats import Id, Instant, instant_text, rate_number
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["TaxView", "tax_details", "tax_view", "taxes_view"]
 
@@ -35,9 +35,9 @@ class TaxDetails(TaxView):
     applied_to_billing_entities_codes: list[str]
 
 
-def tax_view(work: Work, tax: Tax) -> TaxView:
+def tax_view(reader: Reader, tax: Tax) -> TaxView:
     """The tax as other objects hold it. `applied_to_organization`: whether the default billing entity applies it."""
-    entity = default_entity(work)
+    entity = default_entity(reader)
     return {
         "svc_id": tax.id,
         "name": tax.name,
@@ -54,17 +54,17 @@ def tax_view(work: Work, tax: Tax) -> TaxView:
     }
 
 
-def tax_details(work: Work, tax: Tax) -> TaxDetails:
+def tax_details(reader: Reader, tax: Tax) -> TaxDetails:
     """The tax by itself, with the billing entities that apply it."""
-    entities = work.tx.find(BillingEntity, missing("archived_at"), has_item("tax_ids", tax.id))
+    entities = reader.tx.find(BillingEntity, missing("archived_at"), has_item("tax_ids", tax.id))
     codes = sorted(entity.code for entity in entities)
-    return {**tax_view(work, tax), "applied_to_billing_entities_codes": codes}
+    return {**tax_view(reader, tax), "applied_to_billing_entities_codes": codes}
 
 
-def taxes_view(work: Work, ids: Iterable[str]) -> list[TaxView]:
+def taxes_view(reader: Reader, ids: Iterable[str]) -> list[TaxView]:
     """The live taxes among `ids`, in that order."""
     wanted = tuple(ids)
     if not wanted:
         return []
-    taxes = {tax.id: tax for tax in work.tx.find(Tax, within("id", wanted))}
-    return [tax_view(work, taxes[id]) for id in wanted if id in taxes]
+    taxes = {tax.id: tax for tax in reader.tx.find(Tax, within("id", wanted))}
+    return [tax_view(reader, taxes[id]) for id in wanted if id in taxes]

@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
 from usagebill.views.formats import Id, Instant, instant_text
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["public_key_bytes", "public_key_view", "webhook_endpoint_view", "webhook_message_view"]
 
@@ -42,7 +42,7 @@ class PublicKeyView(TypedDict):
     public_key: str
 
 
-def webhook_endpoint_view(work: Work, endpoint: WebhookEndpoint) -> WebhookEndpointView:
+def webhook_endpoint_view(reader: Reader, endpoint: WebhookEndpoint) -> WebhookEndpointView:
     """Who is told, of what, and how the messages are signed."""
     return {
         "svc_id": endpoint.id,
@@ -55,7 +55,7 @@ def webhook_endpoint_view(work: Work, endpoint: WebhookEndpoint) -> WebhookEndpo
     }
 
 
-def webhook_message_view(work: Work, message: WebhookMessage) -> WebhookMessageView:
+def webhook_message_view(reader: Reader, message: WebhookMessage) -> WebhookMessageView:
     """The message and how it went so far; its id is the unique key that receivers get."""
     return {
         "svc_id": message.id,
@@ -75,11 +75,11 @@ def webhook_message_view(work: Work, message: WebhookMessage) -> WebhookMessageV
     }
 
 
-def public_key_view(work: Work, text: str) -> PublicKeyView:
+def public_key_view(reader: Reader, text: str) -> PublicKeyView:
     """The key that messages signed as JWT are checked with: base64 of its PEM text."""
     return {"public_key": text}
 
 
-def public_key_bytes(work: Work, text: str) -> bytes:
+def public_key_bytes(reader: Reader, text: str) -> bytes:
     """The key as a plain text body."""
     return text.encode()
