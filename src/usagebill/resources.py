@@ -58,6 +58,7 @@ from usagebill.operations.invoices import line_edits, payment_links
 from usagebill.operations.invoices import listing as invoice_listing
 from usagebill.operations.invoices import one_off as invoice_one_off
 from usagebill.operations.invoices.preview import preview
+from usagebill.queries.customers import customer_by_external_id
 from usagebill.rating import current_usage, estimates, past_usage
 from usagebill.rating.explain import explain
 from usagebill.rating.fee_events import events_of_fee
@@ -157,7 +158,7 @@ class Customers(Group):
     """Who is billed."""
 
     upsert = writes(customers.upsert)
-    get = reads(customers.get)
+    get = reads(customer_by_external_id)
     list = reads(customers.list_all)
     delete = writes(customers.delete)
     checkout_url = writes(customers.checkout_url)

@@ -15,6 +15,7 @@ from tests.json_asserts import accepted, missing, refused
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.invoices.records import Invoice
 from usagebill.operations import customers, invoice_custom_sections
+from usagebill.queries.customers import customer_by_external_id
 from usagebill.testing import Sandbox
 from usagebill.work import Work
 
@@ -318,7 +319,7 @@ def test_new_time_zone_of_the_entity_moves_the_next_bill_of_those_who_inherit_it
 
     def billed() -> list[str]:
         def numbers(work: Work) -> list[str]:
-            customers_billed = [customers.get(work, name) for name in ("inherits", "own")]
+            customers_billed = [customer_by_external_id(work, name) for name in ("inherits", "own")]
             invoices = {invoice.customer_id for invoice in work.tx.find(Invoice)}
             return [one.external_id for one in customers_billed if one.id in invoices]
 

@@ -15,6 +15,7 @@ from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations import customers, invoice_custom_sections
+from usagebill.queries.customers import customer_by_external_id
 from usagebill.testing import Sandbox
 from usagebill.work import Work
 
@@ -223,7 +224,7 @@ def test_archived_billing_entity_takes_no_customers(box: Sandbox) -> None:
 def test_account_type_is_fixed_once_something_was_sold(box: Sandbox) -> None:
     assert upsert(box, account_type="partner")["account_type"] == "partner"
     assert upsert(box, account_type="customer")["account_type"] == "customer"
-    box.billing.writing(lambda work: add_draft(work, customers.get(work, "acme")))
+    box.billing.writing(lambda work: add_draft(work, customer_by_external_id(work, "acme")))
     assert upsert(box, account_type="partner")["account_type"] == "customer"
 
 
@@ -262,7 +263,7 @@ def test_tax_codes_replace_the_taxes_and_refresh_drafts(box: Sandbox) -> None:
     shown = upsert(box, tax_codes=["city", "vat"])
     assert [tax["code"] for tax in shown["taxes"]] == ["city", "vat"]
     assert [tax["code"] for tax in accepted(box.request("GET", PATH), "customers")[0]["taxes"]] == ["city", "vat"]
-    box.billing.writing(lambda work: add_draft(work, customers.get(work, "acme")))
+    box.billing.writing(lambda work: add_draft(work, customer_by_external_id(work, "acme")))
     assert upsert(box, name="x", tax_codes=None)["taxes"] == shown["taxes"]
     assert not draft(box).refresh_wanted
     assert missing(post(box, tax_codes=["vat", "none"])) == "tax"
@@ -307,7 +308,7 @@ def add_draft_of_acme(box: Sandbox, reason: str = "subscription_periodic") -> No
     def act(work: Work) -> None:
         invoice = add_draft(
             work,
-            customers.get(work, "acme"),
+            customer_by_external_id(work, "acme"),
             issuing_date=date(2024, 3, 8),
             payment_due_date=date(2024, 4, 7),
             expected_finalization_date=date(2024, 3, 8),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import customers
+from usagebill.queries.customers import customer_by_external_id
 from usagebill.views.customers import customer_item, customer_view
 
 __all__ = ["ENDPOINTS"]
@@ -35,7 +36,7 @@ ENDPOINTS = [
     Endpoint(
         "GET",
         "/customers/{external_id}",
-        customers.get,
+        customer_by_external_id,
         permission="customer",
         returns="customer",
         view=customer_view,

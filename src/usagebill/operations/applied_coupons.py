@@ -12,11 +12,11 @@ from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.plans import Charge
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, value_or
-from usagebill.operations import customers
 from usagebill.operations.coupons import terminate_applied
+from usagebill.queries.coupons import UNDONE, coupon_credits
+from usagebill.queries.customers import customer_by_external_id
 from usagebill.storage.conditions import Condition, asc, desc, eq, missing, related, within
 from usagebill.storage.ports import Page
-from usagebill.views.coupons import UNDONE, coupon_credits
 from usagebill.work import Work
 
 __all__ = [
@@ -56,7 +56,7 @@ def apply(work: Work, given: AppliedCouponInput) -> AppliedCoupon:
     A fixed amount gives its currency to a customer without one. Raises `NotFound` for the customer or an active coupon
     of this code, `NotAllowed` where it overlaps with a coupon limited alike, and `Invalid`.
     """
-    customer = customers.get(work, given.external_customer_id or "")
+    customer = customer_by_external_id(work, given.external_customer_id or "")
     coupon = work.tx.first(Coupon, eq("code", given.coupon_code or ""), eq("status", CouponStatus.ACTIVE.value))
     if coupon is None:
         raise NotFound("coupon")
@@ -126,7 +126,7 @@ def list_of_customer(
     work: Work, external_id: str, options: AppliedCouponFilters, paging: Paging
 ) -> Page[AppliedCoupon]:
     """The coupons of one customer, the latest first. Raises `NotFound` for an unknown customer."""
-    own = eq("customer_id", customers.get(work, external_id).id)
+    own = eq("customer_id", customer_by_external_id(work, external_id).id)
     order = [desc("created_at"), asc("id")]
     return work.page(AppliedCoupon, own, *_conditions(options), paging=paging, order=order)
 
@@ -142,7 +142,7 @@ def _conditions(options: AppliedCouponFilters) -> list[Condition]:
 
 def terminate(work: Work, external_id: str, applied_coupon_id: str) -> AppliedCoupon:
     """End a coupon for a customer; what it has taken off stays. Raises `NotFound` for the customer or the coupon."""
-    customer = customers.get(work, external_id)
+    customer = customer_by_external_id(work, external_id)
     applied = work.tx.get(AppliedCoupon, applied_coupon_id)
     if applied is None or applied.customer_id != customer.id:
         raise NotFound("applied_coupon")

@@ -38,9 +38,9 @@ from usagebill.core.recounts import Left
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.invoices.numbering import customer_series, entity_series
 from usagebill.operations.subscriptions.schedule import ending_of, has_overdue_end
+from usagebill.queries.subscriptions import cycle, plan_of
 from usagebill.rating.recounts import Recounts, lost_events, recounted, recounted_without_invoice
 from usagebill.storage.conditions import asc, eq, present
-from usagebill.views.subscriptions import cycle, plan_of
 from usagebill.work import Work
 
 __all__ = ["AuditReport", "audit"]

@@ -13,8 +13,8 @@ from usagebill.core.errors import Forbidden, Invalid, NotFound
 from usagebill.core.invoices.records import VISIBLE_STATUSES, Invoice
 from usagebill.core.payments import Payment, payment_errors
 from usagebill.inputs import ABSENT, Input, Maybe, Paging
-from usagebill.operations import customers
 from usagebill.operations.invoices.payment_status import payment_of, set_payment_status
+from usagebill.queries.customers import customer_by_external_id
 from usagebill.storage.conditions import Condition, eq, related, within
 from usagebill.storage.ports import Page
 from usagebill.work import Work
@@ -108,6 +108,6 @@ def list_all(work: Work, options: PaymentFilters, paging: Paging) -> Page[Paymen
 
 def list_of_customer(work: Work, external_id: str, options: PaymentFilters, paging: Paging) -> Page[Payment]:
     """The payments of one customer. Raises `NotFound`."""
-    customer = customers.get(work, external_id)
+    customer = customer_by_external_id(work, external_id)
     only = PaymentFilters(external_customer_id=customer.external_id, invoice_id=options.invoice_id)
     return list_all(work, only, paging)

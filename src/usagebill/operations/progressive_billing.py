@@ -24,11 +24,12 @@ from usagebill.operations.invoices.subscription import opened
 from usagebill.operations.invoices.totals import settle
 from usagebill.operations.plans import definition
 from usagebill.queries.billing_periods import billing_period, cycle_at, running_boundaries
+from usagebill.queries.subscriptions import applicable_thresholds
 from usagebill.rating.current_usage import amount_so_far
 from usagebill.rating.fees.charges import UsageToBill, usage_fees
 from usagebill.rating.usage import usage_window
 from usagebill.storage.conditions import desc, eq, more, ne, related, within
-from usagebill.views.subscriptions import applicable_thresholds, threshold_reached_view
+from usagebill.views.subscriptions import threshold_reached_view
 from usagebill.work import Work
 
 __all__ = ["LifetimeUsageInput", "LifetimeUsageNow", "LifetimeUsageOptions", "check", "follow_up", "get", "put"]

@@ -24,8 +24,8 @@ from usagebill.operations.plans.overrides import apply_overrides, override
 from usagebill.operations.plans.records import changed_plans, metric_of
 from usagebill.operations.subscriptions import get_of_status
 from usagebill.queries.plans import definition
+from usagebill.queries.subscriptions import plan_of
 from usagebill.storage.ports import Page
-from usagebill.views.subscriptions import plan_of
 from usagebill.work import Work
 
 __all__ = [

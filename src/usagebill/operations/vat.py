@@ -17,8 +17,9 @@ from usagebill.core.jobs import Job
 from usagebill.core.taxes import Tax
 from usagebill.core.vat import EuTax, NotRegistered, Registered, Unavailable, VatCheck, VatNumber
 from usagebill.operations import draft_invoices, taxes
+from usagebill.queries.customers import entity_of
 from usagebill.storage.conditions import eq, present
-from usagebill.views.customers import checked_customer, entity_of
+from usagebill.views.customers import checked_customer
 from usagebill.work import Work
 
 __all__ = ["NumberToCheck", "assign", "change_rates", "check_key", "conclude", "make_taxes", "prepare", "switch_off"]

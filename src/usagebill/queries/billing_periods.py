@@ -18,11 +18,11 @@ from usagebill.core.periods import (
     reenters_billed_period,
     without_days_billed,
 )
-from usagebill.core.plans import Plan
+from usagebill.core.plans import Plan, PlanDefinition
 from usagebill.core.subscriptions import Subscription
-from usagebill.operations.plans import PlanDefinition, definition
+from usagebill.queries.plans import definition
+from usagebill.queries.subscriptions import cycle
 from usagebill.storage.conditions import desc, eq, present
-from usagebill.views.subscriptions import cycle
 from usagebill.work import Reader
 
 __all__ = [

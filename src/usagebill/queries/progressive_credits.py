@@ -10,8 +10,8 @@ from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.invoices.totals import ProgressiveBilled
 from usagebill.core.numbers import round_cents, total
 from usagebill.core.progressive_billing import BilledAhead, Place, ProgressiveFee, unbilled_since
+from usagebill.queries.coupons import UNDONE
 from usagebill.storage.conditions import at_most, eq, has_item, more, ne, within
-from usagebill.views.coupons import UNDONE
 from usagebill.work import Reader
 
 __all__ = ["billed_ahead", "progressive_fees"]

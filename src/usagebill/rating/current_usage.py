@@ -19,13 +19,13 @@ from usagebill.core.pricing.projection import Projection, project, projected_uni
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import usage_taxes_cents
 from usagebill.inputs import ABSENT, Input, Maybe
-from usagebill.operations import customers, plans
+from usagebill.operations import plans
 from usagebill.queries.billing_periods import cycle_at, running_boundaries
+from usagebill.queries.customers import customer_by_external_id, entity_of
 from usagebill.queries.taxes import taxes_for
 from usagebill.rating.provider_taxes import usage_taxes
 from usagebill.rating.usage import ChargeResult, ChargeScope, charge_results, usage_window
 from usagebill.storage.conditions import desc, eq
-from usagebill.views.customers import entity_of
 from usagebill.work import Work, parse_json
 
 __all__ = [
@@ -156,7 +156,7 @@ def current(work: Work, external_customer_id: str, options: UsageOptions) -> Cur
     Raises `NotFound` for the customer or the charges asked for, `NotAllowed` (`no_active_subscription`,
     `full_usage_not_allowed`).
     """
-    customer = customers.get(work, external_customer_id)
+    customer = customer_by_external_id(work, external_customer_id)
     subscription = _subscription(work, customer, options.external_subscription_id)
     definition = plans.definition(work, subscription.plan_id)
     charges, named = _chosen_charges(definition, options)
@@ -265,7 +265,7 @@ def _summed(
 
 def projected(work: Work, external_customer_id: str, options: ProjectedUsageOptions) -> CurrentUsage:
     """Current usage, and what it would come to at the end of the period if it went on at the same pace."""
-    customer = customers.get(work, external_customer_id)
+    customer = customer_by_external_id(work, external_customer_id)
     subscription = _subscription(work, customer, options.external_subscription_id)
     definition = plans.definition(work, subscription.plan_id)
     window = _window(work, subscription, full=False)

@@ -23,11 +23,11 @@ from usagebill.operations import plans
 from usagebill.operations.events import EventInput, EventsInput
 from usagebill.operations.invoices.charges_in_advance import advance_fee, event_billing
 from usagebill.operations.invoices.totals import fee_taxes
+from usagebill.queries.customers import customer_of
 from usagebill.rating.events import advance_charges, event_price, part_for
 from usagebill.rating.provider_taxes import estimated
 from usagebill.rating.usage import ChargePart, parsed_properties
 from usagebill.storage.conditions import eq
-from usagebill.views.customers import customer_of
 from usagebill.work import Work
 
 __all__ = ["InstantFee", "estimate_batch_instant_fees", "estimate_fees", "estimate_instant_fees"]

@@ -28,7 +28,7 @@ from usagebill.core.tax_providers import (
     provider_taxed,
 )
 from usagebill.operations.tax_connections import connection_of
-from usagebill.views.customers import entity_of
+from usagebill.queries.customers import entity_of
 from usagebill.work import Work
 
 __all__ = ["Asked", "estimated", "question", "usage_taxes"]

@@ -7,14 +7,14 @@ from typing import TypedDict
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.coupons import AppliedCoupon, Coupon, remaining_amount
 from usagebill.core.customers import Customer
-from usagebill.core.invoices.records import Credit, Invoice
 from usagebill.core.plans import Plan
-from usagebill.storage.conditions import asc, eq, has_item, within
+from usagebill.queries.coupons import UNDONE, coupon_credits
+from usagebill.storage.conditions import within
 from usagebill.views.formats import DecimalText, Id, Instant, instant_text, optional_decimal
 from usagebill.views.invoices import CreditView, credit_view
 from usagebill.work import Reader
 
-__all__ = ["UNDONE", "applied_coupon_view", "coupon_credits", "coupon_view", "listed_applied_coupon_view"]
+__all__ = ["applied_coupon_view", "coupon_view", "listed_applied_coupon_view"]
 
 
 class CouponView(TypedDict):
@@ -66,10 +66,6 @@ class ListedAppliedCouponView(AppliedCouponView):
     credits: list[CreditView]
 
 
-# What such invoices took of a coupon is free again.
-UNDONE = ("voided", "closed", "deleted")
-
-
 def coupon_view(reader: Reader, coupon: Coupon) -> CouponView:
     """A coupon."""
     plans = reader.tx.find(Plan, within("id", coupon.plan_ids))
@@ -95,22 +91,6 @@ def coupon_view(reader: Reader, coupon: Coupon) -> CouponView:
         "created_at": instant_text(coupon.created_at),
         "terminated_at": instant_text(coupon.terminated_at),
     }
-
-
-def coupon_credits(reader: Reader, applied: AppliedCoupon) -> list[tuple[Invoice, Credit]]:
-    """The lines of invoices that an applied coupon has reduced, oldest first."""
-    invoices = reader.tx.find(
-        Invoice,
-        eq("customer_id", applied.customer_id),
-        has_item("credits", source_id=applied.id, item_type="coupon"),
-        order=[asc("created_at")],
-    )
-    return [
-        (invoice, credit)
-        for invoice in invoices
-        for credit in invoice.credits
-        if credit.item_type == "coupon" and credit.source_id == applied.id
-    ]
 
 
 def applied_coupon_view(reader: Reader, applied: AppliedCoupon) -> AppliedCouponView:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NotRequired, Protocol, TypedDict, cast
+from typing import NotRequired, TypedDict, cast
 
-from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer, IntegrationCustomer, timezone
 from usagebill.core.error_details import TAX_ERROR, ErrorDetail
 from usagebill.core.invoice_custom_sections import customer_section_ids
 from usagebill.core.vat import NotRegistered, Registered, Unavailable
+from usagebill.queries.customers import entity_of
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.views.invoice_custom_sections import CustomSectionView, sections_view
 from usagebill.views.taxes import TaxView, taxes_view
@@ -21,10 +21,8 @@ __all__ = [
     "ErrorDetailView",
     "checked_customer",
     "customer_item",
-    "customer_of",
     "customer_summary",
     "customer_view",
-    "entity_of",
     "error_detail_view",
     "vat_errors",
 ]
@@ -131,27 +129,6 @@ class CheckedCustomer(CustomerSummary):
     """The message about the check of a customer's VAT number."""
 
     vies_check: VatCheckView
-
-
-class _Owned(Protocol):
-    @property
-    def customer_id(self) -> str: ...
-
-
-def customer_of(reader: Reader, owned: _Owned) -> Customer:
-    """The customer whose subscription, invoice, fee, ... this is; deleted ones too."""
-    found = reader.tx.get(Customer, owned.customer_id, deleted=True)
-    if found is None:
-        raise LookupError(f"no customer {owned.customer_id}")
-    return found
-
-
-def entity_of(reader: Reader, customer: Customer) -> BillingEntity:
-    """The billing entity that the customer belongs to."""
-    found = reader.tx.get(BillingEntity, customer.billing_entity_id, deleted=True)
-    if found is None:
-        raise LookupError(f"no billing entity {customer.billing_entity_id}")
-    return found
 
 
 def customer_summary(reader: Reader, customer: Customer) -> CustomerSummary:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TypedDict
-from zoneinfo import ZoneInfo
 
-from usagebill.core.billing_entities import BillingEntity
-from usagebill.core.customers import Customer, timezone
 from usagebill.core.days import local_date
-from usagebill.core.periods import Cycle, Succession, current_billing_period, downgrade_plan_date
-from usagebill.core.plans import Plan, UsageThreshold
-from usagebill.core.subscriptions import Subscription, cycle_of
-from usagebill.storage.conditions import desc, eq, ne
-from usagebill.views.customers import CustomerSummary, customer_of, customer_summary, entity_of
+from usagebill.core.periods import current_billing_period, downgrade_plan_date
+from usagebill.core.plans import UsageThreshold
+from usagebill.core.subscriptions import Subscription
+from usagebill.queries.customers import customer_of
+from usagebill.queries.subscriptions import applicable_thresholds, cycle, issuer_of, plan_of, successor_of
+from usagebill.views.customers import CustomerSummary, customer_summary
 from usagebill.views.formats import Day, Id, Instant, date_text, instant_text, millisecond_text
 from usagebill.views.invoice_custom_sections import CustomSectionView, sections_view
 from usagebill.views.plans import ApplicableThresholdView, PlanView, ThresholdView, plan_view, threshold_view
@@ -25,16 +22,11 @@ __all__ = [
     "SubscriptionMessage",
     "SubscriptionView",
     "ThresholdReached",
-    "cycle",
     "entitled_subscription",
-    "issuer_of",
-    "plan_of",
     "subscription_and_plan_view",
     "subscription_view",
     "subscription_webhook_view",
-    "successor_of",
     "threshold_reached_view",
-    "zone_of",
 ]
 
 
@@ -110,45 +102,6 @@ class ThresholdReached(SubscriptionMessage):
     applicable_usage_thresholds: list[ApplicableThresholdView]
 
 
-def plan_of(reader: Reader, subscription: Subscription) -> Plan:
-    """The plan (or override) that a subscription is on, deleted ones included."""
-    found = reader.tx.get(Plan, subscription.plan_id, deleted=True)
-    if found is None:
-        raise LookupError(f"no plan {subscription.plan_id}")
-    return found
-
-
-def issuer_of(reader: Reader, subscription: Subscription, customer: Customer) -> BillingEntity:
-    """The billing entity that invoices the subscription: its own, else the customer's."""
-    own = None
-    if subscription.billing_entity_id is not None:
-        own = reader.tx.get(BillingEntity, subscription.billing_entity_id, deleted=True)
-    return own or entity_of(reader, customer)
-
-
-def zone_of(reader: Reader, customer: Customer) -> ZoneInfo:
-    """The time zone in which the customer's days begin and end."""
-    return ZoneInfo(timezone(customer, entity_of(reader, customer)))
-
-
-def cycle(reader: Reader, subscription: Subscription, *, tz: ZoneInfo | None = None) -> Cycle:
-    """What decides the periods of a subscription that has started, in the customer's time zone unless given."""
-    zone = tz or zone_of(reader, customer_of(reader, subscription))
-    succession = Succession(subscription.succession) if subscription.succession else None
-    found = cycle_of(subscription, plan_of(reader, subscription), zone, succession=succession)
-    return found if subscription.billed_from is None else replace(found, started_at=subscription.billed_from)
-
-
-def successor_of(reader: Reader, subscription: Subscription) -> Subscription | None:
-    """The subscription that takes, or took, the place of this one: the youngest that is not canceled."""
-    return reader.tx.first(
-        Subscription,
-        eq("previous_subscription_id", subscription.id),
-        ne("status", "canceled"),
-        order=[desc("created_at"), desc("id")],
-    )
-
-
 def subscription_view(reader: Reader, subscription: Subscription) -> SubscriptionView:
     """The subscription's own fields, as lists and invoices show them."""
     customer = customer_of(reader, subscription)
@@ -217,19 +170,6 @@ def _downgrade_date(reader: Reader, subscription: Subscription, following: Subsc
     if following.status == "active" and following.origin == "downgrade" and following.started_at is not None:
         return date_text(local_date(following.started_at, periods.tz))
     return None
-
-
-def applicable_thresholds(reader: Reader, subscription: Subscription) -> tuple[UsageThreshold, ...]:
-    """The thresholds of progressive billing: the subscription's own, else its plan's, else the parent plan's."""
-    if subscription.progressive_billing_disabled:
-        return ()
-    if subscription.usage_thresholds:
-        return subscription.usage_thresholds
-    plan = plan_of(reader, subscription)
-    if plan.usage_thresholds or plan.parent_id is None:
-        return plan.usage_thresholds
-    parent = reader.tx.get(Plan, plan.parent_id, deleted=True)
-    return () if parent is None else parent.usage_thresholds
 
 
 def _thresholds_view(reader: Reader, subscription: Subscription) -> list[ApplicableThresholdView]:

@@ -11,8 +11,8 @@ import pytest
 from tests.price_list import PriceList
 
 from usagebill.core.events import Event
-from usagebill.operations import customers
 from usagebill.operations.invoices.charges_in_advance import bill_event
+from usagebill.queries.customers import customer_by_external_id
 from usagebill.storage.event_queries import EventFilter
 from usagebill.testing import Sandbox
 from usagebill.work import Work
@@ -405,7 +405,7 @@ def test_an_invoiceable_charge_issues_an_invoice_for_each_event(list_: PriceList
 
 def test_an_invoice_of_nothing_is_closed_where_the_customer_wants_none(list_: PriceList) -> None:
     def skip(work: Work) -> None:
-        work.tx.replace(replace(customers.get(work, "acme"), finalize_zero_amount_invoice="skip"))
+        work.tx.replace(replace(customer_by_external_id(work, "acme"), finalize_zero_amount_invoice="skip"))
 
     list_.box.billing.writing(skip)
     list_.plan(charge(list_.metric("gb"), amount="1", invoiceable=True))

@@ -20,9 +20,9 @@ from usagebill.core.unused_time import refundable_of_fee, termination_parts
 from usagebill.operations.credit_notes.creation import make
 from usagebill.queries.billing_periods import cycle_at_end
 from usagebill.queries.credit_note_balance import Balance, balance_of
+from usagebill.queries.subscriptions import plan_of
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.storage.conditions import desc, eq, ne, related
-from usagebill.views.subscriptions import plan_of
 from usagebill.work import Work
 
 __all__ = ["check_void_amounts", "on_surplus", "on_termination", "on_void"]

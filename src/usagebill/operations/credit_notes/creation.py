@@ -36,9 +36,10 @@ from usagebill.operations.invoices.payment_status import set_payment_status
 from usagebill.operations.issuers import version_of
 from usagebill.operations.tax_connections import ask_about
 from usagebill.queries.credit_note_balance import Balance, balance_of
+from usagebill.queries.customers import customer_of, entity_of
 from usagebill.storage.conditions import eq
 from usagebill.views.credit_notes import issued_credit_note
-from usagebill.views.customers import customer_of, customer_summary, entity_of
+from usagebill.views.customers import customer_summary
 from usagebill.work import Work
 
 __all__ = [

@@ -17,8 +17,9 @@ from usagebill.core.numbers import ZERO, divide, multiply, round_cents, round_to
 from usagebill.operations.credit_notes.creation import note_number, settle_invoice, tell, with_amounts
 from usagebill.operations.issuers import version_of
 from usagebill.queries.credit_note_balance import balance_of
+from usagebill.queries.customers import customer_of, entity_of
 from usagebill.storage.conditions import asc, eq
-from usagebill.views.customers import customer_of, customer_summary, entity_of
+from usagebill.views.customers import customer_summary
 from usagebill.work import Work
 
 __all__ = ["delete_drafts", "follow", "issue_drafts"]

@@ -8,7 +8,7 @@ from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ceil_to, floor_to
 from usagebill.inputs import ABSENT, Input, Maybe, Paging
-from usagebill.operations import customers
+from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.filters import (
     CUSTOMER_COLUMNS,
     amount,
@@ -80,7 +80,7 @@ def list_all(work: Work, options: CreditNoteFilters, paging: Paging) -> Page[Cre
 
 def list_of_customer(work: Work, external_id: str, options: CreditNoteFilters, paging: Paging) -> Page[CreditNote]:
     """The credit notes of one customer, the latest first. Raises `NotFound` for an unknown customer."""
-    own = eq("customer_id", customers.get(work, external_id).id)
+    own = eq("customer_id", customer_by_external_id(work, external_id).id)
     conditions = [own, *_conditions(work, options)]
     return work.page(CreditNote, *conditions, paging=paging, order=[desc("created_at"), asc("id")])
 

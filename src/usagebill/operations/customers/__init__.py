@@ -30,9 +30,10 @@ from usagebill.operations.customers.listing import CustomerFilters, list_all
 from usagebill.operations.invoices.dates import dating_settings
 from usagebill.operations.tax_connections import IntegrationCustomerInput
 from usagebill.queries.billing_entities import default_entity as default_entity_or_none
+from usagebill.queries.customers import customer_by_external_id, entity_of
 from usagebill.storage.conditions import eq, missing, present
 from usagebill.timezones import is_timezone
-from usagebill.views.customers import customer_summary, entity_of
+from usagebill.views.customers import customer_summary
 from usagebill.work import Work
 
 __all__ = [
@@ -45,7 +46,6 @@ __all__ = [
     "checkout_url",
     "default_entity",
     "delete",
-    "get",
     "list_all",
     "upsert",
 ]
@@ -144,14 +144,6 @@ _INHERITED = (
 )
 
 
-def get(work: Work, external_id: str) -> Customer:
-    """The customer with this external id. Raises `NotFound`."""
-    found = work.tx.first(Customer, eq("external_id", external_id))
-    if found is None:
-        raise NotFound("customer")
-    return found
-
-
 def default_entity(work: Work) -> BillingEntity:
     """The oldest active billing entity. Raises `NotFound`."""
     found = default_entity_or_none(work)
@@ -214,8 +206,8 @@ def upsert(work: Work, given: CustomerInput) -> Customer:
 
 def delete(work: Work, external_id: str) -> Customer:
     """Delete the customer, and end what it has at once after that; its invoices stay and its id is free again."""
-    settle_backlog(work, get(work, external_id).id)
-    deleted = replace(get(work, external_id), deleted_at=work.now, updated_at=work.now)
+    settle_backlog(work, customer_by_external_id(work, external_id).id)
+    deleted = replace(customer_by_external_id(work, external_id), deleted_at=work.now, updated_at=work.now)
     work.tx.replace(deleted)
     work.schedule("end_customer", deleted.id, work.now)
     return deleted
@@ -223,7 +215,7 @@ def delete(work: Work, external_id: str) -> Customer:
 
 def checkout_url(work: Work, external_id: str) -> Customer:
     """Where the customer leaves a payment method with its provider; refused, since nobody is connected to one."""
-    get(work, external_id)
+    customer_by_external_id(work, external_id)
     raise Invalid(base="no_linked_payment_provider")
 
 

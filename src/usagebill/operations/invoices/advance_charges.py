@@ -18,8 +18,8 @@ from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.payment_status import payment_of
 from usagebill.operations.invoices.subscription import opened
 from usagebill.queries.billing_periods import billing_period
+from usagebill.queries.subscriptions import cycle
 from usagebill.storage.conditions import Condition, asc, at_most, eq, missing, within
-from usagebill.views.subscriptions import cycle
 from usagebill.work import Work
 
 __all__ = ["IN_ADVANCE_PERIODIC", "regroup"]

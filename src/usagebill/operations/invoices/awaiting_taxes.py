@@ -20,8 +20,8 @@ from usagebill.operations.invoices.issue import copy_subscriptions, issue, redat
 from usagebill.operations.invoices.subscription import compute
 from usagebill.operations.invoices.totals import settle_taxes, waits_for_vat_check, with_request
 from usagebill.operations.tax_connections import connection_of
+from usagebill.queries.customers import customer_of
 from usagebill.storage.conditions import asc, eq
-from usagebill.views.customers import customer_of
 from usagebill.work import Work
 
 __all__ = ["issue_taxed", "tax_waiting", "wait_again"]

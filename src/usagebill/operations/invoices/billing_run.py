@@ -19,9 +19,9 @@ from usagebill.operations.invoices.subscription import Entry, bill
 from usagebill.operations.subscriptions.change import apply_downgrade
 from usagebill.operations.subscriptions.schedule import has_overdue_end, is_due, schedule_billing
 from usagebill.queries.billing_periods import PERIODIC
+from usagebill.queries.customers import customer_of
+from usagebill.queries.subscriptions import cycle, issuer_of, plan_of, successor_of
 from usagebill.storage.conditions import asc, eq
-from usagebill.views.customers import customer_of
-from usagebill.views.subscriptions import cycle, issuer_of, plan_of, successor_of
 from usagebill.work import Work
 
 __all__ = ["bill_customer", "groups"]

@@ -16,8 +16,8 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
 from usagebill.operations.invoices.dates import dating_settings
 from usagebill.operations.invoices.numbering import draft_number
+from usagebill.queries.customers import entity_of
 from usagebill.storage.conditions import eq
-from usagebill.views.customers import entity_of
 from usagebill.work import Work
 
 __all__ = ["clear", "note", "retry"]

@@ -21,8 +21,9 @@ from usagebill.operations.emails.orders import email_on_issue
 from usagebill.operations.invoices.dates import dating_settings, occasion_of, watch_draft
 from usagebill.operations.invoices.numbering import numbered
 from usagebill.operations.issuers import version_of
+from usagebill.queries.customers import entity_of
 from usagebill.storage.conditions import eq
-from usagebill.views.customers import customer_summary, entity_of
+from usagebill.views.customers import customer_summary
 from usagebill.views.fees import untaxed_fee_view
 from usagebill.views.invoices import billed_plan, invoice_webhook_view
 from usagebill.views.subscriptions import subscription_view

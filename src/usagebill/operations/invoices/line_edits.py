@@ -24,9 +24,9 @@ from usagebill.operations.invoices.numbering import draft_number
 from usagebill.operations.invoices.subscription import compute
 from usagebill.operations.invoices.totals import settle
 from usagebill.queries.billing_periods import billed_of
+from usagebill.queries.customers import entity_of
 from usagebill.queries.plans import definition
 from usagebill.storage.conditions import asc, eq, ne
-from usagebill.views.customers import entity_of
 from usagebill.work import Work
 
 __all__ = ["RegeneratedFeeInput", "RegenerationInput", "adjust_fee", "estimate_adjusted_fee", "regenerate", "reset_fee"]

@@ -9,7 +9,7 @@ from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoices.records import VISIBLE_STATUSES, Invoice
 from usagebill.core.numbers import ceil_to, floor_to
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, is_given
-from usagebill.operations import customers
+from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.filters import (
     CUSTOMER_COLUMNS,
     amount,
@@ -94,7 +94,7 @@ def list_all(work: Work, options: InvoiceFilters, paging: Paging) -> Page[Invoic
 
 def list_of_customer(work: Work, external_id: str, options: InvoiceFilters, paging: Paging) -> Page[Invoice]:
     """The invoices of one customer. Raises `NotFound` for an unknown customer."""
-    customer = customers.get(work, external_id)
+    customer = customer_by_external_id(work, external_id)
     conditions = [eq("customer_id", customer.id), *_conditions(work, options)]
     return _page(work, conditions, options, paging, of_customer=True)
 

@@ -18,15 +18,15 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ONE, multiply, round_cents, round_to
 from usagebill.core.taxes import Tax, taxed_fee
 from usagebill.inputs import ABSENT, Input, Maybe, is_given, parse_instant, value_or
-from usagebill.operations import customers, invoice_custom_sections
+from usagebill.operations import invoice_custom_sections
 from usagebill.operations.invoices.dates import dating_settings
 from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.numbering import draft_number
 from usagebill.operations.invoices.sections import with_sections
 from usagebill.operations.invoices.totals import settle
 from usagebill.operations.tax_connections import connection_of
+from usagebill.queries.customers import customer_by_external_id, entity_of
 from usagebill.storage.conditions import eq, missing, within
-from usagebill.views.customers import entity_of
 from usagebill.work import Work
 
 __all__ = ["OneOffFeeInput", "OneOffInput", "SectionChoice", "create"]
@@ -80,7 +80,7 @@ def create(work: Work, given: OneOffInput) -> Invoice:
 
     Raises `NotFound` for the customer, the fees, an add-on or the billing entity, and `Invalid`.
     """
-    customer = customers.get(work, given.external_customer_id or "")
+    customer = customer_by_external_id(work, given.external_customer_id or "")
     if not given.fees:
         raise NotFound("fees")
     lines = [_line(work, sent) for sent in given.fees]

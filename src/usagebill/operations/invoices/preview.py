@@ -34,11 +34,11 @@ from usagebill.operations.subscriptions.creation import create
 from usagebill.operations.subscriptions.inputs import SubscriptionInput
 from usagebill.operations.subscriptions.termination import terminate
 from usagebill.queries.billing_periods import PERIODIC
+from usagebill.queries.customers import customer_by_external_id, customer_of, zone_of
+from usagebill.queries.subscriptions import cycle, plan_of
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.storage.conditions import eq, missing, within
-from usagebill.views.customers import customer_of
 from usagebill.views.invoices import invoice_view
-from usagebill.views.subscriptions import cycle, plan_of, zone_of
 from usagebill.work import JsonObject, Work
 
 __all__ = ["PreviewInput", "preview"]
@@ -90,7 +90,7 @@ def _customer(work: Work, given: PreviewInput) -> Customer:
         if work.tx.first(BillingEntity, *known) is None:
             raise NotFound("billing_entity")
     if external_id:
-        customers.get(work, str(external_id))
+        customer_by_external_id(work, str(external_id))
     elif _external_ids(given):
         raise Invalid(customer="must_be_persisted")
     else:
@@ -102,9 +102,9 @@ def _customer(work: Work, given: PreviewInput) -> Customer:
         sent.pop(name, None)
     if external_id and len(sent) == 1:
         # Nothing of the customer changes, so nothing is to be decided anew either.
-        stored = customers.get(work, str(external_id))
+        stored = customer_by_external_id(work, str(external_id))
         settle_backlog(work, stored.id, needed=False)
-        return customers.get(work, str(external_id))
+        return customer_by_external_id(work, str(external_id))
     return customers.upsert(work, read(CustomerInput, sent))
 
 

@@ -43,14 +43,14 @@ from usagebill.queries.billing_periods import (
     cycle_at_end,
     last_run,
 )
+from usagebill.queries.customers import customer_of, entity_of
+from usagebill.queries.subscriptions import cycle, issuer_of, plan_of
 from usagebill.rating.fees.commitments import commitment_fee
 from usagebill.rating.fees.fixed_charges import added_units_fee, fixed_charge_fees
 from usagebill.rating.fees.renewals import renew_without_invoice, renewal_fees
 from usagebill.rating.fees.subscription import subscription_fee
 from usagebill.rating.fees.usage import usage_fees
 from usagebill.storage.conditions import asc, eq, related, within
-from usagebill.views.customers import customer_of, entity_of
-from usagebill.views.subscriptions import cycle, issuer_of, plan_of
 from usagebill.work import Work
 
 __all__ = [

@@ -24,11 +24,11 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
 from usagebill.operations.credit_notes.automatic import on_surplus
 from usagebill.operations.tax_connections import ask_about, connection_of
+from usagebill.queries.coupons import UNDONE, coupon_credits
+from usagebill.queries.customers import customer_of, entity_of
 from usagebill.queries.progressive_credits import billed_ahead
 from usagebill.queries.taxes import taxes_for
 from usagebill.storage.conditions import eq, more, ne
-from usagebill.views.coupons import UNDONE, coupon_credits
-from usagebill.views.customers import customer_of, entity_of
 from usagebill.work import Work
 
 __all__ = [

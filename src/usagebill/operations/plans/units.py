@@ -10,8 +10,8 @@ from usagebill.core.customers import timezone
 from usagebill.core.fixed_charges import next_period_start
 from usagebill.core.plans import FixedCharge, FixedChargeUnits, Plan
 from usagebill.core.subscriptions import Subscription, cycle_of
+from usagebill.queries.customers import customer_of, entity_of
 from usagebill.storage.conditions import asc, eq, within
-from usagebill.views.customers import customer_of, entity_of
 from usagebill.work import Work
 
 __all__ = ["units_changed", "units_of_subscription_changed"]

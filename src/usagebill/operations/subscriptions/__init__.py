@@ -13,7 +13,7 @@ from usagebill.operations.subscriptions.reading import get, get_of_status, list_
 from usagebill.operations.subscriptions.schedule import reschedule_customer
 from usagebill.operations.subscriptions.termination import cancel_pending, delete, terminate
 from usagebill.operations.subscriptions.update import find_to_change, update
-from usagebill.views.subscriptions import cycle
+from usagebill.queries.subscriptions import cycle
 
 __all__ = [
     "SubscriptionFilters",

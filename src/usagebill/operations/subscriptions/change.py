@@ -23,9 +23,10 @@ from usagebill.operations.subscriptions.start import in_trial, start
 from usagebill.operations.subscriptions.unused_time import credit_unused_time
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of
 from usagebill.queries.billing_periods import PERIODIC, STARTING, TERMINATING
+from usagebill.queries.customers import customer_of
+from usagebill.queries.subscriptions import cycle, issuer_of, plan_of
 from usagebill.storage.conditions import eq
-from usagebill.views.customers import customer_of
-from usagebill.views.subscriptions import cycle, entitled_subscription, issuer_of, plan_of, subscription_webhook_view
+from usagebill.views.subscriptions import entitled_subscription, subscription_webhook_view
 from usagebill.work import Work
 
 __all__ = ["apply_downgrade", "bill_closed_period", "cancel_downgrade", "change_plan", "upgrade_to"]

@@ -19,8 +19,8 @@ from usagebill.operations.subscriptions.inputs import SubscriptionInput, instant
 from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.operations.subscriptions.start import bill_start, billed_ends, start
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of, request_errors
+from usagebill.queries.customers import zone_of
 from usagebill.storage.conditions import eq, missing, ne, within
-from usagebill.views.subscriptions import zone_of
 from usagebill.work import Work
 
 __all__ = ["create"]

@@ -15,8 +15,9 @@ from usagebill.operations.invoices.subscription import bill_added_units, finaliz
 from usagebill.operations.plans import definition
 from usagebill.operations.subscriptions.change import cancel_downgrade, upgrade_to
 from usagebill.operations.subscriptions.termination import cancel_pending, terminate
+from usagebill.queries.subscriptions import plan_of
 from usagebill.storage.conditions import Condition, asc, eq, has, within
-from usagebill.views.subscriptions import EntitledSubscription, entitled_subscription, plan_of
+from usagebill.views.subscriptions import EntitledSubscription, entitled_subscription
 from usagebill.work import Work
 
 __all__ = ["amount_changed", "bill_units", "end_subscriptions", "leave_plan", "upgrade_now"]

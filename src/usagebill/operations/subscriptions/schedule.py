@@ -18,10 +18,10 @@ from usagebill.core.periods.schedule import (
 )
 from usagebill.core.subscriptions import Subscription, known_since
 from usagebill.operations.invoices.subscription import billed_day
+from usagebill.queries.customers import customer_of, zone_of
+from usagebill.queries.subscriptions import cycle, plan_of
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.storage.conditions import eq, within
-from usagebill.views.customers import customer_of
-from usagebill.views.subscriptions import cycle, plan_of, zone_of
 from usagebill.work import Work
 
 __all__ = [

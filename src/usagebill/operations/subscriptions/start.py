@@ -16,10 +16,11 @@ from usagebill.operations.invoices.subscription import Entry, bill, bill_added_u
 from usagebill.operations.plans import definition
 from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.queries.billing_periods import STARTING
+from usagebill.queries.customers import customer_of, zone_of
+from usagebill.queries.subscriptions import plan_of
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.storage.conditions import eq, present
-from usagebill.views.customers import customer_of
-from usagebill.views.subscriptions import entitled_subscription, plan_of, zone_of
+from usagebill.views.subscriptions import entitled_subscription
 from usagebill.work import Work
 
 __all__ = ["activate_due", "bill_start", "billed_ends", "in_trial", "start"]

@@ -18,9 +18,10 @@ from usagebill.operations.subscriptions.reading import get_of_status
 from usagebill.operations.subscriptions.schedule import ending_of, forget, schedule, schedule_alert
 from usagebill.operations.subscriptions.unused_time import credit_unused_time
 from usagebill.queries.billing_periods import TERMINATING
+from usagebill.queries.customers import customer_of, zone_of
+from usagebill.queries.subscriptions import cycle, plan_of
 from usagebill.storage.conditions import eq
-from usagebill.views.customers import customer_of
-from usagebill.views.subscriptions import cycle, entitled_subscription, plan_of, subscription_webhook_view, zone_of
+from usagebill.views.subscriptions import entitled_subscription, subscription_webhook_view
 from usagebill.work import Work
 
 __all__ = ["announce_due", "cancel_pending", "delete", "end_due", "terminate", "termination_options"]

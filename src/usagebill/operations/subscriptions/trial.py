@@ -14,9 +14,10 @@ from usagebill.core.jobs import Job
 from usagebill.core.subscriptions import Status, Subscription
 from usagebill.operations.invoices.subscription import Entry, bill
 from usagebill.queries.billing_periods import STARTING, last_run
+from usagebill.queries.subscriptions import cycle, plan_of
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.storage.conditions import eq
-from usagebill.views.subscriptions import cycle, plan_of, subscription_webhook_view
+from usagebill.views.subscriptions import subscription_webhook_view
 from usagebill.work import Work
 
 __all__ = ["end_trial"]

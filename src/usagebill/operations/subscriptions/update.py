@@ -16,9 +16,10 @@ from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.operations.subscriptions.start import bill_start, billed_ends, start
 from usagebill.operations.subscriptions.termination import termination_options
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of, request_errors
+from usagebill.queries.subscriptions import plan_of
 from usagebill.storage.conditions import desc, eq, missing
 from usagebill.views.plans import plan_summary
-from usagebill.views.subscriptions import entitled_subscription, plan_of
+from usagebill.views.subscriptions import entitled_subscription
 from usagebill.work import Work
 
 __all__ = ["find_to_change", "update"]

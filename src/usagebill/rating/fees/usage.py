@@ -8,9 +8,9 @@ from usagebill.core.fees import Fee
 from usagebill.core.periods import Succession
 from usagebill.operations.plans import PlanDefinition, definition
 from usagebill.queries.billing_periods import TERMINATING, BillingContext
+from usagebill.queries.subscriptions import successor_of
 from usagebill.rating.fees import charges as usage
 from usagebill.rating.usage import usage_window
-from usagebill.views.subscriptions import successor_of
 from usagebill.work import Work
 
 __all__ = ["usage_fees", "usage_to_bill"]

@@ -13,6 +13,7 @@ from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.plans import Charge, PlanDefinition
 from usagebill.core.recounts import CHANGED, INVOICES_CHANGED, LEVEL_CHANGED, MOVED, SAME_INSTANT, WHILE_MADE, judged
 from usagebill.operations.invoices.adjustments import of_draft, with_adjustments
+from usagebill.queries.subscriptions import successor_of
 from usagebill.rating.fees import charges as usage
 from usagebill.rating.fees.commitments import commitment_fee
 from usagebill.rating.fees.fixed_charges import fixed_charge_fees
@@ -31,7 +32,6 @@ from usagebill.rating.recounts.as_of import (
 from usagebill.rating.recounts.report import Recounts
 from usagebill.rating.usage import usage_window
 from usagebill.storage.conditions import at_least, eq, less, within
-from usagebill.views.subscriptions import successor_of
 from usagebill.work import Work
 
 __all__ = ["Lines", "UsageSoFar", "WholePeriod"]

@@ -1,0 +1,48 @@
+"""Customers: who they are, who bills them, and the zone that their days are counted in."""
+
+from __future__ import annotations
+
+from typing import Protocol
+from zoneinfo import ZoneInfo
+
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.customers import Customer, timezone
+from usagebill.core.errors import NotFound
+from usagebill.storage.conditions import eq
+from usagebill.work import Reader
+
+__all__ = ["Owned", "customer_by_external_id", "customer_of", "entity_of", "zone_of"]
+
+
+class Owned(Protocol):
+    @property
+    def customer_id(self) -> str: ...
+
+
+def customer_of(reader: Reader, owned: Owned) -> Customer:
+    """The customer whose subscription, invoice, fee, ... this is; deleted ones too."""
+    found = reader.tx.get(Customer, owned.customer_id, deleted=True)
+    if found is None:
+        raise LookupError(f"no customer {owned.customer_id}")
+    return found
+
+
+def entity_of(reader: Reader, customer: Customer) -> BillingEntity:
+    """The billing entity that the customer belongs to."""
+    found = reader.tx.get(BillingEntity, customer.billing_entity_id, deleted=True)
+    if found is None:
+        raise LookupError(f"no billing entity {customer.billing_entity_id}")
+    return found
+
+
+def zone_of(reader: Reader, customer: Customer) -> ZoneInfo:
+    """The time zone in which the customer's days begin and end."""
+    return ZoneInfo(timezone(customer, entity_of(reader, customer)))
+
+
+def customer_by_external_id(reader: Reader, external_id: str) -> Customer:
+    """The customer with this external id. Raises `NotFound`."""
+    found = reader.tx.first(Customer, eq("external_id", external_id))
+    if found is None:
+        raise NotFound("customer")
+    return found

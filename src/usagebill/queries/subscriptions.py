@@ -1,0 +1,64 @@
+"""Subscriptions: their plan, who invoices them, their periods, what follows them and which thresholds apply."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from zoneinfo import ZoneInfo
+
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.customers import Customer
+from usagebill.core.periods import Cycle, Succession
+from usagebill.core.plans import Plan, UsageThreshold
+from usagebill.core.subscriptions import Subscription, cycle_of
+from usagebill.queries.customers import customer_of, entity_of, zone_of
+from usagebill.storage.conditions import desc, eq, ne
+from usagebill.work import Reader
+
+__all__ = ["applicable_thresholds", "cycle", "issuer_of", "plan_of", "successor_of"]
+
+
+def plan_of(reader: Reader, subscription: Subscription) -> Plan:
+    """The plan (or override) that a subscription is on, deleted ones included."""
+    found = reader.tx.get(Plan, subscription.plan_id, deleted=True)
+    if found is None:
+        raise LookupError(f"no plan {subscription.plan_id}")
+    return found
+
+
+def issuer_of(reader: Reader, subscription: Subscription, customer: Customer) -> BillingEntity:
+    """The billing entity that invoices the subscription: its own, else the customer's."""
+    own = None
+    if subscription.billing_entity_id is not None:
+        own = reader.tx.get(BillingEntity, subscription.billing_entity_id, deleted=True)
+    return own or entity_of(reader, customer)
+
+
+def cycle(reader: Reader, subscription: Subscription, *, tz: ZoneInfo | None = None) -> Cycle:
+    """What decides the periods of a subscription that has started, in the customer's time zone unless given."""
+    zone = tz or zone_of(reader, customer_of(reader, subscription))
+    succession = Succession(subscription.succession) if subscription.succession else None
+    found = cycle_of(subscription, plan_of(reader, subscription), zone, succession=succession)
+    return found if subscription.billed_from is None else replace(found, started_at=subscription.billed_from)
+
+
+def successor_of(reader: Reader, subscription: Subscription) -> Subscription | None:
+    """The subscription that takes, or took, the place of this one: the youngest that is not canceled."""
+    return reader.tx.first(
+        Subscription,
+        eq("previous_subscription_id", subscription.id),
+        ne("status", "canceled"),
+        order=[desc("created_at"), desc("id")],
+    )
+
+
+def applicable_thresholds(reader: Reader, subscription: Subscription) -> tuple[UsageThreshold, ...]:
+    """The thresholds of progressive billing: the subscription's own, else its plan's, else the parent plan's."""
+    if subscription.progressive_billing_disabled:
+        return ()
+    if subscription.usage_thresholds:
+        return subscription.usage_thresholds
+    plan = plan_of(reader, subscription)
+    if plan.usage_thresholds or plan.parent_id is None:
+        return plan.usage_thresholds
+    parent = reader.tx.get(Plan, plan.parent_id, deleted=True)
+    return () if parent is None else parent.usage_thresholds
