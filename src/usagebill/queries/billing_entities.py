@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from usagebill.core.billing_entities import BillingEntity
-from usagebill.storage.conditions import asc, missing
+from usagebill.core.taxes import Tax
+from usagebill.storage.conditions import asc, has_item, missing
 from usagebill.work import Reader
 
-__all__ = ["default_entity", "forget_default_entity"]
+__all__ = ["default_entity", "entities_with_tax", "find_entity", "forget_default_entity"]
 
 _KEY = "default billing entity"
 
@@ -21,3 +22,13 @@ def default_entity(reader: Reader) -> BillingEntity | None:
 def forget_default_entity(reader: Reader) -> None:
     """Look for the default entity anew: it has changed in this work."""
     reader.invalidate(_KEY)
+
+
+def find_entity(reader: Reader, entity_id: str) -> BillingEntity | None:
+    """The billing entity with this id, archived or not."""
+    return reader.tx.get(BillingEntity, entity_id, deleted=True)
+
+
+def entities_with_tax(reader: Reader, tax: Tax) -> list[BillingEntity]:
+    """The active billing entities that apply the tax to their customers."""
+    return reader.tx.find(BillingEntity, missing("archived_at"), has_item("tax_ids", tax.id))

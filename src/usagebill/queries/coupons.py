@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from usagebill.core.coupons import AppliedCoupon
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.coupons import AppliedCoupon, Coupon
 from usagebill.core.invoices.records import Credit, Invoice
-from usagebill.storage.conditions import asc, eq, has_item
+from usagebill.core.plans import Plan
+from usagebill.storage.conditions import asc, eq, has_item, within
 from usagebill.work import Reader
 
-__all__ = ["UNDONE", "coupon_credits"]
+__all__ = ["UNDONE", "coupon_credits", "find_coupon", "targeted_metrics", "targeted_plans"]
 
 
 # What such invoices took of a coupon is free again.
@@ -28,3 +30,18 @@ def coupon_credits(reader: Reader, applied: AppliedCoupon) -> list[tuple[Invoice
         for credit in invoice.credits
         if credit.item_type == "coupon" and credit.source_id == applied.id
     ]
+
+
+def targeted_plans(reader: Reader, coupon: Coupon) -> list[Plan]:
+    """The live plans that the coupon is limited to."""
+    return reader.tx.find(Plan, within("id", coupon.plan_ids))
+
+
+def targeted_metrics(reader: Reader, coupon: Coupon) -> list[BillableMetric]:
+    """The live metrics that the coupon is limited to."""
+    return reader.tx.find(BillableMetric, within("id", coupon.billable_metric_ids))
+
+
+def find_coupon(reader: Reader, coupon_id: str) -> Coupon | None:
+    """The coupon with this id, deleted or not."""
+    return reader.tx.get(Coupon, coupon_id, deleted=True)

@@ -11,7 +11,7 @@ from usagebill.core.errors import NotFound
 from usagebill.storage.conditions import eq
 from usagebill.work import Reader
 
-__all__ = ["Owned", "customer_by_external_id", "customer_of", "entity_of", "zone_of"]
+__all__ = ["Owned", "customer_by_external_id", "customer_of", "entity_of", "find_customer", "zone_of"]
 
 
 class Owned(Protocol):
@@ -46,3 +46,8 @@ def customer_by_external_id(reader: Reader, external_id: str) -> Customer:
     if found is None:
         raise NotFound("customer")
     return found
+
+
+def find_customer(reader: Reader, customer_id: str) -> Customer | None:
+    """The customer with this id, deleted or not."""
+    return reader.tx.get(Customer, customer_id, deleted=True)

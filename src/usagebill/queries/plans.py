@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.core.plans import Charge, FixedCharge, Plan, PlanDefinition
+from usagebill.core.plans import Charge, FixedCharge, Plan, PlanDefinition, UsageThreshold
 from usagebill.storage.conditions import asc, eq, within
 from usagebill.work import Reader
 
-__all__ = ["definition", "forget_definition"]
+__all__ = ["definition", "find_plan", "forget_definition", "plan_thresholds", "priced_metric", "sold_add_on"]
 
 
 def definition(reader: Reader, plan_id: str) -> PlanDefinition:
@@ -42,3 +42,28 @@ def _loaded(reader: Reader, plan_id: str) -> PlanDefinition:
         metrics={metric.id: metric for metric in metrics},
         add_ons={add_on.id: add_on for add_on in add_ons},
     )
+
+
+def find_plan(reader: Reader, plan_id: str) -> Plan | None:
+    """The plan with this id, deleted or not."""
+    return reader.tx.get(Plan, plan_id, deleted=True)
+
+
+def plan_thresholds(reader: Reader, plan: Plan) -> tuple[UsageThreshold, ...]:
+    """The usage thresholds of the plan; those of its parent if it is an override without any."""
+    if plan.usage_thresholds or plan.parent_id is None:
+        return plan.usage_thresholds
+    parent = find_plan(reader, plan.parent_id)
+    return () if parent is None else parent.usage_thresholds
+
+
+def priced_metric(reader: Reader, charge: Charge) -> BillableMetric | None:
+    """The metric that the charge prices, deleted or not."""
+    metric = definition(reader, charge.plan_id).metrics.get(charge.billable_metric_id)
+    return metric or reader.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
+
+
+def sold_add_on(reader: Reader, fixed_charge: FixedCharge) -> AddOn | None:
+    """The add-on that the fixed charge sells, deleted or not."""
+    add_on = definition(reader, fixed_charge.plan_id).add_ons.get(fixed_charge.add_on_id)
+    return add_on or reader.tx.get(AddOn, fixed_charge.add_on_id, deleted=True)

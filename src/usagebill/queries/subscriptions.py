@@ -11,10 +11,11 @@ from usagebill.core.periods import Cycle, Succession
 from usagebill.core.plans import Plan, UsageThreshold
 from usagebill.core.subscriptions import Subscription, cycle_of
 from usagebill.queries.customers import customer_of, entity_of, zone_of
+from usagebill.queries.plans import plan_thresholds
 from usagebill.storage.conditions import desc, eq, ne
 from usagebill.work import Reader
 
-__all__ = ["applicable_thresholds", "cycle", "issuer_of", "plan_of", "successor_of"]
+__all__ = ["applicable_thresholds", "cycle", "find_subscription", "issuer_of", "plan_of", "successor_of"]
 
 
 def plan_of(reader: Reader, subscription: Subscription) -> Plan:
@@ -57,8 +58,9 @@ def applicable_thresholds(reader: Reader, subscription: Subscription) -> tuple[U
         return ()
     if subscription.usage_thresholds:
         return subscription.usage_thresholds
-    plan = plan_of(reader, subscription)
-    if plan.usage_thresholds or plan.parent_id is None:
-        return plan.usage_thresholds
-    parent = reader.tx.get(Plan, plan.parent_id, deleted=True)
-    return () if parent is None else parent.usage_thresholds
+    return plan_thresholds(reader, plan_of(reader, subscription))
+
+
+def find_subscription(reader: Reader, subscription_id: str) -> Subscription | None:
+    """The subscription with this id."""
+    return reader.tx.get(Subscription, subscription_id)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
 from usagebill.core.plans import Plan
 from usagebill.core.taxes import Tax, chosen_taxes
+from usagebill.storage.conditions import within
 from usagebill.work import Reader
 
-__all__ = ["taxes_for"]
+__all__ = ["live_taxes", "taxes_for"]
 
 
 def _taxes(reader: Reader, ids: Sequence[str]) -> tuple[Tax, ...]:
@@ -28,3 +29,12 @@ def taxes_for(
         _taxes(reader, customer.tax_ids),
         _taxes(reader, entity.tax_ids) if entity is not None else (),
     )
+
+
+def live_taxes(reader: Reader, tax_ids: Iterable[str]) -> list[Tax]:
+    """The taxes with these ids that are not deleted, in the order of the ids."""
+    wanted = tuple(tax_ids)
+    if not wanted:
+        return []
+    by_id = {tax.id: tax for tax in reader.tx.find(Tax, within("id", wanted))}
+    return [by_id[tax_id] for tax_id in wanted if tax_id in by_id]

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.coupons import AppliedCoupon, Coupon, remaining_amount
-from usagebill.core.customers import Customer
-from usagebill.core.plans import Plan
-from usagebill.queries.coupons import UNDONE, coupon_credits
-from usagebill.storage.conditions import within
+from usagebill.queries.coupons import UNDONE, coupon_credits, find_coupon, targeted_metrics, targeted_plans
+from usagebill.queries.customers import customer_of
 from usagebill.views.formats import DecimalText, Id, Instant, instant_text, optional_decimal
 from usagebill.views.invoices import CreditView, credit_view
 from usagebill.work import Reader
@@ -68,8 +65,6 @@ class ListedAppliedCouponView(AppliedCouponView):
 
 def coupon_view(reader: Reader, coupon: Coupon) -> CouponView:
     """A coupon."""
-    plans = reader.tx.find(Plan, within("id", coupon.plan_ids))
-    metrics = reader.tx.find(BillableMetric, within("id", coupon.billable_metric_ids))
     return {
         "svc_id": coupon.id,
         "name": coupon.name,
@@ -84,8 +79,8 @@ def coupon_view(reader: Reader, coupon: Coupon) -> CouponView:
         "reusable": coupon.reusable,
         "limited_plans": coupon.limited_plans,
         "limited_billable_metrics": coupon.limited_billable_metrics,
-        "plan_codes": [plan.code for plan in plans],
-        "billable_metric_codes": [metric.code for metric in metrics],
+        "plan_codes": [plan.code for plan in targeted_plans(reader, coupon)],
+        "billable_metric_codes": [metric.code for metric in targeted_metrics(reader, coupon)],
         "expiration": coupon.expiration,
         "expiration_at": instant_text(coupon.expiration_at),
         "created_at": instant_text(coupon.created_at),
@@ -95,10 +90,10 @@ def coupon_view(reader: Reader, coupon: Coupon) -> CouponView:
 
 def applied_coupon_view(reader: Reader, applied: AppliedCoupon) -> AppliedCouponView:
     """A coupon applied to a customer."""
-    coupon = reader.tx.get(Coupon, applied.coupon_id, deleted=True)
-    customer = reader.tx.get(Customer, applied.customer_id, deleted=True)
-    if coupon is None or customer is None:
-        raise LookupError(f"applied coupon {applied.id} has lost its coupon or its customer")
+    customer = customer_of(reader, applied)
+    coupon = find_coupon(reader, applied.coupon_id)
+    if coupon is None:
+        raise LookupError(f"applied coupon {applied.id} has lost its coupon")
     taken = sum(
         credit.amount_cents for invoice, credit in coupon_credits(reader, applied) if invoice.status not in UNDONE
     )

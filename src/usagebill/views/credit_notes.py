@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import NotRequired, TypedDict, cast
 
-from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.credit_note_estimates import CreditNoteEstimate
 from usagebill.core.credit_notes import CreditNote, CreditNoteItem
-from usagebill.core.customers import Customer
-from usagebill.core.fees import Fee
-from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import decimal_text
 from usagebill.core.taxes import AppliedTax
+from usagebill.queries.billing_entities import find_entity
+from usagebill.queries.customers import find_customer
+from usagebill.queries.fees import find_fee
+from usagebill.queries.invoices import find_invoice
 from usagebill.views.customers import CustomerSummary, ErrorDetailView, customer_summary, error_detail_view
 from usagebill.views.documents import document_url
 from usagebill.views.fees import AppliedTaxView, FeeView, applied_tax_view, fee_view
@@ -125,7 +125,7 @@ class CreditNoteEstimateView(TypedDict):
 
 
 def _item_view(reader: Reader, item: CreditNoteItem) -> CreditNoteItemView:
-    fee = reader.tx.get(Fee, item.fee_id, deleted=True)
+    fee = find_fee(reader, item.fee_id)
     return {
         "svc_id": item.id,
         "amount_cents": item.amount_cents,
@@ -138,14 +138,14 @@ def _item_view(reader: Reader, item: CreditNoteItem) -> CreditNoteItemView:
 def _customer(reader: Reader, note: CreditNote) -> CustomerSummary | None:
     if note.customer_snapshot is not None:
         return cast(CustomerSummary, dict(note.customer_snapshot))
-    customer = reader.tx.get(Customer, note.customer_id, deleted=True)
+    customer = find_customer(reader, note.customer_id)
     return None if customer is None else customer_summary(reader, customer)
 
 
 def credit_note_of_customer(reader: Reader, note: CreditNote) -> CreditNoteOfCustomer:
     """A credit note with its customer."""
-    entity = reader.tx.get(BillingEntity, note.billing_entity_id, deleted=True)
-    invoice = reader.tx.get(Invoice, note.invoice_id)
+    entity = find_entity(reader, note.billing_entity_id)
+    invoice = find_invoice(reader, note.invoice_id)
     shown: CreditNoteOfCustomer = {
         "svc_id": note.id,
         "billing_entity_code": None if entity is None else entity.code,

@@ -7,10 +7,10 @@ from decimal import Decimal
 from typing import NotRequired, TypedDict
 
 from usagebill.core.currencies import major_from_cents
-from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee
 from usagebill.core.numbers import ZERO, add, decimal_text, round_cents, subtract
 from usagebill.core.taxes import AppliedTax, net_of_coupons
+from usagebill.queries.customers import find_customer
 from usagebill.views.formats import DecimalText, Id, Instant, instant_text, offset_text, rate_number
 from usagebill.work import Reader
 
@@ -122,7 +122,7 @@ def applied_tax_view(line: AppliedTax) -> AppliedTaxView:
 def untaxed_fee_view(reader: Reader, fee: Fee) -> UntaxedFeeView:
     """A fee without its applied taxes, as messages and its deletion show it."""
     net_precise = subtract(fee.precise_amount_cents, fee.precise_coupons_amount_cents)
-    customer = reader.tx.get(Customer, fee.customer_id, deleted=True)
+    customer = find_customer(reader, fee.customer_id)
     units = fee.units if fee.total_aggregated_units is None else fee.total_aggregated_units
     shown: UntaxedFeeView = {
         "svc_id": fee.id,

@@ -7,7 +7,7 @@ from typing import TypedDict
 
 from usagebill.core.invoice_custom_sections import InvoiceCustomSection
 from usagebill.queries.billing_entities import default_entity
-from usagebill.storage.conditions import within
+from usagebill.queries.invoice_custom_sections import live_sections
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Reader
 
@@ -44,6 +44,4 @@ def section_view(reader: Reader, section: InvoiceCustomSection) -> CustomSection
 
 def sections_view(reader: Reader, ids: Iterable[str]) -> list[CustomSectionView]:
     """The live sections among `ids`, by name."""
-    wanted = tuple(ids)
-    sections = reader.tx.find(InvoiceCustomSection, within("id", wanted)) if wanted else []
-    return [section_view(reader, one) for one in sorted(sections, key=lambda one: (one.name, one.id))]
+    return [section_view(reader, section) for section in live_sections(reader, ids)]

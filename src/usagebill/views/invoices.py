@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NotRequired, TypedDict, TypeVar, cast
 
-from usagebill.core.billing_entities import BillingEntity
-from usagebill.core.customers import Customer
-from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BilledPlan, BillingPeriod, Credit, Invoice
-from usagebill.core.plans import Plan
-from usagebill.core.subscriptions import Subscription
-from usagebill.storage.conditions import asc, eq
+from usagebill.queries.billing_entities import find_entity
+from usagebill.queries.customers import customer_of, find_customer
+from usagebill.queries.fees import fees_of_invoice
+from usagebill.queries.invoices import periods_of
+from usagebill.queries.plans import find_plan
+from usagebill.queries.subscriptions import find_subscription
 from usagebill.views.customers import (
     CustomerSummary,
     ErrorDetailView,
@@ -226,7 +226,7 @@ class PaymentFailure(TypedDict):
 
 def invoice_summary(reader: Reader, invoice: Invoice) -> InvoiceSummary:
     """The invoice's own fields."""
-    entity = reader.tx.get(BillingEntity, invoice.billing_entity_id, deleted=True)
+    entity = find_entity(reader, invoice.billing_entity_id)
     return {
         "svc_id": invoice.id,
         "billing_entity_code": None if entity is None else entity.code,
@@ -291,20 +291,20 @@ def _error_details(reader: Reader, invoice: Invoice) -> list[ErrorDetailView]:
     kept = [error_detail_view(detail) for detail in invoice.error_details]
     if invoice.tax_status != "pending":
         return kept
-    customer = reader.tx.get(Customer, invoice.customer_id, deleted=True)
+    customer = find_customer(reader, invoice.customer_id)
     return kept if customer is None else [*kept, *vat_errors(customer)]
 
 
 def _customer(reader: Reader, invoice: Invoice) -> CustomerSummary | None:
     if invoice.customer_snapshot is not None:
         return cast(CustomerSummary, dict(invoice.customer_snapshot))
-    customer = reader.tx.get(Customer, invoice.customer_id, deleted=True)
+    customer = find_customer(reader, invoice.customer_id)
     return None if customer is None else customer_summary(reader, customer)
 
 
 def billed_plan(reader: Reader, period: BillingPeriod) -> BilledPlan | None:
     """The plan of a billing period as it is now."""
-    plan = reader.tx.get(Plan, period.plan_id, deleted=True)
+    plan = find_plan(reader, period.plan_id)
     if plan is None:
         return None
     return BilledPlan(name=plan.name, interval=plan.interval, invoice_display_name=plan.invoice_display_name)
@@ -316,7 +316,7 @@ def subscription_name(reader: Reader, period: BillingPeriod, *, kept: bool) -> s
     if kept and period.subscription_snapshot:
         own = period.subscription_snapshot.get("name")
     else:
-        subscription = reader.tx.get(Subscription, period.subscription_id)
+        subscription = find_subscription(reader, period.subscription_id)
         own = None if subscription is None else subscription.name
     plan = (period.plan if kept else None) or billed_plan(reader, period)
     return str(own or ("" if plan is None else plan.shown_name))
@@ -330,7 +330,7 @@ def _periods(reader: Reader, invoice: Invoice) -> list[BillingPeriod]:
     def name(period: BillingPeriod) -> str:
         return subscription_name(reader, period, kept=kept)
 
-    return sorted(reader.tx.find(BillingPeriod, eq("invoice_id", invoice.id), order=[asc("created_at")]), key=name)
+    return sorted(periods_of(reader, invoice), key=name)
 
 
 def _period_view(period: BillingPeriod) -> BillingPeriodView:
@@ -351,7 +351,7 @@ def _period_view(period: BillingPeriod) -> BillingPeriodView:
 def _subscriptions(reader: Reader, invoice: Invoice) -> list[SubscriptionView]:
     shown: list[SubscriptionView] = []
     for period in _periods(reader, invoice):
-        subscription = reader.tx.get(Subscription, period.subscription_id)
+        subscription = find_subscription(reader, period.subscription_id)
         if invoice.status == "draft" and subscription is not None:
             shown.append(subscription_view(reader, subscription))
         elif period.subscription_snapshot:
@@ -360,8 +360,7 @@ def _subscriptions(reader: Reader, invoice: Invoice) -> list[SubscriptionView]:
 
 
 def _fees(reader: Reader, invoice: Invoice) -> list[FeeView]:
-    found = reader.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at")])
-    return [fee_view(reader, fee) for fee in found]
+    return [fee_view(reader, fee) for fee in fees_of_invoice(reader, invoice)]
 
 
 def _applied_thresholds(_: Reader, invoice: Invoice) -> list[AppliedThresholdView]:
@@ -474,9 +473,7 @@ def payment_dispute_lost_view(reader: Reader, invoice: Invoice) -> PaymentDisput
 
 def payment_failure_view(reader: Reader, invoice: Invoice, details: JsonObject) -> PaymentFailure:
     """An invoice that could not be collected, and why, as its message tells it."""
-    customer = reader.tx.get(Customer, invoice.customer_id, deleted=True)
-    if customer is None:
-        raise LookupError(f"invoice {invoice.id} has lost its customer")
+    customer = customer_of(reader, invoice)
     return {
         "svc_invoice_id": invoice.id,
         "svc_customer_id": customer.id,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TypedDict
 
 from usagebill.core.organizations import Organization
-from usagebill.core.webhooks import WebhookEndpoint
 from usagebill.queries.billing_entities import default_entity
-from usagebill.storage.conditions import asc
+from usagebill.queries.organizations import webhook_endpoints
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.views.taxes import TaxView, taxes_view
 from usagebill.work import Reader
@@ -54,8 +53,7 @@ def organization_view(reader: Reader, organization: Organization) -> Organizatio
     entity = default_entity(reader)
     if entity is None:
         raise LookupError(f"organization {organization.id} has no billing entity")
-    endpoints = reader.tx.find(WebhookEndpoint, order=[asc("created_at"), asc("id")])
-    urls = [endpoint.webhook_url for endpoint in endpoints]
+    urls = [endpoint.webhook_url for endpoint in webhook_endpoints(reader)]
     return {
         "svc_id": organization.id,
         "name": organization.name,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypedDict
 
-from usagebill.core.customers import Customer
-from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import Payment
+from usagebill.queries.customers import customer_of
+from usagebill.queries.invoices import find_invoice
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Reader
 
@@ -40,10 +40,10 @@ class PaymentView(TypedDict):
 
 def payment_view(reader: Reader, payment: Payment) -> PaymentView:
     """The payment with its invoice and customer; what only providers know is null."""
-    invoice = reader.tx.get(Invoice, payment.invoice_id)
-    customer = reader.tx.get(Customer, payment.customer_id, deleted=True)
-    if invoice is None or customer is None:
-        raise LookupError(f"payment {payment.id} has lost its invoice or its customer")
+    customer = customer_of(reader, payment)
+    invoice = find_invoice(reader, payment.invoice_id)
+    if invoice is None:
+        raise LookupError(f"payment {payment.id} has lost its invoice")
     return {
         "svc_id": payment.id,
         "svc_customer_id": customer.id,

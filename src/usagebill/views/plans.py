@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import NotRequired, TypedDict
 
-from usagebill.core.add_ons import AddOn
-from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.numbers import decimal_text
 from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, MinimumCommitment, Plan, UsageThreshold
 from usagebill.core.pricing import displayed_properties
-from usagebill.queries.plans import definition
+from usagebill.queries.plans import definition, plan_thresholds, priced_metric, sold_add_on
 from usagebill.views.formats import DecimalText, Id, Instant, instant_text, plain_number
 from usagebill.views.taxes import TaxView, taxes_view
 from usagebill.work import Reader
@@ -155,8 +153,7 @@ def filter_view(charge: Charge, one: ChargeFilter) -> ChargeFilterView:
 
 def charge_view(reader: Reader, charge: Charge) -> ChargeView:
     """A charge with its metric, filters and taxes."""
-    metric = definition(reader, charge.plan_id).metrics.get(charge.billable_metric_id)
-    metric = metric or reader.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
+    metric = priced_metric(reader, charge)
     unit = charge.applied_pricing_unit
     return {
         "svc_id": charge.id,
@@ -184,8 +181,7 @@ def charge_view(reader: Reader, charge: Charge) -> ChargeView:
 
 def fixed_charge_view(reader: Reader, fixed_charge: FixedCharge) -> FixedChargeView:
     """A fixed charge with its add-on and taxes."""
-    add_on = definition(reader, fixed_charge.plan_id).add_ons.get(fixed_charge.add_on_id)
-    add_on = add_on or reader.tx.get(AddOn, fixed_charge.add_on_id, deleted=True)
+    add_on = sold_add_on(reader, fixed_charge)
     return {
         "svc_id": fixed_charge.id,
         "svc_add_on_id": fixed_charge.add_on_id,
@@ -228,14 +224,6 @@ def threshold_view(threshold: UsageThreshold) -> ThresholdView:
     }
 
 
-def _applicable_thresholds(reader: Reader, plan: Plan) -> tuple[UsageThreshold, ...]:
-    """The parent's thresholds for an override that has none of its own, as for the subscriptions on it."""
-    if plan.usage_thresholds or plan.parent_id is None:
-        return plan.usage_thresholds
-    parent = reader.tx.get(Plan, plan.parent_id, deleted=True)
-    return () if parent is None else parent.usage_thresholds
-
-
 def deleted_plan(reader: Reader, plan: Plan) -> DeletedPlan:
     """The plan without its fixed charges and its entitlements."""
     shown: DeletedPlan = {
@@ -266,7 +254,7 @@ def deleted_plan(reader: Reader, plan: Plan) -> DeletedPlan:
                 "amount_cents": threshold.amount_cents,
                 "recurring": threshold.recurring,
             }
-            for threshold in _applicable_thresholds(reader, plan)
+            for threshold in plan_thresholds(reader, plan)
         ],
     }
     if plan.minimum_commitment is not None:

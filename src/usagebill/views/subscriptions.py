@@ -10,7 +10,14 @@ from usagebill.core.periods import current_billing_period, downgrade_plan_date
 from usagebill.core.plans import UsageThreshold
 from usagebill.core.subscriptions import Subscription
 from usagebill.queries.customers import customer_of
-from usagebill.queries.subscriptions import applicable_thresholds, cycle, issuer_of, plan_of, successor_of
+from usagebill.queries.subscriptions import (
+    applicable_thresholds,
+    cycle,
+    find_subscription,
+    issuer_of,
+    plan_of,
+    successor_of,
+)
 from usagebill.views.customers import CustomerSummary, customer_summary
 from usagebill.views.formats import Day, Id, Instant, date_text, instant_text, millisecond_text
 from usagebill.views.invoice_custom_sections import CustomSectionView, sections_view
@@ -107,7 +114,7 @@ def subscription_view(reader: Reader, subscription: Subscription) -> Subscriptio
     customer = customer_of(reader, subscription)
     plan = plan_of(reader, subscription)
     previous_id = subscription.previous_subscription_id
-    previous = None if previous_id is None else reader.tx.get(Subscription, previous_id)
+    previous = None if previous_id is None else find_subscription(reader, previous_id)
     following = successor_of(reader, subscription)
     entity = issuer_of(reader, subscription, customer)
     period = current_billing_period(cycle(reader, subscription), reader.now) if subscription.started_at else None

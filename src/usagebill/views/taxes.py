@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import TypedDict
 
-from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.taxes import Tax
-from usagebill.queries.billing_entities import default_entity
-from usagebill.storage.conditions import has_item, missing, within
+from usagebill.queries.billing_entities import default_entity, entities_with_tax
+from usagebill.queries.taxes import live_taxes
 from usagebill.views.formats import Id, Instant, instant_text, rate_number
 from usagebill.work import Reader
 
@@ -56,15 +55,10 @@ def tax_view(reader: Reader, tax: Tax) -> TaxView:
 
 def tax_details(reader: Reader, tax: Tax) -> TaxDetails:
     """The tax by itself, with the billing entities that apply it."""
-    entities = reader.tx.find(BillingEntity, missing("archived_at"), has_item("tax_ids", tax.id))
-    codes = sorted(entity.code for entity in entities)
+    codes = sorted(entity.code for entity in entities_with_tax(reader, tax))
     return {**tax_view(reader, tax), "applied_to_billing_entities_codes": codes}
 
 
 def taxes_view(reader: Reader, ids: Iterable[str]) -> list[TaxView]:
     """The live taxes among `ids`, in that order."""
-    wanted = tuple(ids)
-    if not wanted:
-        return []
-    taxes = {tax.id: tax for tax in reader.tx.find(Tax, within("id", wanted))}
-    return [tax_view(reader, taxes[id]) for id in wanted if id in taxes]
+    return [tax_view(reader, tax) for tax in live_taxes(reader, ids)]

@@ -1,0 +1,20 @@
+"""Fees: by id, and those of an invoice."""
+
+from __future__ import annotations
+
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import Invoice
+from usagebill.storage.conditions import asc, eq
+from usagebill.work import Reader
+
+__all__ = ["fees_of_invoice", "find_fee"]
+
+
+def find_fee(reader: Reader, fee_id: str) -> Fee | None:
+    """The fee with this id, deleted or not."""
+    return reader.tx.get(Fee, fee_id, deleted=True)
+
+
+def fees_of_invoice(reader: Reader, invoice: Invoice) -> list[Fee]:
+    """The fees of the invoice, the oldest first."""
+    return reader.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at")])

@@ -1,0 +1,18 @@
+"""Invoice custom sections: the live ones among ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from usagebill.core.invoice_custom_sections import InvoiceCustomSection
+from usagebill.storage.conditions import within
+from usagebill.work import Reader
+
+__all__ = ["live_sections"]
+
+
+def live_sections(reader: Reader, section_ids: Iterable[str]) -> list[InvoiceCustomSection]:
+    """The sections with these ids that are not deleted, by name."""
+    wanted = tuple(section_ids)
+    sections = reader.tx.find(InvoiceCustomSection, within("id", wanted)) if wanted else []
+    return sorted(sections, key=lambda section: (section.name, section.id))

@@ -1,0 +1,14 @@
+"""Organizations: where their messages go."""
+
+from __future__ import annotations
+
+from usagebill.core.webhooks import WebhookEndpoint
+from usagebill.storage.conditions import asc
+from usagebill.work import Reader
+
+__all__ = ["webhook_endpoints"]
+
+
+def webhook_endpoints(reader: Reader) -> list[WebhookEndpoint]:
+    """The organization's webhook endpoints, the oldest first."""
+    return reader.tx.find(WebhookEndpoint, order=[asc("created_at"), asc("id")])
