@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-__all__ = ["CarriedLevel", "LedgerEntry", "group_pairs", "group_text"]
+__all__ = ["CarriedLevel", "LedgerEntry", "LevelReached", "group_pairs", "group_text"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +46,18 @@ class CarriedLevel:
     period_end: datetime
     created_at: datetime
     updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelReached:
+    """Where a recurring weighted sum stands at the end of a window that has just been rated.
+
+    It takes the place of what was kept of the same charge, filter, group and window before. One that never `moved` (no
+    event, and a level of zero) leaves nothing to keep.
+    """
+
+    level: CarriedLevel
+    moved: bool
 
 
 def group_text(grouped_by: Mapping[str, str | None]) -> str:

@@ -26,7 +26,7 @@ from usagebill.operations.plans import definition
 from usagebill.queries.billing_periods import billing_period, cycle_at, running_boundaries
 from usagebill.queries.subscriptions import applicable_thresholds
 from usagebill.rating.current_usage import amount_so_far
-from usagebill.rating.fees.charges import UsageToBill, usage_fees
+from usagebill.rating.fees.charges import UsageToBill, rated_usage
 from usagebill.rating.usage import usage_window
 from usagebill.storage.conditions import desc, eq, more, ne, related, within
 from usagebill.views.subscriptions import threshold_reached_view
@@ -111,7 +111,7 @@ def _bill(
     invoice = replace(invoice, invoice_type=PROGRESSIVE, applied_usage_thresholds=applied)
     period = billing_period(work, invoice, subscription, replace(boundaries, timestamp=work.now), PROGRESSIVE)
     work.tx.insert(invoice, period)
-    fees = usage_fees(
+    rated = rated_usage(
         work,
         UsageToBill(
             invoice_id=invoice.id,
@@ -120,10 +120,9 @@ def _bill(
             window=usage_window(charges, periods.tz),
             created_at=invoice.created_at,
             with_minimum=False,
-            remembered=False,
         ),
     )
-    invoice, fees = settle(work, invoice, fees, finalizing=True)
+    invoice, fees = settle(work, invoice, rated.fees, finalizing=True)
     work.tx.insert(*fees)
     work.tx.replace(invoice)
     issue(work, invoice, may_be_empty=False)

@@ -38,7 +38,7 @@ from usagebill.rating.usage import ChargePart, charge_parts, parsed_properties
 from usagebill.storage.event_queries import COUNTED, EventQuery
 from usagebill.work import Work
 
-__all__ = ["EventPrice", "advance_charges", "event_price", "keep_ledger", "part_for"]
+__all__ = ["EventPrice", "advance_charges", "event_price", "ledger_entry", "part_for"]
 
 # Every unit costs the same: the price of an event follows from its own units, whatever was used before it.
 _LINEAR_MODELS = frozenset({"standard"})
@@ -177,28 +177,26 @@ def _after_end_before(
     return found
 
 
-def keep_ledger(work: Work, priced: EventPrice, event: Event, subscription_id: str) -> None:
-    """Remember where the charge, filter and group stand after `event`."""
+def ledger_entry(work: Work, priced: EventPrice, event: Event, subscription_id: str) -> LedgerEntry | None:
+    """Where the charge, filter and group stand after `event`; None for a charge that keeps no ledger."""
     row = priced.usage.units.row
     if row is None:
-        return
-    work.tx.insert(
-        LedgerEntry(
-            id=work.new_id(),
-            organization_id=work.organization.id,
-            subscription_id=subscription_id,
-            charge_id=priced.charge.id,
-            charge_filter_id=priced.part.filter.id if priced.part.filter else None,
-            group=priced.group,
-            event_id=event.id,
-            timestamp=event.timestamp,
-            event_created_at=event.created_at,
-            current=row.current,
-            maximum=row.maximum,
-            maximum_prorated=row.maximum_prorated,
-            created_at=work.now,
-            updated_at=work.now,
-        )
+        return None
+    return LedgerEntry(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        subscription_id=subscription_id,
+        charge_id=priced.charge.id,
+        charge_filter_id=priced.part.filter.id if priced.part.filter else None,
+        group=priced.group,
+        event_id=event.id,
+        timestamp=event.timestamp,
+        event_created_at=event.created_at,
+        current=row.current,
+        maximum=row.maximum,
+        maximum_prorated=row.maximum_prorated,
+        created_at=work.now,
+        updated_at=work.now,
     )
 
 

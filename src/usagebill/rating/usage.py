@@ -27,7 +27,7 @@ from usagebill.core.aggregation import (
     usage_of,
 )
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.core.charge_ledger import CarriedLevel, group_text
+from usagebill.core.charge_ledger import CarriedLevel, LevelReached, group_text
 from usagebill.core.currencies import subunits
 from usagebill.core.events import Event
 from usagebill.core.filters import EventScope, buckets, default_bucket, display_name
@@ -51,7 +51,6 @@ from usagebill.core.usage import Usage
 from usagebill.rating.carried_levels import starting_levels
 from usagebill.rating.handover import billed_once
 from usagebill.rating.ledger import Ledger
-from usagebill.storage.conditions import eq
 from usagebill.storage.event_queries import COUNTED, EventQuery
 from usagebill.work import JsonObject, Work
 
@@ -62,9 +61,9 @@ __all__ = [
     "charge_parts",
     "charge_results",
     "initial_level_of",
+    "level_reached",
     "parsed_properties",
     "part_usages",
-    "save_level",
     "usage_window",
 ]
 
@@ -409,39 +408,24 @@ def _levels(
     return starting_levels(work, charge, part.filter, metric, scope.subscription, question, _billed_keys(charge, part))
 
 
-def save_level(work: Work, result: ChargeResult, scope: ChargeScope) -> None:
-    """Remember where a recurring weighted sum stands at the end of a billed window; billing it again says it anew.
-
-    What never moved leaves nothing to remember.
-    """
+def level_reached(work: Work, result: ChargeResult, scope: ChargeScope) -> LevelReached | None:
+    """Where a recurring weighted sum stands at the end of the window of `scope`; None for any other metric."""
     metric = result.metric
     if metric.aggregation_type != "weighted_sum_agg" or not metric.recurring or result.tally.level is None:
-        return
-    group = group_text(result.grouped_by)
-    filter_id = result.part.filter.id if result.part.filter else None
-    for old in work.tx.find(
-        CarriedLevel,
-        eq("charge_id", result.charge.id),
-        eq("subscription_id", scope.subscription.id),
-        eq("charge_filter_id", filter_id),
-        eq("group", group),
-        eq("period_end", scope.window.end),
-    ):
-        work.tx.delete(old)
-    if not result.tally.events_count and result.tally.level.is_zero():
-        return
-    work.tx.insert(
-        CarriedLevel(
+        return None
+    return LevelReached(
+        level=CarriedLevel(
             id=work.new_id(),
             organization_id=work.organization.id,
             subscription_id=scope.subscription.id,
             charge_id=result.charge.id,
-            charge_filter_id=filter_id,
-            group=group,
+            charge_filter_id=result.part.filter.id if result.part.filter else None,
+            group=group_text(result.grouped_by),
             level=result.tally.level,
             reached_at=result.tally.last_at or scope.window.start,
             period_end=scope.window.end,
             created_at=work.now,
             updated_at=work.now,
-        )
+        ),
+        moved=bool(result.tally.events_count) or not result.tally.level.is_zero(),
     )

@@ -28,7 +28,7 @@ from usagebill.operations.invoices.standalone_fees import keep_standalone
 from usagebill.operations.invoices.subscription import opened
 from usagebill.operations.invoices.totals import settle
 from usagebill.queries.billing_periods import IN_ADVANCE, billing_period, cycle_at, running_boundaries
-from usagebill.rating.events import EventPrice, advance_charges, event_price, keep_ledger
+from usagebill.rating.events import EventPrice, advance_charges, event_price, ledger_entry
 from usagebill.rating.fees.charges import charge_line
 from usagebill.rating.usage import usage_window
 from usagebill.storage.conditions import all_of, any_of, at_most, eq, within
@@ -130,7 +130,9 @@ def bill_event(work: Work, event: Event) -> list[Fee]:
             currency=definition.plan.amount_currency,
             subscription=subscription,
         )
-        keep_ledger(work, priced, event, subscription.id)
+        entry = ledger_entry(work, priced, event, subscription.id)
+        if entry is not None:
+            work.tx.insert(entry)
         fee = advance_fee(work, billing, priced, event)
         fees.append(_invoiced(work, billing, fee, event) if charge.invoiceable else keep_standalone(work, fee))
     return fees

@@ -31,7 +31,9 @@ from usagebill.operations.invoices.adjustments import with_adjustments
 from usagebill.operations.invoices.dates import dating_settings
 from usagebill.operations.invoices.issue import draft, issue, redated
 from usagebill.operations.invoices.numbering import draft_number
+from usagebill.operations.invoices.record import keep_levels
 from usagebill.operations.invoices.sections import with_sections
+from usagebill.operations.invoices.standalone_fees import keep_standalone
 from usagebill.operations.invoices.totals import settle
 from usagebill.queries.billing_periods import (
     IN_ADVANCE,
@@ -45,11 +47,12 @@ from usagebill.queries.billing_periods import (
 )
 from usagebill.queries.customers import customer_of, entity_of
 from usagebill.queries.subscriptions import cycle, issuer_of, plan_of
+from usagebill.rating.fees.charges import RatedUsage
 from usagebill.rating.fees.commitments import commitment_fee
 from usagebill.rating.fees.fixed_charges import added_units_fee, fixed_charge_fees
-from usagebill.rating.fees.renewals import renew_without_invoice, renewal_fees
+from usagebill.rating.fees.renewals import renewal_fees, standalone_renewals
 from usagebill.rating.fees.subscription import subscription_fee
-from usagebill.rating.fees.usage import usage_fees
+from usagebill.rating.fees.usage import period_usage
 from usagebill.storage.conditions import asc, eq, related, within
 from usagebill.work import Work
 
@@ -89,7 +92,8 @@ def bill(
     drafted = dating_settings(customer, entity_of(work, customer)).grace_period > 0
     invoice = compute(work, invoice, finalizing=not drafted)
     for period in periods:
-        renew_without_invoice(work, billed_of(work, invoice, period))
+        for fee in standalone_renewals(work, billed_of(work, invoice, period)):
+            keep_standalone(work, fee)
     return draft(work, invoice) if drafted else issue(work, invoice)
 
 
@@ -213,7 +217,9 @@ def compute(work: Work, invoice: Invoice, *, finalizing: bool) -> Invoice:
     work.tx.delete(*before)
     fees: list[Fee] = []
     for period in work.tx.find(BillingPeriod, eq("invoice_id", invoice.id), order=[asc("id")]):
-        fees += fees_of(work, billed_of(work, invoice, period))
+        rated = rated_period(work, billed_of(work, invoice, period))
+        keep_levels(work, rated.levels)
+        fees += rated.fees
     invoice, fees = settle(work, invoice, fees, finalizing=finalizing)
     work.tx.insert(*fees)
     invoice = replace(with_sections(work, invoice), updated_at=work.now, refresh_wanted=False)
@@ -222,16 +228,17 @@ def compute(work: Work, invoice: Invoice, *, finalizing: bool) -> Invoice:
     return invoice
 
 
-def fees_of(work: Work, billed: BillingContext) -> list[Fee]:
-    """The fees of one billing period, in the order in which the invoice lists them."""
+def rated_period(work: Work, billed: BillingContext) -> RatedUsage:
+    """The fees of one billing period, in the order in which the invoice lists them, and the levels to keep."""
     fee = subscription_fee(work, billed)
+    usage = period_usage(work, billed)
     fees = [] if fee is None else [fee]
-    fees += usage_fees(work, billed)
+    fees += usage.fees
     fees += renewal_fees(work, billed)
     fees += fixed_charge_fees(work, billed)
     fees = with_adjustments(work, billed, fees)
     commitment = commitment_fee(work, billed, fees)
-    return fees if commitment is None else [*fees, commitment]
+    return replace(usage, fees=tuple(fees) if commitment is None else (*fees, commitment))
 
 
 def finalize(work: Work, invoice: Invoice) -> Invoice:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from usagebill.core.aggregation import Window
 from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.charge_ledger import LevelReached
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.fees import Fee, FeeItem
 from usagebill.core.numbers import decimal_text, divide, multiply, round_cents, total
@@ -17,17 +18,18 @@ from usagebill.core.plans import Charge, PlanDefinition
 from usagebill.core.pricing import PRICING_UNIT_SUBUNITS
 from usagebill.core.pricing.fees import FeeAmounts, true_up, true_up_fee_amounts
 from usagebill.core.subscriptions import Subscription
-from usagebill.rating.usage import ChargePart, ChargeResult, ChargeScope, charge_results, save_level
+from usagebill.rating.usage import ChargePart, ChargeResult, ChargeScope, charge_results, level_reached
 from usagebill.work import Work
 
 __all__ = [
+    "RatedUsage",
     "UsageToBill",
     "charge_fee",
     "charge_item",
     "charge_line",
     "pricing_unit_object",
+    "rated_usage",
     "true_up_fee",
-    "usage_fees",
 ]
 
 
@@ -36,8 +38,8 @@ class UsageToBill:
     """Whose usage an invoice bills, over which window.
 
     `next_plan` is the plan of the subscription that an upgrade put in this one's place. Without `with_minimum` no
-    charge is brought up to its minimum, and levels of weighted sums are not remembered (progressive billing, previews).
-    `created_at` is the invoice's; events received after `known_at` are left out.
+    charge is brought up to its minimum (progressive billing). `created_at` is the invoice's; events received after
+    `known_at` are left out.
     """
 
     invoice_id: str | None
@@ -48,22 +50,32 @@ class UsageToBill:
     known_at: datetime | None = None
     next_plan: PlanDefinition | None = None
     with_minimum: bool = True
-    remembered: bool = True
 
 
-def usage_fees(work: Work, billed: UsageToBill) -> list[Fee]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatedUsage:
+    """The usage fees of a billing period, and the `levels` to keep of its recurring weighted sums once it is billed."""
+
+    fees: tuple[Fee, ...] = ()
+    levels: tuple[LevelReached, ...] = ()
+
+
+def rated_usage(work: Work, billed: UsageToBill) -> RatedUsage:
     """The usage fees of `billed`, charge by charge in the order of the plan; those of nothing at all are left out.
 
     Charges paid in advance are not among them, nor what the plan after an upgrade goes on to bill.
     """
     if billed.window.start > billed.window.end:
-        return []
+        return RatedUsage()
     fees: list[Fee] = []
+    levels: list[LevelReached] = []
     for charge in billed.definition.charges:
         metric = billed.definition.metrics[charge.billable_metric_id]
         if charge.invoiceable and not charge.pay_in_advance and not _billed_by_next_plan(billed, charge, metric):
-            fees += _charge_fees(work, billed, charge, metric)
-    return fees
+            rated = _rated_charge(work, billed, charge, metric)
+            fees += rated.fees
+            levels += rated.levels
+    return RatedUsage(fees=tuple(fees), levels=tuple(levels))
 
 
 def _billed_by_next_plan(billed: UsageToBill, charge: Charge, metric: BillableMetric) -> bool:
@@ -78,7 +90,7 @@ def _billed_by_next_plan(billed: UsageToBill, charge: Charge, metric: BillableMe
     return any(other.billable_metric_id == metric.id for other in billed.next_plan.charges)
 
 
-def _charge_fees(work: Work, billed: UsageToBill, charge: Charge, metric: BillableMetric) -> list[Fee]:
+def _rated_charge(work: Work, billed: UsageToBill, charge: Charge, metric: BillableMetric) -> RatedUsage:
     subscription = billed.subscription
     scope = ChargeScope(
         subscription=subscription,
@@ -87,9 +99,7 @@ def _charge_fees(work: Work, billed: UsageToBill, charge: Charge, metric: Billab
         known_at=billed.known_at,
     )
     results = charge_results(work, charge, metric, scope)
-    if billed.remembered:
-        for result in results:
-            save_level(work, result, scope)
+    levels = tuple(level for result in results if (level := level_reached(work, result, scope)) is not None)
     fees = [charge_fee(work, billed, result) for result in results]
     added = true_up_fee(work, billed, charge, fees) if billed.with_minimum else None
     kept = [
@@ -97,12 +107,10 @@ def _charge_fees(work: Work, billed: UsageToBill, charge: Charge, metric: Billab
         for fee, result in zip(fees, results, strict=True)
         if not result.amounts.is_empty or (added is not None and fee.id == added.true_up_parent_fee_id)
     ]
-    if added is None:
-        return kept
-    return [
-        *(replace(fee, true_up_fee_id=added.id) if fee.id == added.true_up_parent_fee_id else fee for fee in kept),
-        added,
-    ]
+    if added is not None:
+        parent_id = added.true_up_parent_fee_id
+        kept = [replace(fee, true_up_fee_id=added.id) if fee.id == parent_id else fee for fee in kept] + [added]
+    return RatedUsage(fees=tuple(kept), levels=levels)
 
 
 def charge_item(charge: Charge, metric: BillableMetric, filter_name: str | None = None) -> FeeItem:

@@ -17,14 +17,13 @@ from usagebill.core.fees import Fee
 from usagebill.core.periods import Succession
 from usagebill.core.periods.calendar import day_end, day_start
 from usagebill.core.plans import Charge
-from usagebill.operations.invoices.standalone_fees import keep_standalone
 from usagebill.queries.billing_periods import BillingContext
 from usagebill.rating.fees.charges import UsageToBill, charge_fee
 from usagebill.rating.usage import ChargeScope, charge_results, usage_window
 from usagebill.storage.conditions import eq, missing
 from usagebill.work import Work
 
-__all__ = ["renew_without_invoice", "renewal_fees", "renewals_of"]
+__all__ = ["renewal_fees", "renewals_of", "standalone_renewals"]
 
 
 def renewal_fees(work: Work, billed: BillingContext) -> list[Fee]:
@@ -37,18 +36,17 @@ def renewal_fees(work: Work, billed: BillingContext) -> list[Fee]:
     ]
 
 
-def renew_without_invoice(work: Work, billed: BillingContext) -> list[Fee]:
-    """Store the renewals that no invoice holds, those of nothing too: once for each elapsed period, without waiting
-    for the invoice of the period to be finalized.
+def standalone_renewals(work: Work, billed: BillingContext) -> list[Fee]:
+    """The renewals that no invoice holds, those of nothing too: once for each elapsed period.
+
+    They do not wait for the invoice of the period to be finalized.
     """
-    kept = []
-    for charge in _renewed(billed, invoiceable=False):
-        if not _is_renewed(work, billed, charge):
-            kept += [
-                keep_standalone(work, replace(fee, invoice_id=None, pay_in_advance=True, created_at=work.now))
-                for fee in renewals_of(work, billed, charge)
-            ]
-    return kept
+    return [
+        replace(fee, invoice_id=None, pay_in_advance=True, created_at=work.now)
+        for charge in _renewed(billed, invoiceable=False)
+        if not _is_renewed(work, billed, charge)
+        for fee in renewals_of(work, billed, charge)
+    ]
 
 
 def _renewed(billed: BillingContext, *, invoiceable: bool) -> Iterator[Charge]:

@@ -1,10 +1,7 @@
-"""Usage fees: what the events of a period cost, priced by `operations.usage`."""
+"""Usage fees: what the events of a billing period cost."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from usagebill.core.fees import Fee
 from usagebill.core.periods import Succession
 from usagebill.operations.plans import PlanDefinition, definition
 from usagebill.queries.billing_periods import TERMINATING, BillingContext
@@ -13,21 +10,18 @@ from usagebill.rating.fees import charges as usage
 from usagebill.rating.usage import usage_window
 from usagebill.work import Work
 
-__all__ = ["usage_fees", "usage_to_bill"]
+__all__ = ["period_usage", "usage_to_bill"]
 
 
-def usage_fees(work: Work, billed: BillingContext, *, remembered: bool = True) -> list[Fee]:
-    """The fees of the usage charges that this billing period carries, in the order of the charges.
-
-    Where weighted sums stand at the end is stored, if it is to be `remembered`.
-    """
+def period_usage(work: Work, billed: BillingContext) -> usage.RatedUsage:
+    """The usage charges that this billing period carries, rated in the order of the charges."""
     charges, whose = billed.boundaries.charges, usage_to_bill(work, billed)
     if charges is None or whose is None or billed.invoice.skip_charges or charges.start > charges.end:
-        return []
+        return usage.RatedUsage()
     if charges.start == charges.end and billed.period.invoicing_reason != TERMINATING:
         # A start has nothing to bill; an end at the very start of a period still has that instant, which it includes.
-        return []
-    return usage.usage_fees(work, replace(whose, remembered=remembered))
+        return usage.RatedUsage()
+    return usage.rated_usage(work, whose)
 
 
 def usage_to_bill(work: Work, billed: BillingContext) -> usage.UsageToBill | None:

@@ -19,7 +19,7 @@ from usagebill.rating.fees.commitments import commitment_fee
 from usagebill.rating.fees.fixed_charges import fixed_charge_fees
 from usagebill.rating.fees.renewals import renewal_fees
 from usagebill.rating.fees.subscription import subscription_fee
-from usagebill.rating.fees.usage import usage_fees
+from usagebill.rating.fees.usage import period_usage
 from usagebill.rating.recounts.as_of import (
     are_others_changed,
     billed_then,
@@ -187,7 +187,7 @@ class WholePeriod(Lines):
     def expected_usage(self, charge: Charge, at: datetime) -> list[Fee]:
         definition = replace(self.billed.definition, charges=(charge,), fixed_charges=())
         billed, then = replace(self.billed, definition=definition), self.work.at(at)
-        fees = usage_fees(then, billed, remembered=False) + renewal_fees(then, billed)
+        fees = [*period_usage(then, billed).fees, *renewal_fees(then, billed)]
         return self.adjusted(definition, fees)
 
     def other_instants(self, charge: Charge) -> tuple[list[datetime], bool]:
@@ -247,7 +247,7 @@ class UsageSoFar(Lines):
         billed, charges = self.billed, self.billed.boundaries.charges
         if charges is None:
             return []
-        return usage.usage_fees(
+        rated = usage.rated_usage(
             self.work.at(at),
             usage.UsageToBill(
                 invoice_id=self.invoice.id,
@@ -257,9 +257,9 @@ class UsageSoFar(Lines):
                 created_at=self.invoice.created_at,
                 known_at=at,
                 with_minimum=False,
-                remembered=False,
             ),
         )
+        return list(rated.fees)
 
     def other_instants(self, charge: Charge) -> tuple[list[datetime], bool]:
         return self.arrivals(charge)
