@@ -2,73 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from types import FrameType
+from typing import Any
 
+import structlog
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from usagebill.billing import Billing
-from usagebill.http.api import request_id
 from usagebill.http.app import create_app
+from usagebill.http.connections import allow_files, connection_class, look_after
 from usagebill.worker import Worker
 
 __all__ = ["bind", "serve"]
 
-# What the request line and the headers may hold together: several times what arrives at once, for a body may follow.
-_LONGEST_HEAD = 1024 * 1024
-_LAST_WORDS_SECONDS = 1.0
+_BACKLOG = 2048
+# asyncio takes as many new connections at once as uvicorn is told, before any of them can be refused.
+_ACCEPTED_AT_ONCE = 100
+_TICKS_A_SECOND = 10
+_BETWEEN_WARNINGS_SECONDS = 10.0
+_log = structlog.get_logger("usagebill.server")
 
 
 def bind(host: str, port: int) -> socket.socket:
     """A socket that listens at `host`, on a free port where `port` is 0. Raises `OSError` where it cannot."""
     family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-    listener = socket.create_server((host, port), family=family, backlog=2048)
+    listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     # Connections inherit it. Without it the body of an answer waits for the client to acknowledge the head, 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
-
-
-class _Protocol(HttpToolsProtocol):
-    """Requests whose head is too long, or that are not HTTP, are refused in the words of the API."""
-
-    _reads_head = True
-    _head_bytes = 0
-    _refused = False
-
-    def data_received(self, data: bytes) -> None:
-        if self._refused:
-            return
-        if self._reads_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > _LONGEST_HEAD:
-                self.send_400_response("")
-                return
-        super().data_received(data)
-
-    def on_headers_complete(self) -> None:
-        self._reads_head, self._head_bytes = False, 0
-        super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        self._reads_head = True
-        super().on_message_complete()
-
-    def send_400_response(self, msg: str) -> None:
-        body = b'{"status":400,"error":"Bad Request"}'
-        self.transport.write(
-            b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json; charset=utf-8\r\n"
-            b"x-request-id: %b\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b"
-            % (request_id("").encode(), len(body), body)
-        )
-        # Closed at once, with bytes unread, the connection would be reset and the answer lost on its way.
-        self._refused = True
-        self.transport.write_eof()
-        self.loop.call_later(_LAST_WORDS_SECONDS, self.transport.close)
 
 
 class _Server(uvicorn.Server):
@@ -80,10 +47,24 @@ class _Server(uvicorn.Server):
         self._drain_seconds = drain_seconds
         self._on_start = on_start
         self._stop_at: float | None = None
+        self._looked_at = time.monotonic()
+        self._told_at = -_BETWEEN_WARNINGS_SECONDS
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(self._tell)
         await super().startup(sockets)
+        for listener in sockets or ():
+            # uvicorn has made it shorter.
+            listener.listen(_BACKLOG)
         self._on_start()
+
+    def _tell(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        # Out of files, asyncio tells it a hundred times a second.
+        if not isinstance(context.get("exception"), OSError) or "accept" not in context.get("message", ""):
+            loop.default_exception_handler(context)
+        elif time.monotonic() - self._told_at >= _BETWEEN_WARNINGS_SECONDS:
+            self._told_at = time.monotonic()
+            _log.error("connections_not_accepted", reason=str(context["exception"]))
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if sig == signal.SIGTERM and not self.stopping:
@@ -95,6 +76,10 @@ class _Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         if self._stop_at is not None and time.monotonic() >= self._stop_at:
             self.should_exit = True
+        if counter % _TICKS_A_SECOND == 0:
+            now = time.monotonic()
+            look_after(self.server_state.connections, now - self._looked_at)
+            self._looked_at = now
         return await super().on_tick(counter)
 
 
@@ -103,10 +88,17 @@ def serve(
     listener: socket.socket,
     *,
     workers: int = 1,
+    connections: int = 1000,
+    head_seconds: float = 15.0,
+    body_seconds: float = 20.0,
     drain_seconds: float = 1.0,
     on_start: Callable[[], None] = lambda: None,
 ) -> None:
     """Answer requests on `listener`, and do due jobs with so many workers, until SIGTERM or SIGINT.
+
+    At most `connections` are open at a time, fewer where the system lets this process have fewer files open: who has
+    been silent for longest makes room for who comes next. A request's head has to come within `head_seconds`, its body
+    within `body_seconds` and one more for each 16 KiB.
 
     On SIGTERM `/ready` turns 503 and requests are still taken for `drain_seconds`, so that a load balancer can look
     elsewhere. Then, as on SIGINT at once, requests in flight finish, the workers finish their job, and this returns.
@@ -115,7 +107,8 @@ def serve(
     app = create_app(billing, log_requests=True, is_stopping=lambda: state[0].stopping)
     config = uvicorn.Config(
         app,
-        http=_Protocol,
+        http=connection_class(allow_files(connections), head_seconds, body_seconds),
+        backlog=_ACCEPTED_AT_ONCE,
         ws="none",
         log_config=None,
         access_log=False,

@@ -123,6 +123,7 @@ class Sandbox:
         target, _, query = path.partition("?")
         with self._undisturbed():
             answer = self._answer(method, target, query, json, headers)
+            self._api.note_use(answer)
             self.billing.run_due(immediate=True, strict=True)
         if not answer.body:
             return answer.status, None

@@ -116,7 +116,7 @@ def test_evaluating_an_expression_is_a_write(box: Sandbox) -> None:
 def test_refusals_come_in_order(box: Sandbox) -> None:
     nobody = {"authorization": "Bearer nobody"}
     unpermitted = limited(box, plan=("read",))
-    assert raw(box, "POST", "/api/v1/taxes", b"{", key="nobody").status == 400
+    assert raw(box, "POST", "/api/v1/taxes", b"{", key="nobody").status == 401
     assert box.request("GET", "/api/v1/nothing", headers=nobody)[0] == 404
     assert box.request("PUT", "/api/v1/taxes/none", json={}, headers=nobody)[0] == 401
     assert box.request("PUT", "/api/v1/taxes/none", json={}, headers=unpermitted)[0] == 403

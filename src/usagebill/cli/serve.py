@@ -67,6 +67,33 @@ def _first_key(work: Work) -> str | None:
     help="Workers that do due jobs beside the API; 0 leaves them to `usagebill work`.",
 )
 @click.option(
+    "--connections",
+    type=click.IntRange(1),
+    default=1000,
+    show_default=True,
+    envvar="USAGEBILL_CONNECTIONS",
+    show_envvar=True,
+    help="How many connections may be open at a time; the one that was silent for longest makes room for another.",
+)
+@click.option(
+    "--head-seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=15.0,
+    show_default=True,
+    envvar="USAGEBILL_HEAD_SECONDS",
+    show_envvar=True,
+    help="How long a client may take to send the head of a request.",
+)
+@click.option(
+    "--body-seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=20.0,
+    show_default=True,
+    envvar="USAGEBILL_BODY_SECONDS",
+    show_envvar=True,
+    help="How long a client may take to send a body, and one second more for each 16 KiB.",
+)
+@click.option(
     "--drain-seconds",
     type=click.FloatRange(0),
     default=1.0,
@@ -84,6 +111,9 @@ def serve(
     host: str,
     port: int,
     workers_in_process: int,
+    connections: int,
+    head_seconds: float,
+    body_seconds: float,
     drain_seconds: float,
     log_format: LogFormat | None,
     log_level: str,
@@ -107,7 +137,16 @@ def serve(
         def announce() -> None:
             _announce(billing, url, value, json_output)
 
-        run_server(billing, listener, workers=workers_in_process, drain_seconds=drain_seconds, on_start=announce)
+        run_server(
+            billing,
+            listener,
+            workers=workers_in_process,
+            connections=connections,
+            head_seconds=head_seconds,
+            body_seconds=body_seconds,
+            drain_seconds=drain_seconds,
+            on_start=announce,
+        )
 
 
 def _announce(billing: Billing, url: str, key: str | None, json_output: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -60,12 +60,24 @@ class Request:
 
 @attrs.frozen(kw_only=True)
 class Answer:
-    """`organization_id` is whose key the request came with; None where it had no valid one."""
+    """`organization_id` is whose key the request came with; None where it had no valid one.
+
+    `unnoted` is that key where its use is still to be noted (`Api.note_use`).
+    """
 
     status: int
     body: bytes = b""
     headers: Mapping[str, str] = attrs.field(factory=dict)
     organization_id: str | None = None
+    unnoted: ApiKey | None = None
+
+
+@attrs.frozen
+class _Caller:
+    """Whose request it is."""
+
+    organization: Organization
+    key: ApiKey
 
 
 def _decoded(text: str) -> str:
@@ -164,6 +176,17 @@ def error_body(problem: BillingError) -> JsonObject:
     return body
 
 
+def _only_looks(endpoint: Endpoint) -> bool:
+    return endpoint.method == "GET" and not endpoint.writes
+
+
+def _check_permission(caller: _Caller, endpoint: Endpoint, method: str) -> None:
+    """Raises `Forbidden` where the key may not use the endpoint."""
+    mode = "read" if method == "GET" else "write"
+    if caller.organization.granular_permissions and not is_allowed(caller.key, endpoint.permission, mode):
+        raise Forbidden(f"{mode}_action_not_allowed_for_{endpoint.permission}")
+
+
 class _Routes:
     """Endpoints by verb and path segments; a segment in braces takes whatever stands there."""
 
@@ -199,15 +222,61 @@ class Api:
         self._routes = _Routes(endpoints)
         self._prefix = billing.settings.id_prefix
         per_minute = billing.settings.requests_per_minute
+        self._being_noted: set[str] = set()
         self._rate_limit = None if per_minute is None else RateLimit(per_minute)
 
     def answer(self, request: Request) -> Answer:
         """The answer to `request`; whatever goes wrong is an answer too, and nothing of a refused request remains."""
-        id = request_id(request.headers.get("x-request-id", ""))
-        caller: list[str] = []
-        told: dict[str, str] = {}
+        callers: list[_Caller] = []
+        answer = self._told(request, callers, self._answer)
+        return attrs.evolve(answer, unnoted=self._to_note(callers[0].key)) if callers else answer
+
+    def only_looks(self, request: Request) -> bool:
+        """Whether the answer, refusals included, writes nothing."""
         try:
-            answer = self._answer(request, caller, told)
+            endpoint, _ = self._route(request)
+        except BillingError:
+            return True
+        return _only_looks(endpoint)
+
+    def refused_unread(self, request: Request) -> Answer | None:
+        """The answer to a request that is refused whatever its body says, which has not been read."""
+
+        def look(request: Request, callers: list[_Caller], headers: dict[str, str]) -> Answer:
+            endpoint, _ = self._route(request)
+            callers.append(self._authenticated(request.headers.get("authorization", "")))
+            _check_permission(callers[0], endpoint, request.method)
+            return Answer(status=200)
+
+        answer = self._told(request, [], look)
+        return None if answer.status == 200 else answer
+
+    def note_use(self, answer: Answer) -> None:
+        """Note in the file that the key of this answer was used, where that is still to be done."""
+        key = answer.unnoted
+        if key is None:
+            return
+        try:
+            organization = self.billing.store.read(None, lambda tx: tx.get(Organization, key.organization_id))
+            if organization is not None:
+                self.billing.writing(lambda work: api_keys.note_use(work, key), organization)
+        except Exception:
+            # The next request of the key tries again.
+            _log.warning("use_of_key_not_noted", key=key.id, exc_info=True)
+        finally:
+            self._being_noted.discard(key.id)
+
+    def _told(
+        self,
+        request: Request,
+        callers: list[_Caller],
+        act: Callable[[Request, list[_Caller], dict[str, str]], Answer],
+    ) -> Answer:
+        """What `act` answers. It appends whose request it is, and adds headers, as soon as it knows them."""
+        id = request_id(request.headers.get("x-request-id", ""))
+        headers: dict[str, str] = {}
+        try:
+            answer = act(request, callers, headers)
         except BillingError as problem:
             answer = self.refusal(problem)
         except Exception:
@@ -215,9 +284,16 @@ class Api:
             answer = self._spoken(500, {"status": 500, "error": "Internal Server Error"})
         return attrs.evolve(
             answer,
-            headers={**answer.headers, **told, "x-request-id": id},
-            organization_id=caller[0] if caller else None,
+            headers={**answer.headers, **headers, "x-request-id": id},
+            organization_id=callers[0].organization.id if callers else None,
         )
+
+    def _to_note(self, key: ApiKey) -> ApiKey | None:
+        is_noted = key.last_used_at is not None and self.billing.clock.now() - key.last_used_at < _KEY_USE_NOTED_EVERY
+        if is_noted or key.id in self._being_noted:
+            return None
+        self._being_noted.add(key.id)
+        return key
 
     def refusal(self, problem: BillingError) -> Answer:
         """How `problem` is spoken."""
@@ -227,8 +303,23 @@ class Api:
         payload = encode_json(with_prefix(body, "svc_", self._prefix))
         return Answer(status=status, body=payload, headers={"content-type": content_type})
 
-    def _answer(self, request: Request, caller: list[str], told: dict[str, str]) -> Answer:
-        """`caller` gets the id of the organization, `told` further headers, as soon as either is known."""
+    def _route(self, request: Request) -> tuple[Endpoint, dict[str, str]]:
+        if not request.path.startswith(BASE + "/"):
+            raise NotFound("resource")
+        return self._routes.match(request.method, request.path.removeprefix(BASE))
+
+    def _answer(self, request: Request, callers: list[_Caller], headers: dict[str, str]) -> Answer:
+        # The key comes before everything that a stranger could make expensive.
+        endpoint, path = self._route(request)
+        caller = self._authenticated(request.headers.get("authorization", ""))
+        callers.append(caller)
+        organization = caller.organization
+        if self._rate_limit is not None:
+            standing = self._rate_limit.count(caller.key.id, self.billing.clock.now())
+            headers.update(standing.headers)
+            if standing.remaining < 0:
+                raise TooManyRequests
+        _check_permission(caller, endpoint, request.method)
         parameters = with_prefix(query_parameters(request.query), self._prefix, "svc_")
         body: Json = {}
         if request.body.strip():
@@ -236,19 +327,6 @@ class Api:
                 body = with_prefix(parse_json(request.body), self._prefix, "svc_")
             except ValueError as problem:
                 raise BadRequest("Bad Request") from problem
-        if not request.path.startswith(BASE + "/"):
-            raise NotFound("resource")
-        endpoint, path = self._routes.match(request.method, request.path.removeprefix(BASE))
-        organization, key = self._authenticated(request.headers.get("authorization", ""))
-        caller.append(organization.id)
-        if self._rate_limit is not None:
-            standing = self._rate_limit.count(key.id, self.billing.clock.now())
-            told.update(standing.headers)
-            if standing.remaining < 0:
-                raise TooManyRequests
-        mode = "read" if request.method == "GET" else "write"
-        if organization.granular_permissions and not is_allowed(key, endpoint.permission, mode):
-            raise Forbidden(f"{mode}_action_not_allowed_for_{endpoint.permission}")
 
         def act(work: Work) -> Json:
             arguments: dict[str, Any] = dict(path)
@@ -266,8 +344,7 @@ class Api:
                 arguments["paging"] = paging_of(merged)
             return self._shown(endpoint, work, endpoint.call(work, **arguments))
 
-        reads = request.method == "GET" and not endpoint.writes
-        run = self.billing.reading if reads else self.billing.writing
+        run = self.billing.reading if _only_looks(endpoint) else self.billing.writing
         shown = run(act, organization)
         if isinstance(shown, bytes):
             return Answer(status=200, body=shown, headers={"content-type": endpoint.content_type})
@@ -293,7 +370,7 @@ class Api:
         body = shown if endpoint.returns is None else {endpoint.returns: shown}
         return {**body, "meta": meta_of(result)} if endpoint.paged else body
 
-    def _authenticated(self, header: str) -> tuple[Organization, ApiKey]:
+    def _authenticated(self, header: str) -> _Caller:
         words = header.split()
         if len(words) < 2:
             raise Unauthorized
@@ -311,6 +388,4 @@ class Api:
         organization, key = found
         if not hmac.compare_digest(key.value_hash, value_hash) or not is_valid(key, now):
             raise Unauthorized
-        if key.last_used_at is None or now - key.last_used_at >= _KEY_USE_NOTED_EVERY:
-            self.billing.writing(lambda work: api_keys.note_use(work, key), organization)
-        return organization, key
+        return _Caller(organization, key)

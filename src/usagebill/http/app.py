@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import resources
 from typing import cast
 from urllib.parse import quote
 
+import attrs
 import structlog
+from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from starlette.requests import Request as HttpRequest
@@ -77,6 +79,14 @@ _RESOURCES = (
 # still be sending, gets to see the refusal.
 MOST_BYTES = 10 * 1024 * 1024
 _MOST_DROPPED_BYTES = 8 * MOST_BYTES
+# A body of up to so many bytes is read at once; a longer one once its key has been looked at, and few of these are in
+# memory at a time: parsed, one can take twenty times its length.
+_SHORT_BYTES = 64 * 1024
+_LONG_BODIES = 2
+# Threads that answer. Those that write wait for each other, or for another process; nobody else is to wait with them.
+_READERS = 40
+_WRITERS = 64
+_HEALTH_CHECKS = 2
 _log = structlog.get_logger("usagebill.requests")
 
 
@@ -94,10 +104,11 @@ def create_app(
     ValueError where the prefix of ids in the settings begins other fields of the API, too.
     """
     check_prefix(billing.settings.id_prefix, endpoints())
+    readers, checks = CapacityLimiter(_READERS), CapacityLimiter(_HEALTH_CHECKS)
 
     async def health(_: HttpRequest) -> Response:
         try:
-            await run_in_threadpool(billing.next_due)
+            await to_thread.run_sync(billing.next_due, limiter=checks)
         except Exception as problem:
             return JSONResponse({"version": __version__, "message": "Unhealthy", "details": str(problem)}, 500)
         return JSONResponse({"version": __version__, "message": "Success"})
@@ -121,7 +132,9 @@ def create_app(
     async def document_file(request: HttpRequest) -> Response:
         token = request.path_params["token"]
         try:
-            found = await run_in_threadpool(billing.store.read, None, lambda tx: documents.by_token(tx, token))
+            found = await to_thread.run_sync(
+                billing.store.read, None, lambda tx: documents.by_token(tx, token), limiter=readers
+            )
         except NotFound as problem:
             return JSONResponse({"status": 404, "error": "Not Found", "code": problem.code}, 404)
         headers = {
@@ -142,13 +155,9 @@ def create_app(
         middleware=[Middleware(_Conversation, log_requests=log_requests)],
     )
     # Whatever is no route is the API's to answer, as it was sent: codes in paths may hold any character.
-    app.router.default = _ApiApp(Api(billing, endpoints()))
+    app.router.default = _ApiApp(Api(billing, endpoints()), readers)
     app.router.redirect_slashes = False
     return app
-
-
-class _TooLarge(Exception):
-    pass
 
 
 class _Gone(Exception):
@@ -158,39 +167,55 @@ class _Gone(Exception):
 class _ApiApp:
     """The API as an ASGI app: any verb, any path."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, readers: CapacityLimiter) -> None:
         self._api = api
+        self._readers = readers
+        self._writers = CapacityLimiter(_WRITERS)
+        self._long_bodies = CapacityLimiter(_LONG_BODIES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
             await WebSocketClose()(scope, receive, send)
             return
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        closing: dict[str, str] = {}
-        try:
-            body = await _body(headers, receive)
-        except _Gone:
-            return
-        except _TooLarge:
-            payload = self._api.refusal(BadRequest("Bad Request"))
-            answer, closing = payload, {"connection": "close"}
-        else:
-            asked = Request(
-                # A HEAD is a GET whose answer has no body.
-                method="GET" if scope["method"] == "HEAD" else scope["method"],
-                path=_path(scope),
-                query=scope["query_string"].decode("latin-1"),
-                headers=headers,
-                body=body,
-            )
-            answer = await run_in_threadpool(self._api.answer, asked)
-        scope.setdefault("state", {})["organization"] = answer.organization_id
-        given = Response(
-            b"" if scope["method"] == "HEAD" else answer.body,
-            status_code=answer.status,
-            headers={**answer.headers, **closing, **_length(scope, answer)},
+        asked = Request(
+            # A HEAD is a GET whose answer has no body.
+            method="GET" if scope["method"] == "HEAD" else scope["method"],
+            path=_path(scope),
+            query=scope["query_string"].decode("latin-1"),
+            headers={name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]},
         )
-        await given(scope, receive, send)
+        body = _Body(asked.headers, receive)
+        with suppress(_Gone):
+            if await body.read(_SHORT_BYTES):
+                answer = await self._answered(asked, body)
+            else:
+                answer = await self._long(asked, body)
+            scope.setdefault("state", {})["organization"] = answer.organization_id
+            told = Response(
+                b"" if scope["method"] == "HEAD" else answer.body,
+                status_code=answer.status,
+                headers={**answer.headers, **_length(scope, answer)},
+            )
+            await told(scope, receive, send)
+            if answer.unnoted is not None:
+                await to_thread.run_sync(self._api.note_use, answer, limiter=self._writers)
+
+    async def _long(self, asked: Request, body: _Body) -> Answer:
+        """The answer to a request whose body goes on."""
+        refused = await to_thread.run_sync(self._api.refused_unread, asked, limiter=self._readers)
+        if refused is not None:
+            return refused
+        async with self._long_bodies:
+            if await body.read(MOST_BYTES):
+                return await self._answered(asked, body)
+        await body.drop(_MOST_DROPPED_BYTES)
+        answer = self._api.refusal(BadRequest("Bad Request"))
+        return attrs.evolve(answer, headers={**answer.headers, "connection": "close"})
+
+    async def _answered(self, asked: Request, body: _Body) -> Answer:
+        limiter = self._readers if self._api.only_looks(asked) else self._writers
+        request = attrs.evolve(asked, body=body.taken())
+        return await to_thread.run_sync(self._api.answer, request, limiter=limiter)
 
 
 def _length(scope: Scope, answer: Answer) -> dict[str, str]:
@@ -207,28 +232,45 @@ def _path(scope: Scope) -> str:
     return path
 
 
-async def _body(headers: dict[str, str], receive: Receive) -> bytes:
-    """The whole body. Raises `_TooLarge` after having read enough of one that is too large."""
-    announced = headers.get("content-length", "")
-    if announced.isdigit() and int(announced) > _MOST_DROPPED_BYTES:
-        raise _TooLarge
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
+class _Body:
+    """The body of a request, read as far as somebody wants it."""
+
+    def __init__(self, headers: Mapping[str, str], receive: Receive) -> None:
+        self._receive = receive
+        announced = headers.get("content-length", "")
+        self._announced = int(announced[:20]) if announced.isdigit() else 0
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._is_whole = False
+
+    async def read(self, at_most: int) -> bool:
+        """Read on; False where it has more than `at_most` bytes. Raises `_Gone`."""
+        if self._announced > at_most:
+            return False
+        while not self._is_whole and self._size <= at_most:
+            self._parts.append(await self._next())
+        return self._is_whole and self._size <= at_most
+
+    async def drop(self, at_most: int) -> None:
+        """Read on to the end, or to `at_most` bytes, and keep nothing. Raises `_Gone`."""
+        self._parts.clear()
+        while not self._is_whole and max(self._announced, self._size) <= at_most:
+            await self._next()
+
+    def taken(self) -> bytes:
+        """What has been read, which is not kept here any longer."""
+        taken = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        self._parts.clear()
+        return taken
+
+    async def _next(self) -> bytes:
+        message = await self._receive()
         if message["type"] == "http.disconnect":
             raise _Gone
-        part = message.get("body", b"")
-        size += len(part)
-        if size <= MOST_BYTES:
-            parts.append(part)
-        else:
-            parts.clear()
-        if not message.get("more_body", False) or size > _MOST_DROPPED_BYTES:
-            break
-    if size > MOST_BYTES:
-        raise _TooLarge
-    return b"".join(parts)
+        part: bytes = message.get("body", b"")
+        self._size += len(part)
+        self._is_whole = not message.get("more_body", False)
+        return part
 
 
 class _Conversation:
@@ -250,13 +292,15 @@ class _Conversation:
         scope["headers"].append((b"x-request-id", id.encode()))
         scope.setdefault("state", {})
         status = 0
+        answered: float | None = None
 
         async def tell(message: Message) -> None:
-            nonlocal status
+            nonlocal status, answered
             if message["type"] == "http.response.start":
                 status = message["status"]
                 MutableHeaders(scope=message)["x-request-id"] = id
             await send(message)
+            answered = time.perf_counter()
 
         try:
             await self._app(scope, receive, tell)
@@ -273,6 +317,6 @@ class _Conversation:
                     method=scope["method"],
                     path=scope["path"],
                     status=status,
-                    milliseconds=round((time.perf_counter() - started) * 1000, 2),
+                    milliseconds=round(((answered or time.perf_counter()) - started) * 1000, 2),
                     organization=scope["state"].get("organization"),
                 )

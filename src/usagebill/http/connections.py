@@ -1,0 +1,190 @@
+"""Connections of the server: who waits too long, sends too much or too little, or comes when all places are taken."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterable
+from http import HTTPStatus
+from time import monotonic
+from typing import Any, ClassVar
+
+import structlog
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from usagebill.http.api import request_id
+from usagebill.work import encode_json
+
+__all__ = ["Connection", "allow_files", "connection_class", "look_after"]
+
+# What the request line and the headers may hold together: several times what arrives at once, for a body may follow.
+_LONGEST_HEAD = 1024 * 1024
+# How much of a body that nobody reads any more is dropped, so that its sender gets to see the answer.
+_MOST_DROPPED_BYTES = 80 * 1024 * 1024
+# A body may take a second more for each of so many bytes.
+_BODY_BYTES_A_SECOND = 16 * 1024
+# How long a client may take nothing of its answer.
+_STALLED_SECONDS = 60.0
+_LAST_WORDS_SECONDS = 1.0
+_BETWEEN_WARNINGS_SECONDS = 10.0
+# Files that the process has open besides connections: the database once for each reader, logs, what is sent out.
+_OTHER_FILES = 256
+_log = structlog.get_logger("usagebill.connections")
+
+
+class Connection(HttpToolsProtocol):
+    """Requests whose head is too long, or that are not HTTP, are refused in the words of the API; who is silent for too
+    long is left.
+    """
+
+    most: ClassVar[int]
+    head_seconds: ClassVar[float]
+    body_seconds: ClassVar[float]
+    _warned_at: ClassVar[float] = -_BETWEEN_WARNINGS_SECONDS
+
+    _reads_head = True
+    _head_bytes = 0
+    _body_bytes = 0
+    _refused = False
+    # Since when what is being waited for (a head, a body) has been waited for.
+    _since = 0.0
+    _unsent = 0
+    _unsent_since = 0.0
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._since = monotonic()
+        if len(self.connections) > self.most:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Leave whoever has been silent for longest; refuse this connection where nobody is."""
+        others: Iterable[Any] = self.connections
+        silent = [other for other in others if other is not self and other.is_silent]
+        self._warn(len(silent))
+        if silent:
+            min(silent, key=lambda other: other._since).transport.abort()
+        else:
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE)
+
+    def _warn(self, silent: int) -> None:
+        now = monotonic()
+        if now - Connection._warned_at >= _BETWEEN_WARNINGS_SECONDS:
+            Connection._warned_at = now
+            _log.warning("connections_full", most=self.most, silent=silent)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether no request of this connection is being answered, nor its body being sent."""
+        return self._reads_head and (self.cycle is None or self.cycle.response_complete) and not self.pipeline
+
+    def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
+        if self._reads_head:
+            if not self._head_bytes:
+                self._since = monotonic()
+            self._head_bytes += len(data)
+            if self._head_bytes > _LONGEST_HEAD:
+                self._refuse(HTTPStatus.BAD_REQUEST)
+                return
+        else:
+            self._body_bytes += len(data)
+            if self._is_answered and self._body_bytes > _MOST_DROPPED_BYTES:
+                self.transport.close()
+                return
+        super().data_received(data)
+
+    def on_headers_complete(self) -> None:
+        self._reads_head, self._body_bytes, self._since = False, 0, monotonic()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._reads_head, self._head_bytes = True, 0
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        self._since = monotonic()
+        super().on_response_complete()
+
+    @property
+    def _is_answered(self) -> bool:
+        return self.cycle is not None and self.cycle.response_complete
+
+    def look_after(self, now: float, passed: float) -> None:
+        """End the conversation where it has stood still for too long; `passed` seconds after the last look."""
+        unsent = self.transport.get_write_buffer_size()
+        if unsent != self._unsent or not unsent:
+            self._unsent, self._unsent_since = unsent, now
+        elif now - self._unsent_since > _STALLED_SECONDS:
+            self.transport.abort()
+        if self._refused:
+            return
+        if self._reads_head:
+            # Between two requests it is kept for as long as uvicorn says.
+            if self.is_silent and (self._head_bytes or self.cycle is None) and now - self._since > self.head_seconds:
+                self._give_up()
+        elif self.flow.read_paused:
+            # It is we who are not reading.
+            self._since += passed
+        elif now - self._since > self.body_seconds + self._body_bytes / _BODY_BYTES_A_SECOND:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        if self._head_bytes and not self._is_answered_in_part:
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT)
+        else:
+            self.transport.close()
+
+    @property
+    def _is_answered_in_part(self) -> bool:
+        return not self._reads_head and self.cycle is not None and self.cycle.response_started
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(HTTPStatus.BAD_REQUEST)
+
+    def _refuse(self, status: HTTPStatus) -> None:
+        body = encode_json({"status": int(status), "error": status.phrase})
+        self.transport.write(
+            b"HTTP/1.1 %d %b\r\ncontent-type: application/json; charset=utf-8\r\n"
+            b"x-request-id: %b\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b"
+            % (status, status.phrase.encode(), request_id("").encode(), len(body), body)
+        )
+        self._refused = True
+        if self.cycle is not None and not self.cycle.response_complete:
+            # Whoever waits for the rest of the request is told that none comes.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        # Closed at once, with bytes unread, the connection would be reset and the answer lost on its way.
+        self.transport.write_eof()
+        self.loop.call_later(_LAST_WORDS_SECONDS, self.transport.close)
+
+
+def connection_class(most: int, head_seconds: float, body_seconds: float) -> type[Connection]:
+    """Connections of a server that has at most so many at a time.
+
+    A head has `head_seconds` from its first byte, or from the beginning of the connection; a body `body_seconds`, and
+    one more for each 16 KiB.
+    """
+    limits = {"most": most, "head_seconds": head_seconds, "body_seconds": body_seconds}
+    return type("Connection", (Connection,), limits)
+
+
+def look_after(connections: Iterable[Any], passed: float) -> None:
+    """Look after all connections; `passed` seconds after the last time."""
+    now = monotonic()
+    for connection in tuple(connections):
+        connection.look_after(now, passed)
+
+
+def allow_files(connections: int) -> int:
+    """Let this process have so many connections open, or as many as the system lets it: how many these are."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return connections
+    allowed = max(1, soft - _OTHER_FILES)
+    _log.warning("fewer_connections", wanted=connections, allowed=allowed, open_files=soft)
+    return allowed

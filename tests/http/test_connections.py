@@ -1,0 +1,157 @@
+"""Connections that send nothing, half of something, or are too many: they end, and nobody else is kept waiting."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.service import Service
+
+TIMED_OUT = {"status": 408, "error": "Request Timeout"}
+
+
+def connect(service: Service, sent: bytes = b"") -> socket.socket:
+    """A connection over which `sent` has been sent."""
+    host, port = service.announced["url"].removeprefix("http://").split(":")
+    connection = socket.create_connection((host, int(port)), timeout=60)
+    connection.sendall(sent)
+    return connection
+
+
+def received(connection: socket.socket) -> bytes:
+    """Everything that comes until the other side ends the connection."""
+    parts = b""
+    with suppress(ConnectionError):
+        while part := connection.recv(65536):
+            parts += part
+    return parts
+
+
+def body_of(answer: bytes) -> object:
+    return json.loads(answer.partition(b"\r\n\r\n")[2])
+
+
+def head(service: Service, *more: str, key: bool = True) -> bytes:
+    lines = ["POST /api/v1/customers HTTP/1.1", "Host: x", *more]
+    if key:
+        lines.append(f"Authorization: Bearer {service.key}")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    file = tmp_path_factory.mktemp("impatient") / "billing.db"
+    with Service(file, "--head-seconds", "0.3", "--body-seconds", "0.3") as running:
+        yield running
+
+
+@pytest.mark.parametrize("sent", [b"GET /rea", b"GET /ready HTTP/1.1\r\nHost: x\r\nX-Slow: "])
+def test_half_a_head_is_not_waited_for_for_ever(impatient: Service, sent: bytes) -> None:
+    with connect(impatient, sent) as connection:
+        answer = received(connection)
+    assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+    assert body_of(answer) == TIMED_OUT
+
+
+def test_nor_is_half_a_head_that_follows_another_request(impatient: Service) -> None:
+    with connect(impatient, b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n") as connection:
+        told = b""
+        while b'{"status":"ok"}' not in told:
+            told += connection.recv(65536)
+        connection.sendall(b"GET /rea")
+        assert body_of(received(connection)) == TIMED_OUT
+
+
+def test_a_connection_that_says_nothing_ends(impatient: Service) -> None:
+    with connect(impatient) as connection:
+        assert received(connection) == b""
+
+
+def test_half_a_body_is_not_waited_for_for_ever(impatient: Service) -> None:
+    with connect(impatient, head(impatient, "Content-Length: 100") + b'{"customer": ') as connection:
+        assert body_of(received(connection)) == TIMED_OUT
+
+
+def test_a_body_may_take_long_that_goes_on(impatient: Service) -> None:
+    """40 parts, each of which buys the time that the next one needs."""
+    with connect(impatient, head(impatient, "Transfer-Encoding: chunked", "Connection: close")) as connection:
+        for _ in range(40):
+            connection.sendall(b"10000\r\n" + b" " * 65536 + b"\r\n")
+        connection.sendall(b'2b\r\n{"customer": {"external_id": "a-slow-one"}}\r\n0\r\n\r\n')
+        assert received(connection).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+def test_the_key_is_looked_at_before_a_long_body_is_sent(tmp_path: Path) -> None:
+    with Service(tmp_path / "billing.db") as service:
+        for announced in ("Content-Length: 9000000", "Content-Length: 900000000"):
+            with connect(service, head(service, announced, key=False)) as connection:
+                assert connection.recv(65536).startswith(b"HTTP/1.1 401 Unauthorized\r\n")
+        with connect(service, head(service, "Content-Length: 900000000")) as connection:
+            assert received(connection).startswith(b"HTTP/1.1 400 Bad Request\r\n")
+
+
+def test_silent_connections_shut_nobody_out(tmp_path: Path) -> None:
+    with Service(tmp_path / "billing.db", "--connections", "20") as service, ExitStack() as open_ones:
+        for _ in range(200):
+            open_ones.enter_context(connect(service))
+        assert httpx.get(service.announced["url"] + "/ready").status_code == 200
+        assert service.client.post("/api/v1/customers", json={"customer": {"external_id": "a"}}).status_code == 200
+        _, log = service.stop()
+    full = [line for line in log if line["event"] == "connections_full"]
+    assert [line["most"] for line in full] == [20] * len(full)
+    assert 0 < len(log) < 20
+
+
+def test_who_finds_every_place_at_work_is_told_so(tmp_path: Path) -> None:
+    with Service(tmp_path / "billing.db", "--connections", "2") as service:
+        half = head(service, "Content-Length: 50") + b"{"
+        with connect(service, half), connect(service, half), connect(service) as third:
+            assert body_of(received(third)) == {"status": 503, "error": "Service Unavailable"}
+
+
+def test_reads_and_health_do_not_wait_for_those_who_wait_to_write(tmp_path: Path) -> None:
+    file = tmp_path / "billing.db"
+    with Service(file) as service:
+        assert service.client.post("/api/v1/customers", json={"customer": {"external_id": "a"}}).status_code == 200
+        # Another process writes, and takes its time.
+        other = sqlite3.connect(file, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        codes: list[int] = []
+
+        def write(number: int) -> None:
+            body = b'{"customer": {"external_id": "customer-%d"}}' % number
+            with connect(service, head(service, f"Content-Length: {len(body)}", "Connection: close") + body) as one:
+                codes.append(int(received(one).split()[1]))
+
+        writers = [threading.Thread(target=write, args=(number,)) for number in range(100)]
+        for writer in writers:
+            writer.start()
+        for path in ("/health", "/ready", "/api/v1/customers", "/api/v1/customers/a") * 10:
+            assert service.client.get(path).status_code == 200
+        assert codes == []
+        other.execute("ROLLBACK")
+        other.close()
+        for writer in writers:
+            writer.join()
+        assert codes == [200] * 100
+
+
+def test_the_first_use_of_a_key_is_noted_though_it_only_reads_while_others_write(tmp_path: Path) -> None:
+    file = tmp_path / "billing.db"
+    with Service(file) as service:
+        other = sqlite3.connect(file, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        assert service.client.get("/api/v1/customers").status_code == 200
+        assert other.execute("SELECT last_used_at FROM api_keys").fetchall() == [(None,)]
+        other.execute("ROLLBACK")
+        # Whatever is still to be noted is noted before the end.
+        service.stop()
+        assert other.execute("SELECT count(*) FROM api_keys WHERE last_used_at IS NOT NULL").fetchone() == (1,)
+        other.close()
