@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from usagebill import Billing, resources
-from usagebill.bindings import Group, Verb
+from usagebill.bindings import Operation, Resource
 from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint
 
@@ -22,15 +22,15 @@ _OWN_METHODS = {
 
 
 @cache
-def verbs() -> dict[str, Verb[object]]:
-    """`customers.upsert` -> the verb, for every group that `Billing` has."""
+def operations() -> dict[str, Operation[object]]:
+    """`customers.upsert` -> the operation, for every resource that `Billing` has."""
     with Billing() as billing:
-        kinds = {name: type(group) for name, group in vars(billing).items() if isinstance(group, Group)}
+        kinds = {name: type(resource) for name, resource in vars(billing).items() if isinstance(resource, Resource)}
     return {
-        f"{name}.{verb}": value
+        f"{name}.{operation}": value
         for name, kind in kinds.items()
-        for verb, value in vars(kind).items()
-        if isinstance(value, Verb)
+        for operation, value in vars(kind).items()
+        if isinstance(value, Operation)
     }
 
 
@@ -38,21 +38,22 @@ def verbs() -> dict[str, Verb[object]]:
 def test_what_a_request_does_a_method_does_too(endpoint: Endpoint) -> None:
     if endpoint.method == "POST" and endpoint.path in _OWN_METHODS:
         return
-    found = [name for name, verb in verbs().items() if verb.operation is endpoint.call]
+    found = [name for name, operation in operations().items() if operation.function is endpoint.call]
     assert found, f"no method of usagebill.resources calls {endpoint.call.__module__}.{endpoint.call.__name__}"
 
 
-def test_every_group_hangs_on_billing() -> None:
-    kinds = {kind for kind in vars(resources).values() if isinstance(kind, type) and issubclass(kind, Group)} - {Group}
+def test_every_resource_hangs_on_billing() -> None:
+    declared = {kind for kind in vars(resources).values() if isinstance(kind, type) and issubclass(kind, Resource)}
     with Billing() as billing:
-        assert kinds == {type(group) for group in vars(billing).values() if isinstance(group, Group)}
+        hung = {type(resource) for resource in vars(billing).values() if isinstance(resource, Resource)}
+    assert hung == declared - {Resource}
 
 
-@pytest.mark.parametrize("name", sorted(verbs()))
+@pytest.mark.parametrize("name", sorted(operations()))
 def test_arguments_of_a_method_are_told_apart(name: str) -> None:
-    verb = verbs()[name]
-    assert set(verb.path).isdisjoint({"given", "options", "paging"})
+    operation = operations()[name]
+    assert set(operation.path).isdisjoint({"given", "options", "paging"})
     with pytest.raises(TypeError):
-        verb.arguments(("x",) * (len(verb.path) + 1), {})
+        operation.arguments(("x",) * (len(operation.path) + 1), {})
     with pytest.raises(TypeError, match="unknown argument surely_unknown"):
-        verb.arguments(("x",) * len(verb.path), {"surely_unknown": 1})
+        operation.arguments(("x",) * len(operation.path), {"surely_unknown": 1})

@@ -24,7 +24,7 @@ from usagebill.operations import organizations
 from usagebill.operations.audit import AuditReport, audit
 from usagebill.operations.invoices import generation_failures
 from usagebill.operations.jobs import perform
-from usagebill.resources import VIEWS, Groups
+from usagebill.resources import VIEWS, Resources
 from usagebill.settings import MailServer, Settings
 from usagebill.storage.ports import Page, Store, Transaction
 from usagebill.storage.sqlite import SqliteStore
@@ -66,7 +66,7 @@ class JobFailed(Exception):
         self.job = job
 
 
-class Billing(Groups):
+class Billing(Resources):
     """A billing system in one file (or in memory), seen by one of its organizations.
 
     `path` is a file, `:memory:`, or an open store. `organization` is an id; without it the oldest organization of the
@@ -75,7 +75,7 @@ class Billing(Groups):
     `vat_registry` is asked about VAT numbers, and `mailer` given e-mails, instead of those that the settings name;
     `tax_provider` is asked for the taxes of customers that are linked to one, instead of what their connection names.
 
-    The operations stand in groups: `billing.customers.upsert(external_id="acme")`.
+    The operations are grouped by resource: `billing.customers.upsert(external_id="acme")`.
     """
 
     def __init__(

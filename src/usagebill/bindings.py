@@ -1,15 +1,16 @@
-"""Verbs: how an operation becomes a method of a library object, with plain keyword arguments."""
+"""Bindings: how an operation becomes a method of a library object, with plain keyword arguments."""
 
 from __future__ import annotations
 
 import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import cached_property
-from typing import Any, Generic, Protocol, TypeVar, get_type_hints, overload
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, get_type_hints, overload
 
 import attrs
 
@@ -17,7 +18,19 @@ from usagebill.core.numbers import is_bounded
 from usagebill.inputs import Paging, read
 from usagebill.work import Work
 
-__all__ = ["Call", "Group", "Runner", "Verb", "exact", "reads", "unix_seconds", "writes"]
+__all__ = [
+    "BoundOperation",
+    "Message",
+    "Messages",
+    "Operation",
+    "Resource",
+    "Runner",
+    "Views",
+    "command",
+    "exact",
+    "query",
+    "unix_seconds",
+]
 
 T = TypeVar("T")
 _PLAIN = frozenset({str, bool, type(None)})
@@ -33,8 +46,27 @@ class Runner(Protocol):
     def writing(self, change: Callable[[Work], T]) -> T: ...
 
 
-class Group:
-    """The operations on one kind of thing, as methods."""
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A type of webhook message: `about` says when it is sent, `shown` is the view that its object is."""
+
+    about: str
+    shown: type
+
+
+Views: TypeAlias = Mapping[type, Callable[[Work, Any], Mapping[str, Any]]]
+Messages: TypeAlias = Mapping[str, Message]
+
+
+class Resource:
+    """All that is to be known of one kind of thing: its operations, as methods, and how others see it.
+
+    `views` are the kinds of record that the operations return, with the JSON of each; `messages` the types of webhook
+    message about it.
+    """
+
+    views: ClassVar[Views] = {}
+    messages: ClassVar[Messages] = {}
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
@@ -71,38 +103,38 @@ def unix_seconds(instant: datetime) -> Decimal:
     return Decimal((aware - _EPOCH) // _MICROSECOND).scaleb(-6)
 
 
-class Verb(Generic[T]):
-    """An operation as a method of a group: `upsert = writes(customers.upsert)`.
+class Operation(Generic[T]):
+    """An operation as a method of a resource: `upsert = command(customers.upsert)`.
 
     The operation's own parameters come first, by position or by name; every other keyword argument is a field of its
     input class. An unknown one is a `TypeError`.
     """
 
-    def __init__(self, operation: Callable[..., T], *, changes: bool) -> None:
-        self.operation = operation
+    def __init__(self, function: Callable[..., T], *, changes: bool) -> None:
+        self.function = function
         self._changes = changes
-        self.__doc__ = operation.__doc__
+        self.__doc__ = function.__doc__
 
     @overload
-    def __get__(self, group: None, owner: type) -> Verb[T]: ...
+    def __get__(self, resource: None, owner: type) -> Operation[T]: ...
     @overload
-    def __get__(self, group: Group, owner: type) -> Call[T]: ...
-    def __get__(self, group: Group | None, owner: type) -> Verb[T] | Call[T]:
-        return self if group is None else Call(self, group._runner)
+    def __get__(self, resource: Resource, owner: type) -> BoundOperation[T]: ...
+    def __get__(self, resource: Resource | None, owner: type) -> Operation[T] | BoundOperation[T]:
+        return self if resource is None else BoundOperation(self, resource._runner)
 
     @cached_property
     def path(self) -> tuple[str, ...]:
         """The operation's own parameters: what names the things that it acts on."""
-        named = list(inspect.signature(self.operation).parameters)[1:]
+        named = list(inspect.signature(self.function).parameters)[1:]
         return tuple(name for name in named if name not in self._inputs and name != "paging")
 
     @cached_property
     def paged(self) -> bool:
-        return "paging" in inspect.signature(self.operation).parameters
+        return "paging" in inspect.signature(self.function).parameters
 
     @cached_property
     def _inputs(self) -> dict[str, type]:
-        hints = get_type_hints(self.operation)
+        hints = get_type_hints(self.function)
         return {name: hints[name] for name in ("given", "options") if name in hints}
 
     @cached_property
@@ -143,26 +175,26 @@ class Verb(Generic[T]):
 
     def run(self, runner: Runner, arguments: Mapping[str, Any]) -> T:
         act = runner.writing if self._changes else runner.reading
-        return act(lambda work: self.operation(work, **arguments))
+        return act(lambda work: self.function(work, **arguments))
 
 
-class Call(Generic[T]):
-    """A verb of one billing system, ready to be called."""
+class BoundOperation(Generic[T]):
+    """An operation of one billing system, ready to be called."""
 
-    def __init__(self, verb: Verb[T], runner: Runner) -> None:
-        self._verb = verb
+    def __init__(self, operation: Operation[T], runner: Runner) -> None:
+        self._operation = operation
         self._runner = runner
-        self.__doc__ = verb.__doc__
+        self.__doc__ = operation.__doc__
 
     def __call__(self, *path: str, **fields: object) -> T:
-        return self._verb.run(self._runner, self._verb.arguments(path, fields))
+        return self._operation.run(self._runner, self._operation.arguments(path, fields))
 
 
-def reads(operation: Callable[..., T]) -> Verb[T]:
-    """An operation that only looks; one that pages also takes `page` and `per_page`."""
-    return Verb(operation, changes=False)
+def query(function: Callable[..., T]) -> Operation[T]:
+    """An operation that only reads; one that pages also takes `page` and `per_page`."""
+    return Operation(function, changes=False)
 
 
-def writes(operation: Callable[..., T]) -> Verb[T]:
+def command(function: Callable[..., T]) -> Operation[T]:
     """An operation that changes something: durable once it returns, or not done at all."""
-    return Verb(operation, changes=True)
+    return Operation(function, changes=True)

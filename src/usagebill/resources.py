@@ -1,14 +1,14 @@
-"""Groups: the operations as a library user calls them, `billing.customers.upsert(external_id="acme")`."""
+"""Resources: the operations as a library user calls them, `billing.customers.upsert(external_id="acme")`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from types import NoneType
-from typing import Any
+from typing import ClassVar, get_type_hints
 
-from usagebill.bindings import Group, Runner, exact, reads, unix_seconds, writes
+from usagebill.bindings import Message, Messages, Resource, Runner, Views, command, exact, query, unix_seconds
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.billing_entities import BillingEntity
@@ -63,112 +63,150 @@ from usagebill.rating import current_usage, estimates, past_usage
 from usagebill.rating.explain import explain
 from usagebill.rating.fee_events import events_of_fee
 from usagebill.views.add_ons import add_on_view
-from usagebill.views.billable_metrics import billable_metric_view
+from usagebill.views.billable_metrics import BillableMetricView, billable_metric_view
 from usagebill.views.billing_entities import billing_entity_details
 from usagebill.views.coupons import applied_coupon_view, coupon_view
-from usagebill.views.credit_notes import credit_note_view
-from usagebill.views.customers import customer_view
-from usagebill.views.events import event_view
-from usagebill.views.fees import fee_view
+from usagebill.views.credit_notes import CreditNoteOfCustomer, IssuedCreditNote, credit_note_view
+from usagebill.views.customers import CheckedCustomer, CustomerSummary, customer_view
+from usagebill.views.events import EventsErrors, event_view
+from usagebill.views.fees import UntaxedFeeView, fee_view
 from usagebill.views.invoice_custom_sections import section_view
-from usagebill.views.invoices import invoice_view
+from usagebill.views.invoices import INVOICE_MESSAGES, PaymentDisputeLost, PaymentFailure, invoice_view
 from usagebill.views.organizations import organization_view
 from usagebill.views.payments import payment_view
-from usagebill.views.plans import charge_view, fixed_charge_view, plan_view
-from usagebill.views.subscriptions import subscription_and_plan_view
-from usagebill.views.tax_providers import tax_connection_view
+from usagebill.views.plans import DeletedPlan, PlanSummary, charge_view, fixed_charge_view, plan_view
+from usagebill.views.subscriptions import (
+    EntitledSubscription,
+    SubscriptionMessage,
+    ThresholdReached,
+    subscription_and_plan_view,
+)
+from usagebill.views.tax_providers import CustomerTaxErrorView, FeeTaxErrorView, tax_connection_view
 from usagebill.views.taxes import tax_details
 from usagebill.views.webhooks import webhook_endpoint_view, webhook_message_view
-from usagebill.work import Work
 
-__all__ = ["VIEWS", "Groups"]
+__all__ = ["MESSAGES", "RESOURCES", "VIEWS", "Resources"]
 
 
-class AddOns(Group):
+class AddOns(Resource):
     """What one-off invoices and fixed charges sell."""
 
-    create = writes(add_ons.create)
-    update = writes(add_ons.update)
-    get = reads(add_ons.get)
-    list = reads(add_ons.list_all)
-    delete = writes(add_ons.delete)
+    views: ClassVar[Views] = {AddOn: add_on_view}
+
+    create = command(add_ons.create)
+    update = command(add_ons.update)
+    get = query(add_ons.get)
+    list = query(add_ons.list_all)
+    delete = command(add_ons.delete)
 
 
-class AppliedCoupons(Group):
+class AppliedCoupons(Resource):
     """Coupons of customers."""
 
-    apply = writes(applied_coupons.apply)
-    list = reads(applied_coupons.list_all)
-    list_of_customer = reads(applied_coupons.list_of_customer)
-    terminate = writes(applied_coupons.terminate)
+    views: ClassVar[Views] = {AppliedCoupon: applied_coupon_view}
+
+    apply = command(applied_coupons.apply)
+    list = query(applied_coupons.list_all)
+    list_of_customer = query(applied_coupons.list_of_customer)
+    terminate = command(applied_coupons.terminate)
 
 
-class BillableMetrics(Group):
+class BillableMetrics(Resource):
     """What is counted of events."""
 
-    create = writes(billable_metrics.create)
-    update = writes(billable_metrics.update)
-    get = reads(billable_metrics.get)
-    list = reads(billable_metrics.list_all)
-    delete = writes(billable_metrics.delete)
-    evaluate_expression = reads(billable_metrics.evaluate_expression)
+    views: ClassVar[Views] = {BillableMetric: billable_metric_view}
+    messages: ClassVar[Messages] = {
+        "billable_metric.created": Message("A billable metric was created.", BillableMetricView),
+        "billable_metric.updated": Message("A billable metric was updated.", BillableMetricView),
+        "billable_metric.deleted": Message("A billable metric was deleted.", BillableMetricView),
+    }
+
+    create = command(billable_metrics.create)
+    update = command(billable_metrics.update)
+    get = query(billable_metrics.get)
+    list = query(billable_metrics.list_all)
+    delete = command(billable_metrics.delete)
+    evaluate_expression = query(billable_metrics.evaluate_expression)
 
 
-class BillingEntities(Group):
+class BillingEntities(Resource):
     """Who issues invoices."""
 
-    create = writes(billing_entities.create)
-    update = writes(billing_entities.update)
-    get = reads(billing_entities.get)
-    list = reads(billing_entities.list_all)
+    views: ClassVar[Views] = {BillingEntity: billing_entity_details}
+
+    create = command(billing_entities.create)
+    update = command(billing_entities.update)
+    get = query(billing_entities.get)
+    list = query(billing_entities.list_all)
 
 
-class Coupons(Group):
+class Coupons(Resource):
     """What may be taken off invoices."""
 
-    create = writes(coupons.create)
-    update = writes(coupons.update)
-    get = reads(coupons.get)
-    list = reads(coupons.list_all)
-    delete = writes(coupons.delete)
+    views: ClassVar[Views] = {Coupon: coupon_view}
+
+    create = command(coupons.create)
+    update = command(coupons.update)
+    get = query(coupons.get)
+    list = query(coupons.list_all)
+    delete = command(coupons.delete)
 
 
-class CreditNotes(Group):
+class CreditNotes(Resource):
     """What is taken back of invoices."""
 
-    create = writes(credit_notes.create)
-    estimate = reads(credit_notes.estimate)
-    update = writes(credit_notes.update)
-    get = reads(credit_notes.get)
-    list = reads(credit_notes.list_all)
-    list_of_customer = reads(credit_notes.list_of_customer)
-    void = writes(credit_notes.void)
-    replace_metadata = writes(credit_notes.replace_metadata)
-    merge_metadata = writes(credit_notes.merge_metadata)
-    delete_metadata = writes(credit_notes.delete_metadata)
-    delete_metadata_key = writes(credit_notes.delete_metadata_key)
-    download = writes(documents.download_credit_note)
-    download_xml = writes(documents.download_credit_note_xml)
-    pdf = writes(documents.credit_note_pdf)
-    xml = writes(documents.credit_note_xml)
-    resend_email = writes(emails.resend_credit_note)
+    views: ClassVar[Views] = {CreditNote: credit_note_view}
+    messages: ClassVar[Messages] = {
+        "credit_note.created": Message("A credit note was issued.", IssuedCreditNote),
+        "credit_note.generated": Message("The document of a credit note was made.", CreditNoteOfCustomer),
+    }
+
+    create = command(credit_notes.create)
+    estimate = query(credit_notes.estimate)
+    update = command(credit_notes.update)
+    get = query(credit_notes.get)
+    list = query(credit_notes.list_all)
+    list_of_customer = query(credit_notes.list_of_customer)
+    void = command(credit_notes.void)
+    replace_metadata = command(credit_notes.replace_metadata)
+    merge_metadata = command(credit_notes.merge_metadata)
+    delete_metadata = command(credit_notes.delete_metadata)
+    delete_metadata_key = command(credit_notes.delete_metadata_key)
+    download = command(documents.download_credit_note)
+    download_xml = command(documents.download_credit_note_xml)
+    pdf = command(documents.credit_note_pdf)
+    xml = command(documents.credit_note_xml)
+    resend_email = command(emails.resend_credit_note)
 
 
-class Customers(Group):
+class Customers(Resource):
     """Who is billed."""
 
-    upsert = writes(customers.upsert)
-    get = reads(customer_by_external_id)
-    list = reads(customers.list_all)
-    delete = writes(customers.delete)
-    checkout_url = writes(customers.checkout_url)
+    views: ClassVar[Views] = {Customer: customer_view}
+    messages: ClassVar[Messages] = {
+        "customer.created": Message("A customer was created.", CustomerSummary),
+        "customer.tax_provider_error": Message("A tax provider did not give an invoice's taxes.", CustomerTaxErrorView),
+        "customer.updated": Message("A customer was sent again or edited, changed or not.", CustomerSummary),
+        "customer.vies_check": Message("The VAT number of a customer was checked, or could not be.", CheckedCustomer),
+    }
+
+    upsert = command(customers.upsert)
+    get = query(customer_by_external_id)
+    list = query(customers.list_all)
+    delete = command(customers.delete)
+    checkout_url = command(customers.checkout_url)
 
 
-class Events(Group):
+class Events(Resource):
     """What customers did."""
 
-    get = reads(events.get)
-    list = reads(events.list_all)
+    views: ClassVar[Views] = {Event: event_view}
+    messages: ClassVar[Messages] = {
+        "events.errors": Message("Events of the last hour cannot be billed as they are.", EventsErrors),
+    }
+
+    get = query(events.get)
+    list = query(events.list_all)
 
     def create(self, **fields: object) -> Event:
         """Take in one event; its `timestamp` is a `datetime`, Unix seconds, or now."""
@@ -208,226 +246,274 @@ def _event(given: Mapping[str, object]) -> Mapping[str, object]:
     return given
 
 
-class Fees(Group):
+class Fees(Resource):
     """The lines of invoices."""
 
-    update = writes(fees.update)
-    get = reads(fees.get)
-    list = reads(fees.list_all)
-    events = reads(events_of_fee)
-    delete = writes(fees.delete)
+    views: ClassVar[Views] = {Fee: fee_view}
+    messages: ClassVar[Messages] = {
+        "fee.created": Message("A fee was charged in advance, or belongs to no invoice.", UntaxedFeeView),
+        "fee.tax_provider_error": Message(
+            "A tax provider did not give the taxes of a fee without invoice.", FeeTaxErrorView
+        ),
+    }
+
+    update = command(fees.update)
+    get = query(fees.get)
+    list = query(fees.list_all)
+    events = query(events_of_fee)
+    delete = command(fees.delete)
 
 
-class InvoiceCustomSections(Group):
+class InvoiceCustomSections(Resource):
     """Texts that invoices end with."""
 
-    create = writes(invoice_custom_sections.create)
-    update = writes(invoice_custom_sections.update)
-    get = reads(invoice_custom_sections.get)
-    list = reads(invoice_custom_sections.list_all)
-    delete = writes(invoice_custom_sections.delete)
+    views: ClassVar[Views] = {InvoiceCustomSection: section_view}
+
+    create = command(invoice_custom_sections.create)
+    update = command(invoice_custom_sections.update)
+    get = query(invoice_custom_sections.get)
+    list = query(invoice_custom_sections.list_all)
+    delete = command(invoice_custom_sections.delete)
 
 
-class Organizations(Group):
+class Organizations(Resource):
     """The organization itself."""
 
-    get = reads(organizations.get)
-    update = writes(organizations.update)
+    views: ClassVar[Views] = {Organization: organization_view}
+
+    get = query(organizations.get)
+    update = command(organizations.update)
 
 
-class Invoices(Group):
+class Invoices(Resource):
     """What customers owe."""
 
-    get = reads(invoice_listing.get)
-    list = reads(invoice_listing.list_all)
-    list_of_customer = reads(invoice_listing.list_of_customer)
-    update = writes(invoice_lifecycle.update)
-    finalize = writes(invoice_drafts.finalize)
-    refresh = writes(invoice_drafts.refresh)
-    delete = writes(invoice_drafts.delete)
-    void = writes(invoice_lifecycle.void)
-    lose_dispute = writes(invoice_lifecycle.lose_dispute)
-    preview = writes(preview)
-    adjust_fee = writes(line_edits.adjust_fee)
-    reset_fee = writes(line_edits.reset_fee)
-    estimate_adjusted_fee = writes(line_edits.estimate_adjusted_fee)
-    regenerate = writes(line_edits.regenerate)
-    create_one_off = writes(invoice_one_off.create)
-    retry = writes(invoice_lifecycle.retry)
-    retry_payment = writes(payment_links.retry_payment)
-    payment_url = writes(payment_links.payment_url)
-    download = writes(documents.download_invoice)
-    download_xml = writes(documents.download_invoice_xml)
-    pdf = writes(documents.invoice_pdf)
-    xml = writes(documents.invoice_xml)
-    resend_email = writes(emails.resend_invoice)
-    explain = reads(explain)
+    views: ClassVar[Views] = {Invoice: invoice_view}
+    messages: ClassVar[Messages] = {
+        **{
+            name: Message(about, INVOICE_MESSAGES[name])
+            for name, about in {
+                "invoice.created": "An invoice of subscriptions was issued.",
+                "invoice.one_off_created": "An invoice of add-ons was issued.",
+                "invoice.generated": "The document of an invoice was made.",
+                "invoice.drafted": "A draft was made; it can change until it is finalized.",
+                "invoice.ready_to_finalize": "The taxes of a draft are known.",
+                "invoice.voided": "An invoice was voided.",
+                "invoice.deleted": "A draft was deleted.",
+                "invoice.payment_status_updated": "An invoice has another payment status.",
+                "invoice.payment_overdue": "The day has passed on which an invoice was due.",
+            }.items()
+        },
+        "invoice.payment_dispute_lost": Message("The dispute about a payment was lost.", PaymentDisputeLost),
+        "invoice.payment_failure": Message("An invoice could not be collected.", PaymentFailure),
+    }
+
+    get = query(invoice_listing.get)
+    list = query(invoice_listing.list_all)
+    list_of_customer = query(invoice_listing.list_of_customer)
+    update = command(invoice_lifecycle.update)
+    finalize = command(invoice_drafts.finalize)
+    refresh = command(invoice_drafts.refresh)
+    delete = command(invoice_drafts.delete)
+    void = command(invoice_lifecycle.void)
+    lose_dispute = command(invoice_lifecycle.lose_dispute)
+    preview = command(preview)
+    adjust_fee = command(line_edits.adjust_fee)
+    reset_fee = command(line_edits.reset_fee)
+    estimate_adjusted_fee = command(line_edits.estimate_adjusted_fee)
+    regenerate = command(line_edits.regenerate)
+    create_one_off = command(invoice_one_off.create)
+    retry = command(invoice_lifecycle.retry)
+    retry_payment = command(payment_links.retry_payment)
+    payment_url = command(payment_links.payment_url)
+    download = command(documents.download_invoice)
+    download_xml = command(documents.download_invoice_xml)
+    pdf = command(documents.invoice_pdf)
+    xml = command(documents.invoice_xml)
+    resend_email = command(emails.resend_invoice)
+    explain = query(explain)
 
 
-class Payments(Group):
+class Payments(Resource):
     """What was paid of invoices."""
 
-    create = writes(payments.create)
-    get = reads(payments.get)
-    list = reads(payments.list_all)
-    list_of_customer = reads(payments.list_of_customer)
+    views: ClassVar[Views] = {Payment: payment_view}
+
+    create = command(payments.create)
+    get = query(payments.get)
+    list = query(payments.list_all)
+    list_of_customer = query(payments.list_of_customer)
 
 
-class Plans(Group):
+class Plans(Resource):
     """Price lists, with their charges, filters and fixed charges."""
 
-    create = writes(plans.create)
-    update = writes(plans.update)
-    get = reads(plans.get)
-    list = reads(plans.list_all)
-    delete = writes(plans.delete)
-    create_charge = writes(plans.create_charge)
-    update_charge = writes(plans.update_charge)
-    get_charge = reads(plans.get_charge)
-    list_charges = reads(plans.list_charges)
-    delete_charge = writes(plans.delete_charge)
-    create_filter = writes(plans.create_filter)
-    update_filter = writes(plans.update_filter)
-    get_filter = reads(plans.get_filter)
-    list_filters = reads(plans.list_filters)
-    delete_filter = writes(plans.delete_filter)
-    create_fixed_charge = writes(plans.create_fixed_charge)
-    update_fixed_charge = writes(plans.update_fixed_charge)
-    get_fixed_charge = reads(plans.get_fixed_charge)
-    list_fixed_charges = reads(plans.list_fixed_charges)
-    delete_fixed_charge = writes(plans.delete_fixed_charge)
-    replace_metadata = writes(plans.replace_metadata)
-    merge_metadata = writes(plans.merge_metadata)
-    delete_metadata = writes(plans.delete_metadata)
-    delete_metadata_key = writes(plans.delete_metadata_key)
+    views: ClassVar[Views] = {Plan: plan_view, Charge: charge_view, FixedCharge: fixed_charge_view}
+    messages: ClassVar[Messages] = {
+        "plan.created": Message("A plan was created.", PlanSummary),
+        "plan.updated": Message("A plan was updated.", PlanSummary),
+        "plan.deleted": Message("A plan is being deleted, and what is on it ended.", DeletedPlan),
+    }
+
+    create = command(plans.create)
+    update = command(plans.update)
+    get = query(plans.get)
+    list = query(plans.list_all)
+    delete = command(plans.delete)
+    create_charge = command(plans.create_charge)
+    update_charge = command(plans.update_charge)
+    get_charge = query(plans.get_charge)
+    list_charges = query(plans.list_charges)
+    delete_charge = command(plans.delete_charge)
+    create_filter = command(plans.create_filter)
+    update_filter = command(plans.update_filter)
+    get_filter = query(plans.get_filter)
+    list_filters = query(plans.list_filters)
+    delete_filter = command(plans.delete_filter)
+    create_fixed_charge = command(plans.create_fixed_charge)
+    update_fixed_charge = command(plans.update_fixed_charge)
+    get_fixed_charge = query(plans.get_fixed_charge)
+    list_fixed_charges = query(plans.list_fixed_charges)
+    delete_fixed_charge = command(plans.delete_fixed_charge)
+    replace_metadata = command(plans.replace_metadata)
+    merge_metadata = command(plans.merge_metadata)
+    delete_metadata = command(plans.delete_metadata)
+    delete_metadata_key = command(plans.delete_metadata_key)
 
 
-class PricingUnits(Group):
+class PricingUnits(Resource):
     """Currencies of the seller's own."""
 
-    create = writes(pricing_units.create)
-    list = reads(pricing_units.list_all)
+    create = command(pricing_units.create)
+    list = query(pricing_units.list_all)
 
 
-class Subscriptions(Group):
+class Subscriptions(Resource):
     """Customers on plans."""
 
-    create = writes(subscriptions.create)
-    update = writes(subscriptions.update)
-    get = reads(subscriptions.get)
-    list = reads(subscriptions.list_all)
-    list_of_customer = reads(subscriptions.list_of_customer)
-    terminate = writes(subscriptions.delete)
-    list_charges = reads(subscription_charges.list_charges)
-    get_charge = reads(subscription_charges.get_charge)
-    update_charge = writes(subscription_charges.update_charge)
-    list_filters = reads(subscription_charges.list_filters)
-    get_filter = reads(subscription_charges.get_filter)
-    create_filter = writes(subscription_charges.create_filter)
-    update_filter = writes(subscription_charges.update_filter)
-    delete_filter = writes(subscription_charges.delete_filter)
-    list_fixed_charges = reads(subscription_charges.list_fixed_charges)
-    get_fixed_charge = reads(subscription_charges.get_fixed_charge)
-    update_fixed_charge = writes(subscription_charges.update_fixed_charge)
-    lifetime_usage = reads(progressive_billing.get)
-    set_lifetime_usage = writes(progressive_billing.put)
+    views: ClassVar[Views] = {Subscription: subscription_and_plan_view}
+    messages: ClassVar[Messages] = {
+        "subscription.started": Message("A subscription became active.", EntitledSubscription),
+        "subscription.terminated": Message(
+            "A subscription ended, or was canceled while it waited.", SubscriptionMessage
+        ),
+        "subscription.termination_alert": Message("The planned end of a subscription draws near.", SubscriptionMessage),
+        "subscription.trial_ended": Message("The trial of a subscription ended.", SubscriptionMessage),
+        "subscription.updated": Message("A subscription changed, or a change of it was planned.", EntitledSubscription),
+        "subscription.usage_threshold_reached": Message("Usage reached a threshold.", ThresholdReached),
+    }
+
+    create = command(subscriptions.create)
+    update = command(subscriptions.update)
+    get = query(subscriptions.get)
+    list = query(subscriptions.list_all)
+    list_of_customer = query(subscriptions.list_of_customer)
+    terminate = command(subscriptions.delete)
+    list_charges = query(subscription_charges.list_charges)
+    get_charge = query(subscription_charges.get_charge)
+    update_charge = command(subscription_charges.update_charge)
+    list_filters = query(subscription_charges.list_filters)
+    get_filter = query(subscription_charges.get_filter)
+    create_filter = command(subscription_charges.create_filter)
+    update_filter = command(subscription_charges.update_filter)
+    delete_filter = command(subscription_charges.delete_filter)
+    list_fixed_charges = query(subscription_charges.list_fixed_charges)
+    get_fixed_charge = query(subscription_charges.get_fixed_charge)
+    update_fixed_charge = command(subscription_charges.update_fixed_charge)
+    lifetime_usage = query(progressive_billing.get)
+    set_lifetime_usage = command(progressive_billing.put)
 
 
-class TaxConnections(Group):
+class TaxConnections(Resource):
     """Tax providers that customers can be linked to."""
 
-    create = writes(tax_connections.create)
-    update = writes(tax_connections.update)
-    get = reads(tax_connections.get)
-    list = reads(tax_connections.list_all)
-    delete = writes(tax_connections.delete)
+    views: ClassVar[Views] = {TaxConnection: tax_connection_view}
+
+    create = command(tax_connections.create)
+    update = command(tax_connections.update)
+    get = query(tax_connections.get)
+    list = query(tax_connections.list_all)
+    delete = command(tax_connections.delete)
 
 
-class Taxes(Group):
+class Taxes(Resource):
     """Rates, and where they apply."""
 
-    create = writes(taxes.create)
-    update = writes(taxes.update)
-    get = reads(taxes.get)
-    list = reads(taxes.list_all)
-    delete = writes(taxes.delete)
+    views: ClassVar[Views] = {Tax: tax_details}
+
+    create = command(taxes.create)
+    update = command(taxes.update)
+    get = query(taxes.get)
+    list = query(taxes.list_all)
+    delete = command(taxes.delete)
 
 
-class Usage(Group):
+class Usage(Resource):
     """What customers have used, and what it comes to."""
 
-    current = reads(current_usage.current)
-    projected = reads(current_usage.projected)
-    past = reads(past_usage.past)
+    current = query(current_usage.current)
+    projected = query(current_usage.projected)
+    past = query(past_usage.past)
 
 
-class WebhookEndpoints(Group):
+class WebhookEndpoints(Resource):
     """Who is told of what happens."""
 
-    create = writes(webhook_endpoints.create)
-    update = writes(webhook_endpoints.update)
-    get = reads(webhook_endpoints.get)
-    list = reads(webhook_endpoints.list_all)
-    delete = writes(webhook_endpoints.delete)
+    views: ClassVar[Views] = {WebhookEndpoint: webhook_endpoint_view}
+
+    create = command(webhook_endpoints.create)
+    update = command(webhook_endpoints.update)
+    get = query(webhook_endpoints.get)
+    list = query(webhook_endpoints.list_all)
+    delete = command(webhook_endpoints.delete)
 
 
-class Webhooks(Group):
+class Webhooks(Resource):
     """The messages that tell it, and the key that signs them."""
 
-    get = reads(webhooks.get)
-    list = reads(webhooks.list_all)
-    resend = writes(webhooks.resend)
-    public_key = writes(webhooks.public_key)
+    views: ClassVar[Views] = {WebhookMessage: webhook_message_view}
+
+    get = query(webhooks.get)
+    list = query(webhooks.list_all)
+    resend = command(webhooks.resend)
+    public_key = command(webhooks.public_key)
 
 
-class Groups:
-    """Every group, as an attribute named for what it is about."""
+class Resources:
+    """Every resource, as an attribute named for what it is about: one row each."""
+
+    add_ons: AddOns
+    applied_coupons: AppliedCoupons
+    billable_metrics: BillableMetrics
+    billing_entities: BillingEntities
+    coupons: Coupons
+    credit_notes: CreditNotes
+    customers: Customers
+    events: Events
+    fees: Fees
+    invoice_custom_sections: InvoiceCustomSections
+    invoices: Invoices
+    organizations: Organizations
+    payments: Payments
+    plans: Plans
+    pricing_units: PricingUnits
+    subscriptions: Subscriptions
+    tax_connections: TaxConnections
+    taxes: Taxes
+    usage: Usage
+    webhook_endpoints: WebhookEndpoints
+    webhooks: Webhooks
 
     def __init__(self, runner: Runner) -> None:
-        self.add_ons = AddOns(runner)
-        self.applied_coupons = AppliedCoupons(runner)
-        self.billable_metrics = BillableMetrics(runner)
-        self.billing_entities = BillingEntities(runner)
-        self.coupons = Coupons(runner)
-        self.credit_notes = CreditNotes(runner)
-        self.customers = Customers(runner)
-        self.events = Events(runner)
-        self.fees = Fees(runner)
-        self.invoice_custom_sections = InvoiceCustomSections(runner)
-        self.invoices = Invoices(runner)
-        self.organizations = Organizations(runner)
-        self.payments = Payments(runner)
-        self.plans = Plans(runner)
-        self.pricing_units = PricingUnits(runner)
-        self.subscriptions = Subscriptions(runner)
-        self.tax_connections = TaxConnections(runner)
-        self.taxes = Taxes(runner)
-        self.usage = Usage(runner)
-        self.webhook_endpoints = WebhookEndpoints(runner)
-        self.webhooks = Webhooks(runner)
+        for name, resource in RESOURCES.items():
+            setattr(self, name, resource(runner))
 
+
+# Name -> resource. The module of its requests (in `http/`) has the same name.
+RESOURCES: Mapping[str, type[Resource]] = get_type_hints(Resources)
+
+# Every type of webhook message that is sent, and what it carries.
+MESSAGES: Messages = {name: message for resource in RESOURCES.values() for name, message in resource.messages.items()}
 
 # Kind of record -> how it is shown as JSON.
-VIEWS: Mapping[type, Callable[[Work, Any], Mapping[str, Any]]] = {
-    AddOn: add_on_view,
-    AppliedCoupon: applied_coupon_view,
-    BillableMetric: billable_metric_view,
-    BillingEntity: billing_entity_details,
-    Charge: charge_view,
-    Coupon: coupon_view,
-    CreditNote: credit_note_view,
-    Customer: customer_view,
-    FixedCharge: fixed_charge_view,
-    InvoiceCustomSection: section_view,
-    Organization: organization_view,
-    Event: event_view,
-    Fee: fee_view,
-    Invoice: invoice_view,
-    Payment: payment_view,
-    Plan: plan_view,
-    Subscription: subscription_and_plan_view,
-    Tax: tax_details,
-    TaxConnection: tax_connection_view,
-    WebhookEndpoint: webhook_endpoint_view,
-    WebhookMessage: webhook_message_view,
-}
+VIEWS: Views = {kind: view for resource in RESOURCES.values() for kind, view in resource.views.items()}

@@ -330,6 +330,7 @@ _leaves: st.SearchStrategy[Condition] = st.one_of(
     _TEXTS.map(lambda text: c.has_item("invoice_custom_section_ids", text)),
     st.builds(lambda key, value: c.has_item("metadata", key=key, value=value), _TEXTS, _TEXTS),
     _TEXTS.map(lambda text: c.has_item("metadata", key=text)),
+    st.sampled_from([c.not_empty("metadata"), c.not_empty("invoice_custom_section_ids")]),
 )
 _conditions: st.SearchStrategy[Condition] = st.recursive(
     _leaves,
@@ -399,6 +400,8 @@ def holds(condition: Condition, record: Customer) -> bool:
             if isinstance(members, str):
                 return members in value(column)
             return any(all(getattr(item, key) == wanted for key, wanted in members) for item in value(column))
+        case c.NotEmpty(column):
+            return len(value(column)) > 0
         case c.AnyOf(several):
             return any(holds(one, record) for one in several)
         case c.AllOf(several):

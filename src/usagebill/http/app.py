@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pkgutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from importlib import resources
+from importlib import import_module, resources
 from typing import cast
 from urllib.parse import quote
 
@@ -22,29 +23,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
-from usagebill import __version__
+from usagebill import __version__, http
 from usagebill.billing import Billing
 from usagebill.core.errors import BadRequest, NotFound
-from usagebill.http import (
-    add_ons,
-    billable_metrics,
-    billing_entities,
-    coupons,
-    credit_notes,
-    customers,
-    estimates,
-    events,
-    fees,
-    invoices,
-    lifetime_usage,
-    payments,
-    plans,
-    subscription_charges,
-    subscriptions,
-    taxes,
-    usage,
-    webhook_endpoints,
-)
 from usagebill.http.api import Answer, Api, Request, request_id
 from usagebill.http.endpoints import Endpoint
 from usagebill.http.openapi import document
@@ -53,27 +34,6 @@ from usagebill.operations.documents import files as documents
 from usagebill.work import encode_json
 
 __all__ = ["create_app", "endpoints"]
-
-_RESOURCES = (
-    add_ons,
-    billable_metrics,
-    billing_entities,
-    coupons,
-    credit_notes,
-    customers,
-    estimates,
-    events,
-    fees,
-    invoices,
-    lifetime_usage,
-    payments,
-    plans,
-    subscription_charges,
-    subscriptions,
-    taxes,
-    usage,
-    webhook_endpoints,
-)
 
 # What a body may hold at most; and how much more of a refused one is read (and dropped), so that its sender, who may
 # still be sending, gets to see the refusal.
@@ -90,9 +50,12 @@ _HEALTH_CHECKS = 2
 _log = structlog.get_logger("usagebill.requests")
 
 
+@cache
 def endpoints() -> Sequence[Endpoint]:
-    """The whole table: every request that the API answers."""
-    return [endpoint for resource in _RESOURCES for endpoint in resource.ENDPOINTS]
+    """The whole table: every request that the API answers. A module of this package adds its own as `ENDPOINTS`."""
+    names = sorted(module.name for module in pkgutil.iter_modules(http.__path__))
+    modules = [import_module(f"{http.__name__}.{name}") for name in names]
+    return [endpoint for module in modules for endpoint in getattr(module, "ENDPOINTS", ())]
 
 
 def create_app(

@@ -13,12 +13,13 @@ from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_or
 import attrs
 
 from usagebill import __version__
+from usagebill.bindings import Message
 from usagebill.core.webhooks import OBJECT_TYPES, SIGNATURE_ALGORITHMS, header_prefix
 from usagebill.http.api import BASE
 from usagebill.http.endpoints import Endpoint
 from usagebill.inputs import Absent
+from usagebill.resources import MESSAGES
 from usagebill.views.formats import Format, Unstored
-from usagebill.views.messages import MESSAGES, Message
 from usagebill.work import JsonObject
 
 __all__ = ["document"]

@@ -28,7 +28,7 @@ from usagebill.queries.subscriptions import applicable_thresholds
 from usagebill.rating.current_usage import amount_so_far
 from usagebill.rating.fees.charges import UsageToBill, rated_usage
 from usagebill.rating.usage import usage_window
-from usagebill.storage.conditions import desc, eq, more, ne, related, within
+from usagebill.storage.conditions import desc, eq, ne, not_empty, related, within
 from usagebill.views.subscriptions import threshold_reached_view
 from usagebill.work import Work
 
@@ -39,8 +39,7 @@ PROGRESSIVE = "progressive_billing"
 
 def follow_up(work: Work, events: Sequence[Event]) -> None:
     """Have the subscriptions of new events checked, where thresholds apply to them."""
-    # Stored as JSON text, only a list with something in it sorts after the empty one.
-    with_thresholds = more("usage_thresholds", "[]")
+    with_thresholds = not_empty("usage_thresholds")
     names = dict.fromkeys(event.external_subscription_id for event in events if event.external_subscription_id)
     wanted = [within("external_id", names), eq("status", "active")]
     if work.tx.first(Plan, with_thresholds) is None:

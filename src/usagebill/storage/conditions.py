@@ -14,6 +14,7 @@ __all__ = [
     "Has",
     "Item",
     "Negate",
+    "NotEmpty",
     "Null",
     "Order",
     "Related",
@@ -36,6 +37,7 @@ __all__ = [
     "more",
     "ne",
     "negate",
+    "not_empty",
     "present",
     "related",
     "same_text",
@@ -102,6 +104,13 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
+class NotEmpty:
+    """The JSON list in `column` has an item."""
+
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
 class AnyOf:
     """At least one of `conditions` holds; of none, none does."""
 
@@ -140,7 +149,9 @@ class Has:
     conditions: tuple[Condition, ...]
 
 
-Condition = Columns | Compare | Within | Null | Search | SameText | Item | AnyOf | AllOf | Negate | Related | Has
+Condition = (
+    Columns | Compare | Within | Null | Search | SameText | Item | NotEmpty | AnyOf | AllOf | Negate | Related | Has
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +225,11 @@ def same_text(column: str, text: str) -> Condition:
 def has_item(column: str, members: str | None = None, **equal: object) -> Condition:
     """The list in `column` has the item."""
     return Item(column, members if members is not None else tuple(equal.items()))
+
+
+def not_empty(column: str) -> Condition:
+    """The list in `column` has an item, whatever it is."""
+    return NotEmpty(column)
 
 
 def any_of(*conditions: Condition) -> Condition:

@@ -16,6 +16,7 @@ from usagebill.storage.conditions import (
     Has,
     Item,
     Negate,
+    NotEmpty,
     Null,
     Order,
     Related,
@@ -99,6 +100,9 @@ def _one(condition: Condition, table: str, values: list[Any]) -> str:
                 values.append(sql_value(value))
                 tests.append(f"json_extract(item.value, '$.{quoted(key)}') = ?")
             return f"EXISTS (SELECT 1 FROM {source} WHERE {' AND '.join(tests)})"
+        case NotEmpty(column):
+            # Lists are compact JSON, of which the empty one sorts first: a comparison that an index answers.
+            return f"{table}.{quoted(column)} > '[]'"
         case AnyOf(conditions):
             return _many(conditions, table, values, "OR", "0")
         case AllOf(conditions):
