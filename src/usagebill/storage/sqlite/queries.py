@@ -101,8 +101,9 @@ def _one(condition: Condition, table: str, values: list[Any]) -> str:
                 tests.append(f"json_extract(item.value, '$.{quoted(key)}') = ?")
             return f"EXISTS (SELECT 1 FROM {source} WHERE {' AND '.join(tests)})"
         case NotEmpty(column):
-            # Lists are compact JSON, of which the empty one sorts first: a comparison that an index answers.
-            return f"{table}.{quoted(column)} > '[]'"
+            # Lists are compact JSON: those of objects sort after the empty one, those of texts before it.
+            name = f"{table}.{quoted(column)}"
+            return f"({name} > '[]' OR {name} < '[]')"
         case AnyOf(conditions):
             return _many(conditions, table, values, "OR", "0")
         case AllOf(conditions):
