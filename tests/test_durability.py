@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.service import ENVIRONMENT, Service
+
+pytestmark = pytest.mark.slow
 
 BATCH = 10
 

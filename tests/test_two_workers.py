@@ -8,6 +8,8 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from usagebill import Billing
 from usagebill.clock import ManualClock
 from usagebill.core.coupons import AppliedCoupon
@@ -15,6 +17,8 @@ from usagebill.core.credit_notes import CreditNote
 from usagebill.core.invoices.records import Invoice
 from usagebill.storage.conditions import eq
 from usagebill.work import Work
+
+pytestmark = pytest.mark.slow
 
 START = datetime(2024, 1, 1, 9, tzinfo=UTC)
 LATER = datetime(2024, 3, 5, tzinfo=UTC)

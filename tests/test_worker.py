@@ -34,6 +34,7 @@ with Billing(sys.argv[1]) as billing:
 """
 
 
+@pytest.mark.slow
 def test_two_processes_on_one_file_do_each_job_once(tmp_path: Path) -> None:
     file = str(tmp_path / "billing.db")
     with Billing(file) as billing:

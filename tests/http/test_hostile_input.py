@@ -19,6 +19,8 @@ from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint
 from usagebill.testing import Sandbox
 
+pytestmark = pytest.mark.slow
+
 ODD: list[Any] = [
     *(None, "", [], {}, "x", 0, -1, 1.5, True, False, 10**30, -(10**30), 1e300),
     *("1e400", "nan", "Infinity", "-0", "9" * 400, "1" * 40, "\x00", "\ud800", "é", "\U0001f600" * 300),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,8 @@ from tests.operations.invoices.test_preview import billed, next_invoice, preview
 from tests.price_list import PriceList
 from tests.provider import Provider
 from usagebill.testing import Sandbox
+
+pytestmark = pytest.mark.slow
 
 LINK = {"integration_type": "anrok", "integration_code": "main", "sync_with_provider": True}
 COUPON = {"name": "Off", "code": "off", "expiration": "no_expiration"}

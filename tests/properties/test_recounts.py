@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from usagebill.operations.audit import AuditReport, audit
 from usagebill.storage.conditions import asc, eq, missing, related, within
 from usagebill.testing import Sandbox
 from usagebill.work import Work
+
+pytestmark = pytest.mark.slow
 
 START = datetime(2024, 1, 5, 11, tzinfo=UTC)
 _moderate = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +23,8 @@ from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.storage.conditions import asc, eq
 from usagebill.testing import Sandbox
+
+pytestmark = pytest.mark.slow
 
 ZONES = ("UTC", "America/Los_Angeles", "Asia/Tokyo", "Europe/Paris", "Asia/Kolkata")
 SECOND = timedelta(seconds=1)

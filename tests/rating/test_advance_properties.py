@@ -16,6 +16,8 @@ from usagebill.operations.invoices.charges_in_advance import bill_event
 from usagebill.storage.event_queries import EventFilter
 from usagebill.testing import Sandbox
 
+pytestmark = pytest.mark.slow
+
 moderate = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 _numbers = count(1)
 

@@ -336,6 +336,7 @@ class EventsContract:
         )
         assert list(own.tallies(group_keys=("region",))) == [("eu",), (None,), ("us",)]
 
+    @pytest.mark.slow
     @settings(max_examples=100, deadline=None)
     @given(
         history=histories(),

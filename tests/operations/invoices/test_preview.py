@@ -211,6 +211,7 @@ def next_invoice(list_: PriceList, known: set[str]) -> Any:
     return invoice
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     act=st.sampled_from(["purchase", "run", "end", "upgrade", "downgrade"]),

@@ -420,6 +420,7 @@ def assert_billed_once(start: str, interval: str, in_advance: bool, zones: tuple
         assert findings(box) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", MONTH_ENDS)
 @pytest.mark.parametrize("zones", WAYS[:2])
 @pytest.mark.parametrize("days", [10, 30])
@@ -427,6 +428,7 @@ def test_moves_at_a_months_end_bill_each_month_once(start: str, zones: tuple[str
     assert_billed_once(start, "monthly", False, zones, days)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interval", INTERVALS)
 @pytest.mark.parametrize("in_advance", [False, True])
 @pytest.mark.parametrize("zones", WAYS)
