@@ -6,40 +6,36 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tests.scenarios import ask
+from tests.scenarios import Scenario, charge_on, price_ranges
 from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint
-from usagebill.testing import Sandbox
 
 __all__ = ["NEVER", "VERBS", "event", "in_order", "invoiced", "path_of", "plan", "request_of", "valid_bodies", "world"]
 
 AMOUNT = {"amount": "1"}
 
 
-def world(box: Sandbox) -> dict[str, str]:
+def world(box: Scenario) -> dict[str, str]:
     """One record of most kinds; path parameters by name, with the resource where the name alone does not tell."""
-    ask(box, "POST", "/taxes", {"tax": {"name": "VAT", "code": "vat", "rate": "20"}})
-    ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "currency": "EUR"}})
+    box.tax("20", applied_to_organization=False)
+    box.customer()
     cloud = [{"key": "cloud", "values": ["aws", "gcp"]}]
-    metric = {"name": "Gb", "code": "gb", "aggregation_type": "sum_agg", "field_name": "value", "filters": cloud}
-    metric_id = ask(box, "POST", "/billable_metrics", {"billable_metric": metric})["billable_metric"]["svc_id"]
-    seat = {"name": "Seat", "code": "seat", "amount_cents": 100, "amount_currency": "EUR"}
-    ask(box, "POST", "/add_ons", {"add_on": seat})
-    shown = ask(box, "POST", "/plans", {"plan": plan("basic", metric_id)})["plan"]
-    ask(box, "POST", "/plans", {"plan": plan("unused", metric_id)})
+    metric_id = box.metric("gb", filters=cloud)
+    box.add_on("seat", 100)
+    shown = box.post("/plans", plan=plan("basic", metric_id))["plan"]
+    box.post("/plans", plan=plan("unused", metric_id))
     for external_id in ("sub", "sub2"):
-        sent = {"external_customer_id": "acme", "plan_code": "basic", "external_id": external_id}
-        ask(box, "POST", "/subscriptions", {"subscription": sent})
-    ask(box, "POST", "/events", {"event": event("t1")})
+        box.subscribe(external_id=external_id)
+    box.post("/events", event=event("t1"))
     coupon = {"name": "C", "code": "ten", "coupon_type": "percentage", "percentage_rate": "10", "frequency": "forever"}
-    ask(box, "POST", "/coupons", {"coupon": {**coupon, "expiration": "no_expiration"}})
+    box.post("/coupons", coupon={**coupon, "expiration": "no_expiration"})
     applied = {"external_customer_id": "acme", "coupon_code": "ten"}
-    applied_id = ask(box, "POST", "/applied_coupons", {"applied_coupon": applied})["applied_coupon"]["svc_id"]
+    applied_id = box.post("/applied_coupons", applied_coupon=applied)["applied_coupon"]["svc_id"]
     one_off = {"external_customer_id": "acme", "fees": [{"add_on_code": "seat", "units": 2}]}
-    invoice = ask(box, "POST", "/invoices", {"invoice": one_off})["invoice"]
-    listener = ask(box, "POST", "/webhook_endpoints", {"webhook_endpoint": {"webhook_url": "https://listener.example"}})
+    invoice = box.post("/invoices", invoice=one_off)["invoice"]
+    listener = box.post("/webhook_endpoints", webhook_endpoint={"webhook_url": "https://listener.example"})
     sending = {"email": "billing@seller.example", "email_settings": ["invoice.finalized", "credit_note.created"]}
-    ask(box, "PUT", "/billing_entities/default", {"billing_entity": sending})
+    box.put("/billing_entities/default", billing_entity=sending)
     charge = shown["charges"][0]
     return {
         "metric": metric_id,
@@ -77,27 +73,10 @@ def plan(code: str, metric_id: str) -> dict[str, Any]:
         "minimum_commitment": {"amount_cents": 500, "tax_codes": ["vat"]},
         "usage_thresholds": [{"amount_cents": 100_000, "recurring": False}],
         "charges": [
-            {"billable_metric_id": metric_id, "charge_model": "standard", "properties": AMOUNT, "filters": filters},
-            {
-                "billable_metric_id": metric_id,
-                "charge_model": "package",
-                "properties": {**AMOUNT, "package_size": 5, "free_units": 1},
-            },
-            {
-                "billable_metric_id": metric_id,
-                "charge_model": "graduated",
-                "properties": {
-                    "graduated_ranges": [
-                        {"from_value": 0, "to_value": None, "per_unit_amount": "1", "flat_amount": "0"},
-                    ]
-                },
-            },
-            {
-                "billable_metric_id": metric_id,
-                "charge_model": "percentage",
-                "pay_in_advance": True,
-                "properties": {"rate": "1", "free_units_per_events": 1},
-            },
+            charge_on(metric_id, **AMOUNT, filters=filters),
+            charge_on(metric_id, "package", **AMOUNT, package_size=5, free_units=1),
+            charge_on(metric_id, "graduated", graduated_ranges=price_ranges((0, None, "1", "0"))),
+            charge_on(metric_id, "percentage", rate="1", free_units_per_events=1, pay_in_advance=True),
         ],
         "fixed_charges": [
             {"add_on_code": "seat", "code": "seats", "charge_model": "standard", "units": 3, "properties": AMOUNT}
@@ -172,33 +151,24 @@ VERBS = [
 ]
 
 
-def invoiced(box: Sandbox, known: dict[str, str]) -> None:
+def invoiced(box: Scenario, known: dict[str, str]) -> None:
     """Add to the world what months bring: a bill paid and credited, a draft, a fee of its own."""
     for customer in ("acme", "waiting", "patient"):
         if customer != "acme":
-            waits = {"external_id": customer, "billing_configuration": {"invoice_grace_period": 3}}
-            ask(box, "POST", "/customers", {"customer": waits})
-        sent = {"external_customer_id": customer, "plan_code": "basic", "external_id": f"of-{customer}"}
-        ask(box, "POST", "/subscriptions", {"subscription": sent})
-    single = {
-        "billable_metric_id": known["metric"],
-        "charge_model": "standard",
-        "code": "single",
-        "pay_in_advance": True,
-        "invoiceable": False,
-        "properties": {"amount": "1"},
-    }
-    ask(box, "POST", "/plans/basic/charges", {"charge": single})
-    ask(box, "POST", "/events", {"event": event("t9")})
+            box.customer(customer, billing_configuration={"invoice_grace_period": 3})
+        box.subscribe(external_id=f"of-{customer}", customer=customer)
+    single = charge_on(known["metric"], amount="1", code="single", pay_in_advance=True, invoiceable=False)
+    box.post("/plans/basic/charges", charge=single)
+    box.post("/events", event=event("t9"))
     box.travel_to("2024-04-01T02:00:00Z")
-    drafts = ask(box, "GET", "/invoices?status=draft")["invoices"]
+    drafts = box.get("/invoices?status=draft")["invoices"]
     known["draft_id"], known["other_draft_id"] = drafts[0]["svc_id"], drafts[1]["svc_id"]
     note = valid_bodies(known)["CreditNoteInput"]
-    known["credit_note_id"] = ask(box, "POST", "/credit_notes", {"credit_note": note})["credit_note"]["svc_id"]
-    ask(box, "PUT", f"/credit_notes/{known['credit_note_id']}", {"credit_note": {"metadata": {"tier": "gold"}}})
+    known["credit_note_id"] = box.post("/credit_notes", credit_note=note)["credit_note"]["svc_id"]
+    box.put(f"/credit_notes/{known['credit_note_id']}", credit_note={"metadata": {"tier": "gold"}})
     payment = valid_bodies(known)["PaymentInput"]
-    known["payment_id"] = ask(box, "POST", "/payments", {"payment": payment})["payment"]["svc_id"]
-    free = [fee for fee in ask(box, "GET", "/fees")["fees"] if fee["svc_invoice_id"] is None]
+    known["payment_id"] = box.post("/payments", payment=payment)["payment"]["svc_id"]
+    free = [fee for fee in box.get("/fees")["fees"] if fee["svc_invoice_id"] is None]
     known["free_fee_id"] = free[0]["svc_id"]
 
 

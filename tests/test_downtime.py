@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.scenarios import charge_on, price_ranges
 from usagebill import Billing
 from usagebill.clock import ManualClock
 from usagebill.testing import Sandbox
@@ -35,13 +36,8 @@ def begin(box: Sandbox) -> None:
             amount_currency="EUR",
             pay_in_advance=advance,
             charges=[
-                {
-                    "billable_metric_id": storage.id,
-                    "charge_model": "standard",
-                    "prorated": True,
-                    "properties": {"amount": "0.31"},
-                },
-                {"billable_metric_id": calls.id, "charge_model": "standard", "properties": {"amount": "0.07"}},
+                charge_on(storage.id, amount="0.31", prorated=True),
+                charge_on(calls.id, amount="0.07"),
             ],
             fixed_charges=[
                 {"add_on_code": "support", "charge_model": "standard", "units": 2, "properties": {"amount": "5"}}
@@ -144,12 +140,7 @@ def test_events_that_come_after_a_run_was_due_are_not_on_its_invoice_however_lat
 def sell_calls(box: Sandbox, amount: str, cents: int = 0) -> None:
     """A monthly plan of `cents` in arrears, whose calls are paid in advance, one by one."""
     calls = box.billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
-    charge = {
-        "billable_metric_id": calls.id,
-        "charge_model": "standard",
-        "pay_in_advance": True,
-        "properties": {"amount": amount},
-    }
+    charge = charge_on(calls.id, amount=amount, pay_in_advance=True)
     plan = {"interval": "monthly", "amount_cents": cents, "amount_currency": "EUR", "pay_in_advance": False}
     box.billing.plans.create(name="plan", code="plan", **plan, charges=[charge])
 
@@ -199,10 +190,7 @@ def test_a_subscription_whose_start_is_overdue_can_be_ended() -> None:
 
 @pytest.mark.parametrize("late", [False, True])
 def test_an_event_costs_the_same_however_late_it_is_processed(tmp_path: Path, late: bool) -> None:
-    tiers = [
-        {"from_value": 0, "to_value": 10, "per_unit_amount": "1", "flat_amount": "0"},
-        {"from_value": 11, "to_value": None, "per_unit_amount": "3", "flat_amount": "0"},
-    ]
+    tiers = price_ranges((0, 10, "1", "0"), (11, None, "3", "0"))
     terms = {"charge_model": "graduated", "pay_in_advance": True, "properties": {"graduated_ranges": tiers}}
     # The second was used before the first, and received after it.
     assert billed(tmp_path, terms, late=late) == [700, 800, 1200]

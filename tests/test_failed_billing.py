@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from tests.scenarios import charge_on
 from usagebill import Billing
 from usagebill.cli import main
 from usagebill.clock import ManualClock
@@ -39,7 +40,7 @@ def file(tmp_path: Path) -> str:
                 amount_cents=1000,
                 amount_currency="EUR",
                 pay_in_advance=False,
-                charges=[{"billable_metric_id": metric.id, "charge_model": "standard", "properties": {"amount": "2"}}],
+                charges=[charge_on(metric.id, amount="2")],
             )
         for name, plan in (("one", "good"), ("two", "bad"), ("three", "good")):
             billing.subscriptions.create(external_customer_id=name, external_id=name, plan_code=plan)

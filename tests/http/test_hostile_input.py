@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.sample_records import path_of, valid_bodies, world
+from tests.scenarios import Scenario
 
 from usagebill.http.api import Api, Request
 from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint
-from usagebill.testing import Sandbox
 
 pytestmark = pytest.mark.slow
 
@@ -83,17 +83,17 @@ QUIET = settings(
 
 
 @pytest.fixture(scope="module")
-def box() -> Iterator[Sandbox]:
-    with Sandbox(now="2024-03-05T10:00:00Z") as box:
+def box() -> Iterator[Scenario]:
+    with Scenario(now="2024-03-05T10:00:00Z") as box:
         yield box
 
 
 @pytest.fixture(scope="module")
-def known(box: Sandbox) -> dict[str, str]:
+def known(box: Scenario) -> dict[str, str]:
     return world(box)
 
 
-def answered(box: Sandbox, method: str, path: str, body: object = None) -> None:
+def answered(box: Scenario, method: str, path: str, body: object = None) -> None:
     status, answer = box.request(method, path, json=body)
     assert status in (200, 400, 403, 404, 405, 422), (method, path, body, answer)
     if status != 200:
@@ -101,7 +101,7 @@ def answered(box: Sandbox, method: str, path: str, body: object = None) -> None:
         assert answer["error"]
 
 
-def as_sent(box: Sandbox, method: str, path: str, body: str) -> int:
+def as_sent(box: Scenario, method: str, path: str, body: str) -> int:
     """The status of an answer to a body that need not be what `json` writes."""
     headers = {"authorization": f"Bearer {box.api_key}"}
     target, _, query = path.partition("?")
@@ -110,7 +110,7 @@ def as_sent(box: Sandbox, method: str, path: str, body: str) -> int:
 
 
 @pytest.mark.parametrize("endpoint", WRITING, ids=lambda endpoint: f"{endpoint.method} {endpoint.path}")
-def test_every_field_alone_may_hold_anything(box: Sandbox, known: dict[str, str], endpoint: Endpoint) -> None:
+def test_every_field_alone_may_hold_anything(box: Scenario, known: dict[str, str], endpoint: Endpoint) -> None:
     assert endpoint.body is not None
     valid = valid_bodies(known).get(endpoint.body.__name__, {})
     path = path_of(endpoint, known, {})
@@ -123,7 +123,7 @@ def test_every_field_alone_may_hold_anything(box: Sandbox, known: dict[str, str]
 
 @pytest.mark.parametrize("endpoint", WRITING, ids=lambda endpoint: f"{endpoint.method} {endpoint.path}")
 def test_no_field_takes_a_number_that_cannot_be_computed_with(
-    box: Sandbox, known: dict[str, str], endpoint: Endpoint
+    box: Scenario, known: dict[str, str], endpoint: Endpoint
 ) -> None:
     assert endpoint.body is not None
     valid = valid_bodies(known).get(endpoint.body.__name__, {})
@@ -140,7 +140,7 @@ def test_no_field_takes_a_number_that_cannot_be_computed_with(
 
 @QUIET
 @given(data=st.data())
-def test_many_fields_at_once_may_hold_anything(box: Sandbox, known: dict[str, str], data: st.DataObject) -> None:
+def test_many_fields_at_once_may_hold_anything(box: Scenario, known: dict[str, str], data: st.DataObject) -> None:
     endpoint = data.draw(st.sampled_from(WRITING))
     assert endpoint.body is not None
     body: Any = valid_bodies(known).get(endpoint.body.__name__, {})
@@ -153,7 +153,7 @@ def test_many_fields_at_once_may_hold_anything(box: Sandbox, known: dict[str, st
 
 @QUIET
 @given(data=st.data())
-def test_queries_may_hold_anything(box: Sandbox, known: dict[str, str], data: st.DataObject) -> None:
+def test_queries_may_hold_anything(box: Scenario, known: dict[str, str], data: st.DataObject) -> None:
     endpoint = data.draw(st.sampled_from(ASKING))
     names = parameters(endpoint)
     asked = data.draw(
@@ -171,7 +171,7 @@ def test_queries_may_hold_anything(box: Sandbox, known: dict[str, str], data: st
 
 @QUIET
 @given(data=st.data())
-def test_bodies_of_queries_may_hold_anything(box: Sandbox, known: dict[str, str], data: st.DataObject) -> None:
+def test_bodies_of_queries_may_hold_anything(box: Scenario, known: dict[str, str], data: st.DataObject) -> None:
     endpoint = data.draw(st.sampled_from(ASKING))
     names = parameters(endpoint)
     body = data.draw(st.dictionaries(st.sampled_from(names), st.sampled_from(ODD), min_size=1, max_size=3))
@@ -179,7 +179,7 @@ def test_bodies_of_queries_may_hold_anything(box: Sandbox, known: dict[str, str]
 
 
 @pytest.mark.parametrize("endpoint", NAMED, ids=lambda endpoint: f"{endpoint.method} {endpoint.path}")
-def test_paths_may_name_anything(box: Sandbox, known: dict[str, str], endpoint: Endpoint) -> None:
+def test_paths_may_name_anything(box: Scenario, known: dict[str, str], endpoint: Endpoint) -> None:
     body: Any = valid_bodies(known).get(endpoint.body.__name__, {}) if endpoint.body else None
     for name in re.findall(r"{(\w+)}", endpoint.path):
         for segment in SEGMENTS:

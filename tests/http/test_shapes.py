@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 from tests.api_shapes import SHAPES, ShapeChecker
 from tests.sample_records import NEVER, VERBS, in_order, invoiced, path_of, request_of, world
-from tests.scenarios import ask
+from tests.scenarios import Scenario
 from tests.service import ROOT
 
 from usagebill.core.webhooks import OBJECT_TYPES
 from usagebill.http.app import endpoints
 from usagebill.http.openapi import document
-from usagebill.testing import Sandbox
 
 # Our own additions, and what the reference's description leaves out.
 OWN = {
@@ -30,7 +29,7 @@ OWN = {
 @pytest.fixture(scope="module")
 def answers() -> Iterator[dict[tuple[str, str], tuple[str, Any]]]:
     """Of every operation, what it was asked and answered once, where it succeeded."""
-    with Sandbox(now="2024-03-05T10:00:00Z") as box:
+    with Scenario(now="2024-03-05T10:00:00Z") as box:
         known = world(box)
         invoiced(box, known)
         found: dict[tuple[str, str], tuple[str, Any]] = {}
@@ -41,7 +40,7 @@ def answers() -> Iterator[dict[tuple[str, str], tuple[str, Any]]]:
             if "{filter_id}" in endpoint.path:
                 # Changes of a charge give it other filters; on a subscription, a plan of its own too.
                 parent = "/plans/basic" if endpoint.path.startswith("/plans") else "/subscriptions/sub"
-                filters = ask(box, "GET", f"{parent}/charges/{known['charge_code']}/filters")["filters"]
+                filters = box.get(f"{parent}/charges/{known['charge_code']}/filters")["filters"]
                 own = {**known, "filter_id": filters[0]["svc_id"]}
             path, body = request_of(verb, endpoint, own)
             status, answer = box.request(verb, path, json=body)
@@ -146,7 +145,7 @@ def test_every_message_that_is_sent_has_a_shape_to_be_checked_against() -> None:
 
 def test_a_message_with_a_part_missing_or_too_much_differs_from_the_description() -> None:
     described = ShapeChecker.of_description()
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
         invoiced(box, world(box))
         assert len({message["webhook_type"] for message in box.webhooks}) > 8
         for message in box.webhooks:

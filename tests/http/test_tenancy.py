@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 from tests.sample_records import VERBS, in_order, invoiced, request_of, world
+from tests.scenarios import Scenario
 
 from usagebill.core.organizations import Organization
 from usagebill.operations import api_keys, organizations
 from usagebill.storage.tables import TABLES
-from usagebill.testing import Sandbox
 
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
-def everything(box: Sandbox) -> dict[str, list[Any]]:
+def everything(box: Scenario) -> dict[str, list[Any]]:
     """Every record of the sandbox's own organization."""
     return box.billing.reading(
         lambda work: {
@@ -28,7 +28,7 @@ def everything(box: Sandbox) -> dict[str, list[Any]]:
 
 @pytest.mark.parametrize("with_namesakes", [False, True], ids=["empty", "with records of the same codes"])
 def test_every_operation_keeps_to_its_own_organization(with_namesakes: bool) -> None:
-    with Sandbox(now="2024-03-05T10:00:00Z") as box:
+    with Scenario(now="2024-03-05T10:00:00Z") as box:
         known = world(box)
         other = box.billing.store.write(None, lambda tx: organizations.create(tx, box.now, "Other"))
         _, value = box.billing.writing(lambda work: api_keys.create(work), other)

@@ -9,8 +9,8 @@ from decimal import Decimal
 
 import pytest
 from tests.builders import give_taxes
-from tests.price_list import PriceList
 from tests.rating.test_recounts import PLANTS as OF_RECOUNTS
+from tests.scenarios import Scenario, charge_on, fixed_charge_on, price_ranges
 
 from usagebill.core.audit import CHECKS
 from usagebill.core.coupons import AppliedCoupon, Coupon
@@ -19,7 +19,6 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Credit, Invoice
 from usagebill.operations.audit import AuditReport, audit
 from usagebill.storage.conditions import asc, eq
-from usagebill.testing import Sandbox
 from usagebill.work import Work
 
 Plant = Callable[[Work], None]
@@ -31,48 +30,35 @@ class Undone(Exception):
 
 
 @pytest.fixture
-def box() -> Iterator[Sandbox]:
+def box() -> Iterator[Scenario]:
     """Half a year of one customer: usage in graduated ranges, seats in advance, taxes, an upgrade and an end."""
-    with Sandbox(now="2024-01-10T08:00:00Z") as box:
-        prices = PriceList(box)
+    with Scenario(now="2024-01-10T08:00:00Z") as box:
+        box.customer()
         box.billing.writing(lambda work: give_taxes(work, "acme", {"vat": "20", "levy": "3.7"}))
-        metric = prices.metric("calls")
-        seats = prices.post(
+        metric = box.metric("calls")
+        seats = box.post(
             "/add_ons", add_on={"name": "Seat", "code": "seat", "amount_cents": 100, "amount_currency": "EUR"}
         )
-        ranges = [
-            {"from_value": 0, "to_value": 10, "per_unit_amount": "0.333", "flat_amount": "2"},
-            {"from_value": 11, "to_value": None, "per_unit_amount": "0.1", "flat_amount": "0"},
-        ]
-        usage = {
-            "billable_metric_id": metric,
-            "charge_model": "graduated",
-            "properties": {"graduated_ranges": ranges},
-        }
-        fixed = {
-            "add_on_id": seats["add_on"]["svc_id"],
-            "charge_model": "standard",
-            "units": 3,
-            "pay_in_advance": True,
-            "properties": {"amount": "7"},
-        }
-        prices.plan(usage, code="small", amount_cents=1999, fixed_charges=[fixed])
-        prices.plan(usage, code="large", amount_cents=4999, pay_in_advance=True)
-        prices.subscribe("small")
-        prices.subscribe("small", external_id="other")
+        ranges = price_ranges((0, 10, "0.333", "2"), (11, None, "0.1", "0"))
+        usage = charge_on(metric, "graduated", graduated_ranges=ranges)
+        fixed = fixed_charge_on(seats["add_on"]["svc_id"], amount="7", units=3, pay_in_advance=True)
+        box.plan(usage, code="small", amount_cents=1999, fixed_charges=[fixed])
+        box.plan(usage, code="large", amount_cents=4999, pay_in_advance=True)
+        box.subscribe("small")
+        box.subscribe("small", external_id="other")
         for month in range(1, 7):
             box.travel_to(f"2024-{month:02d}-20T10:00:00Z")
-            prices.event("calls", value="12.5")
-            prices.event("calls", external_id="other", value="3")
+            box.event("calls", value="12.5")
+            box.event("calls", external_id="other", value="3")
             if month == 3:
-                prices.subscribe("large")
+                box.subscribe("large")
             if month == 5:
                 box.request("DELETE", "/api/v1/subscriptions/other")
         box.travel_to("2024-07-02T00:00:00Z")
         yield box
 
 
-def found(box: Sandbox) -> set[str]:
+def found(box: Scenario) -> set[str]:
     return {finding.check for finding in box.billing.audit().findings}
 
 
@@ -99,7 +85,7 @@ def period_of(work: Work, at: int) -> BillingPeriod:
     return periods[at]
 
 
-def test_what_was_billed_as_it_should_be_gives_no_finding(box: Sandbox) -> None:
+def test_what_was_billed_as_it_should_be_gives_no_finding(box: Scenario) -> None:
     report = box.billing.audit()
     assert report.findings == ()
     assert report.found == 0
@@ -447,7 +433,7 @@ PLANTS: tuple[tuple[Plant, str], ...] = (
 )
 
 
-def test_each_kind_of_error_is_found(box: Sandbox) -> None:
+def test_each_kind_of_error_is_found(box: Scenario) -> None:
     missed = []
     for plant, check in PLANTS:
         # Each error is planted alone: what a plant did is undone before the next.
@@ -474,7 +460,7 @@ def test_every_kind_of_finding_has_an_error_planted_for_it() -> None:
 _INTERNAL = {"unit_amount_cents", "precise_credit_notes_amount_cents"}
 
 
-def test_no_amount_differs_by_a_cent_unseen(box: Sandbox) -> None:
+def test_no_amount_differs_by_a_cent_unseen(box: Scenario) -> None:
     def planted(work: Work, record: Invoice | Fee | CreditNote, name: str) -> int:
         def plant() -> None:
             work.tx.replace(replace(record, **{name: getattr(record, name) + 1}))
@@ -502,7 +488,7 @@ def test_no_amount_differs_by_a_cent_unseen(box: Sandbox) -> None:
     assert box.billing.writing(unseen) == []
 
 
-def test_more_findings_than_wanted_are_counted(box: Sandbox) -> None:
+def test_more_findings_than_wanted_are_counted(box: Scenario) -> None:
     def all_wrong(work: Work) -> None:
         for invoice in invoices(work):
             work.tx.replace(replace(invoice, total_amount_cents=invoice.total_amount_cents + 1))
@@ -514,43 +500,43 @@ def test_more_findings_than_wanted_are_counted(box: Sandbox) -> None:
 
 
 def test_what_rounding_and_voids_leave_behind_is_no_finding() -> None:
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
-        prices = PriceList(box)
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
+        box.customer()
         box.billing.writing(lambda work: give_taxes(work, "acme", {"vat": "19", "levy": "5.5"}))
         charge = {"charge_model": "standard", "min_amount_cents": 1500, "properties": {"amount": "0.105"}}
-        prices.plan({"billable_metric_id": prices.metric("calls"), **charge}, amount_cents=1000)
-        prices.subscribe()
-        prices.event("calls", value="1")
-        prices.subscribe(external_id="ended_at_once")
+        box.plan({"billable_metric_id": box.metric("calls"), **charge}, amount_cents=1000)
+        box.subscribe()
+        box.event("calls", value="1")
+        box.subscribe(external_id="ended_at_once")
         box.request("DELETE", "/api/v1/subscriptions/ended_at_once")
-        prices.post("/add_ons", add_on={"name": "Setup", "code": "setup", "amount_cents": 1, "amount_currency": "EUR"})
+        box.add_on("setup", 1)
         lines = [{"add_on_code": "setup", "unit_amount_cents": cents} for cents in (103, 77, 55)]
         sent = {"external_customer_id": "acme", "currency": "EUR", "fees": lines}
-        first, second = (prices.post("/invoices", invoice=sent)["invoice"] for _ in range(2))
+        first, second = (box.post("/invoices", invoice=sent)["invoice"] for _ in range(2))
         void = {"generate_credit_note": True, "credit_amount": 33}
         assert box.request("POST", f"/api/v1/invoices/{first['svc_id']}/void", json=void)[0] == 200
         items = [{"fee_id": second["fees"][0]["svc_id"], "amount_cents": 100}]
         note = {"invoice_id": second["svc_id"], "items": items, "credit_amount_cents": 25, "offset_amount_cents": 100}
-        made = prices.post("/credit_notes", credit_note=note)["credit_note"]
+        made = box.post("/credit_notes", credit_note=note)["credit_note"]
         assert box.request("PUT", f"/api/v1/credit_notes/{made['svc_id']}/void")[0] == 200
         box.travel_to("2024-02-02T00:00:00Z")
         assert box.billing.audit().findings == ()
 
 
 def test_progressive_billing_with_a_coupon_is_no_finding() -> None:
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
-        prices = PriceList(box)
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
+        box.customer()
         box.billing.writing(lambda work: give_taxes(work, "acme", {"vat": "20"}))
         charge = {"charge_model": "standard", "properties": {"amount": "10"}}
         thresholds = [{"amount_cents": 2000}, {"amount_cents": 5000}]
-        prices.plan({"billable_metric_id": prices.metric("calls"), **charge}, usage_thresholds=thresholds)
+        box.plan({"billable_metric_id": box.metric("calls"), **charge}, usage_thresholds=thresholds)
         coupon = {"name": "Ten", "code": "ten", "coupon_type": "percentage", "percentage_rate": "10"}
-        prices.post("/coupons", coupon={**coupon, "frequency": "forever", "expiration": "no_expiration"})
-        prices.post("/applied_coupons", applied_coupon={"external_customer_id": "acme", "coupon_code": "ten"})
-        prices.subscribe()
+        box.post("/coupons", coupon={**coupon, "frequency": "forever", "expiration": "no_expiration"})
+        box.post("/applied_coupons", applied_coupon={"external_customer_id": "acme", "coupon_code": "ten"})
+        box.subscribe()
         for day, value in (("05", "3"), ("06", "3"), ("10", "-4")):
             box.travel_to(f"2024-01-{day}T00:00:00Z")
-            prices.event("calls", value=value)
+            box.event("calls", value=value)
         box.travel_to("2024-02-02T00:00:00Z")
-        assert len(prices.get("/invoices?invoice_type=progressive_billing")["invoices"]) == 2
+        assert len(box.get("/invoices?invoice_type=progressive_billing")["invoices"]) == 2
         assert box.billing.audit().findings == ()

@@ -7,19 +7,17 @@ from typing import Any
 
 import pytest
 from tests.json_asserts import accepted, missing, refused
-from tests.scenarios import add_plan, ask, invoices_of, subscribe
-
-from usagebill.testing import Sandbox
+from tests.scenarios import Scenario
 
 
 @pytest.fixture
-def box() -> Iterator[Sandbox]:
-    with Sandbox(now="2024-03-01T00:00:00Z") as box:
-        ask(box, "POST", "/customers", {"customer": {"external_id": "acme"}})
+def box() -> Iterator[Scenario]:
+    with Scenario(now="2024-03-01T00:00:00Z") as box:
+        box.customer()
         yield box
 
 
-def create(box: Sandbox, code: str = "ten", **fields: object) -> Any:
+def create(box: Scenario, code: str = "ten", **fields: object) -> Any:
     sent = {
         "name": code,
         "code": code,
@@ -33,25 +31,25 @@ def create(box: Sandbox, code: str = "ten", **fields: object) -> Any:
     return box.request("POST", "/api/v1/coupons", json={"coupon": sent})
 
 
-def apply(box: Sandbox, code: str = "ten", customer: str = "acme", **fields: object) -> Any:
+def apply(box: Scenario, code: str = "ten", customer: str = "acme", **fields: object) -> Any:
     sent = {"external_customer_id": customer, "coupon_code": code, **fields}
     return box.request("POST", "/api/v1/applied_coupons", json={"applied_coupon": sent})
 
 
-def applied(box: Sandbox, **fields: Any) -> Any:
+def applied(box: Scenario, **fields: Any) -> Any:
     return accepted(apply(box, **fields), "applied_coupon")
 
 
-def listed(box: Sandbox, query: str = "") -> list[Any]:
-    shown: list[Any] = ask(box, "GET", f"/applied_coupons{query}")["applied_coupons"]
+def listed(box: Scenario, query: str = "") -> list[Any]:
+    shown: list[Any] = box.get(f"/applied_coupons{query}")["applied_coupons"]
     return shown
 
 
-def test_a_coupon_is_shown_as_it_was_created(box: Sandbox) -> None:
+def test_a_coupon_is_shown_as_it_was_created(box: Scenario) -> None:
     coupon = accepted(create(box, description="Ten off", frequency="recurring", frequency_duration=3), "coupon")
     assert coupon["frequency_duration"] == 3
     assert (coupon["reusable"], coupon["limited_plans"], coupon["plan_codes"]) == (True, False, [])
-    assert ask(box, "GET", "/coupons/ten")["coupon"] == coupon
+    assert box.get("/coupons/ten")["coupon"] == coupon
     assert missing(box.request("GET", "/api/v1/coupons/eleven")) == "coupon"
 
 
@@ -74,25 +72,20 @@ def test_a_coupon_is_shown_as_it_was_created(box: Sandbox) -> None:
         ({"expiration_at": "2024-02-29T00:00:00Z"}, {"expiration_at": ["invalid_date"]}),
     ],
 )
-def test_what_a_coupon_may_not_be(box: Sandbox, fields: dict[str, Any], details: dict[str, Any]) -> None:
+def test_what_a_coupon_may_not_be(box: Scenario, fields: dict[str, Any], details: dict[str, Any]) -> None:
     assert refused(create(box, **fields)) == details
 
 
-def test_a_code_is_free_again_once_its_coupon_is_deleted(box: Sandbox) -> None:
+def test_a_code_is_free_again_once_its_coupon_is_deleted(box: Scenario) -> None:
     create(box)
     assert refused(create(box)) == {"code": ["value_already_exist"]}
-    ask(box, "DELETE", "/coupons/ten")
+    box.delete("/coupons/ten")
     accepted(create(box), "coupon")
 
 
-def test_a_coupon_is_limited_to_plans_or_to_metrics(box: Sandbox) -> None:
-    add_plan(box)
-    ask(
-        box,
-        "POST",
-        "/billable_metrics",
-        {"billable_metric": {"name": "Calls", "code": "calls", "aggregation_type": "count_agg"}},
-    )
+def test_a_coupon_is_limited_to_plans_or_to_metrics(box: Scenario) -> None:
+    box.plan(amount_cents=10_000)
+    box.metric("calls", "count_agg")
     both = {"plan_codes": ["basic"], "billable_metric_codes": ["calls"]}
     status, body = create(box, applies_to=both)
     assert (status, body["code"]) == (405, "only_one_limitation_type_per_coupon_allowed")
@@ -101,64 +94,64 @@ def test_a_coupon_is_limited_to_plans_or_to_metrics(box: Sandbox) -> None:
     coupon = accepted(create(box, applies_to={"plan_codes": ["basic", None, "basic"]}), "coupon")
     assert (coupon["limited_plans"], coupon["plan_codes"]) == (True, ["basic"])
     change = {"coupon": {"applies_to": {"billable_metric_codes": ["calls"]}}}
-    coupon = ask(box, "PUT", "/coupons/ten", change)["coupon"]
+    coupon = box.ask("PUT", "/coupons/ten", change)["coupon"]
     assert (coupon["plan_codes"], coupon["billable_metric_codes"]) == ([], ["calls"])
-    coupon = ask(box, "PUT", "/coupons/ten", {"coupon": {"name": "New"}})["coupon"]
+    coupon = box.put("/coupons/ten", coupon={"name": "New"})["coupon"]
     assert (coupon["name"], coupon["limited_billable_metrics"]) == ("New", True)
 
 
-def test_once_applied_only_name_description_and_expiration_change(box: Sandbox) -> None:
+def test_once_applied_only_name_description_and_expiration_change(box: Scenario) -> None:
     create(box)
     change = {"coupon": {"name": "New", "amount_cents": 5, "code": "other", "frequency": "forever"}}
-    assert ask(box, "PUT", "/coupons/ten", {"coupon": {"amount_cents": 2000}})["coupon"]["amount_cents"] == 2000
+    assert box.put("/coupons/ten", coupon={"amount_cents": 2000})["coupon"]["amount_cents"] == 2000
     applied(box)
-    coupon = ask(box, "PUT", "/coupons/ten", change)["coupon"]
+    coupon = box.ask("PUT", "/coupons/ten", change)["coupon"]
     assert (coupon["name"], coupon["amount_cents"], coupon["code"], coupon["frequency"]) == ("New", 2000, "ten", "once")
 
 
-def test_coupons_are_listed_active_ones_first(box: Sandbox) -> None:
+def test_coupons_are_listed_active_ones_first(box: Scenario) -> None:
     create(box, "late", expiration="time_limit", expiration_at="2024-05-01T00:00:00Z")
     create(box, "soon", expiration="time_limit", expiration_at="2024-03-01T10:00:00Z")
     create(box, "never")
-    codes = [coupon["code"] for coupon in ask(box, "GET", "/coupons")["coupons"]]
+    codes = [coupon["code"] for coupon in box.get("/coupons")["coupons"]]
     assert codes == ["never", "soon", "late"]
     box.travel_to("2024-03-01T10:30:00Z")
-    codes = [coupon["code"] for coupon in ask(box, "GET", "/coupons")["coupons"]]
+    codes = [coupon["code"] for coupon in box.get("/coupons")["coupons"]]
     assert codes == ["never", "late", "soon"]
 
 
-def test_an_expired_coupon_stays_with_those_who_have_it(box: Sandbox) -> None:
+def test_an_expired_coupon_stays_with_those_who_have_it(box: Scenario) -> None:
     create(box, expiration="time_limit", expiration_at="2024-03-01T10:00:00Z")
     applied(box)
     box.travel_to("2024-03-01T10:30:00Z")
-    assert ask(box, "GET", "/coupons/ten")["coupon"]["terminated_at"] == "2024-03-01T10:30:00Z"
+    assert box.get("/coupons/ten")["coupon"]["terminated_at"] == "2024-03-01T10:30:00Z"
     assert [(one["status"], one["coupon_status"]) for one in listed(box)] == [("active", "terminated")]
     assert missing(apply(box)) == "coupon"
 
 
-def test_an_expiration_put_off_is_not_missed(box: Sandbox) -> None:
+def test_an_expiration_put_off_is_not_missed(box: Scenario) -> None:
     create(box, expiration="time_limit", expiration_at="2024-03-01T10:00:00Z")
-    ask(box, "PUT", "/coupons/ten", {"coupon": {"expiration_at": "2024-04-01T10:00:00Z"}})
+    box.put("/coupons/ten", coupon={"expiration_at": "2024-04-01T10:00:00Z"})
     box.travel_to("2024-03-20T00:00:00Z")
-    assert ask(box, "GET", "/coupons/ten")["coupon"]["terminated_at"] is None
+    assert box.get("/coupons/ten")["coupon"]["terminated_at"] is None
     box.travel_to("2024-04-02T00:00:00Z")
-    assert ask(box, "GET", "/coupons/ten")["coupon"]["terminated_at"] == "2024-04-01T10:30:00Z"
+    assert box.get("/coupons/ten")["coupon"]["terminated_at"] == "2024-04-01T10:30:00Z"
 
 
-def test_deleting_a_coupon_ends_it_for_everyone(box: Sandbox) -> None:
+def test_deleting_a_coupon_ends_it_for_everyone(box: Scenario) -> None:
     create(box)
     applied(box)
-    ask(box, "DELETE", "/coupons/ten")
+    box.delete("/coupons/ten")
     (one,) = listed(box, "?coupon_code[]=ten")
     assert one["status"] == "terminated"
     assert one["coupon_deleted_at"] is not None
 
 
-def test_a_customer_gets_the_coupons_values_unless_told_otherwise(box: Sandbox) -> None:
+def test_a_customer_gets_the_coupons_values_unless_told_otherwise(box: Scenario) -> None:
     create(box)
     one = applied(box)
     assert (one["amount_cents"], one["amount_cents_remaining"], one["amount_currency"]) == (1000, 1000, "EUR")
-    assert ask(box, "GET", "/customers/acme")["customer"]["currency"] == "EUR"
+    assert box.get("/customers/acme")["customer"]["currency"] == "EUR"
     one = applied(box, amount_cents=0, frequency="recurring", frequency_duration=2)
     assert (one["amount_cents"], one["amount_cents_remaining"]) == (0, None)
     assert (one["frequency"], one["frequency_duration_remaining"]) == ("recurring", 2)
@@ -172,21 +165,21 @@ def test_a_customer_gets_the_coupons_values_unless_told_otherwise(box: Sandbox) 
     }
 
 
-def test_who_and_what_must_exist(box: Sandbox) -> None:
+def test_who_and_what_must_exist(box: Scenario) -> None:
     create(box)
     assert missing(apply(box, customer="nobody")) == "customer"
     assert missing(apply(box, code="none")) == "coupon"
 
 
-def test_a_coupon_that_is_not_reusable_is_given_once(box: Sandbox) -> None:
+def test_a_coupon_that_is_not_reusable_is_given_once(box: Scenario) -> None:
     create(box, reusable=False)
     one = applied(box)
-    ask(box, "DELETE", f"/customers/acme/applied_coupons/{one['svc_id']}")
+    box.delete(f"/customers/acme/applied_coupons/{one['svc_id']}")
     assert refused(apply(box)) == {"coupon": ["coupon_is_not_reusable"]}
 
 
-def test_limited_coupons_do_not_overlap(box: Sandbox) -> None:
-    add_plan(box)
+def test_limited_coupons_do_not_overlap(box: Scenario) -> None:
+    box.plan(amount_cents=10_000)
     create(box, "plan", applies_to={"plan_codes": ["basic"]})
     create(box, "free")
     applied(box, code="plan")
@@ -196,28 +189,26 @@ def test_limited_coupons_do_not_overlap(box: Sandbox) -> None:
     applied(box, code="free")
 
 
-def test_applied_coupons_are_listed_and_ended(box: Sandbox) -> None:
+def test_applied_coupons_are_listed_and_ended(box: Scenario) -> None:
     create(box)
     one = applied(box)
     path = f"/customers/acme/applied_coupons/{one['svc_id']}"
-    assert [each["svc_id"] for each in ask(box, "GET", "/customers/acme/applied_coupons")["applied_coupons"]] == [
-        one["svc_id"]
-    ]
+    assert [each["svc_id"] for each in box.get("/customers/acme/applied_coupons")["applied_coupons"]] == [one["svc_id"]]
     assert listed(box, "?status=terminated") == []
     assert len(listed(box, "?status=nonsense")) == 1
     assert listed(box, "?external_customer_id=nobody") == []
     assert listed(box, "?coupon_code[]=other") == []
-    ended = ask(box, "DELETE", path)["applied_coupon"]
+    ended = box.delete(path)["applied_coupon"]
     assert ended["status"] == "terminated"
     box.jump_to("2024-03-02T00:00:00Z")
-    assert ask(box, "DELETE", path)["applied_coupon"]["terminated_at"] == "2024-03-01T00:00:00Z"
+    assert box.delete(path)["applied_coupon"]["terminated_at"] == "2024-03-01T00:00:00Z"
     assert missing(box.request("DELETE", "/api/v1/customers/acme/applied_coupons/none")) == "applied_coupon"
     assert missing(box.request("DELETE", "/api/v1/customers/nobody/applied_coupons/none")) == "customer"
 
 
-def test_the_coupon_of_another_customer_is_out_of_reach(box: Sandbox) -> None:
+def test_the_coupon_of_another_customer_is_out_of_reach(box: Scenario) -> None:
     create(box)
-    ask(box, "POST", "/customers", {"customer": {"external_id": "globex"}})
+    box.customer("globex")
     one = applied(box)
     path = f"/api/v1/customers/globex/applied_coupons/{one['svc_id']}"
     assert missing(box.request("DELETE", path)) == "applied_coupon"
@@ -225,13 +216,13 @@ def test_the_coupon_of_another_customer_is_out_of_reach(box: Sandbox) -> None:
     assert missing(box.request("GET", "/api/v1/customers/nobody/applied_coupons")) == "customer"
 
 
-def test_a_coupon_is_used_bit_by_bit_over_several_invoices(box: Sandbox) -> None:
+def test_a_coupon_is_used_bit_by_bit_over_several_invoices(box: Scenario) -> None:
     create(box, amount_cents=25_000)
     applied(box)
-    add_plan(box, pay_in_advance=True)
-    subscribe(box)
+    box.plan(amount_cents=10_000, pay_in_advance=True)
+    box.subscribe()
     box.travel_to("2024-06-02T00:00:00Z")
-    totals = [(invoice["coupons_amount_cents"], invoice["total_amount_cents"]) for invoice in invoices_of(box)]
+    totals = [(invoice["coupons_amount_cents"], invoice["total_amount_cents"]) for invoice in box.invoices()]
     assert totals == [(10_000, 0), (10_000, 0), (5_000, 5_000), (0, 10_000)]
     (one,) = listed(box)
     assert (one["status"], one["amount_cents_remaining"]) == ("terminated", 0)
@@ -239,10 +230,10 @@ def test_a_coupon_is_used_bit_by_bit_over_several_invoices(box: Sandbox) -> None
     assert one["credits"][0]["item"]["type"] == "coupon"
 
 
-def test_a_coupon_of_another_currency_waits(box: Sandbox) -> None:
+def test_a_coupon_of_another_currency_waits(box: Scenario) -> None:
     create(box, amount_currency="USD", frequency="recurring", frequency_duration=1)
     applied(box)
-    add_plan(box, pay_in_advance=True)
-    subscribe(box)
-    assert invoices_of(box)[0]["coupons_amount_cents"] == 0
+    box.plan(amount_cents=10_000, pay_in_advance=True)
+    box.subscribe()
+    assert box.invoices()[0]["coupons_amount_cents"] == 0
     assert listed(box)[0]["frequency_duration_remaining"] == 1

@@ -8,32 +8,30 @@ from typing import Any
 
 import pytest
 from tests.json_asserts import accepted, missing, refused
-from tests.scenarios import add_coupon, add_plan, ask, details, invoices_of, subscribe
+from tests.scenarios import Scenario
 
 from usagebill.core.invoices.records import Invoice
 from usagebill.operations.invoices.payment_status import payment_of
-from usagebill.testing import Sandbox
 from usagebill.work import Work
 
 
 @pytest.fixture
-def box() -> Iterator[Sandbox]:
-    with Sandbox(now="2023-10-01T00:00:00Z") as box:
-        ask(box, "POST", "/taxes", {"tax": {"name": "VAT", "code": "vat", "rate": 20, "applied_to_organization": True}})
-        ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "currency": "EUR"}})
-        add_on = {"name": "Setup", "code": "setup", "amount_cents": 10000, "amount_currency": "EUR"}
-        ask(box, "POST", "/add_ons", {"add_on": add_on})
+def box() -> Iterator[Scenario]:
+    with Scenario(now="2023-10-01T00:00:00Z") as box:
+        box.tax()
+        box.customer()
+        box.add_on("setup", 10000)
         yield box
 
 
-def one_off(box: Sandbox, *amounts: int) -> Any:
+def one_off(box: Scenario, *amounts: int) -> Any:
     """A one-off invoice of fees of these amounts, with 20 % VAT."""
     fees = [{"add_on_code": "setup", "unit_amount_cents": amount} for amount in amounts]
     sent = {"external_customer_id": "acme", "currency": "EUR", "fees": fees}
-    return ask(box, "POST", "/invoices", {"invoice": sent})["invoice"]
+    return box.post("/invoices", invoice=sent)["invoice"]
 
 
-def paid(box: Sandbox, invoice: Any, cents: int) -> None:
+def paid(box: Scenario, invoice: Any, cents: int) -> None:
     """So much of the invoice has been paid."""
 
     def pay(work: Work) -> None:
@@ -46,22 +44,22 @@ def paid(box: Sandbox, invoice: Any, cents: int) -> None:
     box.billing.writing(pay)
 
 
-def asked(box: Sandbox, invoice: Any, *items: tuple[int, object], path: str = "", **fields: Any) -> tuple[int, Any]:
+def asked(box: Scenario, invoice: Any, *items: tuple[int, object], path: str = "", **fields: Any) -> tuple[int, Any]:
     """Ask for a note over items: place of the fee on the invoice, and amount."""
     sent = [{"fee_id": invoice["fees"][place]["svc_id"], "amount_cents": amount} for place, amount in items]
     note = {"invoice_id": invoice["svc_id"], "items": sent, **fields}
     return box.request("POST", f"/api/v1/credit_notes{path}", json={"credit_note": note})
 
 
-def made(box: Sandbox, invoice: Any, *items: tuple[int, object], **fields: Any) -> Any:
+def made(box: Scenario, invoice: Any, *items: tuple[int, object], **fields: Any) -> Any:
     return accepted(asked(box, invoice, *items, **fields), "credit_note")
 
 
-def estimate(box: Sandbox, invoice: Any, *items: tuple[int, object]) -> Any:
+def estimate(box: Scenario, invoice: Any, *items: tuple[int, object]) -> Any:
     return accepted(asked(box, invoice, *items, path="/estimate"), "estimated_credit_note")
 
 
-def test_a_note_gives_back_part_of_a_fee_and_its_tax(box: Sandbox) -> None:
+def test_a_note_gives_back_part_of_a_fee_and_its_tax(box: Scenario) -> None:
     invoice = one_off(box, 10000)
     note = made(box, invoice, (0, 5000), credit_amount_cents=6000, reason="order_change", description="Half")
     assert (note["total_amount_cents"], note["taxes_amount_cents"]) == (6000, 1000)
@@ -71,32 +69,32 @@ def test_a_note_gives_back_part_of_a_fee_and_its_tax(box: Sandbox) -> None:
     assert (note["items"][0]["amount_cents"], note["items"][0]["fee"]["svc_id"]) == (5000, invoice["fees"][0]["svc_id"])
     assert note["applied_taxes"][0]["base_amount_cents"] == 5000
     assert note["customer"]["external_id"] == "acme"
-    assert ask(box, "GET", f"/credit_notes/{note['svc_id']}")["credit_note"] == note
+    assert box.get(f"/credit_notes/{note['svc_id']}")["credit_note"] == note
     assert [message["webhook_type"] for message in box.webhooks][-1] == "credit_note.created"
 
 
-def test_the_date_is_the_customers(box: Sandbox) -> None:
-    ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "timezone": "America/Los_Angeles"}})
+def test_the_date_is_the_customers(box: Scenario) -> None:
+    box.customer(timezone="America/Los_Angeles")
     note = made(box, one_off(box, 10000), (0, 5000), credit_amount_cents=6000)
     assert note["issuing_date"] == "2023-09-30"
 
 
-def test_its_balance_pays_for_later_invoices(box: Sandbox) -> None:
+def test_its_balance_pays_for_later_invoices(box: Scenario) -> None:
     made(box, one_off(box, 10000), (0, 10000), credit_amount_cents=12000)
-    add_plan(box, amount_cents=8000, pay_in_advance=True)
-    subscribe(box)
+    box.plan(amount_cents=8000, pay_in_advance=True)
+    box.subscribe()
     box.travel_to("2023-11-01T00:10:00Z")
-    first, second = [invoice for invoice in invoices_of(box) if invoice["invoice_type"] == "subscription"]
+    first, second = [invoice for invoice in box.invoices() if invoice["invoice_type"] == "subscription"]
     assert (first["credit_notes_amount_cents"], first["total_amount_cents"]) == (9600, 0)
     assert (first["payment_status"], first["credits"][0]["item"]["type"]) == ("succeeded", "credit_note")
     assert (second["credit_notes_amount_cents"], second["total_amount_cents"]) == (2400, 7200)
-    (note,) = ask(box, "GET", "/credit_notes")["credit_notes"]
+    (note,) = box.get("/credit_notes")["credit_notes"]
     assert (note["credit_status"], note["balance_amount_cents"]) == ("consumed", 0)
     status, body = box.request("PUT", f"/api/v1/credit_notes/{note['svc_id']}/void")
     assert (status, body["code"]) == (405, "no_voidable_amount")
 
 
-def test_notes_over_both_fees_add_up_to_the_invoice(box: Sandbox) -> None:
+def test_notes_over_both_fees_add_up_to_the_invoice(box: Scenario) -> None:
     invoice = one_off(box, 6833, 6833)
     first = made(box, invoice, (0, 6833), credit_amount_cents=8200)
     assert (first["taxes_amount_cents"], first["precise_taxes_amount_cents"]) == (1367, "1366.6")
@@ -105,12 +103,12 @@ def test_notes_over_both_fees_add_up_to_the_invoice(box: Sandbox) -> None:
     assert first["total_amount_cents"] + second["total_amount_cents"] == invoice["total_amount_cents"]
 
 
-def test_a_request_of_a_cent_too_much_is_stored_a_cent_lower(box: Sandbox) -> None:
+def test_a_request_of_a_cent_too_much_is_stored_a_cent_lower(box: Scenario) -> None:
     note = made(box, one_off(box, 76900), (0, 72686), credit_amount_cents=87224)
     assert (note["total_amount_cents"], note["credit_amount_cents"], note["balance_amount_cents"]) == (87223,) * 3
 
 
-def test_what_was_paid_can_be_refunded(box: Sandbox) -> None:
+def test_what_was_paid_can_be_refunded(box: Scenario) -> None:
     invoice = one_off(box, 10000)
     assert refused(asked(box, invoice, (0, 5000), refund_amount_cents=6000)) == {
         "refund_amount_cents": ["cannot_refund_unpaid_invoice", "higher_than_remaining_invoice_amount"]
@@ -122,36 +120,34 @@ def test_what_was_paid_can_be_refunded(box: Sandbox) -> None:
     note = made(box, invoice, (0, 5000), refund_amount_cents=5000, credit_amount_cents=1000)
     assert (note["refund_status"], note["balance_amount_cents"]) == ("pending", 1000)
     path = f"/credit_notes/{note['svc_id']}"
-    assert ask(box, "PUT", path, {"credit_note": {"refund_status": "succeeded"}})["credit_note"]["refund_status"] == (
-        "succeeded"
-    )
+    assert box.put(path, credit_note={"refund_status": "succeeded"})["credit_note"]["refund_status"] == ("succeeded")
     answer = box.request("PUT", f"/api/v1{path}", json={"credit_note": {"refund_status": "done"}})
     assert refused(answer) == {"refund_status": ["value_is_invalid"]}
 
 
-def test_an_offset_settles_its_own_invoice(box: Sandbox) -> None:
+def test_an_offset_settles_its_own_invoice(box: Scenario) -> None:
     invoice = one_off(box, 100)
     paid(box, invoice, 100)
     note = made(box, invoice, (0, "19.17"), credit_amount_cents=10, refund_amount_cents=5, offset_amount_cents=8)
     assert note["total_amount_cents"] == 23
-    shown = details(box, invoice["svc_id"])
+    shown = box.invoice(invoice["svc_id"])
     assert (shown["total_offsetted_credit_note_amount_cents"], shown["total_due_amount_cents"]) == (8, 12)
     assert shown["payment_status"] == "pending"
     made(box, invoice, (0, 10), offset_amount_cents=12)
-    shown = details(box, invoice["svc_id"])
+    shown = box.invoice(invoice["svc_id"])
     assert (shown["total_due_amount_cents"], shown["payment_status"]) == (0, "succeeded")
     assert "invoice.payment_status_updated" in [message["webhook_type"] for message in box.webhooks]
 
 
-def test_a_note_that_only_settles_stays_one(box: Sandbox) -> None:
+def test_a_note_that_only_settles_stays_one(box: Scenario) -> None:
     """4.98 and 0.50 of tax come to 5.48, asked for as 5.47."""
     rate = {"name": "Ten", "code": "vat", "rate": 10}
-    ask(box, "PUT", "/taxes/vat", {"tax": rate})
+    box.put("/taxes/vat", tax=rate)
     note = made(box, one_off(box, 1000), (0, "497.5"), offset_amount_cents=547)
     assert (note["offset_amount_cents"], note["refund_amount_cents"]) == (note["total_amount_cents"], 0)
 
 
-def test_a_fee_is_credited_no_further_than_it_goes(box: Sandbox) -> None:
+def test_a_fee_is_credited_no_further_than_it_goes(box: Scenario) -> None:
     invoice = one_off(box, 100)
     too_much = {"amount_cents": ["higher_than_remaining_fee_amount"]}
     assert refused(asked(box, invoice, (0, 101), credit_amount_cents=121)) == too_much
@@ -159,11 +155,11 @@ def test_a_fee_is_credited_no_further_than_it_goes(box: Sandbox) -> None:
     assert refused(asked(box, invoice, (0, -1), credit_amount_cents=0)) == {"amount_cents": ["invalid_value"]}
     note = made(box, invoice, (0, 60), credit_amount_cents=72)
     assert refused(asked(box, invoice, (0, 41), credit_amount_cents=49)) == too_much
-    ask(box, "PUT", f"/credit_notes/{note['svc_id']}/void")
+    box.put(f"/credit_notes/{note['svc_id']}/void")
     assert refused(asked(box, invoice, (0, 41), credit_amount_cents=49)) == too_much
 
 
-def test_what_cannot_be_understood_or_found(box: Sandbox) -> None:
+def test_what_cannot_be_understood_or_found(box: Scenario) -> None:
     invoice = one_off(box, 100)
     assert refused(asked(box, invoice, items="all")) == {"items": ["must_be_an_array"]}
     assert refused(asked(box, invoice, (0, 10), credit_amount_cents=12, reason="because")) == {
@@ -174,10 +170,10 @@ def test_what_cannot_be_understood_or_found(box: Sandbox) -> None:
     assert refused(asked(box, invoice, (0, 10), credit_amount_cents=20)) == {"base": ["does_not_match_item_amounts"]}
     assert refused(asked(box, invoice, (0, 0))) == {"base": ["total_amount_must_be_positive"]}
     assert refused(asked(box, invoice, (0, 10), credit_amount_cents=12, metadata={"k" * 101: "v"})).keys() == {"value"}
-    assert ask(box, "GET", "/credit_notes")["credit_notes"] == []
+    assert box.get("/credit_notes")["credit_notes"] == []
 
 
-def test_an_estimate_stores_nothing(box: Sandbox) -> None:
+def test_an_estimate_stores_nothing(box: Scenario) -> None:
     invoice = one_off(box, 6833, 6833)
     paid(box, invoice, 5000)
     shown = estimate(box, invoice, (0, 6833))
@@ -185,11 +181,11 @@ def test_an_estimate_stores_nothing(box: Sandbox) -> None:
     assert (shown["taxes_amount_cents"], shown["taxes_rate"]) == (1367, 20)
     assert shown["max_offsettable_amount_cents"] == 8200
     assert "svc_id" not in shown["applied_taxes"][0]
-    assert ask(box, "GET", "/credit_notes")["credit_notes"] == []
+    assert box.get("/credit_notes")["credit_notes"] == []
     assert estimate(box, invoice, (0, 6833), (1, 6833))["max_creditable_amount_cents"] == 16399
 
 
-def test_notes_are_listed_and_narrowed(box: Sandbox) -> None:
+def test_notes_are_listed_and_narrowed(box: Scenario) -> None:
     invoice = one_off(box, 10000)
     first = made(box, invoice, (0, 1000), credit_amount_cents=1200, reason="order_change")
     box.jump_to("2023-10-02T00:00:00Z")
@@ -222,56 +218,56 @@ def test_notes_are_listed_and_narrowed(box: Sandbox) -> None:
         for path in ("/credit_notes", "/customers/acme/credit_notes"):
             if "external_customer_id" in query and "customers" in path:
                 continue
-            shown = ask(box, "GET", f"{path}?{query}")["credit_notes"]
+            shown = box.get(f"{path}?{query}")["credit_notes"]
             assert [note["svc_id"] for note in shown] == [note["svc_id"] for note in expected], query
     assert missing(box.request("GET", "/api/v1/credit_notes?billing_entity_codes[]=none")) == "billing_entity"
     assert missing(box.request("GET", "/api/v1/customers/nobody/credit_notes")) == "customer"
     assert missing(box.request("GET", "/api/v1/credit_notes/none")) == "credit_note"
 
 
-def test_voiding_takes_the_balance_only(box: Sandbox) -> None:
+def test_voiding_takes_the_balance_only(box: Scenario) -> None:
     invoice = one_off(box, 10000)
     paid(box, invoice, 12000)
     note = made(box, invoice, (0, 10000), credit_amount_cents=2000, refund_amount_cents=10000)
-    voided = ask(box, "PUT", f"/credit_notes/{note['svc_id']}/void")["credit_note"]
+    voided = box.put(f"/credit_notes/{note['svc_id']}/void")["credit_note"]
     assert (voided["credit_status"], voided["balance_amount_cents"]) == ("voided", 0)
     assert (voided["credit_amount_cents"], voided["refund_amount_cents"]) == (2000, 10000)
 
 
-def test_metadata_is_replaced_merged_and_removed(box: Sandbox) -> None:
+def test_metadata_is_replaced_merged_and_removed(box: Scenario) -> None:
     note = made(box, one_off(box, 100), (0, 10), credit_amount_cents=12, metadata={"a": "1"})
     assert note["metadata"] == {"a": "1"}
     path = f"/credit_notes/{note['svc_id']}/metadata"
     for verb in ("PATCH", "PUT"):
-        assert ask(box, verb, path, {"metadata": {"b": None}})["metadata"] == {"a": "1", "b": None}
-    assert ask(box, "DELETE", f"{path}/a")["metadata"] == {"b": None}
-    assert ask(box, "POST", path, {"metadata": {"c": "3"}})["metadata"] == {"c": "3"}
+        assert box.ask(verb, path, {"metadata": {"b": None}})["metadata"] == {"a": "1", "b": None}
+    assert box.delete(f"{path}/a")["metadata"] == {"b": None}
+    assert box.post(path, metadata={"c": "3"})["metadata"] == {"c": "3"}
     update = {"credit_note": {"metadata": {"d": "4"}}}
-    assert ask(box, "PUT", f"/credit_notes/{note['svc_id']}", update)["credit_note"]["metadata"] == {"c": "3", "d": "4"}
-    assert ask(box, "POST", path, {})["metadata"] == {}
-    assert ask(box, "DELETE", path)["metadata"] is None
+    assert box.ask("PUT", f"/credit_notes/{note['svc_id']}", update)["credit_note"]["metadata"] == {"c": "3", "d": "4"}
+    assert box.post(path)["metadata"] == {}
+    assert box.delete(path)["metadata"] is None
     assert missing(box.request("DELETE", f"/api/v1{path}/a")) == "metadata"
-    assert "metadata" not in ask(box, "GET", f"/credit_notes/{note['svc_id']}")["credit_note"]
+    assert "metadata" not in box.get(f"/credit_notes/{note['svc_id']}")["credit_note"]
 
 
-def ended(box: Sandbox, *, pays: int = 0, **options: Any) -> tuple[Any, list[Any]]:
+def ended(box: Scenario, *, pays: int = 0, **options: Any) -> tuple[Any, list[Any]]:
     """A plan of 31.00 paid in advance for October, ended on the 15th: its invoice, and the credit notes of the end."""
-    add_plan(box, amount_cents=3100, pay_in_advance=True)
-    subscribe(box)
-    (invoice,) = [one for one in invoices_of(box) if one["invoice_type"] == "subscription"] or [None]
+    box.plan(amount_cents=3100, pay_in_advance=True)
+    box.subscribe()
+    (invoice,) = [one for one in box.invoices() if one["invoice_type"] == "subscription"] or [None]
     if pays:
         paid(box, invoice, pays)
     box.travel_to("2023-10-15T12:00:00Z")
     query = "&".join(f"{name}={value}" for name, value in options.items())
-    ask(box, "DELETE", f"/subscriptions/sub?{query}")
-    return invoice, ask(box, "GET", "/credit_notes")["credit_notes"]
+    box.delete(f"/subscriptions/sub?{query}")
+    return invoice, box.get("/credit_notes")["credit_notes"]
 
 
 def parts(note: Any) -> tuple[int, int, int]:
     return note["credit_amount_cents"], note["refund_amount_cents"], note["offset_amount_cents"]
 
 
-def test_an_early_end_gives_back_the_days_that_are_left(box: Sandbox) -> None:
+def test_an_early_end_gives_back_the_days_that_are_left(box: Scenario) -> None:
     invoice, (note,) = ended(box)
     assert (note["svc_invoice_id"], note["reason"]) == (invoice["svc_id"], "order_cancellation")
     assert (note["sub_total_excluding_taxes_amount_cents"], note["taxes_amount_cents"]) == (1600, 320)
@@ -290,108 +286,103 @@ def test_an_early_end_gives_back_the_days_that_are_left(box: Sandbox) -> None:
     ],
 )
 def test_an_early_end_pays_back_what_was_paid_and_not_used(
-    box: Sandbox, option: str, pays: int, expected: tuple[int, int, int]
+    box: Scenario, option: str, pays: int, expected: tuple[int, int, int]
 ) -> None:
     _, (note,) = ended(box, pays=pays, on_termination_credit_note=option)
     assert parts(note) == expected
 
 
-def test_an_early_end_gives_back_nothing_where_it_is_told_to(box: Sandbox) -> None:
+def test_an_early_end_gives_back_nothing_where_it_is_told_to(box: Scenario) -> None:
     assert ended(box, on_termination_credit_note="skip")[1] == []
 
 
-def test_what_has_been_credited_is_not_given_back_again(box: Sandbox) -> None:
-    add_plan(box, amount_cents=3100, pay_in_advance=True)
-    subscribe(box)
-    (invoice,) = invoices_of(box)
+def test_what_has_been_credited_is_not_given_back_again(box: Scenario) -> None:
+    box.plan(amount_cents=3100, pay_in_advance=True)
+    box.subscribe()
+    (invoice,) = box.invoices()
     made(box, invoice, (0, 1000), credit_amount_cents=1200)
     box.travel_to("2023-10-15T12:00:00Z")
-    ask(box, "DELETE", "/subscriptions/sub")
-    totals = sorted(note["total_amount_cents"] for note in ask(box, "GET", "/credit_notes")["credit_notes"])
+    box.delete("/subscriptions/sub")
+    totals = sorted(note["total_amount_cents"] for note in box.get("/credit_notes")["credit_notes"])
     assert totals == [720, 1200]
 
 
-def test_a_voided_invoice_is_not_credited_at_the_end(box: Sandbox) -> None:
-    add_plan(box, amount_cents=3100, pay_in_advance=True)
-    subscribe(box)
-    (invoice,) = invoices_of(box)
-    ask(box, "POST", f"/invoices/{invoice['svc_id']}/void")
-    ask(box, "DELETE", "/subscriptions/sub")
-    assert ask(box, "GET", "/credit_notes")["credit_notes"] == []
+def test_a_voided_invoice_is_not_credited_at_the_end(box: Scenario) -> None:
+    box.plan(amount_cents=3100, pay_in_advance=True)
+    box.subscribe()
+    (invoice,) = box.invoices()
+    box.post(f"/invoices/{invoice['svc_id']}/void")
+    box.delete("/subscriptions/sub")
+    assert box.get("/credit_notes")["credit_notes"] == []
 
 
-def test_an_upgrade_gives_back_its_own_day_too(box: Sandbox) -> None:
-    add_plan(box, amount_cents=3100, pay_in_advance=True)
-    add_plan(box, "bigger", amount_cents=6200, pay_in_advance=True)
-    subscribe(box)
+def test_an_upgrade_gives_back_its_own_day_too(box: Scenario) -> None:
+    box.plan(amount_cents=3100, pay_in_advance=True)
+    box.plan(code="bigger", amount_cents=6200, pay_in_advance=True)
+    box.subscribe()
     box.travel_to("2023-10-15T12:00:00Z")
-    subscribe(box, "bigger")
-    (note,) = ask(box, "GET", "/credit_notes")["credit_notes"]
+    box.subscribe("bigger")
+    (note,) = box.get("/credit_notes")["credit_notes"]
     assert note["total_amount_cents"] == 2040
 
 
-def test_a_coupon_on_the_fee_lowers_what_is_given_back(box: Sandbox) -> None:
-    add_coupon(box, 1000)
+def test_a_coupon_on_the_fee_lowers_what_is_given_back(box: Scenario) -> None:
+    box.coupon(1000)
     _, (note,) = ended(box)
     assert (note["coupons_adjustment_amount_cents"], note["taxes_amount_cents"]) == (516, 217)
     assert note["total_amount_cents"] == 1301
 
 
-def settled_by_credit(box: Sandbox) -> None:
+def settled_by_credit(box: Scenario) -> None:
     """A subscription of 31.00 whose first invoice a credit note has paid."""
     made(box, one_off(box, 10000), (0, 5000), credit_amount_cents=6000)
-    add_plan(box, amount_cents=3100, pay_in_advance=True)
+    box.plan(amount_cents=3100, pay_in_advance=True)
 
 
-def test_an_end_settles_no_more_than_is_due(box: Sandbox) -> None:
+def test_an_end_settles_no_more_than_is_due(box: Scenario) -> None:
     settled_by_credit(box)
-    subscribe(box, on_termination_credit_note="offset")
-    ask(box, "PUT", "/subscriptions/sub", {"subscription": {"ending_at": "2023-10-15T12:00:00Z"}})
+    box.subscribe(on_termination_credit_note="offset")
+    box.put("/subscriptions/sub", subscription={"ending_at": "2023-10-15T12:00:00Z"})
     box.travel_to("2023-10-16T12:00:00Z")
-    first = ask(box, "GET", "/credit_notes")["credit_notes"][0]
+    first = box.get("/credit_notes")["credit_notes"][0]
     assert (first["reason"], parts(first)) == ("order_cancellation", (1920, 0, 0))
     assert box.billing.audit().findings == ()
 
 
-def test_a_draft_is_settled_no_further_than_it_is_due_once_issued(box: Sandbox) -> None:
+def test_a_draft_is_settled_no_further_than_it_is_due_once_issued(box: Scenario) -> None:
     settled_by_credit(box)
-    ask(
-        box,
-        "POST",
-        "/customers",
-        {"customer": {"external_id": "acme", "billing_configuration": {"invoice_grace_period": 30}}},
-    )
-    subscribe(box)
+    box.customer(billing_configuration={"invoice_grace_period": 30})
+    box.subscribe()
     box.travel_to("2023-10-15T12:00:00Z")
-    ask(box, "DELETE", "/subscriptions/sub?on_termination_credit_note=offset")
+    box.delete("/subscriptions/sub?on_termination_credit_note=offset")
     box.travel_to("2023-12-20T00:00:00Z")
-    (note,) = [one for one in ask(box, "GET", "/credit_notes")["credit_notes"] if one["reason"] == "order_cancellation"]
+    (note,) = [one for one in box.get("/credit_notes")["credit_notes"] if one["reason"] == "order_cancellation"]
     assert parts(note) == (1920, 0, 0)
-    invoice = ask(box, "GET", f"/invoices/{note['svc_invoice_id']}")["invoice"]
+    invoice = box.get(f"/invoices/{note['svc_invoice_id']}")["invoice"]
     assert (invoice["total_amount_cents"], invoice["total_due_amount_cents"]) == (0, 0)
 
 
-def test_what_was_refunded_before_is_not_refunded_at_the_end(box: Sandbox) -> None:
-    add_plan(box, amount_cents=3100, pay_in_advance=True)
-    subscribe(box)
-    (invoice,) = invoices_of(box)
+def test_what_was_refunded_before_is_not_refunded_at_the_end(box: Scenario) -> None:
+    box.plan(amount_cents=3100, pay_in_advance=True)
+    box.subscribe()
+    (invoice,) = box.invoices()
     paid(box, invoice, 3720)
     made(box, invoice, (0, 1000), refund_amount_cents=1200)
     box.travel_to("2023-10-15T12:00:00Z")
-    ask(box, "DELETE", "/subscriptions/sub?on_termination_credit_note=refund")
-    notes = ask(box, "GET", "/credit_notes")["credit_notes"]
+    box.delete("/subscriptions/sub?on_termination_credit_note=refund")
+    notes = box.get("/credit_notes")["credit_notes"]
     assert sorted(parts(note) for note in notes) == [(0, 720, 0), (0, 1200, 0)]
 
 
-def test_parts_that_are_two_cents_off_add_up(box: Sandbox) -> None:
-    ask(box, "PUT", "/taxes/vat", {"tax": {"rate": "33.3"}})
+def test_parts_that_are_two_cents_off_add_up(box: Scenario) -> None:
+    box.put("/taxes/vat", tax={"rate": "33.3"})
     note = made(box, one_off(box, 10000), (0, "10.4"), credit_amount_cents=15)
     assert note["sub_total_excluding_taxes_amount_cents"] + note["taxes_amount_cents"] == note["total_amount_cents"]
     assert parts(note) == (13, 0, 0)
 
 
-def test_rounding_pays_no_cent_back_that_was_not_paid(box: Sandbox) -> None:
-    ask(box, "PUT", "/taxes/vat", {"tax": {"rate": "15"}})
+def test_rounding_pays_no_cent_back_that_was_not_paid(box: Scenario) -> None:
+    box.put("/taxes/vat", tax={"rate": "15"})
     invoice = one_off(box, 1000)
     paid(box, invoice, 5)
     note = made(box, invoice, (0, "4.5"), refund_amount_cents=5)

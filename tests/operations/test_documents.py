@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from pypdf import PdfReader
 from tests.asgi import send
-from tests.scenarios import ask
+from tests.scenarios import Scenario, charge_on, price_ranges
 
 from usagebill.core.documents.files import Document
 from usagebill.core.errors import NotFound
@@ -19,7 +19,6 @@ from usagebill.http.app import create_app
 from usagebill.operations.documents.files import download_invoice
 from usagebill.operations.invoices.lifecycle import InvoiceVoid, void
 from usagebill.settings import Settings
-from usagebill.testing import Sandbox
 from usagebill.work import Work
 
 SETTINGS = Settings(public_url="https://billing.example/")
@@ -43,38 +42,36 @@ def in_order(text: str, *parts: str) -> bool:
     return True
 
 
-def entity(box: Sandbox, **fields: Any) -> None:
-    code = ask(box, "GET", "/billing_entities")["billing_entities"][0]["code"]
-    ask(box, "PUT", f"/billing_entities/{code}", {"billing_entity": fields})
+def entity(box: Scenario, **fields: Any) -> None:
+    code = box.get("/billing_entities")["billing_entities"][0]["code"]
+    box.put(f"/billing_entities/{code}", billing_entity=fields)
 
 
-def one_off(box: Sandbox, **fields: Any) -> Any:
+def one_off(box: Scenario, **fields: Any) -> Any:
     """An invoice of two add-ons, at 20 %."""
-    customer = {"external_id": "acme", "name": "Acme", "currency": "EUR", **fields}
-    ask(box, "POST", "/customers", {"customer": customer})
-    ask(box, "POST", "/taxes", {"tax": {"name": "VAT", "code": "vat", "rate": 20, "applied_to_organization": True}})
+    box.customer(**{"name": "Acme", **fields})
+    box.tax()
     for code, cents in (("setup", 10_000), ("training", 5_000)):
-        add_on = {"name": code.title(), "code": code, "amount_cents": cents, "amount_currency": "EUR"}
-        ask(box, "POST", "/add_ons", {"add_on": add_on})
+        box.add_on(code, cents)
     fees = [{"add_on_code": "setup", "description": "On site"}, {"add_on_code": "training", "units": "2.5"}]
-    return ask(box, "POST", "/invoices", {"invoice": {"external_customer_id": "acme", "fees": fees}})["invoice"]
+    return box.post("/invoices", invoice={"external_customer_id": "acme", "fees": fees})["invoice"]
 
 
-def generated(box: Sandbox, kind: str = "invoice") -> list[Any]:
+def generated(box: Scenario, kind: str = "invoice") -> list[Any]:
     return [message[kind] for message in box.webhooks if message["webhook_type"] == f"{kind}.generated"]
 
 
 @pytest.mark.parametrize("path", ["download", "download_pdf"])
 def test_a_download_makes_the_pdf_once_and_then_gives_its_address(path: str) -> None:
-    with Sandbox(now="2024-01-05T00:00:00Z", settings=SETTINGS) as box:
+    with Scenario(now="2024-01-05T00:00:00Z", settings=SETTINGS) as box:
         made = one_off(box)
         assert (made["file_url"], generated(box)) == (None, [])
-        assert ask(box, "POST", f"/invoices/{made['svc_id']}/{path}") is None
-        first = ask(box, "POST", f"/invoices/{made['svc_id']}/{path}")["invoice"]
-        again = ask(box, "POST", f"/invoices/{made['svc_id']}/{path}")["invoice"]
+        assert box.post(f"/invoices/{made['svc_id']}/{path}") is None
+        first = box.post(f"/invoices/{made['svc_id']}/{path}")["invoice"]
+        again = box.post(f"/invoices/{made['svc_id']}/{path}")["invoice"]
         assert first["file_url"] == again["file_url"]
         assert first["file_url"].startswith("https://billing.example/documents/")
-        assert ask(box, "GET", f"/invoices/{made['svc_id']}")["invoice"]["file_url"] == first["file_url"]
+        assert box.get(f"/invoices/{made['svc_id']}")["invoice"]["file_url"] == first["file_url"]
         [told] = generated(box)
         assert told["file_url"] == first["file_url"]
         assert told["customer"]["external_id"] == "acme"
@@ -82,7 +79,7 @@ def test_a_download_makes_the_pdf_once_and_then_gives_its_address(path: str) -> 
 
 
 def test_two_requests_at_once_make_one_document() -> None:
-    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+    with Scenario(now="2024-01-05T00:00:00Z") as box:
         id = one_off(box)["svc_id"]
         box.billing.writing(lambda work: [download_invoice(work, id) for _ in range(2)])
         box.run_due()
@@ -91,41 +88,35 @@ def test_two_requests_at_once_make_one_document() -> None:
 
 
 def test_at_once_documents_are_made_when_the_invoice_is_issued() -> None:
-    with Sandbox(now="2024-01-05T00:00:00Z", settings=Settings(documents="at_once")) as box:
+    with Scenario(now="2024-01-05T00:00:00Z", settings=Settings(documents="at_once")) as box:
         made = one_off(box)
         assert len(generated(box)) == 1
-        assert ask(box, "POST", f"/invoices/{made['svc_id']}/download")["invoice"]["file_url"]
+        assert box.post(f"/invoices/{made['svc_id']}/download")["invoice"]["file_url"]
         credit_note(box, made)
         assert len(generated(box, "credit_note")) == 1
 
 
 def test_drafts_voided_and_unknown_invoices_have_no_documents() -> None:
-    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+    with Scenario(now="2024-01-05T00:00:00Z") as box:
         made = one_off(box)
-        ask(box, "POST", f"/invoices/{made['svc_id']}/void", {})
+        box.post(f"/invoices/{made['svc_id']}/void")
         plan = {"name": "B", "code": "b", "interval": "monthly", "amount_cents": 100, "amount_currency": "EUR"}
-        ask(box, "POST", "/plans", {"plan": {**plan, "pay_in_advance": True}})
-        ask(
-            box,
-            "POST",
-            "/customers",
-            {"customer": {"external_id": "slow", "billing_configuration": {"invoice_grace_period": 3}}},
-        )
-        subscription = {"external_customer_id": "slow", "external_id": "s", "plan_code": "b"}
-        ask(box, "POST", "/subscriptions", {"subscription": subscription})
-        draft = ask(box, "GET", "/invoices?external_customer_id=slow")["invoices"][0]
+        box.plan(**plan, pay_in_advance=True)
+        box.customer("slow", billing_configuration={"invoice_grace_period": 3})
+        box.subscribe("b", "s", customer="slow")
+        draft = box.get("/invoices?external_customer_id=slow")["invoices"][0]
         assert draft["status"] == "draft"
         for id in (made["svc_id"], draft["svc_id"], "00000000-0000-7000-8000-000000000000", "nothing"):
             for path in ("download", "download_pdf", "download_xml"):
-                assert ask(box, "POST", f"/invoices/{id}/{path}", status=404)["code"] == "invoice_not_found"
-                assert ask(box, "POST", f"/credit_notes/{id}/{path}", status=404)["code"] == "credit_note_not_found"
+                assert box.post(f"/invoices/{id}/{path}", status=404)["code"] == "invoice_not_found"
+                assert box.post(f"/credit_notes/{id}/{path}", status=404)["code"] == "credit_note_not_found"
         box.travel_to("2024-01-10T00:00:00Z")
-        assert ask(box, "POST", f"/invoices/{draft['svc_id']}/download") is None
+        assert box.post(f"/invoices/{draft['svc_id']}/download") is None
         assert generated(box)[-1]["svc_id"] == draft["svc_id"]
 
 
 def test_an_invoice_voided_before_its_document_was_made_gets_none() -> None:
-    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+    with Scenario(now="2024-01-05T00:00:00Z") as box:
         id = one_off(box)["svc_id"]
 
         def ask_and_void(work: Work) -> None:
@@ -138,7 +129,7 @@ def test_an_invoice_voided_before_its_document_was_made_gets_none() -> None:
 
 
 def test_one_off_invoice_as_a_pdf() -> None:
-    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+    with Scenario(now="2024-01-05T00:00:00Z") as box:
         entity(box, name="Lumen", email="billing@lumen.example", billing_configuration={"invoice_footer": "Merci"})
         made = one_off(box)
         [text] = pages(box.billing.invoices.pdf(made["svc_id"]))
@@ -155,12 +146,12 @@ def test_one_off_invoice_as_a_pdf() -> None:
 
 
 def test_language_is_the_customers_else_the_billing_entitys() -> None:
-    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+    with Scenario(now="2024-01-05T00:00:00Z") as box:
         entity(box, country="DE", billing_configuration={"document_locale": "de"})
         made = one_off(box)
         [text] = pages(box.billing.invoices.pdf(made["svc_id"]))
         assert in_order(text, "Rechnung", "05. Jan. 2024", "Deutschland", "€270,00", "Zwischensumme (ohne Steuer)")
-    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+    with Scenario(now="2024-01-05T00:00:00Z") as box:
         entity(box, billing_configuration={"document_locale": "de"})
         made = one_off(box, billing_configuration={"document_locale": "zh-TW"}, name="東京 Łódź")
         [text] = pages(box.billing.invoices.pdf(made["svc_id"]))
@@ -169,7 +160,7 @@ def test_language_is_the_customers_else_the_billing_entitys() -> None:
 
 def test_texts_of_callers_are_shown_as_they_are() -> None:
     odd = "<b>A & B</b>\n" + "x" * 300 + "\u0000\t☃🙂"
-    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+    with Scenario(now="2024-01-05T00:00:00Z") as box:
         made = one_off(box, name=odd[:255], address_line1=odd)
         [text] = pages(box.billing.invoices.pdf(made["svc_id"]))
         assert "<b>A & B</b>" in text
@@ -183,54 +174,43 @@ def png() -> str:
 
 @pytest.mark.parametrize(("logo", "images"), [(png(), 1), ("data:image/png;base64,AAAA", 0)])
 def test_logo_is_shown_where_it_is_an_image(logo: str, images: int) -> None:
-    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+    with Scenario(now="2024-01-05T00:00:00Z") as box:
         entity(box, logo=logo)
         pdf = box.billing.invoices.pdf(one_off(box)["svc_id"])
         assert len(PdfReader(BytesIO(pdf)).pages[0].images) == images
 
 
-def subscribe(box: Sandbox, *codes: str) -> Any:
+def subscribe(box: Scenario, *codes: str) -> Any:
     """An invoice of January for as many subscriptions, each with a fee, graduated calls and a minimum of storage."""
-    ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "name": "Acme", "currency": "EUR"}})
+    box.customer(name="Acme")
     metrics = [
         {"name": "Calls", "code": "calls", "aggregation_type": "count_agg"},
         {"name": "Archive", "code": "archive", "aggregation_type": "sum_agg", "field_name": "gb"},
     ]
     calls, archive = (
-        ask(box, "POST", "/billable_metrics", {"billable_metric": metric})["billable_metric"]["svc_id"]
-        for metric in metrics
+        box.post("/billable_metrics", billable_metric=metric)["billable_metric"]["svc_id"] for metric in metrics
     )
-    ranges = [
-        {"from_value": 0, "to_value": 10, "per_unit_amount": "0.5", "flat_amount": "1"},
-        {"from_value": 11, "to_value": None, "per_unit_amount": "0.1", "flat_amount": "0"},
-    ]
+    ranges = price_ranges((0, 10, "0.5", "1"), (11, None, "0.1", "0"))
     charges = [
-        {"billable_metric_id": calls, "charge_model": "graduated", "properties": {"graduated_ranges": ranges}},
-        {
-            "billable_metric_id": archive,
-            "charge_model": "standard",
-            "min_amount_cents": 500,
-            "properties": {"amount": "1"},
-        },
+        charge_on(calls, "graduated", graduated_ranges=ranges),
+        charge_on(archive, amount="1", min_amount_cents=500),
     ]
     plan = {"interval": "monthly", "amount_cents": 4900, "amount_currency": "EUR", "pay_in_advance": False}
     for code in codes:
-        body = {"name": code.title(), "code": code, **plan, "charges": charges}
-        ask(box, "POST", "/plans", {"plan": body})
-        subscription = {"external_customer_id": "acme", "external_id": code, "plan_code": code}
-        ask(box, "POST", "/subscriptions", {"subscription": subscription})
+        box.plan(*charges, name=code.title(), code=code, **plan)
+        box.subscribe(code, code)
         event = {"external_subscription_id": code, "timestamp": box.now.timestamp()}
         for number in range(12):
-            ask(box, "POST", "/events", {"event": {**event, "code": "calls", "transaction_id": f"{code}{number}"}})
+            box.post("/events", event={**event, "code": "calls", "transaction_id": f"{code}{number}"})
         stored = {"code": "archive", "transaction_id": f"{code}s", "properties": {"gb": 2}}
-        ask(box, "POST", "/events", {"event": {**event, **stored}})
+        box.post("/events", event={**event, **stored})
     box.travel_to("2024-02-01T01:00:00Z")
-    [invoice] = ask(box, "GET", "/invoices")["invoices"]
+    [invoice] = box.get("/invoices")["invoices"]
     return invoice
 
 
 def test_subscription_invoice_as_a_pdf() -> None:
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
         invoice = subscribe(box, "basic")
         [text] = pages(box.billing.invoices.pdf(invoice["svc_id"]))
         assert in_order(
@@ -246,7 +226,7 @@ def test_subscription_invoice_as_a_pdf() -> None:
 
 
 def test_several_subscriptions_get_a_page_each() -> None:
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
         invoice = subscribe(box, "pro", "basic")
         first, *rest = pages(box.billing.invoices.pdf(invoice["svc_id"]))
         assert in_order(first, "Basic", "€60.20", "Pro", "€60.20", "Total", "€120.40")
@@ -254,20 +234,20 @@ def test_several_subscriptions_get_a_page_each() -> None:
         assert all(in_order(page, "Fees from", "Total", "€60.20") for page in rest)
 
 
-def credit_note(box: Sandbox, invoice: Any) -> Any:
+def credit_note(box: Scenario, invoice: Any) -> Any:
     fees = {fee["item"]["code"]: fee for fee in invoice["fees"]}
     items = [{"fee_id": fees["setup"]["svc_id"], "amount_cents": 5000}]
     body = {"invoice_id": invoice["svc_id"], "offset_amount_cents": 6000, "items": items}
-    return ask(box, "POST", "/credit_notes", {"credit_note": body})["credit_note"]
+    return box.post("/credit_notes", credit_note=body)["credit_note"]
 
 
 def test_credit_note_as_a_pdf() -> None:
-    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+    with Scenario(now="2024-01-05T00:00:00Z") as box:
         invoice = one_off(box)
         note = credit_note(box, invoice)
         assert note["file_url"] is None
-        assert ask(box, "POST", f"/credit_notes/{note['svc_id']}/download_pdf") is None
-        shown = ask(box, "POST", f"/credit_notes/{note['svc_id']}/download")["credit_note"]
+        assert box.post(f"/credit_notes/{note['svc_id']}/download_pdf") is None
+        shown = box.post(f"/credit_notes/{note['svc_id']}/download")["credit_note"]
         [told] = generated(box, "credit_note")
         assert shown["file_url"].startswith("http")
         assert told["file_url"] == shown["file_url"]
@@ -283,11 +263,11 @@ def test_credit_note_as_a_pdf() -> None:
 
 
 def test_e_invoices_have_a_file_of_xml_and_one_within_the_pdf() -> None:
-    with Sandbox(now="2024-01-05T00:00:00Z", settings=SETTINGS) as box:
+    with Scenario(now="2024-01-05T00:00:00Z", settings=SETTINGS) as box:
         entity(box, country="FR", einvoicing=True)
         made = one_off(box)
-        assert ask(box, "POST", f"/invoices/{made['svc_id']}/download_xml") is None
-        shown = ask(box, "POST", f"/invoices/{made['svc_id']}/download_xml")["invoice"]
+        assert box.post(f"/invoices/{made['svc_id']}/download_xml") is None
+        shown = box.post(f"/invoices/{made['svc_id']}/download_xml")["invoice"]
         assert (shown["file_url"], generated(box)) == (None, [])
         assert shown["xml_url"].startswith("https://billing.example/documents/")
         xml = box.billing.invoices.xml(made["svc_id"])
@@ -296,35 +276,35 @@ def test_e_invoices_have_a_file_of_xml_and_one_within_the_pdf() -> None:
         [embedded] = pdf.attachments["factur-x.xml"]
         assert ElementTree.fromstring(embedded).tag.endswith("}CrossIndustryInvoice")
         note = credit_note(box, made)
-        assert ask(box, "POST", f"/credit_notes/{note['svc_id']}/download_xml") is None
-        assert ask(box, "POST", f"/credit_notes/{note['svc_id']}/download_xml")["credit_note"]["xml_url"]
+        assert box.post(f"/credit_notes/{note['svc_id']}/download_xml") is None
+        assert box.post(f"/credit_notes/{note['svc_id']}/download_xml")["credit_note"]["xml_url"]
         assert ElementTree.fromstring(box.billing.credit_notes.xml(note["svc_id"])).tag.endswith("}CreditNote")
 
 
 def test_the_pdf_of_an_e_invoice_comes_with_its_xml() -> None:
-    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+    with Scenario(now="2024-01-05T00:00:00Z") as box:
         entity(box, country="DE", einvoicing=True)
         made = one_off(box)
-        ask(box, "POST", f"/invoices/{made['svc_id']}/download")
-        shown = ask(box, "POST", f"/invoices/{made['svc_id']}/download")["invoice"]
+        box.post(f"/invoices/{made['svc_id']}/download")
+        shown = box.post(f"/invoices/{made['svc_id']}/download")["invoice"]
         assert shown["file_url"]
         assert shown["xml_url"]
         assert len(generated(box)) == 1
 
 
 def test_other_invoices_have_no_xml() -> None:
-    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+    with Scenario(now="2024-01-05T00:00:00Z") as box:
         made = one_off(box)
         for _ in range(2):
-            assert ask(box, "POST", f"/invoices/{made['svc_id']}/download_xml") is None
-        assert ask(box, "GET", f"/invoices/{made['svc_id']}")["invoice"]["xml_url"] is None
+            assert box.post(f"/invoices/{made['svc_id']}/download_xml") is None
+        assert box.get(f"/invoices/{made['svc_id']}")["invoice"]["xml_url"] is None
         with pytest.raises(NotFound):
             box.billing.invoices.xml(made["svc_id"])
         assert PdfReader(BytesIO(box.billing.invoices.pdf(made["svc_id"]))).attachments == {}
 
 
 def test_a_document_stays_as_it_was_made() -> None:
-    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+    with Scenario(now="2024-01-05T00:00:00Z") as box:
         made = one_off(box)
         before = box.billing.invoices.pdf(made["svc_id"])
         entity(box, name="Renamed")
@@ -334,19 +314,19 @@ def test_a_document_stays_as_it_was_made() -> None:
 
 @pytest.mark.parametrize(("country", "code"), [(None, "country_must_be_present"), ("IT", "country_not_supported")])
 def test_e_invoicing_needs_a_country_that_has_it(country: str | None, code: str) -> None:
-    with Sandbox(now="2024-01-05T00:00:00Z") as box:
-        name = ask(box, "GET", "/billing_entities")["billing_entities"][0]["code"]
+    with Scenario(now="2024-01-05T00:00:00Z") as box:
+        name = box.get("/billing_entities")["billing_entities"][0]["code"]
         body = {"billing_entity": {"einvoicing": True, "country": country}}
-        refused = ask(box, "PUT", f"/billing_entities/{name}", body, status=422)
+        refused = box.ask("PUT", f"/billing_entities/{name}", body, status=422)
         assert refused["error_details"] == {"einvoicing": [code]}
 
 
 def test_the_address_of_a_document_needs_no_key_but_every_character_of_it() -> None:
-    with Sandbox(now="2024-01-05T00:00:00Z", settings=SETTINGS) as box:
+    with Scenario(now="2024-01-05T00:00:00Z", settings=SETTINGS) as box:
         entity(box, country="FR", einvoicing=True)
         made = one_off(box)
         pdf, xml = box.billing.invoices.pdf(made["svc_id"]), box.billing.invoices.xml(made["svc_id"])
-        shown = ask(box, "GET", f"/invoices/{made['svc_id']}")["invoice"]
+        shown = box.get(f"/invoices/{made['svc_id']}")["invoice"]
         app = create_app(box.billing)
         paths = [shown[name].removeprefix("https://billing.example") for name in ("file_url", "xml_url")]
         for path, content, kind, ending in zip(paths, (pdf, xml), ("pdf", "xml"), ("pdf", "xml"), strict=True):

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 from pypdf import PdfReader
-from tests.price_list import PriceList
 from tests.registry import Registry, rate_limited
-from tests.scenarios import add_plan, ask, invoices_of, subscribe
+from tests.scenarios import Scenario, charge_on
 
 from usagebill.core.contacts import LOCALES
 from usagebill.core.documents.files import Document
@@ -21,43 +20,40 @@ from usagebill.operations import api_keys
 from usagebill.operations.emails.resending import ResendInput, resend_invoice
 from usagebill.operations.invoices.lifecycle import InvoiceVoid, void
 from usagebill.settings import Settings
-from usagebill.testing import Sandbox
 from usagebill.work import Work
 
 BOTH = ["invoice.finalized", "credit_note.created"]
 
 
 @pytest.fixture
-def box() -> Iterator[Sandbox]:
-    with Sandbox(now="2024-03-01T00:00:00Z", settings=Settings(public_url="https://billing.example")) as box:
+def box() -> Iterator[Scenario]:
+    with Scenario(now="2024-03-01T00:00:00Z", settings=Settings(public_url="https://billing.example")) as box:
         entity(box, name="Lumen", email="billing@lumen.example", email_settings=BOTH)
         customer(box)
-        add_on = {"name": "Setup", "code": "setup", "amount_cents": 10_000, "amount_currency": "EUR"}
-        ask(box, "POST", "/add_ons", {"add_on": add_on})
+        box.add_on("setup", 10_000)
         yield box
 
 
-def entity(box: Sandbox, **fields: Any) -> None:
-    ask(box, "PUT", "/billing_entities/default", {"billing_entity": fields})
+def entity(box: Scenario, **fields: Any) -> None:
+    box.put("/billing_entities/default", billing_entity=fields)
 
 
-def customer(box: Sandbox, **fields: Any) -> None:
-    given = {"external_id": "acme", "name": "Acme", "currency": "EUR", "email": "anna@acme.example", **fields}
-    ask(box, "POST", "/customers", {"customer": given})
+def customer(box: Scenario, **fields: Any) -> None:
+    box.customer(**{"name": "Acme", "email": "anna@acme.example", **fields})
 
 
-def one_off(box: Sandbox, **fields: Any) -> Any:
+def one_off(box: Scenario, **fields: Any) -> Any:
     body = {"external_customer_id": "acme", "fees": [{"add_on_code": "setup", **fields}]}
-    return ask(box, "POST", "/invoices", {"invoice": body})["invoice"]
+    return box.post("/invoices", invoice=body)["invoice"]
 
 
-def credit_note(box: Sandbox, invoice: Any, cents: int = 4000, **parts: int) -> Any:
+def credit_note(box: Scenario, invoice: Any, cents: int = 4000, **parts: int) -> Any:
     items = [{"fee_id": invoice["fees"][0]["svc_id"], "amount_cents": cents}]
     body = {"invoice_id": invoice["svc_id"], "items": items, **(parts or {"credit_amount_cents": cents})}
-    return ask(box, "POST", "/credit_notes", {"credit_note": body})["credit_note"]
+    return box.post("/credit_notes", credit_note=body)["credit_note"]
 
 
-def subjects(box: Sandbox) -> list[str]:
+def subjects(box: Scenario) -> list[str]:
     return [email.subject for email in box.emails]
 
 
@@ -77,7 +73,7 @@ def pdf_text(email: Email) -> str:
 # What is sent
 
 
-def test_an_invoice_goes_to_its_customer_when_it_is_finalized(box: Sandbox) -> None:
+def test_an_invoice_goes_to_its_customer_when_it_is_finalized(box: Scenario) -> None:
     customer(box, email="anna@acme.example, bob@acme.example")
     entity(box, email="billing@lumen.example,books@lumen.example")
     invoice = one_off(box)
@@ -87,7 +83,7 @@ def test_an_invoice_goes_to_its_customer_when_it_is_finalized(box: Sandbox) -> N
     assert email.reply_to == ("billing@lumen.example", "books@lumen.example")
     assert (email.to, email.cc, email.bcc) == (("anna@acme.example", "bob@acme.example"), (), ())
     assert email.sent_at == box.now
-    url = ask(box, "GET", f"/invoices/{invoice['svc_id']}")["invoice"]["file_url"]
+    url = box.get(f"/invoices/{invoice['svc_id']}")["invoice"]["file_url"]
     assert url.startswith("https://billing.example/documents/")
     for said in ("Total: €100.00", f"Invoice number: {invoice['number']}", "Issue date: Mar 01, 2024", url):
         assert said in email.text
@@ -107,15 +103,10 @@ def test_an_invoice_goes_to_its_customer_when_it_is_finalized(box: Sandbox) -> N
         ("refund_amount_cents", "Refunded on Mar 01, 2024"),
     ],
 )
-def test_a_credit_note_says_how_it_was_given(box: Sandbox, part: str, line: str) -> None:
+def test_a_credit_note_says_how_it_was_given(box: Scenario, part: str, line: str) -> None:
     invoice = one_off(box)
     if part == "refund_amount_cents":
-        ask(
-            box,
-            "POST",
-            "/payments",
-            {"payment": {"invoice_id": invoice["svc_id"], "amount_cents": 10_000, "reference": "r"}},
-        )
+        box.post("/payments", payment={"invoice_id": invoice["svc_id"], "amount_cents": 10_000, "reference": "r"})
     note = credit_note(box, invoice, 4000, **{part: 4000})
     email = box.emails[-1]
     assert subjects(box) == of(invoice) + of_notes(note)
@@ -125,7 +116,7 @@ def test_a_credit_note_says_how_it_was_given(box: Sandbox, part: str, line: str)
         f"Invoice number: {invoice['number']}",
         "Issue date: Mar 01, 2024",
         line.format(number=invoice["number"]),
-        ask(box, "GET", f"/credit_notes/{note['svc_id']}")["credit_note"]["file_url"],
+        box.get(f"/credit_notes/{note['svc_id']}")["credit_note"]["file_url"],
     ):
         assert said in email.text
     (file,) = email.attachments
@@ -134,7 +125,7 @@ def test_a_credit_note_says_how_it_was_given(box: Sandbox, part: str, line: str)
 
 
 @pytest.mark.parametrize("locale", LOCALES)
-def test_emails_are_in_the_language_of_the_document(box: Sandbox, locale: str) -> None:
+def test_emails_are_in_the_language_of_the_document(box: Scenario, locale: str) -> None:
     customer(box, billing_configuration={"document_locale": locale})
     invoice = one_off(box)
     credit_note(box, invoice)
@@ -148,10 +139,10 @@ def test_emails_are_in_the_language_of_the_document(box: Sandbox, locale: str) -
         assert amount in box.emails[0].text
 
 
-def test_a_document_is_made_once_for_all_emails(box: Sandbox) -> None:
+def test_a_document_is_made_once_for_all_emails(box: Scenario) -> None:
     invoice = one_off(box)
     entity(box, name="Renamed", legal_name="Renamed Ltd")
-    ask(box, "POST", f"/invoices/{invoice['svc_id']}/resend_email")
+    box.post(f"/invoices/{invoice['svc_id']}/resend_email")
     first, second = box.emails
     assert first.attachments == second.attachments
     assert box.billing.reading(lambda work: work.tx.count(Document)) == 1
@@ -163,21 +154,16 @@ def test_a_document_is_made_once_for_all_emails(box: Sandbox) -> None:
 
 
 def test_documents_made_at_once_are_those_that_are_sent() -> None:
-    with Sandbox(now="2024-03-01T00:00:00Z", settings=Settings(documents="at_once")) as box:
+    with Scenario(now="2024-03-01T00:00:00Z", settings=Settings(documents="at_once")) as box:
         entity(box, email="billing@lumen.example", email_settings=BOTH)
         customer(box)
-        ask(
-            box,
-            "POST",
-            "/add_ons",
-            {"add_on": {"name": "Setup", "code": "setup", "amount_cents": 1, "amount_currency": "EUR"}},
-        )
+        box.add_on("setup", 1)
         one_off(box)
         assert len(box.emails) == 1
         assert box.billing.reading(lambda work: work.tx.count(Document)) == 1
 
 
-def test_names_with_line_breaks_make_no_headers(box: Sandbox) -> None:
+def test_names_with_line_breaks_make_no_headers(box: Scenario) -> None:
     entity(box, name="Lumen\r\nBcc: eve@evil.example")
     one_off(box)
     (email,) = box.emails
@@ -188,11 +174,11 @@ def test_names_with_line_breaks_make_no_headers(box: Sandbox) -> None:
 # When it is sent by itself
 
 
-def test_a_billing_run_sends_what_it_bills(box: Sandbox) -> None:
-    add_plan(box, amount_cents=3100)
-    subscribe(box)
+def test_a_billing_run_sends_what_it_bills(box: Scenario) -> None:
+    box.plan(amount_cents=3100)
+    box.subscribe()
     box.travel_to("2024-05-01T01:00:00Z")
-    assert subjects(box) == of(*invoices_of(box))
+    assert subjects(box) == of(*box.invoices())
     assert len(box.emails) == 2
     assert [email.sent_at.isoformat() for email in box.emails] == [
         "2024-04-01T00:10:00+00:00",
@@ -200,9 +186,9 @@ def test_a_billing_run_sends_what_it_bills(box: Sandbox) -> None:
     ]
 
 
-def test_what_is_billed_late_is_dated_when_it_is_sent(box: Sandbox) -> None:
-    add_plan(box, amount_cents=3100)
-    subscribe(box)
+def test_what_is_billed_late_is_dated_when_it_is_sent(box: Scenario) -> None:
+    box.plan(amount_cents=3100)
+    box.subscribe()
     box.jump_to("2024-04-07T00:00:00Z")
     box.run_due()
     (email,) = box.emails
@@ -210,131 +196,125 @@ def test_what_is_billed_late_is_dated_when_it_is_sent(box: Sandbox) -> None:
     assert email.sent_at == box.now
 
 
-def test_a_draft_is_sent_when_it_is_finalized(box: Sandbox) -> None:
+def test_a_draft_is_sent_when_it_is_finalized(box: Scenario) -> None:
     customer(box, billing_configuration={"invoice_grace_period": 3})
-    add_plan(box, amount_cents=3100, pay_in_advance=True)
-    subscribe(box)
-    subscribe(box, id="other")
-    first, second = invoices_of(box)
+    box.plan(amount_cents=3100, pay_in_advance=True)
+    box.subscribe()
+    box.subscribe(external_id="other")
+    first, second = box.invoices()
     assert (first["status"], box.emails) == ("draft", [])
-    ask(box, "PUT", f"/invoices/{first['svc_id']}/finalize")
+    box.put(f"/invoices/{first['svc_id']}/finalize")
     assert len(box.emails) == 1
     box.travel_to("2024-03-05T00:00:00Z")
-    assert sorted(subjects(box)) == sorted(of(*invoices_of(box)))
+    assert sorted(subjects(box)) == sorted(of(*box.invoices()))
     assert len(box.emails) == 2
     assert second["status"] == "draft"
 
 
-def test_the_credit_note_of_a_draft_is_sent_with_it(box: Sandbox) -> None:
+def test_the_credit_note_of_a_draft_is_sent_with_it(box: Scenario) -> None:
     customer(box, billing_configuration={"invoice_grace_period": 3})
-    add_plan(box, amount_cents=3100, pay_in_advance=True)
-    subscribe(box)
-    (draft,) = invoices_of(box)
+    box.plan(amount_cents=3100, pay_in_advance=True)
+    box.subscribe()
+    (draft,) = box.invoices()
     credit_note(box, draft, 1000)
     assert box.emails == []
-    ask(box, "PUT", f"/invoices/{draft['svc_id']}/finalize")
-    (invoice,) = invoices_of(box)
-    (note,) = ask(box, "GET", "/credit_notes")["credit_notes"]
+    box.put(f"/invoices/{draft['svc_id']}/finalize")
+    (invoice,) = box.invoices()
+    (note,) = box.get("/credit_notes")["credit_notes"]
     assert subjects(box) == of(invoice) + of_notes(note)
 
 
-def test_the_end_of_a_subscription_sends_its_credit_note(box: Sandbox) -> None:
-    add_plan(box, amount_cents=3100, pay_in_advance=True)
-    subscribe(box)
+def test_the_end_of_a_subscription_sends_its_credit_note(box: Scenario) -> None:
+    box.plan(amount_cents=3100, pay_in_advance=True)
+    box.subscribe()
     box.travel_to("2024-03-16T00:00:00Z")
-    ask(box, "DELETE", "/subscriptions/sub")
-    (note,) = ask(box, "GET", "/credit_notes")["credit_notes"]
+    box.delete("/subscriptions/sub")
+    (note,) = box.get("/credit_notes")["credit_notes"]
     assert of_notes(note)[0] in subjects(box)
 
 
-def test_usage_paid_in_advance_and_thresholds_that_are_passed(box: Sandbox) -> None:
-    list_ = PriceList(box)
-    list_.plan(
-        {
-            "billable_metric_id": list_.metric("calls", "count_agg"),
-            "charge_model": "standard",
-            "pay_in_advance": True,
-            "properties": {"amount": "1"},
-        },
-        {"billable_metric_id": list_.metric("gb"), "charge_model": "standard", "properties": {"amount": "1"}},
+def test_usage_paid_in_advance_and_thresholds_that_are_passed(box: Scenario) -> None:
+    box.customer()
+    box.plan(
+        charge_on(box.metric("calls", "count_agg"), amount="1", pay_in_advance=True),
+        charge_on(box.metric("gb"), amount="1"),
         usage_thresholds=[{"amount_cents": 1000}],
     )
-    list_.subscribe()
-    list_.event("calls")
+    box.subscribe()
+    box.event("calls")
     assert len(box.emails) == 1
-    list_.event("gb", value=12)
-    assert subjects(box) == of(*invoices_of(box))
-    assert invoices_of(box)[-1]["invoice_type"] == "progressive_billing"
+    box.event("gb", value=12)
+    assert subjects(box) == of(*box.invoices())
+    assert box.invoices()[-1]["invoice_type"] == "progressive_billing"
 
 
-def test_what_was_paid_already_is_not_sent(box: Sandbox) -> None:
-    list_ = PriceList(box)
-    list_.plan(
-        {
-            "billable_metric_id": list_.metric("seats", "unique_count_agg"),
-            "charge_model": "standard",
-            "pay_in_advance": True,
-            "invoiceable": False,
-            "regroup_paid_fees": "invoice",
-            "properties": {"amount": "1"},
-        }
+def test_what_was_paid_already_is_not_sent(box: Scenario) -> None:
+    box.customer()
+    box.plan(
+        charge_on(
+            box.metric("seats", "unique_count_agg"),
+            amount="1",
+            pay_in_advance=True,
+            invoiceable=False,
+            regroup_paid_fees="invoice",
+        )
     )
-    list_.subscribe()
-    list_.event("seats", value="a")
-    (fee,) = list_.get("/fees?fee_type=charge")["fees"]
-    ask(box, "PUT", f"/fees/{fee['svc_id']}", {"fee": {"payment_status": "succeeded"}})
+    box.subscribe()
+    box.event("seats", value="a")
+    (fee,) = box.get("/fees?fee_type=charge")["fees"]
+    box.put(f"/fees/{fee['svc_id']}", fee={"payment_status": "succeeded"})
     box.travel_to("2024-04-01T12:00:00Z")
-    invoices = {invoice["invoice_type"]: invoice for invoice in invoices_of(box)}
+    invoices = {invoice["invoice_type"]: invoice for invoice in box.invoices()}
     assert invoices["advance_charges"]["fees_amount_cents"] == 100
     assert box.emails == []
     # Whoever asks for it gets it.
-    ask(box, "POST", f"/invoices/{invoices['advance_charges']['svc_id']}/resend_email")
+    box.post(f"/invoices/{invoices['advance_charges']['svc_id']}/resend_email")
     assert subjects(box) == of(invoices["advance_charges"])
 
 
 def test_an_invoice_that_waits_for_taxes_is_sent_once_it_has_them() -> None:
     registry = Registry()
     registry.answers = [rate_limited()]
-    with Sandbox(now="2024-03-01T12:00:00Z", vat_registry=registry) as box:
+    with Scenario(now="2024-03-01T12:00:00Z", vat_registry=registry) as box:
         entity(box, name="Lumen", email="b@lumen.example", email_settings=BOTH, country="FR", eu_tax_management=True)
         customer(box, country="IT", tax_identification_number="IT12345678901")
-        add_plan(box, amount_cents=3100, pay_in_advance=True)
-        subscribe(box)
+        box.plan(amount_cents=3100, pay_in_advance=True)
+        box.subscribe()
         assert box.emails == []
         registry.answers = [registry.known]
         box.travel_to("2024-03-01T12:05:00Z")
-        assert subjects(box) == of(*invoices_of(box))
+        assert subjects(box) == of(*box.invoices())
 
 
-def test_an_invoice_made_anew_is_sent_anew(box: Sandbox) -> None:
-    add_plan(box, amount_cents=3100, pay_in_advance=True)
-    subscribe(box)
-    (first,) = invoices_of(box)
-    ask(box, "POST", f"/invoices/{first['svc_id']}/void", {})
+def test_an_invoice_made_anew_is_sent_anew(box: Scenario) -> None:
+    box.plan(amount_cents=3100, pay_in_advance=True)
+    box.subscribe()
+    (first,) = box.invoices()
+    box.post(f"/invoices/{first['svc_id']}/void")
     box.billing.invoices.regenerate(first["svc_id"], fees=[{"id": first["fees"][0]["svc_id"], "units": 2}])
-    again = next(invoice for invoice in invoices_of(box) if invoice["status"] == "finalized")
+    again = next(invoice for invoice in box.invoices() if invoice["status"] == "finalized")
     assert subjects(box) == of(first, again)
 
 
-def test_a_void_sends_the_note_that_gives_something_back(box: Sandbox) -> None:
+def test_a_void_sends_the_note_that_gives_something_back(box: Scenario) -> None:
     invoice = one_off(box)
     body = {"generate_credit_note": True, "credit_amount": 4000}
-    ask(box, "POST", f"/invoices/{invoice['svc_id']}/void", body)
-    notes = ask(box, "GET", "/credit_notes")["credit_notes"]
+    box.ask("POST", f"/invoices/{invoice['svc_id']}/void", body)
+    notes = box.get("/credit_notes")["credit_notes"]
     assert sorted(note["credit_status"] for note in notes) == ["available", "voided"]
     given = [note for note in notes if note["credit_status"] == "available"]
     assert subjects(box) == of(invoice) + of_notes(*given)
 
 
-def test_a_preview_sends_nothing(box: Sandbox) -> None:
-    add_plan(box, amount_cents=3100, pay_in_advance=True)
-    ask(box, "POST", "/invoices/preview", {"customer": {"external_id": "acme"}, "plan_code": "basic"})
+def test_a_preview_sends_nothing(box: Scenario) -> None:
+    box.plan(amount_cents=3100, pay_in_advance=True)
+    box.post("/invoices/preview", customer={"external_id": "acme"}, plan_code="basic")
     box.run_due()
     assert box.emails == []
 
 
 @pytest.mark.parametrize("sent", [[], ["invoice.finalized"], ["credit_note.created"], ["payment_receipt.created"]])
-def test_only_what_is_switched_on_is_sent(box: Sandbox, sent: list[str]) -> None:
+def test_only_what_is_switched_on_is_sent(box: Scenario, sent: list[str]) -> None:
     entity(box, email_settings=sent)
     invoice = one_off(box)
     note = credit_note(box, invoice)
@@ -343,7 +323,7 @@ def test_only_what_is_switched_on_is_sent(box: Sandbox, sent: list[str]) -> None
 
 
 @pytest.mark.parametrize("who", ["customer", "entity"])
-def test_nothing_is_sent_without_an_address_of_both(box: Sandbox, who: str) -> None:
+def test_nothing_is_sent_without_an_address_of_both(box: Scenario, who: str) -> None:
     if who == "customer":
         customer(box, email=None)
     else:
@@ -353,21 +333,21 @@ def test_nothing_is_sent_without_an_address_of_both(box: Sandbox, who: str) -> N
     assert box.billing.next_due(leased=True) is None
 
 
-def test_an_invoice_of_nothing_is_not_sent(box: Sandbox) -> None:
+def test_an_invoice_of_nothing_is_not_sent(box: Scenario) -> None:
     invoice = one_off(box, unit_amount_cents=0)
     assert (invoice["status"], invoice["fees_amount_cents"], box.emails) == ("finalized", 0, [])
 
 
-def test_an_invoice_that_credit_pays_in_full_is_sent(box: Sandbox) -> None:
+def test_an_invoice_that_credit_pays_in_full_is_sent(box: Scenario) -> None:
     credit_note(box, one_off(box))
-    add_plan(box, amount_cents=4000, pay_in_advance=True)
-    subscribe(box)
-    invoice = invoices_of(box)[-1]
+    box.plan(amount_cents=4000, pay_in_advance=True)
+    box.subscribe()
+    invoice = box.invoices()[-1]
     assert (invoice["fees_amount_cents"], invoice["total_amount_cents"]) == (4000, 0)
     assert subjects(box)[-1:] == of(invoice)
 
 
-def test_what_was_undone_is_not_sent(box: Sandbox) -> None:
+def test_what_was_undone_is_not_sent(box: Scenario) -> None:
     """The invoice is voided before anybody could send it."""
     id = one_off(box)["svc_id"]
     del box.emails[:]
@@ -381,7 +361,7 @@ def test_what_was_undone_is_not_sent(box: Sandbox) -> None:
     assert box.billing.next_due(leased=True) is None
 
 
-def test_nothing_remains_of_a_request_that_failed(box: Sandbox) -> None:
+def test_nothing_remains_of_a_request_that_failed(box: Scenario) -> None:
     invoice = one_off(box)
 
     def fail(work: Work) -> None:
@@ -394,10 +374,10 @@ def test_nothing_remains_of_a_request_that_failed(box: Sandbox) -> None:
     assert subjects(box) == of(invoice)
 
 
-def test_settings_that_there_are_not_are_refused(box: Sandbox) -> None:
+def test_settings_that_there_are_not_are_refused(box: Scenario) -> None:
     for sent in (["invoice.sent"], [*BOTH, "nonsense"]):
         body = {"billing_entity": {"email_settings": sent}}
-        answer = ask(box, "PUT", "/billing_entities/default", body, status=422)
+        answer = box.ask("PUT", "/billing_entities/default", body, status=422)
         assert answer["error_details"] == {"email_settings": ["unsupported_value"]}
 
 
@@ -407,11 +387,11 @@ def test_settings_that_there_are_not_are_refused(box: Sandbox) -> None:
 @pytest.mark.parametrize(
     "body", [None, {}, {"to": []}, {"to": [], "cc": [], "bcc": []}, {"to": None}, [], {"to": [None]}]
 )
-def test_without_recipients_it_goes_to_the_customer_as_it_is_now(box: Sandbox, body: object) -> None:
+def test_without_recipients_it_goes_to_the_customer_as_it_is_now(box: Scenario, body: object) -> None:
     invoice = one_off(box)
     customer(box, email="new@acme.example")
     entity(box, email="new@lumen.example")
-    assert ask(box, "POST", f"/invoices/{invoice['svc_id']}/resend_email", body) is None
+    assert box.ask("POST", f"/invoices/{invoice['svc_id']}/resend_email", body) is None
     email = box.emails[-1]
     assert (email.to, email.cc, email.bcc) == (("new@acme.example",), (), ())
     assert (email.sender, email.reply_to) == ("new@lumen.example", ("new@lumen.example",))
@@ -420,11 +400,11 @@ def test_without_recipients_it_goes_to_the_customer_as_it_is_now(box: Sandbox, b
 
 
 @pytest.mark.parametrize("kind", ["invoices", "credit_notes"])
-def test_it_goes_to_whom_it_is_asked_for(box: Sandbox, kind: str) -> None:
+def test_it_goes_to_whom_it_is_asked_for(box: Scenario, kind: str) -> None:
     invoice = one_off(box)
     id = invoice["svc_id"] if kind == "invoices" else credit_note(box, invoice)["svc_id"]
     body = {"to": ["dora@x.example", "jörg@x.example"], "cc": ["emil@x.example"], "bcc": ["fay@x.example"]}
-    assert ask(box, "POST", f"/{kind}/{id}/resend_email", body) is None
+    assert box.ask("POST", f"/{kind}/{id}/resend_email", body) is None
     email = box.emails[-1]
     assert (email.to, email.cc, email.bcc) == (
         ("dora@x.example", "jörg@x.example"),
@@ -434,20 +414,20 @@ def test_it_goes_to_whom_it_is_asked_for(box: Sandbox, kind: str) -> None:
     assert "anna@acme.example" not in email.recipients
 
 
-def test_it_is_sent_as_often_as_it_is_asked_for(box: Sandbox) -> None:
+def test_it_is_sent_as_often_as_it_is_asked_for(box: Scenario) -> None:
     invoice = one_off(box)
     for _ in range(3):
-        ask(box, "POST", f"/invoices/{invoice['svc_id']}/resend_email", {"to": ["dora@x.example"]})
+        box.post(f"/invoices/{invoice['svc_id']}/resend_email", to=["dora@x.example"])
     assert len({email.id for email in box.emails}) == 4
 
 
-def test_an_invoice_of_nothing_is_sent_when_asked_for(box: Sandbox) -> None:
+def test_an_invoice_of_nothing_is_sent_when_asked_for(box: Scenario) -> None:
     invoice = one_off(box, unit_amount_cents=0)
-    ask(box, "POST", f"/invoices/{invoice['svc_id']}/resend_email")
+    box.post(f"/invoices/{invoice['svc_id']}/resend_email")
     assert subjects(box) == of(invoice)
 
 
-def test_the_library_resends_too(box: Sandbox) -> None:
+def test_the_library_resends_too(box: Scenario) -> None:
     invoice = one_off(box)
     note = credit_note(box, invoice)
     box.billing.invoices.resend_email(invoice["svc_id"], to=["dora@x.example"], bcc=("fay@x.example",))
@@ -464,19 +444,19 @@ def test_the_library_resends_too(box: Sandbox) -> None:
 # What is refused, in this order
 
 
-def refused(box: Sandbox, path: str, body: object = None, status: int = 422) -> Any:
+def refused(box: Scenario, path: str, body: object = None, status: int = 422) -> Any:
     before = len(box.emails)
-    answer = ask(box, "POST", f"{path}/resend_email", body, status=status)
+    answer = box.ask("POST", f"{path}/resend_email", body, status=status)
     assert len(box.emails) == before
     return answer["code"] if status != 422 else answer["error_details"]
 
 
 @pytest.mark.parametrize("kind", ["invoice", "credit_note"])
-def test_faults_are_told_in_the_order_in_which_they_are_looked_for(box: Sandbox, kind: str) -> None:
+def test_faults_are_told_in_the_order_in_which_they_are_looked_for(box: Scenario, kind: str) -> None:
     customer(box, billing_configuration={"invoice_grace_period": 3})
-    add_plan(box, amount_cents=3100, pay_in_advance=True)
-    subscribe(box)
-    (draft,) = invoices_of(box)
+    box.plan(amount_cents=3100, pay_in_advance=True)
+    box.subscribe()
+    (draft,) = box.invoices()
     note = credit_note(box, draft, 1000)
     path = f"/invoices/{draft['svc_id']}" if kind == "invoice" else f"/credit_notes/{note['svc_id']}"
     everything_wrong = {"to": ["nobody"], "cc": "x", "bcc": ["y"]}
@@ -485,7 +465,7 @@ def test_faults_are_told_in_the_order_in_which_they_are_looked_for(box: Sandbox,
     for unknown in (f"/{kind}s/none", f"/{kind}s/00000000-0000-7000-8000-000000000000"):
         assert refused(box, unknown, everything_wrong, 404) == f"{kind}_not_found"
     assert refused(box, path, everything_wrong, 405) == f"{kind}_not_finalized"
-    ask(box, "PUT", f"/invoices/{draft['svc_id']}/finalize")
+    box.put(f"/invoices/{draft['svc_id']}/finalize")
     assert refused(box, path, everything_wrong, 405) == "email_settings_disabled"
     other = [setting for setting in BOTH if not setting.startswith(kind)]
     entity(box, email_settings=other)
@@ -506,29 +486,29 @@ def test_faults_are_told_in_the_order_in_which_they_are_looked_for(box: Sandbox,
         "to": ["invalid email format: a, c@"],
         "cc": ["invalid email format: d"],
     }
-    ask(box, "POST", f"{path}/resend_email", {"to": ["b@x.example"]})
+    box.post(f"{path}/resend_email", to=["b@x.example"])
     assert box.emails[-1].to == ("b@x.example",)
 
 
-def test_a_voided_invoice_is_not_sent(box: Sandbox) -> None:
+def test_a_voided_invoice_is_not_sent(box: Scenario) -> None:
     invoice = one_off(box)
-    ask(box, "POST", f"/invoices/{invoice['svc_id']}/void", {})
+    box.post(f"/invoices/{invoice['svc_id']}/void")
     assert refused(box, f"/invoices/{invoice['svc_id']}", status=405) == "invoice_not_finalized"
 
 
-def test_a_deleted_draft_is_unknown(box: Sandbox) -> None:
+def test_a_deleted_draft_is_unknown(box: Scenario) -> None:
     customer(box, billing_configuration={"invoice_grace_period": 3})
-    add_plan(box, amount_cents=3100, pay_in_advance=True)
-    subscribe(box)
-    (draft,) = invoices_of(box)
+    box.plan(amount_cents=3100, pay_in_advance=True)
+    box.subscribe()
+    (draft,) = box.invoices()
     note = credit_note(box, draft, 1000)
-    ask(box, "DELETE", f"/invoices/{draft['svc_id']}")
+    box.delete(f"/invoices/{draft['svc_id']}")
     assert refused(box, f"/invoices/{draft['svc_id']}", status=404) == "invoice_not_found"
     assert refused(box, f"/credit_notes/{note['svc_id']}", status=404) == "credit_note_not_found"
 
 
 @pytest.mark.parametrize("kind", ["invoice", "credit_note"])
-def test_a_key_needs_the_permission_of_what_is_sent(box: Sandbox, kind: str) -> None:
+def test_a_key_needs_the_permission_of_what_is_sent(box: Scenario, kind: str) -> None:
     invoice = one_off(box)
     id = invoice["svc_id"] if kind == "invoice" else credit_note(box, invoice)["svc_id"]
     for permissions, status in (

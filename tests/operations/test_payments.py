@@ -6,61 +6,59 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.price_list import PriceList
-
-from usagebill.testing import Sandbox
+from tests.scenarios import Scenario
 
 
 @pytest.fixture
-def list_() -> Iterator[PriceList]:
-    with Sandbox(now="2024-02-01T00:00:00Z") as box:
-        list_ = PriceList(box)
-        list_.plan(amount_cents=10_000, pay_in_advance=True)
-        list_.subscribe()
-        yield list_
+def box() -> Iterator[Scenario]:
+    with Scenario(now="2024-02-01T00:00:00Z") as box:
+        box.customer()
+        box.plan(amount_cents=10_000, pay_in_advance=True)
+        box.subscribe()
+        yield box
 
 
-def invoice(list_: PriceList) -> dict[str, Any]:
-    (listed,) = list_.get("/invoices")["invoices"]
-    found: dict[str, Any] = list_.get(f"/invoices/{listed['svc_id']}")["invoice"]
+def invoice(box: Scenario) -> dict[str, Any]:
+    (listed,) = box.get("/invoices")["invoices"]
+    found: dict[str, Any] = box.get(f"/invoices/{listed['svc_id']}")["invoice"]
     return found
 
 
-def pay(list_: PriceList, **fields: Any) -> tuple[int, Any]:
-    body = {"invoice_id": invoice(list_)["svc_id"], "reference": "transfer", **fields}
-    return list_.box.request("POST", "/api/v1/payments", json={"payment": body})
+def pay(box: Scenario, **fields: Any) -> tuple[int, Any]:
+    body = {"invoice_id": invoice(box)["svc_id"], "reference": "transfer", **fields}
+    return box.request("POST", "/api/v1/payments", json={"payment": body})
 
 
-def updates(list_: PriceList) -> int:
-    return sum(message["webhook_type"] == "invoice.payment_status_updated" for message in list_.box.webhooks)
+def updates(box: Scenario) -> int:
+    return sum(message["webhook_type"] == "invoice.payment_status_updated" for message in box.webhooks)
 
 
-def test_an_invoice_is_paid_when_its_parts_add_up(list_: PriceList) -> None:
-    status, answer = pay(list_, amount_cents=2000, paid_at="2024-01-15")
+def test_an_invoice_is_paid_when_its_parts_add_up(box: Scenario) -> None:
+    status, answer = pay(box, amount_cents=2000, paid_at="2024-01-15")
     payment = answer["payment"]
     assert (status, payment["created_at"], payment["type"]) == (200, "2024-01-15T00:00:00Z", "manual")
-    partly = invoice(list_)
+    partly = invoice(box)
     assert (partly["payment_status"], partly["total_paid_amount_cents"]) == ("pending", 2000)
     assert partly["total_due_amount_cents"] == 8000
-    assert updates(list_) == 0
-    assert pay(list_, amount_cents=8000)[0] == 200
-    paid = invoice(list_)
+    assert updates(box) == 0
+    assert pay(box, amount_cents=8000)[0] == 200
+    paid = invoice(box)
     assert (paid["payment_status"], paid["total_due_amount_cents"]) == ("succeeded", 0)
     assert {fee["payment_status"] for fee in paid["fees"]} == {"succeeded"}
-    assert updates(list_) == 1
-    assert list_.get(f"/payments/{payment['svc_id']}") == payment
-    assert len(list_.get("/customers/acme/payments")["payments"]) == 2
-    assert list_.get("/payments?external_customer_id=none")["payments"] == []
+    assert updates(box) == 1
+    assert box.get(f"/payments/{payment['svc_id']}") == payment
+    assert len(box.get("/customers/acme/payments")["payments"]) == 2
+    assert box.get("/payments?external_customer_id=none")["payments"] == []
 
 
-def test_what_a_credit_note_settles_need_not_be_paid(list_: PriceList) -> None:
-    unpaid = invoice(list_)
+def test_what_a_credit_note_settles_need_not_be_paid(box: Scenario) -> None:
+    unpaid = invoice(box)
     items = [{"fee_id": unpaid["fees"][0]["svc_id"], "amount_cents": 2000}]
     note = {"invoice_id": unpaid["svc_id"], "offset_amount_cents": 2000, "items": items}
-    assert list_.box.request("POST", "/api/v1/credit_notes", json={"credit_note": note})[0] == 200
-    assert pay(list_, amount_cents=8001)[0] == 422
-    assert pay(list_, amount_cents=8000)[0] == 200
-    paid = invoice(list_)
+    assert box.request("POST", "/api/v1/credit_notes", json={"credit_note": note})[0] == 200
+    assert pay(box, amount_cents=8001)[0] == 422
+    assert pay(box, amount_cents=8000)[0] == 200
+    paid = invoice(box)
     assert (paid["payment_status"], paid["total_due_amount_cents"]) == ("succeeded", 0)
 
 
@@ -81,16 +79,16 @@ def test_what_a_credit_note_settles_need_not_be_paid(list_: PriceList) -> None:
         ({"amount_cents": 1, "reference": "x" * 41}, 422, {"reference": ["value_is_too_long"]}),
     ],
 )
-def test_what_is_refused(list_: PriceList, fields: dict[str, Any], status: int, details: Any) -> None:
-    found, answer = pay(list_, **fields)
+def test_what_is_refused(box: Scenario, fields: dict[str, Any], status: int, details: Any) -> None:
+    found, answer = pay(box, **fields)
     assert (found, answer.get("error_details")) == (status, details)
-    assert invoice(list_)["total_paid_amount_cents"] == 0
+    assert invoice(box)["total_paid_amount_cents"] == 0
 
 
-def test_only_issued_invoices_are_paid(list_: PriceList) -> None:
-    id = invoice(list_)["svc_id"]
-    assert list_.box.request("POST", f"/api/v1/invoices/{id}/void")[0] == 200
-    status, answer = pay(list_, amount_cents=1)
+def test_only_issued_invoices_are_paid(box: Scenario) -> None:
+    id = invoice(box)["svc_id"]
+    assert box.request("POST", f"/api/v1/invoices/{id}/void")[0] == 200
+    status, answer = pay(box, amount_cents=1)
     assert (status, answer["code"]) == (403, "feature_unavailable")
-    status, answer = list_.box.request("GET", "/api/v1/payments?invoice_id=x")
+    status, answer = box.request("GET", "/api/v1/payments?invoice_id=x")
     assert (status, answer["error_details"]) == (422, {"invoice_id": ["is in invalid format"]})

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from tests.json_asserts import accepted, refused
 from tests.operations.plans.catalog import metric, plan, send
+from tests.scenarios import charge_on
 
 from usagebill.core.errors import Invalid
 from usagebill.testing import Sandbox
@@ -20,12 +21,11 @@ def box() -> Iterator[Sandbox]:
 
 
 def charge(box: Sandbox, rate: object) -> dict[str, object]:
-    return {
-        "billable_metric_id": metric(box, f"metric {rate}", aggregation_type="sum_agg", field_name="value"),
-        "charge_model": "standard",
-        "properties": {"amount": "1.0"},
-        "applied_pricing_unit": {"code": "credits", "conversion_rate": rate},
-    }
+    return charge_on(
+        metric(box, f"metric {rate}", aggregation_type="sum_agg", field_name="value"),
+        amount="1.0",
+        applied_pricing_unit={"code": "credits", "conversion_rate": rate},
+    )
 
 
 @pytest.mark.parametrize(

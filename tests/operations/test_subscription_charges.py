@@ -9,6 +9,7 @@ import pytest
 from tests.builders import add_draft, add_period
 from tests.json_asserts import accepted, missing, refused
 from tests.operations.plans.catalog import add_on, metric, plan, send, tax
+from tests.scenarios import charge_on, fixed_charge_on
 
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
@@ -30,14 +31,10 @@ def box() -> Iterator[Sandbox]:
     """A customer whose subscription `sub1` is on a taxed plan with a filtered charge and a fixed charge."""
     with Sandbox(now="2024-03-05T00:00:00Z") as box:
         tax(box)
-        charge = {
-            "billable_metric_id": metric(box),
-            "charge_model": "standard",
-            "properties": {"amount": "1"},
-            "filters": [one_filter("us", "10"), one_filter("eu", "20")],
-            "tax_codes": ["vat"],
-        }
-        seats = {"add_on_id": add_on(box), "charge_model": "standard", "units": 10, "properties": {"amount": "5"}}
+        charge = charge_on(
+            metric(box), amount="1", filters=[one_filter("us", "10"), one_filter("eu", "20")], tax_codes=["vat"]
+        )
+        seats = fixed_charge_on(add_on(box), amount="5", units=10)
         created = plan(
             box,
             charges=[charge],
@@ -198,14 +195,7 @@ def test_without_a_cascade_nothing_reaches_the_subscription(box: Sandbox) -> Non
 
 def test_added_and_removed_charges_reach_the_subscription(box: Sandbox) -> None:
     put(box, CHARGE, "charge", invoice_display_name="Mine")
-    traffic = {
-        "billable_metric_id": metric(box, "traffic"),
-        "charge_model": "standard",
-        "code": "traffic",
-        "properties": {"amount": "1"},
-        "tax_codes": ["vat"],
-        "cascade_updates": True,
-    }
+    traffic = charge_on(metric(box, "traffic"), amount="1", code="traffic", tax_codes=["vat"], cascade_updates=True)
     added = accepted(send(box, "POST", "/plans/basic/charges", {"charge": traffic}), "charge")
     own = accepted(send(box, "GET", "/subscriptions/sub1/charges/traffic"), "charge")
     assert (own["svc_parent_id"], own["taxes"]) == (added["svc_id"], [])

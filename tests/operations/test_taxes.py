@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.builders import add_charge, add_draft, add_fixed_charge, add_plan
 from tests.json_asserts import accepted, missing, refused
-from tests.price_list import PriceList
+from tests.scenarios import Scenario, charge_on
 
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billing_entities import BillingEntity
@@ -18,29 +18,28 @@ from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.plans import Charge, FixedCharge, MinimumCommitment, Plan
 from usagebill.operations import customers
-from usagebill.testing import Sandbox
 from usagebill.work import Work
 
 NOW = datetime(2024, 3, 5, tzinfo=UTC)
 
 
 @pytest.fixture
-def box() -> Iterator[Sandbox]:
-    with Sandbox(now=NOW) as box:
+def box() -> Iterator[Scenario]:
+    with Scenario(now=NOW) as box:
         yield box
 
 
-def create(box: Sandbox, **fields: object) -> dict[str, Any]:
+def create(box: Scenario, **fields: object) -> dict[str, Any]:
     sent = {"name": "VAT", "code": "vat", "rate": "20", **fields}
     shown: dict[str, Any] = accepted(box.request("POST", "/api/v1/taxes", json={"tax": sent}), "tax")
     return shown
 
 
-def change(box: Sandbox, **fields: object) -> Any:
+def change(box: Scenario, **fields: object) -> Any:
     return accepted(box.request("PUT", "/api/v1/taxes/vat", json={"tax": fields}), "tax")
 
 
-def draft_of(box: Sandbox, external_id: str, *tax_ids: str) -> None:
+def draft_of(box: Scenario, external_id: str, *tax_ids: str) -> None:
     """A customer with these taxes of its own and one draft."""
 
     def act(work: Work) -> None:
@@ -51,11 +50,11 @@ def draft_of(box: Sandbox, external_id: str, *tax_ids: str) -> None:
     box.billing.writing(act)
 
 
-def drafts_to_refresh(box: Sandbox) -> set[str]:
+def drafts_to_refresh(box: Scenario) -> set[str]:
     return box.billing.reading(lambda work: {one.number for one in work.tx.find(Invoice) if one.refresh_wanted})
 
 
-def test_created_tax_is_shown_with_its_exact_rate(box: Sandbox) -> None:
+def test_created_tax_is_shown_with_its_exact_rate(box: Scenario) -> None:
     shown = create(box, rate="8.875", description="New York City")
     assert shown["rate"] == 8.875
     assert {key: shown[key] for key in ("name", "code", "description", "applied_to_organization", "created_at")} == {
@@ -70,7 +69,7 @@ def test_created_tax_is_shown_with_its_exact_rate(box: Sandbox) -> None:
     assert box.webhooks == []
 
 
-def test_rate_may_be_a_number_zero_or_negative(box: Sandbox) -> None:
+def test_rate_may_be_a_number_zero_or_negative(box: Scenario) -> None:
     assert [create(box, code=str(rate), rate=rate)["rate"] for rate in (0, 19.6, "-5")] == [0.0, 19.6, -5.0]
 
 
@@ -83,12 +82,12 @@ def test_rate_may_be_a_number_zero_or_negative(box: Sandbox) -> None:
         ({"rate": "a lot"}, {"rate": ["is not a number"]}),
     ],
 )
-def test_incomplete_tax_is_refused(box: Sandbox, fields: dict[str, object], details: object) -> None:
+def test_incomplete_tax_is_refused(box: Scenario, fields: dict[str, object], details: object) -> None:
     sent = {"name": "VAT", "code": "vat", "rate": "20", **fields}
     assert refused(box.request("POST", "/api/v1/taxes", json={"tax": sent})) == details
 
 
-def test_code_is_unique_until_its_tax_is_deleted(box: Sandbox) -> None:
+def test_code_is_unique_until_its_tax_is_deleted(box: Scenario) -> None:
     create(box)
     again = {"tax": {"name": "VAT", "code": "vat", "rate": "19"}}
     assert refused(box.request("POST", "/api/v1/taxes", json=again)) == {"code": ["value_already_exist"]}
@@ -96,7 +95,7 @@ def test_code_is_unique_until_its_tax_is_deleted(box: Sandbox) -> None:
     assert accepted(box.request("POST", "/api/v1/taxes", json=again), "tax")["rate"] == 19.0
 
 
-def test_applied_to_organization_means_the_default_billing_entity(box: Sandbox) -> None:
+def test_applied_to_organization_means_the_default_billing_entity(box: Scenario) -> None:
     shown = create(box, applied_to_organization=True)
     assert shown["applied_to_organization"] is True
     assert shown["applied_to_billing_entities_codes"] == ["default"]
@@ -105,13 +104,13 @@ def test_applied_to_organization_means_the_default_billing_entity(box: Sandbox) 
     assert change(box, applied_to_organization=True)["applied_to_billing_entities_codes"] == ["default"]
 
 
-def test_lists_go_by_name(box: Sandbox) -> None:
+def test_lists_go_by_name(box: Scenario) -> None:
     for name in ("b", "c", "a"):
         create(box, name=name, code=name)
     assert [one["code"] for one in box.request("GET", "/api/v1/taxes")[1]["taxes"]] == ["a", "b", "c"]
 
 
-def test_changing_a_tax_refreshes_the_drafts_of_those_who_pay_it(box: Sandbox) -> None:
+def test_changing_a_tax_refreshes_the_drafts_of_those_who_pay_it(box: Scenario) -> None:
     vat = create(box)["svc_id"]
     other = create(box, code="other")["svc_id"]
     draft_of(box, "own", vat)
@@ -123,14 +122,14 @@ def test_changing_a_tax_refreshes_the_drafts_of_those_who_pay_it(box: Sandbox) -
     assert drafts_to_refresh(box) == {"own-DRAFT", "inherits-DRAFT"}
 
 
-def test_detaching_from_the_organization_refreshes_those_who_inherited_it(box: Sandbox) -> None:
+def test_detaching_from_the_organization_refreshes_those_who_inherited_it(box: Scenario) -> None:
     create(box, applied_to_organization=True)
     draft_of(box, "inherits")
     change(box, applied_to_organization=False)
     assert drafts_to_refresh(box) == {"inherits-DRAFT"}
 
 
-def test_deleted_tax_is_taken_off_everything_that_had_it(box: Sandbox) -> None:
+def test_deleted_tax_is_taken_off_everything_that_had_it(box: Scenario) -> None:
     vat = create(box, applied_to_organization=True)["svc_id"]
     kept = create(box, code="kept", applied_to_organization=True)["svc_id"]
     both = (vat, kept)
@@ -165,17 +164,16 @@ def test_deleted_tax_is_taken_off_everything_that_had_it(box: Sandbox) -> None:
 
 @pytest.mark.parametrize("level", ["plan", "charge", "customer"])
 def test_a_draft_loses_a_deleted_tax_within_five_minutes_whatever_it_was_taxed_by(level: str) -> None:
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
         codes: dict[str, Any] = {"tax_codes": ["vat"]}
         create(box)
-        billing = {"billing_configuration": {"invoice_grace_period": 3}}
-        list_ = PriceList(box, **billing, **(codes if level == "customer" else {}))
-        price = {"charge_model": "standard", "properties": {"amount": "1"}, **(codes if level == "charge" else {})}
-        list_.plan({"billable_metric_id": list_.metric("gb"), **price}, **(codes if level == "plan" else {}))
-        list_.subscribe()
-        list_.event("gb", value=10)
+        box.customer(**(codes if level == "customer" else {}), billing_configuration={"invoice_grace_period": 3})
+        charge = charge_on(box.metric("gb"), amount="1", **(codes if level == "charge" else {}))
+        box.plan(charge, **(codes if level == "plan" else {}))
+        box.subscribe()
+        box.event("gb", value=10)
         box.travel_to("2024-02-01T01:00:00Z")
-        assert [one["total_amount_cents"] for one in list_.get("/invoices")["invoices"]] == [1200]
+        assert [one["total_amount_cents"] for one in box.get("/invoices")["invoices"]] == [1200]
         accepted(box.request("DELETE", "/api/v1/taxes/vat"), "tax")
         box.travel_to("2024-02-01T01:05:00Z")
-        assert [one["total_amount_cents"] for one in list_.get("/invoices")["invoices"]] == [1000]
+        assert [one["total_amount_cents"] for one in box.get("/invoices")["invoices"]] == [1000]

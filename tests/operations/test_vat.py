@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.registry import Registry, rate_limited, unknown
-from tests.scenarios import add_plan, ask, invoices_of, subscribe
+from tests.scenarios import Scenario
 
 from usagebill.core.taxes import Tax
 from usagebill.core.vat import Registered, RegistryError, Unavailable, VatNumber
 from usagebill.operations import taxes
 from usagebill.storage.conditions import eq
-from usagebill.testing import Sandbox
 
 NOW = "2026-01-15T12:00:00Z"
 
@@ -27,36 +26,36 @@ def registry() -> Registry:
 
 
 @pytest.fixture
-def box(registry: Registry) -> Iterator[Sandbox]:
-    with Sandbox(now=NOW, vat_registry=registry) as box:
+def box(registry: Registry) -> Iterator[Scenario]:
+    with Scenario(now=NOW, vat_registry=registry) as box:
         manage(box)
         yield box
 
 
-def manage(box: Sandbox, country: str = "FR", entity: str = "default", on: bool = True) -> None:
+def manage(box: Scenario, country: str = "FR", entity: str = "default", on: bool = True) -> None:
     fields = {"country": country, "eu_tax_management": on}
-    ask(box, "PUT", f"/billing_entities/{entity}", {"billing_entity": fields})
+    box.put(f"/billing_entities/{entity}", billing_entity=fields)
 
 
-def upsert(box: Sandbox, external_id: str = "acme", **fields: object) -> list[str]:
+def upsert(box: Scenario, external_id: str = "acme", **fields: object) -> list[str]:
     """The codes of the customer's taxes in the answer."""
     given = {"customer": {"external_id": external_id, **fields}}
-    return codes(ask(box, "POST", "/customers", given)["customer"])
+    return codes(box.ask("POST", "/customers", given)["customer"])
 
 
 def codes(shown: Any) -> list[str]:
     return [tax["code"] for tax in shown["taxes"]]
 
 
-def now_taxed(box: Sandbox, external_id: str = "acme") -> list[str]:
-    return codes(ask(box, "GET", f"/customers/{external_id}")["customer"])
+def now_taxed(box: Scenario, external_id: str = "acme") -> list[str]:
+    return codes(box.get(f"/customers/{external_id}")["customer"])
 
 
-def add_tax(box: Sandbox, code: str) -> None:
-    ask(box, "POST", "/taxes", {"tax": {"name": code, "code": code, "rate": 5}})
+def add_tax(box: Scenario, code: str) -> None:
+    box.tax(5, applied_to_organization=False, name=code, code=code)
 
 
-def checks(box: Sandbox) -> list[Any]:
+def checks(box: Scenario) -> list[Any]:
     sent = [message for message in box.webhooks if message["webhook_type"] == "customer.vies_check"]
     return [message["customer"]["vies_check"] for message in sent]
 
@@ -64,22 +63,22 @@ def checks(box: Sandbox) -> list[Any]:
 # The switch
 
 
-def all_taxes(box: Sandbox) -> dict[str, Tax]:
+def all_taxes(box: Scenario) -> dict[str, Tax]:
     return {tax.code: tax for tax in box.billing.reading(lambda work: work.tx.find(Tax))}
 
 
-def test_the_switch_gives_the_organization_47_taxes(box: Sandbox) -> None:
+def test_the_switch_gives_the_organization_47_taxes(box: Scenario) -> None:
     found = all_taxes(box)
     assert len(found) == 47
     assert all(tax.auto_generated for tax in found.values())
-    shown = ask(box, "GET", "/taxes/svc_eu_fi_standard")["tax"]
+    shown = box.get("/taxes/svc_eu_fi_standard")["tax"]
     assert (shown["name"], shown["rate"], shown["applied_to_organization"]) == ("FI Standard", 25.5, False)
-    assert ask(box, "GET", "/taxes/svc_eu_at_exception_mittelberg")["tax"]["name"] == "AT Mittelberg Standard"
+    assert box.get("/taxes/svc_eu_at_exception_mittelberg")["tax"]["name"] == "AT Mittelberg Standard"
 
 
-def test_the_switch_once_more_restores_them_and_off_removes_nothing(box: Sandbox) -> None:
+def test_the_switch_once_more_restores_them_and_off_removes_nothing(box: Scenario) -> None:
     ids = {code: tax.id for code, tax in all_taxes(box).items()}
-    ask(box, "PUT", "/taxes/svc_eu_fr_standard", {"tax": {"name": "Mine", "rate": 1, "description": "x"}})
+    box.put("/taxes/svc_eu_fr_standard", tax={"name": "Mine", "rate": 1, "description": "x"})
     manage(box, on=False)
     assert all_taxes(box)["svc_eu_fr_standard"].name == "Mine"
     manage(box)
@@ -89,7 +88,7 @@ def test_the_switch_once_more_restores_them_and_off_removes_nothing(box: Sandbox
 
 
 @pytest.mark.parametrize("country", ["US", None])
-def test_only_sellers_in_the_eu_have_the_switch(box: Sandbox, country: str | None) -> None:
+def test_only_sellers_in_the_eu_have_the_switch(box: Scenario, country: str | None) -> None:
     given = {"billing_entity": {"country": country, "eu_tax_management": True}}
     status, body = box.request("PUT", "/api/v1/billing_entities/default", json=given)
     assert (status, body["error_details"]) == (422, {"eu_tax_management": ["billing_entity_must_be_in_eu"]})
@@ -99,28 +98,28 @@ def test_only_sellers_in_the_eu_have_the_switch(box: Sandbox, country: str | Non
 
 
 def test_an_organization_has_the_switch_of_its_default_entity() -> None:
-    with Sandbox(now=NOW) as box:
+    with Scenario(now=NOW) as box:
         given = {"organization": {"country": "US", "eu_tax_management": True}}
         status, body = box.request("PUT", "/api/v1/organizations", json=given)
         assert (status, body["error_details"]) == (422, {"eu_tax_management": ["org_must_be_in_eu"]})
-        ask(box, "PUT", "/organizations", {"organization": {"country": "de", "eu_tax_management": True}})
+        box.put("/organizations", organization={"country": "de", "eu_tax_management": True})
         assert len(all_taxes(box)) == 47
         assert upsert(box) == ["svc_eu_de_standard"]
 
 
 def test_a_new_entity_may_have_the_switch_from_the_start() -> None:
-    with Sandbox(now=NOW) as box:
+    with Scenario(now=NOW) as box:
         fields = {"code": "italy", "name": "Italy", "country": "IT", "eu_tax_management": True}
-        ask(box, "POST", "/billing_entities", {"billing_entity": fields})
+        box.post("/billing_entities", billing_entity=fields)
         assert upsert(box, billing_entity_code="italy") == ["svc_eu_it_standard"]
         assert upsert(box, "other") == []
 
 
 def test_rates_change_on_their_day_unless_somebody_has_set_another() -> None:
-    with Sandbox(now="2024-08-01T00:00:00Z") as box:
+    with Scenario(now="2024-08-01T00:00:00Z") as box:
         manage(box, "FI")
         manage(box, "FI")
-        ask(box, "PUT", "/taxes/svc_eu_ee_standard", {"tax": {"rate": 7}})
+        box.put("/taxes/svc_eu_ee_standard", tax={"rate": 7})
 
         def rates() -> tuple[Decimal, ...]:
             found = all_taxes(box)
@@ -139,7 +138,7 @@ def test_rates_change_on_their_day_unless_somebody_has_set_another() -> None:
 
 
 def test_without_the_switch_nobody_is_assigned_a_tax() -> None:
-    with Sandbox(now=NOW, vat_registry=Registry()) as box:
+    with Scenario(now=NOW, vat_registry=Registry()) as box:
         assert upsert(box, country="IT") == []
         assert upsert(box, tax_identification_number="IT12345678901") == []
         assert checks(box) == []
@@ -162,18 +161,18 @@ def test_without_the_switch_nobody_is_assigned_a_tax() -> None:
         ),
     ],
 )
-def test_address_decides_at_once(box: Sandbox, registry: Registry, fields: dict[str, Any], expected: str) -> None:
+def test_address_decides_at_once(box: Scenario, registry: Registry, fields: dict[str, Any], expected: str) -> None:
     assert upsert(box, **fields) == [expected]
     assert (registry.asked, checks(box)) == ([], [])
 
 
-def test_a_french_territory_with_a_number_of_no_valid_form_is_checked(box: Sandbox) -> None:
+def test_a_french_territory_with_a_number_of_no_valid_form_is_checked(box: Scenario) -> None:
     assert upsert(box, country="FR", zipcode="97200", tax_identification_number="INVALID123") == []
     assert checks(box) == [{"valid": False, "valid_format": False}]
     assert now_taxed(box) == ["svc_eu_fr_standard"]
 
 
-def test_the_code_is_added_to_those_sent(box: Sandbox) -> None:
+def test_the_code_is_added_to_those_sent(box: Scenario) -> None:
     add_tax(box, "vat")
     assert upsert(box, country="IT", tax_codes=["vat"]) == ["vat", "svc_eu_it_standard"]
     assert upsert(box, country="ES", tax_codes=["svc_eu_es_standard", "vat"]) == ["svc_eu_es_standard", "vat"]
@@ -182,7 +181,7 @@ def test_the_code_is_added_to_those_sent(box: Sandbox) -> None:
     assert upsert(box, country="IT", tax_codes=[]) == ["svc_eu_it_standard"]
 
 
-def test_an_update_of_anything_else_leaves_the_taxes(box: Sandbox) -> None:
+def test_an_update_of_anything_else_leaves_the_taxes(box: Scenario) -> None:
     add_tax(box, "vat")
     upsert(box, country="IT", zipcode="00100")
     assert upsert(box, name="Acme", country="IT", zipcode="00100", tax_codes=["svc_eu_tax_exempt"]) == [
@@ -193,21 +192,21 @@ def test_an_update_of_anything_else_leaves_the_taxes(box: Sandbox) -> None:
     assert upsert(box, zipcode="00101") == ["svc_eu_it_standard"]
 
 
-def test_a_country_written_differently_counts_as_changed(box: Sandbox) -> None:
+def test_a_country_written_differently_counts_as_changed(box: Scenario) -> None:
     upsert(box, country="FR", tax_codes=[])
     assert upsert(box, tax_codes=["svc_eu_tax_exempt"]) == ["svc_eu_tax_exempt"]
     assert upsert(box, country="FR") == ["svc_eu_tax_exempt"]
     assert upsert(box, country="fr") == ["svc_eu_fr_standard"]
 
 
-def test_a_customer_with_other_taxes_only_is_assigned_one_on_any_update(box: Sandbox) -> None:
+def test_a_customer_with_other_taxes_only_is_assigned_one_on_any_update(box: Scenario) -> None:
     add_tax(box, "vat")
     upsert(box, country="IT")
     assert upsert(box, tax_codes=["vat"]) == ["vat"]
     assert upsert(box, name="Acme") == ["svc_eu_it_standard"]
 
 
-def test_codes_of_the_eu_are_known_in_capitals(box: Sandbox) -> None:
+def test_codes_of_the_eu_are_known_in_capitals(box: Scenario) -> None:
     add_tax(box, "SVC_EU_own")
     upsert(box, country="IT")
     assert upsert(box, tax_codes=["SVC_EU_own"]) == ["SVC_EU_own"]
@@ -215,18 +214,18 @@ def test_codes_of_the_eu_are_known_in_capitals(box: Sandbox) -> None:
 
 
 def test_existing_customers_are_left_alone_until_they_change() -> None:
-    with Sandbox(now=NOW) as box:
+    with Scenario(now=NOW) as box:
         upsert(box, country="IT")
         manage(box)
         assert now_taxed(box) == []
         assert upsert(box, name="Acme") == ["svc_eu_it_standard"]
 
 
-def test_a_move_to_another_entity_decides_anew(box: Sandbox) -> None:
+def test_a_move_to_another_entity_decides_anew(box: Scenario) -> None:
     add_tax(box, "vat")
     for code, country, on in (("spain", "ES", True), ("plain", "ES", False)):
         fields = {"code": code, "name": code, "country": country, "eu_tax_management": on}
-        ask(box, "POST", "/billing_entities", {"billing_entity": fields})
+        box.post("/billing_entities", billing_entity=fields)
     assert upsert(box) == ["svc_eu_fr_standard"]
     assert upsert(box, billing_entity_code="spain") == ["svc_eu_es_standard"]
     assert upsert(box, tax_codes=["vat", "svc_eu_es_standard"]) == ["vat", "svc_eu_es_standard"]
@@ -236,13 +235,13 @@ def test_a_move_to_another_entity_decides_anew(box: Sandbox) -> None:
     assert upsert(box, billing_entity_code="plain", tax_codes=["svc_eu_es_standard"]) == ["svc_eu_es_standard"]
 
 
-def test_a_tax_that_was_deleted_is_made_again_when_it_is_needed(box: Sandbox) -> None:
-    ask(box, "DELETE", "/taxes/svc_eu_it_standard")
+def test_a_tax_that_was_deleted_is_made_again_when_it_is_needed(box: Scenario) -> None:
+    box.delete("/taxes/svc_eu_it_standard")
     assert upsert(box, country="IT") == ["svc_eu_it_standard"]
-    assert ask(box, "GET", "/taxes/svc_eu_it_standard")["tax"]["rate"] == 22
+    assert box.get("/taxes/svc_eu_it_standard")["tax"]["rate"] == 22
 
 
-def test_unknown_codes_are_refused_and_nothing_is_kept(box: Sandbox) -> None:
+def test_unknown_codes_are_refused_and_nothing_is_kept(box: Scenario) -> None:
     given = {"customer": {"external_id": "acme", "country": "IT", "tax_codes": ["nope"]}}
     assert box.request("POST", "/api/v1/customers", json=given)[0] == 404
     assert box.request("GET", "/api/v1/customers/acme")[0] == 404
@@ -251,7 +250,7 @@ def test_unknown_codes_are_refused_and_nothing_is_kept(box: Sandbox) -> None:
 # Checks
 
 
-def test_a_number_of_no_valid_form_is_not_asked_for(box: Sandbox, registry: Registry) -> None:
+def test_a_number_of_no_valid_form_is_not_asked_for(box: Scenario, registry: Registry) -> None:
     assert upsert(box, country="IT") == ["svc_eu_it_standard"]
     assert upsert(box, tax_identification_number="IT123") == ["svc_eu_it_standard"]
     assert checks(box) == [{"valid": False, "valid_format": False}]
@@ -259,7 +258,7 @@ def test_a_number_of_no_valid_form_is_not_asked_for(box: Sandbox, registry: Regi
     assert registry.asked == []
 
 
-def test_a_life_of_numbers(box: Sandbox, registry: Registry) -> None:
+def test_a_life_of_numbers(box: Scenario, registry: Registry) -> None:
     add_tax(box, "banking_rates")
     upsert(box, country="IT", tax_identification_number="IT123")
     # What the customer is taxed with does not change before the answer.
@@ -287,25 +286,25 @@ def test_a_life_of_numbers(box: Sandbox, registry: Registry) -> None:
         ({"country": "US", "tax_identification_number": "DE123456789"}, "svc_eu_reverse_charge"),
     ],
 )
-def test_the_country_of_a_registered_number_decides(box: Sandbox, fields: dict[str, Any], expected: str) -> None:
+def test_the_country_of_a_registered_number_decides(box: Scenario, fields: dict[str, Any], expected: str) -> None:
     upsert(box, **fields)
     assert now_taxed(box) == [expected]
 
 
-def test_a_number_that_nobody_knows_is_like_none(box: Sandbox, registry: Registry) -> None:
+def test_a_number_that_nobody_knows_is_like_none(box: Scenario, registry: Registry) -> None:
     registry.answers = [unknown()]
     upsert(box, country="IT", tax_identification_number="IT12345678901")
     assert now_taxed(box) == ["svc_eu_it_standard"]
     assert checks(box) == [{"valid": False, "valid_format": True}]
 
 
-def test_an_answer_replaces_all_taxes(box: Sandbox) -> None:
+def test_an_answer_replaces_all_taxes(box: Scenario) -> None:
     add_tax(box, "vat")
     assert upsert(box, tax_identification_number="IT12345678901", tax_codes=["vat"]) == ["vat"]
     assert now_taxed(box) == ["svc_eu_reverse_charge"]
 
 
-def test_an_unchanged_number_is_not_checked_again(box: Sandbox, registry: Registry) -> None:
+def test_an_unchanged_number_is_not_checked_again(box: Scenario, registry: Registry) -> None:
     upsert(box, tax_identification_number="IT12345678901")
     upsert(box, name="Acme", tax_identification_number="IT12345678901")
     assert len(registry.asked) == 1
@@ -314,7 +313,7 @@ def test_an_unchanged_number_is_not_checked_again(box: Sandbox, registry: Regist
 
 
 @pytest.mark.parametrize("kind", list(RegistryError))
-def test_a_registry_without_an_answer_is_asked_again(box: Sandbox, registry: Registry, kind: RegistryError) -> None:
+def test_a_registry_without_an_answer_is_asked_again(box: Scenario, registry: Registry, kind: RegistryError) -> None:
     registry.answers = [Unavailable(kind=kind, message="not now")]
     upsert(box, country="IT")
     upsert(box, tax_identification_number="IT12345678901")
@@ -329,7 +328,7 @@ def test_a_registry_without_an_answer_is_asked_again(box: Sandbox, registry: Reg
     assert box.billing.customers.get("acme").vat_check is None
 
 
-def test_waits_grow_to_an_hour_and_never_end(box: Sandbox, registry: Registry) -> None:
+def test_waits_grow_to_an_hour_and_never_end(box: Scenario, registry: Registry) -> None:
     registry.answers = [rate_limited()]
     upsert(box, tax_identification_number="IT12345678901")
     asked = 1
@@ -352,7 +351,7 @@ def test_waits_grow_to_an_hour_and_never_end(box: Sandbox, registry: Registry) -
     assert box.billing.reading(lambda work: work.tx.jobs.failures()) == []
 
 
-def test_a_registry_that_fails_is_asked_again(box: Sandbox, registry: Registry) -> None:
+def test_a_registry_that_fails_is_asked_again(box: Scenario, registry: Registry) -> None:
     registry.failure = RuntimeError("no such host")
     upsert(box, tax_identification_number="IT12345678901")
     assert checks(box) == [{"valid": False, "valid_format": True, "error": "RuntimeError: no such host"}]
@@ -361,7 +360,7 @@ def test_a_registry_that_fails_is_asked_again(box: Sandbox, registry: Registry) 
     assert now_taxed(box) == ["svc_eu_reverse_charge"]
 
 
-def test_a_changed_number_begins_anew(box: Sandbox, registry: Registry) -> None:
+def test_a_changed_number_begins_anew(box: Scenario, registry: Registry) -> None:
     registry.answers = [rate_limited()]
     upsert(box, tax_identification_number="IT12345678901")
     box.travel_to("2026-01-15T12:12:00Z")
@@ -383,7 +382,7 @@ def test_a_changed_number_begins_anew(box: Sandbox, registry: Registry) -> None:
     ],
 )
 def test_what_decides_at_once_ends_the_check(
-    box: Sandbox, registry: Registry, change: dict[str, Any], expected: str
+    box: Scenario, registry: Registry, change: dict[str, Any], expected: str
 ) -> None:
     registry.answers = [rate_limited()]
     upsert(box, country="IT", tax_identification_number="IT12345678901")
@@ -393,7 +392,7 @@ def test_what_decides_at_once_ends_the_check(
     assert now_taxed(box) == [expected]
 
 
-def test_an_answer_that_comes_too_late_counts_for_nothing(box: Sandbox, registry: Registry) -> None:
+def test_an_answer_that_comes_too_late_counts_for_nothing(box: Scenario, registry: Registry) -> None:
     registry.meanwhile = lambda: upsert(box, country="ES", zipcode="35001")
     upsert(box, country="IT", tax_identification_number="IT12345678901")
     assert now_taxed(box) == ["svc_eu_es_exception_canary_islands"]
@@ -402,7 +401,7 @@ def test_an_answer_that_comes_too_late_counts_for_nothing(box: Sandbox, registry
 
 
 def test_without_a_registry_no_number_counts() -> None:
-    with Sandbox(now=NOW) as box:
+    with Scenario(now=NOW) as box:
         manage(box)
         upsert(box, country="IT", tax_identification_number="IT12345678901")
         assert now_taxed(box) == ["svc_eu_it_standard"]
@@ -413,22 +412,22 @@ def test_without_a_registry_no_number_counts() -> None:
         assert checks(box)[1] == {"valid": False, "valid_format": False}
 
 
-def test_the_check_of_a_deleted_customer_goes_on(box: Sandbox, registry: Registry) -> None:
+def test_the_check_of_a_deleted_customer_goes_on(box: Scenario, registry: Registry) -> None:
     registry.answers = [rate_limited()]
-    add_plan(box)
+    box.plan(amount_cents=10_000)
     upsert(box, country="IT", tax_identification_number="IT12345678901")
-    subscribe(box)
-    ask(box, "DELETE", "/customers/acme")
+    box.subscribe()
+    box.delete("/customers/acme")
     registry.answers = [registry.known]
-    (pending,) = invoices_of(box)
+    (pending,) = box.invoices()
     assert (pending["status"], pending["tax_status"]) == ("pending", "pending")
     box.travel_to("2026-01-15T12:05:00Z")
-    (issued,) = invoices_of(box)
+    (issued,) = box.invoices()
     assert (issued["status"], issued["taxes_amount_cents"]) == ("finalized", 0)
     assert [line["tax_code"] for line in issued["applied_taxes"]] == ["svc_eu_reverse_charge"]
 
 
-def test_switching_off_ends_the_checks(box: Sandbox, registry: Registry) -> None:
+def test_switching_off_ends_the_checks(box: Scenario, registry: Registry) -> None:
     registry.answers = [rate_limited()]
     upsert(box, country="IT")
     upsert(box, tax_identification_number="IT12345678901")
@@ -456,7 +455,7 @@ answers: st.SearchStrategy[Callable[[], Any]] = st.sampled_from([unknown, rate_l
 @given(st.lists(st.tuples(changes, answers), min_size=1, max_size=6))
 def test_a_customer_ends_with_one_eu_tax_and_no_check(steps: list[tuple[dict[str, Any], Callable[[], Any]]]) -> None:
     registry = Registry()
-    with Sandbox(now=NOW, vat_registry=registry) as box:
+    with Scenario(now=NOW, vat_registry=registry) as box:
         manage(box)
         for fields, answer in steps:
             registry.answers = [answer()]
@@ -478,7 +477,7 @@ def test_a_customer_ends_with_one_eu_tax_and_no_check(steps: list[tuple[dict[str
             assert now_taxed(box, "twin") == [code]
 
 
-def test_known_answers_are_kept_in_full(box: Sandbox, registry: Registry) -> None:
+def test_known_answers_are_kept_in_full(box: Scenario, registry: Registry) -> None:
     registry.answers = [
         Registered(country_code="IT", vat_number="12345678901", details={"name": "ACME SPA", "address": "Via Roma 1"})
     ]
@@ -495,32 +494,32 @@ def test_known_answers_are_kept_in_full(box: Sandbox, registry: Registry) -> Non
     ]
 
 
-def test_a_used_tax_whose_rate_is_restored_is_computed_anew_in_drafts(box: Sandbox) -> None:
+def test_a_used_tax_whose_rate_is_restored_is_computed_anew_in_drafts(box: Scenario) -> None:
     box.billing.customers.upsert(external_id="acme", billing_configuration={"invoice_grace_period": 3})
-    add_plan(box, pay_in_advance=True)
-    subscribe(box)
-    assert [line["tax_rate"] for invoice in invoices_of(box) for line in invoice["applied_taxes"]] == [20]
+    box.plan(amount_cents=10_000, pay_in_advance=True)
+    box.subscribe()
+    assert [line["tax_rate"] for invoice in box.invoices() for line in invoice["applied_taxes"]] == [20]
     box.billing.writing(lambda work: taxes.update(work, "svc_eu_fr_standard", taxes.TaxInput(rate=Decimal(10))))
     box.travel_to("2026-01-15T12:06:00Z")
-    assert [line["tax_rate"] for invoice in invoices_of(box) for line in invoice["applied_taxes"]] == [10]
+    assert [line["tax_rate"] for invoice in box.invoices() for line in invoice["applied_taxes"]] == [10]
     manage(box)
     box.travel_to("2026-01-15T12:12:00Z")
-    assert [line["tax_rate"] for invoice in invoices_of(box) for line in invoice["applied_taxes"]] == [20]
+    assert [line["tax_rate"] for invoice in box.invoices() for line in invoice["applied_taxes"]] == [20]
     assert box.billing.reading(lambda work: work.tx.count(Tax, eq("auto_generated", True))) == 47
 
 
-def test_why_taxes_are_not_known_is_told_until_they_are(box: Sandbox, registry: Registry) -> None:
+def test_why_taxes_are_not_known_is_told_until_they_are(box: Scenario, registry: Registry) -> None:
     registry.answers = [rate_limited(), rate_limited(), Registry.known]
-    add_plan(box, amount_cents=1000, pay_in_advance=True)
+    box.plan(amount_cents=1000, pay_in_advance=True)
     upsert(box, country="IT", tax_identification_number="IT12345678901", currency="EUR")
-    subscribe(box)
-    (waiting,) = invoices_of(box)
+    box.subscribe()
+    (waiting,) = box.invoices()
     for path, root in ((f"/invoices/{waiting['svc_id']}", "invoice"), ("/customers/acme", "customer")):
-        (error,) = ask(box, "GET", path)[root]["error_details"]
+        (error,) = box.get(path)[root]["error_details"]
         assert error["error_code"] == "tax_error"
         assert error["details"] == {"tax_error": "rate_limit", "tax_error_message": "MS_MAX_CONCURRENT_REQ"}
     assert (waiting["status"], waiting["taxes_amount_cents"]) == ("pending", 0)
     box.travel_to("2026-01-15T12:30:00Z")
     for path, root in ((f"/invoices/{waiting['svc_id']}", "invoice"), ("/customers/acme", "customer")):
-        assert ask(box, "GET", path)[root]["error_details"] == []
-    assert ask(box, "GET", f"/invoices/{waiting['svc_id']}")["invoice"]["status"] == "finalized"
+        assert box.get(path)[root]["error_details"] == []
+    assert box.get(f"/invoices/{waiting['svc_id']}")["invoice"]["status"] == "finalized"

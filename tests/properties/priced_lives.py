@@ -15,9 +15,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.properties.strategies import ZONES
-from tests.scenarios import ask
+from tests.scenarios import Scenario, fixed_charge_on, price_ranges
 from usagebill.core.errors import BillingError
-from usagebill.testing import Sandbox
 
 __all__ = ["PricedLife", "live", "priced_lives"]
 
@@ -25,14 +24,8 @@ EXTERNAL_ID = "sub"
 # A second subscription, which lives on whatever happens to the first.
 OTHER_ID = "other"
 
-_GRADUATED = [
-    {"from_value": 0, "to_value": 10, "per_unit_amount": "0.5", "flat_amount": "1"},
-    {"from_value": 11, "to_value": None, "per_unit_amount": "0.25", "flat_amount": "0"},
-]
-_SHARES = [
-    {"from_value": 0, "to_value": 10, "rate": "1", "flat_amount": "2"},
-    {"from_value": 11, "to_value": None, "rate": "2.5", "flat_amount": "0"},
-]
+_GRADUATED = price_ranges((0, 10, "0.5", "1"), (11, None, "0.25", "0"))
+_SHARES = price_ranges((0, 10, "1", "2"), (11, None, "2.5", "0"), unit="rate")
 # The metrics: code -> what it counts and how.
 METRICS: Mapping[str, Mapping[str, object]] = {
     "sum": {"aggregation_type": "sum_agg", "filters": [{"key": "region", "values": ["eu", "us"]}]},
@@ -157,7 +150,7 @@ def priced_lives(steps: int = 25) -> st.SearchStrategy[PricedLife]:
     )
 
 
-def live(box: Sandbox, life: PricedLife, *, jump: bool = False) -> None:
+def live(box: Scenario, life: PricedLife, *, jump: bool = False) -> None:
     """Play `life` in a sandbox, and then on until its last drafts are issued.
 
     Every job runs at its own instant, or else (`jump`) only when something asks for what is overdue.
@@ -166,7 +159,7 @@ def live(box: Sandbox, life: PricedLife, *, jump: bool = False) -> None:
 
 
 class _Living:
-    def __init__(self, box: Sandbox, life: PricedLife) -> None:
+    def __init__(self, box: Scenario, life: PricedLife) -> None:
         self.box = box
         self.life = life
         self.metrics: dict[str, str] = {}
@@ -210,29 +203,21 @@ class _Living:
         return answer if status == 200 else None
 
     def _prepare(self) -> None:
-        customer = {
-            "external_id": "acme",
-            "currency": "EUR",
-            "timezone": self.life.zone,
-            "billing_configuration": {"invoice_grace_period": self.life.grace_days},
-        }
-        ask(self.box, "POST", "/customers", {"customer": customer})
+        self.box.customer(timezone=self.life.zone, billing_configuration={"invoice_grace_period": self.life.grace_days})
         for code, fields in METRICS.items():
             metric = {"name": code, "code": code, "field_name": "value", **fields}
-            made = ask(self.box, "POST", "/billable_metrics", {"billable_metric": metric})
+            made = self.box.post("/billable_metrics", billable_metric=metric)
             self.metrics[code] = made["billable_metric"]["svc_id"]
-        seat = {"name": "Seat", "code": "seat", "amount_cents": 100, "amount_currency": "EUR"}
-        seats = ask(self.box, "POST", "/add_ons", {"add_on": seat})["add_on"]["svc_id"]
+        seats = self.box.add_on("seat", 100)
         for place, plan in enumerate(self.life.plans):
-            fixed = {
-                "add_on_id": seats,
-                "charge_model": "standard",
-                "code": "seats",
-                "units": 2,
-                "pay_in_advance": plan.fixed_in_advance,
-                "prorated": plan.fixed_prorated,
-                "properties": {"amount": "3"},
-            }
+            fixed = fixed_charge_on(
+                seats,
+                amount="3",
+                code="seats",
+                units=2,
+                pay_in_advance=plan.fixed_in_advance,
+                prorated=plan.fixed_prorated,
+            )
             body: dict[str, object] = {
                 "name": f"Plan {place}",
                 "code": f"plan-{place}",
@@ -252,7 +237,7 @@ class _Living:
                     {"amount_cents": plan.threshold},
                     {"amount_cents": plan.threshold, "recurring": True},
                 ]
-            ask(self.box, "POST", "/plans", {"plan": body})
+            self.box.post("/plans", plan=body)
 
     def _terms(self, number: int) -> dict[str, object]:
         code, terms = CHARGES[number % len(CHARGES)]

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import strategies as st
 
 from tests.provider import Provider
-from tests.scenarios import ask
+from tests.scenarios import Scenario, charge_on, fixed_charge_on
 from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.fees import Fee
@@ -25,7 +25,6 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes, Reported, TaxConnection, TaxQuestion
 from usagebill.storage.conditions import asc, eq
 from usagebill.storage.ports import Store, Transaction
-from usagebill.testing import Sandbox
 
 __all__ = ["Crash", "CrashingStore", "Life", "Played", "Step", "UnsteadyProvider", "lives", "play"]
 
@@ -185,7 +184,7 @@ def play(
     With a `provider` the customer is linked to it and has coupons; before each change or end of the subscription, and
     in the end, it answers everything.
     """
-    with Sandbox(now=life.start, tax_provider=provider) as box:
+    with Scenario(now=life.start, tax_provider=provider) as box:
         if dies is not None:
             box.billing.store = CrashingStore(box.billing.store, dies)
         player = _Player(box, life, jump=jump, provider=provider)
@@ -207,7 +206,7 @@ class UnsteadyProvider(Provider):
 
 
 class _Player:
-    def __init__(self, box: Sandbox, life: Life, *, jump: bool, provider: UnsteadyProvider | None) -> None:
+    def __init__(self, box: Scenario, life: Life, *, jump: bool, provider: UnsteadyProvider | None) -> None:
         self.box = box
         self.life = life
         self.jump = jump
@@ -218,7 +217,7 @@ class _Player:
 
     def _ask(self, method: str, path: str, json: object = None, status: int = 200) -> Any:
         # A crash undoes only what follows from a request, never the request: that was durable before.
-        return self._alive(lambda: ask(self.box, method, path, json, status), self.box.run_due)
+        return self._alive(lambda: self.box.ask(method, path, json, status=status), self.box.run_due)
 
     def _alive(self, first: Callable[[], Any], again: Callable[[], Any]) -> Any:
         try:
@@ -326,23 +325,10 @@ class _Player:
         add_on = self._ask("POST", "/add_ons", {"add_on": seat})["add_on"]["svc_id"]
         for place, offer in enumerate(life.plans):
             long = offer.interval in ("yearly", "semiannual")
-            charges = [
-                {
-                    "billable_metric_id": id,
-                    "charge_model": "standard",
-                    "pay_in_advance": code == "advance",
-                    "properties": {"amount": "1"},
-                }
-                for code, id in ids.items()
-            ]
-            fixed = {
-                "add_on_id": add_on,
-                "charge_model": "standard",
-                "units": 2,
-                "pay_in_advance": offer.fixed_in_advance,
-                "prorated": offer.prorated,
-                "properties": {"amount": "3"},
-            }
+            charges = [charge_on(id, amount="1", pay_in_advance=code == "advance") for code, id in ids.items()]
+            fixed = fixed_charge_on(
+                add_on, amount="3", units=2, pay_in_advance=offer.fixed_in_advance, prorated=offer.prorated
+            )
             plan = {
                 "name": f"Plan {place}",
                 "code": f"plan-{place}",

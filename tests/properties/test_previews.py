@@ -10,9 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.operations.invoices.test_preview import billed, next_invoice, preview
-from tests.price_list import PriceList
 from tests.provider import Provider
-from usagebill.testing import Sandbox
+from tests.scenarios import Scenario, charge_on
 
 pytestmark = pytest.mark.slow
 
@@ -60,23 +59,18 @@ def test_a_preview_equals_the_invoice_whatever_the_customer_has(
     second: bool,
     days: int,
 ) -> None:
-    with Sandbox(now="2024-02-14T15:00:00Z", tax_provider=Provider()) as box:
+    with Scenario(now="2024-02-14T15:00:00Z", tax_provider=Provider()) as box:
         linked: dict[str, Any] = {}
         if provided:
             box.billing.tax_connections.create(kind="anrok", code="main", name="Anrok", url="https://tax.example")
             linked = {"integration_customers": [LINK]}
-        list_ = PriceList(box, billing_configuration={"invoice_grace_period": grace}, **linked)
-        list_.post("/taxes", tax={"name": "VAT", "code": "vat", "rate": 20, "applied_to_organization": True})
-        list_.post("/add_ons", add_on={"name": "Seat", "code": "seat", "amount_cents": 5000, "amount_currency": "EUR"})
-        gb, calls = list_.metric("gb"), list_.metric("calls")
+        box.customer(billing_configuration={"invoice_grace_period": grace}, **linked)
+        box.tax()
+        box.add_on("seat", 5000)
+        gb, calls = box.metric("gb"), box.metric("calls")
         charges = (
-            {"billable_metric_id": gb, "charge_model": "standard", "properties": {"amount": "1.234"}},
-            {
-                "billable_metric_id": calls,
-                "charge_model": "standard",
-                "properties": {"amount": "0.37"},
-                "pay_in_advance": at_once,
-            },
+            charge_on(gb, amount="1.234"),
+            charge_on(calls, amount="0.37", pay_in_advance=at_once),
         )
         fixed = {"add_on_code": "seat", "charge_model": "standard", "units": 2, "properties": {"amount": "3"}}
         fields: dict[str, Any] = {
@@ -84,32 +78,32 @@ def test_a_preview_equals_the_invoice_whatever_the_customer_has(
             **({"minimum_commitment": {"amount_cents": committed}} if committed else {}),
             **({"usage_thresholds": [{"amount_cents": threshold, "recurring": True}]} if threshold else {}),
         }
-        list_.plan(*charges, amount_cents=3000, pay_in_advance=advance, **fields)
+        box.plan(*charges, amount_cents=3000, pay_in_advance=advance, **fields)
         changed = 5000 if act == "upgrade" else 1000
-        list_.plan(*charges, code="other", amount_cents=changed, pay_in_advance=advance, **fields)
+        box.plan(*charges, code="other", amount_cents=changed, pay_in_advance=advance, **fields)
         if credited:
-            one_off = list_.post(
+            one_off = box.post(
                 "/invoices",
                 invoice={"external_customer_id": "acme", "currency": "EUR", "fees": [{"add_on_code": "seat"}]},
             )["invoice"]
-            fee = list_.get(f"/invoices/{one_off['svc_id']}")["invoice"]["fees"][0]
+            fee = box.get(f"/invoices/{one_off['svc_id']}")["invoice"]["fees"][0]
             note = {"invoice_id": one_off["svc_id"], "reason": "other", "credit_amount_cents": credited}
             item = {"fee_id": fee["svc_id"], "amount_cents": fee["amount_cents"] * credited // 6000}
             rate = 1.1 if provided else 1.2
             note["credit_amount_cents"] = round(item["amount_cents"] * rate)
-            list_.post("/credit_notes", credit_note={**note, "items": [item]})
+            box.post("/credit_notes", credit_note={**note, "items": [item]})
         if coupon:
-            list_.post("/coupons", coupon={**COUPON, **COUPONS[coupon]})
-            list_.post("/applied_coupons", applied_coupon={"external_customer_id": "acme", "coupon_code": "off"})
-        list_.subscribe()
+            box.post("/coupons", coupon={**COUPON, **COUPONS[coupon]})
+            box.post("/applied_coupons", applied_coupon={"external_customer_id": "acme", "coupon_code": "off"})
+        box.subscribe()
         names = ["sub"]
         if second and act == "run":
-            list_.subscribe("other", "second")
+            box.subscribe("other", "second")
             names.append("second")
         box.travel_to(box.now + timedelta(days=days, hours=1))
         for value in values:
-            list_.event("gb", value=value)
-            list_.event("calls", value=value)
+            box.event("gb", value=value)
+            box.event("calls", value=value)
             box.travel_to(box.now + timedelta(minutes=5))
         box.travel_to(box.now + timedelta(hours=2))
         asked: dict[str, Any] = {"external_ids": names}
@@ -117,19 +111,19 @@ def test_a_preview_equals_the_invoice_whatever_the_customer_has(
             asked["terminated_at"] = box.now.isoformat()
         elif act != "run":
             asked["plan_code"] = "other"
-        known = {invoice["svc_id"] for invoice in list_.get("/invoices")["invoices"]}
+        known = {invoice["svc_id"] for invoice in box.get("/invoices")["invoices"]}
         jobs = box.billing.next_due()
         heard = len(box.webhooks)
-        expected = preview(list_, subscriptions=asked)
-        assert billed(preview(list_, subscriptions=asked), dated=True) == billed(expected, dated=True)
+        expected = preview(box, subscriptions=asked)
+        assert billed(preview(box, subscriptions=asked), dated=True) == billed(expected, dated=True)
         assert {line["invoice"]["svc_id"] for line in expected["credits"]} <= {None}
         assert (box.billing.next_due(), len(box.webhooks)) == (jobs, heard)
-        assert {invoice["svc_id"] for invoice in list_.get("/invoices")["invoices"]} == known
+        assert {invoice["svc_id"] for invoice in box.get("/invoices")["invoices"]} == known
         if act == "end":
             box.request("DELETE", "/api/v1/subscriptions/sub")
         elif act != "run":
-            list_.subscribe("other")
-        real = next_invoice(list_, known)
+            box.subscribe("other")
+        real = next_invoice(box, known)
         assert real["status"] == "finalized"
         assert billed(real, dated=not grace) == billed(expected, dated=not grace)
         assert real["progressive_billing_credit_amount_cents"] == expected["progressive_billing_credit_amount_cents"]

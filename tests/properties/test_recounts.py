@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.properties.priced_lives import PricedLife, live, priced_lives
+from tests.scenarios import Scenario
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.operations.audit import AuditReport, audit
 from usagebill.storage.conditions import asc, eq, missing, related, within
-from usagebill.testing import Sandbox
 from usagebill.work import Work
 
 pytestmark = pytest.mark.slow
@@ -26,7 +26,7 @@ _moderate = settings(max_examples=25, deadline=None, suppress_health_check=[Heal
 @_moderate
 @given(priced_lives(), st.booleans())
 def test_a_recount_of_what_was_billed_by_the_rules_finds_nothing(life: PricedLife, jump: bool) -> None:
-    with Sandbox(now=START) as box:
+    with Scenario(now=START) as box:
         live(box, life, jump=jump)
         report = box.billing.audit()
         assert [str(finding) for finding in report.findings] == []
@@ -49,7 +49,7 @@ def recountable(work: Work) -> list[Fee]:
 @_moderate
 @given(priced_lives(10), st.integers(0, 1000))
 def test_a_fee_that_is_twice_what_it_was_is_found_or_was_not_recounted(life: PricedLife, place: int) -> None:
-    with Sandbox(now=START) as box:
+    with Scenario(now=START) as box:
         live(box, life)
 
         def planted(work: Work) -> AuditReport | None:

@@ -15,14 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.scenarios import add_plan
+from tests.scenarios import Scenario
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.storage.conditions import asc, eq
-from usagebill.testing import Sandbox
 
 pytestmark = pytest.mark.slow
 
@@ -84,15 +83,15 @@ def live(life: Life, *, daily: bool) -> tuple[list[BillingPeriod], list[Subscrip
 
     Day by day each job runs at its own instant; otherwise nothing runs until something is asked for.
     """
-    with Sandbox(now=life.start) as box:
+    with Scenario(now=life.start) as box:
         _run(box, life, daily=daily)
         return box.billing.reading(_everything)
 
 
-def _run(box: Sandbox, life: Life, *, daily: bool) -> None:
+def _run(box: Scenario, life: Life, *, daily: bool) -> None:
     box.request("POST", "/api/v1/customers", json={"customer": {"external_id": "acme", "timezone": life.zone}})
     for code, fields in PLANS:
-        add_plan(box, code, **fields)
+        box.plan(code=code, amount_cents=10_000, **fields)
     _subscribe(box, life, life.first)
     now = life.start
     for step in life.steps:
@@ -103,14 +102,14 @@ def _run(box: Sandbox, life: Life, *, daily: bool) -> None:
     box.run_due()
 
 
-def _move(box: Sandbox, to: datetime, *, daily: bool) -> None:
+def _move(box: Scenario, to: datetime, *, daily: bool) -> None:
     if daily:
         box.travel_to(to)
     else:
         box.jump_to(to)
 
 
-def _act(box: Sandbox, life: Life, step: Step) -> None:
+def _act(box: Scenario, life: Life, step: Step) -> None:
     if step.action == "end":
         box.request("DELETE", "/api/v1/subscriptions/sub")
     elif step.action == "cancel":
@@ -119,7 +118,7 @@ def _act(box: Sandbox, life: Life, step: Step) -> None:
         _subscribe(box, life, step.action)
 
 
-def _subscribe(box: Sandbox, life: Life, plan: str) -> None:
+def _subscribe(box: Scenario, life: Life, plan: str) -> None:
     body = {
         "external_customer_id": "acme",
         "external_id": "sub",
@@ -243,7 +242,7 @@ def _fees(life: Life) -> list[tuple[Subscription, str, list[Fee], int]]:
     """Each subscription of the life, the code of its plan, its subscription fees by time, and the cents that credit
     notes gave back of them before taxes.
     """
-    with Sandbox(now=life.start) as box:
+    with Scenario(now=life.start) as box:
         _run(box, life, daily=True)
 
         def read(work: Any) -> list[tuple[Subscription, str, list[Fee], int]]:

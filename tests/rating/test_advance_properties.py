@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.price_list import PriceList
+from tests.scenarios import Scenario, charge_on
 
 from usagebill.operations.invoices.charges_in_advance import bill_event
 from usagebill.storage.event_queries import EventFilter
-from usagebill.testing import Sandbox
 
 pytestmark = pytest.mark.slow
 
@@ -49,25 +48,25 @@ PLANS: dict[str, tuple[str, dict[str, Any], bool]] = {
 
 
 @pytest.fixture(scope="module")
-def list_() -> Iterator[PriceList]:
-    with Sandbox(now="2024-03-31T00:00:00Z") as box:
-        found = PriceList(box)
-        metric = found.metric("gb")
+def box() -> Iterator[Scenario]:
+    with Scenario(now="2024-03-31T00:00:00Z") as box:
+        box.customer()
+        metric = box.metric("gb")
         for code, (model, properties, _) in PLANS.items():
-            charge = {"billable_metric_id": metric, "charge_model": model, "properties": properties}
-            found.plan({**charge, "pay_in_advance": True, "invoiceable": False}, code=code)
-        yield found
+            charge = charge_on(metric, model, **properties)
+            box.plan({**charge, "pay_in_advance": True, "invoiceable": False}, code=code)
+        yield box
 
 
-def subscribed(list_: PriceList, plan: str) -> str:
+def subscribed(box: Scenario, plan: str) -> str:
     name = f"s{next(_numbers)}"
-    list_.subscribe(plan, external_id=name, subscription_at="2024-03-01T00:00:00Z")
+    box.subscribe(plan, external_id=name, subscription_at="2024-03-01T00:00:00Z")
     return name
 
 
-def send(list_: PriceList, name: str, events: Sequence[tuple[int, Decimal]]) -> None:
+def send(box: Scenario, name: str, events: Sequence[tuple[int, Decimal]]) -> None:
     """Events (second, value) in one batch; each is named by its second."""
-    start = int(list_.box.now.timestamp()) - 86_400
+    start = int(box.now.timestamp()) - 86_400
     sent = [
         {
             "transaction_id": str(second),
@@ -78,11 +77,11 @@ def send(list_: PriceList, name: str, events: Sequence[tuple[int, Decimal]]) -> 
         }
         for second, value in events
     ]
-    list_.post("/events/batch", events=sent)
+    box.post("/events/batch", events=sent)
 
 
-def fees(list_: PriceList, name: str) -> dict[str, dict[str, Any]]:
-    found = list_.get(f"/fees?external_subscription_id={name}")["fees"]
+def fees(box: Scenario, name: str) -> dict[str, dict[str, Any]]:
+    found = box.get(f"/fees?external_subscription_id={name}")["fees"]
     return {fee["event_transaction_id"]: fee for fee in found}
 
 
@@ -97,52 +96,52 @@ changes = st.decimals(min_value="-30", max_value="30", places=2)
     steps=st.lists(st.tuples(changes, st.booleans()), max_size=7),
 )
 def test_what_events_pay_adds_up_to_the_price_of_all_of_them(
-    list_: PriceList, plan: str, first: Decimal, steps: list[tuple[Decimal, bool]]
+    box: Scenario, plan: str, first: Decimal, steps: list[tuple[Decimal, bool]]
 ) -> None:
     """Whether they come one by one or together (each step says whether a new batch begins with it)."""
     may_go_down = PLANS[plan][2]
-    name = subscribed(list_, plan)
+    name = subscribed(box, plan)
     pending = [(0, first)]
     for second, (change, begins_batch) in enumerate(steps, start=1):
         if begins_batch:
-            send(list_, name, pending)
+            send(box, name, pending)
             pending = []
         pending.append((second, change if may_go_down else abs(change) + Decimal("0.01")))
-    send(list_, name, pending)
-    paid = sum((Decimal(fee["precise_amount"]) for fee in fees(list_, name).values()), Decimal(0))
-    whole = list_.usage(external_id=name)["amount_cents"]
+    send(box, name, pending)
+    paid = sum((Decimal(fee["precise_amount"]) for fee in fees(box, name).values()), Decimal(0))
+    whole = box.usage(external_id=name)["amount_cents"]
     assert (paid * 100).quantize(Decimal(1), rounding=ROUND_HALF_UP) == whole
-    assert len(fees(list_, name)) == len(steps) + 1
+    assert len(fees(box, name)) == len(steps) + 1
 
 
 @moderate
 @given(plan=st.sampled_from(sorted(PLANS)), values=st.lists(changes, min_size=1, max_size=6), data=st.data())
 def test_the_order_inside_a_batch_does_not_matter(
-    list_: PriceList, plan: str, values: list[Decimal], data: st.DataObject
+    box: Scenario, plan: str, values: list[Decimal], data: st.DataObject
 ) -> None:
     events = list(enumerate(values))
     shuffled = data.draw(st.permutations(events))
     paid = []
     for sent in (events, shuffled):
-        name = subscribed(list_, plan)
-        send(list_, name, sent)
-        paid.append({id: (fee["precise_amount"], fee["units"]) for id, fee in fees(list_, name).items()})
+        name = subscribed(box, plan)
+        send(box, name, sent)
+        paid.append({id: (fee["precise_amount"], fee["units"]) for id, fee in fees(box, name).items()})
     assert paid[0] == paid[1]
 
 
 @moderate
 @given(plan=st.sampled_from(sorted(PLANS)), values=st.lists(changes, min_size=1, max_size=4), repeats=st.integers(1, 3))
-def test_no_retry_ever_bills_an_event_twice(list_: PriceList, plan: str, values: list[Decimal], repeats: int) -> None:
-    name = subscribed(list_, plan)
-    send(list_, name, list(enumerate(values)))
-    before = fees(list_, name)
-    events = list_.box.billing.reading(lambda work: work.tx.events.find(EventFilter(external_subscription_id=name)))
+def test_no_retry_ever_bills_an_event_twice(box: Scenario, plan: str, values: list[Decimal], repeats: int) -> None:
+    name = subscribed(box, plan)
+    send(box, name, list(enumerate(values)))
+    before = fees(box, name)
+    events = box.billing.reading(lambda work: work.tx.events.find(EventFilter(external_subscription_id=name)))
     for _ in range(repeats):
         for event in events:
-            assert list_.box.billing.writing(lambda work, event=event: bill_event(work, event)) == []  # type: ignore[misc]
-    assert fees(list_, name) == before
+            assert box.billing.writing(lambda work, event=event: bill_event(work, event)) == []  # type: ignore[misc]
+    assert fees(box, name) == before
     # Nor does it change what the next event pays.
-    send(list_, name, [(100, Decimal(50))])
-    twin = subscribed(list_, plan)
-    send(list_, twin, [*enumerate(values), (100, Decimal(50))])
-    assert fees(list_, twin)["100"]["precise_amount"] == fees(list_, name)["100"]["precise_amount"]
+    send(box, name, [(100, Decimal(50))])
+    twin = subscribed(box, plan)
+    send(box, twin, [*enumerate(values), (100, Decimal(50))])
+    assert fees(box, twin)["100"]["precise_amount"] == fees(box, name)["100"]["precise_amount"]

@@ -6,16 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.price_list import PriceList
-from tests.scenarios import ask
-
-from usagebill.testing import Sandbox
+from tests.scenarios import Scenario, charge_on, price_ranges
 
 
 @pytest.fixture
-def list_() -> Iterator[PriceList]:
-    with Sandbox(now="2025-07-01T00:00:00Z") as box:
-        yield PriceList(box)
+def box() -> Iterator[Scenario]:
+    with Scenario(now="2025-07-01T00:00:00Z") as box:
+        box.customer()
+        yield box
 
 
 def standard(metric: str, amount: str, **fields: Any) -> dict[str, Any]:
@@ -34,11 +32,11 @@ def picked(items: list[dict[str, Any]], *keys: str) -> list[tuple[Any, ...]]:
 CLOUD = [{"key": "cloud", "values": ["aws", "gcp"]}]
 
 
-def test_usage_shows_every_charge_before_any_event(list_: PriceList) -> None:
-    metric = list_.metric("calls", "count_agg")
-    list_.plan(standard(metric, "5"))
-    list_.subscribe()
-    usage = list_.usage()
+def test_usage_shows_every_charge_before_any_event(box: Scenario) -> None:
+    metric = box.metric("calls", "count_agg")
+    box.plan(standard(metric, "5"))
+    box.subscribe()
+    usage = box.usage()
     assert usage["amount_cents"] == 0
     assert usage["from_datetime"] == "2025-07-01T00:00:00Z"
     assert usage["to_datetime"] == "2025-07-31T23:59:59Z"
@@ -48,25 +46,25 @@ def test_usage_shows_every_charge_before_any_event(list_: PriceList) -> None:
     assert usage["charges_usage"][0]["grouped_usage"] == []
 
 
-def test_decimals_of_events_are_exact(list_: PriceList) -> None:
-    list_.plan(standard(list_.metric("gb"), "1"))
-    list_.subscribe()
+def test_decimals_of_events_are_exact(box: Scenario) -> None:
+    box.plan(standard(box.metric("gb"), "1"))
+    box.subscribe()
     for value in ("0.1", "0.2", "1000000000000000.000000000000001"):
-        list_.event("gb", value=value)
-    assert list_.usage()["charges_usage"][0]["units"] == "1000000000000000.300000000000001"
+        box.event("gb", value=value)
+    assert box.usage()["charges_usage"][0]["units"] == "1000000000000000.300000000000001"
 
 
-def test_the_narrower_filter_takes_its_events(list_: PriceList) -> None:
-    metric = list_.metric("gb", filters=CLOUD)
+def test_the_narrower_filter_takes_its_events(box: Scenario) -> None:
+    metric = box.metric("gb", filters=CLOUD)
     filters = [
         {"values": {"cloud": ["aws", "gcp"]}, "properties": {"amount": "5"}, "invoice_display_name": "All clouds"},
         {"values": {"cloud": ["aws"]}, "properties": {"amount": "3"}},
     ]
-    list_.plan(standard(metric, "10", filters=filters))
-    list_.subscribe()
-    list_.event("gb", value=10, cloud="aws")
-    list_.event("gb", value=7, cloud="gcp")
-    charge = list_.usage()["charges_usage"][0]
+    box.plan(standard(metric, "10", filters=filters))
+    box.subscribe()
+    box.event("gb", value=10, cloud="aws")
+    box.event("gb", value=7, cloud="gcp")
+    charge = box.usage()["charges_usage"][0]
     assert picked(charge["filters"], "invoice_display_name", "units", "amount_cents") == [
         ("All clouds", "7.0", 3500),
         ("aws", "10.0", 3000),
@@ -76,29 +74,29 @@ def test_the_narrower_filter_takes_its_events(list_: PriceList) -> None:
     assert (charge["units"], charge["amount_cents"], charge["events_count"]) == ("17.0", 6500, 2)
 
 
-def test_of_equal_filters_the_oldest_takes_all(list_: PriceList) -> None:
-    metric = list_.metric("gb", filters=CLOUD)
+def test_of_equal_filters_the_oldest_takes_all(box: Scenario) -> None:
+    metric = box.metric("gb", filters=CLOUD)
     filters = [{"values": {"cloud": ["aws"]}, "properties": {"amount": amount}} for amount in ("5", "3")]
-    list_.plan(standard(metric, "10", filters=filters))
-    list_.subscribe()
-    list_.event("gb", value=10, cloud="aws")
-    assert picked(list_.usage()["charges_usage"][0]["filters"], "units", "amount_cents") == [
+    box.plan(standard(metric, "10", filters=filters))
+    box.subscribe()
+    box.event("gb", value=10, cloud="aws")
+    assert picked(box.usage()["charges_usage"][0]["filters"], "units", "amount_cents") == [
         ("10.0", 5000),
         ("0.0", 0),
         ("0.0", 0),
     ]
 
 
-def test_groups_are_priced_apart_and_add_up(list_: PriceList) -> None:
-    metric = list_.metric("gb")
-    list_.plan(standard(metric, "20", properties={"pricing_group_keys": ["region"]}))
-    list_.subscribe()
-    empty = list_.usage()["charges_usage"][0]["grouped_usage"]
+def test_groups_are_priced_apart_and_add_up(box: Scenario) -> None:
+    metric = box.metric("gb")
+    box.plan(standard(metric, "20", properties={"pricing_group_keys": ["region"]}))
+    box.subscribe()
+    empty = box.usage()["charges_usage"][0]["grouped_usage"]
     assert [group["grouped_by"] for group in empty] == [{"region": None}]
-    list_.event("gb", value=1, region="europe")
-    list_.event("gb", value=2)
-    list_.event("gb", value=3, region="")
-    charge = list_.usage()["charges_usage"][0]
+    box.event("gb", value=1, region="europe")
+    box.event("gb", value=2)
+    box.event("gb", value=3, region="")
+    charge = box.usage()["charges_usage"][0]
     assert picked(charge["grouped_usage"], "grouped_by", "units", "amount_cents") == [
         ({"region": "europe"}, "1.0", 2000),
         ({"region": None}, "5.0", 10000),
@@ -106,16 +104,16 @@ def test_groups_are_priced_apart_and_add_up(list_: PriceList) -> None:
     assert charge["amount_cents"] == 12000
 
 
-def test_one_charge_one_metric_or_one_group_can_be_asked_for(list_: PriceList) -> None:
-    calls, gb = list_.metric("calls"), list_.metric("gb")
-    plan = list_.plan(
+def test_one_charge_one_metric_or_one_group_can_be_asked_for(box: Scenario) -> None:
+    calls, gb = box.metric("calls"), box.metric("gb")
+    plan = box.plan(
         standard(calls, "10", code="a", properties={"pricing_group_keys": ["cloud"]}),
         standard(gb, "20", code="b"),
         standard(calls, "5", code="c"),
     )
-    list_.subscribe()
+    box.subscribe()
     for value, cloud in ((4, "aws"), (4, "aws"), (6, "gcp")):
-        list_.event("calls", value=value, cloud=cloud)
+        box.event("calls", value=value, cloud=cloud)
     amounts = {
         "charge_code=a": [14000],
         "group[cloud]=aws&charge_code=a": [8000],
@@ -124,159 +122,159 @@ def test_one_charge_one_metric_or_one_group_can_be_asked_for(list_: PriceList) -
         "billable_metric_code=calls": [14000, 7000],
     }
     for query, expected in amounts.items():
-        assert [charge["amount_cents"] for charge in list_.usage(f"&{query}")["charges_usage"]] == expected
-    by_id = list_.usage(f"&charge_id={plan['charges'][1]['svc_id']}")
+        assert [charge["amount_cents"] for charge in box.usage(f"&{query}")["charges_usage"]] == expected
+    by_id = box.usage(f"&charge_id={plan['charges'][1]['svc_id']}")
     assert [charge["charge"]["code"] for charge in by_id["charges_usage"]] == ["b"]
-    status, answer = list_.box.request(
+    status, answer = box.request(
         "GET", "/api/v1/customers/acme/current_usage?external_subscription_id=sub&charge_code=none"
     )
     assert (status, answer["code"]) == (404, "charge_not_found")
-    status, answer = list_.box.request(
+    status, answer = box.request(
         "GET", "/api/v1/customers/acme/current_usage?external_subscription_id=sub&full_usage=true"
     )
     assert (status, answer["code"]) == (405, "full_usage_not_allowed")
 
 
-def test_full_usage_reaches_back_to_the_start(list_: PriceList) -> None:
-    list_.plan(standard(list_.metric("gb"), "1", code="gb"))
-    list_.subscribe()
-    list_.event("gb", value=5)
-    list_.box.travel_to("2025-08-10T00:00:00Z")
-    list_.event("gb", value=7)
-    assert list_.usage("&charge_code=gb")["amount_cents"] == 700
-    full = list_.usage("&charge_code=gb&full_usage=true")
+def test_full_usage_reaches_back_to_the_start(box: Scenario) -> None:
+    box.plan(standard(box.metric("gb"), "1", code="gb"))
+    box.subscribe()
+    box.event("gb", value=5)
+    box.travel_to("2025-08-10T00:00:00Z")
+    box.event("gb", value=7)
+    assert box.usage("&charge_code=gb")["amount_cents"] == 700
+    full = box.usage("&charge_code=gb&full_usage=true")
     assert (full["amount_cents"], full["from_datetime"]) == (1200, "2025-07-01T00:00:00Z")
 
 
-def test_usage_is_taxed_unless_told_otherwise(list_: PriceList) -> None:
-    list_.post("/taxes", tax={"name": "VAT", "code": "vat", "rate": 20, "applied_to_organization": True})
-    list_.plan(standard(list_.metric("gb"), "0.01"))
-    list_.subscribe()
-    list_.event("gb", value=2532)
-    usage = list_.usage()
+def test_usage_is_taxed_unless_told_otherwise(box: Scenario) -> None:
+    box.tax()
+    box.plan(standard(box.metric("gb"), "0.01"))
+    box.subscribe()
+    box.event("gb", value=2532)
+    usage = box.usage()
     assert (usage["amount_cents"], usage["taxes_amount_cents"], usage["total_amount_cents"]) == (2532, 506, 3038)
-    assert list_.usage("&apply_taxes=")["taxes_amount_cents"] == 506
-    assert list_.usage("&apply_taxes=false")["taxes_amount_cents"] == 0
+    assert box.usage("&apply_taxes=")["taxes_amount_cents"] == 506
+    assert box.usage("&apply_taxes=false")["taxes_amount_cents"] == 0
 
 
-def test_dynamic_prices_come_with_the_events(list_: PriceList) -> None:
-    metric = list_.metric("gb")
-    list_.plan({"billable_metric_id": metric, "charge_model": "dynamic", "properties": {"pricing_group_keys": ["g"]}})
-    list_.subscribe()
-    list_.event("gb", value=10, g=1, cents="10.1")
-    list_.event("gb", value=10, g=2, cents="901.9")
-    charge = list_.usage()["charges_usage"][0]
+def test_dynamic_prices_come_with_the_events(box: Scenario) -> None:
+    metric = box.metric("gb")
+    box.plan(charge_on(metric, "dynamic", pricing_group_keys=["g"]))
+    box.subscribe()
+    box.event("gb", value=10, g=1, cents="10.1")
+    box.event("gb", value=10, g=2, cents="901.9")
+    charge = box.usage()["charges_usage"][0]
     assert picked(charge["grouped_usage"], "grouped_by", "amount_cents") == [({"g": "1"}, 10), ({"g": "2"}, 902)]
     assert charge["units"] == "20.0"
 
 
-def test_a_recurring_unique_count_stays_until_removed(list_: PriceList) -> None:
-    metric = list_.metric("seats", "unique_count_agg", recurring=True)
-    list_.plan(standard(metric, "20"))
-    list_.subscribe()
-    list_.event("seats", value="a")
-    list_.box.travel_to("2025-08-10T00:00:00Z")
-    assert list_.usage()["amount_cents"] == 2000
-    list_.event("seats", value="a", operation_type="remove")
-    assert list_.usage()["amount_cents"] == 0
+def test_a_recurring_unique_count_stays_until_removed(box: Scenario) -> None:
+    metric = box.metric("seats", "unique_count_agg", recurring=True)
+    box.plan(standard(metric, "20"))
+    box.subscribe()
+    box.event("seats", value="a")
+    box.travel_to("2025-08-10T00:00:00Z")
+    assert box.usage()["amount_cents"] == 2000
+    box.event("seats", value="a", operation_type="remove")
+    assert box.usage()["amount_cents"] == 0
 
 
-def test_a_recurring_weighted_sum_carries_its_level_over(list_: PriceList) -> None:
-    metric = list_.metric("storage", "weighted_sum_agg", recurring=True, weighted_interval="seconds")
-    list_.plan(standard(metric, "1"))
-    list_.subscribe()
-    list_.box.travel_to("2025-07-05T00:00:00Z")
-    list_.event("storage", value=2500)
-    july = list_.usage()["charges_usage"][0]
+def test_a_recurring_weighted_sum_carries_its_level_over(box: Scenario) -> None:
+    metric = box.metric("storage", "weighted_sum_agg", recurring=True, weighted_interval="seconds")
+    box.plan(standard(metric, "1"))
+    box.subscribe()
+    box.travel_to("2025-07-05T00:00:00Z")
+    box.event("storage", value=2500)
+    july = box.usage()["charges_usage"][0]
     assert (july["units"], july["amount_cents"]) == ("2177.4193548387096774", 217742)
     assert july["total_aggregated_units"] == "2500.0"
-    list_.box.travel_to("2025-09-04T00:00:00Z")
-    list_.event("storage", value=-2000)
-    list_.box.travel_to("2025-09-06T00:00:00Z")
-    list_.event("storage", value=-200)
-    september = list_.usage()["charges_usage"][0]
+    box.travel_to("2025-09-04T00:00:00Z")
+    box.event("storage", value=-2000)
+    box.travel_to("2025-09-06T00:00:00Z")
+    box.event("storage", value=-200)
+    september = box.usage()["charges_usage"][0]
     assert (september["units"], september["amount_cents"]) == ("533.3333333333333333", 53333)
     assert september["total_aggregated_units"] == "300.0"
 
 
-def weighted(list_: PriceList) -> dict[str, Any]:
+def weighted(box: Scenario) -> dict[str, Any]:
     """A charge of 2.00 and 1.00 a unit of a level, by team."""
-    metric = list_.metric("storage", "weighted_sum_agg", recurring=True, weighted_interval="seconds")
-    ranges = [{"from_value": 0, "to_value": None, "per_unit_amount": "1", "flat_amount": "2"}]
+    metric = box.metric("storage", "weighted_sum_agg", recurring=True, weighted_interval="seconds")
+    ranges = price_ranges((0, None, "1", "2"))
     properties = {"graduated_ranges": ranges, "pricing_group_keys": ["team"]}
-    return {"billable_metric_id": metric, "charge_model": "graduated", "code": "storage", "properties": properties}
+    return charge_on(metric, "graduated", **properties, code="storage")
 
 
-def by_team(list_: PriceList, query: str = "") -> list[tuple[Any, ...]]:
-    charge = list_.usage(query)["charges_usage"][0]
+def by_team(box: Scenario, query: str = "") -> list[tuple[Any, ...]]:
+    charge = box.usage(query)["charges_usage"][0]
     return [(one["grouped_by"]["team"], one["units"], one["amount_cents"]) for one in charge["grouped_usage"]]
 
 
-def test_levels_of_groups_go_on_without_an_event(list_: PriceList) -> None:
-    list_.plan(weighted(list_))
-    list_.subscribe()
-    assert by_team(list_) == [(None, "0.0", 200)]
-    list_.event("storage", value=10, team="a")
-    list_.event("storage", value=20, team="b")
-    list_.box.travel_to("2025-08-02T00:00:00Z")
-    assert by_team(list_) == [("a", "10.0", 1200), ("b", "20.0", 2200)]
-    assert list_.usage("&group[team]=b")["amount_cents"] == 2200
-    assert list_.usage("&skip_grouping=true")["amount_cents"] == 3200
-    list_.box.travel_to("2025-09-02T00:00:00Z")
-    fees = list_.get("/fees?fee_type=charge")["fees"]
+def test_levels_of_groups_go_on_without_an_event(box: Scenario) -> None:
+    box.plan(weighted(box))
+    box.subscribe()
+    assert by_team(box) == [(None, "0.0", 200)]
+    box.event("storage", value=10, team="a")
+    box.event("storage", value=20, team="b")
+    box.travel_to("2025-08-02T00:00:00Z")
+    assert by_team(box) == [("a", "10.0", 1200), ("b", "20.0", 2200)]
+    assert box.usage("&group[team]=b")["amount_cents"] == 2200
+    assert box.usage("&skip_grouping=true")["amount_cents"] == 3200
+    box.travel_to("2025-09-02T00:00:00Z")
+    fees = box.get("/fees?fee_type=charge")["fees"]
     assert [fee["amount_cents"] for fee in fees] == [1200, 2200] * 2
 
 
-def test_a_level_survives_an_override_of_its_charge(list_: PriceList) -> None:
-    list_.plan(weighted(list_))
-    list_.subscribe()
-    list_.event("storage", value=10, team="a")
-    list_.box.travel_to("2025-08-02T00:00:00Z")
+def test_a_level_survives_an_override_of_its_charge(box: Scenario) -> None:
+    box.plan(weighted(box))
+    box.subscribe()
+    box.event("storage", value=10, team="a")
+    box.travel_to("2025-08-02T00:00:00Z")
     name = {"charge": {"invoice_display_name": "Disks"}}
-    assert list_.box.request("PUT", "/api/v1/subscriptions/sub/charges/storage", json=name)[0] == 200
-    assert by_team(list_) == [("a", "10.0", 1200)]
-    list_.box.travel_to("2025-10-02T00:00:00Z")
-    fees = list_.get("/fees?fee_type=charge")["fees"]
+    assert box.request("PUT", "/api/v1/subscriptions/sub/charges/storage", json=name)[0] == 200
+    assert by_team(box) == [("a", "10.0", 1200)]
+    box.travel_to("2025-10-02T00:00:00Z")
+    fees = box.get("/fees?fee_type=charge")["fees"]
     assert [fee["amount_cents"] for fee in fees] == [1200] * 3
 
 
-def test_an_upgrade_bills_a_level_for_the_days_before_it(list_: PriceList) -> None:
-    charge = weighted(list_)
-    list_.plan(charge)
-    list_.plan(charge, code="larger", amount_cents=100)
-    list_.subscribe()
-    list_.event("storage", value=31, team="a")
-    list_.box.travel_to("2025-07-10T23:59:59.500Z")
-    list_.event("storage", value=31, team="a")
-    list_.box.travel_to("2025-07-11T00:00:00Z")
-    list_.subscribe("larger")
-    list_.box.travel_to("2025-08-02T00:00:00Z")
-    fees = list_.get("/fees?fee_type=charge")["fees"]
+def test_an_upgrade_bills_a_level_for_the_days_before_it(box: Scenario) -> None:
+    charge = weighted(box)
+    box.plan(charge)
+    box.plan(charge, code="larger", amount_cents=100)
+    box.subscribe()
+    box.event("storage", value=31, team="a")
+    box.travel_to("2025-07-10T23:59:59.500Z")
+    box.event("storage", value=31, team="a")
+    box.travel_to("2025-07-11T00:00:00Z")
+    box.subscribe("larger")
+    box.travel_to("2025-08-02T00:00:00Z")
+    fees = box.get("/fees?fee_type=charge")["fees"]
     assert [fee["amount_cents"] for fee in fees] == [200 + 1000, 200 + 4200]
 
 
-def test_without_an_active_subscription_there_is_no_usage(list_: PriceList) -> None:
+def test_without_an_active_subscription_there_is_no_usage(box: Scenario) -> None:
     for query in ("", "?external_subscription_id=none"):
-        status, answer = list_.box.request("GET", f"/api/v1/customers/acme/current_usage{query}")
+        status, answer = box.request("GET", f"/api/v1/customers/acme/current_usage{query}")
         assert (status, answer["code"]) == (405, "no_active_subscription")
-    status, answer = list_.box.request("GET", "/api/v1/customers/none/current_usage?external_subscription_id=sub")
+    status, answer = box.request("GET", "/api/v1/customers/none/current_usage?external_subscription_id=sub")
     assert (status, answer["code"]) == (404, "customer_not_found")
 
 
-def test_projection_extends_the_days_so_far(list_: PriceList) -> None:
-    metric = list_.metric("gb", filters=[{"key": "cloud", "values": ["aws", "gcp"]}])
+def test_projection_extends_the_days_so_far(box: Scenario) -> None:
+    metric = box.metric("gb", filters=[{"key": "cloud", "values": ["aws", "gcp"]}])
     filters = [
         {"values": {"cloud": ["aws"]}, "properties": {"amount": "10"}},
         {"values": {"cloud": ["gcp"]}, "properties": {"amount": "20"}},
     ]
-    list_.plan(standard(metric, "0", filters=filters))
-    list_.subscribe()
-    list_.box.travel_to("2025-07-03T10:00:00Z")
-    list_.event("gb", value=3, cloud="aws")
-    list_.event("gb", value=1, cloud="gcp")
-    list_.event("gb", value=1, cloud="azure")
+    box.plan(standard(metric, "0", filters=filters))
+    box.subscribe()
+    box.travel_to("2025-07-03T10:00:00Z")
+    box.event("gb", value=3, cloud="aws")
+    box.event("gb", value=1, cloud="gcp")
+    box.event("gb", value=1, cloud="azure")
     path = "/customers/acme/projected_usage?external_subscription_id=sub"
-    usage = list_.get(path)["customer_projected_usage"]
+    usage = box.get(path)["customer_projected_usage"]
     charge = usage["charges_usage"][0]
     assert picked(charge["filters"], "projected_units", "projected_amount_cents") == [
         ("31.0", 31000),
@@ -286,25 +284,25 @@ def test_projection_extends_the_days_so_far(list_: PriceList) -> None:
     assert usage["projected_amount_cents"] == charge["projected_amount_cents"] == 51660
 
 
-def test_presentation_keys_split_units_without_pricing_them(list_: PriceList) -> None:
+def test_presentation_keys_split_units_without_pricing_them(box: Scenario) -> None:
     keys = [{"value": "team"}, {"value": "user", "options": {"display_in_invoice": True}}]
-    list_.plan(standard(list_.metric("gb"), "1", properties={"presentation_group_keys": keys}))
-    list_.subscribe()
-    list_.box.travel_to("2025-07-03T10:00:00Z")
-    list_.event("gb", value=3, team="a", user="x")
-    list_.event("gb", value=1, team="a", user="y")
-    list_.event("gb", value=2)
+    box.plan(standard(box.metric("gb"), "1", properties={"presentation_group_keys": keys}))
+    box.subscribe()
+    box.travel_to("2025-07-03T10:00:00Z")
+    box.event("gb", value=3, team="a", user="x")
+    box.event("gb", value=1, team="a", user="y")
+    box.event("gb", value=2)
     own = "?external_subscription_id=sub"
 
     def rows(path: str, key: str = "presentation_breakdowns") -> list[tuple[Any, ...]]:
-        usage = next(iter(list_.get(f"/customers/acme/{path}").values()))
+        usage = next(iter(box.get(f"/customers/acme/{path}").values()))
         assert len(usage["charges_usage"]) == 1
         return [(*row["presentation_by"].values(), row["units"]) for row in usage["charges_usage"][0][key]]
 
     assert rows(f"current_usage{own}") == [("a", "x", "3.0"), ("a", "y", "1.0"), (None, None, "2.0")]
     assert rows(f'current_usage{own}&filter_by_presentation=["team"]') == [("a", "4.0"), (None, "2.0")]
     assert rows(f"current_usage{own}&filter_by_presentation=[]") == []
-    status, answer = list_.box.request("GET", f"/api/v1/customers/acme/current_usage{own}&filter_by_presentation=[")
+    status, answer = box.request("GET", f"/api/v1/customers/acme/current_usage{own}&filter_by_presentation=[")
     assert (status, answer["error_details"]) == (422, {"filter_by_presentation": ["invalid_format"]})
     assert rows(f"projected_usage{own}", "projected_presentation_breakdowns") == [
         ("a", "x", "31.0"),
@@ -313,25 +311,25 @@ def test_presentation_keys_split_units_without_pricing_them(list_: PriceList) ->
     ]
 
 
-def test_past_usage_is_what_was_invoiced(list_: PriceList) -> None:
-    list_.plan(standard(list_.metric("gb"), "1"), amount_cents=1000)
-    list_.subscribe()
-    list_.event("gb", value=5)
-    list_.box.travel_to("2025-08-15T00:00:00Z")
-    list_.event("gb", value=7)
-    list_.box.travel_to("2025-09-02T00:00:00Z")
-    answer = list_.get("/customers/acme/past_usage?external_subscription_id=sub")
+def test_past_usage_is_what_was_invoiced(box: Scenario) -> None:
+    box.plan(standard(box.metric("gb"), "1"), amount_cents=1000)
+    box.subscribe()
+    box.event("gb", value=5)
+    box.travel_to("2025-08-15T00:00:00Z")
+    box.event("gb", value=7)
+    box.travel_to("2025-09-02T00:00:00Z")
+    answer = box.get("/customers/acme/past_usage?external_subscription_id=sub")
     usages = [period["customer_usage"] for period in answer["usage_periods"]]
     assert picked(usages, "from_datetime", "amount_cents") == [
         ("2025-08-01T00:00:00Z", 1700),
         ("2025-07-01T00:00:00Z", 1500),
     ]
     assert [usage["charges_usage"][0]["units"] for usage in usages] == ["7.0", "5.0"]
-    latest = list_.get("/customers/acme/past_usage?external_subscription_id=sub&periods_count=1")
+    latest = box.get("/customers/acme/past_usage?external_subscription_id=sub&periods_count=1")
     assert (len(latest["usage_periods"]), latest["meta"]["total_count"]) == (1, 2)
-    status, answer = list_.box.request("GET", "/api/v1/customers/acme/past_usage")
+    status, answer = box.request("GET", "/api/v1/customers/acme/past_usage")
     assert (status, answer["error_details"]) == (422, {"external_subscription_id": ["value_is_mandatory"]})
-    status, answer = list_.box.request(
+    status, answer = box.request(
         "GET", "/api/v1/customers/acme/past_usage?external_subscription_id=sub&billable_metric_code=none"
     )
     assert (status, answer["code"]) == (404, "billable_metric_not_found")
@@ -339,23 +337,23 @@ def test_past_usage_is_what_was_invoiced(list_: PriceList) -> None:
 
 @pytest.mark.parametrize("filtered", [True, False])
 def test_a_price_that_was_just_changed_counts_at_once(filtered: bool) -> None:
-    with Sandbox(now="2024-03-01T00:00:00Z") as box:
-        list_ = PriceList(box)
-        metric = list_.metric("calls", "count_agg", filters=[{"key": "region", "values": ["eu"]}])
+    with Scenario(now="2024-03-01T00:00:00Z") as box:
+        box.customer()
+        metric = box.metric("calls", "count_agg", filters=[{"key": "region", "values": ["eu"]}])
         for code, advance in (("ahead", True), ("after", False)):
             filters = [{"values": {"region": ["eu"]}, "properties": {"amount": "1"}}] if filtered else []
             terms = {"charge_model": "standard", "properties": {"amount": "1"}, "filters": filters, "code": code}
-            list_.plan({"billable_metric_id": metric, "pay_in_advance": advance, **terms}, code=code)
-            list_.subscribe(code, code)
-            list_.event("calls", code, region="eu")
-            assert list_.usage(external_id=code)["amount_cents"] == 100
+            box.plan({"billable_metric_id": metric, "pay_in_advance": advance, **terms}, code=code)
+            box.subscribe(code, code)
+            box.event("calls", code, region="eu")
+            assert box.usage(external_id=code)["amount_cents"] == 100
             path = f"/plans/{code}/charges/{code}"
             body: dict[str, Any] = {"charge": {"properties": {"amount": "5"}}}
             if filtered:
-                (one,) = list_.get(f"{path}/filters")["filters"]
+                (one,) = box.get(f"{path}/filters")["filters"]
                 path, body = f"{path}/filters/{one['svc_id']}", {"filter": {"properties": {"amount": "5"}}}
-            ask(box, "PUT", path, body)
-            list_.event("calls", code, region="eu")
-            assert list_.usage(external_id=code)["amount_cents"] == 1000
-        fees = list_.get("/fees?fee_type=charge")["fees"]
+            box.ask("PUT", path, body)
+            box.event("calls", code, region="eu")
+            assert box.usage(external_id=code)["amount_cents"] == 1000
+        fees = box.get("/fees?fee_type=charge")["fees"]
         assert sorted(fee["amount_cents"] for fee in fees) == [100, 500]

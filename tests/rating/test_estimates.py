@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.price_list import PriceList
-
-from usagebill.testing import Sandbox
+from tests.scenarios import Scenario, price_ranges
 
 
 @pytest.fixture
-def list_() -> Iterator[PriceList]:
-    with Sandbox(now="2025-09-01T00:00:00Z") as box:
-        yield PriceList(box)
+def box() -> Iterator[Scenario]:
+    with Scenario(now="2025-09-01T00:00:00Z") as box:
+        box.customer()
+        yield box
 
 
 def charge(metric: str, model: str = "standard", /, **fields: Any) -> dict[str, Any]:
@@ -34,36 +33,36 @@ def asked(code: str, /, **fields: Any) -> dict[str, Any]:
     return {"code": code, "external_subscription_id": "sub", "properties": fields, **own}
 
 
-def estimated(list_: PriceList, code: str, /, **fields: Any) -> list[dict[str, Any]]:
-    return list(list_.post("/events/estimate_fees", event=asked(code, **fields))["fees"])
+def estimated(box: Scenario, code: str, /, **fields: Any) -> list[dict[str, Any]]:
+    return list(box.post("/events/estimate_fees", event=asked(code, **fields))["fees"])
 
 
-def instant(list_: PriceList, code: str, /, **fields: Any) -> list[dict[str, Any]]:
-    return list(list_.post("/events/estimate_instant_fees", event=asked(code, **fields))["fees"])
+def instant(box: Scenario, code: str, /, **fields: Any) -> list[dict[str, Any]]:
+    return list(box.post("/events/estimate_instant_fees", event=asked(code, **fields))["fees"])
 
 
-def refused(list_: PriceList, path: str, **body: Any) -> tuple[int, Any]:
-    status, answer = list_.box.request("POST", f"/api/v1/events/{path}", json=body)
+def refused(box: Scenario, path: str, **body: Any) -> tuple[int, Any]:
+    status, answer = box.request("POST", f"/api/v1/events/{path}", json=body)
     return status, answer.get("error_details", answer["code"])
 
 
-def test_a_counted_event_always_costs_the_same(list_: PriceList) -> None:
-    list_.plan(charge(list_.metric("calls", "count_agg"), amount="10"))
-    list_.subscribe()
+def test_a_counted_event_always_costs_the_same(box: Scenario) -> None:
+    box.plan(charge(box.metric("calls", "count_agg"), amount="10"))
+    box.subscribe()
     for _ in range(2):
-        (fee,) = estimated(list_, "calls")
+        (fee,) = estimated(box, "calls")
         assert (fee["amount_cents"], fee["units"]) == (1000, "1.0")
-        list_.event("calls")
+        box.event("calls")
 
 
-def test_an_estimate_is_the_fee_without_ids(list_: PriceList) -> None:
-    list_.post("/taxes", tax={"name": "VAT", "code": "vat", "rate": 20, "applied_to_organization": True})
-    list_.plan(charge(list_.metric("gb"), "percentage", rate="5", fixed_amount="1", free_units_per_events=1))
-    list_.subscribe()
-    list_.event("gb", value=8)
-    (guess,) = estimated(list_, "gb", value=3)
-    list_.event("gb", value=3)
-    fee = list_.get("/fees")["fees"][-1]
+def test_an_estimate_is_the_fee_without_ids(box: Scenario) -> None:
+    box.tax()
+    box.plan(charge(box.metric("gb"), "percentage", rate="5", fixed_amount="1", free_units_per_events=1))
+    box.subscribe()
+    box.event("gb", value=8)
+    (guess,) = estimated(box, "gb", value=3)
+    box.event("gb", value=3)
+    fee = box.get("/fees")["fees"][-1]
     (tax,) = fee["applied_taxes"]
     assert guess == {
         **fee,
@@ -75,59 +74,59 @@ def test_an_estimate_is_the_fee_without_ids(list_: PriceList) -> None:
     assert (guess["amount_cents"], guess["taxes_amount_cents"]) == (115, 23)
 
 
-def test_nothing_is_stored(list_: PriceList) -> None:
-    list_.plan(charge(list_.metric("gb"), amount="10"), charge(list_.metric("calls", "count_agg"), amount="1"))
-    list_.subscribe()
-    estimated(list_, "gb", value=4)
-    instant(list_, "calls")
-    assert list_.get("/fees")["fees"] == []
-    assert list_.get("/events")["events"] == []
-    assert [message for message in list_.box.webhooks if message["webhook_type"] == "fee.created"] == []
+def test_nothing_is_stored(box: Scenario) -> None:
+    box.plan(charge(box.metric("gb"), amount="10"), charge(box.metric("calls", "count_agg"), amount="1"))
+    box.subscribe()
+    estimated(box, "gb", value=4)
+    instant(box, "calls")
+    assert box.get("/fees")["fees"] == []
+    assert box.get("/events")["events"] == []
+    assert [message for message in box.webhooks if message["webhook_type"] == "fee.created"] == []
 
 
-def test_the_least_of_a_transaction_counts_for_the_event_alone(list_: PriceList) -> None:
-    list_.plan(charge(list_.metric("gb"), "percentage", rate="0.5", per_transaction_min_amount="12"))
-    list_.subscribe()
-    assert [fee["amount_cents"] for fee in estimated(list_, "gb", value=4)] == [1200]
-    list_.event("gb", value=4)
-    assert [fee["amount_cents"] for fee in estimated(list_, "gb", value=20000)] == [10000]
+def test_the_least_of_a_transaction_counts_for_the_event_alone(box: Scenario) -> None:
+    box.plan(charge(box.metric("gb"), "percentage", rate="0.5", per_transaction_min_amount="12"))
+    box.subscribe()
+    assert [fee["amount_cents"] for fee in estimated(box, "gb", value=4)] == [1200]
+    box.event("gb", value=4)
+    assert [fee["amount_cents"] for fee in estimated(box, "gb", value=20000)] == [10000]
 
 
-def test_free_events_are_used_up_by_stored_ones(list_: PriceList) -> None:
-    list_.plan(charge(list_.metric("gb"), "percentage", rate="50", free_units_per_events=1))
-    list_.subscribe()
-    assert [fee["amount_cents"] for fee in estimated(list_, "gb", value=4)] == [0]
-    list_.event("gb", value=4)
-    assert [fee["amount_cents"] for fee in estimated(list_, "gb", value=4)] == [200]
+def test_free_events_are_used_up_by_stored_ones(box: Scenario) -> None:
+    box.plan(charge(box.metric("gb"), "percentage", rate="50", free_units_per_events=1))
+    box.subscribe()
+    assert [fee["amount_cents"] for fee in estimated(box, "gb", value=4)] == [0]
+    box.event("gb", value=4)
+    assert [fee["amount_cents"] for fee in estimated(box, "gb", value=4)] == [200]
 
 
-def test_a_prorated_event_costs_the_days_that_are_left_from_now(list_: PriceList) -> None:
-    list_.plan(charge(list_.metric("gb", recurring=True), amount="10", prorated=True))
-    list_.subscribe()
-    list_.box.jump_to("2025-09-02T10:00:00Z")
-    (fee,) = estimated(list_, "gb", value=4, timestamp=0)
+def test_a_prorated_event_costs_the_days_that_are_left_from_now(box: Scenario) -> None:
+    box.plan(charge(box.metric("gb", recurring=True), amount="10", prorated=True))
+    box.subscribe()
+    box.jump_to("2025-09-02T10:00:00Z")
+    (fee,) = estimated(box, "gb", value=4, timestamp=0)
     assert (fee["amount_cents"], fee["units"]) == (3867, "4.0")
-    list_.event("gb", value=4)
-    list_.box.jump_to("2025-09-04T10:00:00Z")
-    assert [fee["amount_cents"] for fee in estimated(list_, "gb", value=4)] == [3600]
+    box.event("gb", value=4)
+    box.jump_to("2025-09-04T10:00:00Z")
+    assert [fee["amount_cents"] for fee in estimated(box, "gb", value=4)] == [3600]
 
 
-def test_a_unique_value_costs_once(list_: PriceList) -> None:
-    list_.plan(charge(list_.metric("seats", "unique_count_agg"), amount="10"))
-    list_.subscribe()
-    assert [fee["amount_cents"] for fee in estimated(list_, "seats", value="a")] == [1000]
-    list_.event("seats", value="a")
+def test_a_unique_value_costs_once(box: Scenario) -> None:
+    box.plan(charge(box.metric("seats", "unique_count_agg"), amount="10"))
+    box.subscribe()
+    assert [fee["amount_cents"] for fee in estimated(box, "seats", value="a")] == [1000]
+    box.event("seats", value="a")
     for operation in ("add", "remove"):
-        (fee,) = estimated(list_, "seats", value="a", operation_type=operation)
+        (fee,) = estimated(box, "seats", value="a", operation_type=operation)
         assert (fee["amount_cents"], fee["units"]) == (0, "0.0")
 
 
-def test_what_cannot_be_estimated(list_: PriceList) -> None:
-    list_.plan(charge(list_.metric("gb"), amount="10"))
-    list_.metric("other")
-    list_.metric("made", expression="event.properties.a * 2")
-    assert refused(list_, "estimate_fees", event=asked("gb")) == (404, "subscription_not_found")
-    list_.subscribe()
+def test_what_cannot_be_estimated(box: Scenario) -> None:
+    box.plan(charge(box.metric("gb"), amount="10"))
+    box.metric("other")
+    box.metric("made", expression="event.properties.a * 2")
+    assert refused(box, "estimate_fees", event=asked("gb")) == (404, "subscription_not_found")
+    box.subscribe()
     details: dict[str, tuple[dict[str, Any], Any]] = {
         "gb": ({"value": "x"}, (422, {"properties": ["value_is_not_valid_number"]})),
         "other": ({"value": 1}, (422, {"code": ["does_not_match_an_instant_charge"]})),
@@ -135,11 +134,11 @@ def test_what_cannot_be_estimated(list_: PriceList) -> None:
         "nothing": ({}, (404, "billable_metric_not_found")),
     }
     for code, (properties, expected) in details.items():
-        assert refused(list_, "estimate_fees", event=asked(code, **properties)) == expected
+        assert refused(box, "estimate_fees", event=asked(code, **properties)) == expected
     late = asked("nothing", timestamp="2025-09-01")
-    assert refused(list_, "estimate_fees", event=late) == (422, {"timestamp": ["invalid_format"]})
+    assert refused(box, "estimate_fees", event=late) == (422, {"timestamp": ["invalid_format"]})
     for blank in ({"external_subscription_id": ""}, {"external_subscription_id": "nobody"}):
-        assert refused(list_, "estimate_fees", event=asked("gb", **blank)) == (404, "subscription_not_found")
+        assert refused(box, "estimate_fees", event=asked("gb", **blank)) == (404, "subscription_not_found")
 
 
 @pytest.mark.parametrize(
@@ -155,27 +154,27 @@ def test_what_cannot_be_estimated(list_: PriceList) -> None:
     ],
 )
 def test_an_event_by_itself(
-    list_: PriceList, model: str, properties: dict[str, Any], value: object, amount: str, units: str
+    box: Scenario, model: str, properties: dict[str, Any], value: object, amount: str, units: str
 ) -> None:
-    list_.plan(charge(list_.metric("gb"), model, **properties))
-    list_.subscribe()
-    list_.event("gb", value=1000)
-    (fee,) = instant(list_, "gb", value=value)
+    box.plan(charge(box.metric("gb"), model, **properties))
+    box.subscribe()
+    box.event("gb", value=1000)
+    (fee,) = instant(box, "gb", value=value)
     assert (fee["amount_cents"], fee["total_amount_cents"], fee["units"]) == (amount, amount, units)
     assert (fee["taxes_amount_cents"], fee["taxes_rate"], fee["svc_id"]) == (0, 0, None)
 
 
-def test_an_instant_estimate_in_every_field(list_: PriceList) -> None:
-    metric = list_.metric(
+def test_an_instant_estimate_in_every_field(box: Scenario) -> None:
+    metric = box.metric(
         "gb",
         rounding_function="ceil",
         filters=[{"key": "cloud", "values": ["aws"]}],
         expression="event.properties.test * 2",
     )
     filters = [{"values": {"cloud": ["aws"]}, "properties": {"amount": "0.0033"}}]
-    plan = list_.plan(charge(metric, amount="1", filters=filters))
-    subscription = list_.subscribe()
-    (fee,) = instant(list_, "gb", test="199.9", cloud="aws")
+    plan = box.plan(charge(metric, amount="1", filters=filters))
+    subscription = box.subscribe()
+    (fee,) = instant(box, "gb", test="199.9", cloud="aws")
     (own,) = plan["charges"]
     assert fee["svc_charge_id"] == own["svc_id"]
     assert fee["svc_charge_filter_id"] is not None
@@ -187,34 +186,34 @@ def test_an_instant_estimate_in_every_field(list_: PriceList) -> None:
     assert fee["events_count"] == 1
 
 
-def test_only_charges_of_single_events_are_estimated_at_once(list_: PriceList) -> None:
-    metric = list_.metric("gb")
-    graduated = [{"from_value": 0, "to_value": None, "per_unit_amount": "1", "flat_amount": "0"}]
-    list_.plan(
+def test_only_charges_of_single_events_are_estimated_at_once(box: Scenario) -> None:
+    metric = box.metric("gb")
+    graduated = price_ranges((0, None, "1", "0"))
+    box.plan(
         charge(metric, "graduated", graduated_ranges=graduated),
         {**charge(metric, amount="2"), "pay_in_advance": False, "invoiceable": True},
     )
-    list_.subscribe()
+    box.subscribe()
     expected = (422, {"code": ["does_not_match_an_instant_charge"]})
-    assert refused(list_, "estimate_instant_fees", event=asked("gb", value=1)) == expected
-    assert refused(list_, "batch_estimate_instant_fees", events=[asked("gb", value=1)]) == expected
+    assert refused(box, "estimate_instant_fees", event=asked("gb", value=1)) == expected
+    assert refused(box, "batch_estimate_instant_fees", events=[asked("gb", value=1)]) == expected
 
 
-def test_a_batch_is_estimated_subscription_by_subscription(list_: PriceList) -> None:
-    list_.plan(charge(list_.metric("gb"), amount="1"))
-    list_.subscribe()
-    list_.subscribe(external_id="second")
+def test_a_batch_is_estimated_subscription_by_subscription(box: Scenario) -> None:
+    box.plan(charge(box.metric("gb"), amount="1"))
+    box.subscribe()
+    box.subscribe(external_id="second")
     events = [
         asked("gb", value=1),
         asked("gb", value=2, external_subscription_id="second"),
         asked("unknown", value=3),
         asked("gb", value=4),
     ]
-    fees = list_.post("/events/batch_estimate_instant_fees", events=events)["fees"]
+    fees = box.post("/events/batch_estimate_instant_fees", events=events)["fees"]
     assert [(fee["external_subscription_id"], fee["amount_cents"]) for fee in fees] == [
         ("sub", "100.0"),
         ("sub", "400.0"),
         ("second", "200.0"),
     ]
     events.append(asked("gb", value=1, external_subscription_id="nobody"))
-    assert refused(list_, "batch_estimate_instant_fees", events=events) == (404, "subscription_not_found")
+    assert refused(box, "batch_estimate_instant_fees", events=events) == (404, "subscription_not_found")

@@ -6,52 +6,22 @@ from typing import Any
 
 import pytest
 from tests.json_asserts import missing
-from tests.price_list import PriceList
-from tests.scenarios import add_coupon, ask, invoices_of, subscribe
+from tests.scenarios import Scenario, charge_on, price_ranges
 
 from usagebill.rating import explain
-from usagebill.testing import Sandbox
 
 
-def _billed(box: Sandbox) -> Any:
+def _billed(box: Scenario) -> Any:
     """An invoice over 12 calls in a region, priced in two ranges, with a coupon and tax."""
-    ask(box, "POST", "/taxes", {"tax": {"name": "VAT", "code": "vat", "rate": 20, "applied_to_organization": True}})
-    ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "currency": "EUR"}})
-    metric = {
-        "name": "Calls",
-        "code": "calls",
-        "aggregation_type": "sum_agg",
-        "field_name": "count",
-        "filters": [{"key": "region", "values": ["eu", "us"]}],
-    }
-    metric_id = ask(box, "POST", "/billable_metrics", {"billable_metric": metric})["billable_metric"]["svc_id"]
-    ranges = [
-        {"from_value": 0, "to_value": 10, "per_unit_amount": "1", "flat_amount": "0"},
-        {"from_value": 11, "to_value": None, "per_unit_amount": "0.5", "flat_amount": "2"},
-    ]
-    charge = {
-        "billable_metric_id": metric_id,
-        "charge_model": "standard",
-        "properties": {"amount": "9"},
-        "filters": [{"values": {"region": ["eu"]}, "properties": {"amount": "1"}}],
-    }
-    graduated = {
-        "billable_metric_id": metric_id,
-        "charge_model": "graduated",
-        "properties": {"graduated_ranges": ranges},
-    }
-    plan = {
-        "name": "Basic",
-        "code": "basic",
-        "interval": "monthly",
-        "amount_cents": 1000,
-        "amount_currency": "EUR",
-        "pay_in_advance": False,
-        "charges": [charge, graduated],
-    }
-    ask(box, "POST", "/plans", {"plan": plan})
-    add_coupon(box, 500)
-    subscribe(box)
+    box.tax()
+    box.customer()
+    metric_id = box.metric("calls", field_name="count", filters=[{"key": "region", "values": ["eu", "us"]}])
+    ranges = price_ranges((0, 10, "1", "0"), (11, None, "0.5", "2"))
+    charge = charge_on(metric_id, amount="9", filters=[{"values": {"region": ["eu"]}, "properties": {"amount": "1"}}])
+    graduated = charge_on(metric_id, "graduated", graduated_ranges=ranges)
+    box.plan(charge, graduated, amount_cents=1000)
+    box.coupon(500)
+    box.subscribe()
     for name, region, count in (("t1", "eu", 5), ("t2", "eu", 7)):
         event = {
             "transaction_id": name,
@@ -59,16 +29,16 @@ def _billed(box: Sandbox) -> Any:
             "external_subscription_id": "sub",
             "properties": {"region": region, "count": count},
         }
-        ask(box, "POST", "/events", {"event": event})
+        box.post("/events", event=event)
     box.travel_to("2024-02-01T01:00:00Z")
-    (invoice,) = invoices_of(box)
+    (invoice,) = box.invoices()
     return invoice
 
 
 def test_every_number_from_the_events_to_the_total() -> None:
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
         invoice = _billed(box)
-        shown = ask(box, "GET", f"/invoices/{invoice['svc_id']}/explain")["invoice_explanation"]
+        shown = box.get(f"/invoices/{invoice['svc_id']}/explain")["invoice_explanation"]
         assert shown["total_amount_cents"] == invoice["total_amount_cents"]
         base, regional, graduated = shown["fees"]
         assert base["usage"] is None
@@ -94,36 +64,33 @@ def test_every_number_from_the_events_to_the_total() -> None:
         ]
 
 
-RANGES = [
-    {"from_value": 0, "to_value": 10, "per_unit_amount": "1", "flat_amount": "2"},
-    {"from_value": 11, "to_value": None, "per_unit_amount": "0.5", "flat_amount": "1"},
-]
+RANGES = price_ranges((0, 10, "1", "2"), (11, None, "0.5", "1"))
 
 
 def test_part_of_a_period_with_minimums_and_prorated_quantities() -> None:
-    with Sandbox(now="2024-01-10T08:00:00Z") as box:
-        prices = PriceList(box)
-        seats = prices.metric("seats", recurring=True)
-        seat = prices.post(
+    with Scenario(now="2024-01-10T08:00:00Z") as box:
+        box.customer()
+        seats = box.metric("seats", recurring=True)
+        seat = box.post(
             "/add_ons", add_on={"name": "Seat", "code": "seat", "amount_cents": 100, "amount_currency": "EUR"}
         )
         graduated = {"charge_model": "graduated", "prorated": True, "properties": {"graduated_ranges": RANGES}}
         calls = {"charge_model": "standard", "min_amount_cents": 1500, "properties": {"amount": "0.105"}}
-        prices.plan(
-            {"billable_metric_id": prices.metric("calls"), **calls},
+        box.plan(
+            {"billable_metric_id": box.metric("calls"), **calls},
             {"billable_metric_id": seats, **graduated},
             amount_cents=3100,
             fixed_charges=[{"add_on_id": seat["add_on"]["svc_id"], "units": 12, **graduated}],
             minimum_commitment={"amount_cents": 100000},
         )
-        prices.subscribe()
+        box.subscribe()
         for day, units in (("11", "3"), ("12", "4.5"), ("20", "6")):
             box.travel_to(f"2024-01-{day}T12:00:00Z")
-            prices.event("calls", value=units)
-            prices.event("seats", value=units)
+            box.event("calls", value=units)
+            box.event("seats", value=units)
         box.travel_to("2024-02-01T04:00:00Z")
-        (invoice,) = invoices_of(box)
-        shown = ask(box, "GET", f"/invoices/{invoice['svc_id']}/explain")["invoice_explanation"]
+        (invoice,) = box.invoices()
+        shown = box.get(f"/invoices/{invoice['svc_id']}/explain")["invoice_explanation"]
         base, calls_fee, true_up, seats_fee, fixed, commitment = shown["fees"]
         assert base["arithmetic"] == ["plan amount 31.0 x 22 / 31 days", "22.0 rounded to 22.0 EUR"]
         assert calls_fee["usage"]["counting"] == ["sum of value: 3.0 + 4.5 + 6.0 = 13.5"]
@@ -152,28 +119,28 @@ def test_part_of_a_period_with_minimums_and_prorated_quantities() -> None:
 
 
 def test_prices_changed_since_are_not_told_as_those_billed() -> None:
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
-        prices = PriceList(box)
-        metric = prices.metric("seats", recurring=True)
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
+        box.customer()
+        metric = box.metric("seats", recurring=True)
         charge = {"billable_metric_id": metric, "charge_model": "standard", "prorated": True}
-        prices.plan({**charge, "code": "seats", "properties": {"amount": "31"}})
-        prices.subscribe()
+        box.plan({**charge, "code": "seats", "properties": {"amount": "31"}})
+        box.subscribe()
         box.travel_to("2024-01-22T00:00:00Z")
-        prices.event("seats", value="1")
+        box.event("seats", value="1")
         box.travel_to("2024-02-01T04:00:00Z")
-        (invoice,) = invoices_of(box)
+        (invoice,) = box.invoices()
         path = f"/invoices/{invoice['svc_id']}/explain"
-        before = ask(box, "GET", path)["invoice_explanation"]["fees"][-1]["arithmetic"]
+        before = box.get(path)["invoice_explanation"]["fees"][-1]["arithmetic"]
         assert before == ["0.32259 prorated units x 31.0 = 10.00029", "10.00029 rounded to 10.0 EUR"]
-        (old,) = prices.get("/plans/plan")["plan"]["charges"]
+        (old,) = box.get("/plans/basic")["plan"]["charges"]
         change = {"charges": [{"id": old["svc_id"], **charge, "properties": {"amount": "62"}}]}
-        assert box.request("PUT", "/api/v1/plans/plan", json={"plan": change})[0] == 200
-        after = ask(box, "GET", path)["invoice_explanation"]["fees"][-1]["arithmetic"]
+        assert box.request("PUT", "/api/v1/plans/basic", json={"plan": change})[0] == 200
+        after = box.get(path)["invoice_explanation"]["fees"][-1]["arithmetic"]
         assert after == ["1.0 units x 10.00029 each", "10.00029 rounded to 10.0 EUR"]
 
 
 def test_events_that_came_after_the_invoice_explain_nothing() -> None:
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
         invoice = _billed(box)
         box.jump_to("2024-02-02T00:00:00Z")
         late = {
@@ -183,27 +150,27 @@ def test_events_that_came_after_the_invoice_explain_nothing() -> None:
             "timestamp": 1704110400,
             "properties": {"region": "eu", "count": 100},
         }
-        ask(box, "POST", "/events", {"event": late})
-        shown = ask(box, "GET", f"/invoices/{invoice['svc_id']}/explain")["invoice_explanation"]
+        box.post("/events", event=late)
+        shown = box.get(f"/invoices/{invoice['svc_id']}/explain")["invoice_explanation"]
         assert [event["transaction_id"] for event in shown["fees"][1]["usage"]["events"]] == ["t1", "t2"]
 
 
 def test_an_unknown_invoice_is_not_explained() -> None:
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
         assert missing(box.request("GET", "/api/v1/invoices/none/explain")) == "invoice"
 
 
 def test_an_event_paid_in_advance_costs_what_it_adds() -> None:
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
-        prices = PriceList(box)
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
+        box.customer()
         charge = {"charge_model": "graduated", "pay_in_advance": True, "properties": {"graduated_ranges": RANGES}}
-        prices.plan({"billable_metric_id": prices.metric("calls"), **charge})
-        prices.subscribe()
+        box.plan({"billable_metric_id": box.metric("calls"), **charge})
+        box.subscribe()
         box.travel_to("2024-01-05T00:00:00Z")
-        prices.event("calls", value="9")
-        prices.event("calls", value="3")
-        invoice = next(one for one in invoices_of(box) if one["fees_amount_cents"] == 300)
-        (fee,) = ask(box, "GET", f"/invoices/{invoice['svc_id']}/explain")["invoice_explanation"]["fees"]
+        box.event("calls", value="9")
+        box.event("calls", value="3")
+        invoice = next(one for one in box.invoices() if one["fees_amount_cents"] == 300)
+        (fee,) = box.get(f"/invoices/{invoice['svc_id']}/explain")["invoice_explanation"]["fees"]
         assert fee["arithmetic"] == [
             "12.0 units with this event = 14.0: "
             "10.0 units from 0 to 10 x 1.0 = 10.0, with the flat amount of 2.0: 12.0; "
@@ -214,17 +181,17 @@ def test_an_event_paid_in_advance_costs_what_it_adds() -> None:
         ]
 
 
-def _grouped(box: Sandbox) -> Any:
+def _grouped(box: Scenario) -> Any:
     """The explained usage by region of an invoice over two regions and an event without one."""
-    prices = PriceList(box)
+    box.customer()
     properties = {"amount": "1", "pricing_group_keys": ["region"]}
-    prices.plan({"billable_metric_id": prices.metric("calls"), "charge_model": "standard", "properties": properties})
-    prices.subscribe()
+    box.plan(charge_on(box.metric("calls"), **properties))
+    box.subscribe()
     for value, region in ((1, "eu"), (2, "us"), (3, "eu"), (4, None)):
-        prices.event("calls", value=value, region=region)
+        box.event("calls", value=value, region=region)
     box.travel_to("2024-02-01T02:00:00Z")
-    (invoice,) = invoices_of(box)
-    fees = ask(box, "GET", f"/invoices/{invoice['svc_id']}/explain")["invoice_explanation"]["fees"]
+    (invoice,) = box.invoices()
+    fees = box.get(f"/invoices/{invoice['svc_id']}/explain")["invoice_explanation"]["fees"]
     usages = [fee["usage"] for fee in fees if fee["type"] == "charge"]
     return {usage["grouped_by"]["region"]: usage for usage in usages}
 
@@ -234,7 +201,7 @@ def _values(usage: Any) -> list[str]:
 
 
 def test_each_group_shows_its_own_events() -> None:
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
         by_region = _grouped(box)
     assert {region: _values(usage) for region, usage in by_region.items()} == {
         "eu": ["1", "3"],
@@ -246,7 +213,7 @@ def test_each_group_shows_its_own_events() -> None:
 
 def test_groups_of_too_many_events_show_the_earliest_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explain, "MOST_GROUPED", 2)
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
         by_region = _grouped(box)
     assert {region: _values(usage) for region, usage in by_region.items()} == {"eu": ["1"], "us": ["2"], None: []}
     assert not any(usage["events_complete"] for usage in by_region.values())
@@ -299,17 +266,17 @@ def test_of_too_many_events_the_numbers_are_told_as_a_whole(
 ) -> None:
     monkeypatch.setattr(explain, "MOST_COUNTED", 2)
     monkeypatch.setattr(explain, "MOST_EVENTS", 2)
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
-        prices = PriceList(box)
-        metric = prices.metric("calls", aggregation, **fields)
-        prices.plan({"billable_metric_id": metric, "charge_model": "standard", "properties": {"amount": "1"}, **charge})
-        prices.subscribe()
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
+        box.customer()
+        metric = box.metric("calls", aggregation, **fields)
+        box.plan({"billable_metric_id": metric, "charge_model": "standard", "properties": {"amount": "1"}, **charge})
+        box.subscribe()
         box.travel_to("2024-01-17T00:00:00Z")
         for value in (1, 2, 3, 4):
-            prices.event("calls", value=value, cents=str(value * 100))
+            box.event("calls", value=value, cents=str(value * 100))
         box.travel_to("2024-02-01T02:00:00Z")
-        (invoice,) = invoices_of(box)
-        fee = ask(box, "GET", f"/invoices/{invoice['svc_id']}/explain")["invoice_explanation"]["fees"][-1]
+        (invoice,) = box.invoices()
+        fee = box.get(f"/invoices/{invoice['svc_id']}/explain")["invoice_explanation"]["fees"][-1]
         assert (fee["usage"]["counting"], fee["arithmetic"][0]) == (counting, arithmetic)
         assert ([event["transaction_id"] for event in fee["usage"]["events"]]) == ["t1", "t2"]
         assert fee["usage"]["events_complete"] is False
@@ -318,20 +285,20 @@ def test_of_too_many_events_the_numbers_are_told_as_a_whole(
         assert ([event["transaction_id"] for event in shown], total) == (["t1", "t2", "t3", "t4"], 4)
 
 
-def _events_of(box: Sandbox, fee_id: str) -> tuple[list[Any], int]:
+def _events_of(box: Scenario, fee_id: str) -> tuple[list[Any], int]:
     """All events of a fee, three a page, and how many there are said to be."""
     found: list[Any] = []
     page: int | None = 1
     total = 0
     while page is not None:
-        shown = ask(box, "GET", f"/fees/{fee_id}/events?page={page}&per_page=3")
+        shown = box.get(f"/fees/{fee_id}/events?page={page}&per_page=3")
         found += shown["events"]
         page, total = shown["meta"]["next_page"], shown["meta"]["total_count"]
     return found, total
 
 
 def test_all_events_of_a_group_and_none_that_came_later() -> None:
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
         _grouped(box)
         late = {
             "transaction_id": "late",
@@ -340,9 +307,9 @@ def test_all_events_of_a_group_and_none_that_came_later() -> None:
             "timestamp": 1704110400,
             "properties": {"region": "eu", "value": 100},
         }
-        ask(box, "POST", "/events", {"event": late})
-        (invoice,) = invoices_of(box)
-        base, *charges = ask(box, "GET", f"/invoices/{invoice['svc_id']}/explain")["invoice_explanation"]["fees"]
+        box.post("/events", event=late)
+        (invoice,) = box.invoices()
+        base, *charges = box.get(f"/invoices/{invoice['svc_id']}/explain")["invoice_explanation"]["fees"]
         found = {fee["usage"]["grouped_by"]["region"]: _events_of(box, fee["svc_fee_id"]) for fee in charges}
         assert _events_of(box, base["svc_fee_id"]) == ([], 0)
     shown = {region: ([event["value"] for event in events], total) for region, (events, total) in found.items()}
@@ -350,14 +317,14 @@ def test_all_events_of_a_group_and_none_that_came_later() -> None:
 
 
 def test_the_event_that_was_paid_in_advance() -> None:
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
-        prices = PriceList(box)
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
+        box.customer()
         charge = {"charge_model": "standard", "pay_in_advance": True, "properties": {"amount": "1"}}
-        prices.plan({"billable_metric_id": prices.metric("calls"), "invoiceable": False, **charge})
-        prices.subscribe()
+        box.plan({"billable_metric_id": box.metric("calls"), "invoiceable": False, **charge})
+        box.subscribe()
         for value in (5, 6):
-            prices.event("calls", value=value)
-        shown = ask(box, "GET", "/fees?fee_type=charge")["fees"]
+            box.event("calls", value=value)
+        shown = box.get("/fees?fee_type=charge")["fees"]
         assert [_events_of(box, fee["svc_id"])[1] for fee in shown] == [1, 1]
         assert sorted(_events_of(box, fee["svc_id"])[0][0]["value"] for fee in shown) == ["5", "6"]
         assert missing(box.request("GET", "/api/v1/fees/none/events")) == "fee"

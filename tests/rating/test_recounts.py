@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from tests.price_list import PriceList
+from tests.scenarios import Scenario, charge_on, fixed_charge_on, price_ranges
 
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
@@ -17,7 +17,6 @@ from usagebill.core.numbers import divide
 from usagebill.core.recounts import AGAIN_BY_HAND, CHANGED
 from usagebill.operations.audit import AuditReport, audit
 from usagebill.storage.conditions import asc, eq, missing, present
-from usagebill.testing import Sandbox
 from usagebill.work import Work
 
 Plant = Callable[[Work], None]
@@ -29,39 +28,30 @@ class Undone(Exception):
 
 
 @pytest.fixture(scope="module")
-def box() -> Iterator[Sandbox]:
+def box() -> Iterator[Scenario]:
     """A year of one customer, without taxes: usage in arrears by filter and group, in advance with an invoice and
     without one, seats in advance and in arrears, a minimum of the plan, more seats in mid-month, an end.
     """
-    with Sandbox(now="2024-01-10T08:00:00Z") as box:
-        prices = PriceList(box)
+    with Scenario(now="2024-01-10T08:00:00Z") as box:
+        box.customer()
         seat = {"name": "Seat", "code": "seat", "amount_cents": 100, "amount_currency": "EUR"}
         desk = {"name": "Desk", "code": "desk", "amount_cents": 100, "amount_currency": "EUR"}
-        seats, desks = (prices.post("/add_ons", add_on=one)["add_on"]["svc_id"] for one in (seat, desk))
-        calls = prices.metric("calls", filters=[{"key": "zone", "values": ["eu", "us"]}])
-        by_zone = {
-            "billable_metric_id": calls,
-            "charge_model": "standard",
-            "properties": {"amount": "2", "pricing_group_keys": ["team"]},
-            "filters": [{"values": {"zone": ["eu"]}, "properties": {"amount": "3"}}],
-        }
-        ranges = [
-            {"from_value": 0, "to_value": 10, "per_unit_amount": "1", "flat_amount": "0"},
-            {"from_value": 11, "to_value": None, "per_unit_amount": "0.5", "flat_amount": "0"},
-        ]
-        prints = {
-            "billable_metric_id": prices.metric("prints"),
-            "charge_model": "graduated",
-            "pay_in_advance": True,
-            "properties": {"graduated_ranges": ranges},
-        }
-        scans = {**prints, "billable_metric_id": prices.metric("scans"), "invoiceable": False}
+        seats, desks = (box.post("/add_ons", add_on=one)["add_on"]["svc_id"] for one in (seat, desk))
+        calls = box.metric("calls", filters=[{"key": "zone", "values": ["eu", "us"]}])
+        by_zone = charge_on(
+            calls,
+            amount="2",
+            pricing_group_keys=["team"],
+            filters=[{"values": {"zone": ["eu"]}, "properties": {"amount": "3"}}],
+        )
+        ranges = price_ranges((0, 10, "1", "0"), (11, None, "0.5", "0"))
+        prints = charge_on(box.metric("prints"), "graduated", graduated_ranges=ranges, pay_in_advance=True)
+        scans = {**prints, "billable_metric_id": box.metric("scans"), "invoiceable": False}
         fixed = [
-            {"add_on_id": id, "charge_model": "standard", "units": 3, "pay_in_advance": ahead, "prorated": not ahead,
-             "properties": {"amount": "7"}}
+            fixed_charge_on(id, amount="7", units=3, pay_in_advance=ahead, prorated=not ahead)
             for id, ahead in ((seats, True), (desks, False))
         ]  # fmt: skip
-        prices.plan(
+        box.plan(
             by_zone,
             prints,
             scans,
@@ -69,15 +59,15 @@ def box() -> Iterator[Sandbox]:
             fixed_charges=fixed,
             minimum_commitment={"amount_cents": 50_000},
         )
-        prices.subscribe()
+        box.subscribe()
         for month in range(1, 5):
             for day in (12, 20):
                 box.travel_to(f"2024-{month:02d}-{day}T10:00:00Z")
-                prices.event("calls", value="12.5", zone="eu")
-                prices.event("calls", value="4", team="red")
-                prices.event("calls", value="5", team="blue")
-                prices.event("prints", value="7")
-                prices.event("scans", value="7")
+                box.event("calls", value="12.5", zone="eu")
+                box.event("calls", value="4", team="red")
+                box.event("calls", value="5", team="blue")
+                box.event("prints", value="7")
+                box.event("scans", value="7")
         box.travel_to("2024-05-02T00:00:00Z")
         yield box
 
@@ -309,7 +299,7 @@ PLANTS: tuple[tuple[Plant, str], ...] = (
 )
 
 
-def report_with(box: Sandbox, plant: Plant, *, recount: bool = True) -> AuditReport:
+def report_with(box: Scenario, plant: Plant, *, recount: bool = True) -> AuditReport:
     """What an audit says with `plant` done, which is undone afterwards."""
     reports: list[AuditReport] = []
 
@@ -323,7 +313,7 @@ def report_with(box: Sandbox, plant: Plant, *, recount: bool = True) -> AuditRep
     return reports[0]
 
 
-def test_what_was_billed_as_it_should_be_is_recounted_whole(box: Sandbox) -> None:
+def test_what_was_billed_as_it_should_be_is_recounted_whole(box: Scenario) -> None:
     report = box.billing.audit()
     assert report.findings == ()
     assert report.not_recounted == ()
@@ -337,27 +327,27 @@ def test_what_was_billed_as_it_should_be_is_recounted_whole(box: Sandbox) -> Non
 
 
 @pytest.mark.parametrize(("plant", "check"), PLANTS, ids=lambda each: getattr(each, "__name__", ""))
-def test_an_error_that_agrees_with_itself_is_found(box: Sandbox, plant: Plant, check: str) -> None:
+def test_an_error_that_agrees_with_itself_is_found(box: Scenario, plant: Plant, check: str) -> None:
     assert report_with(box, plant, recount=False).findings == ()
     report = report_with(box, plant)
     assert check in {finding.check for finding in report.findings}
     assert report.not_recounted == ()
 
 
-def test_without_the_recount_nothing_is_said_to_be_recounted(box: Sandbox) -> None:
+def test_without_the_recount_nothing_is_said_to_be_recounted(box: Scenario) -> None:
     report = box.billing.audit(recount=False)
     assert (report.recounted, report.not_recounted) == ({}, ())
 
 
-def small(box: Sandbox, **fields: Any) -> PriceList:
+def small(box: Scenario, **fields: Any) -> Scenario:
     """A customer with one charge of 2.00 a unit, and 5 units in January."""
-    prices = PriceList(box, **fields)
+    box.customer(**fields)
     charge = {"charge_model": "standard", "code": "calls", "properties": {"amount": "2"}}
-    prices.plan({"billable_metric_id": prices.metric("calls"), **charge}, amount_cents=1000)
-    prices.subscribe()
+    box.plan({"billable_metric_id": box.metric("calls"), **charge}, amount_cents=1000)
+    box.subscribe()
     box.travel_to("2024-01-20T00:00:00Z")
-    prices.event("calls", value="5")
-    return prices
+    box.event("calls", value="5")
+    return box
 
 
 def first_usage(work: Work) -> Fee:
@@ -373,12 +363,12 @@ def left_of(report: AuditReport) -> set[tuple[str, str, int]]:
 
 
 def test_a_charge_whose_price_has_changed_since_is_not_judged_by_the_new_one() -> None:
-    with Sandbox(now="2024-01-05T00:00:00Z") as box:
-        prices = small(box)
+    with Scenario(now="2024-01-05T00:00:00Z") as box:
+        box = small(box)
         box.travel_to("2024-02-02T00:00:00Z")
         charge = {"properties": {"amount": "9"}}
-        assert box.request("PUT", "/api/v1/plans/plan/charges/calls", json={"charge": charge})[0] == 200
-        prices.event("calls", value="1")
+        assert box.request("PUT", "/api/v1/plans/basic/charges/calls", json={"charge": charge})[0] == 200
+        box.event("calls", value="1")
         box.travel_to("2024-03-02T00:00:00Z")
         report = box.billing.audit()
         assert report.findings == ()
@@ -387,20 +377,20 @@ def test_a_charge_whose_price_has_changed_since_is_not_judged_by_the_new_one() -
 
 
 def test_a_charge_that_is_gone_is_recounted_as_it_was() -> None:
-    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+    with Scenario(now="2024-01-05T00:00:00Z") as box:
         small(box)
         box.travel_to("2024-02-02T00:00:00Z")
-        assert box.request("DELETE", "/api/v1/plans/plan/charges/calls")[0] == 200
+        assert box.request("DELETE", "/api/v1/plans/basic/charges/calls")[0] == 200
         box.travel_to("2024-03-02T00:00:00Z")
         report = box.billing.audit()
         assert (report.findings, report.not_recounted, report.recounted["usage"]) == ((), (), 1)
 
 
 def test_a_plan_whose_amount_has_changed_since_is_held_to_the_amount_that_the_fee_keeps() -> None:
-    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+    with Scenario(now="2024-01-05T00:00:00Z") as box:
         small(box)
         box.travel_to("2024-02-02T00:00:00Z")
-        assert box.request("PUT", "/api/v1/plans/plan", json={"plan": {"amount_cents": 7000}})[0] == 200
+        assert box.request("PUT", "/api/v1/plans/basic", json={"plan": {"amount_cents": 7000}})[0] == 200
         report = box.billing.audit()
         assert (report.findings, report.not_recounted, report.recounted["subscription"]) == ((), (), 1)
 
@@ -414,12 +404,12 @@ def test_a_plan_whose_amount_has_changed_since_is_held_to_the_amount_that_the_fe
 
 
 def test_what_a_draft_took_in_late_is_counted_and_what_came_after_it_was_issued_is_not() -> None:
-    with Sandbox(now="2024-01-05T00:00:00Z") as box:
-        prices = small(box, billing_configuration={"invoice_grace_period": 5})
+    with Scenario(now="2024-01-05T00:00:00Z") as box:
+        box = small(box, billing_configuration={"invoice_grace_period": 5})
         for day, value in ((3, 4), (20, 8)):
             box.travel_to(f"2024-02-{day:02d}T00:00:00Z")
             late = {"transaction_id": f"late{day}", "code": "calls", "external_subscription_id": "sub"}
-            prices.post("/events", event={**late, "timestamp": "1706659200", "properties": {"value": value}})
+            box.post("/events", event={**late, "timestamp": "1706659200", "properties": {"value": value}})
         report = box.billing.audit()
         assert (report.findings, report.not_recounted) == ((), ())
         assert box.billing.reading(first_usage).units == 9
@@ -427,7 +417,7 @@ def test_what_a_draft_took_in_late_is_counted_and_what_came_after_it_was_issued_
 
 
 def test_a_line_adjusted_by_hand_is_held_to_the_adjustment() -> None:
-    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+    with Scenario(now="2024-01-05T00:00:00Z") as box:
         small(box, billing_configuration={"invoice_grace_period": 5})
         box.travel_to("2024-02-02T00:00:00Z")
         fee = box.billing.reading(first_usage)
@@ -441,7 +431,7 @@ def test_a_line_adjusted_by_hand_is_held_to_the_adjustment() -> None:
 
 
 def test_lines_put_by_hand_in_the_place_of_void_ones_are_not_recounted() -> None:
-    with Sandbox(now="2024-01-05T00:00:00Z") as box:
+    with Scenario(now="2024-01-05T00:00:00Z") as box:
         small(box)
         box.travel_to("2024-02-02T00:00:00Z")
         fee = box.billing.reading(first_usage)
@@ -454,16 +444,16 @@ def test_lines_put_by_hand_in_the_place_of_void_ones_are_not_recounted() -> None
 
 
 def test_usage_that_passed_a_threshold_is_what_had_come_in_by_then() -> None:
-    with Sandbox(now="2024-01-05T00:00:00Z") as box:
-        prices = PriceList(box)
+    with Scenario(now="2024-01-05T00:00:00Z") as box:
+        box.customer()
         charge = {"charge_model": "standard", "properties": {"amount": "10"}}
-        prices.plan({"billable_metric_id": prices.metric("calls"), **charge}, usage_thresholds=[{"amount_cents": 2000}])
-        prices.subscribe()
+        box.plan({"billable_metric_id": box.metric("calls"), **charge}, usage_thresholds=[{"amount_cents": 2000}])
+        box.subscribe()
         for day, value in ((6, "1"), (7, "2"), (8, "4")):
             box.jump_to(f"2024-01-{day:02d}T00:00:00Z")
-            prices.event("calls", value=value)
+            box.event("calls", value=value)
         box.travel_to("2024-01-20T00:00:00Z")
-        prices.event("calls", value="1")
+        box.event("calls", value="1")
         report = box.billing.audit()
         assert (report.findings, report.not_recounted) == ((), ())
         assert {one.check for one in report_with(box, twice_the_first).findings} == {"fee_recount"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests import builders
-from tests.price_list import PriceList
+from tests.scenarios import Scenario, charge_on
 
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.fees import Fee
@@ -20,18 +20,17 @@ from usagebill.operations.credit_notes.drafts import follow
 from usagebill.operations.invoices.totals import settle
 from usagebill.queries.credit_note_balance import balance_of
 from usagebill.storage.conditions import eq
-from usagebill.testing import Sandbox
 from usagebill.work import Work
 
 
 @pytest.fixture
-def box() -> Iterator[Sandbox]:
-    with Sandbox(now="2024-05-01T12:00:00Z") as box:
+def box() -> Iterator[Scenario]:
+    with Scenario(now="2024-05-01T12:00:00Z") as box:
         builders.customer_with(box)
         yield box
 
 
-def stored(box: Sandbox, amounts: Sequence[int], *, tax: str | None = "20", **fields: Any) -> Invoice:
+def stored(box: Scenario, amounts: Sequence[int], *, tax: str | None = "20", **fields: Any) -> Invoice:
     """An invoice of fees of these amounts, with one tax."""
     owner = builders.customer_with(box)
 
@@ -53,18 +52,18 @@ def stored(box: Sandbox, amounts: Sequence[int], *, tax: str | None = "20", **fi
     return box.billing.writing(make_invoice)
 
 
-def surplus(box: Sandbox, invoice: Invoice, cents: int) -> CreditNote | None:
+def surplus(box: Scenario, invoice: Invoice, cents: int) -> CreditNote | None:
     return next(iter(box.billing.writing(lambda work: on_surplus(work, invoice, cents))), None)
 
 
-def test_a_surplus_is_taken_from_the_largest_fees(box: Sandbox) -> None:
+def test_a_surplus_is_taken_from_the_largest_fees(box: Scenario) -> None:
     note = surplus(box, stored(box, [80, 40], invoice_type="progressive_billing"), 100)
     assert note is not None
     assert sorted(item.amount_cents for item in note.items) == [20, 80]
     assert (note.credit_amount_cents, note.taxes_amount_cents, note.reason) == (120, 20, "other")
 
 
-def test_no_more_is_given_back_than_was_billed(box: Sandbox) -> None:
+def test_no_more_is_given_back_than_was_billed(box: Scenario) -> None:
     invoice = stored(box, [80, 40], invoice_type="progressive_billing")
     note = surplus(box, invoice, 130)
     assert note is not None
@@ -72,7 +71,7 @@ def test_no_more_is_given_back_than_was_billed(box: Sandbox) -> None:
     assert surplus(box, invoice, 10) is None
 
 
-def test_a_void_counts_what_was_billed_in_advance(box: Sandbox) -> None:
+def test_a_void_counts_what_was_billed_in_advance(box: Scenario) -> None:
     """400 of usage, 200 of which had been billed before: 200 are given back, the rest is noted."""
     invoice = stored(box, [400], tax=None, status="voided")
     invoice = replace(invoice, progressive_billing_credit_amount_cents=200, total_amount_cents=200)
@@ -87,7 +86,7 @@ def test_a_void_counts_what_was_billed_in_advance(box: Sandbox) -> None:
     assert (second.items[0].amount_cents, second.credit_status, second.balance_amount_cents) == (200, "voided", 0)
 
 
-def test_a_void_that_gives_back_a_part_takes_it_from_all_fees(box: Sandbox) -> None:
+def test_a_void_that_gives_back_a_part_takes_it_from_all_fees(box: Scenario) -> None:
     invoice = stored(box, [1000, 333], status="voided")
     first, second = box.billing.writing(lambda work: on_void(work, invoice, credit_cents=500, refund_cents=0))
     assert [item.precise_amount_cents for item in first.items] == [Decimal("312.5"), Decimal("104.0625")]
@@ -99,7 +98,7 @@ def test_a_void_that_gives_back_a_part_takes_it_from_all_fees(box: Sandbox) -> N
 @pytest.mark.parametrize(
     ("amounts", "tax", "asked"), [([7, 5, 3], "21", 4), ([103, 77, 55], "24.5", 33), ([9] * 15, "7", 20)]
 )
-def test_the_notes_of_a_void_make_up_the_invoice(box: Sandbox, amounts: list[int], tax: str, asked: int) -> None:
+def test_the_notes_of_a_void_make_up_the_invoice(box: Scenario, amounts: list[int], tax: str, asked: int) -> None:
     invoice = stored(box, amounts, tax=tax, status="voided")
     first, second = box.billing.writing(lambda work: on_void(work, invoice, credit_cents=asked, refund_cents=0))
     assert (first.total_amount_cents, second.total_amount_cents) == (asked, invoice.total_amount_cents - asked)
@@ -107,14 +106,14 @@ def test_the_notes_of_a_void_make_up_the_invoice(box: Sandbox, amounts: list[int
         assert note.sub_total_excluding_taxes_amount_cents + note.taxes_amount_cents == note.total_amount_cents
 
 
-def test_a_void_gives_back_exactly_what_is_asked_for(box: Sandbox) -> None:
+def test_a_void_gives_back_exactly_what_is_asked_for(box: Scenario) -> None:
     invoice = stored(box, [18500], tax="7.5", status="voided")
     first, _ = box.billing.writing(lambda work: on_void(work, invoice, credit_cents=6629, refund_cents=0))
     assert (first.total_amount_cents, first.credit_amount_cents) == (6629, 6629)
     assert first.sub_total_excluding_taxes_amount_cents + first.taxes_amount_cents == 6629
 
 
-def test_the_cents_of_an_item_are_those_of_the_amount_that_is_kept(box: Sandbox) -> None:
+def test_the_cents_of_an_item_are_those_of_the_amount_that_is_kept(box: Scenario) -> None:
     invoice = stored(box, [186], tax="33.333", status="voided")
     first, _ = box.billing.writing(lambda work: on_void(work, invoice, credit_cents=126, refund_cents=0))
     assert [(item.precise_amount_cents, item.amount_cents) for item in first.items] == [(Decimal("94.5"), 95)]
@@ -122,7 +121,7 @@ def test_the_cents_of_an_item_are_those_of_the_amount_that_is_kept(box: Sandbox)
 
 
 @pytest.mark.parametrize(("amount", "expected"), [(900, 850), (3600, 3400), (0, 0)])
-def test_the_note_of_a_draft_follows_its_fee(box: Sandbox, amount: int, expected: int) -> None:
+def test_the_note_of_a_draft_follows_its_fee(box: Scenario, amount: int, expected: int) -> None:
     invoice = stored(box, [1800], tax=None, status="draft")
 
     def change(work: Work) -> CreditNote:
@@ -143,78 +142,72 @@ def test_the_note_of_a_draft_follows_its_fee(box: Sandbox, amount: int, expected
 
 @pytest.mark.parametrize(("amount", "settled"), [(6200, 4000), (310, 200), (3100, 2000)])
 def test_what_settles_a_draft_follows_its_fee(amount: int, settled: int) -> None:
-    with Sandbox(now="2024-03-01T10:00:00Z") as sandbox:
-        list_ = PriceList(sandbox, billing_configuration={"invoice_grace_period": 30})
-        list_.plan(amount_cents=3100, pay_in_advance=True)
-        list_.subscribe()
-        sandbox.travel_to("2024-03-11T00:00:00Z")
-        sandbox.request("DELETE", "/api/v1/subscriptions/sub?on_termination_credit_note=offset")
-        draft = list_.get("/invoices?statuses[]=draft")["invoices"][-1]
+    with Scenario(now="2024-03-01T10:00:00Z") as box:
+        box.customer(billing_configuration={"invoice_grace_period": 30})
+        box.plan(amount_cents=3100, pay_in_advance=True)
+        box.subscribe()
+        box.travel_to("2024-03-11T00:00:00Z")
+        box.request("DELETE", "/api/v1/subscriptions/sub?on_termination_credit_note=offset")
+        draft = box.get("/invoices?statuses[]=draft")["invoices"][-1]
         assert draft["total_due_amount_cents"] == 3100
-        sandbox.request("PUT", "/api/v1/plans/plan", json={"plan": {"amount_cents": amount}})
-        sandbox.travel_to("2024-04-20T00:00:00Z")
-        (note,) = list_.get("/credit_notes")["credit_notes"]
+        box.put("/plans/basic", plan={"amount_cents": amount})
+        box.travel_to("2024-04-20T00:00:00Z")
+        (note,) = box.get("/credit_notes")["credit_notes"]
         assert (note["offset_amount_cents"], note["total_amount_cents"]) == (settled, settled)
-        invoice = list_.get(f"/invoices/{note['svc_invoice_id']}")["invoice"]
+        invoice = box.get(f"/invoices/{note['svc_invoice_id']}")["invoice"]
         assert (invoice["total_amount_cents"], invoice["total_due_amount_cents"]) == (amount, amount - settled)
 
 
 def test_each_item_of_a_draft_follows_its_own_fee() -> None:
-    with Sandbox(now="2024-03-01T10:00:00Z") as sandbox:
-        list_ = PriceList(sandbox, billing_configuration={"invoice_grace_period": 30})
-        charge = {
-            "billable_metric_id": list_.metric("calls"),
-            "charge_model": "standard",
-            "properties": {"amount": "1"},
-        }
-        other = {**charge, "billable_metric_id": list_.metric("calls_2")}
-        list_.plan(charge, other)
-        list_.subscribe()
-        list_.event("calls", value="10")
-        list_.event("calls_2", value="20")
-        sandbox.travel_to("2024-04-01T06:00:00Z")
-        (draft,) = list_.get("/invoices?statuses[]=draft")["invoices"]
-        fees = list_.get(f"/invoices/{draft['svc_id']}")["invoice"]["fees"]
+    with Scenario(now="2024-03-01T10:00:00Z") as box:
+        box.customer(billing_configuration={"invoice_grace_period": 30})
+        charge = charge_on(box.metric("calls"), amount="1")
+        other = {**charge, "billable_metric_id": box.metric("calls_2")}
+        box.plan(charge, other)
+        box.subscribe()
+        box.event("calls", value="10")
+        box.event("calls_2", value="20")
+        box.travel_to("2024-04-01T06:00:00Z")
+        (draft,) = box.get("/invoices?statuses[]=draft")["invoices"]
+        fees = box.get(f"/invoices/{draft['svc_id']}")["invoice"]["fees"]
         items = [
             {"fee_id": fee["svc_id"], "amount_cents": fee["amount_cents"] // 2}
             for fee in fees
             if fee["item"]["type"] == "charge"
         ]
         note = {"invoice_id": draft["svc_id"], "items": items, "credit_amount_cents": 1500}
-        list_.post("/credit_notes", credit_note=note)
-        sandbox.request("PUT", f"/api/v1/invoices/{draft['svc_id']}/finalize")
-        (issued,) = list_.get("/credit_notes")["credit_notes"]
+        box.post("/credit_notes", credit_note=note)
+        box.request("PUT", f"/api/v1/invoices/{draft['svc_id']}/finalize")
+        (issued,) = box.get("/credit_notes")["credit_notes"]
         credited = {item["fee"]["item"]["code"]: item["amount_cents"] for item in issued["items"]}
         assert credited == {"calls": 500, "calls_2": 1000}
 
 
 def test_notes_of_a_draft_whose_fee_is_gone_come_to_nothing() -> None:
     """However the taxes of the other notes were rounded."""
-    with Sandbox(now="2024-03-01T10:00:00Z") as sandbox:
-        list_ = PriceList(sandbox, billing_configuration={"invoice_grace_period": 30})
-        sandbox.billing.writing(lambda work: builders.give_taxes(work, "acme", {"vat": "18.7"}))
+    with Scenario(now="2024-03-01T10:00:00Z") as box:
+        box.customer(billing_configuration={"invoice_grace_period": 30})
+        box.billing.writing(lambda work: builders.give_taxes(work, "acme", {"vat": "18.7"}))
         charge = {"charge_model": "standard", "properties": {"amount": "1"}}
-        list_.plan({"billable_metric_id": list_.metric("calls"), **charge})
-        list_.subscribe()
-        list_.event("calls", value="10")
-        sandbox.travel_to("2024-04-01T06:00:00Z")
-        (draft,) = list_.get("/invoices?statuses[]=draft")["invoices"]
+        box.plan({"billable_metric_id": box.metric("calls"), **charge})
+        box.subscribe()
+        box.event("calls", value="10")
+        box.travel_to("2024-04-01T06:00:00Z")
+        (draft,) = box.get("/invoices?statuses[]=draft")["invoices"]
         (fee,) = (
-            one
-            for one in list_.get(f"/invoices/{draft['svc_id']}")["invoice"]["fees"]
-            if one["item"]["type"] == "charge"
+            one for one in box.get(f"/invoices/{draft['svc_id']}")["invoice"]["fees"] if one["item"]["type"] == "charge"
         )
         for cents, credit in ((3, 4), (2, 2), (333, 395), (4, 5)):
             items = [{"fee_id": fee["svc_id"], "amount_cents": cents}]
-            list_.post(
+            box.post(
                 "/credit_notes",
                 credit_note={"invoice_id": draft["svc_id"], "items": items, "credit_amount_cents": credit},
             )
         late = {"transaction_id": "late", "code": "calls", "external_subscription_id": "sub", "timestamp": 1710000000}
-        list_.post("/events", event={**late, "properties": {"value": "-10"}})
-        sandbox.request("PUT", f"/api/v1/invoices/{draft['svc_id']}/refresh")
-        sandbox.request("PUT", f"/api/v1/invoices/{draft['svc_id']}/finalize")
-        notes = list_.get("/credit_notes")["credit_notes"]
+        box.post("/events", event={**late, "properties": {"value": "-10"}})
+        box.request("PUT", f"/api/v1/invoices/{draft['svc_id']}/refresh")
+        box.request("PUT", f"/api/v1/invoices/{draft['svc_id']}/finalize")
+        notes = box.get("/credit_notes")["credit_notes"]
         assert [note["total_amount_cents"] for note in notes] == [0, 0, 0, 0]
         assert [note["balance_amount_cents"] for note in notes] == [0, 0, 0, 0]
-        assert sandbox.billing.audit().findings == ()
+        assert box.billing.audit().findings == ()

@@ -7,30 +7,28 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from tests.price_list import PriceList
-from tests.scenarios import ask, invoices_of
+from tests.scenarios import Scenario
 
-from usagebill.testing import Sandbox
-
-World = Callable[..., PriceList]
+World = Callable[..., Scenario]
 
 
 @pytest.fixture
 def world() -> Iterator[World]:
     with ExitStack() as boxes:
 
-        def make(now: str, tax: str, **customer: Any) -> PriceList:
-            list_ = PriceList(boxes.enter_context(Sandbox(now=now)), **customer)
-            list_.post("/taxes", tax={"name": "VAT", "code": "vat", "rate": tax, "applied_to_organization": True})
-            return list_
+        def make(now: str, tax: str, **customer: Any) -> Scenario:
+            box = boxes.enter_context(Scenario(now=now))
+            box.customer(**customer)
+            box.tax(tax)
+            return box
 
         yield make
 
 
-def notes(list_: PriceList) -> list[tuple[int, int, int]]:
+def notes(box: Scenario) -> list[tuple[int, int, int]]:
     """Subtotal, taxes and total of each note."""
     names = ("sub_total_excluding_taxes_amount_cents", "taxes_amount_cents", "total_amount_cents")
-    return [tuple(note[name] for name in names) for note in list_.get("/credit_notes")["credit_notes"]]
+    return [tuple(note[name] for name in names) for note in box.get("/credit_notes")["credit_notes"]]
 
 
 @pytest.mark.parametrize(
@@ -44,12 +42,12 @@ def notes(list_: PriceList) -> list[tuple[int, int, int]]:
 def test_an_end_on_the_first_day_leaves_all_other_days(
     world: World, amount: int, tax: str, interval: str, note: tuple[int, int, int]
 ) -> None:
-    list_ = world("2023-04-01T00:00:00Z", tax)
-    list_.plan(amount_cents=amount, interval=interval, pay_in_advance=True)
-    list_.subscribe(billing_time="anniversary")
-    list_.box.travel_to("2023-04-01T10:00:00Z")
-    ask(list_.box, "DELETE", "/subscriptions/sub")
-    assert notes(list_) == [note]
+    box = world("2023-04-01T00:00:00Z", tax)
+    box.plan(amount_cents=amount, interval=interval, pay_in_advance=True)
+    box.subscribe(billing_time="anniversary")
+    box.travel_to("2023-04-01T10:00:00Z")
+    box.delete("/subscriptions/sub")
+    assert notes(box) == [note]
 
 
 @pytest.mark.parametrize(
@@ -64,25 +62,25 @@ def test_an_end_on_the_first_day_leaves_all_other_days(
 def test_the_days_are_those_of_the_customer(
     world: World, zone: str, billing_time: str, amount: int, invoiced: int, note: tuple[int, int, int]
 ) -> None:
-    list_ = world("2023-02-08T05:00:00Z", "20", timezone=zone)
-    list_.plan(amount_cents=amount, pay_in_advance=True)
-    list_.subscribe(billing_time=billing_time)
-    list_.box.travel_to("2023-02-08T06:00:00Z")
-    ask(list_.box, "DELETE", "/subscriptions/sub")
-    assert [invoice["total_amount_cents"] for invoice in invoices_of(list_.box)][:1] == [invoiced]
-    assert notes(list_) == [note]
+    box = world("2023-02-08T05:00:00Z", "20", timezone=zone)
+    box.plan(amount_cents=amount, pay_in_advance=True)
+    box.subscribe(billing_time=billing_time)
+    box.travel_to("2023-02-08T06:00:00Z")
+    box.delete("/subscriptions/sub")
+    assert [invoice["total_amount_cents"] for invoice in box.invoices()][:1] == [invoiced]
+    assert notes(box) == [note]
 
 
 def test_what_is_given_back_pays_for_the_next_invoices(world: World) -> None:
-    list_ = world("2023-02-08T05:00:00Z", "20")
-    list_.plan(amount_cents=10_000, pay_in_advance=True)
-    list_.plan(code="small", amount_cents=5000, pay_in_advance=True)
-    list_.subscribe()
-    ask(list_.box, "DELETE", "/subscriptions/sub")
-    list_.subscribe("small", external_id="other", billing_time="anniversary")
-    invoice = next(one for one in invoices_of(list_.box) if one["fees_amount_cents"] == 5000)
+    box = world("2023-02-08T05:00:00Z", "20")
+    box.plan(amount_cents=10_000, pay_in_advance=True)
+    box.plan(code="small", amount_cents=5000, pay_in_advance=True)
+    box.subscribe()
+    box.delete("/subscriptions/sub")
+    box.subscribe("small", external_id="other", billing_time="anniversary")
+    invoice = next(one for one in box.invoices() if one["fees_amount_cents"] == 5000)
     assert (invoice["credit_notes_amount_cents"], invoice["total_amount_cents"]) == (6000, 0)
-    (note,) = list_.get("/credit_notes")["credit_notes"]
+    (note,) = box.get("/credit_notes")["credit_notes"]
     assert note["balance_amount_cents"] == 2572
 
 
@@ -101,42 +99,42 @@ def test_half_of_an_invoice_is_paid_back_by_its_share_of_what_was_paid(
     world: World, option: str, pays: int, credited: int, coupon: int, parts: tuple[int, int, int]
 ) -> None:
     """Two plans of 31.00 on the invoice of October, one of them ended on the 15th; a coupon is for that one only."""
-    list_ = world("2024-09-01T00:00:00Z", "20")
+    box = world("2024-09-01T00:00:00Z", "20")
     for code in ("plan", "other"):
-        list_.plan(code=code, amount_cents=3100, pay_in_advance=True)
-        list_.subscribe(code, external_id=code)
+        box.plan(code=code, amount_cents=3100, pay_in_advance=True)
+        box.subscribe(code, external_id=code)
     if coupon:
         sent = {"name": "Less", "code": "less", "frequency": "once", "expiration": "no_expiration"}
         kind = {"coupon_type": "fixed_amount", "amount_cents": coupon, "amount_currency": "EUR"}
-        list_.post("/coupons", coupon={**sent, **kind, "applies_to": {"plan_codes": ["plan"]}})
-        list_.post("/applied_coupons", applied_coupon={"external_customer_id": "acme", "coupon_code": "less"})
-    list_.box.travel_to("2024-10-01T05:00:00Z")
-    invoice = invoices_of(list_.box)[-1]
+        box.post("/coupons", coupon={**sent, **kind, "applies_to": {"plan_codes": ["plan"]}})
+        box.post("/applied_coupons", applied_coupon={"external_customer_id": "acme", "coupon_code": "less"})
+    box.travel_to("2024-10-01T05:00:00Z")
+    invoice = box.invoices()[-1]
     assert invoice["total_amount_cents"] == 7440 - coupon * 6 // 5
     payment = {"invoice_id": invoice["svc_id"], "amount_cents": pays, "reference": "bank"}
-    list_.post("/payments", payment=payment)
+    box.post("/payments", payment=payment)
     if credited:
         fee = next(fee for fee in invoice["fees"] if fee["external_subscription_id"] == "plan")
         item = {"fee_id": fee["svc_id"], "amount_cents": credited}
         body = {"invoice_id": invoice["svc_id"], "items": [item]}
-        estimate = list_.post("/credit_notes/estimate", credit_note=body)["estimated_credit_note"]
+        estimate = box.post("/credit_notes/estimate", credit_note=body)["estimated_credit_note"]
         credit = estimate["max_creditable_amount_cents"]
-        list_.post("/credit_notes", credit_note={**body, "credit_amount_cents": credit})
-    list_.box.travel_to("2024-10-15T10:00:00Z")
-    ask(list_.box, "DELETE", f"/subscriptions/plan?on_termination_credit_note={option}")
-    found = list_.get("/credit_notes?reason=order_cancellation")["credit_notes"]
+        box.post("/credit_notes", credit_note={**body, "credit_amount_cents": credit})
+    box.travel_to("2024-10-15T10:00:00Z")
+    box.delete(f"/subscriptions/plan?on_termination_credit_note={option}")
+    found = box.get("/credit_notes?reason=order_cancellation")["credit_notes"]
     assert [tuple(note[f"{name}_amount_cents"] for name in ("credit", "refund", "offset")) for note in found] == [parts]
 
 
 def test_an_end_gives_back_the_last_period_whatever_was_made_anew_since(world: World) -> None:
-    list_ = world("2024-04-01T00:00:00Z", "0")
-    list_.plan(amount_cents=3100, pay_in_advance=True)
-    list_.subscribe()
-    list_.box.travel_to("2024-05-02T00:00:00Z")
-    april = min(invoices_of(list_.box), key=lambda invoice: str(invoice["issuing_date"]))
-    ask(list_.box, "POST", f"/invoices/{april['svc_id']}/void")
-    (line,) = list_.get(f"/invoices/{april['svc_id']}")["invoice"]["fees"]
-    list_.box.billing.invoices.regenerate(april["svc_id"], fees=[{"id": line["svc_id"]}])
-    list_.box.travel_to("2024-05-10T00:00:00Z")
-    ask(list_.box, "DELETE", "/subscriptions/sub")
-    assert notes(list_) == [(2100, 0, 2100)]
+    box = world("2024-04-01T00:00:00Z", "0")
+    box.plan(amount_cents=3100, pay_in_advance=True)
+    box.subscribe()
+    box.travel_to("2024-05-02T00:00:00Z")
+    april = min(box.invoices(), key=lambda invoice: str(invoice["issuing_date"]))
+    box.post(f"/invoices/{april['svc_id']}/void")
+    (line,) = box.get(f"/invoices/{april['svc_id']}")["invoice"]["fees"]
+    box.billing.invoices.regenerate(april["svc_id"], fees=[{"id": line["svc_id"]}])
+    box.travel_to("2024-05-10T00:00:00Z")
+    box.delete("/subscriptions/sub")
+    assert notes(box) == [(2100, 0, 2100)]

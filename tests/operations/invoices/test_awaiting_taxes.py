@@ -6,11 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.price_list import PriceList
 from tests.registry import Registry, rate_limited, unknown
-from tests.scenarios import add_coupon, add_plan, ask, details, invoices_of, subscribe
-
-from usagebill.testing import Sandbox
+from tests.scenarios import Scenario, charge_on
 
 
 @pytest.fixture
@@ -21,38 +18,37 @@ def registry() -> Registry:
 
 
 @pytest.fixture
-def box(registry: Registry) -> Iterator[Sandbox]:
-    with Sandbox(now="2024-03-01T12:00:00Z", vat_registry=registry) as box:
+def box(registry: Registry) -> Iterator[Scenario]:
+    with Scenario(now="2024-03-01T12:00:00Z", vat_registry=registry) as box:
         fields = {"country": "FR", "eu_tax_management": True, "net_payment_term": 10}
-        ask(box, "PUT", "/billing_entities/default", {"billing_entity": fields})
+        box.put("/billing_entities/default", billing_entity=fields)
         yield box
 
 
-def customer(box: Sandbox, **fields: object) -> None:
+def customer(box: Scenario, **fields: Any) -> None:
     """A customer whose Italian number the registry does not tell of yet."""
-    given = {"external_id": "acme", "country": "IT", "tax_identification_number": "IT12345678901", **fields}
-    ask(box, "POST", "/customers", {"customer": given})
+    box.customer(**{"country": "IT", "tax_identification_number": "IT12345678901", **fields})
 
 
-def paid_in_advance(box: Sandbox, cents: int = 3100, **fields: Any) -> Any:
+def paid_in_advance(box: Scenario, cents: int = 3100, **fields: Any) -> Any:
     """The invoice of a subscription that has just started."""
-    add_plan(box, amount_cents=cents, pay_in_advance=True, **fields)
-    subscribe(box)
-    (invoice,) = invoices_of(box)
+    box.plan(amount_cents=cents, pay_in_advance=True, **fields)
+    box.subscribe()
+    (invoice,) = box.invoices()
     return invoice
 
 
-def answer(box: Sandbox, registry: Registry, *, known: bool = True, at: str = "2024-03-01T12:05:00Z") -> None:
+def answer(box: Scenario, registry: Registry, *, known: bool = True, at: str = "2024-03-01T12:05:00Z") -> None:
     """Have the registry answer the next time that it is asked."""
     registry.answers = [registry.known if known else unknown()]
     box.travel_to(at)
 
 
-def sent(box: Sandbox) -> list[str]:
+def sent(box: Scenario) -> list[str]:
     return [message["webhook_type"] for message in box.webhooks]
 
 
-def test_an_invoice_waits_without_number_and_taxes(box: Sandbox) -> None:
+def test_an_invoice_waits_without_number_and_taxes(box: Scenario) -> None:
     customer(box)
     invoice = paid_in_advance(box)
     assert (invoice["status"], invoice["tax_status"], invoice["payment_status"]) == ("pending", "pending", "pending")
@@ -63,11 +59,11 @@ def test_an_invoice_waits_without_number_and_taxes(box: Sandbox) -> None:
     assert not {"invoice.created", "invoice.drafted"} & set(sent(box))
 
 
-def test_a_registered_number_is_invoiced_at_0_percent(box: Sandbox, registry: Registry) -> None:
+def test_a_registered_number_is_invoiced_at_0_percent(box: Scenario, registry: Registry) -> None:
     customer(box)
     waiting = paid_in_advance(box)
     answer(box, registry)
-    invoice = details(box, waiting["svc_id"])
+    invoice = box.invoice(waiting["svc_id"])
     assert (invoice["status"], invoice["tax_status"]) == ("finalized", "succeeded")
     assert [(line["tax_code"], line["tax_rate"], line["amount_cents"]) for line in invoice["applied_taxes"]] == [
         ("svc_eu_reverse_charge", 0, 0)
@@ -79,54 +75,54 @@ def test_a_registered_number_is_invoiced_at_0_percent(box: Sandbox, registry: Re
 
 
 def test_a_number_that_counts_for_nothing_is_invoiced_with_the_tax_of_the_country(
-    box: Sandbox, registry: Registry
+    box: Scenario, registry: Registry
 ) -> None:
     customer(box)
     waiting = paid_in_advance(box)
     answer(box, registry, known=False)
-    invoice = details(box, waiting["svc_id"])
+    invoice = box.invoice(waiting["svc_id"])
     assert (invoice["status"], invoice["taxes_amount_cents"], invoice["total_amount_cents"]) == ("finalized", 682, 3782)
     assert [fee["taxes_amount_cents"] for fee in invoice["fees"]] == [682]
     assert box.billing.audit().findings == ()
 
 
-def test_it_is_dated_when_it_is_issued(box: Sandbox, registry: Registry) -> None:
+def test_it_is_dated_when_it_is_issued(box: Scenario, registry: Registry) -> None:
     customer(box)
     waiting = paid_in_advance(box)
     assert (waiting["issuing_date"], waiting["payment_due_date"]) == ("2024-03-01", "2024-03-11")
     box.travel_to("2024-03-05T12:00:00Z")
     answer(box, registry, at="2024-03-05T14:00:00Z")
-    invoice = details(box, waiting["svc_id"])
+    invoice = box.invoice(waiting["svc_id"])
     assert (invoice["issuing_date"], invoice["payment_due_date"]) == ("2024-03-05", "2024-03-15")
 
 
 @pytest.mark.parametrize(
     ("adjustment", "dated"), [("keep_anchor", "2024-04-01"), ("align_with_finalization_date", "2024-04-03")]
 )
-def test_a_periodic_invoice_may_keep_its_date(box: Sandbox, registry: Registry, adjustment: str, dated: str) -> None:
+def test_a_periodic_invoice_may_keep_its_date(box: Scenario, registry: Registry, adjustment: str, dated: str) -> None:
     customer(box, billing_configuration={"subscription_invoice_issuing_date_adjustment": adjustment})
-    add_plan(box, amount_cents=3100)
-    subscribe(box)
+    box.plan(amount_cents=3100)
+    box.subscribe()
     box.travel_to("2024-04-03T00:30:00Z")
     answer(box, registry, at="2024-04-03T02:00:00Z")
-    (invoice,) = invoices_of(box)
+    (invoice,) = box.invoices()
     assert (invoice["status"], invoice["issuing_date"]) == ("finalized", dated)
 
 
-def test_coupons_are_taken_off_at_once_and_once(box: Sandbox, registry: Registry) -> None:
+def test_coupons_are_taken_off_at_once_and_once(box: Scenario, registry: Registry) -> None:
     customer(box)
-    add_coupon(box, 1100)
+    box.coupon(1100)
     waiting = paid_in_advance(box)
     assert (waiting["coupons_amount_cents"], waiting["total_amount_cents"]) == (1100, 2000)
     answer(box, registry, known=False)
-    invoice = details(box, waiting["svc_id"])
+    invoice = box.invoice(waiting["svc_id"])
     assert (invoice["coupons_amount_cents"], invoice["taxes_amount_cents"]) == (1100, 440)
     assert (invoice["total_amount_cents"], len(invoice["credits"])) == (2440, 1)
-    (applied,) = ask(box, "GET", "/applied_coupons")["applied_coupons"]
+    (applied,) = box.get("/applied_coupons")["applied_coupons"]
     assert applied["status"] == "terminated"
 
 
-def test_credit_notes_pay_for_it_when_it_is_issued(box: Sandbox, registry: Registry) -> None:
+def test_credit_notes_pay_for_it_when_it_is_issued(box: Scenario, registry: Registry) -> None:
     registry.answers = [unknown()]
     customer(box)
     first = paid_in_advance(box, 1000)
@@ -136,39 +132,39 @@ def test_credit_notes_pay_for_it_when_it_is_issued(box: Sandbox, registry: Regis
         "credit_amount_cents": 610,
         "items": [{"fee_id": fee["svc_id"], "amount_cents": 500}],
     }
-    made = ask(box, "POST", "/credit_notes", {"credit_note": note})["credit_note"]
+    made = box.post("/credit_notes", credit_note=note)["credit_note"]
     registry.answers = [rate_limited()]
     customer(box, zipcode="00100")
-    subscribe(box, id="other")
-    waiting = invoices_of(box)[1]
+    box.subscribe(external_id="other")
+    waiting = box.invoices()[1]
     assert (waiting["status"], waiting["credit_notes_amount_cents"]) == ("pending", 0)
     answer(box, registry, known=False)
-    invoice = details(box, waiting["svc_id"])
+    invoice = box.invoice(waiting["svc_id"])
     assert (invoice["credit_notes_amount_cents"], invoice["total_amount_cents"]) == (610, 610)
-    spent = ask(box, "GET", f"/credit_notes/{made['svc_id']}")["credit_note"]
+    spent = box.get(f"/credit_notes/{made['svc_id']}")["credit_note"]
     assert (spent["balance_amount_cents"], spent["credit_status"]) == (0, "consumed")
     assert box.billing.audit().findings == ()
 
 
-def test_all_that_waits_goes_on_together_and_nothing_waits_after_that(box: Sandbox, registry: Registry) -> None:
+def test_all_that_waits_goes_on_together_and_nothing_waits_after_that(box: Scenario, registry: Registry) -> None:
     customer(box)
     paid_in_advance(box)
-    subscribe(box, id="other")
-    assert [invoice["status"] for invoice in invoices_of(box)] == ["pending", "pending"]
+    box.subscribe(external_id="other")
+    assert [invoice["status"] for invoice in box.invoices()] == ["pending", "pending"]
     answer(box, registry)
-    assert [invoice["sequential_id"] for invoice in invoices_of(box)] == [1, 2]
-    subscribe(box, id="third")
-    assert [invoice["tax_status"] for invoice in invoices_of(box)] == ["succeeded", "succeeded", None]
+    assert [invoice["sequential_id"] for invoice in box.invoices()] == [1, 2]
+    box.subscribe(external_id="third")
+    assert [invoice["tax_status"] for invoice in box.invoices()] == ["succeeded", "succeeded", None]
 
 
 @pytest.mark.parametrize(
     ("fields", "cents"), [({"tax_identification_number": None}, 682), ({"country": "ES", "zipcode": "35001"}, 0)]
 )
-def test_a_check_that_is_dropped_lets_invoices_go_on(box: Sandbox, fields: dict[str, Any], cents: int) -> None:
+def test_a_check_that_is_dropped_lets_invoices_go_on(box: Scenario, fields: dict[str, Any], cents: int) -> None:
     customer(box)
     waiting = paid_in_advance(box)
     customer(box, **fields)
-    invoice = details(box, waiting["svc_id"])
+    invoice = box.invoice(waiting["svc_id"])
     assert (invoice["status"], invoice["tax_status"], invoice["taxes_amount_cents"]) == (
         "finalized",
         "succeeded",
@@ -176,44 +172,43 @@ def test_a_check_that_is_dropped_lets_invoices_go_on(box: Sandbox, fields: dict[
     )
 
 
-def test_switching_off_lets_invoices_go_on(box: Sandbox) -> None:
+def test_switching_off_lets_invoices_go_on(box: Scenario) -> None:
     customer(box)
     waiting = paid_in_advance(box)
-    ask(box, "PUT", "/billing_entities/default", {"billing_entity": {"eu_tax_management": False}})
-    invoice = details(box, waiting["svc_id"])
+    box.put("/billing_entities/default", billing_entity={"eu_tax_management": False})
+    invoice = box.invoice(waiting["svc_id"])
     assert (invoice["status"], invoice["taxes_amount_cents"]) == ("finalized", 0)
 
 
-def test_a_changed_number_keeps_invoices_waiting(box: Sandbox, registry: Registry) -> None:
+def test_a_changed_number_keeps_invoices_waiting(box: Scenario, registry: Registry) -> None:
     customer(box)
     waiting = paid_in_advance(box)
     customer(box, tax_identification_number="DE123456789")
-    assert details(box, waiting["svc_id"])["status"] == "pending"
+    assert box.invoice(waiting["svc_id"])["status"] == "pending"
     answer(box, registry)
-    assert details(box, waiting["svc_id"])["status"] == "finalized"
+    assert box.invoice(waiting["svc_id"])["status"] == "finalized"
 
 
-def test_an_invoice_over_nothing_that_is_not_sent_does_not_wait(box: Sandbox) -> None:
+def test_an_invoice_over_nothing_that_is_not_sent_does_not_wait(box: Scenario) -> None:
     customer(box, finalize_zero_amount_invoice="skip")
-    add_plan(box, amount_cents=0, pay_in_advance=True)
-    subscribe(box)
-    assert invoices_of(box) == []
+    box.plan(amount_cents=0, pay_in_advance=True)
+    box.subscribe()
+    assert box.invoices() == []
     customer(box, finalize_zero_amount_invoice="finalize")
-    subscribe(box, id="other")
-    assert [invoice["status"] for invoice in invoices_of(box)] == ["pending"]
+    box.subscribe(external_id="other")
+    assert [invoice["status"] for invoice in box.invoices()] == ["pending"]
 
 
-def test_one_off_invoices_wait_too(box: Sandbox, registry: Registry) -> None:
+def test_one_off_invoices_wait_too(box: Scenario, registry: Registry) -> None:
     customer(box)
-    add_coupon(box, 500)
-    add_on = {"name": "Setup", "code": "setup", "amount_cents": 1000, "amount_currency": "EUR"}
-    ask(box, "POST", "/add_ons", {"add_on": add_on})
+    box.coupon(500)
+    box.add_on("setup", 1000)
     given = {"external_customer_id": "acme", "currency": "EUR", "fees": [{"add_on_code": "setup"}]}
-    waiting = ask(box, "POST", "/invoices", {"invoice": given})["invoice"]
+    waiting = box.post("/invoices", invoice=given)["invoice"]
     assert (waiting["status"], waiting["tax_status"], waiting["total_amount_cents"]) == ("pending", "pending", 1000)
     assert "invoice.one_off_created" not in sent(box)
     answer(box, registry, known=False)
-    invoice = details(box, waiting["svc_id"])
+    invoice = box.invoice(waiting["svc_id"])
     assert (invoice["status"], invoice["total_amount_cents"], invoice["coupons_amount_cents"]) == ("finalized", 1220, 0)
     assert (sent(box).count("invoice.one_off_created"), sent(box).count("invoice.created")) == (1, 0)
 
@@ -221,120 +216,120 @@ def test_one_off_invoices_wait_too(box: Sandbox, registry: Registry) -> None:
 # Drafts
 
 
-def draft(box: Sandbox) -> Any:
+def draft(box: Scenario) -> Any:
     customer(box, billing_configuration={"invoice_grace_period": 3})
     return paid_in_advance(box)
 
 
-def test_a_draft_stays_one(box: Sandbox, registry: Registry) -> None:
+def test_a_draft_stays_one(box: Scenario, registry: Registry) -> None:
     invoice = draft(box)
     assert (invoice["status"], invoice["tax_status"], invoice["taxes_amount_cents"]) == ("draft", "pending", 0)
     assert ("invoice.drafted" in sent(box), "invoice.ready_to_finalize" in sent(box)) == (True, False)
     answer(box, registry, known=False)
-    taxed = details(box, invoice["svc_id"])
+    taxed = box.invoice(invoice["svc_id"])
     assert (taxed["status"], taxed["tax_status"], taxed["total_amount_cents"]) == ("draft", "succeeded", 3782)
     assert sent(box).count("invoice.ready_to_finalize") == 1
     box.travel_to("2024-03-04T12:00:00Z")
-    issued = details(box, invoice["svc_id"])
+    issued = box.invoice(invoice["svc_id"])
     assert (issued["status"], issued["tax_status"], issued["total_amount_cents"]) == ("finalized", "succeeded", 3782)
 
 
-def test_a_draft_without_its_taxes_is_not_finalized_by_hand(box: Sandbox, registry: Registry) -> None:
+def test_a_draft_without_its_taxes_is_not_finalized_by_hand(box: Scenario, registry: Registry) -> None:
     invoice = draft(box)
     path = f"/api/v1/invoices/{invoice['svc_id']}/finalize"
     status, body = box.request("PUT", path)
     assert (status, body["code"]) == (403, "cannot_finalize_with_pending_taxes")
-    assert details(box, invoice["svc_id"])["status"] == "draft"
+    assert box.invoice(invoice["svc_id"])["status"] == "draft"
     answer(box, registry)
     assert box.request("PUT", path)[0] == 200
 
 
-def test_a_draft_whose_time_is_up_waits_for_its_taxes(box: Sandbox, registry: Registry) -> None:
+def test_a_draft_whose_time_is_up_waits_for_its_taxes(box: Scenario, registry: Registry) -> None:
     invoice = draft(box)
     box.travel_to("2024-03-05T12:00:00Z")
-    waiting = details(box, invoice["svc_id"])
+    waiting = box.invoice(invoice["svc_id"])
     assert (waiting["status"], waiting["tax_status"]) == ("pending", "pending")
     answer(box, registry, at="2024-03-06T12:00:00Z")
-    issued = details(box, invoice["svc_id"])
+    issued = box.invoice(invoice["svc_id"])
     assert (issued["status"], issued["issuing_date"]) == ("finalized", "2024-03-05")
 
 
-def test_a_refresh_while_the_check_runs_takes_the_taxes_away(box: Sandbox, registry: Registry) -> None:
+def test_a_refresh_while_the_check_runs_takes_the_taxes_away(box: Scenario, registry: Registry) -> None:
     registry.answers = [unknown()]
     invoice = draft(box)
     assert invoice["taxes_amount_cents"] == 682
     registry.answers = [rate_limited()]
     customer(box, zipcode="00100")
-    refreshed = ask(box, "PUT", f"/invoices/{invoice['svc_id']}/refresh")["invoice"]
+    refreshed = box.put(f"/invoices/{invoice['svc_id']}/refresh")["invoice"]
     assert (refreshed["tax_status"], refreshed["taxes_amount_cents"]) == ("pending", 0)
     answer(box, registry)
-    assert details(box, invoice["svc_id"])["tax_status"] == "succeeded"
+    assert box.invoice(invoice["svc_id"])["tax_status"] == "succeeded"
 
 
-def test_drafts_are_computed_anew_with_the_new_tax(box: Sandbox, registry: Registry) -> None:
+def test_drafts_are_computed_anew_with_the_new_tax(box: Scenario, registry: Registry) -> None:
     registry.answers = [unknown()]
     invoice = draft(box)
     registry.answers = [registry.known]
     customer(box, zipcode="00100")
-    assert details(box, invoice["svc_id"])["taxes_amount_cents"] == 682
+    assert box.invoice(invoice["svc_id"])["taxes_amount_cents"] == 682
     box.travel_to("2024-03-01T12:06:00Z")
-    assert details(box, invoice["svc_id"])["taxes_amount_cents"] == 0
+    assert box.invoice(invoice["svc_id"])["taxes_amount_cents"] == 0
 
 
 # What is refused meanwhile
 
 
 @pytest.mark.parametrize(("method", "action"), [("POST", "/void"), ("DELETE", ""), ("POST", "/retry")])
-def test_an_invoice_that_waits_is_not_for_voids_deletions_and_retries(box: Sandbox, method: str, action: str) -> None:
+def test_an_invoice_that_waits_is_not_for_voids_deletions_and_retries(box: Scenario, method: str, action: str) -> None:
     customer(box)
     waiting = paid_in_advance(box)
     status, body = box.request(method, f"/api/v1/invoices/{waiting['svc_id']}{action}")
     assert status == 405, body
-    assert details(box, waiting["svc_id"])["status"] == "pending"
+    assert box.invoice(waiting["svc_id"])["status"] == "pending"
 
 
-def test_an_end_that_gives_something_back_waits_for_the_taxes(box: Sandbox, registry: Registry) -> None:
+def test_an_end_that_gives_something_back_waits_for_the_taxes(box: Scenario, registry: Registry) -> None:
     customer(box)
     paid_in_advance(box)
     box.travel_to("2024-03-10T12:00:00Z")
     status, body = box.request("DELETE", "/api/v1/subscriptions/sub")
     assert (status, body["code"]) == (405, "cannot_terminate_with_pending_taxes")
-    assert ask(box, "GET", "/subscriptions/sub")["subscription"]["status"] == "active"
-    assert ask(box, "GET", "/credit_notes")["credit_notes"] == []
+    assert box.get("/subscriptions/sub")["subscription"]["status"] == "active"
+    assert box.get("/credit_notes")["credit_notes"] == []
     answer(box, registry, known=False, at="2024-03-10T14:00:00Z")
-    ask(box, "DELETE", "/subscriptions/sub")
-    (note,) = ask(box, "GET", "/credit_notes")["credit_notes"]
+    box.delete("/subscriptions/sub")
+    (note,) = box.get("/credit_notes")["credit_notes"]
     assert (note["credit_amount_cents"], note["taxes_amount_cents"]) == (2562, 462)
 
 
-def test_an_upgrade_that_gives_something_back_waits_for_the_taxes(box: Sandbox) -> None:
+def test_an_upgrade_that_gives_something_back_waits_for_the_taxes(box: Scenario) -> None:
     customer(box)
     paid_in_advance(box)
-    add_plan(box, "better", amount_cents=6200, pay_in_advance=True)
+    box.plan(code="better", amount_cents=6200, pay_in_advance=True)
     given = {"external_customer_id": "acme", "external_id": "sub", "plan_code": "better"}
     box.travel_to("2024-03-10T12:00:00Z")
     status, body = box.request("POST", "/api/v1/subscriptions", json={"subscription": given})
     assert (status, body["code"]) == (405, "cannot_terminate_with_pending_taxes")
-    assert len(invoices_of(box)) == 1
+    assert len(box.invoices()) == 1
 
 
-def test_an_end_that_gives_nothing_back_does_not_wait(box: Sandbox) -> None:
+def test_an_end_that_gives_nothing_back_does_not_wait(box: Scenario) -> None:
     customer(box)
     paid_in_advance(box)
     box.travel_to("2024-03-10T12:00:00Z")
     assert box.request("DELETE", "/api/v1/subscriptions/sub?on_termination_credit_note=skip")[0] == 200
 
 
-def test_a_planned_end_gives_back_what_was_taxed_in_the_end(box: Sandbox, registry: Registry) -> None:
+def test_a_planned_end_gives_back_what_was_taxed_in_the_end(box: Scenario, registry: Registry) -> None:
     customer(box)
-    add_plan(box, amount_cents=3100, pay_in_advance=True)
-    subscribe(box, ending_at="2024-03-10T23:59:59Z")
+    box.plan(amount_cents=3100, pay_in_advance=True)
+    box.subscribe(ending_at="2024-03-10T23:59:59Z")
     box.travel_to("2024-03-12T12:00:00Z")
-    assert ask(box, "GET", "/subscriptions/sub?status=terminated")["subscription"]["status"] == "terminated"
-    assert ask(box, "GET", "/credit_notes")["credit_notes"] == []
+    assert box.get("/subscriptions/sub?status=terminated")["subscription"]["status"] == "terminated"
+    assert box.get("/credit_notes")["credit_notes"] == []
     answer(box, registry, known=False, at="2024-03-12T14:00:00Z")
-    (note,) = ask(box, "GET", "/credit_notes")["credit_notes"]
-    first, *_ = invoices_of(box)
+    (note,) = box.get("/credit_notes")["credit_notes"]
+    first, *_ = box.invoices()
     assert note["number"] == f"{first['number']}-CN001"
     left = note["sub_total_excluding_taxes_amount_cents"]
     assert left > 0
@@ -346,23 +341,19 @@ def test_a_planned_end_gives_back_what_was_taxed_in_the_end(box: Sandbox, regist
 # Usage paid before the end of its period
 
 
-def test_usage_billed_ahead_is_credited_while_its_invoice_waits(box: Sandbox, registry: Registry) -> None:
-    list_ = PriceList(box)
-    charge = {
-        "billable_metric_id": list_.metric("gb"),
-        "charge_model": "standard",
-        "properties": {"amount": "1"},
-    }
-    list_.plan(charge, amount_cents=0, usage_thresholds=[{"amount_cents": 1000}])
-    list_.subscribe()
+def test_usage_billed_ahead_is_credited_while_its_invoice_waits(box: Scenario, registry: Registry) -> None:
+    box.customer()
+    charge = charge_on(box.metric("gb"), amount="1")
+    box.plan(charge, amount_cents=0, usage_thresholds=[{"amount_cents": 1000}])
+    box.subscribe()
     customer(box, country=None)
-    list_.event("gb", value=20)
-    list_.event("gb", value=1)
-    (ahead,) = [one for one in invoices_of(box) if one["invoice_type"] == "progressive_billing"]
+    box.event("gb", value=20)
+    box.event("gb", value=1)
+    (ahead,) = [one for one in box.invoices() if one["invoice_type"] == "progressive_billing"]
     assert (ahead["status"], ahead["fees_amount_cents"]) == ("pending", 2000)
     box.travel_to("2024-04-02T00:00:00Z")
     answer(box, registry, known=False, at="2024-04-02T02:00:00Z")
-    first, second = invoices_of(box)
+    first, second = box.invoices()
     assert [(one["invoice_type"], one["status"]) for one in (first, second)] == [
         ("progressive_billing", "finalized"),
         ("subscription", "finalized"),
@@ -372,20 +363,20 @@ def test_usage_billed_ahead_is_credited_while_its_invoice_waits(box: Sandbox, re
     assert box.billing.audit().findings == ()
 
 
-def test_what_was_billed_ahead_too_much_is_given_back_with_its_tax(box: Sandbox, registry: Registry) -> None:
-    list_ = PriceList(box)
-    charge = {"billable_metric_id": list_.metric("gb"), "charge_model": "standard", "properties": {"amount": "1"}}
-    list_.plan(charge, amount_cents=0, usage_thresholds=[{"amount_cents": 1000}])
-    list_.subscribe()
+def test_what_was_billed_ahead_too_much_is_given_back_with_its_tax(box: Scenario, registry: Registry) -> None:
+    box.customer()
+    charge = charge_on(box.metric("gb"), amount="1")
+    box.plan(charge, amount_cents=0, usage_thresholds=[{"amount_cents": 1000}])
+    box.subscribe()
     customer(box, country=None)
-    list_.event("gb", value=20)
-    list_.event("gb", value=-5)
+    box.event("gb", value=20)
+    box.event("gb", value=-5)
     box.travel_to("2024-04-02T00:00:00Z")
-    assert ask(box, "GET", "/credit_notes")["credit_notes"] == []
+    assert box.get("/credit_notes")["credit_notes"] == []
     answer(box, registry, known=False, at="2024-04-02T02:00:00Z")
-    ahead, last = invoices_of(box)
+    ahead, last = box.invoices()
     assert (ahead["total_amount_cents"], last["total_amount_cents"]) == (2400, 0)
-    (note,) = ask(box, "GET", "/credit_notes")["credit_notes"]
+    (note,) = box.get("/credit_notes")["credit_notes"]
     assert (note["number"], note["taxes_amount_cents"], note["credit_amount_cents"]) == (
         f"{ahead['number']}-CN001",
         100,
@@ -397,14 +388,14 @@ def test_what_was_billed_ahead_too_much_is_given_back_with_its_tax(box: Sandbox,
 # Previews
 
 
-def preview(box: Sandbox, **fields: object) -> Any:
+def preview(box: Scenario, **fields: object) -> Any:
     given = {"customer": {"external_id": "acme", **fields}, "plan_code": "basic"}
-    return ask(box, "POST", "/invoices/preview", given)["invoice"]
+    return box.ask("POST", "/invoices/preview", given)["invoice"]
 
 
-def test_a_preview_shows_no_taxes_while_they_are_not_known(box: Sandbox, registry: Registry) -> None:
+def test_a_preview_shows_no_taxes_while_they_are_not_known(box: Scenario, registry: Registry) -> None:
     customer(box)
-    add_plan(box, amount_cents=3100, pay_in_advance=True)
+    box.plan(amount_cents=3100, pay_in_advance=True)
     shown = preview(box)
     assert (shown["tax_status"], shown["taxes_amount_cents"], shown["total_amount_cents"]) == ("pending", 0, 3100)
     asked = len(registry.asked)
@@ -413,10 +404,10 @@ def test_a_preview_shows_no_taxes_while_they_are_not_known(box: Sandbox, registr
     assert preview(box, tax_identification_number=None)["taxes_amount_cents"] == 682
 
 
-def test_a_preview_decides_nothing_about_a_customer_as_it_is(box: Sandbox, registry: Registry) -> None:
+def test_a_preview_decides_nothing_about_a_customer_as_it_is(box: Scenario, registry: Registry) -> None:
     registry.answers = [registry.known]
     customer(box)
-    ask(box, "POST", "/taxes", {"tax": {"name": "Own", "code": "own", "rate": 10}})
-    ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "tax_codes": ["own"]}})
-    add_plan(box, amount_cents=3100, pay_in_advance=True)
+    box.tax(10, applied_to_organization=False, name="Own", code="own")
+    box.customer(tax_codes=["own"])
+    box.plan(amount_cents=3100, pay_in_advance=True)
     assert preview(box)["taxes_amount_cents"] == 310

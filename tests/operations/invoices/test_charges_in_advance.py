@@ -8,20 +8,20 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from tests.price_list import PriceList
+from tests.scenarios import Scenario
 
 from usagebill.core.events import Event
 from usagebill.operations.invoices.charges_in_advance import bill_event
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.storage.event_queries import EventFilter
-from usagebill.testing import Sandbox
 from usagebill.work import Work
 
 
 @pytest.fixture
-def list_() -> Iterator[PriceList]:
-    with Sandbox(now="2024-03-01T00:00:00Z") as box:
-        yield PriceList(box)
+def box() -> Iterator[Scenario]:
+    with Scenario(now="2024-03-01T00:00:00Z") as box:
+        box.customer()
+        yield box
 
 
 def charge(metric: str, model: str = "standard", /, **fields: Any) -> dict[str, Any]:
@@ -42,35 +42,35 @@ def ranges(key: str, *rows: tuple[int, int | None, str, str]) -> list[dict[str, 
     return [{"from_value": start, "to_value": end, key: unit, "flat_amount": flat} for start, end, unit, flat in rows]
 
 
-def fees(list_: PriceList, query: str = "") -> list[dict[str, Any]]:
-    return list(list_.get(f"/fees?fee_type=charge&per_page=1000{query}")["fees"])
+def fees(box: Scenario, query: str = "") -> list[dict[str, Any]]:
+    return list(box.get(f"/fees?fee_type=charge&per_page=1000{query}")["fees"])
 
 
-def shown(list_: PriceList, *keys: str) -> list[tuple[Any, ...]]:
-    return [tuple(fee[key] for key in keys) for fee in fees(list_)]
+def shown(box: Scenario, *keys: str) -> list[tuple[Any, ...]]:
+    return [tuple(fee[key] for key in keys) for fee in fees(box)]
 
 
-def cents(list_: PriceList) -> list[int]:
-    return [fee["amount_cents"] for fee in fees(list_)]
+def cents(box: Scenario) -> list[int]:
+    return [fee["amount_cents"] for fee in fees(box)]
 
 
-def batch(list_: PriceList, code: str, *events: dict[str, Any]) -> None:
+def batch(box: Scenario, code: str, *events: dict[str, Any]) -> None:
     """Send events together; `at` of each is its timestamp, everything else its properties."""
     sent = [
         {
-            "transaction_id": f"b{len(stored_events(list_))}-{place}",
+            "transaction_id": f"b{len(stored_events(box))}-{place}",
             "code": code,
             "external_subscription_id": "sub",
-            "timestamp": event.get("at", list_.box.now.timestamp()),
+            "timestamp": event.get("at", box.now.timestamp()),
             "properties": {key: value for key, value in event.items() if key != "at"},
         }
         for place, event in enumerate(events)
     ]
-    list_.post("/events/batch", events=sent)
+    box.post("/events/batch", events=sent)
 
 
-def stored_events(list_: PriceList) -> list[Event]:
-    return list_.box.billing.reading(lambda work: work.tx.events.find(EventFilter()))
+def stored_events(box: Scenario) -> list[Event]:
+    return box.billing.reading(lambda work: work.tx.events.find(EventFilter()))
 
 
 @pytest.mark.parametrize(
@@ -121,21 +121,21 @@ def stored_events(list_: PriceList) -> list[Event]:
     ],
 )
 def test_each_event_pays_what_it_adds(
-    list_: PriceList, model: str, properties: dict[str, Any], values: list[int], expected: list[int]
+    box: Scenario, model: str, properties: dict[str, Any], values: list[int], expected: list[int]
 ) -> None:
-    list_.plan(charge(list_.metric("gb"), model, **properties))
-    list_.subscribe()
+    box.plan(charge(box.metric("gb"), model, **properties))
+    box.subscribe()
     for value in values:
-        list_.event("gb", value=value)
-    assert cents(list_) == expected
+        box.event("gb", value=value)
+    assert cents(box) == expected
 
 
-def test_unique_values_pay_when_more_are_active_than_ever_before(list_: PriceList) -> None:
-    list_.plan(charge(list_.metric("seats", "unique_count_agg"), amount="12"))
-    list_.subscribe()
+def test_unique_values_pay_when_more_are_active_than_ever_before(box: Scenario) -> None:
+    box.plan(charge(box.metric("seats", "unique_count_agg"), amount="12"))
+    box.subscribe()
     for value, operation in ((1, "add"), (1, "remove"), (1, "add"), (2, "add"), (2, "add"), (3, "add"), (3, "remove")):
-        list_.event("seats", value=value, operation_type=operation)
-    assert shown(list_, "amount_cents", "units") == [
+        box.event("seats", value=value, operation_type=operation)
+    assert shown(box, "amount_cents", "units") == [
         (1200, "1.0"),
         (0, "0.0"),
         (0, "1.0"),
@@ -146,73 +146,73 @@ def test_unique_values_pay_when_more_are_active_than_ever_before(list_: PriceLis
     ]
 
 
-def test_events_with_prices_of_their_own_pay_them(list_: PriceList) -> None:
-    list_.plan(charge(list_.metric("gb"), "dynamic"))
-    list_.subscribe()
-    list_.event("gb", value=5, cents="1234.56")
-    list_.event("gb", value=1, cents="2.1")
-    assert shown(list_, "amount_cents", "precise_amount", "units") == [(1235, "12.3456", "5.0"), (2, "0.021", "1.0")]
+def test_events_with_prices_of_their_own_pay_them(box: Scenario) -> None:
+    box.plan(charge(box.metric("gb"), "dynamic"))
+    box.subscribe()
+    box.event("gb", value=5, cents="1234.56")
+    box.event("gb", value=1, cents="2.1")
+    assert shown(box, "amount_cents", "precise_amount", "units") == [(1235, "12.3456", "5.0"), (2, "0.021", "1.0")]
 
 
-def test_events_of_one_instant_are_priced_one_after_the_other(list_: PriceList) -> None:
+def test_events_of_one_instant_are_priced_one_after_the_other(box: Scenario) -> None:
     rows = ranges("per_unit_amount", (0, 2, "0", "0"), (3, None, "2", "0"))
-    list_.plan(charge(list_.metric("calls", "count_agg"), "graduated", graduated_ranges=rows))
-    list_.subscribe()
-    batch(list_, "calls", {}, {}, {})
-    assert cents(list_) == [0, 0, 200]
+    box.plan(charge(box.metric("calls", "count_agg"), "graduated", graduated_ranges=rows))
+    box.subscribe()
+    batch(box, "calls", {}, {}, {})
+    assert cents(box) == [0, 0, 200]
 
 
-def test_a_batch_is_billed_in_order_of_time_however_it_was_sent(list_: PriceList) -> None:
-    list_.plan(charge(list_.metric("gb"), amount="1"))
-    list_.subscribe()
-    list_.box.jump_to("2024-03-10T00:00:00Z")
+def test_a_batch_is_billed_in_order_of_time_however_it_was_sent(box: Scenario) -> None:
+    box.plan(charge(box.metric("gb"), amount="1"))
+    box.subscribe()
+    box.jump_to("2024-03-10T00:00:00Z")
     at = [datetime.fromisoformat(f"2024-03-0{day}T00:00:00Z").timestamp() for day in (2, 3, 4)]
-    batch(list_, "gb", {"at": at[2], "value": 8}, {"at": at[0], "value": 10}, {"at": at[1], "value": -4})
-    assert [(fee["event_transaction_id"], fee["amount_cents"]) for fee in fees(list_)] == [
+    batch(box, "gb", {"at": at[2], "value": 8}, {"at": at[0], "value": 10}, {"at": at[1], "value": -4})
+    assert [(fee["event_transaction_id"], fee["amount_cents"]) for fee in fees(box)] == [
         ("b0-1", 1000),
         ("b0-2", 0),
         ("b0-0", 400),
     ]
 
 
-def test_an_event_that_comes_late_leaves_issued_fees_as_they_are(list_: PriceList) -> None:
-    list_.plan(charge(list_.metric("gb"), "package", amount="100", package_size=10, free_units=0))
-    list_.subscribe()
-    list_.box.jump_to("2024-03-10T00:00:00Z")
-    list_.event("gb", value=8)
-    batch(list_, "gb", {"at": datetime.fromisoformat("2024-03-05T00:00:00Z").timestamp(), "value": 7})
-    assert cents(list_) == [10000, 10000]
-    list_.event("gb", value=5)
-    assert cents(list_) == [10000, 10000, 0]
+def test_an_event_that_comes_late_leaves_issued_fees_as_they_are(box: Scenario) -> None:
+    box.plan(charge(box.metric("gb"), "package", amount="100", package_size=10, free_units=0))
+    box.subscribe()
+    box.jump_to("2024-03-10T00:00:00Z")
+    box.event("gb", value=8)
+    batch(box, "gb", {"at": datetime.fromisoformat("2024-03-05T00:00:00Z").timestamp(), "value": 7})
+    assert cents(box) == [10000, 10000]
+    box.event("gb", value=5)
+    assert cents(box) == [10000, 10000, 0]
 
 
-def test_processing_events_again_bills_nothing_again(list_: PriceList) -> None:
-    metric = list_.metric("gb")
-    list_.plan(charge(metric, amount="1"), charge(metric, amount="2", invoiceable=True))
-    list_.subscribe()
-    list_.event("gb", value=10)
-    before = fees(list_)
-    (event,) = stored_events(list_)
-    assert list_.box.billing.writing(lambda work: bill_event(work, event)) == []
-    assert fees(list_) == before
-    assert len(list_.get("/invoices")["invoices"]) == 1
+def test_processing_events_again_bills_nothing_again(box: Scenario) -> None:
+    metric = box.metric("gb")
+    box.plan(charge(metric, amount="1"), charge(metric, amount="2", invoiceable=True))
+    box.subscribe()
+    box.event("gb", value=10)
+    before = fees(box)
+    (event,) = stored_events(box)
+    assert box.billing.writing(lambda work: bill_event(work, event)) == []
+    assert fees(box) == before
+    assert len(box.get("/invoices")["invoices"]) == 1
 
 
-def test_a_fee_that_was_taken_back_does_not_return(list_: PriceList) -> None:
-    list_.plan(charge(list_.metric("gb"), amount="1"))
-    list_.subscribe()
-    list_.event("gb", value=10)
-    list_.box.request("DELETE", f"/api/v1/fees/{fees(list_)[0]['svc_id']}")
-    (event,) = stored_events(list_)
-    assert list_.box.billing.writing(lambda work: bill_event(work, event)) == []
-    assert fees(list_) == []
+def test_a_fee_that_was_taken_back_does_not_return(box: Scenario) -> None:
+    box.plan(charge(box.metric("gb"), amount="1"))
+    box.subscribe()
+    box.event("gb", value=10)
+    box.request("DELETE", f"/api/v1/fees/{fees(box)[0]['svc_id']}")
+    (event,) = stored_events(box)
+    assert box.billing.writing(lambda work: bill_event(work, event)) == []
+    assert fees(box) == []
 
 
-def test_a_failure_half_way_leaves_nothing_behind(list_: PriceList) -> None:
-    metric = list_.metric("gb")
-    list_.plan(charge(metric, amount="1"), charge(metric, amount="2", invoiceable=True))
-    list_.subscribe()
-    list_.box.billing.writing(
+def test_a_failure_half_way_leaves_nothing_behind(box: Scenario) -> None:
+    metric = box.metric("gb")
+    box.plan(charge(metric, amount="1"), charge(metric, amount="2", invoiceable=True))
+    box.subscribe()
+    box.billing.writing(
         lambda work: work.tx.events.append(
             [
                 Event(
@@ -229,94 +229,94 @@ def test_a_failure_half_way_leaves_nothing_behind(list_: PriceList) -> None:
             ]
         )
     )
-    (event,) = stored_events(list_)
+    (event,) = stored_events(box)
 
     def fail(work: Work) -> None:
         bill_event(work, event)
         raise ConnectionError
 
     with pytest.raises(ConnectionError):
-        list_.box.billing.writing(fail)
-    assert fees(list_) == []
-    assert list_.get("/invoices")["invoices"] == []
-    list_.box.billing.writing(lambda work: bill_event(work, event))
-    assert sorted(cents(list_)) == [1000, 2000]
+        box.billing.writing(fail)
+    assert fees(box) == []
+    assert box.get("/invoices")["invoices"] == []
+    box.billing.writing(lambda work: bill_event(work, event))
+    assert sorted(cents(box)) == [1000, 2000]
 
 
-def test_the_same_transaction_id_of_another_subscription_is_another_event(list_: PriceList) -> None:
-    list_.plan(charge(list_.metric("gb"), amount="1"))
+def test_the_same_transaction_id_of_another_subscription_is_another_event(box: Scenario) -> None:
+    box.plan(charge(box.metric("gb"), amount="1"))
     for name in ("sub", "other"):
-        list_.subscribe(external_id=name)
+        box.subscribe(external_id=name)
         body = {"transaction_id": "t", "code": "gb", "external_subscription_id": name, "properties": {"value": 1}}
-        list_.post("/events", event=body)
-    assert cents(list_) == [100, 100]
+        box.post("/events", event=body)
+    assert cents(box) == [100, 100]
 
 
 @pytest.mark.parametrize("value", [None, "", False, "abc", "1e3"])
-def test_an_event_without_a_number_is_not_billed(list_: PriceList, value: object) -> None:
-    list_.plan(charge(list_.metric("gb"), "percentage", rate="5", fixed_amount="1"))
-    list_.subscribe()
-    list_.event("gb", value=value)
-    assert fees(list_) == []
+def test_an_event_without_a_number_is_not_billed(box: Scenario, value: object) -> None:
+    box.plan(charge(box.metric("gb"), "percentage", rate="5", fixed_amount="1"))
+    box.subscribe()
+    box.event("gb", value=value)
+    assert fees(box) == []
 
 
-def test_events_outside_the_subscription_are_not_billed(list_: PriceList) -> None:
-    list_.plan(charge(list_.metric("gb"), amount="1"))
-    list_.box.jump_to("2024-03-05T00:00:00Z")
-    list_.subscribe()
+def test_events_outside_the_subscription_are_not_billed(box: Scenario) -> None:
+    box.plan(charge(box.metric("gb"), amount="1"))
+    box.jump_to("2024-03-05T00:00:00Z")
+    box.subscribe()
     before = datetime.fromisoformat("2024-03-04T23:59:59Z").timestamp()
-    batch(list_, "gb", {"at": before, "value": 1})
-    list_.box.jump_to("2024-03-08T00:00:00Z")
-    list_.box.request("DELETE", "/api/v1/subscriptions/sub")
-    list_.box.jump_to("2024-03-09T00:00:00Z")
-    list_.event("gb", value=2)
-    assert fees(list_) == []
+    batch(box, "gb", {"at": before, "value": 1})
+    box.jump_to("2024-03-08T00:00:00Z")
+    box.request("DELETE", "/api/v1/subscriptions/sub")
+    box.jump_to("2024-03-09T00:00:00Z")
+    box.event("gb", value=2)
+    assert fees(box) == []
     inside = datetime.fromisoformat("2024-03-07T00:00:00Z").timestamp()
-    batch(list_, "gb", {"at": inside, "value": 4})
-    assert cents(list_) == [400]
+    batch(box, "gb", {"at": inside, "value": 4})
+    assert cents(box) == [400]
 
 
-def test_a_new_period_starts_from_nothing(list_: PriceList) -> None:
+def test_a_new_period_starts_from_nothing(box: Scenario) -> None:
     rows = ranges("per_unit_amount", (0, 10, "1", "0"), (11, None, "0.5", "0"))
-    list_.plan(charge(list_.metric("gb"), "graduated", graduated_ranges=rows))
-    list_.subscribe()
-    list_.event("gb", value=20)
-    list_.box.travel_to("2024-04-02T00:00:00Z")
-    list_.event("gb", value=20)
-    assert cents(list_) == [1500, 1500]
+    box.plan(charge(box.metric("gb"), "graduated", graduated_ranges=rows))
+    box.subscribe()
+    box.event("gb", value=20)
+    box.travel_to("2024-04-02T00:00:00Z")
+    box.event("gb", value=20)
+    assert cents(box) == [1500, 1500]
 
 
-def test_what_was_removed_in_an_earlier_period_is_paid_when_it_returns(list_: PriceList) -> None:
-    list_.plan(charge(list_.metric("gb", recurring=True), amount="1", prorated=True))
-    list_.subscribe()
-    list_.event("gb", value=10)
-    list_.box.travel_to("2024-04-01T06:00:00Z")
-    list_.event("gb", value=-5)
-    list_.event("gb", value=5)
-    by_event = [(fee["event_transaction_id"], fee["amount_cents"]) for fee in fees(list_)]
+def test_what_was_removed_in_an_earlier_period_is_paid_when_it_returns(box: Scenario) -> None:
+    box.plan(charge(box.metric("gb", recurring=True), amount="1", prorated=True))
+    box.subscribe()
+    box.event("gb", value=10)
+    box.travel_to("2024-04-01T06:00:00Z")
+    box.event("gb", value=-5)
+    box.event("gb", value=5)
+    by_event = [(fee["event_transaction_id"], fee["amount_cents"]) for fee in fees(box)]
     assert by_event == [("t1", 1000), (None, 1000), ("t2", 0), ("t3", 500)]
 
 
-def test_a_prorated_charge_bills_the_days_that_are_left(list_: PriceList) -> None:
-    list_.plan(charge(list_.metric("seats", "unique_count_agg", recurring=True), amount="31", prorated=True))
-    list_.subscribe()
-    list_.box.jump_to("2024-03-30T12:00:00Z")
-    list_.event("seats", value="a")
-    (fee,) = fees(list_)
+def test_a_prorated_charge_bills_the_days_that_are_left(box: Scenario) -> None:
+    box.plan(charge(box.metric("seats", "unique_count_agg", recurring=True), amount="31", prorated=True))
+    box.subscribe()
+    box.jump_to("2024-03-30T12:00:00Z")
+    box.event("seats", value="a")
+    (fee,) = fees(box)
     assert (fee["amount_cents"], fee["units"], fee["precise_unit_amount"]) == (200, "1.0", "2.0")
     assert fee["precise_amount"] == "2.00012"
 
 
-def test_groups_are_priced_apart(list_: PriceList) -> None:
+def test_groups_are_priced_apart(box: Scenario) -> None:
     rows = ranges("per_unit_amount", (0, None, "1", "5"))
-    list_.plan(charge(list_.metric("gb"), "graduated", graduated_ranges=rows, pricing_group_keys=["region"]))
-    list_.subscribe()
-    list_.event("gb", value=1, region="eu")
-    list_.event("gb", value=1, region=7)
-    list_.event("gb", value=1, region="7")
-    list_.event("gb", value=1)
-    list_.event("gb", value=1, region="")
-    assert [(fee["item"]["grouped_by"], fee["amount_cents"]) for fee in fees(list_)] == [
+    box.plan(charge(box.metric("gb"), "graduated", graduated_ranges=rows, pricing_group_keys=["region"]))
+    box.subscribe()
+    box.event("gb", value=1, region="eu")
+    box.event("gb", value=1, region=7)
+    box.event("gb", value=1, region="7")
+    box.event("gb", value=1)
+    box.event("gb", value=1, region="")
+    assert [(fee["item"]["grouped_by"], fee["amount_cents"]) for fee in fees(box)] == [
         ({"region": "eu"}, 600),
         ({"region": "7"}, 600),
         ({"region": "7"}, 100),
@@ -325,8 +325,8 @@ def test_groups_are_priced_apart(list_: PriceList) -> None:
     ]
 
 
-def test_one_filter_prices_an_event_the_narrowest(list_: PriceList) -> None:
-    metric = list_.metric(
+def test_one_filter_prices_an_event_the_narrowest(box: Scenario) -> None:
+    metric = box.metric(
         "gb", filters=[{"key": "cloud", "values": ["aws", "gcp"]}, {"key": "region", "values": ["eu", "us"]}]
     )
 
@@ -341,8 +341,8 @@ def test_one_filter_prices_an_event_the_narrowest(list_: PriceList) -> None:
         one("5", region=["us"]),
     ]
     rows = ranges("per_unit_amount", (0, None, "1", "0"))
-    list_.plan(charge(metric, "graduated", graduated_ranges=rows, filters=filters))
-    list_.subscribe()
+    box.plan(charge(metric, "graduated", graduated_ranges=rows, filters=filters))
+    box.subscribe()
     for properties in (
         {"cloud": "gcp"},
         {"cloud": "aws"},
@@ -350,8 +350,8 @@ def test_one_filter_prices_an_event_the_narrowest(list_: PriceList) -> None:
         {"cloud": "gcp", "region": "us"},
         {"cloud": "other"},
     ):
-        list_.event("gb", value=1, **properties)
-    assert [(fee["item"]["filters"], fee["amount_cents"]) for fee in fees(list_)] == [
+        box.event("gb", value=1, **properties)
+    assert [(fee["item"]["filters"], fee["amount_cents"]) for fee in fees(box)] == [
         ({"cloud": ["aws", "gcp"]}, 200),
         ({"cloud": ["aws"]}, 300),
         ({"cloud": ["aws"], "region": ["eu"]}, 400),
@@ -360,14 +360,14 @@ def test_one_filter_prices_an_event_the_narrowest(list_: PriceList) -> None:
     ]
 
 
-def test_a_fee_without_invoice_is_taxed_and_announced_at_once(list_: PriceList) -> None:
-    list_.post("/taxes", tax={"name": "VAT", "code": "vat", "rate": 20, "applied_to_organization": True})
-    list_.plan(charge(list_.metric("gb"), amount="1.111"))
-    list_.box.jump_to("2024-03-05T10:00:00Z")
-    list_.subscribe()
-    list_.event("gb", value=10)
-    (fee,) = fees(list_)
-    told = [message["fee"] for message in list_.box.webhooks if message["webhook_type"] == "fee.created"]
+def test_a_fee_without_invoice_is_taxed_and_announced_at_once(box: Scenario) -> None:
+    box.tax()
+    box.plan(charge(box.metric("gb"), amount="1.111"))
+    box.jump_to("2024-03-05T10:00:00Z")
+    box.subscribe()
+    box.event("gb", value=10)
+    (fee,) = fees(box)
+    told = [message["fee"] for message in box.webhooks if message["webhook_type"] == "fee.created"]
     assert told == [{name: value for name, value in fee.items() if name != "applied_taxes"}]
     assert fee["svc_invoice_id"] is None
     assert (fee["amount_cents"], fee["taxes_amount_cents"], fee["total_amount_cents"]) == (1111, 222, 1333)
@@ -375,20 +375,20 @@ def test_a_fee_without_invoice_is_taxed_and_announced_at_once(list_: PriceList) 
     assert (fee["event_transaction_id"], fee["events_count"]) == ("t1", 1)
     assert (fee["from_date"], fee["to_date"]) == ("2024-03-05T00:00:00+00:00", "2024-03-31T23:59:59+00:00")
     assert fee["amount_details"] == {}
-    assert list_.get("/invoices")["invoices"] == []
+    assert box.get("/invoices")["invoices"] == []
 
 
-def test_an_invoiceable_charge_issues_an_invoice_for_each_event(list_: PriceList) -> None:
-    list_.post("/taxes", tax={"name": "VAT", "code": "vat", "rate": 20, "applied_to_organization": True})
-    metric = list_.metric("gb")
-    list_.plan(charge(metric, amount="1", invoiceable=True), charge(metric, amount="2", invoiceable=True))
-    list_.subscribe()
-    list_.box.jump_to("2024-03-05T10:00:00Z")
-    list_.event("gb", value=10)
-    invoices = list_.get("/invoices")["invoices"]
+def test_an_invoiceable_charge_issues_an_invoice_for_each_event(box: Scenario) -> None:
+    box.tax()
+    metric = box.metric("gb")
+    box.plan(charge(metric, amount="1", invoiceable=True), charge(metric, amount="2", invoiceable=True))
+    box.subscribe()
+    box.jump_to("2024-03-05T10:00:00Z")
+    box.event("gb", value=10)
+    invoices = box.get("/invoices")["invoices"]
     assert sorted(invoice["total_amount_cents"] for invoice in invoices) == [1200, 2400]
     for summary in invoices:
-        invoice = list_.get(f"/invoices/{summary['svc_id']}")["invoice"]
+        invoice = box.get(f"/invoices/{summary['svc_id']}")["invoice"]
         assert (invoice["invoice_type"], invoice["status"]) == ("subscription", "finalized")
         assert invoice["issuing_date"] == "2024-03-05"
         (period,) = invoice["billing_periods"]
@@ -396,101 +396,99 @@ def test_an_invoiceable_charge_issues_an_invoice_for_each_event(list_: PriceList
         assert period["charges_to_datetime"] == "2024-03-31T23:59:59Z"
         (fee,) = invoice["fees"]
         assert (fee["svc_invoice_id"], fee["event_transaction_id"]) == (invoice["svc_id"], "t1")
-    types = [message["webhook_type"] for message in list_.box.webhooks]
+    types = [message["webhook_type"] for message in box.webhooks]
     assert types.count("fee.created") == types.count("invoice.created") == 2
-    list_.box.travel_to("2024-04-01T12:00:00Z")
-    last = list_.get("/invoices")["invoices"]
+    box.travel_to("2024-04-01T12:00:00Z")
+    last = box.get("/invoices")["invoices"]
     assert [invoice["fees_amount_cents"] for invoice in last if invoice["issuing_date"] == "2024-04-01"] == [0]
 
 
-def test_an_invoice_of_nothing_is_closed_where_the_customer_wants_none(list_: PriceList) -> None:
+def test_an_invoice_of_nothing_is_closed_where_the_customer_wants_none(box: Scenario) -> None:
     def skip(work: Work) -> None:
         work.tx.replace(replace(customer_by_external_id(work, "acme"), finalize_zero_amount_invoice="skip"))
 
-    list_.box.billing.writing(skip)
-    list_.plan(charge(list_.metric("gb"), amount="1", invoiceable=True))
-    list_.subscribe()
-    list_.event("gb", value=0)
-    list_.event("gb", value=3)
-    assert [invoice["number"][-4:] for invoice in list_.get("/invoices")["invoices"]] == ["-001"]
+    box.billing.writing(skip)
+    box.plan(charge(box.metric("gb"), amount="1", invoiceable=True))
+    box.subscribe()
+    box.event("gb", value=0)
+    box.event("gb", value=3)
+    assert [invoice["number"][-4:] for invoice in box.get("/invoices")["invoices"]] == ["-001"]
 
 
-def test_current_usage_shows_what_is_there_and_prices_what_was_paid(list_: PriceList) -> None:
-    list_.box.jump_to("2024-02-23T00:00:00Z")
-    list_.plan(charge(list_.metric("seats", "unique_count_agg", recurring=True), amount="1", prorated=True))
-    list_.subscribe(subscription_at="2024-02-01T00:00:00Z")
-    list_.event("seats", value="seat_1")
-    usage = list_.usage()
+def test_current_usage_shows_what_is_there_and_prices_what_was_paid(box: Scenario) -> None:
+    box.jump_to("2024-02-23T00:00:00Z")
+    box.plan(charge(box.metric("seats", "unique_count_agg", recurring=True), amount="1", prorated=True))
+    box.subscribe(subscription_at="2024-02-01T00:00:00Z")
+    box.event("seats", value="seat_1")
+    usage = box.usage()
     assert (usage["charges_usage"][0]["units"], usage["amount_cents"]) == ("1.0", 24)
-    list_.box.jump_to("2024-02-29T00:00:00Z")
-    list_.event("seats", value="seat_1", operation_type="remove")
-    usage = list_.usage()
+    box.jump_to("2024-02-29T00:00:00Z")
+    box.event("seats", value="seat_1", operation_type="remove")
+    usage = box.usage()
     assert (usage["charges_usage"][0]["units"], usage["amount_cents"]) == ("0.0", 24)
 
 
-def test_the_details_of_a_percentage_are_those_of_the_event(list_: PriceList) -> None:
-    list_.plan(
-        charge(list_.metric("gb"), "percentage", rate="5", fixed_amount="1", free_units_per_total_aggregation="120")
-    )
-    list_.subscribe()
+def test_the_details_of_a_percentage_are_those_of_the_event(box: Scenario) -> None:
+    box.plan(charge(box.metric("gb"), "percentage", rate="5", fixed_amount="1", free_units_per_total_aggregation="120"))
+    box.subscribe()
     for value in (100, 10, 20):
-        list_.event("gb", value=value)
-    details = fees(list_)[-1]["amount_details"]
+        box.event("gb", value=value)
+    details = fees(box)[-1]["amount_details"]
     assert (details["units"], details["free_units"], details["paid_units"]) == ("20.0", "10.0", "10.0")
     assert (details["per_unit_total_amount"], details["fixed_fee_total_amount"]) == ("0.5", "1.0")
 
 
-def test_events_of_one_instant_leave_one_state_behind(list_: PriceList) -> None:
-    list_.plan(charge(list_.metric("gb"), amount="1"))
-    list_.subscribe()
-    batch(list_, "gb", {"value": 10}, {"value": -4}, {"value": 8}, {"value": -14})
-    assert cents(list_) == [1000, 0, 400, 0]
-    usage = list_.usage()
+def test_events_of_one_instant_leave_one_state_behind(box: Scenario) -> None:
+    box.plan(charge(box.metric("gb"), amount="1"))
+    box.subscribe()
+    batch(box, "gb", {"value": 10}, {"value": -4}, {"value": 8}, {"value": -14})
+    assert cents(box) == [1000, 0, 400, 0]
+    usage = box.usage()
     assert (usage["charges_usage"][0]["units"], usage["amount_cents"]) == ("0.0", 1400)
-    list_.event("gb", value=15)
-    assert cents(list_)[-1] == 100
+    box.event("gb", value=15)
+    assert cents(box)[-1] == 100
 
 
-def test_a_grace_period_does_not_hold_back_what_is_paid_in_advance(list_: PriceList) -> None:
-    list_.post("/customers", customer={"external_id": "acme", "billing_configuration": {"invoice_grace_period": 3}})
-    list_.plan(charge(list_.metric("gb"), amount="1", invoiceable=True))
-    list_.subscribe()
-    list_.event("gb", value=3)
-    assert [(invoice["status"], invoice["issuing_date"]) for invoice in list_.get("/invoices")["invoices"]] == [
+def test_a_grace_period_does_not_hold_back_what_is_paid_in_advance(box: Scenario) -> None:
+    box.customer(billing_configuration={"invoice_grace_period": 3})
+    box.plan(charge(box.metric("gb"), amount="1", invoiceable=True))
+    box.subscribe()
+    box.event("gb", value=3)
+    assert [(invoice["status"], invoice["issuing_date"]) for invoice in box.get("/invoices")["invoices"]] == [
         ("finalized", "2024-03-01")
     ]
 
 
-def test_an_override_prices_events_from_then_on(list_: PriceList) -> None:
-    plan = list_.plan(charge(list_.metric("gb"), amount="1"))
+def test_an_override_prices_events_from_then_on(box: Scenario) -> None:
+    plan = box.plan(charge(box.metric("gb"), amount="1"))
     (own,) = plan["charges"]
-    list_.subscribe(plan_overrides={"charges": [{"id": own["svc_id"], "properties": {"amount": "0.5"}}]})
-    list_.event("gb", value=3)
-    assert cents(list_) == [150]
+    box.subscribe(plan_overrides={"charges": [{"id": own["svc_id"], "properties": {"amount": "0.5"}}]})
+    box.event("gb", value=3)
+    assert cents(box) == [150]
 
 
 @pytest.mark.parametrize("region", ["eu", "us"])
-def test_what_was_paid_stays_paid_under_an_override(list_: PriceList, region: str) -> None:
-    metric = list_.metric("gb", filters=[{"key": "region", "values": ["eu"]}])
+def test_what_was_paid_stays_paid_under_an_override(box: Scenario, region: str) -> None:
+    metric = box.metric("gb", filters=[{"key": "region", "values": ["eu"]}])
     filters = [{"values": {"region": ["eu"]}, "properties": {"amount": "1"}}]
-    list_.plan(charge(metric, amount="1", code="gb", filters=filters))
-    list_.subscribe()
-    list_.event("gb", value=10, region=region)
-    list_.event("gb", value=-4, region=region)
+    box.plan(charge(metric, amount="1", code="gb", filters=filters))
+    box.subscribe()
+    box.event("gb", value=10, region=region)
+    box.event("gb", value=-4, region=region)
     name = {"charge": {"invoice_display_name": "Disks"}}
-    assert list_.box.request("PUT", "/api/v1/subscriptions/sub/charges/gb", json=name)[0] == 200
-    assert list_.usage()["amount_cents"] == 1000
-    list_.event("gb", value=4, region=region)
-    assert cents(list_) == [1000, 0, 0]
-    assert list_.usage()["amount_cents"] == 1000
+    assert box.request("PUT", "/api/v1/subscriptions/sub/charges/gb", json=name)[0] == 200
+    assert box.usage()["amount_cents"] == 1000
+    box.event("gb", value=4, region=region)
+    assert cents(box) == [1000, 0, 0]
+    assert box.usage()["amount_cents"] == 1000
 
 
-def test_usage_of_some_groups_prices_what_they_paid(list_: PriceList) -> None:
-    list_.plan(charge(list_.metric("gb"), amount="1", pricing_group_keys=["region"]))
-    list_.subscribe()
+def test_usage_of_some_groups_prices_what_they_paid(box: Scenario) -> None:
+    box.plan(charge(box.metric("gb"), amount="1", pricing_group_keys=["region"]))
+    box.subscribe()
     for region, value in (("eu", 10), ("eu", -4), ("us", 3), ("us", -1)):
-        list_.event("gb", value=value, region=region)
-    usages = [list_.usage(query) for query in ("", "&group[region]=eu", "&skip_grouping=true")]
+        box.event("gb", value=value, region=region)
+    usages = [box.usage(query) for query in ("", "&group[region]=eu", "&skip_grouping=true")]
     assert [(usage["amount_cents"], usage["charges_usage"][0]["units"]) for usage in usages] == [
         (1300, "8.0"),
         (1000, "6.0"),
@@ -498,11 +496,11 @@ def test_usage_of_some_groups_prices_what_they_paid(list_: PriceList) -> None:
     ]
 
 
-def test_events_can_be_estimated_by_a_program(list_: PriceList) -> None:
-    list_.plan(charge(list_.metric("gb"), amount="1"))
-    list_.subscribe()
-    events = list_.box.billing.events
+def test_events_can_be_estimated_by_a_program(box: Scenario) -> None:
+    box.plan(charge(box.metric("gb"), amount="1"))
+    box.subscribe()
+    events = box.billing.events
     asked: dict[str, Any] = {"code": "gb", "external_subscription_id": "sub", "properties": {"value": 3}}
     assert [fee.amount_cents for fee in events.estimate_fees(**asked)] == [300]
     assert [fee.estimate.amount_cents for fee in events.estimate_instant_fees(**asked)] == [300]
-    assert fees(list_) == []
+    assert fees(box) == []

@@ -6,27 +6,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.price_list import PriceList
-from tests.scenarios import ask, invoices_of
+from tests.scenarios import Scenario, price_ranges
 
-from usagebill.testing import Sandbox
-
-RANGES = {
-    "graduated_ranges": [
-        {"from_value": 0, "to_value": 3, "per_unit_amount": "2", "flat_amount": "1"},
-        {"from_value": 4, "to_value": None, "per_unit_amount": "1", "flat_amount": "0.5"},
-    ]
-}
+RANGES = {"graduated_ranges": price_ranges((0, 3, "2", "1"), (4, None, "1", "0.5"))}
 VOLUMES = {"volume_ranges": RANGES["graduated_ranges"]}
 
 
-class Seats(PriceList):
-    """A price list whose plans have fixed charges on the add-on `seat`."""
+class Seats(Scenario):
+    """A customer, and the add-on `seat` for the fixed charges of plans."""
 
-    def __init__(self, box: Sandbox) -> None:
-        super().__init__(box)
-        seat = {"name": "Seat", "code": "seat", "amount_cents": 1000, "amount_currency": "EUR"}
-        self.seat = self.post("/add_ons", add_on=seat)["add_on"]["svc_id"]
+    def __init__(self, now: str) -> None:
+        super().__init__(now)
+        self.customer()
+        self.seat = self.add_on("seat", 1000)
 
     def fixed(self, amount: str = "10", units: int = 10, **fields: Any) -> dict[str, Any]:
         properties = fields.pop("properties", {"amount": amount})
@@ -40,36 +32,30 @@ class Seats(PriceList):
         }
 
     def change_units(self, units: int, *, at_once: bool = True, subscription: bool = False) -> None:
-        path = "/subscriptions/sub" if subscription else "/plans/plan"
+        path = "/subscriptions/sub" if subscription else "/plans/basic"
         body = {"fixed_charge": {"units": units, "apply_units_immediately": at_once}}
-        ask(self.box, "PUT", f"{path}/fixed_charges/seat", body)
+        self.ask("PUT", f"{path}/fixed_charges/seat", body)
 
     def fees(self) -> list[list[int]]:
         """Cents of the fixed charges, invoice by invoice, of those that have any."""
         found = [
             [fee["amount_cents"] for fee in invoice["fees"] if fee["item"]["type"] == "fixed_charge"]
-            for invoice in invoices_of(self.box)
+            for invoice in self.invoices()
         ]
         return [cents for cents in found if cents]
 
 
 @pytest.fixture
-def box() -> Iterator[Sandbox]:
-    with Sandbox(now="2024-03-01T00:00:00Z") as box:
-        yield box
-
-
-@pytest.fixture
-def seats(box: Sandbox) -> Seats:
-    return Seats(box)
+def seats() -> Iterator[Seats]:
+    with Seats(now="2024-03-01T00:00:00Z") as seats:
+        yield seats
 
 
 def test_units_are_prorated_by_the_days_of_the_whole_month() -> None:
-    with Sandbox(now="2024-02-04T00:00:00Z") as box:
-        seats = Seats(box)
+    with Seats(now="2024-02-04T00:00:00Z") as seats:
         seats.plan(fixed_charges=[seats.fixed("200", prorated=True)])
         seats.subscribe()
-        box.travel_to("2024-03-01T01:00:00Z")
+        seats.travel_to("2024-03-01T01:00:00Z")
         assert seats.fees() == [[179_310]]
 
 
@@ -83,7 +69,7 @@ def test_units_added_at_once_are_billed_once_and_never_given_back(
     seats.plan(fixed_charges=[seats.fixed(pay_in_advance=True)])
     seats.subscribe()
     for day, units in enumerate(changes, 10):
-        seats.box.travel_to(f"2024-03-{day}T09:00:00Z")
+        seats.travel_to(f"2024-03-{day}T09:00:00Z")
         seats.change_units(units, subscription=subscription)
     assert seats.fees() == [[10_000], *([cents] for cents in billed)]
 
@@ -93,9 +79,9 @@ def test_prorated_units_added_at_once_are_billed_for_the_days_left(seats: Seats,
     seats.plan(fixed_charges=[seats.fixed(pay_in_advance=True, prorated=True)])
     seats.subscribe()
     for day, units in ((20, 15), (25, 20)):
-        seats.box.travel_to(f"2024-03-{day}T05:00:00Z")
+        seats.travel_to(f"2024-03-{day}T05:00:00Z")
         seats.change_units(units, subscription=subscription)
-    seats.box.travel_to("2024-04-01T01:00:00Z")
+    seats.travel_to("2024-04-01T01:00:00Z")
     assert seats.fees() == [[10_000], [1_935], [1_129], [20_000]]
 
 
@@ -103,9 +89,9 @@ def test_prorated_units_added_at_once_are_billed_for_the_days_left(seats: Seats,
 def test_units_changed_for_the_next_period_leave_this_one_alone(seats: Seats, pay_in_advance: bool) -> None:
     seats.plan(fixed_charges=[seats.fixed(pay_in_advance=pay_in_advance)])
     seats.subscribe()
-    seats.box.travel_to("2024-03-20T05:00:00Z")
+    seats.travel_to("2024-03-20T05:00:00Z")
     seats.change_units(15, at_once=False)
-    seats.box.travel_to("2024-05-01T01:00:00Z")
+    seats.travel_to("2024-05-01T01:00:00Z")
     assert seats.fees() == [[10_000], [15_000], [15_000]][: 3 if pay_in_advance else 2]
 
 
@@ -120,22 +106,20 @@ def test_units_changed_for_the_next_period_leave_this_one_alone(seats: Seats, pa
 def test_a_fixed_charge_added_in_mid_period_is_billed_for_the_days_left(
     interval: str, start: str, added: str, cents: int
 ) -> None:
-    with Sandbox(now=start) as box:
-        seats = Seats(box)
+    with Seats(now=start) as seats:
         seats.plan(interval=interval)
         seats.subscribe()
-        box.travel_to(added)
+        seats.travel_to(added)
         charge = seats.fixed(pay_in_advance=True, prorated=True, apply_units_immediately=True)
-        seats.post("/plans/plan/fixed_charges", fixed_charge=charge)
+        seats.post("/plans/basic/fixed_charges", fixed_charge=charge)
         assert seats.fees() == [[cents]]
 
 
 def test_an_upgrade_deducts_what_the_old_plan_was_paid_for_the_days_left() -> None:
-    with Sandbox(now="2023-08-01T00:00:00Z") as box:
-        seats = Seats(box)
+    with Seats(now="2023-08-01T00:00:00Z") as seats:
         seats.plan(fixed_charges=[seats.fixed("15", 1, pay_in_advance=True, prorated=True)])
         seats.subscribe()
-        box.travel_to("2023-08-21T12:00:00Z")
+        seats.travel_to("2023-08-21T12:00:00Z")
         more = seats.fixed("100", 1, pay_in_advance=True, prorated=True)
         seats.plan(code="pro", fixed_charges=[more], amount_cents=100)
         seats.subscribe("pro")
@@ -143,14 +127,13 @@ def test_an_upgrade_deducts_what_the_old_plan_was_paid_for_the_days_left() -> No
 
 
 def test_both_plans_of_an_upgrade_bill_its_day_in_arrears() -> None:
-    with Sandbox(now="2023-08-01T00:00:00Z") as box:
-        seats = Seats(box)
+    with Seats(now="2023-08-01T00:00:00Z") as seats:
         seats.plan(fixed_charges=[seats.fixed("10", 1, prorated=True)])
         seats.subscribe()
-        box.travel_to("2023-08-21T12:00:00Z")
+        seats.travel_to("2023-08-21T12:00:00Z")
         seats.plan(code="pro", fixed_charges=[seats.fixed("100", 1, prorated=True)], amount_cents=100)
         seats.subscribe("pro")
-        box.travel_to("2023-09-01T01:00:00Z")
+        seats.travel_to("2023-09-01T01:00:00Z")
         assert seats.fees() == [[677], [3_548]]
 
 
@@ -167,14 +150,13 @@ def test_both_plans_of_an_upgrade_bill_its_day_in_arrears() -> None:
 def test_models_price_units_of_a_whole_and_of_a_part_of_a_month(
     model: str, properties: dict[str, Any], whole: int, half: int
 ) -> None:
-    with Sandbox(now="2024-01-17T00:00:00Z") as box:
-        seats = Seats(box)
+    with Seats(now="2024-01-17T00:00:00Z") as seats:
         charge = seats.fixed(units=5, charge_model=model, properties=properties, prorated=True)
         seats.plan(fixed_charges=[charge])
         seats.subscribe()
-        box.travel_to("2024-03-01T01:00:00Z")
+        seats.travel_to("2024-03-01T01:00:00Z")
         assert seats.fees() == [[half], [whole]]
-        assert box.billing.audit().findings == ()
+        assert seats.billing.audit().findings == ()
 
 
 def test_units_of_a_subscription_outlive_changes_of_the_plans(seats: Seats) -> None:
@@ -182,7 +164,7 @@ def test_units_of_a_subscription_outlive_changes_of_the_plans(seats: Seats) -> N
     seats.subscribe()
     seats.change_units(3, subscription=True)
     seats.change_units(20)
-    seats.box.travel_to("2024-04-01T01:00:00Z")
+    seats.travel_to("2024-04-01T01:00:00Z")
     assert seats.fees() == [[3_000]]
 
 
@@ -191,64 +173,62 @@ def test_units_of_a_subscription_outlive_changes_of_the_plans(seats: Seats) -> N
 def test_a_draft_keeps_the_units_it_was_made_with_for_what_is_added_has_its_own_invoice(
     seats: Seats, units: int, billed: list[int], at: str
 ) -> None:
-    seats.post("/customers", customer={"external_id": "acme", "invoice_grace_period": 3})
+    seats.customer(invoice_grace_period=3)
     seats.plan(pay_in_advance=True, fixed_charges=[seats.fixed(pay_in_advance=True)])
     seats.subscribe()
-    seats.box.travel_to(at)
+    seats.travel_to(at)
     seats.change_units(units)
-    seats.box.travel_to("2024-03-05T00:00:00Z")
+    seats.travel_to("2024-03-05T00:00:00Z")
     assert sorted(cents for invoice in seats.fees() for cents in invoice) == billed
 
 
-def on_plans(box: Sandbox, *plans: list[dict[str, Any]]) -> Seats:
+def on_plans(seats: Seats, *plans: list[dict[str, Any]]) -> None:
     """April on plans of these fixed charges, each prorated and paid in advance; the first is subscribed to."""
-    seats = Seats(box)
     ahead = {"prorated": True, "pay_in_advance": True}
     for place, charges in enumerate(plans):
         fixed = [seats.fixed(**{"amount": "1", **ahead, **charge}) for charge in charges]
-        seats.plan(code="plan" if place == 0 else f"plan-{place}", amount_cents=place, fixed_charges=fixed)
+        seats.plan(code="basic" if place == 0 else f"plan-{place}", amount_cents=place, fixed_charges=fixed)
     seats.subscribe()
-    return seats
 
 
 def test_what_was_paid_for_a_month_pays_for_it_after_two_upgrades_too() -> None:
-    with Sandbox(now="2024-04-01T00:00:00Z") as box:
-        seats = on_plans(box, [{"units": 30}], [{"units": 30}], [{"units": 33}])
-        box.travel_to("2024-04-11T00:00:00Z")
+    with Seats(now="2024-04-01T00:00:00Z") as seats:
+        on_plans(seats, [{"units": 30}], [{"units": 30}], [{"units": 33}])
+        seats.travel_to("2024-04-11T00:00:00Z")
         seats.subscribe("plan-1")
-        box.travel_to("2024-04-21T00:00:00Z")
+        seats.travel_to("2024-04-21T00:00:00Z")
         seats.subscribe("plan-2")
         assert seats.fees() == [[3000], [0], [100]]
-        last = invoices_of(box)[-1]["svc_id"]
+        last = seats.invoices()[-1]["svc_id"]
         lines = seats.get(f"/invoices/{last}/explain")["invoice_explanation"]["fees"]
         (line,) = [fee for fee in lines if fee["type"] == "fixed_charge"]
         assert line["arithmetic"][-2:] == [
             "the old plan was paid 20.0 for 20 days, 10 of which are left",
             "less 10.0: 1.0 EUR",
         ]
-        assert [str(finding) for finding in box.billing.audit().findings] == []
+        assert [str(finding) for finding in seats.billing.audit().findings] == []
 
 
 def test_each_fee_of_the_old_plan_pays_once_for_the_fixed_charges_of_the_new_one() -> None:
     two: list[dict[str, Any]] = [{"units": 30}, {"units": 6, "code": "guests"}]
-    with Sandbox(now="2024-04-01T00:00:00Z") as box:
-        seats = on_plans(box, two, two)
-        box.travel_to("2024-04-11T00:00:00Z")
+    with Seats(now="2024-04-01T00:00:00Z") as seats:
+        on_plans(seats, two, two)
+        seats.travel_to("2024-04-11T00:00:00Z")
         seats.subscribe("plan-1")
         assert seats.fees() == [[3000, 600], [0, 0]]
-    with Sandbox(now="2024-04-01T00:00:00Z") as box:
-        seats = on_plans(box, [{"units": 30}], two)
-        box.travel_to("2024-04-11T00:00:00Z")
+    with Seats(now="2024-04-01T00:00:00Z") as seats:
+        on_plans(seats, [{"units": 30}], two)
+        seats.travel_to("2024-04-11T00:00:00Z")
         seats.subscribe("plan-1")
         assert seats.fees() == [[3000], [0, 400]]
 
 
 def test_units_added_before_an_upgrade_are_deducted_with_those_of_the_start() -> None:
-    with Sandbox(now="2024-04-01T00:00:00Z") as box:
-        seats = on_plans(box, [{"units": 30}], [{"units": 42}])
-        box.travel_to("2024-04-06T00:00:00Z")
+    with Seats(now="2024-04-01T00:00:00Z") as seats:
+        on_plans(seats, [{"units": 30}], [{"units": 42}])
+        seats.travel_to("2024-04-06T00:00:00Z")
         seats.change_units(42)
-        box.travel_to("2024-04-11T00:00:00Z")
+        seats.travel_to("2024-04-11T00:00:00Z")
         seats.subscribe("plan-1")
         assert seats.fees() == [[3000], [1000], [0]]
-        assert [str(finding) for finding in box.billing.audit().findings] == []
+        assert [str(finding) for finding in seats.billing.audit().findings] == []

@@ -7,32 +7,32 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from tests.price_list import PriceList
+from tests.scenarios import Scenario, price_ranges
 
 from usagebill.core.errors import Forbidden, Invalid, NotFound
 from usagebill.operations.audit import audit
-from usagebill.testing import Sandbox
 
 
 @pytest.fixture
-def list_() -> Iterator[PriceList]:
-    with Sandbox(now="2024-02-01T00:00:00Z") as box:
-        yield PriceList(box, billing_configuration={"invoice_grace_period": 3})
+def box() -> Iterator[Scenario]:
+    with Scenario(now="2024-02-01T00:00:00Z") as box:
+        box.customer(billing_configuration={"invoice_grace_period": 3})
+        yield box
 
 
-def drafted(list_: PriceList, **charge: Any) -> dict[str, Any]:
+def drafted(box: Scenario, **charge: Any) -> dict[str, Any]:
     """The draft of February: a fee of 129.00 and a charge of 5.00 a unit, without an event."""
-    metric = list_.metric("gb")
+    metric = box.metric("gb")
     fields = {"charge_model": "standard", "properties": {"amount": "5"}, **charge}
-    list_.plan({"billable_metric_id": metric, **fields}, amount_cents=12_900)
-    list_.subscribe()
-    list_.box.travel_to("2024-03-01T01:00:00Z")
-    (invoice,) = list_.get("/invoices")["invoices"]
-    return shown(list_, invoice["svc_id"])
+    box.plan({"billable_metric_id": metric, **fields}, amount_cents=12_900)
+    box.subscribe()
+    box.travel_to("2024-03-01T01:00:00Z")
+    (invoice,) = box.get("/invoices")["invoices"]
+    return shown(box, invoice["svc_id"])
 
 
-def shown(list_: PriceList, id: str) -> dict[str, Any]:
-    invoice: dict[str, Any] = list_.get(f"/invoices/{id}")["invoice"]
+def shown(box: Scenario, id: str) -> dict[str, Any]:
+    invoice: dict[str, Any] = box.get(f"/invoices/{id}")["invoice"]
     return invoice
 
 
@@ -41,60 +41,60 @@ def fee(invoice: dict[str, Any], kind: str) -> dict[str, Any]:
     return found
 
 
-def test_units_multiply_the_base_fee_or_stand_at_a_price_of_their_own(list_: PriceList) -> None:
-    draft = drafted(list_)
+def test_units_multiply_the_base_fee_or_stand_at_a_price_of_their_own(box: Scenario) -> None:
+    draft = drafted(box)
     base = fee(draft, "subscription")["svc_id"]
-    list_.box.billing.invoices.adjust_fee(draft["svc_id"], fee_id=base, units=3)
-    assert shown(list_, draft["svc_id"])["fees_amount_cents"] == 38_700
-    again = fee(shown(list_, draft["svc_id"]), "subscription")["svc_id"]
-    list_.box.billing.invoices.reset_fee(draft["svc_id"], again)
-    assert shown(list_, draft["svc_id"])["fees_amount_cents"] == 12_900
-    base = fee(shown(list_, draft["svc_id"]), "subscription")["svc_id"]
-    list_.box.billing.invoices.adjust_fee(draft["svc_id"], fee_id=base, units=1000, unit_precise_amount="0.001")
-    assert shown(list_, draft["svc_id"])["fees_amount_cents"] == 100
+    box.billing.invoices.adjust_fee(draft["svc_id"], fee_id=base, units=3)
+    assert shown(box, draft["svc_id"])["fees_amount_cents"] == 38_700
+    again = fee(shown(box, draft["svc_id"]), "subscription")["svc_id"]
+    box.billing.invoices.reset_fee(draft["svc_id"], again)
+    assert shown(box, draft["svc_id"])["fees_amount_cents"] == 12_900
+    base = fee(shown(box, draft["svc_id"]), "subscription")["svc_id"]
+    box.billing.invoices.adjust_fee(draft["svc_id"], fee_id=base, units=1000, unit_precise_amount="0.001")
+    assert shown(box, draft["svc_id"])["fees_amount_cents"] == 100
 
 
-def test_a_line_that_usage_gives_none_of_can_be_added(list_: PriceList) -> None:
-    draft = drafted(list_)
+def test_a_line_that_usage_gives_none_of_can_be_added(box: Scenario) -> None:
+    draft = drafted(box)
     subscription = fee(draft, "subscription")["svc_subscription_id"]
-    charge = list_.get("/plans/plan")["plan"]["charges"][0]["svc_id"]
+    charge = box.get("/plans/basic")["plan"]["charges"][0]["svc_id"]
     line = {"subscription_id": subscription, "charge_id": charge, "units": 3}
-    estimate = list_.box.billing.invoices.estimate_adjusted_fee(draft["svc_id"], **line)
+    estimate = box.billing.invoices.estimate_adjusted_fee(draft["svc_id"], **line)
     assert estimate.amount_cents == 1500
-    assert shown(list_, draft["svc_id"])["fees_amount_cents"] == 12_900
-    list_.box.billing.invoices.adjust_fee(draft["svc_id"], **line)
-    assert shown(list_, draft["svc_id"])["fees_amount_cents"] == 14_400
+    assert shown(box, draft["svc_id"])["fees_amount_cents"] == 12_900
+    box.billing.invoices.adjust_fee(draft["svc_id"], **line)
+    assert shown(box, draft["svc_id"])["fees_amount_cents"] == 14_400
     with pytest.raises(Invalid):
-        list_.box.billing.invoices.adjust_fee(draft["svc_id"], **line)
+        box.billing.invoices.adjust_fee(draft["svc_id"], **line)
 
 
-def test_a_line_whose_charge_has_gone_cannot_be_adjusted(list_: PriceList) -> None:
-    draft = drafted(list_, code="gb", properties={"amount": "5"}, min_amount_cents=500)
+def test_a_line_whose_charge_has_gone_cannot_be_adjusted(box: Scenario) -> None:
+    draft = drafted(box, code="gb", properties={"amount": "5"}, min_amount_cents=500)
     line = fee(draft, "charge")["svc_id"]
-    assert list_.box.request("DELETE", "/api/v1/plans/plan/charges/gb")[0] == 200
+    assert box.request("DELETE", "/api/v1/plans/basic/charges/gb")[0] == 200
     with pytest.raises(NotFound):
-        list_.box.billing.invoices.adjust_fee(draft["svc_id"], fee_id=line, units=3)
-    assert shown(list_, draft["svc_id"])["fees_amount_cents"] == 12_900 + 500
+        box.billing.invoices.adjust_fee(draft["svc_id"], fee_id=line, units=3)
+    assert shown(box, draft["svc_id"])["fees_amount_cents"] == 12_900 + 500
 
 
-def test_adjustments_survive_refresh_and_finalization(list_: PriceList) -> None:
-    draft = drafted(list_)
+def test_adjustments_survive_refresh_and_finalization(box: Scenario) -> None:
+    draft = drafted(box)
     base = fee(draft, "subscription")["svc_id"]
-    list_.box.billing.invoices.adjust_fee(draft["svc_id"], fee_id=base, units=2, invoice_display_name="Twice")
-    list_.box.billing.invoices.refresh(draft["svc_id"])
-    list_.box.travel_to("2024-03-05T00:00:00Z")
-    final = shown(list_, draft["svc_id"])
+    box.billing.invoices.adjust_fee(draft["svc_id"], fee_id=base, units=2, invoice_display_name="Twice")
+    box.billing.invoices.refresh(draft["svc_id"])
+    box.travel_to("2024-03-05T00:00:00Z")
+    final = shown(box, draft["svc_id"])
     assert (final["status"], final["fees_amount_cents"]) == ("finalized", 25_800)
     assert fee(final, "subscription")["item"]["invoice_display_name"] == "Twice"
     with pytest.raises(Forbidden):
-        list_.box.billing.invoices.adjust_fee(draft["svc_id"], fee_id=fee(final, "subscription")["svc_id"], units=1)
+        box.billing.invoices.adjust_fee(draft["svc_id"], fee_id=fee(final, "subscription")["svc_id"], units=1)
 
 
-def test_what_cannot_be_adjusted(list_: PriceList) -> None:
-    draft = drafted(list_, charge_model="percentage", properties={"rate": "1"})
+def test_what_cannot_be_adjusted(box: Scenario) -> None:
+    draft = drafted(box, charge_model="percentage", properties={"rate": "1"})
     subscription = fee(draft, "subscription")["svc_subscription_id"]
-    charge = list_.get("/plans/plan")["plan"]["charges"][0]["svc_id"]
-    invoices = list_.box.billing.invoices
+    charge = box.get("/plans/basic")["plan"]["charges"][0]["svc_id"]
+    invoices = box.billing.invoices
     with pytest.raises(Invalid, match="invalid_charge_model"):
         invoices.adjust_fee(draft["svc_id"], subscription_id=subscription, charge_id=charge, units=3)
     for field, line in {
@@ -108,42 +108,39 @@ def test_what_cannot_be_adjusted(list_: PriceList) -> None:
             invoices.adjust_fee(draft["svc_id"], units=1, **line)
 
 
-RANGES = [
-    {"from_value": 0, "to_value": 10, "per_unit_amount": "1", "flat_amount": "0"},
-    {"from_value": 11, "to_value": None, "per_unit_amount": "0.5", "flat_amount": "2"},
-]
+RANGES = price_ranges((0, 10, "1", "0"), (11, None, "0.5", "2"))
 
 
-def used(list_: PriceList, **charge: Any) -> dict[str, Any]:
+def used(box: Scenario, **charge: Any) -> dict[str, Any]:
     """The draft of February over 12 units, 4 of them in eu, which has a price of its own."""
-    metric = list_.metric("gb", filters=[{"key": "region", "values": ["eu"]}])
+    metric = box.metric("gb", filters=[{"key": "region", "values": ["eu"]}])
     filters = [{"values": {"region": ["eu"]}, "properties": {"graduated_ranges": RANGES}}]
     fields = {"charge_model": "graduated", "properties": {"graduated_ranges": RANGES}, "filters": filters, **charge}
-    list_.plan({"billable_metric_id": metric, **fields})
-    list_.subscribe()
-    list_.event("gb", value=12)
-    list_.event("gb", value=4, region="eu")
-    list_.box.travel_to("2024-03-01T01:00:00Z")
-    (invoice,) = list_.get("/invoices")["invoices"]
-    return shown(list_, invoice["svc_id"])
+    box.plan({"billable_metric_id": metric, **fields})
+    box.subscribe()
+    box.event("gb", value=12)
+    box.event("gb", value=4, region="eu")
+    box.travel_to("2024-03-01T01:00:00Z")
+    (invoice,) = box.get("/invoices")["invoices"]
+    return shown(box, invoice["svc_id"])
 
 
 def lines(invoice: dict[str, Any]) -> list[tuple[str, int]]:
     return [(line["units"], line["amount_cents"]) for line in invoice["fees"] if line["item"]["type"] == "charge"]
 
 
-def explained(list_: PriceList, id: str) -> list[list[str]]:
-    fees = list_.get(f"/invoices/{id}/explain")["invoice_explanation"]["fees"]
+def explained(box: Scenario, id: str) -> list[list[str]]:
+    fees = box.get(f"/invoices/{id}/explain")["invoice_explanation"]["fees"]
     return [fee["arithmetic"] for fee in fees if fee["type"] == "charge"]
 
 
-def test_a_minimum_is_what_adjusted_lines_leave_of_it(list_: PriceList) -> None:
-    draft = used(list_, min_amount_cents=2000)
+def test_a_minimum_is_what_adjusted_lines_leave_of_it(box: Scenario) -> None:
+    draft = used(box, min_amount_cents=2000)
     assert lines(draft) == [("4.0", 400), ("12.0", 1300), ("1.0", 300)]
-    invoices, id = list_.box.billing.invoices, draft["svc_id"]
+    invoices, id = box.billing.invoices, draft["svc_id"]
 
     def line(units: str) -> str:
-        charges = (fee for fee in shown(list_, id)["fees"] if fee["item"]["type"] == "charge")
+        charges = (fee for fee in shown(box, id)["fees"] if fee["item"]["type"] == "charge")
         found = next(fee for fee in charges if fee["units"] == units)
         return str(found["svc_id"])
 
@@ -151,78 +148,78 @@ def test_a_minimum_is_what_adjusted_lines_leave_of_it(list_: PriceList) -> None:
     with pytest.raises(Invalid, match="adjusted_fee"):
         invoices.adjust_fee(id, fee_id=true_up, units=1)
     invoices.adjust_fee(id, fee_id=line("12.0"), units=20)
-    assert lines(shown(list_, id)) == [("4.0", 400), ("20.0", 1700)]
-    assert explained(list_, id)[1][1].startswith("10.0 units from 11 and above x 0.5 = 5.0")
+    assert lines(shown(box, id)) == [("4.0", 400), ("20.0", 1700)]
+    assert explained(box, id)[1][1].startswith("10.0 units from 11 and above x 0.5 = 5.0")
     invoices.adjust_fee(id, fee_id=line("4.0"), units=0)
     invoices.refresh(id)
-    assert lines(shown(list_, id)) == [("0.0", 0), ("20.0", 1700), ("1.0", 300)]
+    assert lines(shown(box, id)) == [("0.0", 0), ("20.0", 1700), ("1.0", 300)]
     invoices.reset_fee(id, line("20.0"))
-    list_.box.travel_to("2024-03-05T00:00:00Z")
-    final = shown(list_, id)
+    box.travel_to("2024-03-05T00:00:00Z")
+    final = shown(box, id)
     assert (final["status"], lines(final)) == ("finalized", [("0.0", 0), ("12.0", 1300), ("1.0", 700)])
-    assert list_.box.billing.reading(audit).findings == ()
+    assert box.billing.reading(audit).findings == ()
 
 
-def test_a_minimum_whose_lines_are_all_filtered_hangs_on_a_line_of_nothing(list_: PriceList) -> None:
-    metric = list_.metric("gb", filters=[{"key": "region", "values": ["eu"]}])
+def test_a_minimum_whose_lines_are_all_filtered_hangs_on_a_line_of_nothing(box: Scenario) -> None:
+    metric = box.metric("gb", filters=[{"key": "region", "values": ["eu"]}])
     filters = [{"values": {"region": ["eu"]}, "properties": {"amount": "5"}}]
     charge = {"charge_model": "standard", "properties": {"amount": "1"}, "min_amount_cents": 1000, "filters": filters}
-    list_.plan({"billable_metric_id": metric, **charge})
-    list_.subscribe()
-    list_.event("gb", value=4, region="eu")
-    list_.box.travel_to("2024-03-01T01:00:00Z")
-    (invoice,) = list_.get("/invoices")["invoices"]
-    (eu,) = (line for line in shown(list_, invoice["svc_id"])["fees"] if line["item"]["type"] == "charge")
-    list_.box.billing.invoices.adjust_fee(invoice["svc_id"], fee_id=eu["svc_id"], units=1)
-    charges = [line for line in shown(list_, invoice["svc_id"])["fees"] if line["item"]["type"] == "charge"]
+    box.plan({"billable_metric_id": metric, **charge})
+    box.subscribe()
+    box.event("gb", value=4, region="eu")
+    box.travel_to("2024-03-01T01:00:00Z")
+    (invoice,) = box.get("/invoices")["invoices"]
+    (eu,) = (line for line in shown(box, invoice["svc_id"])["fees"] if line["item"]["type"] == "charge")
+    box.billing.invoices.adjust_fee(invoice["svc_id"], fee_id=eu["svc_id"], units=1)
+    charges = [line for line in shown(box, invoice["svc_id"])["fees"] if line["item"]["type"] == "charge"]
     assert sorted((line["units"], line["amount_cents"]) for line in charges) == [("0.0", 0), ("1.0", 500), ("1.0", 500)]
     (added,) = (line for line in charges if line["svc_true_up_parent_fee_id"])
     (nothing,) = (line for line in charges if line["units"] == "0.0")
     assert (added["svc_true_up_parent_fee_id"], nothing["svc_true_up_fee_id"]) == (nothing["svc_id"], added["svc_id"])
 
 
-def test_an_adjusted_line_whose_filter_goes_is_let_go(list_: PriceList) -> None:
-    draft = used(list_)
-    invoices, id = list_.box.billing.invoices, draft["svc_id"]
+def test_an_adjusted_line_whose_filter_goes_is_let_go(box: Scenario) -> None:
+    draft = used(box)
+    invoices, id = box.billing.invoices, draft["svc_id"]
     invoices.adjust_fee(id, fee_id=draft["fees"][1]["svc_id"], units=9, invoice_display_name="Europe")
-    (charge,) = list_.get("/plans/plan")["plan"]["charges"]
+    (charge,) = box.get("/plans/basic")["plan"]["charges"]
     kept = {"id": charge["svc_id"], "charge_model": "graduated", "properties": charge["properties"], "filters": []}
     kept["billable_metric_id"] = charge["svc_billable_metric_id"]
-    assert list_.box.request("PUT", "/api/v1/plans/plan", json={"plan": {"charges": [kept]}})[0] == 200
-    list_.box.travel_to("2024-03-05T00:00:00Z")
-    final = shown(list_, id)
+    assert box.request("PUT", "/api/v1/plans/basic", json={"plan": {"charges": [kept]}})[0] == 200
+    box.travel_to("2024-03-05T00:00:00Z")
+    final = shown(box, id)
     assert (final["status"], lines(final)) == ("finalized", [("16.0", 1500)])
 
 
 @pytest.mark.parametrize("given", [{"units": -1}, {"units": 1, "unit_precise_amount": "-0.01"}])
-def test_a_line_is_not_adjusted_below_zero(list_: PriceList, given: dict[str, Any]) -> None:
-    draft = drafted(list_)
+def test_a_line_is_not_adjusted_below_zero(box: Scenario, given: dict[str, Any]) -> None:
+    draft = drafted(box)
     with pytest.raises(Invalid, match="value_is_out_of_range"):
-        list_.box.billing.invoices.adjust_fee(draft["svc_id"], fee_id=draft["fees"][0]["svc_id"], **given)
+        box.billing.invoices.adjust_fee(draft["svc_id"], fee_id=draft["fees"][0]["svc_id"], **given)
 
 
-def test_what_brings_a_charge_up_to_its_minimum_stays_with_its_line(list_: PriceList) -> None:
-    draft = used(list_, min_amount_cents=2000)
-    list_.box.travel_to("2024-03-05T00:00:00Z")
-    voided = shown(list_, draft["svc_id"])
-    invoices = list_.box.billing.invoices
+def test_what_brings_a_charge_up_to_its_minimum_stays_with_its_line(box: Scenario) -> None:
+    draft = used(box, min_amount_cents=2000)
+    box.travel_to("2024-03-05T00:00:00Z")
+    voided = shown(box, draft["svc_id"])
+    invoices = box.billing.invoices
     invoices.void(voided["svc_id"])
     made = invoices.regenerate(voided["svc_id"], fees=[{"id": line["svc_id"]} for line in voided["fees"]])
-    _, _, parent, added = shown(list_, made.id)["fees"]
+    _, _, parent, added = shown(box, made.id)["fees"]
     assert (parent["svc_true_up_fee_id"], added["svc_true_up_parent_fee_id"]) == (added["svc_id"], parent["svc_id"])
-    assert list_.box.billing.reading(audit).findings == ()
+    assert box.billing.reading(audit).findings == ()
     invoices.void(made.id)
     again = invoices.regenerate(voided["svc_id"], fees=[{"id": voided["fees"][-1]["svc_id"]}])
-    (alone,) = shown(list_, again.id)["fees"]
+    (alone,) = shown(box, again.id)["fees"]
     assert (alone["amount_cents"], alone["svc_true_up_parent_fee_id"]) == (300, None)
 
 
-def test_lines_are_made_anew_once(list_: PriceList) -> None:
-    draft = drafted(list_)
-    list_.box.travel_to("2024-03-05T00:00:00Z")
-    invoices = list_.box.billing.invoices
+def test_lines_are_made_anew_once(box: Scenario) -> None:
+    draft = drafted(box)
+    box.travel_to("2024-03-05T00:00:00Z")
+    invoices = box.billing.invoices
     invoices.void(draft["svc_id"])
-    line = {"id": fee(shown(list_, draft["svc_id"]), "subscription")["svc_id"]}
+    line = {"id": fee(shown(box, draft["svc_id"]), "subscription")["svc_id"]}
     with pytest.raises(Invalid, match="duplicated_values"):
         invoices.regenerate(draft["svc_id"], fees=[line, line])
     made = invoices.regenerate(draft["svc_id"], fees=[line])
@@ -232,27 +229,27 @@ def test_lines_are_made_anew_once(list_: PriceList) -> None:
     assert invoices.regenerate(draft["svc_id"], fees=[line]).fees_amount_cents == 12_900
 
 
-def test_lines_of_charges_that_are_gone_are_made_anew_all_the_same(list_: PriceList) -> None:
-    draft = used(list_)
-    list_.box.travel_to("2024-03-05T00:00:00Z")
-    voided = shown(list_, draft["svc_id"])
-    assert list_.box.request("PUT", "/api/v1/plans/plan", json={"plan": {"charges": []}})[0] == 200
-    assert list_.box.request("POST", f"/api/v1/invoices/{voided['svc_id']}/void")[0] == 200
+def test_lines_of_charges_that_are_gone_are_made_anew_all_the_same(box: Scenario) -> None:
+    draft = used(box)
+    box.travel_to("2024-03-05T00:00:00Z")
+    voided = shown(box, draft["svc_id"])
+    assert box.request("PUT", "/api/v1/plans/basic", json={"plan": {"charges": []}})[0] == 200
+    assert box.request("POST", f"/api/v1/invoices/{voided['svc_id']}/void")[0] == 200
     kept = [{"id": line["svc_id"], "units": 20} for line in voided["fees"] if line["item"]["type"] == "charge"]
-    made = list_.box.billing.invoices.regenerate(voided["svc_id"], fees=kept)
-    assert lines(shown(list_, made.id)) == [("20.0", 1700), ("20.0", 1700)]
+    made = box.billing.invoices.regenerate(voided["svc_id"], fees=kept)
+    assert lines(shown(box, made.id)) == [("20.0", 1700), ("20.0", 1700)]
 
 
-def test_a_voided_invoice_is_made_anew_with_the_lines_given(list_: PriceList) -> None:
-    draft = drafted(list_)
-    list_.box.travel_to("2024-03-05T00:00:00Z")
-    invoices = list_.box.billing.invoices
+def test_a_voided_invoice_is_made_anew_with_the_lines_given(box: Scenario) -> None:
+    draft = drafted(box)
+    box.travel_to("2024-03-05T00:00:00Z")
+    invoices = box.billing.invoices
     with pytest.raises(Forbidden):
         invoices.regenerate(draft["svc_id"], fees=[])
     invoices.void(draft["svc_id"])
-    voided = shown(list_, draft["svc_id"])
+    voided = shown(box, draft["svc_id"])
     base = fee(voided, "subscription")
-    charge = list_.get("/plans/plan")["plan"]["charges"][0]["svc_id"]
+    charge = box.get("/plans/basic")["plan"]["charges"][0]["svc_id"]
     made = invoices.regenerate(
         voided["svc_id"],
         fees=[
@@ -260,11 +257,11 @@ def test_a_voided_invoice_is_made_anew_with_the_lines_given(list_: PriceList) ->
             {"subscription_id": base["svc_subscription_id"], "charge_id": charge, "units": 4},
         ],
     )
-    invoice = shown(list_, made.id)
+    invoice = shown(box, made.id)
     assert (invoice["status"], invoice["fees_amount_cents"]) == ("finalized", 50_500 + 2000)
     assert invoice["number"] != voided["number"]
     assert fee(invoice, "subscription")["svc_original_fee_id"] == base["svc_id"]
     assert made.voided_invoice_id == voided["svc_id"]
-    assert shown(list_, voided["svc_id"])["status"] == "voided"
+    assert shown(box, voided["svc_id"])["status"] == "voided"
     assert fee(invoice, "charge")["units"] == "4.0"
     assert Decimal(fee(invoice, "subscription")["precise_unit_amount"]) == Decimal("50.5")

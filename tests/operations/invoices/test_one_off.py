@@ -7,34 +7,31 @@ from typing import Any
 
 import pytest
 from tests.json_asserts import missing, refused
-from tests.scenarios import ask, invoices_of
-
-from usagebill.testing import Sandbox
+from tests.scenarios import Scenario
 
 
 @pytest.fixture
-def box() -> Iterator[Sandbox]:
-    with Sandbox(now="2022-11-25T01:00:00Z") as box:
-        ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "currency": "EUR"}})
-        ask(box, "POST", "/taxes", {"tax": {"name": "VAT", "code": "vat", "rate": 20, "applied_to_organization": True}})
+def box() -> Iterator[Scenario]:
+    with Scenario(now="2022-11-25T01:00:00Z") as box:
+        box.customer()
+        box.tax()
         for code, cents in (("setup", 1200), ("manual", 400)):
-            add_on = {"name": code, "code": code, "amount_cents": cents, "amount_currency": "EUR"}
-            ask(box, "POST", "/add_ons", {"add_on": add_on})
+            box.add_on(code, cents)
         yield box
 
 
-def asked(box: Sandbox, *fees: dict[str, Any], **fields: Any) -> tuple[int, Any]:
+def asked(box: Scenario, *fees: dict[str, Any], **fields: Any) -> tuple[int, Any]:
     sent = {"external_customer_id": "acme", "fees": list(fees), **fields}
     return box.request("POST", "/api/v1/invoices", json={"invoice": sent})
 
 
-def made(box: Sandbox, *fees: dict[str, Any], **fields: Any) -> Any:
+def made(box: Scenario, *fees: dict[str, Any], **fields: Any) -> Any:
     status, body = asked(box, *fees, **fields)
     assert status == 200, body
     return body["invoice"]
 
 
-def test_add_ons_are_invoiced_at_once(box: Sandbox) -> None:
+def test_add_ons_are_invoiced_at_once(box: Scenario) -> None:
     invoice = made(box, {"add_on_code": "setup", "units": 2}, {"add_on_code": "manual"})
     assert (invoice["invoice_type"], invoice["status"]) == ("one_off", "finalized")
     assert (invoice["fees_amount_cents"], invoice["taxes_amount_cents"]) == (2800, 560)
@@ -48,7 +45,7 @@ def test_add_ons_are_invoiced_at_once(box: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("units", [10**30, "-1e25"])
-def test_sums_beyond_all_money_are_refused(box: Sandbox, units: object) -> None:
+def test_sums_beyond_all_money_are_refused(box: Scenario, units: object) -> None:
     assert refused(asked(box, {"add_on_code": "setup", "units": units})) == {"units": ["value_is_out_of_range"]}
     assert box.request("GET", "/api/v1/invoices")[1]["invoices"] == []
 
@@ -56,34 +53,33 @@ def test_sums_beyond_all_money_are_refused(box: Sandbox, units: object) -> None:
 @pytest.mark.parametrize(
     ("fields", "field"), [({"units": -1}, "units"), ({"unit_amount_cents": -5}, "unit_amount_cents")]
 )
-def test_no_invoice_is_below_zero(box: Sandbox, fields: dict[str, Any], field: str) -> None:
+def test_no_invoice_is_below_zero(box: Scenario, fields: dict[str, Any], field: str) -> None:
     sent = {"external_customer_id": "acme", "fees": [{"add_on_code": "setup", **fields}]}
-    assert ask(box, "POST", "/invoices", {"invoice": sent}, 422)["error_details"] == {field: ["value_is_out_of_range"]}
-    assert ask(box, "GET", "/invoices")["invoices"] == []
+    assert box.post("/invoices", status=422, invoice=sent)["error_details"] == {field: ["value_is_out_of_range"]}
+    assert box.get("/invoices")["invoices"] == []
 
 
-def test_taxes_take_no_invoice_below_zero(box: Sandbox) -> None:
-    ask(box, "POST", "/taxes", {"tax": {"name": "High", "code": "high", "rate": 50}})
+def test_taxes_take_no_invoice_below_zero(box: Scenario) -> None:
+    box.tax(50, applied_to_organization=False, name="High", code="high")
     fees = [
         {"add_on_code": "setup", "unit_amount_cents": 100, "tax_codes": []},
         {"add_on_code": "setup", "unit_amount_cents": -90, "tax_codes": ["high"]},
     ]
     sent = {"external_customer_id": "acme", "fees": fees}
-    problems = ask(box, "POST", "/invoices", {"invoice": sent}, 422)["error_details"]
+    problems = box.post("/invoices", status=422, invoice=sent)["error_details"]
     assert problems == {"unit_amount_cents": ["value_is_out_of_range"]}
-    assert invoices_of(box) == []
+    assert box.invoices() == []
 
 
-def test_the_date_is_the_customers(box: Sandbox) -> None:
-    zone = {"external_id": "acme", "timezone": "America/Los_Angeles", "net_payment_term": 10}
-    ask(box, "POST", "/customers", {"customer": zone})
+def test_the_date_is_the_customers(box: Scenario) -> None:
+    box.customer(timezone="America/Los_Angeles", net_payment_term=10)
     invoice = made(box, {"add_on_code": "setup"})
     assert (invoice["issuing_date"], invoice["payment_due_date"]) == ("2022-11-24", "2022-12-04")
 
 
-def test_what_is_given_takes_the_place_of_what_the_add_on_says(box: Sandbox) -> None:
+def test_what_is_given_takes_the_place_of_what_the_add_on_says(box: Scenario) -> None:
     for code, rate in (("ten", 10), ("twenty", 20)):
-        ask(box, "POST", "/taxes", {"tax": {"name": code, "code": code, "rate": rate}})
+        box.tax(rate, applied_to_organization=False, name=code, code=code)
     invoice = made(
         box,
         {
@@ -103,21 +99,21 @@ def test_what_is_given_takes_the_place_of_what_the_add_on_says(box: Sandbox) -> 
     assert fee["to_date"] == "2022-11-30T00:00:00+00:00"
 
 
-def test_unknown_tax_codes_leave_the_usual_taxes(box: Sandbox) -> None:
+def test_unknown_tax_codes_leave_the_usual_taxes(box: Scenario) -> None:
     assert made(box, {"add_on_code": "setup", "tax_codes": ["none"]})["taxes_amount_cents"] == 240
 
 
-def test_fractions_of_units_are_rounded_once(box: Sandbox) -> None:
+def test_fractions_of_units_are_rounded_once(box: Scenario) -> None:
     fee = made(box, {"add_on_code": "setup", "units": "0.33335", "unit_amount_cents": 100})["fees"][0]
     assert (fee["amount_cents"], fee["precise_amount"]) == (33, "0.33335")
 
 
-def test_nothing_to_pay_is_paid(box: Sandbox) -> None:
+def test_nothing_to_pay_is_paid(box: Scenario) -> None:
     invoice = made(box, {"add_on_code": "setup", "unit_amount_cents": 0})
     assert (invoice["total_amount_cents"], invoice["payment_status"]) == (0, "succeeded")
 
 
-def test_coupons_and_credits_take_no_part(box: Sandbox) -> None:
+def test_coupons_and_credits_take_no_part(box: Scenario) -> None:
     coupon = {
         "name": "ten",
         "code": "ten",
@@ -126,12 +122,12 @@ def test_coupons_and_credits_take_no_part(box: Sandbox) -> None:
         "frequency": "forever",
         "expiration": "no_expiration",
     }
-    ask(box, "POST", "/coupons", {"coupon": coupon})
-    ask(box, "POST", "/applied_coupons", {"applied_coupon": {"external_customer_id": "acme", "coupon_code": "ten"}})
+    box.post("/coupons", coupon=coupon)
+    box.post("/applied_coupons", applied_coupon={"external_customer_id": "acme", "coupon_code": "ten"})
     assert made(box, {"add_on_code": "setup"})["coupons_amount_cents"] == 0
 
 
-def test_what_is_missing(box: Sandbox) -> None:
+def test_what_is_missing(box: Scenario) -> None:
     assert missing(asked(box, {"add_on_code": "setup"}, external_customer_id="nobody")) == "customer"
     assert missing(asked(box)) == "fees"
     assert missing(asked(box, {"add_on_code": "setup"}, {"add_on_code": "none"})) == "add_on"
@@ -147,19 +143,19 @@ def test_what_is_missing(box: Sandbox) -> None:
         {"from_datetime": "2022-11-02", "to_datetime": "2022-11-01"},
     ],
 )
-def test_a_period_needs_both_ends_in_order(box: Sandbox, bounds: dict[str, Any]) -> None:
+def test_a_period_needs_both_ends_in_order(box: Scenario, bounds: dict[str, Any]) -> None:
     answer = asked(box, {"add_on_code": "setup", **bounds})
     assert refused(answer) == {"boundaries": ["values_are_invalid"]}
 
 
-def test_an_unknown_currency_is_refused_and_a_first_one_kept(box: Sandbox) -> None:
+def test_an_unknown_currency_is_refused_and_a_first_one_kept(box: Scenario) -> None:
     assert refused(asked(box, {"add_on_code": "setup"}, currency="XXX")) == {"currency": ["value_is_invalid"]}
-    ask(box, "POST", "/customers", {"customer": {"external_id": "new"}})
+    box.customer("new", currency=None)
     assert made(box, {"add_on_code": "setup"}, external_customer_id="new", currency="USD")["currency"] == "USD"
-    assert ask(box, "GET", "/customers/new")["customer"]["currency"] == "USD"
+    assert box.get("/customers/new")["customer"]["currency"] == "USD"
 
 
-def test_purchase_order_numbers_are_trimmed(box: Sandbox) -> None:
+def test_purchase_order_numbers_are_trimmed(box: Scenario) -> None:
     assert made(box, {"add_on_code": "setup"}, purchase_order_number=" PO-1 ")["purchase_order_number"] == "PO-1"
     assert made(box, {"add_on_code": "setup"}, purchase_order_number=" ")["purchase_order_number"] is None
     answer = asked(box, {"add_on_code": "setup"}, purchase_order_number="x" * 256)

@@ -9,23 +9,22 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.price_list import PriceList
-
-from usagebill.testing import Sandbox
+from tests.scenarios import Scenario, charge_on
 
 
 @pytest.fixture
-def list_() -> Iterator[PriceList]:
-    with Sandbox(now="2024-03-30T00:00:00Z") as box:
-        yield PriceList(box)
+def box() -> Iterator[Scenario]:
+    with Scenario(now="2024-03-30T00:00:00Z") as box:
+        box.customer()
+        yield box
 
 
-def tax(list_: PriceList, rate: int = 50) -> None:
-    list_.post("/taxes", tax={"name": "VAT", "code": "vat", "rate": rate, "applied_to_organization": True})
+def tax(box: Scenario, rate: int = 50) -> None:
+    box.tax(rate)
 
 
-def preview(list_: PriceList, **body: Any) -> dict[str, Any]:
-    answer: dict[str, Any] = list_.post("/invoices/preview", **{"customer": {"external_id": "acme"}, **body})["invoice"]
+def preview(box: Scenario, **body: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = box.post("/invoices/preview", **{"customer": {"external_id": "acme"}, **body})["invoice"]
     return answer
 
 
@@ -38,81 +37,73 @@ def amounts(invoice: dict[str, Any]) -> tuple[int, int, int, str]:
     )
 
 
-def refused(list_: PriceList, **body: Any) -> tuple[int, Any]:
-    status, answer = list_.box.request(
-        "POST", "/api/v1/invoices/preview", json={"customer": {"external_id": "acme"}, **body}
-    )
+def refused(box: Scenario, **body: Any) -> tuple[int, Any]:
+    status, answer = box.request("POST", "/api/v1/invoices/preview", json={"customer": {"external_id": "acme"}, **body})
     return status, answer.get("error_details") or answer.get("code") or answer["error"]
 
 
-def test_a_new_purchase_in_arrears_is_billed_when_its_first_period_ends(list_: PriceList) -> None:
-    tax(list_)
-    list_.plan(amount_cents=100)
-    assert amounts(preview(list_, plan_code="plan")) == (6, 3, 9, "2024-04-01")
-    assert amounts(preview(list_, plan_code="plan", billing_time="anniversary")) == (100, 50, 150, "2024-04-30")
+def test_a_new_purchase_in_arrears_is_billed_when_its_first_period_ends(box: Scenario) -> None:
+    tax(box)
+    box.plan(amount_cents=100)
+    assert amounts(preview(box, plan_code="basic")) == (6, 3, 9, "2024-04-01")
+    assert amounts(preview(box, plan_code="basic", billing_time="anniversary")) == (100, 50, 150, "2024-04-30")
 
 
-def test_a_new_purchase_in_advance_is_billed_at_its_start(list_: PriceList) -> None:
-    tax(list_)
-    list_.plan(amount_cents=100, pay_in_advance=True)
-    list_.post("/customers", customer={"external_id": "acme", "billing_configuration": {"invoice_grace_period": 2}})
-    invoice = preview(list_, plan_code="plan", subscription_at="2024-03-31T00:00:00Z")
+def test_a_new_purchase_in_advance_is_billed_at_its_start(box: Scenario) -> None:
+    tax(box)
+    box.plan(amount_cents=100, pay_in_advance=True)
+    box.customer(billing_configuration={"invoice_grace_period": 2})
+    invoice = preview(box, plan_code="basic", subscription_at="2024-03-31T00:00:00Z")
     assert amounts(invoice) == (3, 2, 5, "2024-04-02")
     assert (invoice["status"], invoice["number"], invoice["svc_id"]) == ("finalized", "", None)
     assert [fee["svc_id"] for fee in invoice["fees"]] == [None]
 
 
-def test_nothing_of_a_preview_stays(list_: PriceList) -> None:
-    list_.plan(amount_cents=100, pay_in_advance=True)
-    messages = len(list_.box.webhooks)
-    preview(list_, plan_code="plan", customer={"name": "Nobody", "currency": "EUR"})
-    assert [customer["external_id"] for customer in list_.get("/customers")["customers"]] == ["acme"]
-    assert list_.get("/subscriptions")["subscriptions"] == []
-    assert list_.get("/invoices")["invoices"] == []
-    assert len(list_.box.webhooks) == messages
-    list_.subscribe()
-    assert list_.get("/invoices")["invoices"][0]["number"].endswith("-001-001")
+def test_nothing_of_a_preview_stays(box: Scenario) -> None:
+    box.plan(amount_cents=100, pay_in_advance=True)
+    messages = len(box.webhooks)
+    preview(box, plan_code="basic", customer={"name": "Nobody", "currency": "EUR"})
+    assert [customer["external_id"] for customer in box.get("/customers")["customers"]] == ["acme"]
+    assert box.get("/subscriptions")["subscriptions"] == []
+    assert box.get("/invoices")["invoices"] == []
+    assert len(box.webhooks) == messages
+    box.subscribe()
+    assert box.get("/invoices")["invoices"][0]["number"].endswith("-001-001")
 
 
-def test_fields_of_the_customer_count_for_the_preview_only(list_: PriceList) -> None:
-    list_.plan(amount_cents=100)
-    shown = preview(
-        list_, plan_code="plan", customer={"external_id": "acme", "name": "Other", "timezone": "Asia/Tokyo"}
-    )
+def test_fields_of_the_customer_count_for_the_preview_only(box: Scenario) -> None:
+    box.plan(amount_cents=100)
+    shown = preview(box, plan_code="basic", customer={"external_id": "acme", "name": "Other", "timezone": "Asia/Tokyo"})
     assert shown["customer"]["name"] == "Other"
-    assert list_.get("/customers/acme")["customer"]["name"] is None
+    assert box.get("/customers/acme")["customer"]["name"] is None
 
 
-def test_coupons_are_taken_off(list_: PriceList) -> None:
-    tax(list_)
-    list_.plan(amount_cents=100)
+def test_coupons_are_taken_off(box: Scenario) -> None:
+    tax(box)
+    box.plan(amount_cents=100)
     coupon = {"code": "two", "name": "Two", "coupon_type": "fixed_amount", "amount_cents": 2, "amount_currency": "EUR"}
-    invoice = preview(list_, plan_code="plan", coupons=[coupon])
+    invoice = preview(box, plan_code="basic", coupons=[coupon])
     assert (invoice["coupons_amount_cents"], invoice["total_amount_cents"]) == (2, 6)
-    assert list_.get("/coupons")["coupons"] == []
+    assert box.get("/coupons")["coupons"] == []
 
 
-def test_the_next_invoice_holds_the_usage_so_far(list_: PriceList) -> None:
-    tax(list_)
-    charge = {
-        "billable_metric_id": list_.metric("calls", "count_agg"),
-        "charge_model": "standard",
-        "properties": {"amount": "12.66"},
-    }
-    list_.plan(charge, amount_cents=100)
-    list_.subscribe()
+def test_the_next_invoice_holds_the_usage_so_far(box: Scenario) -> None:
+    tax(box)
+    charge = charge_on(box.metric("calls", "count_agg"), amount="12.66")
+    box.plan(charge, amount_cents=100)
+    box.subscribe()
     for _ in range(2):
-        list_.event("calls")
-    assert amounts(preview(list_, subscriptions={"external_ids": ["sub"]})) == (2538, 1269, 3807, "2024-04-01")
-    ended = preview(list_, subscriptions={"external_ids": ["sub"], "terminated_at": "2024-03-30T12:00:00Z"})
+        box.event("calls")
+    assert amounts(preview(box, subscriptions={"external_ids": ["sub"]})) == (2538, 1269, 3807, "2024-04-01")
+    ended = preview(box, subscriptions={"external_ids": ["sub"], "terminated_at": "2024-03-30T12:00:00Z"})
     assert amounts(ended) == (2535, 1268, 3803, "2024-03-30")
 
 
-def test_what_is_refused(list_: PriceList) -> None:
-    list_.plan(amount_cents=100)
-    list_.plan(code="dollars", amount_cents=100, amount_currency="USD")
-    list_.subscribe()
-    list_.subscribe(external_id="other")
+def test_what_is_refused(box: Scenario) -> None:
+    box.plan(amount_cents=100)
+    box.plan(code="dollars", amount_cents=100, amount_currency="USD")
+    box.subscribe()
+    box.subscribe(external_id="other")
     one = {"external_ids": ["sub"]}
     both = {"external_ids": ["sub", "other"]}
     cases: list[tuple[dict[str, Any], tuple[int, Any]]] = [
@@ -121,10 +112,10 @@ def test_what_is_refused(list_: PriceList) -> None:
         ({"customer": {"external_id": "none"}}, (404, "customer_not_found")),
         ({"customer": {"name": "x"}, "subscriptions": one}, (422, {"customer": ["must_be_persisted"]})),
         (
-            {"customer": {"name": "x"}, "plan_code": "plan", "billing_entity_code": "x"},
+            {"customer": {"name": "x"}, "plan_code": "basic", "billing_entity_code": "x"},
             (404, "billing_entity_not_found"),
         ),
-        ({"plan_code": "plan", "billing_entity_code": "x"}, (404, "billing_entity_not_found")),
+        ({"plan_code": "basic", "billing_entity_code": "x"}, (404, "billing_entity_not_found")),
         ({"plan_code": "none"}, (404, "plan_not_found")),
         ({"subscriptions": {"external_ids": ["none"]}}, (404, "subscription_not_found")),
         ({"subscriptions": {**one, "terminated_at": "soon"}}, (422, {"terminated_at": ["invalid_timestamp"]})),
@@ -141,7 +132,7 @@ def test_what_is_refused(list_: PriceList) -> None:
             (422, {"subscriptions": ["only_one_subscription_allowed_for_plan_change"]}),
         ),
         (
-            {"subscriptions": {**one, "plan_code": "plan"}},
+            {"subscriptions": {**one, "plan_code": "basic"}},
             (422, {"base": ["new_plan_should_be_different_from_existing_plan"]}),
         ),
         (
@@ -150,7 +141,7 @@ def test_what_is_refused(list_: PriceList) -> None:
         ),
     ]
     for body, expected in cases:
-        assert refused(list_, **body) == expected, body
+        assert refused(box, **body) == expected, body
 
 
 _TOTALS = (
@@ -191,12 +182,12 @@ def billed(invoice: Any, *, dated: bool) -> dict[str, Any]:
     }
 
 
-def next_invoice(list_: PriceList, known: set[str]) -> Any:
+def next_invoice(box: Scenario, known: set[str]) -> Any:
     """The next invoice that is made, once it is issued."""
-    box = list_.box
+    box = box
 
     def made() -> list[Any]:
-        return [invoice for invoice in list_.get("/invoices")["invoices"] if invoice["svc_id"] not in known]
+        return [invoice for invoice in box.get("/invoices")["invoices"] if invoice["svc_id"] not in known]
 
     def go_on() -> None:
         due = box.billing.next_due()
@@ -206,7 +197,7 @@ def next_invoice(list_: PriceList, known: set[str]) -> Any:
     while not made():
         go_on()
     id = made()[0]["svc_id"]
-    while (invoice := list_.get(f"/invoices/{id}")["invoice"])["status"] == "draft":
+    while (invoice := box.get(f"/invoices/{id}")["invoice"])["status"] == "draft":
         go_on()
     return invoice
 
@@ -245,20 +236,15 @@ def test_a_preview_equals_the_invoice_that_then_comes(
     discount: bool,
     days: int,
 ) -> None:
-    with Sandbox(now="2024-02-14T15:00:00Z") as box:
-        list_ = PriceList(box, timezone=timezone, billing_configuration={"invoice_grace_period": grace})
-        tax(list_, 20)
+    with Scenario(now="2024-02-14T15:00:00Z") as box:
+        box.customer(timezone=timezone, billing_configuration={"invoice_grace_period": grace})
+        tax(box, 20)
         if discount:
             coupon = {"name": "Ten", "code": "ten", "coupon_type": "percentage", "percentage_rate": "10"}
-            list_.post("/coupons", coupon={**coupon, "frequency": "forever", "expiration": "no_expiration"})
-            list_.post("/applied_coupons", applied_coupon={"external_customer_id": "acme", "coupon_code": "ten"})
-        list_.post("/add_ons", add_on={"name": "Seat", "code": "seat", "amount_cents": 100, "amount_currency": "EUR"})
-        charge = {
-            "billable_metric_id": list_.metric("gb"),
-            "charge_model": "standard",
-            "properties": {"amount": "1.234"},
-            "min_amount_cents": minimum,
-        }
+            box.post("/coupons", coupon={**coupon, "frequency": "forever", "expiration": "no_expiration"})
+            box.post("/applied_coupons", applied_coupon={"external_customer_id": "acme", "coupon_code": "ten"})
+        box.add_on("seat", 100)
+        charge = charge_on(box.metric("gb"), amount="1.234", min_amount_cents=minimum)
         fixed = {"add_on_code": "seat", "charge_model": "standard", "units": 3, "prorated": True}
         fields: dict[str, Any] = {
             "interval": interval,
@@ -266,38 +252,38 @@ def test_a_preview_equals_the_invoice_that_then_comes(
             "fixed_charges": [{**fixed, "properties": {"amount": "7"}}],
             **({"minimum_commitment": {"amount_cents": committed}} if committed else {}),
         }
-        list_.plan(charge, amount_cents=amount_cents, pay_in_advance=pay_in_advance, **fields)
+        box.plan(charge, amount_cents=amount_cents, pay_in_advance=pay_in_advance, **fields)
         changed = amount_cents * 2 if act == "upgrade" else amount_cents // 2
-        list_.plan(charge, code="other", amount_cents=changed, pay_in_advance=next_in_advance, **fields)
+        box.plan(charge, code="other", amount_cents=changed, pay_in_advance=next_in_advance, **fields)
         if act == "purchase":
-            expected = preview(list_, plan_code="plan", billing_time=billing_time)
-            list_.subscribe(billing_time=billing_time)
-            assert billed(next_invoice(list_, set()), dated=not grace) == billed(expected, dated=not grace)
+            expected = preview(box, plan_code="basic", billing_time=billing_time)
+            box.subscribe(billing_time=billing_time)
+            assert billed(next_invoice(box, set()), dated=not grace) == billed(expected, dated=not grace)
             return
-        list_.subscribe(billing_time=billing_time)
+        box.subscribe(billing_time=billing_time)
         box.travel_to(box.now + timedelta(days=days, hours=18))
         for value in values:
-            list_.event("gb", value=value)
-        known = {invoice["svc_id"] for invoice in list_.get("/invoices")["invoices"]}
+            box.event("gb", value=value)
+        known = {invoice["svc_id"] for invoice in box.get("/invoices")["invoices"]}
         asked: dict[str, Any] = {"external_ids": ["sub"]}
         if act == "end":
             asked["terminated_at"] = box.now.isoformat()
         elif act != "run":
             asked["plan_code"] = "other"
-        expected = preview(list_, subscriptions=asked)
+        expected = preview(box, subscriptions=asked)
         if act == "end":
             box.request("DELETE", "/api/v1/subscriptions/sub")
         elif act != "run":
-            list_.subscribe("other")
-        real = next_invoice(list_, known)
+            box.subscribe("other")
+        real = next_invoice(box, known)
         assert billed(real, dated=not grace) == billed(expected, dated=not grace)
 
 
-def test_an_upgrade_credits_the_unused_days(list_: PriceList) -> None:
-    list_.plan(amount_cents=3100, pay_in_advance=True)
-    list_.plan(code="large", amount_cents=6200, pay_in_advance=True)
-    list_.subscribe()
-    invoice = preview(list_, subscriptions={"external_ids": ["sub"], "plan_code": "large"})
+def test_an_upgrade_credits_the_unused_days(box: Scenario) -> None:
+    box.plan(amount_cents=3100, pay_in_advance=True)
+    box.plan(code="large", amount_cents=6200, pay_in_advance=True)
+    box.subscribe()
+    invoice = preview(box, subscriptions={"external_ids": ["sub"], "plan_code": "large"})
     assert invoice["fees_amount_cents"] == 400
     assert (invoice["credit_notes_amount_cents"], invoice["total_amount_cents"]) == (200, 200)
-    assert list_.get("/subscriptions/sub")["subscription"]["plan_code"] == "plan"
+    assert box.get("/subscriptions/sub")["subscription"]["plan_code"] == "basic"

@@ -8,11 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from tests.price_list import PriceList
 from tests.provider import Provider, refused, throttled, unreachable
-from tests.scenarios import add_coupon, add_plan, ask, details, invoices_of, subscribe
-
-from usagebill.testing import Sandbox
+from tests.scenarios import Scenario, charge_on
 
 LINK = {"integration_type": "anrok", "integration_code": "main", "sync_with_provider": True}
 
@@ -23,30 +20,29 @@ def provider() -> Provider:
 
 
 @pytest.fixture
-def box(provider: Provider) -> Iterator[Sandbox]:
-    with Sandbox(now="2024-03-01T12:00:00Z", tax_provider=provider) as box:
-        ask(box, "PUT", "/billing_entities/default", {"billing_entity": {"net_payment_term": 10}})
-        ask(box, "POST", "/taxes", {"tax": {"name": "Own", "code": "own", "rate": 20, "applied_to_organization": True}})
+def box(provider: Provider) -> Iterator[Scenario]:
+    with Scenario(now="2024-03-01T12:00:00Z", tax_provider=provider) as box:
+        box.put("/billing_entities/default", billing_entity={"net_payment_term": 10})
+        box.tax(name="Own", code="own")
         box.billing.tax_connections.create(
             kind="anrok", code="main", name="Anrok", url="https://tax.example", item_codes={"basic": "SW1"}
         )
         yield box
 
 
-def customer(box: Sandbox, **fields: object) -> Any:
-    given = {"external_id": "acme", "currency": "EUR", "integration_customers": [LINK], **fields}
-    return ask(box, "POST", "/customers", {"customer": given})["customer"]
+def customer(box: Scenario, **fields: Any) -> Any:
+    return box.customer(**{"integration_customers": [LINK], **fields})
 
 
-def paid_in_advance(box: Sandbox, cents: int = 3100, **fields: Any) -> Any:
+def paid_in_advance(box: Scenario, cents: int = 3100, **fields: Any) -> Any:
     """The invoice of a subscription that has just started."""
-    add_plan(box, amount_cents=cents, pay_in_advance=True, **fields)
-    subscribe(box)
-    (invoice,) = invoices_of(box)
+    box.plan(amount_cents=cents, pay_in_advance=True, **fields)
+    box.subscribe()
+    (invoice,) = box.invoices()
     return invoice
 
 
-def sent(box: Sandbox) -> list[str]:
+def sent(box: Scenario) -> list[str]:
     return [message["webhook_type"] for message in box.webhooks]
 
 
@@ -61,7 +57,7 @@ def errors(shown: Any) -> list[tuple[str, Any]]:
 # Answers
 
 
-def test_an_invoice_has_the_taxes_of_the_provider_instead_of_the_organizations(box: Sandbox) -> None:
+def test_an_invoice_has_the_taxes_of_the_provider_instead_of_the_organizations(box: Scenario) -> None:
     customer(box)
     invoice = paid_in_advance(box)
     assert (invoice["status"], invoice["tax_status"], invoice["payment_status"]) == (
@@ -78,7 +74,7 @@ def test_an_invoice_has_the_taxes_of_the_provider_instead_of_the_organizations(b
     assert box.billing.audit().findings == ()
 
 
-def test_what_the_provider_is_told(box: Sandbox, provider: Provider) -> None:
+def test_what_the_provider_is_told(box: Scenario, provider: Provider) -> None:
     customer(
         box,
         legal_name="Acme Inc.",
@@ -88,7 +84,7 @@ def test_what_the_provider_is_told(box: Sandbox, provider: Provider) -> None:
         country="US",
         shipping_address={"city": "Reno", "state": "NV"},
     )
-    add_coupon(box, 100)
+    box.coupon(100)
     invoice = paid_in_advance(box)
     (asked,) = provider.asked
     assert (asked.purpose, asked.document_id, asked.number) == ("finalized", invoice["svc_id"], None)
@@ -103,62 +99,57 @@ def test_what_the_provider_is_told(box: Sandbox, provider: Provider) -> None:
     assert (item.amount_cents, item.units) == (3000, Decimal(1))
 
 
-def test_credit_notes_pay_once_the_taxes_are_known(box: Sandbox, provider: Provider) -> None:
+def test_credit_notes_pay_once_the_taxes_are_known(box: Scenario, provider: Provider) -> None:
     customer(box)
     first = paid_in_advance(box)
     note = {"invoice_id": first["svc_id"], "credit_amount_cents": 110}
     items = [{"fee_id": first["fees"][0]["svc_id"], "amount_cents": 100}]
-    ask(box, "POST", "/credit_notes", {"credit_note": {**note, "items": items}})
+    box.post("/credit_notes", credit_note={**note, "items": items})
     provider.failures = [unreachable()]
     box.travel_to("2024-04-01T00:10:00Z")
-    waiting = invoices_of(box)[-1]
+    waiting = box.invoices()[-1]
     assert (waiting["status"], waiting["credit_notes_amount_cents"], waiting["total_amount_cents"]) == (
         "pending",
         0,
         3100,
     )
     box.travel_to("2024-04-01T00:11:00Z")
-    paid = details(box, waiting["svc_id"])
+    paid = box.invoice(waiting["svc_id"])
     assert (paid["status"], paid["credit_notes_amount_cents"], paid["total_amount_cents"]) == ("finalized", 110, 3300)
     assert box.billing.audit().findings == ()
 
 
-def test_an_invoice_of_add_ons_has_the_providers_taxes_whatever_is_asked_for(box: Sandbox) -> None:
+def test_an_invoice_of_add_ons_has_the_providers_taxes_whatever_is_asked_for(box: Scenario) -> None:
     customer(box)
-    ask(
-        box,
-        "POST",
-        "/add_ons",
-        {"add_on": {"name": "Setup", "code": "setup", "amount_cents": 500, "amount_currency": "EUR"}},
-    )
+    box.add_on("setup", 500)
     given = {
         "external_customer_id": "acme",
         "currency": "EUR",
         "fees": [{"add_on_code": "setup", "tax_codes": ["own"]}],
     }
-    made = ask(box, "POST", "/invoices", {"invoice": given})["invoice"]
+    made = box.post("/invoices", invoice=given)["invoice"]
     assert (made["status"], made["tax_status"]) == ("pending", "pending")
-    invoice = details(box, made["svc_id"])
+    invoice = box.invoice(made["svc_id"])
     assert (invoice["status"], taxes(invoice)) == ("finalized", [("sales_tax", 10, 50)])
     assert sent(box).count("invoice.one_off_created") == 1
     assert "invoice.created" not in sent(box)
 
 
-def test_an_invoice_of_nothing_that_is_not_sent_asks_nobody(box: Sandbox, provider: Provider) -> None:
+def test_an_invoice_of_nothing_that_is_not_sent_asks_nobody(box: Scenario, provider: Provider) -> None:
     customer(box, finalize_zero_amount_invoice="skip")
-    add_plan(box, amount_cents=0, pay_in_advance=True)
-    subscribe(box)
-    assert invoices_of(box) == []
+    box.plan(amount_cents=0, pay_in_advance=True)
+    box.subscribe()
+    assert box.invoices() == []
     assert provider.asked == []
 
 
-def test_the_provider_names_the_customer_with_the_first_issued_invoice(box: Sandbox, provider: Provider) -> None:
+def test_the_provider_names_the_customer_with_the_first_issued_invoice(box: Scenario, provider: Provider) -> None:
     customer(box, billing_configuration={"invoice_grace_period": 2})
     provider.customer_id = "cus_9"
     paid_in_advance(box)
 
     def named() -> str:
-        shown = ask(box, "GET", "/customers/acme")["customer"]["integration_customers"][0]
+        shown = box.get("/customers/acme")["customer"]["integration_customers"][0]
         return str(shown["external_customer_id"])
 
     assert (named(), provider.purposes()) == ("acme", ["draft"])
@@ -167,7 +158,7 @@ def test_the_provider_names_the_customer_with_the_first_issued_invoice(box: Sand
 
 
 def test_an_invoice_that_waited_has_the_dates_of_the_day_on_which_it_is_issued(
-    box: Sandbox, provider: Provider
+    box: Scenario, provider: Provider
 ) -> None:
     customer(box)
     provider.failures = [throttled()] * 24
@@ -176,7 +167,7 @@ def test_an_invoice_that_waited_has_the_dates_of_the_day_on_which_it_is_issued(
     box.jump_to("2024-03-05T12:00:00Z")
     for _ in range(24):
         box.travel_to("2024-03-05T18:00:00Z")
-    invoice = details(box, waiting["svc_id"])
+    invoice = box.invoice(waiting["svc_id"])
     assert (invoice["status"], invoice["issuing_date"], invoice["payment_due_date"]) == (
         "finalized",
         "2024-03-05",
@@ -189,19 +180,19 @@ def test_an_invoice_that_waited_has_the_dates_of_the_day_on_which_it_is_issued(
 # Drafts
 
 
-def test_a_draft_stays_a_draft_with_the_taxes_of_a_draft(box: Sandbox, provider: Provider) -> None:
+def test_a_draft_stays_a_draft_with_the_taxes_of_a_draft(box: Scenario, provider: Provider) -> None:
     customer(box, billing_configuration={"invoice_grace_period": 3})
     draft = paid_in_advance(box)
     assert (draft["status"], draft["tax_status"], taxes(draft)) == ("draft", "succeeded", [("sales_tax", 10, 310)])
     assert provider.purposes() == ["draft"]
     assert sent(box).count("invoice.ready_to_finalize") == 1
     box.travel_to("2024-03-05T00:00:00Z")
-    issued = details(box, draft["svc_id"])
+    issued = box.invoice(draft["svc_id"])
     assert (issued["status"], issued["total_amount_cents"]) == ("finalized", 3410)
     assert provider.purposes() == ["draft", "finalized"]
 
 
-def test_a_draft_whose_taxes_fail_stays_a_draft(box: Sandbox, provider: Provider) -> None:
+def test_a_draft_whose_taxes_fail_stays_a_draft(box: Scenario, provider: Provider) -> None:
     customer(box, billing_configuration={"invoice_grace_period": 3})
     provider.failures = [refused()]
     draft = paid_in_advance(box)
@@ -210,26 +201,26 @@ def test_a_draft_whose_taxes_fail_stays_a_draft(box: Sandbox, provider: Provider
         ("tax_error", {"tax_error": "customerAddressCouldNotResolve", "tax_error_message": "no such address"})
     ]
     assert "invoice.ready_to_finalize" in sent(box)
-    refreshed = ask(box, "PUT", f"/invoices/{draft['svc_id']}/refresh")["invoice"]
+    refreshed = box.put(f"/invoices/{draft['svc_id']}/refresh")["invoice"]
     assert refreshed["tax_status"] == "pending"
-    again = details(box, draft["svc_id"])
+    again = box.invoice(draft["svc_id"])
     assert (again["tax_status"], errors(again), taxes(again)) == ("succeeded", [], [("sales_tax", 10, 310)])
 
 
-def test_a_draft_is_not_finalized_while_its_taxes_are_asked_for(box: Sandbox, provider: Provider) -> None:
+def test_a_draft_is_not_finalized_while_its_taxes_are_asked_for(box: Scenario, provider: Provider) -> None:
     customer(box, billing_configuration={"invoice_grace_period": 3})
     provider.failures = [unreachable()]
     draft = paid_in_advance(box)
-    answer = ask(box, "PUT", f"/invoices/{draft['svc_id']}/finalize", status=403)
+    answer = box.put(f"/invoices/{draft['svc_id']}/finalize", status=403)
     assert answer["code"] == "cannot_finalize_with_pending_taxes"
     box.travel_to("2024-03-01T12:01:00Z")
-    finalized = ask(box, "PUT", f"/invoices/{draft['svc_id']}/finalize")["invoice"]
+    finalized = box.put(f"/invoices/{draft['svc_id']}/finalize")["invoice"]
     assert (finalized["status"], finalized["tax_status"]) == ("pending", "pending")
-    assert details(box, draft["svc_id"])["status"] == "finalized"
+    assert box.invoice(draft["svc_id"])["status"] == "finalized"
 
 
 def test_an_answer_about_a_draft_that_has_changed_meanwhile_counts_for_nothing(
-    box: Sandbox, provider: Provider
+    box: Scenario, provider: Provider
 ) -> None:
     customer(box, billing_configuration={"invoice_grace_period": 3})
     draft = paid_in_advance(box)
@@ -241,24 +232,24 @@ def test_an_answer_about_a_draft_that_has_changed_meanwhile_counts_for_nothing(
 
     provider.meanwhile = change
     box.billing.invoices.refresh(draft["svc_id"])
-    found = details(box, draft["svc_id"])
+    found = box.invoice(draft["svc_id"])
     assert taxes(found) == [("sales_tax", 50, 1550)]
     assert found["tax_status"] == "succeeded"
 
 
 def test_a_question_that_comes_to_nothing_late_does_not_put_off_the_one_after_it(
-    box: Sandbox, provider: Provider
+    box: Scenario, provider: Provider
 ) -> None:
     customer(box, billing_configuration={"invoice_grace_period": 3})
     draft = paid_in_advance(box)
     provider.meanwhile = lambda: box.billing.invoices.refresh(draft["svc_id"])
     provider.failures = [unreachable()]
     box.billing.invoices.refresh(draft["svc_id"])
-    assert details(box, draft["svc_id"])["tax_status"] == "succeeded"
+    assert box.invoice(draft["svc_id"])["tax_status"] == "succeeded"
 
 
 def test_a_draft_that_the_organization_taxes_itself_in_the_end_is_none_of_the_provider_any_more(
-    box: Sandbox, provider: Provider
+    box: Scenario, provider: Provider
 ) -> None:
     customer(box, billing_configuration={"invoice_grace_period": 3})
     draft = paid_in_advance(box)
@@ -266,18 +257,18 @@ def test_a_draft_that_the_organization_taxes_itself_in_the_end_is_none_of_the_pr
     box.billing.invoices.refresh(draft["svc_id"])
     customer(box, integration_customers=[])
     box.travel_to("2024-03-01T12:10:00Z")
-    assert errors(details(box, draft["svc_id"])) == []
+    assert errors(box.invoice(draft["svc_id"])) == []
     box.travel_to("2024-03-05T00:00:00Z")
-    assert taxes(details(box, draft["svc_id"])) == [("own", 20, 620)]
+    assert taxes(box.invoice(draft["svc_id"])) == [("own", 20, 620)]
     asked = len(provider.asked)
-    ask(box, "POST", f"/invoices/{draft['svc_id']}/void")
+    box.post(f"/invoices/{draft['svc_id']}/void")
     assert len(provider.asked) == asked
 
 
 # Failures
 
 
-def test_an_invoice_without_taxes_has_failed(box: Sandbox, provider: Provider) -> None:
+def test_an_invoice_without_taxes_has_failed(box: Scenario, provider: Provider) -> None:
     customer(box)
     provider.failures = [refused()]
     invoice = paid_in_advance(box)
@@ -285,7 +276,7 @@ def test_an_invoice_without_taxes_has_failed(box: Sandbox, provider: Provider) -
     assert (invoice["taxes_amount_cents"], invoice["total_amount_cents"]) == (0, 3100)
     told = [("tax_error", {"tax_error": "customerAddressCouldNotResolve", "tax_error_message": "no such address"})]
     assert errors(invoice) == told
-    assert errors(ask(box, "GET", "/customers/acme")["customer"]) == told
+    assert errors(box.get("/customers/acme")["customer"]) == told
     (message,) = [one for one in box.webhooks if one["webhook_type"] == "customer.tax_provider_error"]
     shown = dict(message["tax_provider_customer_error"])
     assert shown.pop("svc_customer_id")
@@ -298,56 +289,55 @@ def test_an_invoice_without_taxes_has_failed(box: Sandbox, provider: Provider) -
     assert "invoice.created" not in sent(box)
 
 
-def test_a_failed_invoice_is_tried_again(box: Sandbox, provider: Provider) -> None:
+def test_a_failed_invoice_is_tried_again(box: Scenario, provider: Provider) -> None:
     customer(box)
     provider.failures = [refused(), refused("other", "")]
     invoice = paid_in_advance(box)
-    again = ask(box, "POST", f"/invoices/{invoice['svc_id']}/retry")["invoice"]
+    again = box.post(f"/invoices/{invoice['svc_id']}/retry")["invoice"]
     assert (again["status"], again["tax_status"], errors(again)) == ("pending", "pending", [])
-    failed = details(box, invoice["svc_id"])
+    failed = box.invoice(invoice["svc_id"])
     assert errors(failed) == [("tax_error", {"tax_error": "other"})]
-    ask(box, "POST", f"/invoices/{invoice['svc_id']}/retry")
-    issued = details(box, invoice["svc_id"])
+    box.post(f"/invoices/{invoice['svc_id']}/retry")
+    issued = box.invoice(invoice["svc_id"])
     assert (issued["status"], errors(issued), taxes(issued)) == ("finalized", [], [("sales_tax", 10, 310)])
-    assert errors(ask(box, "GET", "/customers/acme")["customer"]) == []
-    refusal = ask(box, "POST", f"/invoices/{invoice['svc_id']}/retry", status=405)
+    assert errors(box.get("/customers/acme")["customer"]) == []
+    refusal = box.post(f"/invoices/{invoice['svc_id']}/retry", status=405)
     assert refusal["code"] == "invalid_status"
 
 
-def test_an_invoice_that_met_a_limit_is_tried_again_every_quarter_of_an_hour(box: Sandbox, provider: Provider) -> None:
+def test_an_invoice_that_met_a_limit_is_tried_again_every_quarter_of_an_hour(box: Scenario, provider: Provider) -> None:
     customer(box)
     provider.failures = [refused("limit", "API limit reached"), refused("limit", "API limit reached")]
     invoice = paid_in_advance(box)
     assert invoice["status"] == "failed"
     box.travel_to("2024-03-01T12:15:00Z")
-    assert (details(box, invoice["svc_id"])["status"], len(provider.asked)) == ("failed", 2)
+    assert (box.invoice(invoice["svc_id"])["status"], len(provider.asked)) == ("failed", 2)
     box.travel_to("2024-03-01T12:29:00Z")
     assert len(provider.asked) == 2
     box.travel_to("2024-03-01T12:30:00Z")
-    assert details(box, invoice["svc_id"])["status"] == "finalized"
+    assert box.invoice(invoice["svc_id"])["status"] == "finalized"
 
 
 def test_an_invoice_that_met_a_limit_has_the_organizations_taxes_once_its_customer_is_unlinked(
-    box: Sandbox, provider: Provider
+    box: Scenario, provider: Provider
 ) -> None:
     customer(box)
     provider.failures = [refused("limit", "API limit reached")]
     invoice = paid_in_advance(box)
     customer(box, integration_customers=[])
-    assert details(box, invoice["svc_id"])["status"] == "failed"
+    assert box.invoice(invoice["svc_id"])["status"] == "failed"
     box.travel_to("2024-03-01T12:15:00Z")
-    assert taxes(details(box, invoice["svc_id"])) == [("own", 20, 620)]
+    assert taxes(box.invoice(invoice["svc_id"])) == [("own", 20, 620)]
 
 
-def test_another_try_at_one_invoice_leaves_the_questions_about_others_alone(box: Sandbox, provider: Provider) -> None:
+def test_another_try_at_one_invoice_leaves_the_questions_about_others_alone(box: Scenario, provider: Provider) -> None:
     customer(box)
     provider.failures = [refused(), unreachable()]
     failed = paid_in_advance(box)
     given = {"external_customer_id": "acme", "currency": "EUR", "fees": [{"add_on_code": "setup"}]}
-    add_on = {"name": "Setup", "code": "setup", "amount_cents": 500, "amount_currency": "EUR"}
-    ask(box, "POST", "/add_ons", {"add_on": add_on})
-    waiting = ask(box, "POST", "/invoices", {"invoice": given})["invoice"]
-    ask(box, "POST", f"/invoices/{failed['svc_id']}/retry")
+    box.add_on("setup", 500)
+    waiting = box.post("/invoices", invoice=given)["invoice"]
+    box.post(f"/invoices/{failed['svc_id']}/retry")
     first, other, again = provider.asked
     assert [first.document_id, other.document_id, again.document_id] == [
         failed["svc_id"],
@@ -357,28 +347,28 @@ def test_another_try_at_one_invoice_leaves_the_questions_about_others_alone(box:
     assert first.request_id != again.request_id
     box.travel_to("2024-03-01T12:00:15Z")
     assert provider.asked[3].request_id == other.request_id
-    assert details(box, waiting["svc_id"])["status"] == "finalized"
+    assert box.invoice(waiting["svc_id"])["status"] == "finalized"
 
 
-def test_an_answer_that_lacks_a_fee_taxes_nothing(box: Sandbox, provider: Provider) -> None:
+def test_an_answer_that_lacks_a_fee_taxes_nothing(box: Scenario, provider: Provider) -> None:
     customer(box)
     provider.items_left_out = 1
     failed = paid_in_advance(box)
     assert (failed["status"], errors(failed)[0][1]["tax_error"]) == ("failed", "invalid_response")
 
 
-def test_whoever_cannot_be_reached_is_asked_six_times(box: Sandbox, provider: Provider) -> None:
+def test_whoever_cannot_be_reached_is_asked_six_times(box: Scenario, provider: Provider) -> None:
     customer(box)
     provider.failures = [unreachable()] * 6
     invoice = paid_in_advance(box)
     assert (invoice["status"], invoice["error_details"]) == ("pending", [])
     box.travel_to("2024-03-02T12:00:00Z")
-    failed = details(box, invoice["svc_id"])
+    failed = box.invoice(invoice["svc_id"])
     assert (failed["status"], len(provider.asked)) == ("failed", 6)
     assert errors(failed) == [("tax_error", {"tax_error": "network_error", "tax_error_message": "no route"})]
 
 
-def test_another_address_makes_the_customers_error_go_away(box: Sandbox, provider: Provider) -> None:
+def test_another_address_makes_the_customers_error_go_away(box: Scenario, provider: Provider) -> None:
     customer(box)
     provider.failures = [refused()]
     paid_in_advance(box)
@@ -386,7 +376,7 @@ def test_another_address_makes_the_customers_error_go_away(box: Sandbox, provide
     assert customer(box, shipping_address={"city": "Reno"})["error_details"] == []
 
 
-def test_any_part_of_an_address_makes_the_customers_error_go_away(box: Sandbox, provider: Provider) -> None:
+def test_any_part_of_an_address_makes_the_customers_error_go_away(box: Scenario, provider: Provider) -> None:
     customer(box, city="Oakland", shipping_address={"city": "Reno"})
     provider.failures = [refused()]
     paid_in_advance(box)
@@ -394,30 +384,30 @@ def test_any_part_of_an_address_makes_the_customers_error_go_away(box: Sandbox, 
     assert customer(box, city="San Jose")["error_details"] == []
 
 
-def test_a_draft_that_is_asked_about_anew_has_no_error_meanwhile(box: Sandbox, provider: Provider) -> None:
+def test_a_draft_that_is_asked_about_anew_has_no_error_meanwhile(box: Scenario, provider: Provider) -> None:
     customer(box, billing_configuration={"invoice_grace_period": 3})
     provider.failures = [refused(), unreachable()]
     draft = paid_in_advance(box)
     assert len(draft["error_details"]) == 1
-    ask(box, "PUT", f"/invoices/{draft['svc_id']}/refresh")
-    waiting = details(box, draft["svc_id"])
+    box.put(f"/invoices/{draft['svc_id']}/refresh")
+    waiting = box.invoice(draft["svc_id"])
     assert (waiting["tax_status"], waiting["error_details"]) == ("pending", [])
 
 
-def test_the_error_of_a_provider_that_is_not_asked_any_more_goes_away(box: Sandbox, provider: Provider) -> None:
+def test_the_error_of_a_provider_that_is_not_asked_any_more_goes_away(box: Scenario, provider: Provider) -> None:
     customer(box)
     provider.failures = [refused(), refused()]
     failed = paid_in_advance(box)
     assert customer(box, integration_customers=[])["error_details"] == []
     customer(box)
-    ask(box, "POST", f"/invoices/{failed['svc_id']}/retry")
-    assert len(ask(box, "GET", "/customers/acme")["customer"]["error_details"]) == 1
+    box.post(f"/invoices/{failed['svc_id']}/retry")
+    assert len(box.get("/customers/acme")["customer"]["error_details"]) == 1
     box.billing.tax_connections.delete("main")
-    assert ask(box, "GET", "/customers/acme")["customer"]["error_details"] == []
+    assert box.get("/customers/acme")["customer"]["error_details"] == []
 
 
 def test_without_any_provider_to_ask_an_invoice_fails_and_says_so() -> None:
-    with Sandbox(now="2024-03-01T12:00:00Z") as box:
+    with Scenario(now="2024-03-01T12:00:00Z") as box:
         box.billing.tax_connections.create(kind="anrok", code="main", name="Anrok", url="https://tax.example")
         customer(box)
         invoice = paid_in_advance(box)
@@ -428,31 +418,31 @@ def test_without_any_provider_to_ask_an_invoice_fails_and_says_so() -> None:
 # Links that come and go
 
 
-def test_a_customer_that_is_unlinked_pays_the_organizations_taxes_at_once(box: Sandbox, provider: Provider) -> None:
+def test_a_customer_that_is_unlinked_pays_the_organizations_taxes_at_once(box: Scenario, provider: Provider) -> None:
     customer(box)
     provider.failures = [unreachable()]
     waiting = paid_in_advance(box)
     customer(box, integration_customers=[])
-    issued = details(box, waiting["svc_id"])
+    issued = box.invoice(waiting["svc_id"])
     assert (issued["status"], taxes(issued)) == ("finalized", [("own", 20, 620)])
     box.travel_to("2024-03-02T12:00:00Z")
-    assert taxes(details(box, waiting["svc_id"])) == [("own", 20, 620)]
+    assert taxes(box.invoice(waiting["svc_id"])) == [("own", 20, 620)]
 
 
 def test_a_failed_invoice_of_a_customer_that_is_unlinked_is_retried_with_the_organizations_taxes(
-    box: Sandbox, provider: Provider
+    box: Scenario, provider: Provider
 ) -> None:
     customer(box)
     provider.failures = [refused()]
     failed = paid_in_advance(box)
     box.billing.tax_connections.delete("main")
-    ask(box, "POST", f"/invoices/{failed['svc_id']}/retry")
-    assert taxes(details(box, failed["svc_id"])) == [("own", 20, 620)]
+    box.post(f"/invoices/{failed['svc_id']}/retry")
+    assert taxes(box.invoice(failed["svc_id"])) == [("own", 20, 620)]
 
 
-def test_a_provider_goes_before_the_check_of_a_vat_number(box: Sandbox, provider: Provider) -> None:
+def test_a_provider_goes_before_the_check_of_a_vat_number(box: Scenario, provider: Provider) -> None:
     fields = {"country": "FR", "eu_tax_management": True}
-    ask(box, "PUT", "/billing_entities/default", {"billing_entity": fields})
+    box.put("/billing_entities/default", billing_entity=fields)
     customer(box, country="IT", tax_identification_number="IT12345678901")
     assert taxes(paid_in_advance(box)) == [("sales_tax", 10, 310)]
 
@@ -460,16 +450,16 @@ def test_a_provider_goes_before_the_check_of_a_vat_number(box: Sandbox, provider
 # What follows
 
 
-def test_a_credit_note_is_reported_with_what_it_takes_back_of_each_fee(box: Sandbox, provider: Provider) -> None:
+def test_a_credit_note_is_reported_with_what_it_takes_back_of_each_fee(box: Scenario, provider: Provider) -> None:
     customer(box)
-    add_coupon(box, 100)
+    box.coupon(100)
     invoice = paid_in_advance(box)
     given = {
         "invoice_id": invoice["svc_id"],
         "credit_amount_cents": 1065,
         "items": [{"fee_id": invoice["fees"][0]["svc_id"], "amount_cents": 1000}],
     }
-    note = ask(box, "POST", "/credit_notes", {"credit_note": given})["credit_note"]
+    note = box.post("/credit_notes", credit_note=given)["credit_note"]
     asked = provider.asked[-1]
     assert (asked.purpose, asked.document_id, asked.number) == ("credit_note", note["svc_id"], note["number"])
     # 1000 of 3100, of which the coupon left 3000.
@@ -477,7 +467,7 @@ def test_a_credit_note_is_reported_with_what_it_takes_back_of_each_fee(box: Sand
     assert note["error_details"] == []
 
 
-def test_a_credit_note_that_could_not_be_reported_stands(box: Sandbox, provider: Provider) -> None:
+def test_a_credit_note_that_could_not_be_reported_stands(box: Scenario, provider: Provider) -> None:
     customer(box)
     invoice = paid_in_advance(box)
     provider.failures = [refused("frozen", "the period is closed")]
@@ -486,42 +476,42 @@ def test_a_credit_note_that_could_not_be_reported_stands(box: Sandbox, provider:
         "credit_amount_cents": 1100,
         "items": [{"fee_id": invoice["fees"][0]["svc_id"], "amount_cents": 1000}],
     }
-    note = ask(box, "POST", "/credit_notes", {"credit_note": given})["credit_note"]
-    shown = ask(box, "GET", f"/credit_notes/{note['svc_id']}")["credit_note"]
+    note = box.post("/credit_notes", credit_note=given)["credit_note"]
+    shown = box.get(f"/credit_notes/{note['svc_id']}")["credit_note"]
     assert shown["balance_amount_cents"] == 1100
     assert errors(shown) == [("tax_error", {"tax_error": "frozen", "tax_error_message": "the period is closed"})]
 
 
-def test_a_void_is_told_the_provider(box: Sandbox, provider: Provider) -> None:
+def test_a_void_is_told_the_provider(box: Scenario, provider: Provider) -> None:
     customer(box)
     invoice = paid_in_advance(box)
-    ask(box, "POST", f"/invoices/{invoice['svc_id']}/void")
+    box.post(f"/invoices/{invoice['svc_id']}/void")
     asked = provider.asked[-1]
     assert (asked.purpose, asked.document_id, asked.number) == ("void", invoice["svc_id"], invoice["number"])
-    assert details(box, invoice["svc_id"])["error_details"] == []
+    assert box.invoice(invoice["svc_id"])["error_details"] == []
 
 
 @pytest.mark.parametrize(
     ("code", "instead"), [("transactionFrozenForFiling", "negate"), ("CannotModifyLockedTransaction", "return")]
 )
 def test_an_invoice_that_cannot_be_cancelled_any_more_is_taken_back(
-    box: Sandbox, provider: Provider, code: str, instead: str
+    box: Scenario, provider: Provider, code: str, instead: str
 ) -> None:
     customer(box)
     invoice = paid_in_advance(box)
     provider.failures = [refused(code)]
-    ask(box, "POST", f"/invoices/{invoice['svc_id']}/void")
+    box.post(f"/invoices/{invoice['svc_id']}/void")
     assert provider.purposes()[-2:] == ["void", instead]
     assert [item.amount_cents for item in provider.asked[-1].items] == [-3100]
-    assert details(box, invoice["svc_id"])["error_details"] == []
+    assert box.invoice(invoice["svc_id"])["error_details"] == []
 
 
-def test_a_void_that_the_provider_refuses_stands(box: Sandbox, provider: Provider) -> None:
+def test_a_void_that_the_provider_refuses_stands(box: Scenario, provider: Provider) -> None:
     customer(box)
     invoice = paid_in_advance(box)
     provider.failures = [refused("unknownTransaction", "not here")]
-    ask(box, "POST", f"/invoices/{invoice['svc_id']}/void")
-    shown = details(box, invoice["svc_id"])
+    box.post(f"/invoices/{invoice['svc_id']}/void")
+    shown = box.invoice(invoice["svc_id"])
     assert shown["status"] == "voided"
     assert errors(shown) == [
         (
@@ -531,19 +521,19 @@ def test_a_void_that_the_provider_refuses_stands(box: Sandbox, provider: Provide
     ]
 
 
-def test_the_notes_of_a_void_are_not_taken_back_twice(box: Sandbox, provider: Provider) -> None:
+def test_the_notes_of_a_void_are_not_taken_back_twice(box: Scenario, provider: Provider) -> None:
     customer(box)
     invoice = paid_in_advance(box)
     given = {"generate_credit_note": True, "credit_amount": 500}
-    ask(box, "POST", f"/invoices/{invoice['svc_id']}/void", given)
+    box.ask("POST", f"/invoices/{invoice['svc_id']}/void", given)
     assert provider.purposes() == ["finalized", "void"]
 
 
-def test_invoices_that_the_organization_taxes_itself_are_told_nobody(box: Sandbox, provider: Provider) -> None:
+def test_invoices_that_the_organization_taxes_itself_are_told_nobody(box: Scenario, provider: Provider) -> None:
     customer(box, integration_customers=[])
     invoice = paid_in_advance(box)
     customer(box)
-    ask(box, "POST", f"/invoices/{invoice['svc_id']}/void")
+    box.post(f"/invoices/{invoice['svc_id']}/void")
     assert provider.asked == []
 
 
@@ -551,41 +541,42 @@ def test_invoices_that_the_organization_taxes_itself_are_told_nobody(box: Sandbo
 
 
 @pytest.fixture
-def prices(box: Sandbox) -> PriceList:
-    prices = PriceList(box, integration_customers=[LINK])
-    charge = {"billable_metric_id": prices.metric("calls"), "charge_model": "standard", "properties": {"amount": "1"}}
-    prices.plan(charge, amount_cents=1000)
-    prices.subscribe()
-    return prices
+def in_arrears(box: Scenario) -> Scenario:
+    box.customer(integration_customers=[LINK])
+    box.plan(charge_on(box.metric("calls"), amount="1"), amount_cents=1000)
+    box.subscribe()
+    return box
 
 
-def test_current_usage_is_taxed_by_the_provider(prices: PriceList, provider: Provider) -> None:
-    prices.event("calls", value=25)
-    shown = prices.usage()
+def test_current_usage_is_taxed_by_the_provider(in_arrears: Scenario, provider: Provider) -> None:
+    in_arrears.event("calls", value=25)
+    shown = in_arrears.usage()
     assert (shown["amount_cents"], shown["taxes_amount_cents"], shown["total_amount_cents"]) == (2500, 250, 2750)
     (asked,) = provider.asked
     assert (asked.purpose, asked.document_id) == ("draft", None)
     assert [(item.code, item.units, item.amount_cents) for item in asked.items] == [("calls", 25, 2500)]
-    assert prices.usage("&apply_taxes=false")["taxes_amount_cents"] == 0
+    assert in_arrears.usage("&apply_taxes=false")["taxes_amount_cents"] == 0
     assert len(provider.asked) == 1
 
 
-def test_usage_that_arrives_while_the_provider_is_asked_is_taxed_alike(prices: PriceList, provider: Provider) -> None:
-    prices.event("calls", value=25)
-    provider.meanwhile = lambda: prices.box.billing.events.create(
+def test_usage_that_arrives_while_the_provider_is_asked_is_taxed_alike(
+    in_arrears: Scenario, provider: Provider
+) -> None:
+    in_arrears.event("calls", value=25)
+    provider.meanwhile = lambda: in_arrears.billing.events.create(
         transaction_id="late", code="calls", external_subscription_id="sub", properties={"value": 5}
     )
-    shown = prices.usage()
+    shown = in_arrears.usage()
     assert (shown["amount_cents"], shown["taxes_amount_cents"]) == (3000, 300)
     assert len(provider.asked) == 1
 
 
-def test_current_usage_is_refused_without_taxes(box: Sandbox, prices: PriceList, provider: Provider) -> None:
-    prices.event("calls", value=25)
+def test_current_usage_is_refused_without_taxes(in_arrears: Scenario, provider: Provider) -> None:
+    in_arrears.event("calls", value=25)
     provider.failures = [refused(), throttled()]
     path = "/customers/acme/current_usage?external_subscription_id=sub"
-    assert ask(box, "GET", path, status=422)["error_details"] == {"tax_error": ["no such address"]}
-    limited = ask(box, "GET", path, status=429)
+    assert in_arrears.get(path, status=422)["error_details"] == {"tax_error": ["no such address"]}
+    limited = in_arrears.get(path, status=429)
     assert limited == {
         "status": 429,
         "error": "Too Many Provider Requests",
@@ -597,86 +588,79 @@ def test_current_usage_is_refused_without_taxes(box: Sandbox, prices: PriceList,
     }
 
 
-def previewed(box: Sandbox) -> Any:
+def previewed(box: Scenario) -> Any:
     body = {"customer": {"external_id": "acme"}, "subscriptions": {"external_ids": ["sub"]}}
-    return ask(box, "POST", "/invoices/preview", body)["invoice"]
+    return box.ask("POST", "/invoices/preview", body)["invoice"]
 
 
-def test_a_preview_is_the_invoice_that_comes(box: Sandbox, prices: PriceList, provider: Provider) -> None:
-    prices.event("calls", value=25)
-    preview = previewed(box)
+def test_a_preview_is_the_invoice_that_comes(in_arrears: Scenario, provider: Provider) -> None:
+    in_arrears.event("calls", value=25)
+    preview = previewed(in_arrears)
     assert provider.purposes() == ["draft"]
-    box.travel_to("2024-04-01T01:00:00Z")
-    (invoice,) = invoices_of(box)
+    in_arrears.travel_to("2024-04-01T01:00:00Z")
+    (invoice,) = in_arrears.invoices()
     for field in ("fees_amount_cents", "taxes_amount_cents", "total_amount_cents"):
         assert preview[field] == invoice[field], field
     assert taxes(preview) == taxes(invoice) == [("sales_tax", 10, 350)]
 
 
-def test_nothing_is_held_up_while_a_preview_asks_the_provider(prices: PriceList, provider: Provider) -> None:
-    prices.event("calls", value=25)
-    provider.meanwhile = lambda: prices.event("calls", value=5)
-    shown = previewed(prices.box)
+def test_nothing_is_held_up_while_a_preview_asks_the_provider(in_arrears: Scenario, provider: Provider) -> None:
+    in_arrears.event("calls", value=25)
+    provider.meanwhile = lambda: in_arrears.event("calls", value=5)
+    shown = previewed(in_arrears)
     assert (shown["fees_amount_cents"], shown["taxes_amount_cents"]) == (4000, 400)
     assert provider.purposes() == ["draft"]
 
 
 @pytest.mark.parametrize("grace_days", [0, 3])
-def test_a_preview_uses_the_credit_notes_that_earlier_invoices_leave(
-    box: Sandbox, prices: PriceList, grace_days: int
-) -> None:
-    prices.plan(code="ahead", amount_cents=3100, pay_in_advance=True)
-    prices.subscribe("ahead", "other")
-    (paid,) = invoices_of(box)
-    ask(box, "DELETE", "/subscriptions/other?on_termination_credit_note=credit&on_termination_invoice=skip")
-    customer(box, billing_configuration={"invoice_grace_period": grace_days})
+def test_a_preview_uses_the_credit_notes_that_earlier_invoices_leave(in_arrears: Scenario, grace_days: int) -> None:
+    in_arrears.plan(code="ahead", amount_cents=3100, pay_in_advance=True)
+    in_arrears.subscribe("ahead", "other")
+    (paid,) = in_arrears.invoices()
+    in_arrears.delete("/subscriptions/other?on_termination_credit_note=credit&on_termination_invoice=skip")
+    customer(in_arrears, billing_configuration={"invoice_grace_period": grace_days})
     # The first of three invoices of 11.00 each is a draft by then where there is a grace period.
-    box.travel_to("2024-04-01T12:00:00Z")
-    assert previewed(box)["credit_notes_amount_cents"] == 1100
-    box.travel_to("2024-05-05T00:00:00Z")
-    used = [one["credit_notes_amount_cents"] for one in invoices_of(box) if one["svc_id"] != paid["svc_id"]]
+    in_arrears.travel_to("2024-04-01T12:00:00Z")
+    assert previewed(in_arrears)["credit_notes_amount_cents"] == 1100
+    in_arrears.travel_to("2024-05-05T00:00:00Z")
+    used = [one["credit_notes_amount_cents"] for one in in_arrears.invoices() if one["svc_id"] != paid["svc_id"]]
     assert used == [1100, 1100]
 
 
-def test_a_preview_without_an_answer_has_no_taxes(box: Sandbox, prices: PriceList, provider: Provider) -> None:
-    prices.event("calls", value=25)
+def test_a_preview_without_an_answer_has_no_taxes(in_arrears: Scenario, provider: Provider) -> None:
+    in_arrears.event("calls", value=25)
     provider.failures = [refused()]
-    preview = previewed(box)
+    preview = previewed(in_arrears)
     assert (preview["taxes_amount_cents"], preview["total_amount_cents"], taxes(preview)) == (0, 3500, [])
-    assert invoices_of(box) == []
+    assert in_arrears.invoices() == []
 
 
 # Fees without invoice
 
 
 @pytest.fixture
-def in_advance(box: Sandbox) -> PriceList:
-    prices = PriceList(box, integration_customers=[LINK])
-    charge = {
-        "billable_metric_id": prices.metric("calls"),
-        "charge_model": "standard",
-        "properties": {"amount": "1"},
-        "pay_in_advance": True,
-        "invoiceable": False,
-        "regroup_paid_fees": "invoice",
-    }
-    prices.plan(charge)
-    prices.subscribe()
-    return prices
+def in_advance(box: Scenario) -> Scenario:
+    box.customer(integration_customers=[LINK])
+    charge = charge_on(
+        box.metric("calls"), amount="1", pay_in_advance=True, invoiceable=False, regroup_paid_fees="invoice"
+    )
+    box.plan(charge)
+    box.subscribe()
+    return box
 
 
-def fees(box: Sandbox) -> list[Any]:
-    return list(ask(box, "GET", "/fees?fee_type=charge")["fees"])
+def fees(box: Scenario) -> list[Any]:
+    return list(box.get("/fees?fee_type=charge")["fees"])
 
 
-def test_a_fee_without_invoice_is_taxed_by_the_provider(box: Sandbox, in_advance: PriceList) -> None:
+def test_a_fee_without_invoice_is_taxed_by_the_provider(box: Scenario, in_advance: Scenario) -> None:
     in_advance.event("calls", value=25)
     (fee,) = fees(box)
     assert (fee["amount_cents"], fee["taxes_amount_cents"], fee["total_amount_cents"]) == (2500, 250, 2750)
 
 
 def test_a_fee_of_a_customer_that_is_unlinked_meanwhile_has_the_organizations_taxes(
-    box: Sandbox, in_advance: PriceList, provider: Provider
+    box: Scenario, in_advance: Scenario, provider: Provider
 ) -> None:
     provider.failures = [unreachable()]
     in_advance.event("calls", value=25)
@@ -687,7 +671,7 @@ def test_a_fee_of_a_customer_that_is_unlinked_meanwhile_has_the_organizations_ta
 
 
 def test_a_fee_whose_taxes_are_not_given_is_kept_without_any(
-    box: Sandbox, in_advance: PriceList, provider: Provider
+    box: Scenario, in_advance: Scenario, provider: Provider
 ) -> None:
     provider.failures = [refused()]
     event = in_advance.event("calls", value=25)
@@ -703,25 +687,25 @@ def test_a_fee_whose_taxes_are_not_given_is_kept_without_any(
 
 
 def test_fees_that_were_paid_are_invoiced_with_the_taxes_that_they_have(
-    box: Sandbox, in_advance: PriceList, provider: Provider
+    box: Scenario, in_advance: Scenario, provider: Provider
 ) -> None:
     in_advance.event("calls", value=25)
     provider.rate = Decimal("0.2")
     in_advance.event("calls", value=10)
     for fee in fees(box):
-        ask(box, "PUT", f"/fees/{fee['svc_id']}", {"fee": {"payment_status": "succeeded"}})
+        box.put(f"/fees/{fee['svc_id']}", fee={"payment_status": "succeeded"})
     box.travel_to("2024-04-01T01:00:00Z")
-    (invoice,) = [one for one in invoices_of(box) if one["invoice_type"] == "advance_charges"]
+    (invoice,) = [one for one in box.invoices() if one["invoice_type"] == "advance_charges"]
     assert sorted(taxes(invoice)) == [("sales_tax", 10, 250), ("sales_tax", 20, 200)]
     assert invoice["total_amount_cents"] == 3950
     assert box.billing.audit().findings == ()
 
 
-def test_an_estimate_has_the_providers_taxes_or_none(box: Sandbox, in_advance: PriceList, provider: Provider) -> None:
+def test_an_estimate_has_the_providers_taxes_or_none(box: Scenario, in_advance: Scenario, provider: Provider) -> None:
     event = {"code": "calls", "external_subscription_id": "sub", "properties": {"value": 25}}
 
     def estimate() -> int:
-        (fee,) = ask(box, "POST", "/events/estimate_fees", {"event": event})["fees"]
+        (fee,) = box.post("/events/estimate_fees", event=event)["fees"]
         return int(fee["taxes_amount_cents"])
 
     assert estimate() == 250

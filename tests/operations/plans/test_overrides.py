@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.json_asserts import accepted, missing, refused
 from tests.operations.plans.catalog import add_on, metric, plan, send, tax
+from tests.scenarios import charge_on, fixed_charge_on
 
 from usagebill.testing import Sandbox
 
@@ -17,14 +18,8 @@ def box() -> Iterator[Sandbox]:
     """A plan of 10.00 with a charge and ten seats at 5.00, paid in advance."""
     with Sandbox(now="2024-03-01T00:00:00Z") as box:
         tax(box)
-        charge = {"billable_metric_id": metric(box), "charge_model": "standard", "properties": {"amount": "1"}}
-        seats = {
-            "add_on_id": add_on(box),
-            "charge_model": "standard",
-            "units": 10,
-            "properties": {"amount": "5"},
-            "pay_in_advance": True,
-        }
+        charge = charge_on(metric(box), amount="1")
+        seats = fixed_charge_on(add_on(box), amount="5", units=10, pay_in_advance=True)
         accepted(plan(box, charges=[charge], fixed_charges=[seats], pay_in_advance=True, tax_codes=["vat"]), "plan")
         send(box, "POST", "/customers", {"customer": {"external_id": "acme"}})
         yield box

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.json_asserts import accepted, missing, refused
 from tests.operations.plans.catalog import add_on, metric, plan, send, subscribed, tax
+from tests.scenarios import charge_on
 
 from usagebill.testing import Sandbox
 
@@ -20,7 +21,7 @@ FIXED_CHARGES = "/plans/basic/fixed_charges"
 def box() -> Iterator[Sandbox]:
     with Sandbox(now="2024-03-05T00:00:00Z") as box:
         tax(box)
-        charge = {"billable_metric_id": metric(box), "charge_model": "standard", "properties": {"amount": "1"}}
+        charge = charge_on(metric(box), amount="1")
         accepted(plan(box, charges=[charge]), "plan")
         yield box
 
@@ -64,7 +65,7 @@ def test_a_changed_charge_loses_what_is_not_sent_again(box: Sandbox) -> None:
 def test_an_unused_charge_can_price_another_metric(box: Sandbox) -> None:
     add_filter(box, "us")
     other = metric(box, "traffic", filters=[{"key": "cloud", "values": ["aws"]}])
-    change = {"charge_model": "standard", "properties": {"amount": "3"}, "billable_metric_id": other}
+    change = charge_on(other, amount="3")
     shown = accepted(send(box, "PUT", CHARGES + "/storage", {"charge": change}), "charge")
     assert (shown["billable_metric_code"], shown["filters"]) == ("traffic", [])
 

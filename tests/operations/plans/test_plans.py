@@ -9,6 +9,7 @@ import pytest
 from tests.builders import add_draft, add_period
 from tests.json_asserts import accepted, missing, refused
 from tests.operations.plans.catalog import add_on, metric, plan, send, subscribed, tax
+from tests.scenarios import price_ranges
 
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
@@ -16,7 +17,7 @@ from usagebill.queries.plans import definition
 from usagebill.testing import Sandbox
 from usagebill.work import Work
 
-RANGES = [{"from_value": 0, "to_value": None, "per_unit_amount": "0", "flat_amount": "0"}]
+RANGES = price_ranges((0, None, "0", "0"))
 
 
 @pytest.fixture

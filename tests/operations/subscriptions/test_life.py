@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import pytest
-from tests.scenarios import add_plan, ask, invoices_of, subscribe, windows
-
-from usagebill.testing import Sandbox
+from tests.scenarios import Scenario, windows
 
 
-def webhooks(box: Sandbox, *prefixes: str) -> list[str]:
+def webhooks(box: Scenario, *prefixes: str) -> list[str]:
     wanted = prefixes or ("subscription.", "invoice.created", "invoice.drafted")
     return [message["webhook_type"] for message in box.webhooks if message["webhook_type"].startswith(wanted)]
 
 
 def test_arrears_bill_the_days_of_the_first_month_and_then_whole_months() -> None:
-    with Sandbox(now="2024-02-04T10:00:00Z") as box:
-        add_plan(box, amount_cents=5_000_000)
-        assert subscribe(box)["status"] == "active"
-        assert invoices_of(box) == []
+    with Scenario(now="2024-02-04T10:00:00Z") as box:
+        box.plan(amount_cents=5_000_000)
+        assert box.subscribe()["status"] == "active"
+        assert box.invoices() == []
         box.travel_to("2024-04-01T00:10:00Z")
-        first, second = invoices_of(box)
+        first, second = box.invoices()
         assert first["fees_amount_cents"] == 4_482_759
         assert first["issuing_date"] == "2024-03-01"
         assert windows(first) == [("2024-02-04T00:00:00Z", "2024-02-29T23:59:59Z")]
@@ -29,61 +27,59 @@ def test_arrears_bill_the_days_of_the_first_month_and_then_whole_months() -> Non
 
 
 def test_in_advance_bills_at_the_start_and_at_each_renewal() -> None:
-    with Sandbox(now="2024-01-17T10:00:00Z") as box:
-        add_plan(box, pay_in_advance=True)
-        subscribe(box)
-        (first,) = invoices_of(box)
+    with Scenario(now="2024-01-17T10:00:00Z") as box:
+        box.plan(amount_cents=10_000, pay_in_advance=True)
+        box.subscribe()
+        (first,) = box.invoices()
         assert first["fees_amount_cents"] == 4_839
         assert first["billing_periods"][0]["invoicing_reason"] == "subscription_starting"
         box.travel_to("2024-02-01T00:10:00Z")
-        second = invoices_of(box)[1]
+        second = box.invoices()[1]
         assert windows(second) == [("2024-02-01T00:00:00Z", "2024-02-29T23:59:59Z")]
         assert second["billing_periods"][0]["charges_to_datetime"] == "2024-01-31T23:59:59Z"
 
 
 def test_a_future_subscription_waits_for_its_local_date() -> None:
-    with Sandbox(now="2023-08-20T00:00:00Z") as box:
-        ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "timezone": "America/Bogota"}})
-        add_plan(box, pay_in_advance=True)
-        assert subscribe(box, subscription_at="2023-08-25T10:00:00Z")["status"] == "pending"
-        ask(box, "GET", "/subscriptions/sub", status=404)
+    with Scenario(now="2023-08-20T00:00:00Z") as box:
+        box.customer(timezone="America/Bogota")
+        box.plan(amount_cents=10_000, pay_in_advance=True)
+        assert box.subscribe(subscription_at="2023-08-25T10:00:00Z")["status"] == "pending"
+        box.get("/subscriptions/sub", status=404)
         box.travel_to("2023-08-25T04:59:00Z")
-        assert ask(box, "GET", "/subscriptions/sub?status=pending")["subscription"]["started_at"] is None
+        assert box.get("/subscriptions/sub?status=pending")["subscription"]["started_at"] is None
         box.travel_to("2023-08-25T05:00:00Z")
-        shown = ask(box, "GET", "/subscriptions/sub")["subscription"]
+        shown = box.get("/subscriptions/sub")["subscription"]
         assert shown["started_at"] == "2023-08-25T05:00:00.000Z"
-        assert len(invoices_of(box)) == 1
+        assert len(box.invoices()) == 1
 
 
 def test_a_past_start_is_billed_by_the_next_run_only() -> None:
-    with Sandbox(now="2024-03-10T00:00:00Z") as box:
-        add_plan(box)
-        assert subscribe(box, subscription_at="2023-11-15T00:00:00Z")["started_at"] == "2023-11-15T00:00:00.000Z"
+    with Scenario(now="2024-03-10T00:00:00Z") as box:
+        box.plan(amount_cents=10_000)
+        assert box.subscribe(subscription_at="2023-11-15T00:00:00Z")["started_at"] == "2023-11-15T00:00:00.000Z"
         box.travel_to("2024-03-31T23:00:00Z")
-        assert invoices_of(box) == []
+        assert box.invoices() == []
         box.travel_to("2024-04-01T00:10:00Z")
-        assert [windows(invoice) for invoice in invoices_of(box)] == [
-            [("2024-03-01T00:00:00Z", "2024-03-31T23:59:59Z")]
-        ]
+        assert [windows(invoice) for invoice in box.invoices()] == [[("2024-03-01T00:00:00Z", "2024-03-31T23:59:59Z")]]
 
 
 def test_the_same_plan_again_changes_nothing() -> None:
-    with Sandbox(now="2024-01-17T10:00:00Z") as box:
-        add_plan(box)
-        first = subscribe(box)
-        assert subscribe(box, name="Other")["svc_id"] == first["svc_id"]
+    with Scenario(now="2024-01-17T10:00:00Z") as box:
+        box.plan(amount_cents=10_000)
+        first = box.subscribe()
+        assert box.subscribe(name="Other")["svc_id"] == first["svc_id"]
         assert webhooks(box) == ["subscription.started"]
 
 
 def test_an_upgrade_ends_the_old_plan_the_day_before() -> None:
-    with Sandbox(now="2023-08-01T00:00:00Z") as box:
-        add_plan(box, amount_cents=100)
-        add_plan(box, "pro", amount_cents=100)
-        subscribe(box)
+    with Scenario(now="2023-08-01T00:00:00Z") as box:
+        box.plan(amount_cents=100)
+        box.plan(code="pro", amount_cents=100)
+        box.subscribe()
         box.travel_to("2023-08-21T12:00:00Z")
-        upgraded = subscribe(box, "pro")
+        upgraded = box.subscribe("pro")
         assert (upgraded["plan_code"], upgraded["previous_plan_code"]) == ("pro", "basic")
-        (closing,) = invoices_of(box)
+        (closing,) = box.invoices()
         assert closing["fees_amount_cents"] == 65
         assert webhooks(box) == [
             "subscription.started",
@@ -92,32 +88,32 @@ def test_an_upgrade_ends_the_old_plan_the_day_before() -> None:
             "invoice.created",
         ]
         box.travel_to("2023-09-01T00:10:00Z")
-        assert invoices_of(box)[1]["fees_amount_cents"] == 35
+        assert box.invoices()[1]["fees_amount_cents"] == 35
 
 
 def test_an_upgrade_before_the_run_of_its_day_keeps_the_closed_period() -> None:
-    with Sandbox(now="2024-05-10T00:00:00Z") as box:
-        add_plan(box, amount_cents=3100)
-        add_plan(box, "pro", amount_cents=6200)
-        subscribe(box)
+    with Scenario(now="2024-05-10T00:00:00Z") as box:
+        box.plan(amount_cents=3100)
+        box.plan(code="pro", amount_cents=6200)
+        box.subscribe()
         box.jump_to("2024-06-01T00:04:00Z")
-        subscribe(box, "pro")
-        closed, change = invoices_of(box)
+        box.subscribe("pro")
+        closed, change = box.invoices()
         assert windows(closed) == [("2024-05-10T00:00:00Z", "2024-05-31T23:59:59Z")]
         assert closed["fees_amount_cents"] == 2200
         assert change["fees_amount_cents"] == 0
 
 
 def test_a_downgrade_waits_for_the_end_of_the_period() -> None:
-    with Sandbox(now="2024-05-10T00:00:00Z") as box:
-        add_plan(box, amount_cents=6200)
-        add_plan(box, "small", amount_cents=3000, pay_in_advance=True)
-        subscribe(box)
-        current = subscribe(box, "small")
+    with Scenario(now="2024-05-10T00:00:00Z") as box:
+        box.plan(amount_cents=6200)
+        box.plan(code="small", amount_cents=3000, pay_in_advance=True)
+        box.subscribe()
+        current = box.subscribe("small")
         assert (current["plan_code"], current["next_plan_code"]) == ("basic", "small")
         assert current["downgrade_plan_date"] == "2024-06-01"
         box.travel_to("2024-06-01T00:10:00Z")
-        (invoice,) = invoices_of(box)
+        (invoice,) = box.invoices()
         reasons = {
             period["invoicing_reason"]: period["subscription_from_datetime"] for period in invoice["billing_periods"]
         }
@@ -126,69 +122,69 @@ def test_a_downgrade_waits_for_the_end_of_the_period() -> None:
             "subscription_starting": "2024-06-01T00:00:00Z",
         }
         assert sorted(fee["amount_cents"] for fee in invoice["fees"]) == [3000, 4400]
-        assert ask(box, "GET", "/subscriptions/sub")["subscription"]["plan_code"] == "small"
+        assert box.get("/subscriptions/sub")["subscription"]["plan_code"] == "small"
 
 
 def test_a_canceled_downgrade_never_happens() -> None:
-    with Sandbox(now="2024-05-10T00:00:00Z") as box:
-        add_plan(box)
-        add_plan(box, "small", amount_cents=3000)
-        subscribe(box)
-        subscribe(box, "small")
-        canceled = ask(box, "DELETE", "/subscriptions/sub?status=pending")["subscription"]
+    with Scenario(now="2024-05-10T00:00:00Z") as box:
+        box.plan(amount_cents=10_000)
+        box.plan(code="small", amount_cents=3000)
+        box.subscribe()
+        box.subscribe("small")
+        canceled = box.delete("/subscriptions/sub?status=pending")["subscription"]
         assert canceled["status"] == "canceled"
         box.travel_to("2024-06-01T00:10:00Z")
-        assert ask(box, "GET", "/subscriptions/sub")["subscription"]["plan_code"] == "basic"
+        assert box.get("/subscriptions/sub")["subscription"]["plan_code"] == "basic"
 
 
 def test_a_termination_bills_the_used_days() -> None:
-    with Sandbox(now="2022-03-01T00:00:00Z") as box:
-        add_plan(box, amount_cents=100)
-        subscribe(box)
+    with Scenario(now="2022-03-01T00:00:00Z") as box:
+        box.plan(amount_cents=100)
+        box.subscribe()
         box.travel_to("2022-03-20T12:00:00Z")
-        assert ask(box, "DELETE", "/subscriptions/sub")["subscription"]["status"] == "terminated"
-        (invoice,) = invoices_of(box)
+        assert box.delete("/subscriptions/sub")["subscription"]["status"] == "terminated"
+        (invoice,) = box.invoices()
         assert invoice["fees_amount_cents"] == 65
         assert invoice["billing_periods"][0]["invoicing_reason"] == "subscription_terminating"
         box.travel_to("2022-06-01T00:00:00Z")
-        assert len(invoices_of(box)) == 1
+        assert len(box.invoices()) == 1
 
 
 def test_a_termination_without_an_invoice() -> None:
-    with Sandbox(now="2022-03-01T00:00:00Z") as box:
-        add_plan(box)
-        subscribe(box)
+    with Scenario(now="2022-03-01T00:00:00Z") as box:
+        box.plan(amount_cents=10_000)
+        box.subscribe()
         box.travel_to("2022-03-20T12:00:00Z")
-        ask(box, "DELETE", "/subscriptions/sub?on_termination_invoice=skip")
-        assert invoices_of(box) == []
+        box.delete("/subscriptions/sub?on_termination_invoice=skip")
+        assert box.invoices() == []
 
 
 @pytest.mark.parametrize(("zone", "issued"), [("Europe/Paris", "2023-09-06"), ("America/Bogota", "2023-09-05")])
 def test_an_ending_date_ends_the_subscription_on_that_local_date(zone: str, issued: str) -> None:
-    with Sandbox(now="2023-09-05T00:00:00Z") as box:
-        ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "timezone": zone}})
-        add_plan(box, amount_cents=1000)
-        subscribe(box, billing_time="anniversary", ending_at="2023-09-06T00:00:00Z")
+    with Scenario(now="2023-09-05T00:00:00Z") as box:
+        box.customer(timezone=zone)
+        box.plan(amount_cents=1000)
+        box.subscribe(billing_time="anniversary", ending_at="2023-09-06T00:00:00Z")
         box.travel_to("2023-09-07T00:00:00Z")
-        (invoice,) = invoices_of(box)
+        (invoice,) = box.invoices()
         assert (invoice["fees_amount_cents"], invoice["issuing_date"]) == (67, issued)
 
 
 def test_an_ending_date_on_a_boundary_bills_exactly_the_closed_period() -> None:
-    with Sandbox(now="2023-09-05T00:00:00Z") as box:
-        ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "timezone": "Europe/Paris"}})
-        add_plan(box, amount_cents=1000)
-        subscribe(box, billing_time="anniversary", ending_at="2023-10-05T00:00:00Z")
+    with Scenario(now="2023-09-05T00:00:00Z") as box:
+        box.customer(timezone="Europe/Paris")
+        box.plan(amount_cents=1000)
+        box.subscribe(billing_time="anniversary", ending_at="2023-10-05T00:00:00Z")
         box.travel_to("2023-10-09T00:00:00Z")
-        (invoice,) = invoices_of(box)
+        (invoice,) = box.invoices()
         assert (invoice["fees_amount_cents"], invoice["issuing_date"]) == (1000, "2023-10-05")
 
 
 def test_a_month_without_a_worker_gives_the_same_invoices() -> None:
     def live(days_apart: bool) -> list[tuple[object, ...]]:
-        with Sandbox(now="2024-01-17T10:00:00Z") as box:
-            add_plan(box, pay_in_advance=True)
-            subscribe(box)
+        with Scenario(now="2024-01-17T10:00:00Z") as box:
+            box.plan(amount_cents=10_000, pay_in_advance=True)
+            box.subscribe()
             if days_apart:
                 for day in range(1, 29):
                     box.travel_to(f"2024-02-{day:02d}T12:00:00Z")
@@ -196,19 +192,19 @@ def test_a_month_without_a_worker_gives_the_same_invoices() -> None:
             box.run_due()
             return [
                 (invoice["number"].rpartition("-")[2], invoice["issuing_date"], invoice["created_at"], windows(invoice))
-                for invoice in invoices_of(box)
+                for invoice in box.invoices()
             ]
 
     assert live(days_apart=True) == live(days_apart=False)
 
 
 def test_what_was_due_while_no_worker_ran_is_billed_before_an_end() -> None:
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
-        add_plan(box)
-        subscribe(box)
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
+        box.plan(amount_cents=10_000)
+        box.subscribe()
         box.jump_to("2024-03-10T00:00:00Z")
-        ask(box, "DELETE", "/subscriptions/sub")
-        assert [(invoice["issuing_date"], invoice["fees_amount_cents"]) for invoice in invoices_of(box)] == [
+        box.delete("/subscriptions/sub")
+        assert [(invoice["issuing_date"], invoice["fees_amount_cents"]) for invoice in box.invoices()] == [
             ("2024-02-01", 10_000),
             ("2024-03-01", 10_000),
             ("2024-03-10", 3_226),
@@ -216,29 +212,29 @@ def test_what_was_due_while_no_worker_ran_is_billed_before_an_end() -> None:
 
 
 def test_a_trial_is_free_and_its_end_is_billed() -> None:
-    with Sandbox(now="2024-03-05T12:12:00Z") as box:
-        add_plan(box, amount_cents=5_000_000, pay_in_advance=True, trial_period=10)
-        subscribe(box)
-        assert invoices_of(box) == []
+    with Scenario(now="2024-03-05T12:12:00Z") as box:
+        box.plan(amount_cents=5_000_000, pay_in_advance=True, trial_period=10)
+        box.subscribe()
+        assert box.invoices() == []
         box.travel_to("2024-03-15T13:00:00Z")
-        (invoice,) = invoices_of(box)
+        (invoice,) = box.invoices()
         assert invoice["fees_amount_cents"] == 2_741_935
-        assert ask(box, "GET", "/subscriptions/sub")["subscription"]["trial_ended_at"] == "2024-03-15T12:12:00Z"
+        assert box.get("/subscriptions/sub")["subscription"]["trial_ended_at"] == "2024-03-15T12:12:00Z"
         assert "subscription.trial_ended" in webhooks(box)
 
 
 def test_a_grace_period_keeps_the_invoice_a_draft() -> None:
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
-        add_plan(box)
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
+        box.plan(amount_cents=10_000)
 
-        subscribe(box)
+        box.subscribe()
         _set_grace_period(box, 3)
         box.travel_to("2024-02-01T00:10:00Z")
-        (draft,) = invoices_of(box)
+        (draft,) = box.invoices()
         assert (draft["status"], draft["issuing_date"], draft["sequential_id"]) == ("draft", "2024-02-04", None)
         assert draft["number"].endswith("-DRAFT")
         box.travel_to("2024-02-04T00:20:00Z")
-        (final,) = invoices_of(box)
+        (final,) = box.invoices()
         assert (final["status"], final["issuing_date"], final["sequential_id"]) == ("finalized", "2024-02-04", 1)
         assert [kind for kind in webhooks(box, "invoice.") if "overdue" not in kind] == [
             "invoice.drafted",
@@ -247,7 +243,7 @@ def test_a_grace_period_keeps_the_invoice_a_draft() -> None:
         ]
 
 
-def _set_grace_period(box: Sandbox, days: int) -> None:
+def _set_grace_period(box: Scenario, days: int) -> None:
     from dataclasses import replace
     from typing import Any
 
@@ -286,11 +282,11 @@ def _set_grace_period(box: Sandbox, days: int) -> None:
     ],
 )
 def test_requests_that_are_refused(fields: dict[str, object], status: int, details: object) -> None:
-    with Sandbox(now="2024-01-17T10:00:00Z") as box:
-        add_plan(box)
-        subscribe(box, id="sub")
+    with Scenario(now="2024-01-17T10:00:00Z") as box:
+        box.plan(amount_cents=10_000)
+        box.subscribe()
         body = {"external_customer_id": "acme", "external_id": "sub", "plan_code": "basic"}
         if "billing_time" in fields or "ending_at" in fields:
             body["external_id"] = "another"
-        answer = ask(box, "POST", "/subscriptions", {"subscription": {**body, **fields}}, status=status)
+        answer = box.post("/subscriptions", status=status, subscription={**body, **fields})
         assert answer.get("error_details") == details

@@ -6,25 +6,23 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 import pytest
-from tests.scenarios import add_plan, ask, invoices_of, subscribe, windows
-
-from usagebill.testing import Sandbox
+from tests.scenarios import Scenario, windows
 
 
-def put(box: Sandbox, status: int = 200, query: str = "", **fields: object) -> dict[str, object]:
-    answer = ask(box, "PUT", f"/subscriptions/sub{query}", {"subscription": fields}, status=status)
+def put(box: Scenario, status: int = 200, query: str = "", **fields: object) -> dict[str, object]:
+    answer = box.put(f"/subscriptions/sub{query}", status=status, subscription=fields)
     found: dict[str, object] = answer["subscription"] if status == 200 else answer
     return found
 
 
-def kinds(box: Sandbox) -> list[str]:
+def kinds(box: Scenario) -> list[str]:
     return [message["webhook_type"] for message in box.webhooks]
 
 
 def test_only_what_is_sent_changes() -> None:
-    with Sandbox(now="2024-01-17T10:00:00Z") as box:
-        add_plan(box, pay_in_advance=True)
-        subscribe(box, name="Seats", purchase_order_number=" po-1 ")
+    with Scenario(now="2024-01-17T10:00:00Z") as box:
+        box.plan(amount_cents=10_000, pay_in_advance=True)
+        box.subscribe(name="Seats", purchase_order_number=" po-1 ")
         changed = put(box, on_termination_credit_note="refund", consolidate_invoice=False)
         assert changed["name"] == "Seats"
         assert changed["purchase_order_number"] == "po-1"
@@ -35,9 +33,9 @@ def test_only_what_is_sent_changes() -> None:
 
 
 def test_options_of_a_plan_in_arrears_have_no_credit_note() -> None:
-    with Sandbox(now="2024-01-17T10:00:00Z") as box:
-        add_plan(box)
-        subscribe(box)
+    with Scenario(now="2024-01-17T10:00:00Z") as box:
+        box.plan(amount_cents=10_000)
+        box.subscribe()
         assert put(box, on_termination_credit_note="nonsense")["on_termination_credit_note"] is None
         assert put(box, 422, on_termination_invoice="nonsense")["error_details"] == {
             "on_termination_invoice": ["invalid_value"]
@@ -45,54 +43,54 @@ def test_options_of_a_plan_in_arrears_have_no_credit_note() -> None:
 
 
 def test_a_future_start_can_be_moved() -> None:
-    with Sandbox(now="2024-01-17T10:00:00Z") as box:
-        add_plan(box, pay_in_advance=True)
-        subscribe(box, subscription_at="2024-02-10T00:00:00Z")
+    with Scenario(now="2024-01-17T10:00:00Z") as box:
+        box.plan(amount_cents=10_000, pay_in_advance=True)
+        box.subscribe(subscription_at="2024-02-10T00:00:00Z")
         moved = put(box, subscription_at="2024-02-20T00:00:00Z")
         assert (moved["status"], moved["subscription_at"]) == ("pending", "2024-02-20T00:00:00Z")
         box.travel_to("2024-02-15T00:00:00Z")
-        ask(box, "GET", "/subscriptions/sub", status=404)
+        box.get("/subscriptions/sub", status=404)
         assert put(box, query="?status=pending", subscription_at="2024-02-15T00:00:00Z")["status"] == "active"
-        assert len(invoices_of(box)) == 1
+        assert len(box.invoices()) == 1
         box.travel_to("2024-02-21T00:00:00Z")
-        assert len(invoices_of(box)) == 1
+        assert len(box.invoices()) == 1
 
 
 def test_a_future_start_moved_to_an_earlier_day_is_billed_by_the_next_run() -> None:
-    with Sandbox(now="2024-01-17T10:00:00Z") as box:
-        add_plan(box, pay_in_advance=True)
-        subscribe(box, subscription_at="2024-02-10T00:00:00Z")
+    with Scenario(now="2024-01-17T10:00:00Z") as box:
+        box.plan(amount_cents=10_000, pay_in_advance=True)
+        box.subscribe(subscription_at="2024-02-10T00:00:00Z")
         assert put(box, subscription_at="2024-01-10T00:00:00Z")["started_at"] == "2024-01-10T00:00:00.000Z"
-        assert invoices_of(box) == []
+        assert box.invoices() == []
         box.travel_to("2024-02-01T00:10:00Z")
-        assert windows(invoices_of(box)[0]) == [("2024-02-01T00:00:00Z", "2024-02-29T23:59:59Z")]
+        assert windows(box.invoices()[0]) == [("2024-02-01T00:00:00Z", "2024-02-29T23:59:59Z")]
 
 
 def test_a_pending_subscription_takes_another_plan() -> None:
-    with Sandbox(now="2024-01-17T10:00:00Z") as box:
-        add_plan(box)
-        add_plan(box, "other", amount_cents=1)
-        subscribe(box, subscription_at="2024-02-10T00:00:00Z", name="Seats")
-        changed = subscribe(box, "other", subscription_at="2024-02-10T00:00:00Z")
+    with Scenario(now="2024-01-17T10:00:00Z") as box:
+        box.plan(amount_cents=10_000)
+        box.plan(code="other", amount_cents=1)
+        box.subscribe(subscription_at="2024-02-10T00:00:00Z", name="Seats")
+        changed = box.subscribe("other", subscription_at="2024-02-10T00:00:00Z")
         assert (changed["status"], changed["plan_code"], changed["name"]) == ("pending", "other", "Seats")
 
 
 def test_a_new_ending_date_replaces_the_old_one() -> None:
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
-        add_plan(box)
-        subscribe(box, ending_at="2024-01-20T00:00:00Z")
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
+        box.plan(amount_cents=10_000)
+        box.subscribe(ending_at="2024-01-20T00:00:00Z")
         put(box, ending_at="2024-02-10T00:00:00Z")
         box.travel_to("2024-01-25T00:00:00Z")
-        assert ask(box, "GET", "/subscriptions/sub")["subscription"]["status"] == "active"
+        assert box.get("/subscriptions/sub")["subscription"]["status"] == "active"
         box.travel_to("2024-02-10T00:05:00Z")
-        ended = ask(box, "GET", "/subscriptions/sub?status=terminated")["subscription"]
+        ended = box.get("/subscriptions/sub?status=terminated")["subscription"]
         assert ended["terminated_at"] == "2024-02-10T00:05:00Z"
 
 
 def test_an_end_is_announced_forty_five_and_fifteen_days_before() -> None:
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
-        add_plan(box)
-        subscribe(box, ending_at="2024-06-30T00:00:00Z")
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
+        box.plan(amount_cents=10_000)
+        box.subscribe(ending_at="2024-06-30T00:00:00Z")
         announced = []
         for day in ("2024-05-16T00:49:00Z", "2024-05-16T00:50:00Z", "2024-06-15T00:50:00Z", "2024-06-30T00:00:00Z"):
             box.travel_to(day)
@@ -101,16 +99,16 @@ def test_an_end_is_announced_forty_five_and_fifteen_days_before() -> None:
 
 
 def test_lists_show_active_subscriptions_unless_asked_otherwise() -> None:
-    with Sandbox(now="2024-01-17T10:00:00Z") as box:
-        add_plan(box)
-        add_plan(box, "usd", amount_currency="USD")
+    with Scenario(now="2024-01-17T10:00:00Z") as box:
+        box.plan(amount_cents=10_000)
+        box.plan(code="usd", amount_cents=10_000, amount_currency="USD")
         for id, plan in (("a", "basic"), ("b", "usd"), ("c", "basic")):
-            subscribe(box, plan, id=id)
-        subscribe(box, customer="other", id="d")
-        ask(box, "DELETE", "/subscriptions/c")
+            box.subscribe(plan, external_id=id)
+        box.subscribe(customer="other", external_id="d")
+        box.delete("/subscriptions/c")
 
         def listed(query: str, path: str = "/subscriptions") -> list[str]:
-            return sorted(one["external_id"] for one in ask(box, "GET", f"{path}?{query}")["subscriptions"])
+            return sorted(one["external_id"] for one in box.get(f"{path}?{query}")["subscriptions"])
 
         assert listed("") == ["a", "b", "d"]
         assert listed("status[]=terminated") == ["c"]
@@ -122,56 +120,56 @@ def test_lists_show_active_subscriptions_unless_asked_otherwise() -> None:
         assert listed("overridden=true") == []
         assert listed("", "/customers/acme/subscriptions") == ["a", "b"]
         assert listed("billing_entity_codes[]=default") == ["a", "b", "d"]
-        ask(box, "GET", "/subscriptions?billing_entity_codes[]=none", status=404)
-        ask(box, "GET", "/customers/nobody/subscriptions", status=404)
+        box.get("/subscriptions?billing_entity_codes[]=none", status=404)
+        box.get("/customers/nobody/subscriptions", status=404)
 
 
 def test_subscriptions_of_one_customer_share_an_invoice_of_one_currency() -> None:
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
-        add_plan(box)
-        add_plan(box, "usd", amount_currency="USD")
-        subscribe(box, id="a")
-        subscribe(box, id="b")
-        subscribe(box, "usd", id="c")
-        subscribe(box, id="d", consolidate_invoice=False)
-        subscribe(box, id="e", purchase_order_number="po")
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
+        box.plan(amount_cents=10_000)
+        box.plan(code="usd", amount_cents=10_000, amount_currency="USD")
+        box.subscribe(external_id="a")
+        box.subscribe(external_id="b")
+        box.subscribe("usd", external_id="c")
+        box.subscribe(external_id="d", consolidate_invoice=False)
+        box.subscribe(external_id="e", purchase_order_number="po")
         box.travel_to("2024-02-01T00:10:00Z")
         shared = sorted(
             sorted(period["external_subscription_id"] for period in invoice["billing_periods"])
-            for invoice in invoices_of(box)
+            for invoice in box.invoices()
         )
         assert shared == [["a", "b"], ["c"], ["d"], ["e"]]
 
 
 def test_a_downgrade_of_a_plan_billed_monthly_waits_for_its_year() -> None:
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
-        add_plan(box, interval="yearly", pay_in_advance=True, bill_charges_monthly=True, amount_cents=120_000)
-        add_plan(box, "small", amount_cents=100)
-        subscribe(box)
-        assert subscribe(box, "small")["downgrade_plan_date"] == "2025-01-01"
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
+        box.plan(interval="yearly", pay_in_advance=True, bill_charges_monthly=True, amount_cents=120_000)
+        box.plan(code="small", amount_cents=100)
+        box.subscribe()
+        assert box.subscribe("small")["downgrade_plan_date"] == "2025-01-01"
         box.travel_to("2024-12-31T00:00:00Z")
-        assert ask(box, "GET", "/subscriptions/sub")["subscription"]["plan_code"] == "basic"
+        assert box.get("/subscriptions/sub")["subscription"]["plan_code"] == "basic"
         box.travel_to("2025-01-01T00:10:00Z")
-        assert ask(box, "GET", "/subscriptions/sub")["subscription"]["plan_code"] == "small"
+        assert box.get("/subscriptions/sub")["subscription"]["plan_code"] == "small"
 
 
 @pytest.mark.parametrize(
     ("before", "after"), [("UTC", "America/Los_Angeles"), ("America/Los_Angeles", "UTC"), ("UTC", "Asia/Tokyo")]
 )
 def test_a_new_time_zone_leaves_no_usage_out_and_bills_none_twice(before: str, after: str) -> None:
-    with Sandbox(now="2024-01-05T00:00:00Z") as box:
-        ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "timezone": before}})
-        add_plan(box)
-        subscribe(box)
+    with Scenario(now="2024-01-05T00:00:00Z") as box:
+        box.customer(timezone=before)
+        box.plan(amount_cents=10_000)
+        box.subscribe()
         box.travel_to("2024-02-01T09:00:00Z")
-        ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "timezone": after}})
+        box.customer(timezone=after)
         box.travel_to("2024-04-03T00:00:00Z")
         usage = [
             (
                 datetime.fromisoformat(period["charges_from_datetime"]),
                 datetime.fromisoformat(period["charges_to_datetime"]),
             )
-            for invoice in invoices_of(box)
+            for invoice in box.invoices()
             for period in invoice["billing_periods"]
         ]
         assert len(usage) == 3
@@ -185,10 +183,10 @@ def test_one_customer_that_cannot_be_billed_does_not_stop_the_others() -> None:
     from usagebill.core.customers import Customer
     from usagebill.storage.conditions import eq
 
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
-        add_plan(box)
-        subscribe(box, customer="bad", id="bad")
-        subscribe(box, customer="good", id="good")
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
+        box.plan(amount_cents=10_000)
+        box.subscribe(customer="bad", external_id="bad")
+        box.subscribe(customer="good", external_id="good")
 
         def zone(name: str | None) -> None:
             def change(work: Any) -> None:
@@ -200,12 +198,12 @@ def test_one_customer_that_cannot_be_billed_does_not_stop_the_others() -> None:
         zone("Nowhere/Land")
         box.jump_to("2024-02-01T12:00:00Z")
         box.billing.run_due()
-        assert len(invoices_of(box, "good")) == 1
+        assert len(box.invoices("good")) == 1
         zone(None)
-        assert invoices_of(box, "bad") == []
+        assert box.invoices("bad") == []
         box.jump_to("2024-02-01T14:00:00Z")
         box.run_due()
-        (late,) = invoices_of(box, "bad")
+        (late,) = box.invoices("bad")
         assert (late["issuing_date"], late["created_at"]) == ("2024-02-01", "2024-02-01T00:10:00Z")
 
 
@@ -215,65 +213,62 @@ def test_a_customer_can_be_put_right_while_its_billing_fails() -> None:
 
     from usagebill.core.customers import Customer
 
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
-        add_plan(box)
-        subscribe(box)
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
+        box.plan(amount_cents=10_000)
+        box.subscribe()
 
         def spoil(work: Any) -> None:
             work.tx.replace(replace(work.tx.first(Customer), timezone="Nowhere/Land"))
 
         box.billing.writing(spoil)
         box.jump_to("2024-02-01T12:00:00Z")
-        ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "timezone": "UTC"}})
-        ask(box, "DELETE", "/subscriptions/sub")
-        assert [invoice["issuing_date"] for invoice in invoices_of(box)] == ["2024-02-01", "2024-02-01"]
+        box.customer(timezone="UTC")
+        box.delete("/subscriptions/sub")
+        assert [invoice["issuing_date"] for invoice in box.invoices()] == ["2024-02-01", "2024-02-01"]
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/Los_Angeles"])
 def test_an_end_at_the_end_of_time_is_no_end(zone: str) -> None:
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
-        ask(box, "POST", "/customers", {"customer": {"external_id": "acme", "timezone": zone}})
-        add_plan(box)
-        assert subscribe(box, ending_at="9999-12-31T23:59:59Z")["ending_at"] == "9999-12-31T23:59:59Z"
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
+        box.customer(timezone=zone)
+        box.plan(amount_cents=10_000)
+        assert box.subscribe(ending_at="9999-12-31T23:59:59Z")["ending_at"] == "9999-12-31T23:59:59Z"
         box.travel_to("2024-03-02T00:00:00Z")
-        assert len(invoices_of(box)) == (3 if zone == "America/Los_Angeles" else 2)
+        assert len(box.invoices()) == (3 if zone == "America/Los_Angeles" else 2)
 
 
 @pytest.mark.parametrize("instant", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
 def test_a_start_beyond_any_calendar_is_refused(instant: str) -> None:
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
-        add_plan(box)
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
+        box.plan(amount_cents=10_000)
         body = {"external_customer_id": "acme", "external_id": "sub", "plan_code": "basic", "subscription_at": instant}
-        answer = ask(box, "POST", "/subscriptions", {"subscription": body}, status=422)
+        answer = box.post("/subscriptions", status=422, subscription=body)
         assert answer["error_details"] == {"subscription_at": ["invalid_date"]}
 
 
 def test_a_future_start_is_not_moved_into_time_that_was_billed_before() -> None:
-    with Sandbox(now="2024-03-01T00:00:00Z") as box:
-        add_plan(box, amount_cents=3100)
-        subscribe(box)
+    with Scenario(now="2024-03-01T00:00:00Z") as box:
+        box.plan(amount_cents=3100)
+        box.subscribe()
         box.travel_to("2024-03-10T12:00:00Z")
-        ask(box, "DELETE", "/subscriptions/sub")
-        subscribe(box, subscription_at="2024-04-15T00:00:00Z")
+        box.delete("/subscriptions/sub")
+        box.subscribe(subscription_at="2024-04-15T00:00:00Z")
         box.travel_to("2024-03-20T00:00:00Z")
-        moved = ask(
-            box,
-            "PUT",
-            "/subscriptions/sub?status=pending",
-            {"subscription": {"subscription_at": "2024-03-01T00:00:00Z"}},
-        )["subscription"]
+        moved = box.put("/subscriptions/sub?status=pending", subscription={"subscription_at": "2024-03-01T00:00:00Z"})[
+            "subscription"
+        ]
         assert moved["started_at"] == "2024-03-10T12:00:00.000Z"
         box.travel_to("2024-04-01T01:00:00Z")
-        assert [fee["amount_cents"] for invoice in invoices_of(box) for fee in invoice["fees"]] == [1000, 2200]
+        assert [fee["amount_cents"] for invoice in box.invoices() for fee in invoice["fees"]] == [1000, 2200]
 
 
 def test_a_start_on_the_day_of_an_end_bills_nothing_of_before_it() -> None:
-    with Sandbox(now="2024-03-01T00:00:00Z") as box:
-        add_plan(box)
-        subscribe(box)
+    with Scenario(now="2024-03-01T00:00:00Z") as box:
+        box.plan(amount_cents=10_000)
+        box.subscribe()
         box.travel_to("2024-03-10T12:00:00Z")
-        ask(box, "DELETE", "/subscriptions/sub")
-        again = subscribe(box, subscription_at="2024-03-10T08:00:00Z")
+        box.delete("/subscriptions/sub")
+        again = box.subscribe(subscription_at="2024-03-10T08:00:00Z")
         assert again["started_at"] == "2024-03-10T12:00:00.000Z"
         box.travel_to("2024-04-02T00:00:00Z")
         assert box.billing.audit().findings == ()
