@@ -162,6 +162,7 @@ class Billing(Resources):
             organization,
             now,
             self.settings,
+            perform=perform,
             listening=self._on_message is not None,
             mailing=self.mailer is not None,
             tax_answers=tax_answers,

@@ -59,6 +59,7 @@ from usagebill.operations.invoices import listing as invoice_listing
 from usagebill.operations.invoices import one_off as invoice_one_off
 from usagebill.operations.invoices.preview import preview
 from usagebill.queries.customers import customer_by_external_id
+from usagebill.queries.plans import plan_by_code
 from usagebill.rating import current_usage, estimates, past_usage
 from usagebill.rating.explain import explain
 from usagebill.rating.fee_events import events_of_fee
@@ -357,7 +358,7 @@ class Plans(Resource):
 
     create = command(plans.create)
     update = command(plans.update)
-    get = query(plans.get)
+    get = query(plan_by_code)
     list = query(plans.list_all)
     delete = command(plans.delete)
     create_charge = command(plans.create_charge)

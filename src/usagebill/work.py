@@ -136,6 +136,12 @@ class Reader:
         other.now = instant
         return other
 
+    def without_memory(self) -> Self:
+        """The same, with nothing cached yet: what one of many things needs goes with it."""
+        other = copy(self)
+        other._memory = {}
+        return other
+
     def new_id(self) -> str:
         """The id of something new; later ones sort later."""
         return new_id(self.now)
@@ -206,8 +212,8 @@ class Reader:
 class Work(Reader):
     """What an operation works with: a reader that can write.
 
-    Messages and jobs written here commit with the operation's effects, or not at all. `mailing` says whether e-mails
-    can be sent.
+    Messages and jobs written here commit with the operation's effects, or not at all. `perform` does a job, of
+    whatever kind. `mailing` says whether e-mails can be sent.
     """
 
     def __init__(
@@ -217,6 +223,7 @@ class Work(Reader):
         now: datetime,
         settings: Settings,
         *,
+        perform: Callable[[Work, Job], None],
         listening: bool = False,
         mailing: bool = False,
         tax_answers: TaxAnswers | None = None,
@@ -224,6 +231,7 @@ class Work(Reader):
     ) -> None:
         super().__init__(tx, organization, now, settings, tax_answers=tax_answers, drawings=drawings)
         self._transaction = tx
+        self._perform = perform
         self.mailing = mailing
         self.messages: list[JsonObject] = []
         self._immediate: list[Job] = []
@@ -235,6 +243,10 @@ class Work(Reader):
         """Reads and writes the organization's records and events."""
         return self._transaction
 
+    def perform(self, job: Job) -> None:
+        """Do a job now, in this unit of work, at its instant."""
+        self._perform(self, job)
+
     @property
     def left_immediate(self) -> bool:
         """Whether there is a job to do at once."""
@@ -242,15 +254,23 @@ class Work(Reader):
 
     def dry_run(self, act: Callable[[Work], T]) -> T:
         """What `act` comes to in a unit of work of its own, of which nothing remains: no record, message or job."""
-        found: list[T] = []
+        results: list[T] = []
 
         def play() -> None:
-            found.append(act(Work(self.tx, self.organization, self.now, self.settings, tax_answers=self._tax_answers)))
+            alone = Work(
+                self.tx,
+                self.organization,
+                self.now,
+                self.settings,
+                perform=self._perform,
+                tax_answers=self._tax_answers,
+            )
+            results.append(act(alone))
             raise _Undo
 
         with suppress(_Undo):
             self.tx.savepoint(play)
-        return found[0]
+        return results[0]
 
     def is_heard(self, webhook_type: str) -> bool:
         """Whether anybody would be told of this."""

@@ -9,6 +9,7 @@ from usagebill.core.metadata import Metadata
 from usagebill.core.plans import Charge, ChargeFilter
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import plans
+from usagebill.queries.plans import plan_by_code
 from usagebill.views.plans import ChargeFilterView, charge_view, filter_view, fixed_charge_view, plan_summary, plan_view
 from usagebill.work import Work
 
@@ -41,12 +42,12 @@ ENDPOINTS: list[Endpoint] = [
         summary="Create a plan",
     ),
     _plan("GET", "/plans", plans.list_all, paged=True, returns="plans", view=plan_summary, summary="List plans"),
-    _plan("GET", "/plans/{code}", plans.get, returns="plan", view=plan_view, summary="Get a plan"),
+    _plan("GET", "/plans/{code}", plan_by_code, returns="plan", view=plan_view, summary="Get a plan"),
     _plan(
         "PUT",
         "/plans/{code}",
         plans.update,
-        find=plans.get,
+        find=plan_by_code,
         body=plans.PlanInput,
         root="plan",
         returns="plan",
@@ -92,7 +93,7 @@ ENDPOINTS: list[Endpoint] = [
         "POST",
         "/plans/{code}/charges",
         plans.create_charge,
-        find=plans.get,
+        find=plan_by_code,
         found_first=True,
         body=plans.ChargeInput,
         root="charge",
@@ -178,7 +179,7 @@ ENDPOINTS: list[Endpoint] = [
         "POST",
         "/plans/{code}/fixed_charges",
         plans.create_fixed_charge,
-        find=plans.get,
+        find=plan_by_code,
         found_first=True,
         body=plans.FixedChargeInput,
         root="fixed_charge",

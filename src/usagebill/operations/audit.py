@@ -103,8 +103,7 @@ def audit(work: Work, *, at_most: int = 1000, recount: bool = True) -> AuditRepo
     notes = _Notes(at_most, Recounts() if recount else None)
     for customer in work.tx.each(Customer, order=[asc("id")], deleted=True):
         notes.customers += 1
-        # A work of its own: what is remembered goes with the customer.
-        _audit_customer(Work(work.tx, work.organization, work.now, work.settings), customer, notes)
+        _audit_customer(work.without_memory(), customer, notes)
     for entity in work.tx.find(BillingEntity, deleted=True):
         notes.add(_entity_numbers(work, entity))
     return AuditReport(

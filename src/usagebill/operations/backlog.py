@@ -1,53 +1,90 @@
-"""Catching up: what was due of a customer before now is done before anything of it changes."""
+"""The backlog: what was due of a customer before now is done before anything of that customer changes."""
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
+from functools import partial, wraps
+from inspect import signature
+from typing import Any, TypeVar
 
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
-from usagebill.storage.conditions import any_of, eq, related, within
+from usagebill.queries.customers import customer_by_external_id
+from usagebill.queries.plans import plan_by_code
+from usagebill.storage.conditions import Condition, any_of, eq, related, within
 from usagebill.work import Work
 
-__all__ = ["settle_backlog", "settle_plan_backlog", "settle_subscription_backlog"]
+__all__ = ["after_backlog", "of_customer", "of_plan", "of_subscription", "settle_backlog"]
+
+T = TypeVar("T")
+Operation = TypeVar("Operation", bound=Callable[..., Any])
 
 
 def settle_backlog(work: Work, customer_id: str, *, needed: bool = True) -> None:
     """Do everything that is overdue of the customer, in order, each as of the instant it was due at.
 
-    Called by whatever ends or changes a subscription, a plan or a customer's settings: a period that closed while no
-    worker ran is billed as it was before the change, and cannot be lost by it. What fails stops all of it, unless it
-    is not `needed`: then it is left to the next try of its job, and the change may be what makes that succeed.
+    A period that closed while no worker ran is billed as it was before the change that follows, and cannot be lost by
+    it. What fails stops all of it, unless it is not `needed`: then it is left to the next try of its job, and the
+    change may be what makes that succeed.
     """
-    from usagebill.operations.jobs import perform  # the table of all jobs, of which these operations are a part
-
     while (job := work.tx.jobs.overdue(customer_id, work.now)) is not None:
-        told = len(work.messages)
+        emitted = len(work.messages)
         try:
-            work.tx.savepoint(partial(perform, work.at(job.due_at), job))
+            work.tx.savepoint(partial(work.at(job.due_at).perform, job))
         except Exception as problem:
             if needed:
                 # What is wrong with the overdue job is not wrong with this request.
                 raise RuntimeError(f"{job.kind} of {job.subject_id}, due {job.due_at.isoformat()}") from problem
-            del work.messages[told:]
+            del work.messages[emitted:]
             work.invalidate_all()
             return
 
 
-def settle_subscription_backlog(work: Work, external_id: str) -> None:
-    """The same before a request about the subscription with this external id: which one that is may depend on a start,
-    a change of plan or an end that is overdue.
+def after_backlog(of: Callable[[Work, str], None]) -> Callable[[Operation], Operation]:
+    """An operation that ends or changes something settles the backlog first: `of` the customers whom that is about.
+
+    `of` is given the operation's first own argument: what names the thing.
     """
-    living = work.tx.find(Subscription, eq("external_id", external_id), within("status", ("pending", "active")))
-    for customer_id in {subscription.customer_id: None for subscription in living}:
-        settle_backlog(work, customer_id)
+
+    def declare(operation: Operation) -> Operation:
+        name = list(signature(operation).parameters)[1]
+
+        @wraps(operation)
+        def settled(work: Work, *path: Any, **fields: Any) -> Any:
+            of(work, path[0] if path else fields[name])
+            return operation(work, *path, **fields)
+
+        # `wraps` keeps the signature, which a cast cannot say of a function written out for any operation.
+        return settled  # type: ignore[return-value]
+
+    return declare
 
 
-def settle_plan_backlog(work: Work, plan_id: str) -> None:
-    """The same for every customer with a subscription on the plan or on an override of it, before a price changes."""
+def of_customer(work: Work, external_id: str) -> None:
+    """The backlog of the customer with this external id. Raises `NotFound`."""
+    settle_backlog(work, customer_by_external_id(work, external_id).id)
+
+
+def of_subscription(work: Work, external_id: str) -> None:
+    """The backlog before a request about the subscription with this external id: which subscription that is may depend
+    on a start, a change of plan or an end that is overdue.
+    """
+    _settle_customers_of(work, eq("external_id", external_id), needed=True)
+
+
+def of_plan(work: Work, code: str) -> None:
+    """The backlog of every customer with a subscription on the plan or on an override of it, before a price changes.
+
+    Raises `NotFound`.
+    """
+    plan = plan_by_code(work, code)
     if work.tx.jobs.overdue(None, work.now) is None:
         return
-    on_it = any_of(eq("plan_id", plan_id), related(Plan, "plan_id", eq("parent_id", plan_id)))
-    living = work.tx.find(Subscription, on_it, within("status", ("pending", "active")))
+    on_it = any_of(eq("plan_id", plan.id), related(Plan, "plan_id", eq("parent_id", plan.id)))
+    _settle_customers_of(work, on_it, needed=False)
+
+
+def _settle_customers_of(work: Work, subscriptions: Condition, *, needed: bool) -> None:
+    living = work.tx.find(Subscription, subscriptions, within("status", ("pending", "active")))
     for customer_id in {subscription.customer_id: None for subscription in living}:
-        settle_backlog(work, customer_id, needed=False)
+        settle_backlog(work, customer_id, needed=needed)

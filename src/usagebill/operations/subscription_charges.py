@@ -15,15 +15,15 @@ from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes
 from usagebill.operations import draft_invoices
-from usagebill.operations.backlog import settle_subscription_backlog
+from usagebill.operations.backlog import after_backlog, of_subscription
 from usagebill.operations.plans.charge_endpoints import page_of_filters, pick_filter
 from usagebill.operations.plans.charges import overridden_charge
 from usagebill.operations.plans.filters import changed_filter, check_filters, new_filter
 from usagebill.operations.plans.inputs import ChargeFilterInput, ChargeInput, FixedChargeInput, PlanOverridesInput
 from usagebill.operations.plans.overrides import apply_overrides, override
-from usagebill.operations.plans.records import changed_plans, metric_of
+from usagebill.operations.plans.records import changed_plans
 from usagebill.operations.subscriptions import get_of_status
-from usagebill.queries.plans import definition
+from usagebill.queries.plans import definition, metric_of
 from usagebill.queries.subscriptions import plan_of
 from usagebill.storage.ports import Page
 from usagebill.work import Work
@@ -56,12 +56,6 @@ class WhichSubscription:
 
 def _subscription(work: Work, external_id: str, options: WhichSubscription) -> Subscription:
     return get_of_status(work, external_id, options.subscription_status or options.status or None)
-
-
-def _changing(work: Work, external_id: str, options: WhichSubscription) -> Subscription:
-    """The same, once everything that is overdue of its customer is done."""
-    settle_subscription_backlog(work, external_id)
-    return _subscription(work, external_id, options)
 
 
 def _page(items: tuple[R, ...], paging: Paging) -> Page[R]:
@@ -114,11 +108,12 @@ def get_charge(work: Work, external_id: str, charge_code: str, options: WhichSub
     return _of_code(definition(work, subscription.plan_id).charges, charge_code, "charge")
 
 
+@after_backlog(of_subscription)
 def update_charge(
     work: Work, external_id: str, charge_code: str, given: ChargeInput, options: WhichSubscription
 ) -> Charge:
     """Change what is sent of a charge, for this subscription alone. Raises `NotFound` and `Invalid`."""
-    own = _own_charge(work, _changing(work, external_id, options), charge_code)
+    own = _own_charge(work, _subscription(work, external_id, options), charge_code)
     return _written(work, overridden_charge(work, own, metric_of(work, own), given))
 
 
@@ -137,11 +132,12 @@ def get_filter(
     return charge, pick_filter(charge, filter_id)
 
 
+@after_backlog(of_subscription)
 def create_filter(
     work: Work, external_id: str, charge_code: str, given: ChargeFilterInput, options: WhichSubscription
 ) -> tuple[Charge, ChargeFilter]:
     """Add a filter, for this subscription alone. Raises `NotFound`, and `Invalid` where its values have one."""
-    own = _own_charge(work, _changing(work, external_id, options), charge_code)
+    own = _own_charge(work, _subscription(work, external_id, options), charge_code)
     added = new_filter(work, own, given)
     if any(same_values(one.values, added.values) for one in own.filters):
         raise Invalid(values="value_already_exists")
@@ -172,6 +168,7 @@ def _changed_filters(
     return _written(work, replace(own, filters=filters, updated_at=work.now)), after or before
 
 
+@after_backlog(of_subscription)
 def update_filter(
     work: Work,
     external_id: str,
@@ -186,6 +183,7 @@ def update_filter(
     )
 
 
+@after_backlog(of_subscription)
 def delete_filter(
     work: Work, external_id: str, charge_code: str, filter_id: str, options: WhichSubscription
 ) -> tuple[Charge, ChargeFilter]:
@@ -213,6 +211,7 @@ def get_fixed_charge(work: Work, external_id: str, fixed_charge_code: str, optio
     return _of_code(_fixed_charges(work, subscription), fixed_charge_code, "fixed_charge")
 
 
+@after_backlog(of_subscription)
 def update_fixed_charge(
     work: Work, external_id: str, fixed_charge_code: str, given: FixedChargeInput, options: WhichSubscription
 ) -> FixedCharge:
@@ -221,7 +220,7 @@ def update_fixed_charge(
     Units alone are kept on the subscription, and its plan stays that of the catalog; anything else gives it an
     override.
     """
-    subscription = _changing(work, external_id, options)
+    subscription = _subscription(work, external_id, options)
     if subscription.status == "incomplete":
         raise Invalid(base="subscription_incomplete")
     named = _of_code(_fixed_charges(work, subscription), fixed_charge_code, "fixed_charge")

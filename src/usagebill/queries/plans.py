@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.errors import NotFound
 from usagebill.core.plans import Charge, FixedCharge, Plan, PlanDefinition, UsageThreshold
-from usagebill.storage.conditions import asc, eq, within
+from usagebill.core.subscriptions import Subscription
+from usagebill.storage.conditions import asc, eq, has, missing, within
 from usagebill.work import Reader
 
-__all__ = ["definition", "find_plan", "forget_definition", "plan_thresholds", "priced_metric", "sold_add_on"]
+__all__ = [
+    "ChargeKind",
+    "definition",
+    "find_plan",
+    "forget_definition",
+    "is_used",
+    "live_of",
+    "metric_of",
+    "overrides_of",
+    "plan_by_code",
+    "plan_thresholds",
+    "priced_metric",
+    "sold_add_on",
+]
 
 
 def definition(reader: Reader, plan_id: str) -> PlanDefinition:
@@ -67,3 +84,38 @@ def sold_add_on(reader: Reader, fixed_charge: FixedCharge) -> AddOn | None:
     """The add-on that the fixed charge sells, deleted or not."""
     add_on = definition(reader, fixed_charge.plan_id).add_ons.get(fixed_charge.add_on_id)
     return add_on or reader.tx.get(AddOn, fixed_charge.add_on_id, deleted=True)
+
+
+ChargeKind = TypeVar("ChargeKind", Charge, FixedCharge)
+
+
+def plan_by_code(reader: Reader, code: str) -> Plan:
+    """The plan with this code; overrides cannot be reached by theirs. Raises `NotFound`."""
+    found = reader.tx.first(Plan, eq("code", code), missing("parent_id"))
+    if found is None:
+        raise NotFound("plan")
+    return found
+
+
+def metric_of(reader: Reader, charge: Charge) -> BillableMetric:
+    """The billable metric that a charge prices, deleted or not."""
+    found = reader.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
+    if found is None:
+        raise LookupError(f"no billable metric {charge.billable_metric_id}")
+    return found
+
+
+def is_used(reader: Reader, plan: Plan) -> bool:
+    """Whether any subscription, of whatever status, is on the plan itself."""
+    return reader.tx.first(Subscription, eq("plan_id", plan.id)) is not None
+
+
+def live_of(reader: Reader, kind: type[ChargeKind], plan: Plan) -> list[ChargeKind]:
+    """The live charges, or fixed charges, of a plan in the order in which they were made."""
+    return reader.tx.find(kind, eq("plan_id", plan.id), order=[asc("created_at"), asc("id")])
+
+
+def overrides_of(reader: Reader, plan: Plan, *, in_use: bool = True) -> list[Plan]:
+    """The overrides of a plan; only those with an active or pending subscription, unless asked otherwise."""
+    alive = [has(Subscription, "plan_id", within("status", ("active", "pending")))] if in_use else []
+    return reader.tx.find(Plan, eq("parent_id", plan.id), *alive)

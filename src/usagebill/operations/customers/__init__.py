@@ -25,7 +25,7 @@ from usagebill.core.organizations import Organization
 from usagebill.core.subscriptions import Subscription
 from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
 from usagebill.operations import draft_invoices, invoice_custom_sections, tax_connections, vat
-from usagebill.operations.backlog import settle_backlog
+from usagebill.operations.backlog import after_backlog, of_customer, settle_backlog
 from usagebill.operations.customers.listing import CustomerFilters, list_all
 from usagebill.operations.invoices.dates import dating_settings
 from usagebill.operations.tax_connections import IntegrationCustomerInput
@@ -204,9 +204,9 @@ def upsert(work: Work, given: CustomerInput) -> Customer:
     return customer
 
 
+@after_backlog(of_customer)
 def delete(work: Work, external_id: str) -> Customer:
     """Delete the customer, and end what it has at once after that; its invoices stay and its id is free again."""
-    settle_backlog(work, customer_by_external_id(work, external_id).id)
     deleted = replace(customer_by_external_id(work, external_id), deleted_at=work.now, updated_at=work.now)
     work.tx.replace(deleted)
     work.schedule("end_customer", deleted.id, work.now)

@@ -36,9 +36,8 @@ from usagebill.operations.plans.inputs import (
 )
 from usagebill.operations.plans.metadata import delete_metadata, delete_metadata_key, merge_metadata, replace_metadata
 from usagebill.operations.plans.overrides import Overridden, apply_overrides, is_units_only, override
-from usagebill.operations.plans.records import get
 from usagebill.operations.plans.update import update
-from usagebill.queries.plans import definition, forget_definition
+from usagebill.queries.plans import definition, forget_definition, plan_by_code
 
 __all__ = [
     "AppliedPricingUnitInput",
@@ -68,7 +67,6 @@ __all__ = [
     "delete_metadata",
     "delete_metadata_key",
     "forget_definition",
-    "get",
     "get_charge",
     "get_filter",
     "get_fixed_charge",
@@ -79,6 +77,7 @@ __all__ = [
     "list_fixed_charges",
     "merge_metadata",
     "override",
+    "plan_by_code",
     "replace_metadata",
     "update",
     "update_charge",

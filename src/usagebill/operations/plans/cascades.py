@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from usagebill.core.billable_metrics import declared_values
 from usagebill.core.filters import same_values, trimmed_values
 from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, Plan, same_prices
-from usagebill.operations.plans.records import changed_plans, metric_of, overrides_of, remove
+from usagebill.operations.plans.records import changed_plans, remove
 from usagebill.operations.plans.units import units_changed
+from usagebill.queries.plans import metric_of, overrides_of
 from usagebill.storage.conditions import eq
 from usagebill.work import Work
 

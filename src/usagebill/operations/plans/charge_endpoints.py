@@ -10,7 +10,7 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.errors import NotFound
 from usagebill.core.plans import Charge, ChargeFilter, FixedCharge
 from usagebill.inputs import Paging, value_or
-from usagebill.operations.backlog import settle_plan_backlog
+from usagebill.operations.backlog import after_backlog, of_plan
 from usagebill.operations.plans.cascades import (
     FixedChargeChange,
     cascade_added_charge,
@@ -28,8 +28,9 @@ from usagebill.operations.plans.inputs import (
     FixedChargeInput,
     FixedChargeOptions,
 )
-from usagebill.operations.plans.records import changed_plans, get, is_used, metric_of, remove
+from usagebill.operations.plans.records import changed_plans, remove
 from usagebill.operations.plans.update import apply_fixed_charge_changes
+from usagebill.queries.plans import is_used, metric_of, plan_by_code
 from usagebill.storage.conditions import asc, desc, eq
 from usagebill.storage.ports import Page
 from usagebill.work import Work
@@ -65,23 +66,23 @@ def _wanted(options: ChargeOptions | FilterOptions | FixedChargeOptions) -> bool
 
 def list_charges(work: Work, code: str, paging: Paging) -> Page[Charge]:
     """The charges of a plan, newest first. Raises `NotFound`."""
-    plan = get(work, code)
+    plan = plan_by_code(work, code)
     return work.page(Charge, eq("plan_id", plan.id), paging=paging, order=[desc("created_at"), desc("id")])
 
 
 def get_charge(work: Work, code: str, charge_code: str) -> Charge:
     """One charge of a plan. Raises `NotFound`."""
     order = [asc("created_at"), asc("id")]
-    found = work.tx.first(Charge, eq("plan_id", get(work, code).id), eq("code", charge_code), order=order)
+    found = work.tx.first(Charge, eq("plan_id", plan_by_code(work, code).id), eq("code", charge_code), order=order)
     if found is None:
         raise NotFound("charge")
     return found
 
 
+@after_backlog(of_plan)
 def create_charge(work: Work, code: str, given: ChargeInput) -> Charge:
     """Add a charge, whose code is required, to a plan. Raises `NotFound` and `Invalid`."""
-    settle_plan_backlog(work, get(work, code).id)
-    plan = get(work, code)
+    plan = plan_by_code(work, code)
     metric = work.tx.get(BillableMetric, given.billable_metric_id) if given.billable_metric_id else None
     if metric is None:
         raise NotFound("billable_metric")
@@ -92,10 +93,10 @@ def create_charge(work: Work, code: str, given: ChargeInput) -> Charge:
     return charge
 
 
+@after_backlog(of_plan)
 def update_charge(work: Work, code: str, charge_code: str, given: ChargeInput) -> Charge:
     """Change a charge as an item in the plan's own body would. Raises `NotFound` and `Invalid`."""
-    settle_plan_backlog(work, get(work, code).id)
-    plan, before = get(work, code), get_charge(work, code, charge_code)
+    plan, before = plan_by_code(work, code), get_charge(work, code, charge_code)
     metric = metric_of(work, before)
     if given.billable_metric_id and given.billable_metric_id != metric.id:
         found = work.tx.get(BillableMetric, given.billable_metric_id)
@@ -110,9 +111,9 @@ def update_charge(work: Work, code: str, charge_code: str, given: ChargeInput) -
     return after
 
 
+@after_backlog(of_plan)
 def delete_charge(work: Work, code: str, charge_code: str, options: ChargeOptions) -> Charge:
     """Delete a charge with its filters. Raises `NotFound`."""
-    settle_plan_backlog(work, get(work, code).id)
     charge = get_charge(work, code, charge_code)
     deleted = remove(work, charge)
     if _wanted(options):
@@ -161,9 +162,9 @@ def _write_filters(work: Work, before: Charge, filters: Sequence[ChargeFilter], 
     return after
 
 
+@after_backlog(of_plan)
 def create_filter(work: Work, code: str, charge_code: str, given: ChargeFilterInput) -> tuple[Charge, ChargeFilter]:
     """Add a filter to a charge, even one with the values of another. Raises `NotFound` and `Invalid`."""
-    settle_plan_backlog(work, get(work, code).id)
     charge = get_charge(work, code, charge_code)
     added = new_filter(work, charge, given)
     check_filters(charge, metric_of(work, charge), [added])
@@ -171,11 +172,11 @@ def create_filter(work: Work, code: str, charge_code: str, given: ChargeFilterIn
     return _write_filters(work, charge, (*charge.filters, added), cascade=cascade), added
 
 
+@after_backlog(of_plan)
 def update_filter(
     work: Work, code: str, charge_code: str, filter_id: str, given: ChargeFilterInput
 ) -> tuple[Charge, ChargeFilter]:
     """Change the name or the properties of a filter; its values stay. Raises `NotFound` and `Invalid`."""
-    settle_plan_backlog(work, get(work, code).id)
     charge, before = get_filter(work, code, charge_code, filter_id)
     after = changed_filter(work, charge, before, given)
     check_filters(charge, metric_of(work, charge), [after])
@@ -184,11 +185,11 @@ def update_filter(
     return _write_filters(work, charge, filters, cascade=value_or(given.cascade_updates, False)), after
 
 
+@after_backlog(of_plan)
 def delete_filter(
     work: Work, code: str, charge_code: str, filter_id: str, options: FilterOptions
 ) -> tuple[Charge, ChargeFilter]:
     """Remove a filter from a charge. Raises `NotFound`."""
-    settle_plan_backlog(work, get(work, code).id)
     charge, removed = get_filter(work, code, charge_code, filter_id)
     left = [one for one in charge.filters if one.id != removed.id]
     return _write_filters(work, charge, left, cascade=_wanted(options)), removed
@@ -196,23 +197,25 @@ def delete_filter(
 
 def list_fixed_charges(work: Work, code: str, paging: Paging) -> Page[FixedCharge]:
     """The fixed charges of a plan, newest first. Raises `NotFound`."""
-    plan = get(work, code)
+    plan = plan_by_code(work, code)
     return work.page(FixedCharge, eq("plan_id", plan.id), paging=paging, order=[desc("created_at"), desc("id")])
 
 
 def get_fixed_charge(work: Work, code: str, fixed_charge_code: str) -> FixedCharge:
     """One fixed charge of a plan. Raises `NotFound`."""
     order = [asc("created_at"), asc("id")]
-    found = work.tx.first(FixedCharge, eq("plan_id", get(work, code).id), eq("code", fixed_charge_code), order=order)
+    found = work.tx.first(
+        FixedCharge, eq("plan_id", plan_by_code(work, code).id), eq("code", fixed_charge_code), order=order
+    )
     if found is None:
         raise NotFound("fixed_charge")
     return found
 
 
+@after_backlog(of_plan)
 def create_fixed_charge(work: Work, code: str, given: FixedChargeInput) -> FixedCharge:
     """Add a fixed charge, whose code is required, to a plan. Raises `NotFound` and `Invalid`."""
-    settle_plan_backlog(work, get(work, code).id)
-    plan = get(work, code)
+    plan = plan_by_code(work, code)
     add_on = None
     if given.add_on_id:
         add_on = work.tx.get(AddOn, given.add_on_id)
@@ -227,10 +230,10 @@ def create_fixed_charge(work: Work, code: str, given: FixedChargeInput) -> Fixed
     return added
 
 
+@after_backlog(of_plan)
 def update_fixed_charge(work: Work, code: str, fixed_charge_code: str, given: FixedChargeInput) -> FixedCharge:
     """Change a fixed charge as an item in the plan's own body would. Raises `NotFound` and `Invalid`."""
-    settle_plan_backlog(work, get(work, code).id)
-    plan, before = get(work, code), get_fixed_charge(work, code, fixed_charge_code)
+    plan, before = plan_by_code(work, code), get_fixed_charge(work, code, fixed_charge_code)
     after = changed_fixed_charge(work, before, given, used=is_used(work, plan))
     change = FixedChargeChange(before=before, after=after, immediately=value_or(given.apply_units_immediately, False))
     apply_fixed_charge_changes(work, plan, [change], cascade=value_or(given.cascade_updates, False))
@@ -238,10 +241,10 @@ def update_fixed_charge(work: Work, code: str, fixed_charge_code: str, given: Fi
     return after
 
 
+@after_backlog(of_plan)
 def delete_fixed_charge(work: Work, code: str, fixed_charge_code: str, options: FixedChargeOptions) -> FixedCharge:
     """Delete a fixed charge. Raises `NotFound`."""
-    settle_plan_backlog(work, get(work, code).id)
-    plan, before = get(work, code), get_fixed_charge(work, code, fixed_charge_code)
+    plan, before = plan_by_code(work, code), get_fixed_charge(work, code, fixed_charge_code)
     deleted = remove(work, before)
     change = FixedChargeChange(before=before, after=None)
     apply_fixed_charge_changes(work, plan, [change], cascade=_wanted(options))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from usagebill.core.plans import Plan
-from usagebill.operations.plans.records import changed_plans, get, overrides_of
+from usagebill.operations.plans.records import changed_plans
+from usagebill.queries.plans import overrides_of, plan_by_code
 from usagebill.views.plans import deleted_plan
 from usagebill.work import Work
 
@@ -14,7 +15,7 @@ __all__ = ["delete"]
 
 def delete(work: Work, code: str) -> Plan:
     """Have the plan and its overrides deleted, and every subscription on them ended. Raises `NotFound`."""
-    plan = replace(get(work, code), pending_deletion=True, updated_at=work.now)
+    plan = replace(plan_by_code(work, code), pending_deletion=True, updated_at=work.now)
     for each in (*overrides_of(work, plan, in_use=False), plan):
         work.tx.replace(replace(each, pending_deletion=True, updated_at=work.now))
         changed_plans(work, [each.id])

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from usagebill.core.jobs import Job
 from usagebill.core.plans import Plan
-from usagebill.operations.plans.records import changed_plans, overrides_of
+from usagebill.operations.plans.records import changed_plans
 from usagebill.operations.subscriptions.plan_changes import end_subscriptions
+from usagebill.queries.plans import overrides_of
 from usagebill.work import Work
 
 __all__ = ["end_plan"]

@@ -10,7 +10,7 @@ from usagebill.core.plans import Plan
 from usagebill.inputs import is_given
 from usagebill.operations.plans.creation import sent_metadata
 from usagebill.operations.plans.inputs import MetadataInput
-from usagebill.operations.plans.records import get
+from usagebill.queries.plans import plan_by_code
 from usagebill.views.plans import plan_summary
 from usagebill.work import Work
 
@@ -26,14 +26,14 @@ def _stored(work: Work, plan: Plan, metadata: Metadata | None) -> Metadata | Non
 
 def replace_metadata(work: Work, code: str, given: MetadataInput) -> Metadata | None:
     """Make what is sent the whole metadata of the plan; without it nothing changes. Raises `NotFound`, `Invalid`."""
-    plan = get(work, code)
+    plan = plan_by_code(work, code)
     sent = is_given(given.metadata) and given.metadata is not None
     return _stored(work, plan, sent_metadata(given.metadata) if sent else plan.metadata)
 
 
 def merge_metadata(work: Work, code: str, given: MetadataInput) -> Metadata | None:
     """Set the keys that are sent, and keep the others. Raises `NotFound` and `Invalid`."""
-    plan = get(work, code)
+    plan = plan_by_code(work, code)
     sent = sent_metadata(given.metadata) if is_given(given.metadata) and given.metadata is not None else {}
     merged = merged_metadata(plan.metadata, sent)
     return _stored(work, plan, merged if merged is None else sent_metadata(merged))
@@ -41,12 +41,12 @@ def merge_metadata(work: Work, code: str, given: MetadataInput) -> Metadata | No
 
 def delete_metadata(work: Work, code: str) -> None:
     """Remove the plan's metadata; nothing to remove is fine. Raises `NotFound`."""
-    _stored(work, get(work, code), None)
+    _stored(work, plan_by_code(work, code), None)
 
 
 def delete_metadata_key(work: Work, code: str, key: str) -> Metadata:
     """Remove one key, where there is one. Raises `NotFound` for the plan, and for one without any metadata."""
-    plan = get(work, code)
+    plan = plan_by_code(work, code)
     if plan.metadata is None:
         raise NotFound("metadata")
     left = {name: value for name, value in plan.metadata.items() if name != key}

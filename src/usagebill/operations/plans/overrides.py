@@ -21,9 +21,9 @@ from usagebill.operations.plans.charges import overridden_charge
 from usagebill.operations.plans.creation import sent_commitment, sent_metadata, sent_thresholds
 from usagebill.operations.plans.fixed_charges import check_units, overridden_fixed_charge
 from usagebill.operations.plans.inputs import ChargeInput, FixedChargeInput, PlanOverridesInput
-from usagebill.operations.plans.records import changed_plans, metric_of, reconsider_changes, refuse
+from usagebill.operations.plans.records import changed_plans, reconsider_changes, refuse
 from usagebill.operations.plans.units import units_of_subscription_changed
-from usagebill.queries.plans import definition
+from usagebill.queries.plans import definition, metric_of
 from usagebill.work import Work
 
 __all__ = ["Overridden", "apply_overrides", "is_units_only", "override"]

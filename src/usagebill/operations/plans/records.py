@@ -4,64 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TypeVar
 
-from usagebill.core.billable_metrics import BillableMetric
-from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.errors import Invalid
 from usagebill.core.plans import Charge, FixedCharge, Plan
-from usagebill.core.subscriptions import Subscription
 from usagebill.operations import draft_invoices
-from usagebill.queries.plans import forget_definition
-from usagebill.storage.conditions import asc, eq, has, missing, ne, within
+from usagebill.queries.plans import ChargeKind, forget_definition
+from usagebill.storage.conditions import eq, missing, ne
 from usagebill.work import Work
 
-__all__ = [
-    "changed_plans",
-    "code_errors",
-    "get",
-    "is_used",
-    "live_of",
-    "metric_of",
-    "overrides_of",
-    "reconsider_changes",
-    "refuse",
-    "remove",
-]
-
-
-C = TypeVar("C", Charge, FixedCharge)
-
-
-def get(work: Work, code: str) -> Plan:
-    """The plan with this code; overrides cannot be reached by theirs. Raises `NotFound`."""
-    found = work.tx.first(Plan, eq("code", code), missing("parent_id"))
-    if found is None:
-        raise NotFound("plan")
-    return found
-
-
-def metric_of(work: Work, charge: Charge) -> BillableMetric:
-    """The billable metric that a charge prices, deleted or not."""
-    found = work.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
-    if found is None:
-        raise LookupError(f"no billable metric {charge.billable_metric_id}")
-    return found
-
-
-def is_used(work: Work, plan: Plan) -> bool:
-    """Whether any subscription, of whatever status, is on the plan itself."""
-    return work.tx.first(Subscription, eq("plan_id", plan.id)) is not None
-
-
-def live_of(work: Work, kind: type[C], plan: Plan) -> list[C]:
-    """The live charges, or fixed charges, of a plan in the order in which they were made."""
-    return work.tx.find(kind, eq("plan_id", plan.id), order=[asc("created_at"), asc("id")])
-
-
-def overrides_of(work: Work, plan: Plan, *, in_use: bool = True) -> list[Plan]:
-    """The overrides of a plan; only those with an active or pending subscription, unless asked otherwise."""
-    alive = [has(Subscription, "plan_id", within("status", ("active", "pending")))] if in_use else []
-    return work.tx.find(Plan, eq("parent_id", plan.id), *alive)
+__all__ = ["changed_plans", "code_errors", "reconsider_changes", "refuse", "remove"]
 
 
 def code_errors(work: Work, charge: Charge | FixedCharge) -> dict[str, tuple[str, ...]]:
@@ -88,7 +39,7 @@ def changed_plans(work: Work, plan_ids: Iterable[str]) -> None:
     draft_invoices.flag(work, draft_invoices.drafts_of_plans(ids))
 
 
-def remove(work: Work, record: C) -> C:
+def remove(work: Work, record: ChargeKind) -> ChargeKind:
     """Delete a charge: nothing more is billed for it, not even what was used in the present period."""
     deleted = replace(record, deleted_at=work.now, updated_at=work.now)
     work.tx.replace(deleted)

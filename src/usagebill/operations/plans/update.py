@@ -12,7 +12,7 @@ from usagebill.core.plans import Charge, FixedCharge, Plan, monthly_flag, plan_e
 from usagebill.core.subscriptions import Subscription
 from usagebill.inputs import changes, is_given, value_or
 from usagebill.operations import taxes
-from usagebill.operations.backlog import settle_plan_backlog
+from usagebill.operations.backlog import after_backlog, of_plan
 from usagebill.operations.plans.cascades import (
     FixedChargeChange,
     cascade_added_charge,
@@ -34,17 +34,9 @@ from usagebill.operations.plans.creation import (
 )
 from usagebill.operations.plans.fixed_charges import changed_fixed_charge
 from usagebill.operations.plans.inputs import ChargeInput, FixedChargeInput, PlanInput
-from usagebill.operations.plans.records import (
-    changed_plans,
-    get,
-    is_used,
-    live_of,
-    metric_of,
-    reconsider_changes,
-    refuse,
-    remove,
-)
+from usagebill.operations.plans.records import changed_plans, reconsider_changes, refuse, remove
 from usagebill.operations.plans.units import units_changed
+from usagebill.queries.plans import is_used, live_of, metric_of, plan_by_code
 from usagebill.storage.conditions import all_of, any_of, eq, present, related
 from usagebill.views.plans import plan_summary
 from usagebill.work import Work
@@ -56,6 +48,7 @@ _ALWAYS_EDITABLE = ("name", "invoice_display_name", "description", "amount_cents
 _EDITABLE = (*_ALWAYS_EDITABLE, "code", "interval", "pay_in_advance", "amount_currency", "trial_period")
 
 
+@after_backlog(of_plan)
 def update(work: Work, code: str, given: PlanInput) -> Plan:
     """Change what is sent of a plan. Raises `NotFound` and `Invalid`.
 
@@ -63,8 +56,7 @@ def update(work: Work, code: str, given: PlanInput) -> Plan:
     `charges` and `fixed_charges` are whole lists: what is not named by its id goes. `cascade_updates` passes changes
     on to overrides.
     """
-    before = get(work, code)
-    settle_plan_backlog(work, before.id)
+    before = plan_by_code(work, code)
     charges = {charge.id: charge for charge in live_of(work, Charge, before)}
     fixed_charges = {charge.id: charge for charge in live_of(work, FixedCharge, before)}
     items = [(item, _metric(work, item, charges)) for item in value_or(given.charges, ())]

@@ -1,6 +1,5 @@
 """Subscriptions: how they are created, changed, ended and billed over time."""
 
-from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.subscriptions.creation import create
 from usagebill.operations.subscriptions.inputs import (
     SubscriptionFilters,
@@ -31,7 +30,6 @@ __all__ = [
     "list_all",
     "list_of_customer",
     "reschedule_customer",
-    "settle_backlog",
     "terminate",
     "update",
 ]

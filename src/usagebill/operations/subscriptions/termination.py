@@ -9,7 +9,7 @@ from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.jobs import Job
 from usagebill.core.periods.schedule import ending_at_instant, run_is_past
 from usagebill.core.subscriptions import Event, Status, Subscription, transition
-from usagebill.operations.backlog import settle_subscription_backlog
+from usagebill.operations.backlog import after_backlog, of_subscription
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.subscription import Entry, bill
 from usagebill.operations.subscriptions.change import bill_closed_period, cancel_downgrade
@@ -30,13 +30,13 @@ CREDIT_NOTE_OPTIONS = ("credit", "refund", "offset", "skip")
 INVOICE_OPTIONS = ("generate", "skip")
 
 
+@after_backlog(of_subscription)
 def delete(work: Work, external_id: str, options: SubscriptionTermination) -> Subscription:
     """End the active subscription with this external id now, or cancel the pending one where `status` says so.
 
     Raises `NotFound`, `Invalid` for an option that does not exist, and `NotAllowed` while it is not known how what
     would be given back was taxed.
     """
-    settle_subscription_backlog(work, external_id)
     if options.status == Status.PENDING:
         return cancel_pending(work, get_of_status(work, external_id, Status.PENDING))
     active = get_of_status(work, external_id)

@@ -8,7 +8,7 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.subscriptions import Status, Subscription, started_in_past_at
 from usagebill.inputs import is_given
-from usagebill.operations.backlog import settle_subscription_backlog
+from usagebill.operations.backlog import after_backlog, of_subscription
 from usagebill.operations.plans.overrides import apply_overrides
 from usagebill.operations.subscriptions.inputs import SubscriptionStatus, SubscriptionUpdate, instant_of
 from usagebill.operations.subscriptions.reading import find_by_external_id
@@ -25,12 +25,12 @@ from usagebill.work import Work
 __all__ = ["find_to_change", "update"]
 
 
+@after_backlog(of_subscription)
 def update(work: Work, external_id: str, given: SubscriptionUpdate, options: SubscriptionStatus) -> Subscription:
     """Change the fields that were sent. Raises `NotFound`, `NotAllowed` or `Invalid`.
 
     A subscription that has yet to start can be moved: to a later date, or into the past, which starts it.
     """
-    settle_subscription_backlog(work, external_id)
     found = find_to_change(work, external_id, options)
     if found.status == Status.INCOMPLETE:
         raise NotAllowed("subscription_incomplete")
