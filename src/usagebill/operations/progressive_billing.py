@@ -22,8 +22,8 @@ from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.subscription import opened
 from usagebill.operations.invoices.totals import settle
-from usagebill.operations.plans import definition
 from usagebill.queries.billing_periods import billing_period, cycle_at, running_boundaries
+from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import applicable_thresholds
 from usagebill.rating.current_usage import amount_so_far
 from usagebill.rating.fees.charges import UsageToBill, rated_usage
@@ -115,7 +115,7 @@ def _bill(
         UsageToBill(
             invoice_id=invoice.id,
             subscription=subscription,
-            definition=definition(work, subscription.plan_id),
+            definition=plan_definition(work, subscription.plan_id),
             window=usage_window(charges, periods.tz),
             created_at=invoice.created_at,
             with_minimum=False,

@@ -23,7 +23,7 @@ from usagebill.operations.plans.inputs import ChargeFilterInput, ChargeInput, Fi
 from usagebill.operations.plans.overrides import apply_overrides, override
 from usagebill.operations.plans.records import changed_plans
 from usagebill.operations.subscriptions import get_of_status
-from usagebill.queries.plans import definition, metric_of
+from usagebill.queries.plans import metric_of, plan_definition
 from usagebill.queries.subscriptions import plan_of
 from usagebill.storage.ports import Page
 from usagebill.work import Work
@@ -85,8 +85,8 @@ def _own_plan(work: Work, subscription: Subscription) -> Plan:
 
 def _own_charge(work: Work, subscription: Subscription, code: str) -> Charge:
     """The charge with this code of the subscription's own plan, which it gets where it has none."""
-    _of_code(definition(work, subscription.plan_id).charges, code, "charge")
-    return _of_code(definition(work, _own_plan(work, subscription).id).charges, code, "charge")
+    _of_code(plan_definition(work, subscription.plan_id).charges, code, "charge")
+    return _of_code(plan_definition(work, _own_plan(work, subscription).id).charges, code, "charge")
 
 
 def _written(work: Work, charge: Charge) -> Charge:
@@ -99,13 +99,13 @@ def _written(work: Work, charge: Charge) -> Charge:
 def list_charges(work: Work, external_id: str, options: WhichSubscription, paging: Paging) -> Page[Charge]:
     """The charges of the subscription's plan, newest first. Raises `NotFound`."""
     subscription = _subscription(work, external_id, options)
-    return _page(definition(work, subscription.plan_id).charges, paging)
+    return _page(plan_definition(work, subscription.plan_id).charges, paging)
 
 
 def get_charge(work: Work, external_id: str, charge_code: str, options: WhichSubscription) -> Charge:
     """One charge of the subscription's plan. Raises `NotFound`."""
     subscription = _subscription(work, external_id, options)
-    return _of_code(definition(work, subscription.plan_id).charges, charge_code, "charge")
+    return _of_code(plan_definition(work, subscription.plan_id).charges, charge_code, "charge")
 
 
 @after_backlog(of_subscription)
@@ -155,7 +155,7 @@ def _changed_filters(
 ) -> tuple[Charge, ChargeFilter]:
     """Change the filter that has the values of the named one on the subscription's own charge; None removes it."""
     subscription = _subscription(work, external_id, options)
-    charge = _of_code(definition(work, subscription.plan_id).charges, charge_code, "charge")
+    charge = _of_code(plan_definition(work, subscription.plan_id).charges, charge_code, "charge")
     named = pick_filter(charge, filter_id)
     own = _own_charge(work, subscription, charge_code)
     known = next((one for one in own.filters if same_values(one.values, named.values)), None)
@@ -197,7 +197,7 @@ def _shown(subscription: Subscription, charge: FixedCharge) -> FixedCharge:
 
 
 def _fixed_charges(work: Work, subscription: Subscription) -> tuple[FixedCharge, ...]:
-    return tuple(_shown(subscription, charge) for charge in definition(work, subscription.plan_id).fixed_charges)
+    return tuple(_shown(subscription, charge) for charge in plan_definition(work, subscription.plan_id).fixed_charges)
 
 
 def list_fixed_charges(work: Work, external_id: str, options: WhichSubscription, paging: Paging) -> Page[FixedCharge]:

@@ -20,7 +20,7 @@ from usagebill.core.periods import (
 )
 from usagebill.core.plans import Plan, PlanDefinition
 from usagebill.core.subscriptions import Subscription
-from usagebill.queries.plans import definition
+from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import cycle
 from usagebill.storage.conditions import desc, eq, present
 from usagebill.work import Reader
@@ -149,7 +149,7 @@ def billed_of(reader: Reader, invoice: Invoice, period: BillingPeriod) -> Billin
         period=period,
         boundaries=boundaries_of(period),
         subscription=subscription,
-        definition=definition(reader, subscription.plan_id),
+        definition=plan_definition(reader, subscription.plan_id),
         cycle=periods,
     )
 

@@ -14,7 +14,6 @@ from usagebill.work import Reader
 
 __all__ = [
     "ChargeKind",
-    "definition",
     "find_plan",
     "forget_definition",
     "is_used",
@@ -22,13 +21,14 @@ __all__ = [
     "metric_of",
     "overrides_of",
     "plan_by_code",
+    "plan_definition",
     "plan_thresholds",
     "priced_metric",
     "sold_add_on",
 ]
 
 
-def definition(reader: Reader, plan_id: str) -> PlanDefinition:
+def plan_definition(reader: Reader, plan_id: str) -> PlanDefinition:
     """The plan with this id, deleted or not, with its live charges in the order in which they were made.
 
     LookupError where no plan has the id. What is written to the plan afterwards shows after `forget_definition`.
@@ -76,13 +76,13 @@ def plan_thresholds(reader: Reader, plan: Plan) -> tuple[UsageThreshold, ...]:
 
 def priced_metric(reader: Reader, charge: Charge) -> BillableMetric | None:
     """The metric that the charge prices, deleted or not."""
-    metric = definition(reader, charge.plan_id).metrics.get(charge.billable_metric_id)
+    metric = plan_definition(reader, charge.plan_id).metrics.get(charge.billable_metric_id)
     return metric or reader.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
 
 
 def sold_add_on(reader: Reader, fixed_charge: FixedCharge) -> AddOn | None:
     """The add-on that the fixed charge sells, deleted or not."""
-    add_on = definition(reader, fixed_charge.plan_id).add_ons.get(fixed_charge.add_on_id)
+    add_on = plan_definition(reader, fixed_charge.plan_id).add_ons.get(fixed_charge.add_on_id)
     return add_on or reader.tx.get(AddOn, fixed_charge.add_on_id, deleted=True)
 
 

@@ -19,9 +19,9 @@ from usagebill.core.pricing.projection import Projection, project, projected_uni
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import usage_taxes_cents
 from usagebill.inputs import ABSENT, Input, Maybe
-from usagebill.operations import plans
 from usagebill.queries.billing_periods import cycle_at, running_boundaries
 from usagebill.queries.customers import customer_by_external_id, entity_of
+from usagebill.queries.plans import plan_definition
 from usagebill.queries.taxes import taxes_for
 from usagebill.rating.provider_taxes import usage_taxes
 from usagebill.rating.usage import ChargeResult, ChargeScope, charge_results, usage_window
@@ -158,7 +158,7 @@ def current(work: Work, external_customer_id: str, options: UsageOptions) -> Cur
     """
     customer = customer_by_external_id(work, external_customer_id)
     subscription = _subscription(work, customer, options.external_subscription_id)
-    definition = plans.definition(work, subscription.plan_id)
+    definition = plan_definition(work, subscription.plan_id)
     charges, named = _chosen_charges(definition, options)
     only = _group_filter(options)
     full = bool(options.full_usage)
@@ -189,7 +189,7 @@ def _window(work: Work, subscription: Subscription, *, full: bool) -> Window:
 
 def amount_so_far(work: Work, subscription: Subscription) -> int:
     """What all usage of the running charges period comes to so far, without taxes, in cents."""
-    definition = plans.definition(work, subscription.plan_id)
+    definition = plan_definition(work, subscription.plan_id)
     window = _window(work, subscription, full=False)
     scope = ChargeScope(
         subscription=subscription,
@@ -267,7 +267,7 @@ def projected(work: Work, external_customer_id: str, options: ProjectedUsageOpti
     """Current usage, and what it would come to at the end of the period if it went on at the same pace."""
     customer = customer_by_external_id(work, external_customer_id)
     subscription = _subscription(work, customer, options.external_subscription_id)
-    definition = plans.definition(work, subscription.plan_id)
+    definition = plan_definition(work, subscription.plan_id)
     window = _window(work, subscription, full=False)
     with_taxes = options.apply_taxes is ABSENT or options.apply_taxes is None or options.apply_taxes
     scope = ChargeScope(

@@ -19,11 +19,11 @@ from usagebill.core.pricing.estimates import INSTANT_MODELS, InstantEstimate, in
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import taxed_fee
 from usagebill.inputs import changes
-from usagebill.operations import plans
 from usagebill.operations.events import EventInput, EventsInput
 from usagebill.operations.invoices.charges_in_advance import advance_fee, event_billing
 from usagebill.operations.invoices.totals import fee_taxes
 from usagebill.queries.customers import customer_of
+from usagebill.queries.plans import plan_definition
 from usagebill.rating.events import advance_charges, event_price, part_for
 from usagebill.rating.provider_taxes import estimated
 from usagebill.rating.usage import ChargePart, parsed_properties
@@ -100,7 +100,7 @@ def estimate_instant_fees(work: Work, given: EventInput) -> list[InstantFee]:
     """
     received = _received(work, changes(given))
     subscription = _subscription(work, received)
-    definition = plans.definition(work, subscription.plan_id)
+    definition = plan_definition(work, subscription.plan_id)
     event = _event(work, received)
     fees = _instant_fees(subscription, definition, event)
     if not fees:
@@ -122,7 +122,7 @@ def estimate_batch_instant_fees(work: Work, given: EventsInput) -> list[InstantF
     fees: list[InstantFee] = []
     for events in groups.values():
         subscription = _subscription(work, events[0])
-        definition = plans.definition(work, subscription.plan_id)
+        definition = plan_definition(work, subscription.plan_id)
         if not any(_is_instant(charge) for charge in definition.charges):
             raise Invalid(code="does_not_match_an_instant_charge")
         for received in events:

@@ -9,7 +9,7 @@ from typing import NotRequired, TypedDict
 from usagebill.core.numbers import decimal_text
 from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, MinimumCommitment, Plan, UsageThreshold
 from usagebill.core.pricing import displayed_properties
-from usagebill.queries.plans import definition, plan_thresholds, priced_metric, sold_add_on
+from usagebill.queries.plans import plan_definition, plan_thresholds, priced_metric, sold_add_on
 from usagebill.views.formats import DecimalText, Id, Instant, instant_text, plain_number
 from usagebill.views.taxes import TaxView, taxes_view
 from usagebill.work import Reader
@@ -245,7 +245,7 @@ def deleted_plan(reader: Reader, plan: Plan) -> DeletedPlan:
         "draft_invoices_count": 0,
         "parent_id": plan.parent_id,
         "pending_deletion": plan.pending_deletion,
-        "charges": [charge_view(reader, charge) for charge in definition(reader, plan.id).charges],
+        "charges": [charge_view(reader, charge) for charge in plan_definition(reader, plan.id).charges],
         "taxes": taxes_view(reader, plan.tax_ids),
         "usage_thresholds": [threshold_view(threshold) for threshold in plan.usage_thresholds],
         "applicable_usage_thresholds": [
@@ -271,7 +271,7 @@ def plan_summary(reader: Reader, plan: Plan) -> PlanSummary:
 
 def plan_view(reader: Reader, plan: Plan) -> PlanView:
     """The plan as single-record responses and subscriptions show it."""
-    fixed_charges = definition(reader, plan.id).fixed_charges
+    fixed_charges = plan_definition(reader, plan.id).fixed_charges
     return {
         **plan_summary(reader, plan),
         "fixed_charges": [fixed_charge_view(reader, fixed_charge) for fixed_charge in fixed_charges],

@@ -13,7 +13,7 @@ from tests.scenarios import price_ranges
 
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
-from usagebill.queries.plans import definition
+from usagebill.queries.plans import plan_definition
 from usagebill.testing import Sandbox
 from usagebill.work import Work
 
@@ -340,7 +340,7 @@ def test_a_deleted_plan_is_gone_once_it_has_ended(box: Sandbox) -> None:
     assert missing(send(box, "GET", "/plans/basic")) == "plan"
     assert missing(send(box, "DELETE", "/plans/basic")) == "plan"
     accepted(plan(box), "plan")
-    kept = box.billing.reading(lambda work: definition(work, plan_id))
+    kept = box.billing.reading(lambda work: plan_definition(work, plan_id))
     assert not kept.plan.pending_deletion
     assert [charge.code for charge in kept.charges] == ["storage"]
 

@@ -24,7 +24,7 @@ from usagebill.core.usage import Usage
 from usagebill.inputs import ABSENT, Input, Maybe
 from usagebill.operations.invoices.listing import get
 from usagebill.queries.billing_periods import BillingContext
-from usagebill.queries.plans import definition
+from usagebill.queries.plans import plan_definition
 from usagebill.rating.fee_events import part_of
 from usagebill.rating.fees.charges import charge_item, pricing_unit_object, true_up_fee
 from usagebill.rating.fees.fixed_charges import fixed_charge_details, fixed_charge_item
@@ -141,7 +141,7 @@ def line_of(work: Work, invoice: Invoice, given: AdjustedFeeInput) -> AdjustedFe
     if period is None:
         raise NotFound("subscription")
     line = replace(line, subscription_id=period.subscription_id)
-    plan = definition(work, period.plan_id)
+    plan = plan_definition(work, period.plan_id)
     if given.fixed_charge_id:
         if not any(charge.id == given.fixed_charge_id for charge in plan.fixed_charges):
             raise NotFound("fixed_charge")

@@ -13,11 +13,11 @@ from usagebill.core.payments import CHARGES_PAID_IN_ADVANCE
 from usagebill.core.periods import Boundaries, billing_boundaries
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import summed_fee_taxes
-from usagebill.operations import plans
 from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.payment_status import payment_of
 from usagebill.operations.invoices.subscription import opened
 from usagebill.queries.billing_periods import billing_period
+from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import cycle
 from usagebill.storage.conditions import Condition, asc, at_most, eq, missing, within
 from usagebill.work import Work
@@ -59,7 +59,7 @@ def regroup(work: Work, subscriptions: Sequence[Subscription], at: datetime, *, 
 def _asks(work: Work, subscription: Subscription) -> bool:
     return any(
         charge.pay_in_advance and not charge.invoiceable and charge.regroup_paid_fees == "invoice"
-        for charge in plans.definition(work, subscription.plan_id).charges
+        for charge in plan_definition(work, subscription.plan_id).charges
     )
 
 

@@ -20,7 +20,6 @@ from usagebill.core.periods import Boundaries, current_boundaries, from_start
 from usagebill.core.periods.calendar import day_start
 from usagebill.core.plans import PlanDefinition
 from usagebill.core.subscriptions import Subscription
-from usagebill.operations import plans
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.events import events_of
 from usagebill.operations.invoices.issue import issue
@@ -28,6 +27,7 @@ from usagebill.operations.invoices.standalone_fees import keep_standalone
 from usagebill.operations.invoices.subscription import opened
 from usagebill.operations.invoices.totals import settle
 from usagebill.queries.billing_periods import IN_ADVANCE, billing_period, cycle_at, running_boundaries
+from usagebill.queries.plans import plan_definition
 from usagebill.rating.events import EventPrice, advance_charges, event_price, ledger_entry
 from usagebill.rating.fees.charges import charge_line
 from usagebill.rating.usage import usage_window
@@ -110,7 +110,7 @@ def bill_event(work: Work, event: Event) -> list[Fee]:
     subscription = subscription_at(known, event.timestamp)
     if subscription is None:
         return []
-    definition = plans.definition(work, subscription.plan_id)
+    definition = plan_definition(work, subscription.plan_id)
     charges = advance_charges(definition, event)
     if not charges:
         return []
@@ -158,7 +158,7 @@ def event_billing(work: Work, subscription: Subscription, at: datetime) -> Event
         raise LookupError(f"subscription {subscription.id} has no charges period at {at.isoformat()}")
     return EventBilling(
         subscription=subscription,
-        definition=plans.definition(work, subscription.plan_id),
+        definition=plan_definition(work, subscription.plan_id),
         boundaries=boundaries,
         window=usage_window(charges, periods.tz),
     )

@@ -25,7 +25,7 @@ from usagebill.operations.invoices.subscription import compute
 from usagebill.operations.invoices.totals import settle
 from usagebill.queries.billing_periods import billed_of
 from usagebill.queries.customers import entity_of
-from usagebill.queries.plans import definition
+from usagebill.queries.plans import plan_definition
 from usagebill.storage.conditions import asc, eq, ne
 from usagebill.work import Work
 
@@ -174,7 +174,7 @@ def _line(
             raise NotFound("subscription")
         fee = _new(work, invoice, period, given)
     adjustments.check_units(given.units, given.unit_amount)
-    reprice = None if period is None else adjustments.repricing(work, definition(work, period.plan_id), fee)
+    reprice = None if period is None else adjustments.repricing(work, plan_definition(work, period.plan_id), fee)
     return adjusted(
         fee,
         units=given.units if isinstance(given.units, Decimal) else None,

@@ -1,6 +1,5 @@
 """Plans: what can be done with them, their charges, filters and fixed charges, and their overrides."""
 
-from usagebill.core.plans import PlanDefinition
 from usagebill.operations.plans.charge_endpoints import (
     create_charge,
     create_filter,
@@ -37,7 +36,6 @@ from usagebill.operations.plans.inputs import (
 from usagebill.operations.plans.metadata import delete_metadata, delete_metadata_key, merge_metadata, replace_metadata
 from usagebill.operations.plans.overrides import Overridden, apply_overrides, is_units_only, override
 from usagebill.operations.plans.update import update
-from usagebill.queries.plans import definition, forget_definition, plan_by_code
 
 __all__ = [
     "AppliedPricingUnitInput",
@@ -50,7 +48,6 @@ __all__ = [
     "MetadataInput",
     "MinimumCommitmentInput",
     "Overridden",
-    "PlanDefinition",
     "PlanInput",
     "PlanOverridesInput",
     "UsageThresholdInput",
@@ -59,14 +56,12 @@ __all__ = [
     "create_charge",
     "create_filter",
     "create_fixed_charge",
-    "definition",
     "delete",
     "delete_charge",
     "delete_filter",
     "delete_fixed_charge",
     "delete_metadata",
     "delete_metadata_key",
-    "forget_definition",
     "get_charge",
     "get_filter",
     "get_fixed_charge",
@@ -77,7 +72,6 @@ __all__ = [
     "list_fixed_charges",
     "merge_metadata",
     "override",
-    "plan_by_code",
     "replace_metadata",
     "update",
     "update_charge",

@@ -23,7 +23,7 @@ from usagebill.operations.plans.fixed_charges import check_units, overridden_fix
 from usagebill.operations.plans.inputs import ChargeInput, FixedChargeInput, PlanOverridesInput
 from usagebill.operations.plans.records import changed_plans, reconsider_changes, refuse
 from usagebill.operations.plans.units import units_of_subscription_changed
-from usagebill.queries.plans import definition, metric_of
+from usagebill.queries.plans import metric_of, plan_definition
 from usagebill.work import Work
 
 __all__ = ["Overridden", "apply_overrides", "is_units_only", "override"]
@@ -64,7 +64,7 @@ def apply_overrides(
         return Overridden(plan=plan, fixed_charge_units=own)
     if plan.parent_id is None and is_units_only(given):
         return Overridden(plan=plan, fixed_charge_units={**own, **_own_units(work, plan, given, subscription)})
-    before = {charge.id: charge.units for charge in definition(work, plan.id).fixed_charges} | own
+    before = {charge.id: charge.units for charge in plan_definition(work, plan.id).fixed_charges} | own
     child = _changed_in_place(work, plan, given) if plan.parent_id else override(work, plan, given, units=own)
     if subscription is not None:
         draft_invoices.flag(work, draft_invoices.drafts_of_subscription(subscription.id))
@@ -77,7 +77,7 @@ def apply_overrides(
 def _own_units(
     work: Work, plan: Plan, given: PlanOverridesInput, subscription: Subscription | None
 ) -> Mapping[str, Decimal]:
-    known = {charge.id: charge for charge in definition(work, plan.id).fixed_charges}
+    known = {charge.id: charge for charge in plan_definition(work, plan.id).fixed_charges}
     units: dict[str, Decimal] = {}
     for item in value_or(given.fixed_charges, ()):
         charge = known.get(item.id or "")
@@ -100,7 +100,7 @@ def _note_units(
     """Note the units that were sent and differ from what the subscription had `before`, by id or its parent's id."""
     items = value_or(given.fixed_charges, ())
     groups: dict[bool, list[FixedCharge]] = {True: [], False: []}
-    for charge in definition(work, child.id).fixed_charges:
+    for charge in plan_definition(work, child.id).fixed_charges:
         item = _item_of(charge, items)
         had = before.get(charge.id, before.get(charge.parent_id or "", charge.units))
         if item is not None and is_given(item.units) and charge.units != had:
@@ -152,7 +152,7 @@ def override(work: Work, plan: Plan, given: PlanOverridesInput, *, units: Mappin
 
     `units` are the numbers of units that the subscription has of the plan's fixed charges already, by id.
     """
-    found = definition(work, plan.id)
+    found = plan_definition(work, plan.id)
     blank = replace(
         plan,
         id=work.new_id(),
@@ -207,7 +207,7 @@ def _changed_in_place(work: Work, child: Plan, given: PlanOverridesInput) -> Pla
     """An override with what is sent of it changed."""
     changed = _with_sent_fields(work, child, given)
     work.tx.replace(changed)
-    found = definition(work, child.id)
+    found = plan_definition(work, child.id)
     for charge in found.charges:
         item = _item_of(charge, value_or(given.charges, ()))
         if item is not None:

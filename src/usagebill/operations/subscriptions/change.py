@@ -15,7 +15,6 @@ from usagebill.core.subscriptions import Event, Status, Subscription, is_upgrade
 from usagebill.inputs import is_given, value_or
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.subscription import Entry, bill, billed_day
-from usagebill.operations.plans import definition
 from usagebill.operations.plans.overrides import Overridden
 from usagebill.operations.subscriptions.inputs import SubscriptionInput, instant_of
 from usagebill.operations.subscriptions.schedule import forget
@@ -24,6 +23,7 @@ from usagebill.operations.subscriptions.unused_time import credit_unused_time
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of
 from usagebill.queries.billing_periods import PERIODIC, STARTING, TERMINATING
 from usagebill.queries.customers import customer_of
+from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import cycle, issuer_of, plan_of
 from usagebill.storage.conditions import eq
 from usagebill.views.subscriptions import entitled_subscription, subscription_webhook_view
@@ -158,7 +158,7 @@ def _succeed(
 
 def _owes_at_start(work: Work, subscription: Subscription) -> bool:
     """Whether a subscription that has just started owes anything in advance."""
-    found = definition(work, subscription.plan_id)
+    found = plan_definition(work, subscription.plan_id)
     if any(charge.pay_in_advance for charge in found.fixed_charges):
         return True
     return found.plan.pay_in_advance and not in_trial(work, subscription, work.now)

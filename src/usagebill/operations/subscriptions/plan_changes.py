@@ -12,9 +12,9 @@ from usagebill.core.plans import Plan, cancels_downgrade
 from usagebill.core.subscriptions import Status, Subscription, is_upgrade
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.invoices.subscription import bill_added_units, finalize
-from usagebill.operations.plans import definition
 from usagebill.operations.subscriptions.change import cancel_downgrade, upgrade_to
 from usagebill.operations.subscriptions.termination import cancel_pending, terminate
+from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import plan_of
 from usagebill.storage.conditions import Condition, asc, eq, has, within
 from usagebill.views.subscriptions import EntitledSubscription, entitled_subscription
@@ -33,7 +33,7 @@ def bill_units(work: Work, job: Job) -> None:
         return
     ids = job.payload["fixed_charge_ids"]
     wanted = set(ids) if isinstance(ids, (list, tuple)) else set()
-    changed = [charge for charge in definition(work, subscription.plan_id).fixed_charges if charge.id in wanted]
+    changed = [charge for charge in plan_definition(work, subscription.plan_id).fixed_charges if charge.id in wanted]
     if changed:
         changed_at = datetime.fromisoformat(str(job.payload["timestamp"]))
         bill_added_units(work, subscription, changed, at=changed_at)

@@ -13,10 +13,10 @@ from usagebill.core.jobs import Job
 from usagebill.core.plans import FixedChargeUnits
 from usagebill.core.subscriptions import Event, Status, Subscription, transition
 from usagebill.operations.invoices.subscription import Entry, bill, bill_added_units
-from usagebill.operations.plans import definition
 from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.queries.billing_periods import STARTING
 from usagebill.queries.customers import customer_of, zone_of
+from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import plan_of
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.storage.conditions import eq, present
@@ -56,7 +56,7 @@ def note_units(work: Work, subscription: Subscription) -> None:
     day = local_date(subscription.started_at, zone)
     known: Sequence[FixedChargeUnits] = work.tx.find(FixedChargeUnits, eq("subscription_id", subscription.id))
     begun = {entry.fixed_charge_id for entry in known if local_date(entry.effective_at, zone) == day}
-    for charge in definition(work, subscription.plan_id).fixed_charges:
+    for charge in plan_definition(work, subscription.plan_id).fixed_charges:
         if charge.id not in begun:
             work.tx.insert(
                 FixedChargeUnits(
@@ -92,7 +92,7 @@ def bill_start(work: Work, subscription: Subscription) -> None:
             skip_charges=True,
         )
         return
-    at_once = [charge for charge in definition(work, plan.id).fixed_charges if charge.pay_in_advance]
+    at_once = [charge for charge in plan_definition(work, plan.id).fixed_charges if charge.pay_in_advance]
     if at_once:
         bill_added_units(work, subscription, at_once, at=units_at_start(started_at))
 

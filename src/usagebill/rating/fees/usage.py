@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from usagebill.core.periods import Succession
-from usagebill.operations.plans import PlanDefinition, definition
+from usagebill.core.plans import PlanDefinition
 from usagebill.queries.billing_periods import TERMINATING, BillingContext
+from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import successor_of
 from usagebill.rating.fees import charges as usage
 from usagebill.rating.usage import usage_window
@@ -42,4 +43,4 @@ def usage_to_bill(work: Work, billed: BillingContext) -> usage.UsageToBill | Non
 
 def _next_plan(work: Work, billed: BillingContext) -> PlanDefinition | None:
     following = successor_of(work, billed.subscription)
-    return None if following is None else definition(work, following.plan_id)
+    return None if following is None else plan_definition(work, following.plan_id)
