@@ -12,15 +12,28 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
-from typing import Any, Final, Literal, TypeAlias, TypeVar, Union, dataclass_transform, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, Union, dataclass_transform, get_args, get_origin
 
 import attrs
 import cattrs
 
 from usagebill.core.errors import Invalid
-from usagebill.core.numbers import is_bounded, parse_decimal
+from usagebill.core.limits import Range
+from usagebill.core.numbers import is_bounded, parse_decimal, truncate_to
 
-__all__ = ["ABSENT", "Absent", "Input", "Maybe", "Paging", "changes", "is_given", "parse_instant", "read", "value_or"]
+__all__ = [
+    "ABSENT",
+    "Absent",
+    "Input",
+    "Maybe",
+    "Paging",
+    "changes",
+    "is_given",
+    "parse_instant",
+    "range_of",
+    "read",
+    "value_or",
+]
 
 T = TypeVar("T")
 
@@ -106,15 +119,26 @@ def _number(value: object) -> Decimal:
     return Decimal(value)
 
 
-def _decimal(value: object, _: Any) -> Decimal:
-    return _number(value)
+def _unlimited(_: object, hint: Any) -> Any:
+    raise TypeError(f"a number needs a range: Annotated[{hint.__name__}, limits...]")
 
 
-def _integer(value: object, _: Any) -> int:
-    number = _number(value)
-    if abs(number) >= 1 << 63:
-        raise _Bad("value_is_out_of_range")
-    return int(number)
+def range_of(hint: Any) -> Range | None:
+    """The range in the type of a number, `Annotated[int, limits.PLAN_FEE]`; None where it has none."""
+    marks = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    return next((mark for mark in marks if isinstance(mark, Range)), None)
+
+
+def _limited(hint: Any) -> Callable[[Any, Any], Any]:
+    limit, kind = range_of(hint), get_args(hint)[0]
+
+    def structure(value: Any, _: Any) -> Any:
+        number = truncate_to(_number(value), 0) if kind is int else _number(value)
+        if limit is not None and limit.is_beyond(number):
+            raise _Bad("value_is_out_of_range")
+        return kind(number)
+
+    return structure
 
 
 def _boolean(value: object, _: Any) -> bool | None:
@@ -228,15 +252,16 @@ def _class(kind: Any) -> Callable[[Any, Any], Any]:
 
 _converter = cattrs.Converter(detailed_validation=False)
 _converter.register_structure_hook(str, _text)
-_converter.register_structure_hook(int, _integer)
+_converter.register_structure_hook(int, _unlimited)
 _converter.register_structure_hook(bool, _boolean)
-_converter.register_structure_hook(Decimal, _decimal)
+_converter.register_structure_hook(Decimal, _unlimited)
 _converter.register_structure_hook(datetime, _instant)
 _converter.register_structure_hook_func(lambda hint: hint is object, lambda value, _: value)
 _converter.register_structure_hook_func(_is_mapping, _object)
 _converter.register_structure_hook_factory(_is_list, _list)
 _converter.register_structure_hook_factory(attrs.has, _class)
 _converter.register_structure_hook_factory(_is_maybe, _maybe)
+_converter.register_structure_hook_factory(lambda hint: range_of(hint) is not None, _limited)
 
 
 def read(kind: type[T], source: Mapping[str, object]) -> T:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, get_args, get_origin
+from typing import Any
 from urllib.parse import quote
 
 import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.input_fields import places, put
 from tests.sample_records import path_of, valid_bodies, world
 from tests.scenarios import Scenario
 
@@ -33,35 +34,6 @@ MONSTERS = [
     *("9" * 401, "-" + "9" * 4000, "0." + "1" * 401),
 ]
 SEGMENTS = ["%00", "a%2Fb", "%20", ".", "..", "%C3%A9", "%F0%9F%98%80", "x" * 3000, "'", "%25", "%2E%2E"]
-
-
-def nested(hint: Any, many: bool = False) -> tuple[type, bool] | None:
-    """The input class inside a type, and whether it stands in a list."""
-    if isinstance(hint, type) and attrs.has(hint):
-        return hint, many
-    for part in get_args(hint):
-        if found := nested(part, many or get_origin(hint) in (list, tuple)):
-            return found
-    return None
-
-
-def places(kind: type) -> Iterator[tuple[str | int, ...]]:
-    """The way to every field that an input class knows, those of the classes inside it too."""
-    for field in attrs.fields(attrs.resolve_types(kind)):
-        yield (field.name,)
-        if inner := nested(field.type):
-            yield from ((field.name, *((0,) if inner[1] else ()), *rest) for rest in places(inner[0]))
-
-
-def put(target: Any, place: tuple[str | int, ...], value: Any) -> Any:
-    """A copy of `target` with `value` at `place`."""
-    if not place:
-        return value
-    step, rest = place[0], place[1:]
-    if isinstance(step, int):
-        items = list(target) if isinstance(target, list) and target else [{}]
-        return [put(items[0], rest, value), *items[1:]]
-    return {**(target if isinstance(target, dict) else {}), step: put((target or {}).get(step), rest, value)}
 
 
 def parameters(endpoint: Endpoint) -> list[str]:

@@ -69,8 +69,8 @@ def test_created_tax_is_shown_with_its_exact_rate(box: Scenario) -> None:
     assert box.webhooks == []
 
 
-def test_rate_may_be_a_number_zero_or_negative(box: Scenario) -> None:
-    assert [create(box, code=str(rate), rate=rate)["rate"] for rate in (0, 19.6, "-5")] == [0.0, 19.6, -5.0]
+def test_rate_may_be_a_number_or_its_text(box: Scenario) -> None:
+    assert [create(box, code=str(rate), rate=rate)["rate"] for rate in (0, 19.6, "5")] == [0.0, 19.6, 5.0]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from usagebill.core.currencies import CURRENCIES
+from usagebill.core.limits import ADD_ON_PRICE
 
 __all__ = ["AddOn", "definition_errors"]
 
@@ -35,7 +36,7 @@ def definition_errors(add_on: AddOn) -> dict[str, list[str]]:
         found["name"] = ["value_is_mandatory"]
     if not add_on.code:
         found["code"] = ["value_is_mandatory"]
-    if add_on.amount_cents <= 0:
+    if not ADD_ON_PRICE.holds(add_on.amount_cents):
         found["amount_cents"] = ["value_is_out_of_range"]
     if add_on.amount_currency not in CURRENCIES:
         found["amount_currency"] = ["value_is_invalid"]

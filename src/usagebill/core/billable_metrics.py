@@ -8,6 +8,7 @@ from datetime import datetime
 
 from usagebill.core import expressions
 from usagebill.core.aggregation import AGGREGATIONS
+from usagebill.core.limits import ROUNDING_PRECISION
 
 __all__ = [
     "ROUNDING_FUNCTIONS",
@@ -80,6 +81,8 @@ def definition_errors(metric: BillableMetric) -> dict[str, list[str]]:
         found["weighted_interval"] = ["value_is_invalid"]
     if metric.rounding_function is not None and metric.rounding_function not in ROUNDING_FUNCTIONS:
         found["rounding_function"] = ["value_is_invalid"]
+    if metric.rounding_precision is not None and not ROUNDING_PRECISION.holds(metric.rounding_precision):
+        found["rounding_precision"] = ["value_is_out_of_range"]
     if metric.expression and not expressions.is_valid(metric.expression):
         found["expression"] = ["invalid_expression"]
     return found

@@ -10,6 +10,7 @@ from datetime import datetime
 from usagebill.core.contacts import LOCALES, is_email
 from usagebill.core.countries import COUNTRIES, EU_COUNTRIES
 from usagebill.core.currencies import CURRENCIES
+from usagebill.core.limits import GRACE_PERIOD, PAYMENT_TERM
 
 __all__ = [
     "ADJUSTMENTS",
@@ -118,8 +119,8 @@ def definition_errors(entity: BillingEntity) -> dict[str, list[str]]:
     check("invoice_footer", len(entity.invoice_footer or "") <= _LONGEST_FOOTER, "value_is_too_long")
     check("document_number_prefix", len(entity.document_number_prefix) >= 1, "value_is_too_short")
     check("document_number_prefix", len(entity.document_number_prefix) <= _LONGEST_PREFIX, "value_is_too_long")
-    check("invoice_grace_period", entity.invoice_grace_period >= 0, "value_is_out_of_range")
-    check("net_payment_term", entity.net_payment_term >= 0, "value_is_out_of_range")
+    check("invoice_grace_period", GRACE_PERIOD.holds(entity.invoice_grace_period), "value_is_out_of_range")
+    check("net_payment_term", PAYMENT_TERM.holds(entity.net_payment_term), "value_is_out_of_range")
     check("email_settings", set(entity.email_settings) <= set(EMAIL_SETTINGS), "unsupported_value")
     check("subscription_invoice_issuing_date_anchor", anchor in ANCHORS, "value_is_invalid")
     check("subscription_invoice_issuing_date_adjustment", adjustment in ADJUSTMENTS, "value_is_invalid")

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from usagebill.core.coupons import AppliedCoupon, Coupon
 from usagebill.core.currencies import CURRENCIES
+from usagebill.core.limits import APPLIED_COUPON_AMOUNT, COUPON_AMOUNT, COUPON_PERIODS, COUPON_RATE
 
 __all__ = ["COUPON_TYPES", "EXPIRATIONS", "FREQUENCIES", "applied_coupon_problems", "coupon_problems", "expiry_run"]
 
@@ -30,10 +31,12 @@ def coupon_problems(coupon: Coupon) -> dict[str, list[str]]:
         found |= _fixed_problems(coupon.amount_cents, coupon.amount_currency)
     elif coupon.coupon_type == "percentage" and coupon.percentage_rate is None:
         found["percentage_rate"] = ["value_is_mandatory"]
+    if coupon.percentage_rate is not None and not COUPON_RATE.holds(coupon.percentage_rate):
+        found["percentage_rate"] = ["value_is_out_of_range"]
     if coupon.frequency == "recurring":
         if coupon.frequency_duration is None:
             found["frequency_duration"] = list(_NO_NUMBER)
-        elif coupon.frequency_duration <= 0:
+        elif not COUPON_PERIODS.holds(coupon.frequency_duration):
             found["frequency_duration"] = ["value_is_out_of_range"]
     return found
 
@@ -42,7 +45,7 @@ def _fixed_problems(amount_cents: int | None, currency: str | None) -> dict[str,
     found: dict[str, list[str]] = {}
     if amount_cents is None:
         found["amount_cents"] = ["value_is_mandatory"]
-    elif amount_cents <= 0:
+    elif not COUPON_AMOUNT.holds(amount_cents):
         found["amount_cents"] = ["value_is_out_of_range"]
     if not currency:
         found["amount_currency"] = ["value_is_mandatory"]
@@ -56,15 +59,17 @@ def applied_coupon_problems(applied: AppliedCoupon) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     if applied.frequency not in FREQUENCIES:
         found["frequency"] = ["value_is_invalid"]
-    if applied.amount_cents is not None and applied.amount_cents < 0:
+    if applied.amount_cents is not None and not APPLIED_COUPON_AMOUNT.holds(applied.amount_cents):
         found["amount_cents"] = ["value_is_out_of_range"]
+    if applied.percentage_rate is not None and not COUPON_RATE.holds(applied.percentage_rate):
+        found["percentage_rate"] = ["value_is_out_of_range"]
     if applied.amount_currency is not None and applied.amount_currency not in CURRENCIES:
         found["amount_currency"] = ["value_is_invalid"]
     if applied.frequency == "recurring":
         if applied.frequency_duration is None:
             found["frequency_duration"] = list(_NO_NUMBER)
             found["frequency_duration_remaining"] = list(_NO_NUMBER)
-        elif applied.frequency_duration <= 0:
+        elif not COUPON_PERIODS.holds(applied.frequency_duration):
             found["frequency_duration"] = ["value_is_out_of_range"]
     return found
 

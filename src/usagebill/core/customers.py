@@ -11,6 +11,7 @@ from usagebill.core.contacts import LOCALES, LONGEST_NAME, is_email
 from usagebill.core.countries import COUNTRIES
 from usagebill.core.currencies import CURRENCIES
 from usagebill.core.error_details import ErrorDetail
+from usagebill.core.limits import GRACE_PERIOD, PAYMENT_TERM
 from usagebill.core.vat import VatCheck
 
 __all__ = [
@@ -184,8 +185,8 @@ def definition_errors(customer: Customer) -> dict[str, list[str]]:
     check("email", not customer.email or is_email(customer.email), "invalid_email_format")
     check("external_id", bool(customer.external_id), "value_is_mandatory")
     check("name", len(customer.name or "") <= LONGEST_NAME, "value_is_too_long")
-    check("net_payment_term", (customer.net_payment_term or 0) >= 0, "value_is_out_of_range")
-    check("invoice_grace_period", (customer.invoice_grace_period or 0) >= 0, "value_is_out_of_range")
+    check("net_payment_term", PAYMENT_TERM.holds(customer.net_payment_term or 0), "value_is_out_of_range")
+    check("invoice_grace_period", GRACE_PERIOD.holds(customer.invoice_grace_period or 0), "value_is_out_of_range")
     check("customer_type", customer.customer_type in (None, *CUSTOMER_TYPES), "value_is_invalid")
     check("account_type", customer.account_type in ACCOUNT_TYPES, "value_is_invalid")
     check("document_locale", customer.document_locale in (None, *LOCALES), "not_a_valid_language_code")

@@ -10,6 +10,7 @@ from decimal import Decimal
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.currencies import CURRENCIES
+from usagebill.core.limits import COMMITMENT, PLAN_FEE, THRESHOLD, TRIAL
 from usagebill.core.numbers import parse_decimal
 
 __all__ = [
@@ -33,9 +34,6 @@ __all__ = [
 ]
 
 Errors = dict[str, list[str]]
-
-# A hundred years, in days: what is longer has no end that a calendar knows.
-_LONGEST_TRIAL = 36_500
 
 INTERVALS = ("weekly", "monthly", "quarterly", "semiannual", "yearly")
 
@@ -210,11 +208,13 @@ def plan_errors(
         found["interval"] = ["value_is_invalid"]
     if amount_cents is None:
         found["amount_cents"] = ["value_is_mandatory"]
+    elif not PLAN_FEE.holds(amount_cents):
+        found["amount_cents"] = ["value_is_out_of_range"]
     if amount_currency not in CURRENCIES:
         found["amount_currency"] = ["value_is_invalid"]
     if pay_in_advance is None:
         found["pay_in_advance"] = ["value_is_invalid"]
-    if trial_period is not None and not 0 <= trial_period <= _LONGEST_TRIAL:
+    if trial_period is not None and not TRIAL.holds(trial_period):
         found["trial_period"] = ["value_is_out_of_range"]
     return found
 
@@ -242,7 +242,7 @@ def threshold_errors(thresholds: Sequence[tuple[int | None, bool]]) -> Errors:
         return {"usage_thresholds": ["duplicated_values"]}
     if sum(recurring for _, recurring in thresholds) > 1:
         return {"usage_thresholds": ["multiple_recurring_thresholds"]}
-    if any(amount is not None and amount <= 0 for amount, _ in thresholds):
+    if any(amount is not None and not THRESHOLD.holds(amount) for amount, _ in thresholds):
         return {"amount_cents": ["value_is_out_of_range"]}
     return {}
 
@@ -251,7 +251,7 @@ def commitment_errors(amount_cents: int | None) -> Errors:
     """What is wrong with the amount of a minimum commitment, in cents."""
     if amount_cents is None:
         return {"amount_cents": ["is not a number"]}
-    return {} if amount_cents > 0 else {"amount_cents": ["value_is_out_of_range"]}
+    return {} if COMMITMENT.holds(amount_cents) else {"amount_cents": ["value_is_out_of_range"]}
 
 
 def cancels_downgrade(new_amount_cents: int, following_amount_cents: int) -> bool:

@@ -14,10 +14,11 @@ import attrs
 
 from usagebill import __version__
 from usagebill.bindings import Message
+from usagebill.core.limits import Range
 from usagebill.core.webhooks import OBJECT_TYPES, SIGNATURE_ALGORITHMS, header_prefix
 from usagebill.http.api import BASE
 from usagebill.http.endpoints import Endpoint
-from usagebill.inputs import Absent
+from usagebill.inputs import Absent, range_of
 from usagebill.resources import MESSAGES
 from usagebill.views.formats import Format, Unstored
 from usagebill.work import JsonObject
@@ -237,6 +238,11 @@ def _named(field: str, prefix: str) -> str:
     return prefix + field.removeprefix("svc_") if field.startswith("svc_") else field
 
 
+def _bounds(limit: Range) -> JsonObject:
+    bounds = {"minimum": limit.least, "maximum": limit.most}
+    return {name: int(bound) if bound == int(bound) else bound for name, bound in bounds.items()}
+
+
 class _Inputs:
     """The schemas of input classes, each described once under its own name."""
 
@@ -279,6 +285,9 @@ class _Inputs:
         if get_origin(hint) is Union or type(hint).__name__ == "UnionType":
             shown = [self.schema(option) for option in options]
             return shown[0] if len(shown) == 1 else {"anyOf": shown}
+        limit = range_of(hint)
+        if limit is not None:
+            return {**self.schema(options[0]), **_bounds(limit)}
         if get_origin(hint) is Annotated:
             # Anything is read, so that the operation can say what is wrong with it; this is what is right.
             return self.schema(options[1])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Annotated
 
+from usagebill.core import limits
 from usagebill.core.add_ons import AddOn, definition_errors
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.plans import FixedCharge
@@ -20,7 +22,7 @@ __all__ = ["AddOnInput", "create", "delete", "get", "list_all", "update"]
 class AddOnInput:
     name: Maybe[str] = ABSENT
     code: Maybe[str] = ABSENT
-    amount_cents: Maybe[int] = ABSENT
+    amount_cents: Maybe[Annotated[int, limits.ADD_ON_PRICE]] = ABSENT
     amount_currency: Maybe[str] = ABSENT
     invoice_display_name: Maybe[str] = ABSENT
     description: Maybe[str] = ABSENT

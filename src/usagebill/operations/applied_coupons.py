@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
+from typing import Annotated
 
+from usagebill.core import limits
 from usagebill.core.coupon_rules import applied_coupon_problems
 from usagebill.core.coupons import AppliedCoupon, Coupon, CouponStatus, given_back
 from usagebill.core.customers import Customer
@@ -37,10 +39,10 @@ class AppliedCouponInput:
     external_customer_id: Maybe[str] = ABSENT
     coupon_code: Maybe[str] = ABSENT
     frequency: Maybe[str] = ABSENT
-    frequency_duration: Maybe[int] = ABSENT
-    amount_cents: Maybe[int] = ABSENT
+    frequency_duration: Maybe[Annotated[int, limits.COUPON_PERIODS]] = ABSENT
+    amount_cents: Maybe[Annotated[int, limits.APPLIED_COUPON_AMOUNT]] = ABSENT
     amount_currency: Maybe[str] = ABSENT
-    percentage_rate: Maybe[Decimal] = ABSENT
+    percentage_rate: Maybe[Annotated[Decimal, limits.COUPON_RATE]] = ABSENT
 
 
 @Input

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Annotated, Literal
 
-from usagebill.core import expressions
+from usagebill.core import expressions, limits
 from usagebill.core.billable_metrics import (
     BillableMetric,
     MetricFilter,
@@ -57,7 +57,7 @@ class BillableMetricInput:
     recurring: Maybe[bool] = ABSENT
     weighted_interval: Maybe[str] = ABSENT
     rounding_function: Maybe[str] = ABSENT
-    rounding_precision: Maybe[int] = ABSENT
+    rounding_precision: Maybe[Annotated[int, limits.ROUNDING_PRECISION]] = ABSENT
     expression: Maybe[str] = ABSENT
     filters: Maybe[tuple[MetricFilterInput, ...]] = ABSENT
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
+from usagebill.core import limits
 from usagebill.core.billing_entities import (
     DOCUMENT_NUMBERINGS,
     BillingEntity,
@@ -41,7 +42,7 @@ __all__ = [
 class EntityConfigurationInput:
     invoice_footer: Maybe[str] = ABSENT
     document_locale: Maybe[str] = ABSENT
-    invoice_grace_period: Maybe[int] = ABSENT
+    invoice_grace_period: Maybe[Annotated[int, limits.GRACE_PERIOD]] = ABSENT
     subscription_invoice_issuing_date_anchor: Maybe[str] = ABSENT
     subscription_invoice_issuing_date_adjustment: Maybe[str] = ABSENT
 
@@ -55,7 +56,7 @@ class EntitySettingsInput:
     document_numbering: Maybe[str] = ABSENT
     document_number_prefix: Maybe[str] = ABSENT
     finalize_zero_amount_invoice: Maybe[bool] = ABSENT
-    net_payment_term: Maybe[int] = ABSENT
+    net_payment_term: Maybe[Annotated[int, limits.PAYMENT_TERM]] = ABSENT
     address_line1: Maybe[str] = ABSENT
     address_line2: Maybe[str] = ABSENT
     city: Maybe[str] = ABSENT

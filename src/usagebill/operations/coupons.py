@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 
+from usagebill.core import limits
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.coupon_rules import coupon_problems, expiry_run
 from usagebill.core.coupons import AppliedCoupon, Coupon, CouponEvent, CouponStatus, transition
@@ -48,11 +49,11 @@ class CouponInput:
     code: Maybe[str] = ABSENT
     description: Maybe[str] = ABSENT
     coupon_type: Maybe[str] = ABSENT
-    amount_cents: Maybe[int] = ABSENT
+    amount_cents: Maybe[Annotated[int, limits.COUPON_AMOUNT]] = ABSENT
     amount_currency: Maybe[str] = ABSENT
-    percentage_rate: Maybe[Decimal] = ABSENT
+    percentage_rate: Maybe[Annotated[Decimal, limits.COUPON_RATE]] = ABSENT
     frequency: Maybe[str] = ABSENT
-    frequency_duration: Maybe[int] = ABSENT
+    frequency_duration: Maybe[Annotated[int, limits.COUPON_PERIODS]] = ABSENT
     expiration: Maybe[str] = ABSENT
     expiration_at: Maybe[object] = ABSENT
     reusable: Maybe[bool] = ABSENT

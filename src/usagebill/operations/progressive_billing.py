@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from typing import Annotated
 
+from usagebill.core import limits
 from usagebill.core.dates import Occasion
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.events import Event
@@ -223,7 +225,7 @@ class LifetimeUsageNow:
 
 @Input
 class LifetimeUsageInput:
-    external_historical_usage_amount_cents: Maybe[int] = ABSENT
+    external_historical_usage_amount_cents: Maybe[Annotated[int, limits.HISTORICAL_USAGE]] = ABSENT
 
 
 @Input
@@ -299,7 +301,7 @@ def put(work: Work, external_id: str, given: LifetimeUsageInput, options: Lifeti
     subscription = _subscription(work, external_id, options)
     if is_given(given.external_historical_usage_amount_cents):
         amount = given.external_historical_usage_amount_cents or 0
-        if amount < 0:
+        if not limits.HISTORICAL_USAGE.holds(amount):
             raise Invalid(historical_usage_amount_cents="value_is_out_of_range")
         stored = _stored(work, subscription)
         changed = replace(

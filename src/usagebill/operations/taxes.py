@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
+from usagebill.core import limits
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
@@ -35,7 +36,7 @@ class TaxInput:
 
     name: Maybe[str] = ABSENT
     code: Maybe[str] = ABSENT
-    rate: Maybe[Decimal] = ABSENT
+    rate: Maybe[Annotated[Decimal, limits.TAX_RATE]] = ABSENT
     description: Maybe[str] = ABSENT
     applied_to_organization: Maybe[bool] = ABSENT
 
@@ -134,6 +135,8 @@ def _check(work: Work, name: str | None, code: str | None, rate: Decimal | None,
         problems["name"] = ["value_is_mandatory"]
     if rate is None:
         problems["rate"] = ["value_is_mandatory"]
+    elif not limits.TAX_RATE.holds(rate):
+        problems["rate"] = ["value_is_out_of_range"]
     if not code:
         problems["code"] = ["value_is_mandatory"]
     else:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
+from usagebill.core import limits
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound
@@ -22,7 +24,7 @@ __all__ = ["PastUsage", "PastUsageOptions", "past"]
 class PastUsageOptions:
     external_subscription_id: Maybe[str] = ABSENT
     billable_metric_code: Maybe[str] = ABSENT
-    periods_count: Maybe[int] = ABSENT
+    periods_count: Maybe[Annotated[int, limits.PAST_PERIODS]] = ABSENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

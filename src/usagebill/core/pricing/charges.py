@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from usagebill.core.numbers import ZERO, parse_decimal
+from usagebill.core.limits import CHARGE_MINIMUM, CONVERSION_RATE, FIXED_UNITS
+from usagebill.core.numbers import parse_decimal
 from usagebill.core.pricing import MODELS, validate_properties
 from usagebill.core.pricing.properties import is_blank, number
 
@@ -52,7 +53,7 @@ def charge_errors(terms: ChargeTerms) -> Errors:
         errors["prorated"] = ("invalid_billable_metric_or_charge_model",)
     if (model == "dynamic" and aggregation != "sum_agg") or (model == "custom" and aggregation != "custom_agg"):
         errors["charge_model"] = ("invalid_aggregation_type_or_charge_model",)
-    if terms.min_amount_cents < 0:
+    if not CHARGE_MINIMUM.holds(terms.min_amount_cents):
         errors["min_amount_cents"] = ("value_is_out_of_range",)
     elif terms.min_amount_cents > 0 and terms.pay_in_advance:
         errors["min_amount_cents"] = ("not_compatible_with_pay_in_advance",)
@@ -86,7 +87,7 @@ def pricing_unit_errors(conversion_rate: object, *, is_known: bool) -> Errors:
         errors["conversion_rate"] = ("value_is_mandatory", "is not a number")
     elif rate is None:
         errors["conversion_rate"] = ("is not a number",)
-    elif rate <= ZERO:
+    elif not CONVERSION_RATE.holds(rate):
         errors["conversion_rate"] = ("value_is_out_of_range",)
     if not is_known:
         errors["pricing_unit"] = ("relation_must_exist",)
@@ -111,7 +112,7 @@ def fixed_charge_errors(
     quantity = _decimal(units)
     if quantity is None:
         errors["units"] = ("is not a number",)
-    elif quantity < ZERO:
+    elif not FIXED_UNITS.holds(quantity):
         errors["units"] = ("value_is_out_of_range",)
     if charge_model == "volume" and pay_in_advance:
         errors["pay_in_advance"] = ("invalid_charge_model",)

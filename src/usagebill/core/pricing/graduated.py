@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
+from usagebill.core.limits import CHARGE_AMOUNT
 from usagebill.core.numbers import ZERO, add, decimal_text
 from usagebill.core.pricing import prorated_graduated
 from usagebill.core.pricing.model import Model, Price
@@ -60,7 +61,10 @@ def validate(properties: Mapping[str, object]) -> list[str]:
         properties.get("graduated_ranges"),
         missing="missing_graduated_ranges",
         invalid="invalid_graduated_ranges",
-        amounts=(("per_unit_amount", "invalid_amount"), ("flat_amount", "invalid_amount")),
+        amounts=(
+            ("per_unit_amount", CHARGE_AMOUNT, "invalid_amount"),
+            ("flat_amount", CHARGE_AMOUNT, "invalid_amount"),
+        ),
         gap=ZERO,
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
+from usagebill.core.limits import CHARGE_AMOUNT, CHARGE_RATE
 from usagebill.core.numbers import ZERO, add, decimal_text, divide, multiply, round_to, subtract
 from usagebill.core.pricing.graduated import bound
 from usagebill.core.pricing.model import Model, Price
@@ -80,7 +81,7 @@ def validate(properties: Mapping[str, object]) -> list[str]:
         properties.get("graduated_percentage_ranges"),
         missing="missing_graduated_percentage_ranges",
         invalid="invalid_graduated_percentage_ranges",
-        amounts=(("flat_amount", "invalid_amount"), ("rate", "invalid_rate")),
+        amounts=(("flat_amount", CHARGE_AMOUNT, "invalid_amount"), ("rate", CHARGE_RATE, "invalid_rate")),
         gap=ZERO,
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
+from usagebill.core.limits import FREE_UNITS, PACKAGE_SIZE
 from usagebill.core.numbers import ONE, ZERO, add, decimal_text, divide, floor_to, multiply, subtract
 from usagebill.core.pricing.model import Model, Price
 from usagebill.core.pricing.properties import amount, amount_or_zero, is_whole, whole
@@ -55,9 +56,9 @@ def validate(properties: Mapping[str, object]) -> list[str]:
     errors = []
     if amount(properties.get("amount")) is None:
         errors.append("invalid_amount")
-    if not is_whole(properties.get("free_units"), least=0):
+    if not is_whole(properties.get("free_units"), FREE_UNITS):
         errors.append("invalid_free_units")
-    if not is_whole(properties.get("package_size"), least=1):
+    if not is_whole(properties.get("package_size"), PACKAGE_SIZE):
         errors.append("invalid_package_size")
     return errors
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
+from usagebill.core.limits import CHARGE_AMOUNT, CHARGE_RATE, FREE_EVENTS, FREE_UNITS
 from usagebill.core.numbers import ZERO, add, decimal_text, multiply, subtract, total
 from usagebill.core.pricing.model import Model, Price
 from usagebill.core.pricing.properties import amount, amount_or_zero, is_blank, is_whole, optional_amount, whole
@@ -180,17 +181,17 @@ def difference_details(properties: PercentageProperties, with_usage: Usage, with
 def validate(properties: Mapping[str, object]) -> list[str]:
     """The error codes of raw properties; only the rate is mandatory."""
     errors = []
-    if amount(properties.get("rate")) is None:
+    if amount(properties.get("rate"), CHARGE_RATE) is None:
         errors.append("invalid_rate")
-    for key, code in (
-        ("fixed_amount", "invalid_fixed_amount"),
-        ("free_units_per_events", "invalid_free_units_per_events"),
-        ("free_units_per_total_aggregation", "invalid_free_units_per_total_aggregation"),
+    for key, limit in (
+        ("fixed_amount", CHARGE_AMOUNT),
+        ("free_units_per_events", FREE_EVENTS),
+        ("free_units_per_total_aggregation", FREE_UNITS),
     ):
         value = properties.get(key)
-        fits = is_whole(value, least=1) if key == "free_units_per_events" else amount(value) is not None
+        fits = is_whole(value, limit) if key == "free_units_per_events" else amount(value, limit) is not None
         if value is not None and not fits:
-            errors.append(code)
+            errors.append(f"invalid_{key}")
     bounds = [properties.get("per_transaction_min_amount"), properties.get("per_transaction_max_amount")]
     errors.extend("invalid_amount" for value in bounds if not is_blank(value) and amount(value) is None)
     least, most = (optional_amount(value) for value in bounds)

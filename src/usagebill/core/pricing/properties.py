@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 
+from usagebill.core.limits import CHARGE_AMOUNT, Range
 from usagebill.core.numbers import ZERO, parse_decimal
 
 __all__ = [
@@ -22,18 +23,15 @@ __all__ = [
 _MOST_PRESENTATION_KEYS = 2
 
 
-def amount(value: object) -> Decimal | None:
-    """The amount that a JSON string spells: a finite decimal of at least zero. None for anything else."""
-    if not isinstance(value, str):
-        return None
-    parsed = parse_decimal(value)
-    return None if parsed is None or parsed < ZERO else parsed
+def amount(value: object, limit: Range = CHARGE_AMOUNT) -> Decimal | None:
+    """The amount, rate or quantity that a JSON string spells: a decimal within `limit`. None for anything else."""
+    parsed = parse_decimal(value) if isinstance(value, str) else None
+    return parsed if parsed is not None and limit.holds(parsed) else None
 
 
 def amount_or_zero(value: object) -> Decimal:
-    """The amount that `value` spells, zero where it spells none."""
-    parsed = amount(value)
-    return ZERO if parsed is None else parsed
+    """The number that valid text spells, zero where there is none."""
+    return (parse_decimal(value) if isinstance(value, str) else None) or ZERO
 
 
 def optional_amount(value: object) -> Decimal | None:
@@ -46,9 +44,9 @@ def is_blank(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def is_whole(value: object, *, least: int) -> bool:
-    """Whether `value` is a JSON integer (not true or false) of at least `least`."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+def is_whole(value: object, limit: Range) -> bool:
+    """Whether `value` is a JSON integer (not true or false) within `limit`."""
+    return isinstance(value, int) and not isinstance(value, bool) and limit.holds(value)
 
 
 def whole(value: object) -> int:

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from usagebill.core.limits import RANGE_BOUND
+from usagebill.core.limits import Range as Limit
 from usagebill.core.numbers import ONE, ZERO, add, multiply, multiply_add, subtract
 from usagebill.core.pricing.properties import amount, amount_or_zero, number
 
@@ -104,12 +106,13 @@ def default_range(rate_key: str) -> dict[str, object]:
 
 
 def range_errors(
-    raw: object, *, missing: str, invalid: str, amounts: Sequence[tuple[str, str]], gap: Decimal
+    raw: object, *, missing: str, invalid: str, amounts: Sequence[tuple[str, Limit, str]], gap: Decimal
 ) -> list[str]:
     """The error codes of a raw list of ranges, range by range: first the amounts, then the bounds.
 
-    `missing` is for a list that is absent or empty and `invalid` for wrong bounds; `amounts` pairs each amount's key
-    with its code. A range must start `gap` above the end of the one before it, or one unit higher; the first at 0 or 1.
+    `missing` is for a list that is absent or empty and `invalid` for wrong bounds; `amounts` give each amount's key
+    with its limit and its code. A range must start `gap` above the end of the one before it, or one unit higher; the
+    first at 0 or 1.
     """
     items = _items(raw)
     if not items:
@@ -118,8 +121,8 @@ def range_errors(
     expected: Decimal | None = ZERO
     for position, item in enumerate(items):
         fields: Mapping[str, object] = item if isinstance(item, Mapping) else {}
-        errors.extend(code for key, code in amounts if amount(fields.get(key)) is None)
-        to_value = number(fields.get("to_value"))
+        errors.extend(code for key, limit, code in amounts if amount(fields.get(key), limit) is None)
+        to_value = _bound(fields.get("to_value"))
         is_last = position == len(items) - 1
         if not _bounds_fit(number(fields.get("from_value")), fields.get("to_value"), expected, is_last=is_last):
             errors.append(invalid)
@@ -132,8 +135,13 @@ def _bounds_fit(from_value: Decimal | None, to_value: object, expected: Decimal 
         return False
     if is_last:
         return to_value is None
-    end = number(to_value)
+    end = _bound(to_value)
     return end is not None and end > from_value
+
+
+def _bound(value: object) -> Decimal | None:
+    parsed = number(value)
+    return parsed if parsed is not None and RANGE_BOUND.holds(parsed) else None
 
 
 def _items(raw: object) -> Sequence[object]:

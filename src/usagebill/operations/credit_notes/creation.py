@@ -7,6 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
+from usagebill.core import limits
 from usagebill.core.credit_note_remainders import within, within_parts
 from usagebill.core.credit_notes import (
     REASONS,
@@ -124,7 +125,7 @@ def sent_items(balance: Balance, given: object, *, together: bool = True) -> lis
         if fee is None:
             raise NotFound("fee")
         amount = _decimal(sent.get("amount_cents"))
-        if amount is None or amount < 0:
+        if amount is None or not limits.INVOICE_PART.holds(amount):
             raise Invalid(amount_cents="invalid_value")
         whole = round_cents(amount) + (asked.get(fee.id, 0) if together else 0)
         if whole > balance.left_of(fee) and not _is_unpaid_top_up(balance.invoice):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated
 
+from usagebill.core import limits
 from usagebill.inputs import ABSENT, Input, Maybe
 
 __all__ = ["CreditNoteEstimateInput", "CreditNoteInput"]
@@ -16,9 +18,9 @@ class CreditNoteInput:
     invoice_id: Maybe[str] = ABSENT
     reason: Maybe[str] = ABSENT
     description: Maybe[str] = ABSENT
-    credit_amount_cents: Maybe[int] = ABSENT
-    refund_amount_cents: Maybe[int] = ABSENT
-    offset_amount_cents: Maybe[int] = ABSENT
+    credit_amount_cents: Maybe[Annotated[int, limits.INVOICE_PART]] = ABSENT
+    refund_amount_cents: Maybe[Annotated[int, limits.INVOICE_PART]] = ABSENT
+    offset_amount_cents: Maybe[Annotated[int, limits.INVOICE_PART]] = ABSENT
     items: Maybe[object] = ABSENT
     metadata: Maybe[Mapping[str, object]] = ABSENT
 

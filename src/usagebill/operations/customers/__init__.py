@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
+from usagebill.core import limits
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.contacts import normalized_email, without_nul
 from usagebill.core.coupons import AppliedCoupon
@@ -63,7 +64,7 @@ class AddressInput:
 
 @Input
 class BillingConfigurationInput:
-    invoice_grace_period: Maybe[int] = ABSENT
+    invoice_grace_period: Maybe[Annotated[int, limits.GRACE_PERIOD]] = ABSENT
     subscription_invoice_issuing_date_anchor: Maybe[str] = ABSENT
     subscription_invoice_issuing_date_adjustment: Maybe[str] = ABSENT
     document_locale: Maybe[str] = ABSENT
@@ -108,7 +109,7 @@ class CustomerInput:
     country: Maybe[str] = ABSENT
     shipping_address: Maybe[AddressInput] = ABSENT
     timezone: Maybe[str] = ABSENT
-    net_payment_term: Maybe[int] = ABSENT
+    net_payment_term: Maybe[Annotated[int, limits.PAYMENT_TERM]] = ABSENT
     finalize_zero_amount_invoice: Maybe[str] = ABSENT
     skip_invoice_custom_sections: Maybe[bool] = ABSENT
     invoice_custom_section_codes: Maybe[tuple[str, ...]] = ABSENT

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
+from typing import Annotated
 
+from usagebill.core import limits
 from usagebill.core.adjusted_fees import AdjustedFee, Repriced, adjusted, may_be_repriced
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_ledger import group_text
@@ -58,8 +60,8 @@ class AdjustedFeeInput:
     charge_id: Maybe[str] = ABSENT
     charge_filter_id: Maybe[str] = ABSENT
     fixed_charge_id: Maybe[str] = ABSENT
-    units: Maybe[Decimal] = ABSENT
-    unit_precise_amount: Maybe[Decimal] = ABSENT
+    units: Maybe[Annotated[Decimal, limits.LINE_UNITS]] = ABSENT
+    unit_precise_amount: Maybe[Annotated[Decimal, limits.LINE_UNIT_PRICE]] = ABSENT
     invoice_display_name: Maybe[str] = ABSENT
 
 
@@ -156,8 +158,9 @@ def line_of(work: Work, invoice: Invoice, given: AdjustedFeeInput) -> AdjustedFe
 
 def check_units(units: Maybe[Decimal], unit_amount: Maybe[Decimal]) -> None:
     """Raises `Invalid` for units or a price below zero: what is owed to a customer is a credit note."""
-    for field, number in (("units", units), ("unit_amount", unit_amount)):
-        if isinstance(number, Decimal) and number < ZERO:
+    sent = (("units", units, limits.LINE_UNITS), ("unit_amount", unit_amount, limits.LINE_UNIT_PRICE))
+    for field, number, limit in sent:
+        if isinstance(number, Decimal) and not limit.holds(number):
             raise Invalid({field: ["value_is_out_of_range"]})
 
 

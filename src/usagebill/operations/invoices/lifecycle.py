@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Annotated
 
+from usagebill.core import limits
 from usagebill.core.errors import Invalid, NotAllowed
 from usagebill.core.invoices.life_cycle import InvoiceEvent, transition
 from usagebill.core.invoices.records import Invoice, InvoiceMetadata
@@ -49,8 +51,8 @@ class InvoiceVoid:
     """With `generate_credit_note` the amounts, in cents with taxes, are given back as credit and refund."""
 
     generate_credit_note: Maybe[bool] = ABSENT
-    refund_amount: Maybe[int] = ABSENT
-    credit_amount: Maybe[int] = ABSENT
+    refund_amount: Maybe[Annotated[int, limits.INVOICE_PART]] = ABSENT
+    credit_amount: Maybe[Annotated[int, limits.INVOICE_PART]] = ABSENT
 
 
 def update(work: Work, invoice_id: str, given: InvoiceUpdate) -> Invoice:

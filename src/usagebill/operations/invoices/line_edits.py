@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
+from typing import Annotated
 from zoneinfo import ZoneInfo
 
+from usagebill.core import limits
 from usagebill.core.adjusted_fees import adjusted
 from usagebill.core.charge_ledger import group_text
 from usagebill.core.dates import dates_at_creation
@@ -77,8 +79,8 @@ class RegeneratedFeeInput:
     charge_id: Maybe[str] = ABSENT
     charge_filter_id: Maybe[str] = ABSENT
     fixed_charge_id: Maybe[str] = ABSENT
-    units: Maybe[Decimal] = ABSENT
-    unit_amount: Maybe[Decimal] = ABSENT
+    units: Maybe[Annotated[Decimal, limits.LINE_UNITS]] = ABSENT
+    unit_amount: Maybe[Annotated[Decimal, limits.LINE_UNIT_PRICE]] = ABSENT
     invoice_display_name: Maybe[str] = ABSENT
 
 

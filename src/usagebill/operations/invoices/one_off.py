@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from typing import Annotated
 from zoneinfo import ZoneInfo
 
+from usagebill.core import limits
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.currencies import CURRENCIES, major_from_cents
@@ -32,8 +34,6 @@ from usagebill.work import Work
 __all__ = ["OneOffFeeInput", "OneOffInput", "SectionChoice", "create"]
 
 _LONGEST_ORDER_NUMBER = 255
-# Cents; what is beyond it is a slip of the hand.
-_LARGEST_TOTAL = 10**17
 
 
 @Input
@@ -41,8 +41,8 @@ class OneOffFeeInput:
     """`unit_amount_cents` is the add-on's unless given, `units` 1. Known `tax_codes` take the place of its taxes."""
 
     add_on_code: Maybe[str] = ABSENT
-    unit_amount_cents: Maybe[int] = ABSENT
-    units: Maybe[Decimal] = ABSENT
+    unit_amount_cents: Maybe[Annotated[int, limits.ONE_OFF_UNIT_PRICE]] = ABSENT
+    units: Maybe[Annotated[Decimal, limits.LINE_UNITS]] = ABSENT
     description: Maybe[str] = ABSENT
     invoice_display_name: Maybe[str] = ABSENT
     tax_codes: Maybe[tuple[str, ...]] = ABSENT
@@ -123,7 +123,7 @@ def create(work: Work, given: OneOffInput) -> Invoice:
     work.tx.insert(invoice)
     provided = connection_of(work, customer) is not None
     fees = [_fee(work, invoice, line, provided=provided) for line in lines]
-    if sum(abs(fee.amount_cents) for fee in fees) > _LARGEST_TOTAL:
+    if limits.ONE_OFF_TOTAL.is_beyond(sum(abs(fee.amount_cents) for fee in fees)):
         raise Invalid(units="value_is_out_of_range")
     invoice, fees = settle(work, invoice, fees, finalizing=True)
     if invoice.fees_amount_cents < 0 or invoice.total_amount_cents < 0:
@@ -139,7 +139,7 @@ def _line(work: Work, sent: OneOffFeeInput) -> _Line:
     add_on = work.tx.first(AddOn, eq("code", sent.add_on_code or ""))
     if add_on is None:
         raise NotFound("add_on")
-    if value_or(sent.units, ONE) < 0:
+    if not limits.LINE_UNITS.holds(value_or(sent.units, ONE)):
         raise Invalid(units="value_is_out_of_range")
     if not sent.from_datetime and not sent.to_datetime:
         return _Line(add_on=add_on, sent=sent, starts=work.now, ends=work.now)

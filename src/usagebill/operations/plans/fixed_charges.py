@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from usagebill.core.add_ons import AddOn
 from usagebill.core.errors import Invalid
+from usagebill.core.limits import FIXED_UNITS
 from usagebill.core.numbers import ZERO, parse_decimal
 from usagebill.core.plans import FixedCharge, Plan
 from usagebill.core.pricing import MODELS, normalized_properties
@@ -35,7 +36,7 @@ def check_units(value: object) -> Decimal:
     units = units_sent(value)
     if units is None:
         raise Invalid(units="is not a number")
-    if units < ZERO:
+    if not FIXED_UNITS.holds(units):
         raise Invalid(units="value_is_out_of_range")
     return units
 

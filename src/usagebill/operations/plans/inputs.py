@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
+from typing import Annotated
 
+from usagebill.core import limits
 from usagebill.inputs import ABSENT, Input, Maybe
 
 __all__ = [
@@ -51,7 +53,7 @@ class ChargeInput:
     prorated: Maybe[bool] = ABSENT
     invoiceable: Maybe[bool] = ABSENT
     regroup_paid_fees: Maybe[str] = ABSENT
-    min_amount_cents: Maybe[int] = ABSENT
+    min_amount_cents: Maybe[Annotated[int, limits.CHARGE_MINIMUM]] = ABSENT
     accepts_target_wallet: Maybe[bool] = ABSENT
     properties: Maybe[Mapping[str, object]] = ABSENT
     filters: Maybe[tuple[ChargeFilterInput, ...]] = ABSENT
@@ -81,14 +83,14 @@ class FixedChargeInput:
 
 @Input
 class MinimumCommitmentInput:
-    amount_cents: Maybe[int] = ABSENT
+    amount_cents: Maybe[Annotated[int, limits.COMMITMENT]] = ABSENT
     invoice_display_name: Maybe[str] = ABSENT
     tax_codes: Maybe[tuple[str, ...]] = ABSENT
 
 
 @Input
 class UsageThresholdInput:
-    amount_cents: Maybe[int] = ABSENT
+    amount_cents: Maybe[Annotated[int, limits.THRESHOLD]] = ABSENT
     threshold_display_name: Maybe[str] = ABSENT
     recurring: Maybe[bool] = ABSENT
 
@@ -102,9 +104,9 @@ class PlanInput:
     code: Maybe[str] = ABSENT
     interval: Maybe[str] = ABSENT
     description: Maybe[str] = ABSENT
-    amount_cents: Maybe[int] = ABSENT
+    amount_cents: Maybe[Annotated[int, limits.PLAN_FEE]] = ABSENT
     amount_currency: Maybe[str] = ABSENT
-    trial_period: Maybe[Decimal] = ABSENT
+    trial_period: Maybe[Annotated[Decimal, limits.TRIAL]] = ABSENT
     pay_in_advance: Maybe[bool] = ABSENT
     bill_charges_monthly: Maybe[bool] = ABSENT
     bill_fixed_charges_monthly: Maybe[bool] = ABSENT
@@ -124,9 +126,9 @@ class PlanOverridesInput:
     name: Maybe[str] = ABSENT
     invoice_display_name: Maybe[str] = ABSENT
     description: Maybe[str] = ABSENT
-    amount_cents: Maybe[int] = ABSENT
+    amount_cents: Maybe[Annotated[int, limits.PLAN_FEE]] = ABSENT
     amount_currency: Maybe[str] = ABSENT
-    trial_period: Maybe[Decimal] = ABSENT
+    trial_period: Maybe[Annotated[Decimal, limits.TRIAL]] = ABSENT
     tax_codes: Maybe[tuple[str, ...]] = ABSENT
     minimum_commitment: Maybe[MinimumCommitmentInput] = ABSENT
     charges: Maybe[tuple[ChargeInput, ...]] = ABSENT

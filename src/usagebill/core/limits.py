@@ -1,0 +1,170 @@
+"""Limits: the range of every number that a caller sends, in one table.
+
+Ranges are far wider than any price list needs and far narrower than what exhausts a machine. A number beyond its range
+is a slip of the hand (a timestamp for a number of days, a price with its point lost) and is refused when it is written,
+so that nothing is stored which cannot be billed.
+
+Sums and products have no limit: usage that comes to more than 64 bits hold is billed to the cent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from usagebill.core.numbers import truncate_to
+
+__all__ = [
+    "ADD_ON_PRICE",
+    "APPLIED_COUPON_AMOUNT",
+    "CHARGE_AMOUNT",
+    "CHARGE_MINIMUM",
+    "CHARGE_RATE",
+    "COMMITMENT",
+    "CONVERSION_RATE",
+    "COUPON_AMOUNT",
+    "COUPON_PERIODS",
+    "COUPON_RATE",
+    "FIXED_UNITS",
+    "FREE_EVENTS",
+    "FREE_UNITS",
+    "GRACE_PERIOD",
+    "HISTORICAL_USAGE",
+    "INVOICE_PART",
+    "LINE_UNITS",
+    "LINE_UNIT_PRICE",
+    "ONE_OFF_TOTAL",
+    "ONE_OFF_UNIT_PRICE",
+    "PACKAGE_SIZE",
+    "PAST_PERIODS",
+    "PAYMENT_TERM",
+    "PLAN_FEE",
+    "RANGE_BOUND",
+    "ROUNDING_PRECISION",
+    "TABLE",
+    "TAX_RATE",
+    "THRESHOLD",
+    "TRIAL",
+    "Range",
+]
+
+# Zeros at the end of a number are no decimals.
+_DECIMALS = 30
+# JavaScript keeps whole numbers exactly up to nine times this.
+_CENTS = Decimal(10**15)
+_MAJOR = Decimal(10**13)
+# A token or a wei is a unit too.
+_UNITS = Decimal(10**30)
+# A hundred years: what is longer has no end that a calendar knows.
+_DAYS = Decimal(36_500)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """What a number may be: from `least` to `most`, both included, with at most `decimals` decimals.
+
+    `what` and `fields` say which numbers those are, and `unit` what they count: for the documentation.
+    """
+
+    what: str
+    fields: str
+    unit: str
+    least: Decimal
+    most: Decimal
+    decimals: int = 0
+
+    def holds(self, number: Decimal | int) -> bool:
+        """Whether the number is in the range."""
+        return self.least <= number <= self.most and not self.is_beyond(number)
+
+    def is_beyond(self, number: Decimal | int) -> bool:
+        """Whether the number is of no size that can be reasoned about: refused before anything is computed with it.
+
+        A number between `-most` and `least` is not: what is said of it is up to the rules of its resource.
+        """
+        if not self.most.copy_negate() <= number <= self.most:
+            return True
+        return isinstance(number, Decimal) and truncate_to(number, self.decimals) != number
+
+
+def _cents(what: str, fields: str, least: int) -> Range:
+    return Range(what=what, fields=fields, unit="cents", least=Decimal(least), most=_CENTS)
+
+
+def _days(what: str, fields: str, decimals: int = 0) -> Range:
+    return Range(what=what, fields=fields, unit="days", least=Decimal(0), most=_DAYS, decimals=decimals)
+
+
+def _percent(what: str, fields: str, most: int) -> Range:
+    return Range(what=what, fields=fields, unit="percent", least=Decimal(0), most=Decimal(most), decimals=_DECIMALS)
+
+
+def _units(what: str, fields: str, least: int = 0, decimals: int = _DECIMALS) -> Range:
+    return Range(what=what, fields=fields, unit="units", least=Decimal(least), most=_UNITS, decimals=decimals)
+
+
+def _major(what: str, fields: str) -> Range:
+    return Range(what=what, fields=fields, unit="major units", least=Decimal(0), most=_MAJOR, decimals=_DECIMALS)
+
+
+def _count(what: str, fields: str, least: int, most: int) -> Range:
+    return Range(what=what, fields=fields, unit="", least=Decimal(least), most=Decimal(most))
+
+
+PLAN_FEE = _cents("Fee of a plan", "`amount_cents` of plans and plan overrides", 0)
+COMMITMENT = _cents("Minimum commitment", "`minimum_commitment.amount_cents`", 1)
+THRESHOLD = _cents("Usage threshold", "`usage_thresholds[].amount_cents`", 1)
+HISTORICAL_USAGE = _cents("Usage from before", "`external_historical_usage_amount_cents`", 0)
+CHARGE_MINIMUM = _cents("Minimum of a charge", "`min_amount_cents`", 0)
+ADD_ON_PRICE = _cents("Price of an add-on", "`amount_cents` of add-ons", 1)
+COUPON_AMOUNT = _cents("Amount of a coupon", "`amount_cents` of coupons", 1)
+APPLIED_COUPON_AMOUNT = _cents("Amount of a coupon for one customer", "`amount_cents` of applied coupons", 0)
+ONE_OFF_UNIT_PRICE = _cents("Price of one unit, one-off invoice", "`fees[].unit_amount_cents`", -(10**15))
+ONE_OFF_TOTAL = Range(
+    what="All fees of a one-off invoice together",
+    fields="said of `units`",
+    unit="cents",
+    least=Decimal(0),
+    most=Decimal(10**17),
+)
+INVOICE_PART = Range(
+    what="Parts of a credit note or a void, within what the invoice leaves",
+    fields="`credit_amount_cents`, `refund_amount_cents`, `offset_amount_cents`, `credit_amount`, `refund_amount`,"
+    " `items[].amount_cents`",
+    unit="cents",
+    least=Decimal(0),
+    most=Decimal(10**80),
+    decimals=_DECIMALS,
+)
+CHARGE_AMOUNT = _major(
+    "Amounts of charges and fixed charges",
+    "`amount`, `per_unit_amount`, `flat_amount`, `fixed_amount`, `per_transaction_min_amount`,"
+    " `per_transaction_max_amount`",
+)
+LINE_UNIT_PRICE = _major("Price of one unit of an adjusted line", "`unit_precise_amount`, `unit_amount`")
+CONVERSION_RATE = Range(
+    what="Plan currency for one pricing unit",
+    fields="`applied_pricing_unit.conversion_rate`",
+    unit="major units",
+    least=Decimal((0, (1,), -_DECIMALS)),
+    most=Decimal(10**12),
+    decimals=_DECIMALS,
+)
+CHARGE_RATE = _percent("Rate of a percentage or a graduated percentage charge", "`rate`", 1_000_000)
+TAX_RATE = _percent("Rate of a tax", "`rate` of taxes", 1_000)
+COUPON_RATE = _percent("Rate of a coupon", "`percentage_rate`", 100)
+COUPON_PERIODS = _count("Invoices that a recurring coupon reduces", "`frequency_duration`", 1, 1_000_000)
+FIXED_UNITS = _units("Units of a fixed charge", "`units`")
+LINE_UNITS = _units("Units of a line, one-off or adjusted", "`units`")
+PACKAGE_SIZE = _units("Units in a package", "`package_size`", 1, 0)
+FREE_UNITS = _units("Free units", "`free_units`, `free_units_per_total_aggregation`")
+RANGE_BOUND = _units("Bounds of ranges", "`from_value`, `to_value`")
+FREE_EVENTS = _count("Free events", "`free_units_per_events`", 1, 10**12)
+ROUNDING_PRECISION = _count("Decimals that units are rounded to", "`rounding_precision`", -30, 30)
+TRIAL = _days("Trial", "`trial_period`", _DECIMALS)
+PAYMENT_TERM = _days("Payment term", "`net_payment_term`")
+GRACE_PERIOD = _days("Grace period", "`invoice_grace_period`")
+PAST_PERIODS = _count("Periods of past usage asked for", "`periods_count`", 1, 1_000_000)
+
+# Every range above, in that order.
+TABLE: tuple[Range, ...] = tuple(limit for limit in globals().values() if isinstance(limit, Range))

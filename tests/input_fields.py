@@ -1,0 +1,45 @@
+"""The fields of requests: where they stand in bodies, and bodies with something else in one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, get_args, get_origin
+
+import attrs
+
+__all__ = ["places", "put", "types"]
+
+
+def nested(hint: Any, many: bool = False) -> tuple[type, bool] | None:
+    """The input class inside a type, and whether it stands in a list."""
+    if isinstance(hint, type) and attrs.has(hint):
+        return hint, many
+    for part in get_args(hint):
+        if found := nested(part, many or get_origin(hint) in (list, tuple)):
+            return found
+    return None
+
+
+def types(kind: type) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Every field that an input class knows, those of the classes inside it too: the way to it, and its type."""
+    for field in attrs.fields(attrs.resolve_types(kind)):
+        yield (field.name,), field.type
+        if inner := nested(field.type):
+            steps = (field.name, 0) if inner[1] else (field.name,)
+            yield from (((*steps, *rest), hint) for rest, hint in types(inner[0]))
+
+
+def places(kind: type) -> Iterator[tuple[str | int, ...]]:
+    """The way to every field that an input class knows, those of the classes inside it too."""
+    return (place for place, _ in types(kind))
+
+
+def put(target: Any, place: tuple[str | int, ...], value: Any) -> Any:
+    """A copy of `target` with `value` at `place`."""
+    if not place:
+        return value
+    step, rest = place[0], place[1:]
+    if isinstance(step, int):
+        items = list(target) if isinstance(target, list) and target else [{}]
+        return [put(items[0], rest, value), *items[1:]]
+    return {**(target if isinstance(target, dict) else {}), step: put((target or {}).get(step), rest, value)}
