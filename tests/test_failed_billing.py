@@ -343,3 +343,20 @@ def test_usage_billed_at_once_of_one_does_not_wait_for_that_of_another(tmp_path:
         billing.run_due()
         assert _standing(billing, "bad") == [("2024-01-06", "finalized", 200)]
         assert billing.audit().findings == ()
+
+
+@pytest.mark.parametrize(
+    "change", ["UPDATE customers SET timezone = 'Nowhere'", "UPDATE billing_entities SET net_payment_term = 1704067200"]
+)
+def test_a_failure_shows_whatever_its_cause(file: str, change: str) -> None:
+    with sqlite3.connect(file) as connection:
+        connection.execute(change)
+    with _opened(file, 2, 1, 0, 10) as billing:
+        billing.run_due()
+        failed = _failed(billing)
+        assert len(failed) == 3
+        waiting = {job.id: job.error for job in billing.store.read(None, lambda tx: tx.jobs.failures())}
+        for invoice in failed:
+            (detail,) = invoice.error_details
+            assert detail.details == {"invoice_generation_error": waiting[invoice.failed_job_id or ""]}
+            assert billing.view(invoice)["status"] == "failed"

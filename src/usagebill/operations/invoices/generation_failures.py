@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from zoneinfo import ZoneInfo
 
+from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer, timezone
-from usagebill.core.dates import Occasion, dates_at_creation
+from usagebill.core.dates import InvoiceDates, Occasion, dates_at_creation
 from usagebill.core.error_details import GENERATION_ERROR, ErrorDetail, without
 from usagebill.core.invoices.life_cycle import InvoiceEvent, transition
 from usagebill.core.invoices.records import Invoice
@@ -77,9 +78,7 @@ def _in_place_of(work: Work, job: Job) -> Invoice | None:
 
 def _unmade(work: Work, customer: Customer, job: Job, reason: str) -> Invoice:
     entity = entity_of(work, customer)
-    zone = timezone(customer, entity)
-    settings = dating_settings(customer, entity)
-    dates = dates_at_creation(Occasion.IMMEDIATE, settings, job.due_at, ZoneInfo(zone))
+    zone, term, dates = _dated(customer, entity, job)
     return Invoice(
         id=work.new_id(),
         organization_id=work.organization.id,
@@ -91,7 +90,7 @@ def _unmade(work: Work, customer: Customer, job: Job, reason: str) -> Invoice:
         number=draft_number(entity),
         issuing_date=dates.issuing,
         payment_due_date=dates.payment_due,
-        net_payment_term=settings.net_payment_term,
+        net_payment_term=term,
         timezone=zone,
         failed_job_id=job.id,
         error_details=(_detail(work, reason),),
@@ -99,6 +98,18 @@ def _unmade(work: Work, customer: Customer, job: Job, reason: str) -> Invoice:
         created_at=work.now,
         updated_at=work.now,
     )
+
+
+def _dated(customer: Customer, entity: BillingEntity, job: Job) -> tuple[str, int, InvoiceDates]:
+    """The time zone, the payment term and the dates of the invoice that shows a failure."""
+    try:
+        zone, settings = timezone(customer, entity), dating_settings(customer, entity)
+        dates = dates_at_creation(Occasion.IMMEDIATE, settings, job.due_at, ZoneInfo(zone))
+    except Exception:
+        # Dates may be the very thing that cannot be computed: the failure has to show all the same.
+        day = job.due_at.date()
+        return "UTC", 0, InvoiceDates(issuing=day, payment_due=day, expected_finalization=day)
+    return zone, settings.net_payment_term, dates
 
 
 def clear(work: Work, job: Job) -> None:
