@@ -19,10 +19,9 @@ def shown(number: Decimal) -> str:
 def table() -> str:
     """The ranges as the page shows them."""
     rows = ["| What | Fields | Counted in | Least | Most | Decimals |", "| --- | --- | --- | --- | --- | --- |"]
-    rows += [
-        f"| {limit.what} | {limit.fields} | {limit.unit} | {shown(limit.least)} | {shown(limit.most)} | {limit.decimals} |"
-        for limit in TABLE
-    ]
+    for limit in TABLE:
+        cells = (limit.what, limit.fields, limit.unit, shown(limit.least), shown(limit.most), str(limit.decimals))
+        rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
