@@ -9,13 +9,13 @@ from typing import Any, get_args
 import pytest
 from tests.input_fields import put, types
 from tests.sample_records import path_of, valid_bodies, world
+from tests.scenarios import Scenario
 
 from usagebill.core import limits
 from usagebill.core.limits import Range
 from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint
 from usagebill.inputs import range_of
-from usagebill.testing import Sandbox
 
 WRITING = [endpoint for endpoint in endpoints() if endpoint.body is not None]
 
@@ -34,17 +34,17 @@ LIMITED = [
 
 
 @pytest.fixture(scope="module")
-def box() -> Iterator[Sandbox]:
-    with Sandbox(now="2024-03-05T10:00:00Z") as box:
+def box() -> Iterator[Scenario]:
+    with Scenario(now="2024-03-05T10:00:00Z") as box:
         yield box
 
 
 @pytest.fixture(scope="module")
-def known(box: Sandbox) -> dict[str, str]:
+def known(box: Scenario) -> dict[str, str]:
     return world(box)
 
 
-def refusal(box: Sandbox, known: dict[str, str], endpoint: Endpoint, place: tuple[str | int, ...], value: Any) -> Any:
+def refusal(box: Scenario, known: dict[str, str], endpoint: Endpoint, place: tuple[str | int, ...], value: Any) -> Any:
     """What is said of `value` at `place` of a body in which nothing else is wrong."""
     assert endpoint.body is not None
     body = put(valid_bodies(known).get(endpoint.body.__name__, {}), place, value)
@@ -62,7 +62,7 @@ def test_every_number_that_is_read_has_a_range(body: type) -> None:
 
 @pytest.mark.parametrize(("endpoint", "place", "limit"), LIMITED)
 def test_a_number_beyond_its_range_is_refused(
-    box: Sandbox, known: dict[str, str], endpoint: Endpoint, place: tuple[str | int, ...], limit: Range
+    box: Scenario, known: dict[str, str], endpoint: Endpoint, place: tuple[str | int, ...], limit: Range
 ) -> None:
     most = int(limit.most)
     for value in (most + 1, -most - 1, str(most + 1)):
@@ -115,7 +115,7 @@ PERCENT = {"from_value": 0, "to_value": None, "rate": "1", "flat_amount": "1"}
     ],
 )
 def test_prices_beyond_their_range_are_refused(
-    box: Sandbox, known: dict[str, str], model: str, properties: dict[str, Any], code: str
+    box: Scenario, known: dict[str, str], model: str, properties: dict[str, Any], code: str
 ) -> None:
     charge = {"billable_metric_id": known["metric"], "code": "odd", "charge_model": model, "properties": properties}
     status, answer = box.request("POST", "/api/v1/plans/unused/charges", json={"charge": charge})
@@ -146,7 +146,7 @@ def test_prices_beyond_their_range_are_refused(
     ],
 )
 def test_a_number_outside_its_range_changes_nothing(
-    box: Sandbox, known: dict[str, str], path: str, root: str, fields: dict[str, Any], field: str
+    box: Scenario, known: dict[str, str], path: str, root: str, fields: dict[str, Any], field: str
 ) -> None:
     half = {"name": "Half", "code": "half", "coupon_type": "percentage", "percentage_rate": 50, "frequency": "once"}
     box.request("POST", "/api/v1/coupons", json={"coupon": {**half, "expiration": "no_expiration"}})
@@ -157,7 +157,7 @@ def test_a_number_outside_its_range_changes_nothing(
     assert box.request("GET", f"/api/v1{path}") == before
 
 
-def test_a_conversion_rate_beyond_its_range_is_refused(box: Sandbox, known: dict[str, str]) -> None:
+def test_a_conversion_rate_beyond_its_range_is_refused(box: Scenario, known: dict[str, str]) -> None:
     box.billing.pricing_units.create(name="Credits", code="credits", short_name="CR")
     for rate in ("0", "-1", "1000000000000.1", "0." + "0" * 30 + "1"):
         unit = {"code": "credits", "conversion_rate": rate}
