@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from usagebill.core.aggregation import AggregateResult, fold
+from usagebill.core.aggregation import AggregateResult, counts, fold
 from usagebill.core.events import Event, JsonValue, property_text
 from usagebill.core.filters import EventScope
 from usagebill.core.grouping import Group, grouped
@@ -102,7 +102,10 @@ def event(
 def expected(question: EventQuery, events: Iterable[Event]) -> dict[Group, AggregateResult]:
     """What the core's folds say."""
     found = {}
-    for group, members in grouped([one for one in events if concerns(question, one)], question.group_keys).items():
+    counting = [
+        one for one in events if concerns(question, one) and counts(question.aggregation_type, question.field_name, one)
+    ]
+    for group, members in grouped(counting, question.group_keys).items():
         tally = fold(question.aggregation_type, members, field_name=question.field_name)
         amount = tally.amount_cents if question.amounts else D(0)
         found[group] = AggregateResult(units=tally.units, events_count=tally.events_count, amount_cents=amount)
@@ -337,6 +340,47 @@ class EventsContract:
         assert list(own.tallies(group_keys=("region",))) == [("eu",), (None,), ("us",)]
 
     @pytest.mark.slow
+    @pytest.mark.parametrize(
+        ("aggregation_type", "units"),
+        [("count_agg", 6), ("sum_agg", 3), ("max_agg", 2), ("latest_agg", 2), ("unique_count_agg", 2)],
+    )
+    @pytest.mark.parametrize("bucket", [EventScope(matches={}), EventScope(matches={"plan": ("a",)})])
+    def test_events_that_do_not_count_open_no_group(
+        self, own: Organization, aggregation_type: str, units: int, bucket: EventScope
+    ) -> None:
+        # No number, or for a unique count no value or no operation that is known.
+        nothing: tuple[dict[str, JsonValue], ...] = (
+            {"operation_type": "other", "value": "abc"},
+            {"operation_type": "other"},
+            {"value": None, "operation_type": "add"},
+            {},
+        )
+        counting: tuple[dict[str, JsonValue], ...] = ({"value": 1}, {"value": "2"})
+        own.append(
+            *(
+                event(own.id, n, {**found, "region": "us", "plan": "a"}, at=second(n))
+                for n, found in enumerate(nothing)
+            ),
+            *(
+                event(own.id, 10 + n, {**found, "region": "eu", "plan": "a"}, at=second(10 + n))
+                for n, found in enumerate(counting)
+            ),
+            event(own.id, 20, {"region": "jp", "plan": "b"}),
+        )
+        asked = {"aggregation_type": aggregation_type, "field_name": "value", "bucket": bucket}
+        grouped_units = {group: tally.units for group, tally in own.tallies(**asked, group_keys=("region",)).items()}
+        if aggregation_type == "count_agg":
+            expected_groups = {("us",): D(4), ("eu",): D(2)}
+            if not bucket.matches:
+                expected_groups |= {("jp",): D(1)}
+            assert grouped_units == expected_groups
+        else:
+            assert grouped_units == {("eu",): D(units)}
+            assert own.tallies(**asked)[()].units == units
+        nothing_counts = {**asked, "bucket": EventScope(matches={"region": ("us",)})}
+        if aggregation_type != "count_agg":
+            assert own.tallies(**nothing_counts, group_keys=("region",)) == {(None,): AggregateResult()}
+
     @settings(max_examples=100, deadline=None)
     @given(
         history=histories(),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from usagebill.core.aggregation import initial_level
+from usagebill.core.aggregation import counts, initial_level
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_ledger import CarriedLevel, group_pairs
 from usagebill.core.grouping import Group, grouped
@@ -48,7 +48,10 @@ def starting_levels(
     begins = own_since(work, subscription) if succeeds else subscription.started_at
     earlier = replace(question, earliest=begins, latest=start)
     levels: dict[Group, Decimal] = {}
-    for group, events in grouped(work.tx.events.scan(earlier), question.group_keys).items():
+    counting = (
+        event for event in work.tx.events.scan(earlier) if counts(metric.aggregation_type, metric.field_name, event)
+    )
+    for group, events in grouped(counting, question.group_keys).items():
         level = initial_level(events, field_name=metric.field_name, start=start)
         if level is not None:
             levels[group] = level

@@ -14,13 +14,16 @@ from decimal import Decimal
 from usagebill.core.aggregation import (
     AggregateResult,
     LedgerRow,
+    Operation,
     Window,
     counted_totals,
+    counts,
     current_usage,
     event_values,
     fold,
     in_scope,
     lower_bound,
+    operation_of,
     prorated,
     round_units,
     running_totals,
@@ -299,7 +302,7 @@ def _usages(
     rows = _ledger_rows(work, charge, part, scope, question) if charge.pay_in_advance and scope.current else {}
     terms = properties if isinstance(properties, PercentageProperties) else None
     if _needs_events(charge, metric, terms):
-        groups = grouped(work.tx.events.scan(question), keys)
+        groups = _counted_groups(charge, metric, work.tx.events.scan(question), keys)
         levels = _levels(work, charge, part, metric, scope, question)
         if levels and not any(groups.values()):
             groups = {}
@@ -314,6 +317,20 @@ def _usages(
         group: (tally, _from_tally(charge, metric, tally, terms, scope, rows.get(group)))
         for group, tally in tallies.items()
     }
+
+
+def _counted_groups(
+    charge: Charge, metric: BillableMetric, events: Iterable[Event], keys: Sequence[str]
+) -> dict[Group, list[Event]]:
+    """The events that count, by group. A group of a prorated unique count to which nothing was ever added is none."""
+    groups = grouped((event for event in events if counts(metric.aggregation_type, metric.field_name, event)), keys)
+    if keys and charge.prorated and metric.aggregation_type == "unique_count_agg":
+        groups = {
+            group: members
+            for group, members in groups.items()
+            if any(operation_of(event) is Operation.ADD for event in members)
+        }
+    return groups or {(None,) * len(keys): []}
 
 
 def _needs_events(charge: Charge, metric: BillableMetric, terms: PercentageProperties | None) -> bool:

@@ -120,7 +120,8 @@ class EventLog(Protocol):
     def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
         """What the question's aggregation says of each group, in the order of their first events.
 
-        No event at all is one group of Nones. Answers equal the folds of `core.aggregation`, to the last digit.
+        Events that do not count for the aggregation (`core.aggregation.counts`) belong to no group; where none counts,
+        there is one group of Nones. Answers equal the folds of `core.aggregation`, to the last digit.
         ValueError for an aggregation that is not among `questions.COUNTED`.
         """
 

@@ -58,7 +58,7 @@ class TestArrears:
         usage = Usage(units=D("-5.16129"), events_count=1, total_aggregated_units=D(-10))
         fee = fee_amounts(price("graduated", graduated, usage), usage, "EUR")
         assert [fee.units, fee.amount_cents, fee.unit_amount_cents, fee.precise_unit_amount] == [0, 0, 0, 0]
-        assert fee.total_aggregated_units == -10
+        assert fee.total_aggregated_units == 0
         assert fee.events_count == 1
 
     def test_current_usage_may_show_other_units_than_it_prices(self) -> None:

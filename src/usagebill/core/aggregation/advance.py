@@ -146,7 +146,7 @@ def current_usage(
     elif row is None:
         priced = present if window.is_whole else prorated
     else:
-        renewed = subtract(present, max(row.current, ZERO))
+        renewed = subtract(present, row.current)
         if not window.is_whole:
             renewed = ceil_to(persisted_units(renewed, window), _UNIT_DECIMALS)
         priced = add(renewed, row.maximum_prorated)

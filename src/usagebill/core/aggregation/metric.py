@@ -16,6 +16,7 @@ __all__ = [
     "Metric",
     "Window",
     "billable_in_advance",
+    "counts",
     "counts_history",
     "in_scope",
     "lacks_property",
@@ -92,6 +93,19 @@ def in_scope(metric: Metric, event: Event, window: Window) -> bool:
     """Whether the timestamp of `event` lies where `metric` looks for the period `window`."""
     earliest = lower_bound(metric.aggregation_type, recurring=metric.recurring, start=window.start)
     return (earliest is None or earliest <= event.timestamp) and event.timestamp <= window.end
+
+
+def counts(aggregation_type: str, field_name: str | None, event: Event) -> bool:
+    """Whether the aggregation sees anything in `event`: what does not count belongs to no group either.
+
+    A number where one is added up or compared; a value and an operation that is known for a unique count; any event
+    for the other types.
+    """
+    if aggregation_type in _NUMERIC_TYPES:
+        return numeric_value(event, field_name) is not None
+    if aggregation_type == "unique_count_agg":
+        return property_of(event, field_name) is not None and operation_of(event) is not None
+    return True
 
 
 def lacks_property(metric: Metric, event: Event) -> bool:

@@ -80,16 +80,14 @@ def fee_amounts(
 
     `currency` is the plan's; `conversion_rate` is set where the charge is priced in a pricing unit. `shown_units` are
     the units of current usage where they differ from the priced ones (pay in advance, prorated). A negative quantity
-    or amount gives a fee of nothing; its total aggregated units keep the computed value.
+    or amount gives a fee of nothing, and no units are shown below zero; amount details keep what was computed.
     """
     units = usage.shown_units if shown_units is None else shown_units
     aggregated = units if usage.total_aggregated_units is None else usage.total_aggregated_units
     if usage.units < ZERO or price.amount < ZERO:
         price, units = NOTHING, ZERO
-    if units < ZERO:
-        units = ZERO
     money = _money(price.amount, price.unit_amount, currency, conversion_rate)
-    return FeeAmounts(*money, units, aggregated, usage.events_count)
+    return FeeAmounts(*money, max(units, ZERO), max(aggregated, ZERO), usage.events_count)
 
 
 def advance_fee_amounts(

@@ -181,13 +181,16 @@ class _Asked:
             f" FILTER (WHERE precise_total_amount_cents IS NOT NULL AND ({counted}))"
         )
 
-    def per_group(self, *columns: str) -> dict[Group, tuple[Any, ...]]:
-        """The aggregates `columns` of each group, in the order of the groups' first events."""
+    def per_group(self, *columns: str, counting: str = "1") -> dict[Group, tuple[Any, ...]]:
+        """The aggregates `columns` of each group, in the order of the groups' first events.
+
+        Groups are made of the events for which `counting` holds; without keys, `columns` see to that themselves.
+        """
         if not self.keys:
             return {(): self.rows(f"SELECT {', '.join(columns)} FROM events{self.where}")[0]}
         count = len(self.keys)
         rows = self.rows(
-            f"SELECT {', '.join(self.keys)}, {', '.join(columns)} FROM events{self.where}"
+            f"SELECT {', '.join(self.keys)}, {', '.join(columns)} FROM events{self.where} AND ({counting})"
             f" GROUP BY {_places(count)} ORDER BY MIN(timestamp), MIN(sequence)"
         )
         return {tuple(row[:count]): row[count:] for row in rows}
@@ -228,19 +231,21 @@ def _count(asked: _Asked, field: str | None) -> dict[Group, AggregateResult]:
 
 def _sum(asked: _Asked, field: str | None) -> dict[Group, AggregateResult]:
     short, long = asked.numbers(field)
+    counting = f"{short} IS NOT NULL OR {long} IS NOT NULL"
     columns = (
         f"COUNT({short})",
         f"COUNT({long})",
         f"exact_sum({long}) FILTER (WHERE {long} IS NOT NULL)",
-        asked.amounts(f"{short} IS NOT NULL OR {long} IS NOT NULL"),
+        asked.amounts(counting),
     )
     try:
-        found = asked.per_group(*columns, f"SUM({short})", "0")
+        found = asked.per_group(*columns, f"SUM({short})", "0", counting=counting)
     except sqlite3.OperationalError as problem:
         if "overflow" not in str(problem):
             raise
         # Beyond 64 bits: the billions and what lies below them apart, neither of which can pass them.
-        found = asked.per_group(*columns, f"SUM({short} % {_BILLION})", f"SUM({short} / {_BILLION})")
+        halves = (f"SUM({short} % {_BILLION})", f"SUM({short} / {_BILLION})")
+        found = asked.per_group(*columns, *halves, counting=counting)
     return {
         group: AggregateResult(
             units=add(_from_millionths((low or 0) + (high or 0) * _BILLION), _number(rest)),
@@ -253,12 +258,14 @@ def _sum(asked: _Asked, field: str | None) -> dict[Group, AggregateResult]:
 
 def _max(asked: _Asked, field: str | None) -> dict[Group, AggregateResult]:
     short, long = asked.numbers(field)
+    counting = f"{short} IS NOT NULL OR {long} IS NOT NULL"
     found = asked.per_group(
         f"COUNT({short})",
         f"COUNT({long})",
         f"MAX({short})",
         f"exact_max({long}) FILTER (WHERE {long} IS NOT NULL)",
-        asked.amounts(f"{short} IS NOT NULL OR {long} IS NOT NULL"),
+        asked.amounts(counting),
+        counting=counting,
     )
     tallies = {}
     for group, (count, long_count, largest, longest, amount) in found.items():
@@ -273,7 +280,7 @@ def _max(asked: _Asked, field: str | None) -> dict[Group, AggregateResult]:
 def _latest(asked: _Asked, field: str | None) -> dict[Group, AggregateResult]:
     short, long = asked.numbers(field)
     is_number = f"{short} IS NOT NULL OR {long} IS NOT NULL"
-    found = asked.per_group(f"COUNT({short}) + COUNT({long})", asked.amounts(is_number))
+    found = asked.per_group(f"COUNT({short}) + COUNT({long})", asked.amounts(is_number), counting=is_number)
     order = "timestamp DESC, created_at DESC, id DESC"
     where = f"{asked.where} AND ({is_number})"
     if asked.keys:
@@ -302,6 +309,7 @@ def _unique_count(asked: _Asked, field: str | None) -> dict[Group, AggregateResu
         f"COUNT(DISTINCT {value})",
         "MAX(instr(properties, '\"operation_type\"'))",
         asked.amounts(f"{value} IS NOT NULL"),
+        counting=f"{value} IS NOT NULL",
     )
     if not any(spoken for _, spoken, _ in found.values()):
         return {
@@ -325,7 +333,7 @@ def _unique_count(asked: _Asked, field: str | None) -> dict[Group, AggregateResu
         group: AggregateResult(
             units=Decimal(units.get(group, 0)), events_count=units.get(group, 0), amount_cents=_number(amount)
         )
-        for group, (amount,) in asked.per_group(asked.amounts(counts)).items()
+        for group, (amount,) in asked.per_group(asked.amounts(counts), counting=counts).items()
     }
 
 
