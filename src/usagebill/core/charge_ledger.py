@@ -29,6 +29,7 @@ class LedgerEntry:
     maximum_prorated: Decimal
     created_at: datetime
     updated_at: datetime
+    paid_events: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,9 @@ class Usage:
     `units` are the billable units after proration and metric rounding. `full_units` are the units without
     proration, None where nothing is prorated. `running_totals` and `event_values` are built only for the
     properties that need them (free units, per-transaction bounds), in order of time; `stretches` only for prorated
-    graduated charges. `amount_cents` is the sum of the events' own prices (dynamic) or of the program's (custom).
+    graduated charges. `paid_events` are the events that have paid the fixed amount of a percentage charge, where
+    `events_count` does not say so: in advance, one may pay it that adds no units. `amount_cents` is the sum of the
+    events' own prices (dynamic) or of the program's (custom).
     """
 
     units: Decimal
@@ -36,6 +38,7 @@ class Usage:
     running_totals: tuple[Decimal, ...] = ()
     event_values: tuple[Decimal, ...] = ()
     stretches: tuple[ProrationStep, ...] | None = None
+    paid_events: int | None = None
 
     @property
     def shown_units(self) -> Decimal:

@@ -195,9 +195,16 @@ def ledger_entry(work: Work, priced: EventPrice, event: Event, subscription_id: 
         current=row.current,
         maximum=row.maximum,
         maximum_prorated=row.maximum_prorated,
+        paid_events=row.paid_events + _fixed_amounts(priced.price),
         created_at=work.now,
         updated_at=work.now,
     )
+
+
+def _fixed_amounts(price: AdvancePrice) -> int:
+    """How many fixed amounts of a percentage charge the event pays: one or none, whether it adds units or not."""
+    paid = price.amount_details.get("paid_events")
+    return paid if isinstance(paid, int) else 0
 
 
 def _previous(work: Work, place: _Place, group: str, as_of: LedgerEntry | None) -> LedgerRow | None:

@@ -101,7 +101,12 @@ def _place(entry: LedgerEntry) -> tuple[datetime, datetime, str]:
 
 
 def _row(entry: LedgerEntry) -> LedgerRow:
-    return LedgerRow(current=entry.current, maximum=entry.maximum, maximum_prorated=entry.maximum_prorated)
+    return LedgerRow(
+        current=entry.current,
+        maximum=entry.maximum,
+        maximum_prorated=entry.maximum_prorated,
+        paid_events=entry.paid_events,
+    )
 
 
 def _sum(left: LedgerRow, right: LedgerRow) -> LedgerRow:
@@ -109,4 +114,5 @@ def _sum(left: LedgerRow, right: LedgerRow) -> LedgerRow:
         current=add(left.current, right.current),
         maximum=add(left.maximum, right.maximum),
         maximum_prorated=add(left.maximum_prorated, right.maximum_prorated),
+        paid_events=left.paid_events + right.paid_events,
     )

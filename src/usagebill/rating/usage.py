@@ -35,7 +35,7 @@ from usagebill.core.currencies import subunits
 from usagebill.core.events import Event
 from usagebill.core.filters import EventScope, buckets, default_bucket, display_name
 from usagebill.core.grouping import Breakdown, Group, charge_group_keys, grouped, grouped_by
-from usagebill.core.numbers import ZERO, add
+from usagebill.core.numbers import ZERO, add, subtract
 from usagebill.core.periods import Window as Span
 from usagebill.core.plans import Charge, ChargeFilter
 from usagebill.core.pricing import (
@@ -48,7 +48,7 @@ from usagebill.core.pricing import (
     price,
 )
 from usagebill.core.pricing.fees import FeeAmounts, fee_amounts
-from usagebill.core.pricing.percentage import PercentageProperties
+from usagebill.core.pricing.percentage import PercentageProperties, free_events_of
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.usage import Usage
 from usagebill.rating.carried_levels import starting_levels
@@ -354,8 +354,23 @@ def _from_tally(
     if terms is not None and metric.aggregation_type in ("count_agg", "unique_count_agg"):
         totals = counted_totals(tally.units, free_events=terms.free_events, free_units=terms.free_total)
     if charge.pay_in_advance and scope.current:
-        return current_usage(metric, tally, row, scope.window, running_totals=totals)
+        usage = current_usage(metric, tally, row, scope.window, running_totals=totals)
+        return usage if terms is None else _as_billed(metric, usage, tally, terms, row)
     return usage_of(metric, tally, running_totals=totals)
+
+
+def _as_billed(
+    metric: BillableMetric, usage: Usage, tally: AggregateResult, terms: PercentageProperties, row: LedgerRow | None
+) -> Usage:
+    """`usage` of a percentage charge in advance with as many fixed amounts as have been billed.
+
+    A removal pays one, and what was carried into the period paid at renewal.
+    """
+    if metric.aggregation_type != "unique_count_agg" or row is None:
+        return usage
+    carried = max(int(subtract(tally.units, row.current)), 0)
+    paid = max(carried - free_events_of(terms, usage.running_totals), 0)
+    return replace(usage, paid_events=paid + row.paid_events)
 
 
 def _from_events(

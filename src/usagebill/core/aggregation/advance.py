@@ -24,7 +24,8 @@ class LedgerRow:
     """What one charge, filter and group of a subscription stand at in a period after an event.
 
     `current` is what the events of the period add up to, `maximum` the most that has been billed, and
-    `maximum_prorated` what that came to after proration. Each period starts without a row: what a recurring metric
+    `maximum_prorated` what that came to after proration; `paid_events` how many events have paid the fixed amount of
+    a percentage charge. Each period starts without a row: what a recurring metric
     carries over was billed at renewal. The row before an event is the one with the latest timestamp (then the latest
     created) in the period that is not the event's own.
     """
@@ -32,6 +33,7 @@ class LedgerRow:
     current: Decimal
     maximum: Decimal
     maximum_prorated: Decimal = ZERO
+    paid_events: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +75,8 @@ def event_units(
     if units.row is None:
         return units
     prorated = add(previous.maximum_prorated if previous else ZERO, _prorated(units.billed, event, window))
-    return replace(units, row=replace(units.row, maximum_prorated=prorated))
+    paid_events = previous.paid_events if previous else 0
+    return replace(units, row=replace(units.row, maximum_prorated=prorated, paid_events=paid_events))
 
 
 def advance_usage(

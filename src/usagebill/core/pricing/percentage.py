@@ -23,6 +23,7 @@ __all__ = [
     "bounded",
     "difference_details",
     "event_costs",
+    "free_events_of",
     "price",
     "split",
 ]
@@ -84,9 +85,9 @@ def split(properties: PercentageProperties, usage: Usage) -> Shares:
 
 def _unbounded(properties: PercentageProperties, usage: Usage) -> Shares:
     free_units = _free_units(properties, usage.running_totals)
-    free_events = min(_free_events(properties, usage.running_totals), usage.events_count)
+    free_events = min(free_events_of(properties, usage.running_totals), usage.events_count)
     paid_units = max(subtract(usage.units, free_units), ZERO)
-    paid_events = usage.events_count - free_events
+    paid_events = usage.events_count - free_events if usage.paid_events is None else usage.paid_events
     fixed = ZERO if usage.units.is_zero() else multiply(Decimal(paid_events), properties.fixed_amount)
     return Shares(
         units=usage.units,
@@ -109,7 +110,8 @@ def _free_units(properties: PercentageProperties, running_totals: tuple[Decimal,
     return last if properties.free_total.is_zero() else min(last, properties.free_total)
 
 
-def _free_events(properties: PercentageProperties, running_totals: tuple[Decimal, ...]) -> int:
+def free_events_of(properties: PercentageProperties, running_totals: tuple[Decimal, ...]) -> int:
+    """How many events the terms leave free of the fixed amount, given the running totals of the units."""
     if not running_totals:
         return properties.free_events
     within = sum(1 for running in running_totals if running < properties.free_total)

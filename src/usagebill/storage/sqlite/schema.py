@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STEPS", "VERSION", "NewerFile", "bring_forward"]
 
-VERSION = 3
+VERSION = 4
 
 
 def _lanes(connection: sqlite3.Connection) -> None:
