@@ -339,7 +339,6 @@ class EventsContract:
         )
         assert list(own.tallies(group_keys=("region",))) == [("eu",), (None,), ("us",)]
 
-    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("aggregation_type", "units"),
         [("count_agg", 6), ("sum_agg", 3), ("max_agg", 2), ("latest_agg", 2), ("unique_count_agg", 2)],
@@ -381,6 +380,7 @@ class EventsContract:
         if aggregation_type != "count_agg":
             assert own.tallies(**nothing_counts, group_keys=("region",)) == {(None,): AggregateResult()}
 
+    @pytest.mark.slow
     @settings(max_examples=100, deadline=None)
     @given(
         history=histories(),
