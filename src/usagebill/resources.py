@@ -57,8 +57,11 @@ from usagebill.operations.invoices import lifecycle as invoice_lifecycle
 from usagebill.operations.invoices import line_edits, payment_links
 from usagebill.operations.invoices import listing as invoice_listing
 from usagebill.operations.invoices import one_off as invoice_one_off
-from usagebill.operations.invoices.preview import preview
+from usagebill.operations.preview import preview
+from usagebill.queries.credit_notes import finalized_credit_note
 from usagebill.queries.customers import customer_by_external_id
+from usagebill.queries.fees import fee_by_id
+from usagebill.queries.invoices import visible_invoice
 from usagebill.queries.plans import plan_by_code
 from usagebill.rating import current_usage, estimates, past_usage
 from usagebill.rating.explain import explain
@@ -165,7 +168,7 @@ class CreditNotes(Resource):
     create = command(credit_notes.create)
     estimate = query(credit_notes.estimate)
     update = command(credit_notes.update)
-    get = query(credit_notes.get)
+    get = query(finalized_credit_note)
     list = query(credit_notes.list_all)
     list_of_customer = query(credit_notes.list_of_customer)
     void = command(credit_notes.void)
@@ -259,7 +262,7 @@ class Fees(Resource):
     }
 
     update = command(fees.update)
-    get = query(fees.get)
+    get = query(fee_by_id)
     list = query(fees.list_all)
     events = query(events_of_fee)
     delete = command(fees.delete)
@@ -309,7 +312,7 @@ class Invoices(Resource):
         "invoice.payment_failure": Message("An invoice could not be collected.", PaymentFailure),
     }
 
-    get = query(invoice_listing.get)
+    get = query(visible_invoice)
     list = query(invoice_listing.list_all)
     list_of_customer = query(invoice_listing.list_of_customer)
     update = command(invoice_lifecycle.update)

@@ -11,7 +11,7 @@ from tests.json_asserts import accepted, missing, refused
 from tests.scenarios import Scenario
 
 from usagebill.core.invoices.records import Invoice
-from usagebill.operations.invoices.payment_status import payment_of
+from usagebill.operations.payment_status import payment_of
 from usagebill.work import Work
 
 

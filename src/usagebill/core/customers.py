@@ -10,6 +10,7 @@ from usagebill.core.billing_entities import ADJUSTMENTS, ANCHORS, BillingEntity
 from usagebill.core.contacts import LOCALES, LONGEST_NAME, is_email
 from usagebill.core.countries import COUNTRIES
 from usagebill.core.currencies import CURRENCIES
+from usagebill.core.dates import DatingSettings, IssuingDateAdjustment, IssuingDateAnchor
 from usagebill.core.error_details import ErrorDetail
 from usagebill.core.limits import GRACE_PERIOD, PAYMENT_TERM
 from usagebill.core.vat import VatCheck
@@ -23,6 +24,7 @@ __all__ = [
     "Customer",
     "IntegrationCustomer",
     "MetadataItem",
+    "dating_settings",
     "definition_errors",
     "finalizes_zero_amount_invoices",
     "grace_period",
@@ -209,3 +211,13 @@ def metadata_errors(item: MetadataItem, others: Sequence[MetadataItem]) -> dict[
     elif len(item.value) > _LONGEST_VALUE:
         found["value"] = ["value_is_too_long"]
     return found
+
+
+def dating_settings(customer: Customer, entity: BillingEntity) -> DatingSettings:
+    """What decides the dates of the customer's invoices: its own values, else its billing entity's."""
+    return DatingSettings(
+        grace_period=grace_period(customer, entity),
+        net_payment_term=net_payment_term(customer, entity),
+        anchor=IssuingDateAnchor(issuing_date_anchor(customer, entity)),
+        adjustment=IssuingDateAdjustment(issuing_date_adjustment(customer, entity)),
+    )

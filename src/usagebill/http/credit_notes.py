@@ -11,6 +11,7 @@ from usagebill.http.endpoints import Endpoint
 from usagebill.operations import credit_notes
 from usagebill.operations.documents import files as documents
 from usagebill.operations.emails import resending as emails
+from usagebill.queries.credit_notes import finalized_credit_note
 from usagebill.views.credit_notes import CreditNoteView, credit_note_estimate_view, credit_note_view
 from usagebill.work import Work
 
@@ -77,7 +78,7 @@ ENDPOINTS = [
     Endpoint(
         "GET",
         "/credit_notes/{credit_note_id}",
-        credit_notes.get,
+        finalized_credit_note,
         permission="credit_note",
         returns="credit_note",
         view=credit_note_view,
@@ -90,7 +91,7 @@ ENDPOINTS = [
         permission="credit_note",
         body=credit_notes.CreditNoteUpdate,
         root="credit_note",
-        find=credit_notes.get,
+        find=finalized_credit_note,
         found_first=True,
         returns="credit_note",
         view=credit_note_view,

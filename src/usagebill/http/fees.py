@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import fees
+from usagebill.queries.fees import fee_by_id
 from usagebill.rating.fee_events import events_of_fee
 from usagebill.views.explanations import event_of_fee_view
 from usagebill.views.fees import fee_view, untaxed_fee_view
@@ -22,7 +23,7 @@ ENDPOINTS = [
         view=fee_view,
         summary="List fees",
     ),
-    Endpoint("GET", "/fees/{fee_id}", fees.get, permission="fee", returns="fee", view=fee_view, summary="Get a fee"),
+    Endpoint("GET", "/fees/{fee_id}", fee_by_id, permission="fee", returns="fee", view=fee_view, summary="Get a fee"),
     Endpoint(
         "GET",
         "/fees/{fee_id}/events",
@@ -37,7 +38,7 @@ ENDPOINTS = [
         "PUT",
         "/fees/{fee_id}",
         fees.update,
-        find=fees.get,
+        find=fee_by_id,
         permission="fee",
         body=fees.FeeInput,
         root="fee",

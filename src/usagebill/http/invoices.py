@@ -9,7 +9,8 @@ from usagebill.http.endpoints import Endpoint
 from usagebill.operations.documents import files as documents
 from usagebill.operations.emails import resending as emails
 from usagebill.operations.invoices import drafts, lifecycle, listing, one_off, payment_links
-from usagebill.operations.invoices.preview import PreviewInput, preview
+from usagebill.operations.preview import PreviewInput, preview
+from usagebill.queries.invoices import visible_invoice
 from usagebill.rating.explain import explain
 from usagebill.views.explanations import explanation_view
 from usagebill.views.formats import Id, Unstored
@@ -93,7 +94,7 @@ ENDPOINTS = [
     Endpoint(
         "GET",
         "/invoices/{invoice_id}",
-        listing.get,
+        visible_invoice,
         permission="invoice",
         returns="invoice",
         view=invoice_view,
@@ -103,7 +104,7 @@ ENDPOINTS = [
         "PUT",
         "/invoices/{invoice_id}",
         lifecycle.update,
-        find=listing.get,
+        find=visible_invoice,
         permission="invoice",
         body=lifecycle.InvoiceUpdate,
         root="invoice",
@@ -144,7 +145,7 @@ ENDPOINTS = [
         "POST",
         "/invoices/{invoice_id}/void",
         lifecycle.void,
-        find=listing.get,
+        find=visible_invoice,
         permission="invoice",
         body=lifecycle.InvoiceVoid,
         returns="invoice",
@@ -173,7 +174,7 @@ ENDPOINTS = [
         "POST",
         "/invoices/{invoice_id}/retry_payment",
         payment_links.retry_payment,
-        find=listing.get,
+        find=visible_invoice,
         permission="invoice",
         body=payment_links.PaymentRetry,
         summary="Try again to collect an invoice through the customer's payment provider",

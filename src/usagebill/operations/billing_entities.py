@@ -14,12 +14,11 @@ from usagebill.core.billing_entities import (
     logo_errors,
 )
 from usagebill.core.contacts import normalized_email
-from usagebill.core.customers import Customer
+from usagebill.core.customers import Customer, dating_settings
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoices.records import Invoice
 from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
 from usagebill.operations import draft_invoices, invoice_custom_sections, taxes, vat
-from usagebill.operations.invoices.dates import dating_settings
 from usagebill.queries.billing_entities import forget_default_entity
 from usagebill.storage.conditions import asc, desc, eq, missing, related
 from usagebill.timezones import is_timezone

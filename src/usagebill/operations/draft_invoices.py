@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from usagebill.core.dates import DatingSettings, InvoiceDates, dates_with_new_settings, dates_with_new_term
 from usagebill.core.invoices.records import BillingPeriod, Invoice
-from usagebill.core.periods.schedule import draft_refresh_at
-from usagebill.operations.invoices.dates import occasion_of, watch_draft
+from usagebill.core.periods.schedule import draft_finalization_at, draft_refresh_at
+from usagebill.queries.invoices import occasion_of
 from usagebill.storage.conditions import Condition, eq, has, within
 from usagebill.work import Work
 
-__all__ = ["drafts_of_customers", "drafts_of_plans", "flag", "redate", "shift"]
+__all__ = ["drafts_of_customers", "drafts_of_plans", "flag", "redate", "shift", "watch_draft"]
 
 
 def flag(work: Work, *conditions: Condition) -> None:
@@ -81,3 +81,17 @@ def _dated(work: Work, invoice: Invoice, dates: InvoiceDates, net_payment_term: 
     )
     work.tx.replace(dated)
     return dated
+
+
+def watch_draft(work: Work, invoice: Invoice) -> None:
+    """Have the draft finalized on its expected date, instead of when it was to be before."""
+    key = f"finalize_invoice:{invoice.id}"
+    work.tx.jobs.cancel(key)
+    day = invoice.expected_finalization_date or invoice.issuing_date
+    work.schedule(
+        "finalize_invoice",
+        invoice.customer_id,
+        max(draft_finalization_at(day), work.now),
+        key=key,
+        payload={"invoice_id": invoice.id},
+    )

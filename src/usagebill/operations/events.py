@@ -30,7 +30,6 @@ __all__ = [
     "check_received",
     "create",
     "create_batch",
-    "events_of",
     "follow_up",
     "get",
     "ingest",
@@ -191,15 +190,6 @@ def follow_up(work: Work, events: Sequence[Event], metrics: Mapping[str, Billabl
 def _is_billed_in_advance(work: Work, metric: BillableMetric) -> bool:
     charge = work.tx.first(Charge, eq("billable_metric_id", metric.id), eq("pay_in_advance", True))
     return charge is not None
-
-
-def events_of(work: Work, job: Job) -> list[Event]:
-    """The events that a `process_events` job is about, in order of time."""
-    found: list[Event] = []
-    names: Mapping[str, Sequence[str]] = job.payload["events"]  # type: ignore[assignment]
-    for external_subscription_id, transaction_ids in names.items():
-        found.extend(work.tx.events.named(external_subscription_id, transaction_ids))
-    return sorted(found, key=lambda event: event.order)
 
 
 def check_received(work: Work, job: Job) -> None:

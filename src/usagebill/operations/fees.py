@@ -7,14 +7,15 @@ from datetime import datetime
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.customers import Customer
-from usagebill.core.errors import Invalid, NotAllowed, NotFound
+from usagebill.core.errors import Invalid, NotAllowed
 from usagebill.core.fees import FEE_TYPES, Fee, with_payment_status
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, parse_instant
+from usagebill.queries.fees import fee_by_id
 from usagebill.storage.conditions import Condition, asc, at_least, at_most, eq, related
 from usagebill.storage.ports import Page
 from usagebill.work import Work
 
-__all__ = ["PAYMENT_STATUSES", "FeeFilters", "FeeInput", "delete", "get", "list_all", "update"]
+__all__ = ["PAYMENT_STATUSES", "FeeFilters", "FeeInput", "delete", "list_all", "update"]
 
 PAYMENT_STATUSES = ("pending", "succeeded", "failed", "refunded")
 _INSTANTS = ("created_at", "succeeded_at", "failed_at", "refunded_at")
@@ -44,14 +45,6 @@ class FeeFilters:
     failed_at_to: Maybe[str] = ABSENT
     refunded_at_from: Maybe[str] = ABSENT
     refunded_at_to: Maybe[str] = ABSENT
-
-
-def get(work: Work, fee_id: str) -> Fee:
-    """The fee with this id, with an invoice or without. Raises `NotFound`."""
-    found = work.tx.get(Fee, fee_id)
-    if found is None:
-        raise NotFound("fee")
-    return found
 
 
 def list_all(work: Work, options: FeeFilters, paging: Paging) -> Page[Fee]:
@@ -97,7 +90,7 @@ def _instant(field: str, value: Maybe[str], problems: dict[str, object]) -> date
 
 
 def _free(work: Work, fee_id: str) -> Fee:
-    fee = get(work, fee_id)
+    fee = fee_by_id(work, fee_id)
     if fee.invoice_id is not None:
         raise NotAllowed("invoiced_fee")
     return fee

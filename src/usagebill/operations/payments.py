@@ -13,7 +13,7 @@ from usagebill.core.errors import Forbidden, Invalid, NotFound
 from usagebill.core.invoices.records import VISIBLE_STATUSES, Invoice
 from usagebill.core.payments import Payment, payment_errors
 from usagebill.inputs import ABSENT, Input, Maybe, Paging
-from usagebill.operations.invoices.payment_status import payment_of, set_payment_status
+from usagebill.operations.payment_status import payment_of, set_payment_status
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.storage.conditions import Condition, eq, related, within
 from usagebill.storage.ports import Page

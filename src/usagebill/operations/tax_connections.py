@@ -18,7 +18,6 @@ __all__ = [
     "IntegrationCustomerInput",
     "TaxConnectionInput",
     "ask_about",
-    "connection_of",
     "create",
     "decided_by_another",
     "delete",
@@ -189,13 +188,6 @@ def _made(
         sync_with_provider=synced,
         created_at=work.now,
     )
-
-
-def connection_of(work: Work, customer: Customer) -> TaxConnection | None:
-    """The tax provider that is asked what the customer is taxed with; None where the organization says so itself."""
-    if not customer.integration_customers:
-        return None
-    return work.tx.get(TaxConnection, customer.integration_customers[0].connection_id)
 
 
 def ask_about(

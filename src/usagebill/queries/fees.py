@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from usagebill.core.errors import NotFound
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader
 
-__all__ = ["fees_of_invoice", "find_fee"]
+__all__ = ["fee_by_id", "fees_of_invoice", "find_fee"]
 
 
 def find_fee(reader: Reader, fee_id: str) -> Fee | None:
@@ -18,3 +19,11 @@ def find_fee(reader: Reader, fee_id: str) -> Fee | None:
 def fees_of_invoice(reader: Reader, invoice: Invoice) -> list[Fee]:
     """The fees of the invoice, the oldest first."""
     return reader.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at")])
+
+
+def fee_by_id(reader: Reader, fee_id: str) -> Fee:
+    """The fee with this id, with an invoice or without. Raises `NotFound`."""
+    found = reader.tx.get(Fee, fee_id)
+    if found is None:
+        raise NotFound("fee")
+    return found

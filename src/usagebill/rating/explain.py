@@ -28,9 +28,9 @@ from usagebill.core.pricing.fixed_charges import fixed_charge_usage
 from usagebill.core.pricing.percentage import PercentageProperties
 from usagebill.core.progressive_billing import ProgressiveFee
 from usagebill.core.usage import Usage
-from usagebill.operations.invoices.listing import get
 from usagebill.operations.invoices.totals import plans_of, targets_of
 from usagebill.queries.billing_periods import billed_of
+from usagebill.queries.invoices import visible_invoice
 from usagebill.queries.progressive_credits import progressive_fees
 from usagebill.rating.fee_events import events_paid_in_advance, part_of, question_of
 from usagebill.rating.usage import (
@@ -62,7 +62,7 @@ def explain(work: Work, invoice_id: str) -> ExplainedInvoice:
     Amounts, discounts and taxes are those that the invoice keeps. Events are looked up again: those of the line's
     period, filter and group that had been received when the line was computed.
     """
-    invoice = get(work, invoice_id)
+    invoice = visible_invoice(work, invoice_id)
     fees = work.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at")])
     taken = discounts(invoice, fees, _targets(work, invoice), plans_of(work, fees), _billed_before(work, invoice))
     return ExplainedInvoice(

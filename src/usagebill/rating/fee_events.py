@@ -17,7 +17,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription
 from usagebill.inputs import Paging
-from usagebill.operations import fees
+from usagebill.queries.fees import fee_by_id
 from usagebill.rating.handover import billed_once
 from usagebill.rating.usage import ChargePart, charge_parts
 from usagebill.storage.event_queries import EventQuery
@@ -32,7 +32,7 @@ def events_of_fee(work: Work, fee_id: str, paging: Paging) -> Page[ExplainedEven
 
     Other fees, and what brings a charge up to its minimum, have none. Raises `NotFound`.
     """
-    fee = fees.get(work, fee_id)
+    fee = fee_by_id(work, fee_id)
     found: Sequence[Event] = ()
     count = 0
     charge = None if fee.charge_id is None else work.tx.get(Charge, fee.charge_id, deleted=True)

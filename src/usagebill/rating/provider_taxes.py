@@ -27,8 +27,8 @@ from usagebill.core.tax_providers import (
     items_taxes_cents,
     provider_taxed,
 )
-from usagebill.operations.tax_connections import connection_of
 from usagebill.queries.customers import entity_of
+from usagebill.queries.tax_connections import connection_of
 from usagebill.work import Work
 
 __all__ = ["Asked", "estimated", "question", "usage_taxes"]

@@ -14,7 +14,8 @@ from usagebill.operations.credit_notes.changes import (
 from usagebill.operations.credit_notes.creation import create
 from usagebill.operations.credit_notes.estimates import estimate
 from usagebill.operations.credit_notes.inputs import CreditNoteEstimateInput, CreditNoteInput
-from usagebill.operations.credit_notes.listing import CreditNoteFilters, get, list_all, list_of_customer
+from usagebill.operations.credit_notes.listing import CreditNoteFilters, list_all, list_of_customer
+from usagebill.queries.credit_notes import finalized_credit_note
 
 __all__ = [
     "CreditNoteEstimateInput",
@@ -26,7 +27,7 @@ __all__ = [
     "delete_metadata",
     "delete_metadata_key",
     "estimate",
-    "get",
+    "finalized_credit_note",
     "list_all",
     "list_of_customer",
     "merge_metadata",

@@ -10,7 +10,8 @@ from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.metadata import Metadata, merged_metadata
 from usagebill.inputs import ABSENT, Input, Maybe, is_given
 from usagebill.operations.credit_notes.creation import sent_metadata
-from usagebill.operations.credit_notes.listing import REFUND_STATUSES, get
+from usagebill.operations.credit_notes.listing import REFUND_STATUSES
+from usagebill.queries.credit_notes import finalized_credit_note
 from usagebill.work import Work
 
 __all__ = [
@@ -38,7 +39,7 @@ class MetadataInput:
 
 def update(work: Work, credit_note_id: str, given: CreditNoteUpdate) -> CreditNote:
     """Set how the refund went, and merge metadata. Raises `NotFound` and `Invalid`."""
-    note = get(work, credit_note_id)
+    note = finalized_credit_note(work, credit_note_id)
     if is_given(given.refund_status):
         if given.refund_status not in REFUND_STATUSES:
             raise Invalid(refund_status="value_is_invalid")
@@ -54,7 +55,7 @@ def update(work: Work, credit_note_id: str, given: CreditNoteUpdate) -> CreditNo
 
 def void(work: Work, credit_note_id: str) -> CreditNote:
     """Void what is left of a note's balance. Raises `NotFound`, and `NotAllowed` where nothing is."""
-    note = get(work, credit_note_id)
+    note = finalized_credit_note(work, credit_note_id)
     if note.credit_status == CreditNoteStatus.VOIDED or note.balance_amount_cents == 0:
         raise NotAllowed("no_voidable_amount")
     changed = voided(note, work.now)
@@ -69,24 +70,24 @@ def _stored(work: Work, note: CreditNote, metadata: Metadata | None) -> Metadata
 
 def replace_metadata(work: Work, credit_note_id: str, given: MetadataInput) -> Metadata | None:
     """Make what is sent the whole metadata; nothing sent makes it empty. Raises `NotFound` and `Invalid`."""
-    return _stored(work, get(work, credit_note_id), sent_metadata(given.metadata) or {})
+    return _stored(work, finalized_credit_note(work, credit_note_id), sent_metadata(given.metadata) or {})
 
 
 def merge_metadata(work: Work, credit_note_id: str, given: MetadataInput) -> Metadata | None:
     """Set the keys that are sent, and keep the others. Raises `NotFound` and `Invalid`."""
-    note = get(work, credit_note_id)
+    note = finalized_credit_note(work, credit_note_id)
     merged = merged_metadata(note.metadata, sent_metadata(given.metadata) or {})
     return _stored(work, note, sent_metadata(merged))
 
 
 def delete_metadata(work: Work, credit_note_id: str) -> None:
     """Remove the metadata. Raises `NotFound`."""
-    _stored(work, get(work, credit_note_id), None)
+    _stored(work, finalized_credit_note(work, credit_note_id), None)
 
 
 def delete_metadata_key(work: Work, credit_note_id: str, key: str) -> Metadata | None:
     """Remove one key, where there is one. Raises `NotFound` for the note, and for one without any metadata."""
-    note = get(work, credit_note_id)
+    note = finalized_credit_note(work, credit_note_id)
     if note.metadata is None:
         raise NotFound("metadata")
     return _stored(work, note, {name: value for name, value in note.metadata.items() if name != key})

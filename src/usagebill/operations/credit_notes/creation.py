@@ -33,8 +33,8 @@ from usagebill.inputs import Maybe, is_given, value_or
 from usagebill.operations.credit_notes.inputs import CreditNoteInput
 from usagebill.operations.documents.orders import order_on_issue
 from usagebill.operations.emails.orders import email_on_issue
-from usagebill.operations.invoices.payment_status import set_payment_status
 from usagebill.operations.issuers import version_of
+from usagebill.operations.payment_status import set_payment_status
 from usagebill.operations.tax_connections import ask_about
 from usagebill.queries.credit_note_balance import Balance, balance_of
 from usagebill.queries.customers import customer_of, entity_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from usagebill.core.credit_notes import REASONS, CreditNote
 from usagebill.core.customers import Customer
-from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.errors import Invalid
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ceil_to, floor_to
 from usagebill.inputs import ABSENT, Input, Maybe, Paging
@@ -34,7 +34,7 @@ from usagebill.storage.conditions import (
 from usagebill.storage.ports import Page
 from usagebill.work import Work
 
-__all__ = ["CreditNoteFilters", "get", "list_all", "list_of_customer"]
+__all__ = ["CreditNoteFilters", "list_all", "list_of_customer"]
 
 _CREDIT_STATUSES = ("available", "consumed", "voided")
 REFUND_STATUSES = ("pending", "succeeded", "failed")
@@ -60,14 +60,6 @@ class CreditNoteFilters:
     self_billed: Maybe[object] = ABSENT
     billing_entity_codes: Maybe[tuple[str, ...]] = ABSENT
     search_term: Maybe[str] = ABSENT
-
-
-def get(work: Work, credit_note_id: str) -> CreditNote:
-    """The finalized credit note with this id. Raises `NotFound`."""
-    found = work.tx.get(CreditNote, credit_note_id)
-    if found is None or found.status != "finalized":
-        raise NotFound("credit_note")
-    return found
 
 
 def list_all(work: Work, options: CreditNoteFilters, paging: Paging) -> Page[CreditNote]:

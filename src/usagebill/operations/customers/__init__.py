@@ -16,6 +16,7 @@ from usagebill.core.customers import (
     Address,
     Customer,
     MetadataItem,
+    dating_settings,
     definition_errors,
     metadata_errors,
     timezone,
@@ -28,7 +29,6 @@ from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
 from usagebill.operations import draft_invoices, invoice_custom_sections, tax_connections, vat
 from usagebill.operations.backlog import after_backlog, of_customer, settle_backlog
 from usagebill.operations.customers.listing import CustomerFilters, list_all
-from usagebill.operations.invoices.dates import dating_settings
 from usagebill.operations.tax_connections import IntegrationCustomerInput
 from usagebill.queries.billing_entities import default_entity as default_entity_or_none
 from usagebill.queries.customers import customer_by_external_id, entity_of

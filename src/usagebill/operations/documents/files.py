@@ -20,9 +20,9 @@ from usagebill.core.errors import NotFound
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
-from usagebill.operations.credit_notes import listing as credit_notes
 from usagebill.operations.documents.orders import order
 from usagebill.operations.documents.sources import credit_note_source, invoice_source
+from usagebill.queries.credit_notes import finalized_credit_note
 from usagebill.storage.ports import Transaction
 from usagebill.views.credit_notes import credit_note_of_customer
 from usagebill.views.invoices import invoice_webhook_view
@@ -59,12 +59,12 @@ def download_invoice_xml(work: Work, invoice_id: str) -> Invoice | None:
 
 def download_credit_note(work: Work, credit_note_id: str) -> CreditNote | None:
     """The credit note with the address of its PDF; None where that is only now being made. Raises `NotFound`."""
-    return _downloaded(work, credit_notes.get(work, credit_note_id), PDF)
+    return _downloaded(work, finalized_credit_note(work, credit_note_id), PDF)
 
 
 def download_credit_note_xml(work: Work, credit_note_id: str) -> CreditNote | None:
     """The credit note with the address of its XML; None where there is none (yet). Raises `NotFound`."""
-    return _downloaded(work, credit_notes.get(work, credit_note_id), XML)
+    return _downloaded(work, finalized_credit_note(work, credit_note_id), XML)
 
 
 def invoice_pdf(work: Work, invoice_id: str) -> bytes:
@@ -79,12 +79,12 @@ def invoice_xml(work: Work, invoice_id: str) -> bytes:
 
 def credit_note_pdf(work: Work, credit_note_id: str) -> bytes:
     """The PDF of a credit note, made now where it has not been made. Raises `NotFound`."""
-    return _content(work, _made(work, credit_notes.get(work, credit_note_id), (XML, PDF)).pdf_id)
+    return _content(work, _made(work, finalized_credit_note(work, credit_note_id), (XML, PDF)).pdf_id)
 
 
 def credit_note_xml(work: Work, credit_note_id: str) -> bytes:
     """The XML (UBL) of a credit note. Raises `NotFound` also where its billing entity issues none."""
-    return _content(work, _made(work, credit_notes.get(work, credit_note_id), (XML,)).xml_id)
+    return _content(work, _made(work, finalized_credit_note(work, credit_note_id), (XML,)).xml_id)
 
 
 def by_token(tx: Transaction, token: str) -> Document:

@@ -16,7 +16,7 @@ from usagebill.operations.emails.orders import (
     order_email,
     sender_of,
 )
-from usagebill.operations.invoices import listing as invoices
+from usagebill.queries.invoices import visible_invoice
 from usagebill.work import Work
 
 __all__ = ["ResendInput", "resend_credit_note", "resend_invoice"]
@@ -37,7 +37,7 @@ def resend_invoice(work: Work, invoice_id: str, given: ResendInput) -> None:
     Raises `NotFound`, and `NotAllowed` unless it is finalized, its billing entity sends invoices by e-mail and there is
     a mail server; `Invalid` for missing and bad addresses.
     """
-    invoice = invoices.get(work, invoice_id)
+    invoice = visible_invoice(work, invoice_id)
     if invoice.status != "finalized":
         raise NotAllowed("invoice_not_finalized")
     _resend(work, invoice, given)

@@ -24,8 +24,8 @@ from usagebill.core.pricing.fixed_charges import fixed_charge_amounts
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.usage import Usage
 from usagebill.inputs import ABSENT, Input, Maybe
-from usagebill.operations.invoices.listing import get
 from usagebill.queries.billing_periods import BillingContext
+from usagebill.queries.invoices import visible_invoice
 from usagebill.queries.plans import plan_definition
 from usagebill.rating.fee_events import part_of
 from usagebill.rating.fees.charges import charge_item, pricing_unit_object, true_up_fee
@@ -76,7 +76,7 @@ def prepare(work: Work, invoice_id: str, given: AdjustedFeeInput) -> tuple[Invoi
     Raises `NotFound`, `Forbidden` for anything but a draft, and `Invalid` for a line that is adjusted already, that
     follows from other lines (minimums), or that units alone cannot price.
     """
-    invoice = get(work, invoice_id)
+    invoice = visible_invoice(work, invoice_id)
     if invoice.status != "draft":
         raise Forbidden("feature_unavailable")
     line = line_of(work, invoice, given)
@@ -92,7 +92,7 @@ def prepare(work: Work, invoice_id: str, given: AdjustedFeeInput) -> tuple[Invoi
 
 def removed(work: Work, invoice_id: str, fee_id: str) -> Invoice:
     """Take the adjustment of a draft's line away; the draft is not computed anew here."""
-    invoice = get(work, invoice_id)
+    invoice = visible_invoice(work, invoice_id)
     fee = _fee(work, invoice, fee_id)
     found = next((one for one in of_draft(work, invoice) if _fits(one, fee)), None)
     if found is None or invoice.status != "draft":

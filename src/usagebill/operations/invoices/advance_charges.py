@@ -14,8 +14,8 @@ from usagebill.core.periods import Boundaries, billing_boundaries
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import summed_fee_taxes
 from usagebill.operations.invoices.issue import issue
-from usagebill.operations.invoices.payment_status import payment_of
 from usagebill.operations.invoices.subscription import opened
+from usagebill.operations.payment_status import payment_of
 from usagebill.queries.billing_periods import billing_period
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import cycle

@@ -19,8 +19,8 @@ from usagebill.operations.credit_notes.drafts import follow
 from usagebill.operations.invoices.issue import copy_subscriptions, issue, redated, tell_ready
 from usagebill.operations.invoices.subscription import compute
 from usagebill.operations.invoices.totals import settle_taxes, waits_for_vat_check, with_request
-from usagebill.operations.tax_connections import connection_of
 from usagebill.queries.customers import customer_of
+from usagebill.queries.tax_connections import connection_of
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Work
 

@@ -21,12 +21,12 @@ from usagebill.core.periods.calendar import day_start
 from usagebill.core.plans import PlanDefinition
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.backlog import settle_backlog
-from usagebill.operations.events import events_of
 from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.standalone_fees import keep_standalone
 from usagebill.operations.invoices.subscription import opened
 from usagebill.operations.invoices.totals import settle
 from usagebill.queries.billing_periods import IN_ADVANCE, billing_period, cycle_at, running_boundaries
+from usagebill.queries.events import events_of
 from usagebill.queries.plans import plan_definition
 from usagebill.rating.events import EventPrice, advance_charges, event_price, ledger_entry
 from usagebill.rating.fees.charges import charge_line

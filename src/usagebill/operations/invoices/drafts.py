@@ -12,7 +12,7 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.operations.credit_notes.drafts import delete_drafts
 from usagebill.operations.invoices import subscription
 from usagebill.operations.invoices.issue import copy_subscriptions
-from usagebill.operations.invoices.listing import get
+from usagebill.queries.invoices import visible_invoice
 from usagebill.storage.conditions import eq
 from usagebill.views.invoices import invoice_webhook_view
 from usagebill.work import Work
@@ -25,7 +25,7 @@ def refresh(work: Work, invoice_id: str) -> Invoice:
 
     Raises `NotFound`, and `Forbidden` for other types of invoice.
     """
-    invoice = get(work, invoice_id)
+    invoice = visible_invoice(work, invoice_id)
     if invoice.invoice_type != "subscription":
         raise Forbidden("feature_unavailable")
     return _computed(work, invoice) if invoice.status == "draft" else invoice
@@ -42,7 +42,7 @@ def finalize(work: Work, invoice_id: str) -> Invoice:
 
     Raises `NotFound` for anything but a draft, and `Forbidden` while its taxes are not known.
     """
-    invoice = get(work, invoice_id)
+    invoice = visible_invoice(work, invoice_id)
     if invoice.status != "draft":
         raise NotFound("invoice")
     if invoice.tax_status == "pending":
@@ -54,7 +54,7 @@ def finalize(work: Work, invoice_id: str) -> Invoice:
 
 def delete(work: Work, invoice_id: str) -> Invoice:
     """Delete a draft, with its credit notes. Raises `NotFound` and `NotAllowed`."""
-    invoice = get(work, invoice_id)
+    invoice = visible_invoice(work, invoice_id)
     status = transition(invoice.status, InvoiceEvent.DELETE)
     delete_drafts(work, invoice)
     work.tx.jobs.cancel(f"finalize_invoice:{invoice.id}")

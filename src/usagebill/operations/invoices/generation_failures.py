@@ -9,13 +9,12 @@ from dataclasses import replace
 from zoneinfo import ZoneInfo
 
 from usagebill.core.billing_entities import BillingEntity
-from usagebill.core.customers import Customer, timezone
+from usagebill.core.customers import Customer, dating_settings, timezone
 from usagebill.core.dates import InvoiceDates, Occasion, dates_at_creation
 from usagebill.core.error_details import GENERATION_ERROR, ErrorDetail, without
 from usagebill.core.invoices.life_cycle import InvoiceEvent, transition
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
-from usagebill.operations.invoices.dates import dating_settings
 from usagebill.operations.invoices.numbering import draft_number
 from usagebill.queries.customers import entity_of
 from usagebill.storage.conditions import eq

@@ -7,7 +7,7 @@ from functools import partial
 from zoneinfo import ZoneInfo
 
 from usagebill.core.billing_entities import BillingEntity
-from usagebill.core.customers import Customer, finalizes_zero_amount_invoices, timezone
+from usagebill.core.customers import Customer, dating_settings, finalizes_zero_amount_invoices, timezone
 from usagebill.core.dates import InvoiceDates, Occasion, dates_at_finalization
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import InvoiceEvent, transition
@@ -17,11 +17,12 @@ from usagebill.core.periods.schedule import overdue_at
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.credit_notes.drafts import issue_drafts
 from usagebill.operations.documents.orders import order_on_issue
+from usagebill.operations.draft_invoices import watch_draft
 from usagebill.operations.emails.orders import email_on_issue
-from usagebill.operations.invoices.dates import dating_settings, occasion_of, watch_draft
 from usagebill.operations.invoices.numbering import numbered
 from usagebill.operations.issuers import version_of
 from usagebill.queries.customers import entity_of
+from usagebill.queries.invoices import occasion_of
 from usagebill.storage.conditions import eq
 from usagebill.views.customers import customer_summary
 from usagebill.views.fees import untaxed_fee_view

@@ -16,9 +16,10 @@ from usagebill.operations import applied_coupons
 from usagebill.operations.credit_notes.automatic import check_void_amounts, on_void
 from usagebill.operations.invoices import generation_failures
 from usagebill.operations.invoices.awaiting_taxes import wait_again
-from usagebill.operations.invoices.listing import PAYMENT_STATUSES, get
-from usagebill.operations.invoices.payment_status import set_payment_status
+from usagebill.operations.invoices.listing import PAYMENT_STATUSES
+from usagebill.operations.payment_status import set_payment_status
 from usagebill.operations.tax_connections import ask_about
+from usagebill.queries.invoices import visible_invoice
 from usagebill.views.invoices import invoice_webhook_view, payment_dispute_lost_view
 from usagebill.work import Work
 
@@ -57,7 +58,7 @@ class InvoiceVoid:
 
 def update(work: Work, invoice_id: str, given: InvoiceUpdate) -> Invoice:
     """Set the payment status and replace the metadata of an issued invoice. Raises as `NotAllowed` and `Invalid`."""
-    invoice = get(work, invoice_id)
+    invoice = visible_invoice(work, invoice_id)
     if invoice.status == "voided":
         raise NotAllowed("update_on_voided_invoice")
     metadata = None if given.metadata is ABSENT or given.metadata is None else given.metadata
@@ -112,7 +113,7 @@ def lose_dispute(work: Work, invoice_id: str) -> Invoice:
 
     Raises `NotFound` and `NotAllowed`.
     """
-    invoice = get(work, invoice_id)
+    invoice = visible_invoice(work, invoice_id)
     if invoice.status not in ("finalized", "voided"):
         raise NotAllowed("not_disputable")
     if invoice.payment_dispute_lost_at is not None:
@@ -128,7 +129,7 @@ def retry(work: Work, invoice_id: str) -> Invoice:
 
     Raises `NotFound`, and `NotAllowed` for any other invoice.
     """
-    invoice = get(work, invoice_id)
+    invoice = visible_invoice(work, invoice_id)
     if invoice.failed_job_id is not None and invoice.status == "failed":
         return generation_failures.retry(work, invoice)
     return wait_again(work, invoice)
@@ -140,7 +141,7 @@ def void(work: Work, invoice_id: str, given: InvoiceVoid) -> Invoice:
     Without a credit note it must not be paid. With one, the asked parts are given back, and what remains is put on a
     second credit note that is voided at once. Raises `NotFound`, `Invalid` and `NotAllowed`.
     """
-    invoice = get(work, invoice_id)
+    invoice = visible_invoice(work, invoice_id)
     generate = bool(value_or(given.generate_credit_note, False))
     credit, refund = value_or(given.credit_amount, 0), value_or(given.refund_amount, 0)
     if generate:

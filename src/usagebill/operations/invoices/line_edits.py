@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from usagebill.core import limits
 from usagebill.core.adjusted_fees import adjusted
 from usagebill.core.charge_ledger import group_text
+from usagebill.core.customers import dating_settings
 from usagebill.core.dates import dates_at_creation
 from usagebill.core.errors import Forbidden, Invalid, NotFound
 from usagebill.core.fees import Fee
@@ -19,14 +20,13 @@ from usagebill.core.numbers import ZERO
 from usagebill.inputs import ABSENT, Input, Maybe, is_given
 from usagebill.operations.invoices import adjustments
 from usagebill.operations.invoices.adjustments import AdjustedFeeInput
-from usagebill.operations.invoices.dates import dating_settings, occasion_of
 from usagebill.operations.invoices.issue import customer_and_entity, issue
-from usagebill.operations.invoices.listing import get
 from usagebill.operations.invoices.numbering import draft_number
 from usagebill.operations.invoices.subscription import compute
 from usagebill.operations.invoices.totals import settle
 from usagebill.queries.billing_periods import billed_of
 from usagebill.queries.customers import entity_of
+from usagebill.queries.invoices import occasion_of, visible_invoice
 from usagebill.queries.plans import plan_definition
 from usagebill.storage.conditions import asc, eq, ne
 from usagebill.work import Work
@@ -98,7 +98,7 @@ def regenerate(work: Work, invoice_id: str, given: RegenerationInput) -> Invoice
     Its dates follow from when the voided one was made. Raises `NotFound`, `Invalid`, and `Forbidden` for one that is
     not voided, or whose lines are billed by an invoice made anew already.
     """
-    voided = get(work, invoice_id)
+    voided = visible_invoice(work, invoice_id)
     again = work.tx.first(Invoice, eq("voided_invoice_id", voided.id), ne("status", "voided"))
     if voided.status != "voided" or again is not None:
         raise Forbidden("feature_unavailable")

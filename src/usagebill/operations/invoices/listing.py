@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from usagebill.core.customers import Customer
-from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.errors import Invalid
 from usagebill.core.invoices.records import VISIBLE_STATUSES, Invoice
 from usagebill.core.numbers import ceil_to, floor_to
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, is_given
@@ -42,7 +42,7 @@ from usagebill.storage.conditions import (
 from usagebill.storage.ports import Page
 from usagebill.work import Work
 
-__all__ = ["PAYMENT_STATUSES", "InvoiceFilters", "get", "list_all", "list_of_customer"]
+__all__ = ["PAYMENT_STATUSES", "InvoiceFilters", "list_all", "list_of_customer"]
 
 PAYMENT_STATUSES = ("pending", "succeeded", "failed")
 _SETTLEMENTS = ("payment", "credit_note")
@@ -73,14 +73,6 @@ class InvoiceFilters:
     billing_entity_codes: Maybe[tuple[str, ...]] = ABSENT
     metadata: Maybe[Mapping[str, object]] = ABSENT
     search_term: Maybe[str] = ABSENT
-
-
-def get(work: Work, invoice_id: str) -> Invoice:
-    """The invoice with this id. Raises `NotFound` for one that no caller may see."""
-    found = work.tx.get(Invoice, invoice_id)
-    if found is None or found.status not in VISIBLE_STATUSES:
-        raise NotFound("invoice")
-    return found
 
 
 def list_all(work: Work, options: InvoiceFilters, paging: Paging) -> Page[Invoice]:

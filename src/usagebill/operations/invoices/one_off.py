@@ -12,7 +12,7 @@ from usagebill.core import limits
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.currencies import CURRENCIES, major_from_cents
-from usagebill.core.customers import Customer, timezone
+from usagebill.core.customers import Customer, dating_settings, timezone
 from usagebill.core.dates import Occasion, dates_at_creation
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.fees import Fee, FeeItem
@@ -21,13 +21,12 @@ from usagebill.core.numbers import ONE, multiply, round_cents, round_to
 from usagebill.core.taxes import Tax, taxed_fee
 from usagebill.inputs import ABSENT, Input, Maybe, is_given, parse_instant, value_or
 from usagebill.operations import invoice_custom_sections
-from usagebill.operations.invoices.dates import dating_settings
 from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.numbering import draft_number
 from usagebill.operations.invoices.sections import with_sections
 from usagebill.operations.invoices.totals import settle
-from usagebill.operations.tax_connections import connection_of
 from usagebill.queries.customers import customer_by_external_id, entity_of
+from usagebill.queries.tax_connections import connection_of
 from usagebill.storage.conditions import eq, missing, within
 from usagebill.work import Work
 

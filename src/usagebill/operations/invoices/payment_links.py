@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from usagebill.core.errors import Invalid, NotAllowed
 from usagebill.inputs import ABSENT, Input, Maybe
-from usagebill.operations.invoices.listing import get
+from usagebill.queries.invoices import visible_invoice
 from usagebill.views.invoices import payment_failure_view
 from usagebill.work import Work
 
@@ -26,7 +26,7 @@ def retry_payment(work: Work, invoice_id: str, given: PaymentRetry) -> None:
 
     The invoice stays as it is. Raises `NotFound`, and `NotAllowed` for a draft, voided or paid one.
     """
-    invoice = get(work, invoice_id)
+    invoice = visible_invoice(work, invoice_id)
     if invoice.status in ("draft", "voided") or invoice.payment_status == "succeeded":
         raise NotAllowed("invalid_status")
     work.emit(
@@ -38,5 +38,5 @@ def retry_payment(work: Work, invoice_id: str, given: PaymentRetry) -> None:
 
 def payment_url(work: Work, invoice_id: str) -> NoReturn:
     """Where the customer pays an invoice at its provider; refused, since nobody is connected to one."""
-    get(work, invoice_id)
+    visible_invoice(work, invoice_id)
     raise Invalid(base="no_linked_payment_provider")

@@ -36,8 +36,9 @@ from usagebill.operations.credit_notes.drafts import follow
 from usagebill.operations.invoices.awaiting_taxes import issue_taxed, wait_again
 from usagebill.operations.invoices.issue import copy_subscriptions, redated, tell_ready
 from usagebill.operations.invoices.totals import fee_taxes, settle_taxes
-from usagebill.operations.tax_connections import ask_about, connection_of
+from usagebill.operations.tax_connections import ask_about
 from usagebill.queries.customers import customer_of
+from usagebill.queries.tax_connections import connection_of
 from usagebill.rating.provider_taxes import Asked, estimated, question
 from usagebill.storage.conditions import asc, eq, ne
 from usagebill.views.tax_providers import customer_tax_error, fee_tax_error

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
 from usagebill.core.billing_entities import BillingEntity
-from usagebill.core.customers import Customer, timezone
+from usagebill.core.customers import Customer, dating_settings, timezone
 from usagebill.core.dates import Occasion, dates_at_creation
 from usagebill.core.days import local_date
 from usagebill.core.error_details import GENERATION_ERROR, without
@@ -28,7 +28,6 @@ from usagebill.core.plans import FixedCharge
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.credit_notes.drafts import follow
 from usagebill.operations.invoices.adjustments import with_adjustments
-from usagebill.operations.invoices.dates import dating_settings
 from usagebill.operations.invoices.issue import draft, issue, redated
 from usagebill.operations.invoices.numbering import draft_number
 from usagebill.operations.invoices.record import keep_levels

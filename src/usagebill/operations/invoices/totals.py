@@ -23,10 +23,11 @@ from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
 from usagebill.operations.credit_notes.automatic import on_surplus
-from usagebill.operations.tax_connections import ask_about, connection_of
+from usagebill.operations.tax_connections import ask_about
 from usagebill.queries.coupons import UNDONE, coupon_credits
 from usagebill.queries.customers import customer_of, entity_of
 from usagebill.queries.progressive_credits import billed_ahead
+from usagebill.queries.tax_connections import connection_of
 from usagebill.queries.taxes import taxes_for
 from usagebill.storage.conditions import eq, more, ne
 from usagebill.work import Work

@@ -1,0 +1,17 @@
+"""Credit notes: the finalized ones, by id."""
+
+from __future__ import annotations
+
+from usagebill.core.credit_notes import CreditNote
+from usagebill.core.errors import NotFound
+from usagebill.work import Reader
+
+__all__ = ["finalized_credit_note"]
+
+
+def finalized_credit_note(reader: Reader, credit_note_id: str) -> CreditNote:
+    """The finalized credit note with this id. Raises `NotFound`."""
+    found = reader.tx.get(CreditNote, credit_note_id)
+    if found is None or found.status != "finalized":
+        raise NotFound("credit_note")
+    return found

@@ -1,0 +1,16 @@
+"""Tax connections: which of an organization's tax providers a customer is linked to."""
+
+from __future__ import annotations
+
+from usagebill.core.customers import Customer
+from usagebill.core.tax_providers import TaxConnection
+from usagebill.work import Reader
+
+__all__ = ["connection_of"]
+
+
+def connection_of(reader: Reader, customer: Customer) -> TaxConnection | None:
+    """The tax provider that is asked what the customer is taxed with; None where the organization says so itself."""
+    if not customer.integration_customers:
+        return None
+    return reader.tx.get(TaxConnection, customer.integration_customers[0].connection_id)
