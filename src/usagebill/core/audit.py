@@ -14,7 +14,7 @@ from decimal import Decimal
 from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.currencies import cents_from_major
-from usagebill.core.fees import Fee
+from usagebill.core.fees import AppliedTax, Fee, TaxKey
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import (
     add,
@@ -26,7 +26,6 @@ from usagebill.core.numbers import (
     total,
     truncate_cents,
 )
-from usagebill.core.taxes import AppliedTax, TaxKey
 
 __all__ = [
     "CHECKS",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from usagebill.core.credit_notes import Credited, CreditNote, Parts
-from usagebill.core.taxes import AppliedTax
+from usagebill.core.fees import AppliedTax
 
 __all__ = ["Remainder", "remainder", "within", "within_parts"]
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from usagebill.core.error_details import ErrorDetail
-from usagebill.core.fees import Fee
+from usagebill.core.fees import AppliedTax, Fee, TaxKey
 from usagebill.core.life_cycles import following
 from usagebill.core.numbers import (
     ONE,
@@ -23,7 +23,7 @@ from usagebill.core.numbers import (
     total,
     truncate_cents,
 )
-from usagebill.core.taxes import AppliedTax, TaxKey, net_of_coupons, taxable
+from usagebill.core.taxes import net_of_coupons, taxable
 
 __all__ = [
     "REASONS",

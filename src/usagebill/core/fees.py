@@ -7,11 +7,36 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 
-from usagebill.core.taxes import AppliedTax
-
-__all__ = ["FEE_TYPES", "Fee", "FeeItem", "with_payment_status"]
+__all__ = ["FEE_TYPES", "AppliedTax", "Fee", "FeeItem", "TaxKey", "with_payment_status"]
 
 FEE_TYPES = ("charge", "add_on", "subscription", "credit", "commitment", "fixed_charge")
+
+
+# The code and the rate of a tax.
+TaxKey = tuple[str, Decimal]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedTax:
+    """A tax as it was when it was applied. `base_amount_cents` is what it was applied to: the fees of an invoice
+    (cut to whole cents), the fee itself, or the items of a credit note. `tax_id` is None for a provider's tax."""
+
+    id: str
+    tax_id: str | None
+    name: str
+    code: str
+    rate: Decimal
+    description: str | None
+    amount_cents: int
+    amount_currency: str
+    created_at: datetime
+    base_amount_cents: int = 0
+    precise_amount_cents: Decimal = Decimal(0)
+
+    @property
+    def key(self) -> TaxKey:
+        """What lines are added up by. A provider may give one code several rates."""
+        return self.code, self.rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,18 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
+from usagebill.core.fees import AppliedTax, Fee, TaxKey
 from usagebill.core.numbers import ONE, ZERO, divide, multiply, round_cents, round_to, subtract, total, truncate_cents
 
-if TYPE_CHECKING:
-    from usagebill.core.fees import Fee
-
 __all__ = [
-    "AppliedTax",
     "InvoiceTaxes",
     "Tax",
-    "TaxKey",
     "TaxTerms",
     "chosen_taxes",
     "invoice_taxes",
@@ -38,9 +33,6 @@ _HUNDRED = Decimal(100)
 _PRECISE_DECIMALS = 15
 _RATE_DECIMALS = 5
 
-# The code and the rate of a tax.
-TaxKey = tuple[str, Decimal]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tax:
@@ -56,29 +48,6 @@ class Tax:
     description: str | None = None
     auto_generated: bool = False
     deleted_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppliedTax:
-    """A tax as it was when it was applied. `base_amount_cents` is what it was applied to: the fees of an invoice
-    (cut to whole cents), the fee itself, or the items of a credit note. `tax_id` is None for a provider's tax."""
-
-    id: str
-    tax_id: str | None
-    name: str
-    code: str
-    rate: Decimal
-    description: str | None
-    amount_cents: int
-    amount_currency: str
-    created_at: datetime
-    base_amount_cents: int = 0
-    precise_amount_cents: Decimal = Decimal(0)
-
-    @property
-    def key(self) -> TaxKey:
-        """What lines are added up by. A provider may give one code several rates."""
-        return self.code, self.rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

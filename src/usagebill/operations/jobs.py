@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from usagebill.core.jobs import Job
 from usagebill.operations import coupons, events, progressive_billing, vat, webhooks
 from usagebill.operations.billing_run import bill_customer
-from usagebill.operations.customers import offboarding, time_zones
 from usagebill.operations.invoices import generation_failures
 from usagebill.operations.invoices.awaiting_taxes import tax_waiting
 from usagebill.operations.invoices.charges_in_advance import process_events
@@ -15,6 +14,7 @@ from usagebill.operations.invoices.drafts import refresh_wanted
 from usagebill.operations.invoices.issue import mark_overdue
 from usagebill.operations.invoices.provider_taxes import retry_limited
 from usagebill.operations.invoices.subscription import finalize_due
+from usagebill.operations.subscriptions import offboarding, time_zones
 from usagebill.operations.subscriptions.plan_changes import amount_changed, bill_units, leave_plan, upgrade_now
 from usagebill.operations.subscriptions.plan_endings import end_plan
 from usagebill.operations.subscriptions.start import activate_due

@@ -8,8 +8,8 @@ from typing import NotRequired, TypedDict, cast
 
 from usagebill.core.credit_note_estimates import CreditNoteEstimate
 from usagebill.core.credit_notes import CreditNote, CreditNoteItem
+from usagebill.core.fees import AppliedTax
 from usagebill.core.numbers import decimal_text
-from usagebill.core.taxes import AppliedTax
 from usagebill.queries.billing_entities import find_entity
 from usagebill.queries.customers import find_customer
 from usagebill.queries.fees import find_fee

@@ -7,9 +7,9 @@ from decimal import Decimal
 from typing import NotRequired, TypedDict
 
 from usagebill.core.currencies import major_from_cents
-from usagebill.core.fees import Fee
+from usagebill.core.fees import AppliedTax, Fee
 from usagebill.core.numbers import ZERO, add, decimal_text, round_cents, subtract
-from usagebill.core.taxes import AppliedTax, net_of_coupons
+from usagebill.core.taxes import net_of_coupons
 from usagebill.queries.customers import find_customer
 from usagebill.views.formats import DecimalText, Id, Instant, instant_text, offset_text, rate_number
 from usagebill.work import Reader

@@ -9,9 +9,8 @@ from typing import Any
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.credit_notes import CreditNote, CreditNoteItem
 from usagebill.core.documents.sources import CreditNoteSource, InvoiceSource
-from usagebill.core.fees import Fee, FeeItem
+from usagebill.core.fees import AppliedTax, Fee, FeeItem
 from usagebill.core.invoices.records import BillingPeriod, Credit, Invoice
-from usagebill.core.taxes import AppliedTax
 
 NOW = datetime(2024, 2, 1, tzinfo=UTC)
 

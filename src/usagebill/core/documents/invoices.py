@@ -13,10 +13,9 @@ from usagebill.core.documents.locales import date_text, money_text, rate_text
 from usagebill.core.documents.parties import customer_contact, customer_facts, entity_contact, party
 from usagebill.core.documents.sources import InvoiceSource
 from usagebill.core.documents.words import Words, words_of
-from usagebill.core.fees import Fee
+from usagebill.core.fees import AppliedTax, Fee
 from usagebill.core.invoices.records import AppliedThreshold, Credit
 from usagebill.core.numbers import divide, multiply, round_cents
-from usagebill.core.taxes import AppliedTax
 from usagebill.core.vat import REVERSE_CHARGE, TAX_EXEMPT
 
 __all__ = ["invoice_content", "naming_of", "parties", "tax_notes", "tax_totals"]

@@ -12,7 +12,7 @@ from decimal import Decimal
 
 from usagebill.core.coupons import Targets, shared_discount
 from usagebill.core.currencies import major_from_cents
-from usagebill.core.fees import Fee
+from usagebill.core.fees import Fee, TaxKey
 from usagebill.core.invoices.records import Credit, Invoice
 from usagebill.core.numbers import (
     ZERO,
@@ -27,7 +27,7 @@ from usagebill.core.numbers import (
     total,
 )
 from usagebill.core.progressive_billing import ProgressiveFee, credited_fees, fees_billed_before
-from usagebill.core.taxes import TaxKey, net_of_coupons, taxable
+from usagebill.core.taxes import net_of_coupons, taxable
 
 __all__ = ["Discount", "Step", "TaxStep", "arithmetic", "discounts", "fee_taxes", "invoice_steps"]
 

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from decimal import Decimal
 
 from usagebill.core.error_details import ErrorDetail
-from usagebill.core.taxes import AppliedTax
+from usagebill.core.fees import AppliedTax
 
 __all__ = [
     "VISIBLE_STATUSES",

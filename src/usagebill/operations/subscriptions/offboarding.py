@@ -1,4 +1,4 @@
-"""Departure: what ends with a customer that was deleted."""
+"""Offboarding: what ends with a customer that was deleted."""
 
 from __future__ import annotations
 

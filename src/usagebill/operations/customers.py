@@ -28,7 +28,7 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
 from usagebill.operations import draft_invoices, invoice_custom_sections, tax_connections, vat
 from usagebill.operations.backlog import after_backlog, of_customer, settle_backlog
-from usagebill.operations.customers.listing import CustomerFilters, list_all
+from usagebill.operations.customer_lists import CustomerFilters, list_all
 from usagebill.operations.tax_connections import IntegrationCustomerInput
 from usagebill.queries.billing_entities import default_entity as default_entity_or_none
 from usagebill.queries.customers import customer_by_external_id, entity_of
