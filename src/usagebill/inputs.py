@@ -23,6 +23,7 @@ from usagebill.core.numbers import is_bounded, parse_decimal, truncate_to
 
 __all__ = [
     "ABSENT",
+    "MOST_PER_PAGE",
     "Absent",
     "Input",
     "Maybe",
@@ -60,12 +61,19 @@ def Input(kind: type[T]) -> type[T]:  # noqa: N802
     return attrs.frozen(kw_only=True)(kind)
 
 
+MOST_PER_PAGE = 1000
+
+
+def _page_size(asked: int) -> int:
+    return min(asked, MOST_PER_PAGE)
+
+
 @attrs.frozen(kw_only=True)
 class Paging:
-    """Which page of a list is asked for, from 1, and how many items it holds."""
+    """Which page of a list is asked for, from 1, and how many items it holds: at most 1,000, whatever is asked for."""
 
     page: int = 1
-    per_page: int = 100
+    per_page: int = attrs.field(default=100, converter=_page_size)
 
 
 class _Dropped(Exception):

@@ -157,3 +157,22 @@ def test_paths_may_name_anything(box: Scenario, known: dict[str, str], endpoint:
         for segment in SEGMENTS:
             path = path_of(endpoint, known, {name: segment})
             answered(box, endpoint.method, path, {endpoint.root: body} if endpoint.root else body)
+
+
+@pytest.mark.parametrize("path", ["customers", "invoices"])
+def test_metadata_may_be_asked_for_in_a_hundred_pairs(box: Scenario, path: str) -> None:
+    def asked(count: int) -> tuple[int, Any]:
+        query = "&".join(f"metadata[key-{number}]={'v' * (number % 2)}" for number in range(count))
+        return box.request("GET", f"/api/v1/{path}?{query}")
+
+    assert asked(100)[0] == 200
+    for count in (101, 1001, 20_000):
+        status, answer = asked(count)
+        assert (status, answer["error_details"]) == (422, {"metadata": ["invalid_count"]})
+
+
+def test_a_filter_may_have_any_number_of_values(box: Scenario) -> None:
+    status, answer = box.request(
+        "GET", "/api/v1/customers", json={"zipcodes": [str(number) for number in range(40_000)]}
+    )
+    assert (status, answer["customers"]) == (200, [])

@@ -18,7 +18,7 @@ from usagebill.core.limits import Range
 from usagebill.core.webhooks import OBJECT_TYPES, SIGNATURE_ALGORITHMS, header_prefix
 from usagebill.http.api import BASE
 from usagebill.http.endpoints import Endpoint
-from usagebill.inputs import Absent, range_of
+from usagebill.inputs import MOST_PER_PAGE, Absent, range_of
 from usagebill.resources import MESSAGES
 from usagebill.views.formats import Format, Unstored
 from usagebill.work import JsonObject
@@ -178,7 +178,11 @@ def _query_parameters(endpoint: Endpoint, inputs: _Inputs) -> Iterator[JsonObjec
                 yield {"name": name, "in": "query", "schema": schema}
     if endpoint.paged:
         yield {"name": "page", "in": "query", "schema": {"type": "integer", "minimum": 1, "default": 1}}
-        yield {"name": "per_page", "in": "query", "schema": {"type": "integer", "minimum": 1, "default": 100}}
+        yield {
+            "name": "per_page",
+            "in": "query",
+            "schema": {"type": "integer", "minimum": 1, "maximum": MOST_PER_PAGE, "default": 100},
+        }
 
 
 def _request_body(body: type, root: str | None, inputs: _Inputs) -> JsonObject:

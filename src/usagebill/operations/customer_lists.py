@@ -10,12 +10,12 @@ from usagebill.core.currencies import CURRENCIES
 from usagebill.core.customers import ACCOUNT_TYPES, CUSTOMER_TYPES, Customer
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.queries.filters import metadata_conditions
 from usagebill.storage.conditions import (
     Condition,
     all_of,
     contains,
     eq,
-    has_item,
     missing,
     ne,
     negate,
@@ -62,9 +62,9 @@ def entity_ids_of_codes(work: Work, codes: Sequence[str]) -> tuple[str, ...]:
 def list_all(work: Work, options: CustomerFilters, paging: Paging) -> Page[Customer]:
     """Customers, newest first. Raises `Invalid` for filters that say nothing, `NotFound` for a billing entity."""
     problems = _problems(options)
+    conditions = metadata_conditions(options.metadata, problems)
     if problems:
         raise Invalid(problems)
-    conditions: list[Condition] = []
     if options.billing_entity_codes:
         conditions.append(within("billing_entity_id", entity_ids_of_codes(work, options.billing_entity_codes)))
     if options.external_id:
@@ -86,9 +86,6 @@ def list_all(work: Work, options: CustomerFilters, paging: Paging) -> Page[Custo
         conditions.append(_filled("customer_type", options.has_customer_type))
     if options.has_tax_identification_number:
         conditions.append(_filled("tax_identification_number", options.has_tax_identification_number))
-    for key, value in (options.metadata or {}).items():
-        holds = has_item("metadata", key=key, value=value) if value else negate(has_item("metadata", key=key))
-        conditions.append(holds)
     return work.page(Customer, *conditions, paging=paging)
 
 
@@ -113,9 +110,4 @@ def _problems(options: CustomerFilters) -> dict[str, object]:
             problems[name] = [f"must be one of: {', '.join(allowed)}"]
     if options.has_customer_type == "false" and options.customer_type:
         problems["customer_type"] = ["must be nil when has_customer_type is false"]
-    nested = {
-        key: ["must be a string"] for key, value in (options.metadata or {}).items() if not isinstance(value, str)
-    }
-    if nested:
-        problems["metadata"] = nested
     return problems

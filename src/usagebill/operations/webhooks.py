@@ -12,7 +12,7 @@ import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from usagebill.core.errors import NotAllowed, NotFound
+from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.jobs import Job
 from usagebill.core.webhooks import (
     HISTORY,
@@ -90,6 +90,10 @@ class MessageFilters:
     search_term: Maybe[str] = ABSENT
 
 
+# Each is a condition of its own.
+_MOST_STATUSES = 100
+
+
 def delivery_key(message_id: str) -> str:
     """The key of the job that delivers the message."""
     return f"deliver_webhook:{message_id}"
@@ -107,6 +111,8 @@ def list_all(work: Work, endpoint_id: str, options: MessageFilters, paging: Pagi
     """The messages of an endpoint, last changed first. Raises `NotFound` for an unknown endpoint."""
     if work.tx.get(WebhookEndpoint, endpoint_id) is None:
         raise NotFound("webhook_endpoint")
+    if options.http_statuses and len(options.http_statuses) > _MOST_STATUSES:
+        raise Invalid(http_statuses="invalid_count")
     conditions = [eq("webhook_endpoint_id", endpoint_id)]
     if options.statuses:
         conditions.append(within("status", options.statuses))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date
 from decimal import Decimal
 
@@ -12,7 +12,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.errors import NotFound
 from usagebill.core.numbers import parse_decimal
 from usagebill.inputs import ABSENT, Maybe, parse_instant
-from usagebill.storage.conditions import Condition, any_of, contains, eq, related, within
+from usagebill.storage.conditions import Condition, any_of, contains, eq, has_item, negate, related, within
 from usagebill.work import Reader
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "either",
     "flag",
     "known_values",
+    "metadata_conditions",
     "named_entities",
     "search_conditions",
 ]
@@ -31,6 +32,8 @@ __all__ = [
 CUSTOMER_COLUMNS = ("name", "firstname", "lastname", "external_id", "email")
 # Longer amounts are kept, but do not come in order.
 _LARGEST_AMOUNT = Decimal(10**80 - 1)
+# Far more than any record can have.
+_MOST_PAIRS = 100
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _TRUE = frozenset({"1", "on", "t", "true", "y", "yes"})
 _FALSE = frozenset({"0", "off", "f", "false", "n", "no"})
@@ -109,6 +112,23 @@ def day(value: Maybe[str]) -> date | None:
     """The date that a text names; None for what names none, which then narrows nothing."""
     found = parse_instant(value) if value else None
     return None if found is None else found.date()
+
+
+def metadata_conditions(given: Maybe[Mapping[str, object]], problems: dict[str, object]) -> list[Condition]:
+    """Pairs of metadata that a record has; an empty value asks for those without the key. At most 100 pairs."""
+    if not given:
+        return []
+    if len(given) > _MOST_PAIRS:
+        problems["metadata"] = ["invalid_count"]
+        return []
+    wrong = {key: ["must be a string"] for key, value in given.items() if not isinstance(value, str)}
+    if wrong:
+        problems["metadata"] = wrong
+        return []
+    return [
+        has_item("metadata", key=key, value=value) if value else negate(has_item("metadata", key=key))
+        for key, value in given.items()
+    ]
 
 
 def known_values(value: object, options: tuple[str, ...]) -> tuple[str, ...] | None:

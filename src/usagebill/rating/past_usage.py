@@ -12,7 +12,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
-from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.inputs import ABSENT, MOST_PER_PAGE, Input, Maybe, Paging
 from usagebill.storage.conditions import desc, eq, present, related
 from usagebill.storage.ports import Page
 from usagebill.work import Work
@@ -51,7 +51,8 @@ def past(work: Work, external_customer_id: str, options: PastUsageOptions, pagin
         if metric is None:
             raise NotFound("billable_metric")
     customer = work.tx.first(Customer, eq("external_id", external_customer_id))
-    limit = options.periods_count if options.periods_count and options.periods_count > 0 else paging.per_page
+    wanted = options.periods_count if options.periods_count and options.periods_count > 0 else paging.per_page
+    limit = min(wanted, MOST_PER_PAGE)
     if customer is None:
         return Page(items=(), page=paging.page, per_page=limit, total_count=0)
     conditions = (

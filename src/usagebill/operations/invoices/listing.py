@@ -8,7 +8,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid
 from usagebill.core.invoices.records import VISIBLE_STATUSES, Invoice
 from usagebill.core.numbers import ceil_to, floor_to
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, is_given
+from usagebill.inputs import ABSENT, Input, Maybe, Paging
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.filters import (
     CUSTOMER_COLUMNS,
@@ -17,6 +17,7 @@ from usagebill.queries.filters import (
     day,
     either,
     flag,
+    metadata_conditions,
     named_entities,
     search_conditions,
 )
@@ -29,7 +30,6 @@ from usagebill.storage.conditions import (
     at_most,
     desc,
     eq,
-    has_item,
     less_than_column,
     missing,
     more,
@@ -111,7 +111,7 @@ def _conditions(work: Work, options: InvoiceFilters) -> list[Condition]:
         for name in ("payment_overdue", "payment_dispute_lost", "partially_paid", "self_billed")
     }
     bounds = {name: amount(name, getattr(options, name), problems) for name in ("amount_from", "amount_to")}
-    metadata = _metadata(options.metadata, problems)
+    metadata = metadata_conditions(options.metadata, problems)
     if problems:
         raise Invalid(problems)
     conditions = [within("status", statuses if statuses is not None else VISIBLE_STATUSES), *metadata]
@@ -158,20 +158,4 @@ def _flag_conditions(flags: Mapping[str, bool | None]) -> list[Condition]:
             more("total_paid_amount_cents", 0), less_than_column("total_paid_amount_cents", "total_amount_cents")
         )
         conditions.append(paid if partly else negate(paid))
-    return conditions
-
-
-def _metadata(given: Maybe[Mapping[str, object]], problems: dict[str, object]) -> list[Condition]:
-    """Pairs of metadata that an invoice has; an empty value asks for those without the key."""
-    conditions: list[Condition] = []
-    if not is_given(given) or given is None or given is ABSENT:
-        return conditions
-    wrong = {key: ["must be a string"] for key, value in given.items() if not isinstance(value, str)}
-    if wrong:
-        problems["metadata"] = wrong
-    for key, value in given.items():
-        if value == "":
-            conditions.append(negate(has_item("metadata", key=key)))
-        else:
-            conditions.append(has_item("metadata", key=key, value=value))
     return conditions

@@ -7,6 +7,8 @@ from dataclasses import fields
 from functools import cache
 from typing import Any
 
+import msgspec
+
 from usagebill.storage.conditions import (
     AllOf,
     AnyOf,
@@ -29,6 +31,9 @@ from usagebill.storage.tables import table_of
 
 __all__ = ["can_be_deleted", "kinds_in", "order_sql", "quoted", "where_sql"]
 
+# A statement takes some 32,000 values in all: longer lists come as one.
+_MOST_VARIABLES = 500
+_json = msgspec.json.Encoder()
 _OPERATORS = frozenset({"=", "!=", "<", "<=", ">", ">="})
 
 
@@ -77,6 +82,9 @@ def _one(condition: Condition, table: str, values: list[Any]) -> str:
         case Within(column, options):
             if not options:
                 return "0"
+            if len(options) > _MOST_VARIABLES:
+                values.append(_json.encode([sql_value(option) for option in options]).decode())
+                return f"{table}.{quoted(column)} IN (SELECT value FROM json_each(?))"
             values.extend(sql_value(option) for option in options)
             return f"{table}.{quoted(column)} IN ({','.join('?' * len(options))})"
         case Null(column, present):
