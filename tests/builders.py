@@ -14,6 +14,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee, FeeItem
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.plans import Charge, FixedCharge, Plan
+from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
 from usagebill.storage.conditions import eq
 from usagebill.testing import Sandbox
@@ -27,6 +28,7 @@ __all__ = [
     "add_issued_invoice",
     "add_period",
     "add_plan",
+    "add_subscription",
     "add_tax",
     "customer_with",
     "give_taxes",
@@ -108,6 +110,31 @@ def customer_with(box: Sandbox, external_id: str = "acme", **fields: Any) -> Cus
 
     box.request("POST", "/api/v1/customers", json={"customer": {"external_id": external_id}})
     return box.billing.writing(change)
+
+
+def add_subscription(box: Sandbox, plan_id: str, external_id: str = "sub1", **fields: Any) -> Subscription:
+    """A customer of its own on the plan since now; nothing is billed."""
+    customer = customer_with(box, f"customer of {external_id}")
+
+    def insert(work: Work) -> Subscription:
+        subscription = Subscription(
+            **{
+                **_identity(work),
+                "updated_at": work.now,
+                "external_id": external_id,
+                "customer_id": customer.id,
+                "plan_id": plan_id,
+                "status": "active",
+                "billing_time": "calendar",
+                "subscription_at": work.now,
+                "started_at": work.now,
+                **fields,
+            }
+        )
+        work.tx.insert(subscription)
+        return subscription
+
+    return box.billing.writing(insert)
 
 
 def give_taxes(work: Work, external_id: str, rates: dict[str, str]) -> None:

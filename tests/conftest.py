@@ -9,11 +9,21 @@ import pytest
 from hypothesis import settings
 
 from tests.api_shapes import SHAPES, ShapeChecker
+from tests.scenarios import Scenario
 from usagebill.testing import Sandbox
 
 # How long an example takes says more about the machine than about the subject.
 settings.register_profile("usagebill", deadline=None)
 settings.load_profile("usagebill")
+
+
+@pytest.fixture
+def box(request: pytest.FixtureRequest) -> Iterator[Scenario]:
+    """A sandbox; `pytest.mark.now("2024-03-01T00:00:00Z")` on the test or its module says what its clock shows."""
+    marker = request.node.get_closest_marker("now")
+    assert marker is not None, "say with pytest.mark.now what the clock shows"
+    with Scenario(now=marker.args[0]) as box:
+        yield box
 
 
 @pytest.fixture(scope="session", autouse=True)

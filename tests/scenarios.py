@@ -22,9 +22,21 @@ from typing import Any, get_type_hints
 from usagebill.operations.plans.inputs import ChargeInput, FixedChargeInput
 from usagebill.testing import Sandbox
 
-__all__ = ["Scenario", "charge_on", "fees_of", "filter_on", "fixed_charge_on", "plan_fields", "price_ranges", "windows"]
+__all__ = [
+    "REGION_AND_CLOUD",
+    "Scenario",
+    "charge_on",
+    "fees_of",
+    "filter_on",
+    "fixed_charge_on",
+    "plan_fields",
+    "price_ranges",
+    "windows",
+]
 
 API = "/api/v1"
+# Filter keys of a metric, and the values that each takes.
+REGION_AND_CLOUD = [{"key": "region", "values": ["us", "eu", "asia"]}, {"key": "cloud", "values": ["aws", "gcp"]}]
 _CHARGE_FIELDS = frozenset(get_type_hints(ChargeInput))
 _FIXED_CHARGE_FIELDS = frozenset(get_type_hints(FixedChargeInput))
 
@@ -38,7 +50,7 @@ def plan_fields(*charges: dict[str, Any], code: str = "basic", **fields: Any) ->
         "amount_cents": 0,
         "amount_currency": "EUR",
         "pay_in_advance": False,
-        "charges": list(charges),
+        **({"charges": list(charges)} if charges else {}),
         **fields,
     }
 

@@ -8,11 +8,11 @@ from decimal import Decimal
 import attrs
 import pytest
 
+from tests.scenarios import Scenario
 from usagebill import Billing
 from usagebill.bindings import exact
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.inputs import Input
-from usagebill.testing import Sandbox
 
 
 def test_keyword_arguments_are_the_fields_of_the_input() -> None:
@@ -55,9 +55,9 @@ def test_refusals_are_the_same_errors_as_over_http() -> None:
 
 
 def test_view_is_what_the_api_shows() -> None:
-    with Sandbox(now="2024-01-01T00:00:00Z") as box:
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
         made = box.billing.customers.upsert(external_id="acme", name="Acme")
-        _, body = box.request("GET", "/api/v1/customers/acme")
+        _, body = box.send("GET", "/customers/acme")
         assert box.billing.view(made) == body["customer"]
         assert [item["external_id"] for item in box.billing.view(box.billing.customers.list())] == ["acme"]
 

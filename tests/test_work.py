@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
 
 import pytest
 
+from tests.scenarios import Scenario
 from usagebill.core.customers import Customer
 from usagebill.core.webhooks import WebhookMessage
 from usagebill.operations import customers
 from usagebill.operations.customers import CustomerInput
-from usagebill.testing import Sandbox
 from usagebill.work import Work, with_prefix
 
-
-@pytest.fixture
-def box() -> Iterator[Sandbox]:
-    with Sandbox(now="2024-01-31T00:00:00Z") as box:
-        yield box
+pytestmark = pytest.mark.now("2024-01-31T00:00:00Z")
 
 
-def test_a_job_of_a_kind_waits_once_for_its_subject(box: Sandbox) -> None:
+def test_a_job_of_a_kind_waits_once_for_its_subject(box: Scenario) -> None:
     def act(work: Work) -> list[bool]:
         soon, late = work.now + timedelta(days=1), work.now + timedelta(days=2)
         return [
@@ -37,7 +32,7 @@ def test_a_job_of_a_kind_waits_once_for_its_subject(box: Sandbox) -> None:
     assert box.billing.next_due() == box.now + timedelta(days=1)
 
 
-def test_only_what_is_due_at_this_very_instant_is_immediate(box: Sandbox) -> None:
+def test_only_what_is_due_at_this_very_instant_is_immediate(box: Scenario) -> None:
     def act(work: Work, delay: timedelta) -> bool:
         work.schedule("end_plan", "one", work.now + delay, key=str(delay))
         return work.left_immediate
@@ -46,7 +41,7 @@ def test_only_what_is_due_at_this_very_instant_is_immediate(box: Sandbox) -> Non
     assert box.billing.writing(lambda work: act(work, timedelta(0)))
 
 
-def test_what_is_undone_leaves_nothing_but_its_result(box: Sandbox) -> None:
+def test_what_is_undone_leaves_nothing_but_its_result(box: Scenario) -> None:
     box.billing.webhook_endpoints.create(webhook_url="https://example.com/hooks")
 
     def tried(work: Work) -> tuple[str | None, int, int]:
@@ -57,7 +52,7 @@ def test_what_is_undone_leaves_nothing_but_its_result(box: Sandbox) -> None:
     assert box.webhooks == []
 
 
-def test_what_goes_wrong_while_it_is_tried_goes_on(box: Sandbox) -> None:
+def test_what_goes_wrong_while_it_is_tried_goes_on(box: Scenario) -> None:
     def broken(work: Work) -> None:
         raise ZeroDivisionError
 
@@ -65,7 +60,7 @@ def test_what_goes_wrong_while_it_is_tried_goes_on(box: Sandbox) -> None:
         box.billing.writing(lambda work: work.dry_run(broken))
 
 
-def test_messages_are_kept_for_those_who_listen(box: Sandbox) -> None:
+def test_messages_are_kept_for_those_who_listen(box: Scenario) -> None:
     def messages() -> int:
         return box.billing.reading(lambda work: work.tx.count(WebhookMessage))
 
@@ -85,7 +80,7 @@ def test_the_prefix_is_renamed_everywhere_but_in_what_callers_own() -> None:
     }
 
 
-def test_what_takes_long_is_drawn_while_no_transaction_is_open_and_once(box: Sandbox) -> None:
+def test_what_takes_long_is_drawn_while_no_transaction_is_open_and_once(box: Scenario) -> None:
     billing = box.billing
     drawn: list[str] = []
 

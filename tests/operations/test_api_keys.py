@@ -2,40 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import TypeVar
 
 import pytest
+from tests.scenarios import Scenario
 
 from usagebill.core.api_keys import MODES, RESOURCES, ApiKey
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.operations import api_keys
-from usagebill.testing import Sandbox
 from usagebill.work import Work
+
+pytestmark = pytest.mark.now("2024-03-05T00:00:00Z")
 
 T = TypeVar("T")
 
 
-@pytest.fixture
-def box() -> Iterator[Sandbox]:
-    with Sandbox(now="2024-03-05T00:00:00Z") as box:
-        yield box
-
-
-def do(box: Sandbox, change: Callable[[Work], T]) -> T:
+def do(box: Scenario, change: Callable[[Work], T]) -> T:
     return box.billing.writing(change)
 
 
-def live(box: Sandbox) -> list[ApiKey]:
+def live(box: Scenario) -> list[ApiKey]:
     return box.billing.reading(api_keys.list_live)
 
 
-def status(box: Sandbox, value: str, method: str = "GET", path: str = "/api/v1/taxes") -> int:
+def status(box: Scenario, value: str, method: str = "GET", path: str = "/api/v1/taxes") -> int:
     return box.request(method, path, headers={"authorization": f"Bearer {value}"})[0]
 
 
-def test_new_key_may_do_everything_and_its_value_is_not_kept(box: Sandbox) -> None:
+def test_new_key_may_do_everything_and_its_value_is_not_kept(box: Scenario) -> None:
     key, value = do(box, lambda work: api_keys.create(work, "ci"))
     assert key.permissions == dict.fromkeys(RESOURCES, MODES)
     assert (key.name, key.expires_at, key.value_ending) == ("ci", None, value[-3:])
@@ -52,7 +48,7 @@ def test_new_key_may_do_everything_and_its_value_is_not_kept(box: Sandbox) -> No
     ],
 )
 def test_permissions_name_known_resources_and_modes(
-    box: Sandbox, permissions: dict[str, tuple[str, ...]], codes: list[str]
+    box: Scenario, permissions: dict[str, tuple[str, ...]], codes: list[str]
 ) -> None:
     before = live(box)
     with pytest.raises(Invalid) as problem:
@@ -64,7 +60,7 @@ def test_permissions_name_known_resources_and_modes(
     assert live(box) == before
 
 
-def test_changed_permissions_replace_the_whole_map(box: Sandbox) -> None:
+def test_changed_permissions_replace_the_whole_map(box: Scenario) -> None:
     key, value = do(box, lambda work: api_keys.create(work, permissions={"tax": MODES, "plan": ("read",)}))
     do(box, lambda work: api_keys.update(work, key.id, name="narrow", permissions={"plan": ("read",)}))
     changed = live(box)[1]
@@ -74,7 +70,7 @@ def test_changed_permissions_replace_the_whole_map(box: Sandbox) -> None:
     assert (live(box)[1].name, live(box)[1].permissions) == (None, {"plan": ("read",)})
 
 
-def test_rotated_key_ends_at_once_and_its_successor_has_all_permissions(box: Sandbox) -> None:
+def test_rotated_key_ends_at_once_and_its_successor_has_all_permissions(box: Scenario) -> None:
     old, old_value = do(box, lambda work: api_keys.create(work, "old", {"add_on": ("read",)}))
     new, new_value = do(box, lambda work: api_keys.rotate(work, old.id))
     assert (new.name, new.permissions) == (None, dict.fromkeys(RESOURCES, MODES))
@@ -82,7 +78,7 @@ def test_rotated_key_ends_at_once_and_its_successor_has_all_permissions(box: San
     assert old.id not in {key.id for key in live(box)}
 
 
-def test_scheduled_rotation_leaves_both_keys_valid_until_then(box: Sandbox) -> None:
+def test_scheduled_rotation_leaves_both_keys_valid_until_then(box: Scenario) -> None:
     old, old_value = do(box, lambda work: api_keys.create(work))
     ends = box.now + timedelta(days=10)
     _, new_value = do(box, lambda work: api_keys.rotate(work, old.id, "new", ends))
@@ -94,7 +90,7 @@ def test_scheduled_rotation_leaves_both_keys_valid_until_then(box: Sandbox) -> N
         do(box, lambda work: api_keys.rotate(work, old.id))
 
 
-def test_revoked_key_opens_nothing(box: Sandbox) -> None:
+def test_revoked_key_opens_nothing(box: Scenario) -> None:
     key, value = do(box, lambda work: api_keys.create(work))
     do(box, lambda work: api_keys.revoke(work, key.id))
     assert status(box, value) == 401
@@ -102,7 +98,7 @@ def test_revoked_key_opens_nothing(box: Sandbox) -> None:
         do(box, lambda work: api_keys.revoke(work, key.id))
 
 
-def test_last_key_without_an_end_cannot_be_revoked(box: Sandbox) -> None:
+def test_last_key_without_an_end_cannot_be_revoked(box: Scenario) -> None:
     (first,) = live(box)
     other, _ = do(box, lambda work: api_keys.create(work))
     do(box, lambda work: api_keys.rotate(work, other.id, expires_at=box.now + timedelta(days=1)))
@@ -116,14 +112,14 @@ def test_last_key_without_an_end_cannot_be_revoked(box: Sandbox) -> None:
     assert [key.id for key in live(box)] == [successor.id]
 
 
-def test_keys_are_listed_oldest_first(box: Sandbox) -> None:
+def test_keys_are_listed_oldest_first(box: Scenario) -> None:
     for day in (6, 7):
         box.jump_to(f"2024-03-0{day}T00:00:00Z")
         do(box, lambda work: api_keys.create(work, str(work.now.day)))
     assert [key.name for key in live(box)] == [None, "6", "7"]
 
 
-def test_use_is_noted_once_an_hour(box: Sandbox) -> None:
+def test_use_is_noted_once_an_hour(box: Scenario) -> None:
     key, value = do(box, lambda work: api_keys.create(work, "k"))
 
     def used() -> str:
@@ -141,7 +137,7 @@ def test_use_is_noted_once_an_hour(box: Sandbox) -> None:
     assert used() == "01:00"
 
 
-def test_noting_use_revives_nothing(box: Sandbox) -> None:
+def test_noting_use_revives_nothing(box: Scenario) -> None:
     key, value = do(box, lambda work: api_keys.create(work))
     do(box, lambda work: api_keys.revoke(work, key.id))
     # As a request does that looked the key up right before it was revoked.
@@ -149,6 +145,6 @@ def test_noting_use_revives_nothing(box: Sandbox) -> None:
     assert status(box, value) == 401
 
 
-def test_keys_of_one_organization_are_unknown_to_another(box: Sandbox) -> None:
+def test_keys_of_one_organization_are_unknown_to_another(box: Scenario) -> None:
     (key,) = live(box)
     assert box.billing.reading(lambda work: work.tx.scoped("another").get(ApiKey, key.id)) is None

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from tests.builders import add_charge, add_draft, add_period, add_plan
-from tests.json_asserts import accepted, missing, refused
+from tests.json_asserts import missing, refused
+from tests.scenarios import Scenario
 
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.plans import Charge, ChargeFilter
 from usagebill.operations import customers
-from usagebill.testing import Sandbox
 from usagebill.work import Work
 
 NOW = datetime(2024, 3, 5, tzinfo=UTC)
 
-
-@pytest.fixture
-def box() -> Iterator[Sandbox]:
-    with Sandbox(now=NOW) as box:
-        yield box
+pytestmark = pytest.mark.now(NOW)
 
 
 def metric(**fields: object) -> dict[str, object]:
@@ -37,14 +32,12 @@ def metric(**fields: object) -> dict[str, object]:
     }
 
 
-def create(box: Sandbox, **fields: object) -> dict[str, Any]:
-    shown: dict[str, Any] = accepted(
-        box.request("POST", "/api/v1/billable_metrics", json=metric(**fields)), "billable_metric"
-    )
+def create(box: Scenario, **fields: object) -> dict[str, Any]:
+    shown: dict[str, Any] = box.ask("POST", "/billable_metrics", metric(**fields))["billable_metric"]
     return shown
 
 
-def put_on_a_plan(box: Sandbox, metric_id: str, *filters: dict[str, tuple[str, ...]], draft: bool = False) -> Charge:
+def put_on_a_plan(box: Scenario, metric_id: str, *filters: dict[str, tuple[str, ...]], draft: bool = False) -> Charge:
     """A plan with one charge on the metric, with a filter for each of `filters`; a draft that bills it, if asked."""
 
     def act(work: Work) -> Charge:
@@ -60,21 +53,21 @@ def put_on_a_plan(box: Sandbox, metric_id: str, *filters: dict[str, tuple[str, .
     return box.billing.writing(act)
 
 
-def charge_of(box: Sandbox, id: str) -> Charge | None:
+def charge_of(box: Scenario, id: str) -> Charge | None:
     return box.billing.reading(lambda work: work.tx.get(Charge, id))
 
 
-def filters_of(box: Sandbox, id: str) -> list[dict[str, tuple[str, ...]]]:
+def filters_of(box: Scenario, id: str) -> list[dict[str, tuple[str, ...]]]:
     charge = charge_of(box, id)
     assert charge is not None
     return [dict(one.values) for one in charge.filters]
 
 
-def drafts_to_refresh(box: Sandbox) -> list[str]:
+def drafts_to_refresh(box: Scenario) -> list[str]:
     return box.billing.reading(lambda work: [one.number for one in work.tx.find(Invoice) if one.refresh_wanted])
 
 
-def test_created_metric_is_shown_as_sent_and_announced(box: Sandbox) -> None:
+def test_created_metric_is_shown_as_sent_and_announced(box: Scenario) -> None:
     shown = create(
         box,
         description="GB stored",
@@ -97,10 +90,10 @@ def test_created_metric_is_shown_as_sent_and_announced(box: Sandbox) -> None:
     assert shown["filters"] == [{"key": "cloud", "values": ["aws", "gcp"]}, {"key": "region", "values": ["eu", "us"]}]
     assert [message["webhook_type"] for message in box.webhooks] == ["billable_metric.created"]
     assert box.webhooks[0]["billable_metric"] == shown
-    assert box.request("GET", "/api/v1/billable_metrics/storage") == (200, {"billable_metric": shown})
+    assert box.send("GET", "/billable_metrics/storage") == (200, {"billable_metric": shown})
 
 
-def test_count_forgets_the_field_it_was_sent(box: Sandbox) -> None:
+def test_count_forgets_the_field_it_was_sent(box: Scenario) -> None:
     assert create(box, aggregation_type="count_agg")["field_name"] is None
 
 
@@ -135,37 +128,35 @@ def test_count_forgets_the_field_it_was_sent(box: Sandbox) -> None:
     ],
 )
 def test_definition_that_makes_no_sense_is_refused(
-    box: Sandbox, fields: dict[str, object], details: dict[str, list[str]]
+    box: Scenario, fields: dict[str, object], details: dict[str, list[str]]
 ) -> None:
-    assert refused(box.request("POST", "/api/v1/billable_metrics", json=metric(**fields))) == details
-    assert box.request("GET", "/api/v1/billable_metrics")[1]["billable_metrics"] == []
+    assert refused(box.send("POST", "/billable_metrics", metric(**fields))) == details
+    assert box.send("GET", "/billable_metrics")[1]["billable_metrics"] == []
 
 
-def test_weighted_sum_by_the_second_may_recur(box: Sandbox) -> None:
+def test_weighted_sum_by_the_second_may_recur(box: Scenario) -> None:
     shown = create(box, aggregation_type="weighted_sum_agg", weighted_interval="seconds", recurring=True)
     assert (shown["weighted_interval"], shown["recurring"]) == ("seconds", True)
 
 
-def test_custom_aggregations_are_not_available(box: Sandbox) -> None:
-    status, body = box.request("POST", "/api/v1/billable_metrics", json=metric(aggregation_type="custom_agg"))
+def test_custom_aggregations_are_not_available(box: Scenario) -> None:
+    status, body = box.send("POST", "/billable_metrics", metric(aggregation_type="custom_agg"))
     assert (status, body["code"]) == (403, "feature_unavailable")
-    status, body = box.request(
-        "PUT", "/api/v1/billable_metrics/unknown", json={"billable_metric": {"aggregation_type": "custom_agg"}}
-    )
+    status, body = box.send("PUT", "/billable_metrics/unknown", {"billable_metric": {"aggregation_type": "custom_agg"}})
     assert (status, body["code"]) == (403, "feature_unavailable")
 
 
-def test_code_is_unique_until_its_metric_is_deleted(box: Sandbox) -> None:
+def test_code_is_unique_until_its_metric_is_deleted(box: Scenario) -> None:
     create(box)
-    again = box.request("POST", "/api/v1/billable_metrics", json=metric())
+    again = box.send("POST", "/billable_metrics", metric())
     assert refused(again) == {"code": ["value_already_exist"]}
-    assert box.request("DELETE", "/api/v1/billable_metrics/storage")[0] == 200
+    box.delete("/billable_metrics/storage")
     create(box)
 
 
 @pytest.mark.parametrize("body", [{}, {"billable_metric": {}}, {"billable_metric": "x"}, {"billable_metric": {"a": 1}}])
-def test_body_without_a_metric_is_a_bad_request(box: Sandbox, body: dict[str, object]) -> None:
-    assert box.request("POST", "/api/v1/billable_metrics", json=body) == (
+def test_body_without_a_metric_is_a_bad_request(box: Scenario, body: dict[str, object]) -> None:
+    assert box.send("POST", "/billable_metrics", body) == (
         400,
         {
             "status": 400,
@@ -174,17 +165,17 @@ def test_body_without_a_metric_is_a_bad_request(box: Sandbox, body: dict[str, ob
     )
 
 
-def test_of_one_filter_key_sent_twice_the_last_counts(box: Sandbox) -> None:
+def test_of_one_filter_key_sent_twice_the_last_counts(box: Scenario) -> None:
     shown = create(box, filters=[{"key": "region", "values": ["us"]}, {"key": "region", "values": ["eu"]}])
     assert shown["filters"] == [{"key": "region", "values": ["eu"]}]
 
 
-def test_unused_metric_changes_in_every_field_that_is_sent(box: Sandbox) -> None:
+def test_unused_metric_changes_in_every_field_that_is_sent(box: Scenario) -> None:
     created = create(box, rounding_function="round", rounding_precision=2, description="old")
-    status, body = box.request(
+    status, body = box.send(
         "PUT",
-        "/api/v1/billable_metrics/storage",
-        json={
+        "/billable_metrics/storage",
+        {
             "billable_metric": {
                 "code": "peak",
                 "aggregation_type": "max_agg",
@@ -204,16 +195,16 @@ def test_unused_metric_changes_in_every_field_that_is_sent(box: Sandbox) -> None
         "description": None,
     }
     assert box.webhooks[-1]["webhook_type"] == "billable_metric.updated"
-    assert box.request("GET", "/api/v1/billable_metrics/storage")[0] == 404
+    assert box.send("GET", "/billable_metrics/storage")[0] == 404
 
 
-def test_priced_metric_keeps_its_meaning(box: Sandbox) -> None:
+def test_priced_metric_keeps_its_meaning(box: Scenario) -> None:
     created = create(box)
     put_on_a_plan(box, created["svc_id"])
-    status, body = box.request(
+    status, body = box.send(
         "PATCH",
-        "/api/v1/billable_metrics/storage",
-        json=metric(
+        "/billable_metrics/storage",
+        metric(
             name="New name",
             code="other",
             aggregation_type="max_agg",
@@ -230,17 +221,15 @@ def test_priced_metric_keeps_its_meaning(box: Sandbox) -> None:
     }
 
 
-def test_refused_change_leaves_the_filters_as_they_were(box: Sandbox) -> None:
+def test_refused_change_leaves_the_filters_as_they_were(box: Scenario) -> None:
     create(box, filters=[{"key": "region", "values": ["us"]}])
     change = {"billable_metric": {"name": "", "filters": [{"key": "cloud", "values": ["aws"]}]}}
-    assert refused(box.request("PUT", "/api/v1/billable_metrics/storage", json=change)) == {
-        "name": ["value_is_mandatory"]
-    }
-    shown = box.request("GET", "/api/v1/billable_metrics/storage")[1]["billable_metric"]
+    assert refused(box.send("PUT", "/billable_metrics/storage", change)) == {"name": ["value_is_mandatory"]}
+    shown = box.send("GET", "/billable_metrics/storage")[1]["billable_metric"]
     assert shown["filters"] == [{"key": "region", "values": ["us"]}]
 
 
-def test_charge_filters_lose_the_values_that_the_metric_no_longer_declares(box: Sandbox) -> None:
+def test_charge_filters_lose_the_values_that_the_metric_no_longer_declares(box: Scenario) -> None:
     # The worked example W12 of the catalog.
     created = create(
         box,
@@ -270,7 +259,7 @@ def test_charge_filters_lose_the_values_that_the_metric_no_longer_declares(box: 
             ]
         }
     }
-    assert box.request("PUT", "/api/v1/billable_metrics/storage", json=change)[0] == 200
+    box.ask("PUT", "/billable_metrics/storage", change)
     assert filters_of(box, charge.id) == [
         {"steps": ("0-25",), "model_name": ("llama-2",)},
         {"steps": ("0-25",)},
@@ -281,7 +270,7 @@ def test_charge_filters_lose_the_values_that_the_metric_no_longer_declares(box: 
     assert drafts_to_refresh(box) == ["acme-DRAFT"]
 
 
-def test_removing_a_key_takes_its_wildcards_and_removing_all_filters_takes_everything(box: Sandbox) -> None:
+def test_removing_a_key_takes_its_wildcards_and_removing_all_filters_takes_everything(box: Scenario) -> None:
     declared = [{"key": "region", "values": ["us"]}, {"key": "cloud", "values": ["aws"]}]
     created = create(box, filters=declared)
     charge = put_on_a_plan(
@@ -290,37 +279,37 @@ def test_removing_a_key_takes_its_wildcards_and_removing_all_filters_takes_every
         {"region": ("__ALL_FILTER_VALUES__",), "cloud": ("aws",)},
         {"region": ("__ALL_FILTER_VALUES__",)},
     )
-    box.request("PUT", "/api/v1/billable_metrics/storage", json={"billable_metric": {"filters": declared[1:]}})
+    box.put("/billable_metrics/storage", billable_metric={"filters": declared[1:]})
     assert filters_of(box, charge.id) == [{"cloud": ("aws",)}]
-    _, body = box.request("PUT", "/api/v1/billable_metrics/storage", json={"billable_metric": {"filters": []}})
+    _, body = box.send("PUT", "/billable_metrics/storage", {"billable_metric": {"filters": []}})
     assert body["billable_metric"]["filters"] == []
     assert filters_of(box, charge.id) == []
 
 
-def test_changing_anything_else_leaves_filters_alone(box: Sandbox) -> None:
+def test_changing_anything_else_leaves_filters_alone(box: Scenario) -> None:
     created = create(box, filters=[{"key": "region", "values": ["us"]}])
     charge = put_on_a_plan(box, created["svc_id"], {"region": ("us",)})
-    box.request("PUT", "/api/v1/billable_metrics/storage", json={"billable_metric": {"name": "x", "filters": None}})
+    box.put("/billable_metrics/storage", billable_metric={"name": "x", "filters": None})
     assert filters_of(box, charge.id) == [{"region": ("us",)}]
     assert drafts_to_refresh(box) == []
 
 
-def test_deleting_takes_the_charges_along_and_refreshes_drafts(box: Sandbox) -> None:
+def test_deleting_takes_the_charges_along_and_refreshes_drafts(box: Scenario) -> None:
     created = create(box)
     charge = put_on_a_plan(box, created["svc_id"], draft=True)
-    status, body = box.request("DELETE", "/api/v1/billable_metrics/storage")
+    status, body = box.send("DELETE", "/billable_metrics/storage")
     assert (status, body["billable_metric"]["svc_id"]) == (200, created["svc_id"])
     assert charge_of(box, charge.id) is None
     assert drafts_to_refresh(box) == ["acme-DRAFT"]
     assert box.webhooks[-1]["webhook_type"] == "billable_metric.deleted"
-    assert missing(box.request("DELETE", "/api/v1/billable_metrics/storage")) == "billable_metric"
+    assert missing(box.send("DELETE", "/billable_metrics/storage")) == "billable_metric"
 
 
-def test_list_is_newest_first(box: Sandbox) -> None:
+def test_list_is_newest_first(box: Scenario) -> None:
     create(box, code="a")
     box.jump_to("2024-03-06T00:00:00Z")
     create(box, code="b")
-    _, body = box.request("GET", "/api/v1/billable_metrics?per_page=1")
+    _, body = box.send("GET", "/billable_metrics?per_page=1")
     assert [one["code"] for one in body["billable_metrics"]] == ["b"]
     assert body["meta"] == {
         "current_page": 1,
@@ -331,8 +320,8 @@ def test_list_is_newest_first(box: Sandbox) -> None:
     }
 
 
-def evaluate(box: Sandbox, body: dict[str, object]) -> tuple[int, Any]:
-    return box.request("POST", "/api/v1/billable_metrics/evaluate_expression", json=body)
+def evaluate(box: Scenario, body: dict[str, object]) -> tuple[int, Any]:
+    return box.send("POST", "/billable_metrics/evaluate_expression", body)
 
 
 @pytest.mark.parametrize(
@@ -347,7 +336,7 @@ def evaluate(box: Sandbox, body: dict[str, object]) -> tuple[int, Any]:
     ],
 )
 def test_expression_is_evaluated_for_an_event(
-    box: Sandbox, expression: str, event: dict[str, object] | None, value: str
+    box: Scenario, expression: str, event: dict[str, object] | None, value: str
 ) -> None:
     assert evaluate(box, {"expression": expression, "event": event}) == (200, {"expression_result": {"value": value}})
 
@@ -364,5 +353,7 @@ def test_expression_is_evaluated_for_an_event(
         ({"expression": "1", "event": {"timestamp": 1e30}}, {"event": ["invalid_event"]}),
     ],
 )
-def test_expression_without_a_value_says_why(box: Sandbox, body: dict[str, object], details: dict[str, object]) -> None:
+def test_expression_without_a_value_says_why(
+    box: Scenario, body: dict[str, object], details: dict[str, object]
+) -> None:
     assert refused(evaluate(box, body)) == details

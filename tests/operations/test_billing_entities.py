@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -11,41 +10,37 @@ from typing import Any
 import pytest
 from tests.builders import add_draft, add_period, add_plan
 from tests.json_asserts import accepted, missing, refused
+from tests.scenarios import Scenario
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.invoices.records import Invoice
 from usagebill.operations import customers, invoice_custom_sections
 from usagebill.queries.customers import customer_by_external_id
-from usagebill.testing import Sandbox
 from usagebill.work import Work
 
-PATH = "/api/v1/billing_entities"
+pytestmark = pytest.mark.now("2024-03-05T00:00:00Z")
+
+PATH = "/billing_entities"
 
 
-@pytest.fixture
-def box() -> Iterator[Sandbox]:
-    with Sandbox(now="2024-03-05T00:00:00Z") as box:
-        yield box
-
-
-def post(box: Sandbox, **fields: object) -> tuple[int, Any]:
+def post(box: Scenario, **fields: object) -> tuple[int, Any]:
     body = {"billing_entity": {"code": "france", "name": "ACME France", **fields}}
-    return box.request("POST", PATH, json=body)
+    return box.send("POST", PATH, body)
 
 
-def create(box: Sandbox, **fields: object) -> Any:
+def create(box: Scenario, **fields: object) -> Any:
     return accepted(post(box, **fields), "billing_entity")
 
 
-def put(box: Sandbox, entity: str = "default", **fields: object) -> tuple[int, Any]:
-    return box.request("PUT", f"{PATH}/{entity}", json={"billing_entity": fields})
+def put(box: Scenario, entity: str = "default", **fields: object) -> tuple[int, Any]:
+    return box.send("PUT", f"{PATH}/{entity}", {"billing_entity": fields})
 
 
-def change(box: Sandbox, entity: str = "default", **fields: object) -> Any:
+def change(box: Scenario, entity: str = "default", **fields: object) -> Any:
     return accepted(put(box, entity, **fields), "billing_entity")
 
 
-def test_new_entity_has_defaults(box: Sandbox) -> None:
+def test_new_entity_has_defaults(box: Scenario) -> None:
     shown = create(box)
     assert {key: shown[key] for key in shown if key not in ("svc_id", "document_number_prefix")} == {
         "code": "france",
@@ -82,10 +77,10 @@ def test_new_entity_has_defaults(box: Sandbox) -> None:
         "selected_invoice_custom_sections": [],
     }
     assert shown["document_number_prefix"] == f"ACM-{shown['svc_id'][-4:].upper()}"
-    assert accepted(box.request("GET", f"{PATH}/france"), "billing_entity") == shown
+    assert box.get(f"{PATH}/france")["billing_entity"] == shown
 
 
-def test_every_field_comes_back_as_it_was_sent(box: Sandbox) -> None:
+def test_every_field_comes_back_as_it_was_sent(box: Scenario) -> None:
     plain = {
         "default_currency": "EUR",
         "document_numbering": "per_billing_entity",
@@ -147,15 +142,15 @@ def test_every_field_comes_back_as_it_was_sent(box: Sandbox) -> None:
         ),
     ],
 )
-def test_what_no_entity_can_have_is_refused(box: Sandbox, fields: dict[str, object], details: object) -> None:
+def test_what_no_entity_can_have_is_refused(box: Scenario, fields: dict[str, object], details: object) -> None:
     assert refused(post(box, **fields)) == details
-    assert len(accepted(box.request("GET", PATH), "billing_entities")) == 1
+    assert len(box.get(PATH)["billing_entities"]) == 1
 
 
-def test_list_has_active_entities_oldest_first_without_meta(box: Sandbox) -> None:
+def test_list_has_active_entities_oldest_first_without_meta(box: Scenario) -> None:
     box.jump_to("2024-03-06T00:00:00Z")
     create(box)
-    status, body = box.request("GET", PATH)
+    status, body = box.send("GET", PATH)
     assert (status, list(body)) == (200, ["billing_entities"])
     assert [(one["code"], one["is_default"]) for one in body["billing_entities"]] == [
         ("default", True),
@@ -166,19 +161,19 @@ def test_list_has_active_entities_oldest_first_without_meta(box: Sandbox) -> Non
         work.tx.replace(replace(customers.default_entity(work), archived_at=work.now))
 
     box.billing.writing(archive)
-    listed = accepted(box.request("GET", PATH), "billing_entities")
+    listed = box.get(PATH)["billing_entities"]
     assert [(one["code"], one["is_default"]) for one in listed] == [("france", True)]
-    assert accepted(box.request("GET", f"{PATH}/default"), "billing_entity")["is_default"] is False
+    assert box.get(f"{PATH}/default")["billing_entity"]["is_default"] is False
 
 
-def test_unknown_entity_is_not_found_even_without_a_body(box: Sandbox) -> None:
-    assert missing(box.request("GET", f"{PATH}/none")) == "billing_entity"
-    assert missing(box.request("PUT", f"{PATH}/none", json={})) == "billing_entity"
-    assert box.request("PUT", f"{PATH}/default", json={})[0] == 400
+def test_unknown_entity_is_not_found_even_without_a_body(box: Scenario) -> None:
+    assert missing(box.send("GET", f"{PATH}/none")) == "billing_entity"
+    assert missing(box.send("PUT", f"{PATH}/none", {})) == "billing_entity"
+    assert box.send("PUT", f"{PATH}/default", {})[0] == 400
 
 
-def test_taxes_and_sections_are_replaced(box: Sandbox) -> None:
-    box.request("POST", "/api/v1/taxes", json={"tax": {"name": "VAT", "code": "vat", "rate": "20"}})
+def test_taxes_and_sections_are_replaced(box: Scenario) -> None:
+    box.tax("20", applied_to_organization=False)
     given = invoice_custom_sections.InvoiceCustomSectionInput(name="Bank", code="bank")
     box.billing.writing(lambda work: invoice_custom_sections.create(work, given))
     shown = change(box, tax_codes=["VAT"], invoice_custom_section_codes=["bank", "unknown"])
@@ -192,7 +187,7 @@ def test_taxes_and_sections_are_replaced(box: Sandbox) -> None:
 # Drafts
 
 
-def draft_of(box: Sandbox, external_id: str, **fields: Any) -> None:
+def draft_of(box: Scenario, external_id: str, **fields: Any) -> None:
     def act(work: Work) -> None:
         customer = customers.upsert(work, customers.CustomerInput(external_id=external_id))
         customer = replace(customer, **fields)
@@ -209,7 +204,7 @@ def draft_of(box: Sandbox, external_id: str, **fields: Any) -> None:
     box.billing.writing(act)
 
 
-def due_dates(box: Sandbox) -> dict[str, tuple[str, str]]:
+def due_dates(box: Scenario) -> dict[str, tuple[str, str]]:
     drafts = box.billing.reading(lambda work: work.tx.find(Invoice))
     return {
         one.number.removesuffix("-DRAFT"): (one.issuing_date.isoformat(), one.payment_due_date.isoformat())
@@ -217,7 +212,7 @@ def due_dates(box: Sandbox) -> dict[str, tuple[str, str]]:
     }
 
 
-def test_drafts_of_those_who_inherit_follow_the_entity(box: Sandbox) -> None:
+def test_drafts_of_those_who_inherit_follow_the_entity(box: Scenario) -> None:
     change(box, billing_configuration={"invoice_grace_period": 3})
     draft_of(box, "inherits")
     draft_of(box, "own", invoice_grace_period=3, net_payment_term=0)
@@ -227,8 +222,8 @@ def test_drafts_of_those_who_inherit_follow_the_entity(box: Sandbox) -> None:
     assert due_dates(box) == {"inherits": ("2024-03-10", "2024-03-20"), "own": ("2024-03-08", "2024-03-08")}
 
 
-def test_new_taxes_refresh_the_drafts_of_the_entity(box: Sandbox) -> None:
-    box.request("POST", "/api/v1/taxes", json={"tax": {"name": "VAT", "code": "vat", "rate": "20"}})
+def test_new_taxes_refresh_the_drafts_of_the_entity(box: Scenario) -> None:
+    box.tax("20", applied_to_organization=False)
     draft_of(box, "a")
     change(box, name="x")
 
@@ -243,14 +238,14 @@ def test_new_taxes_refresh_the_drafts_of_the_entity(box: Sandbox) -> None:
 # The organization
 
 
-def test_organization_shows_its_default_entity(box: Sandbox) -> None:
-    shown = accepted(box.request("GET", "/api/v1/organizations"), "organization")
+def test_organization_shows_its_default_entity(box: Scenario) -> None:
+    shown = box.get("/organizations")["organization"]
     assert (shown["name"], shown["svc_id"]) == ("Default organization", box.billing.organization.id)
     assert (shown["webhook_url"], shown["webhook_urls"]) == ("", [])
     assert (shown["default_currency"], shown["timezone"]) == ("USD", "UTC")
 
 
-def test_organization_changes_with_its_default_entity(box: Sandbox) -> None:
+def test_organization_changes_with_its_default_entity(box: Scenario) -> None:
     create(box)
     body = {
         "organization": {
@@ -265,7 +260,7 @@ def test_organization_changes_with_its_default_entity(box: Sandbox) -> None:
             "webhook_url": "https://acme.example/hook",
         }
     }
-    shown = accepted(box.request("PUT", "/api/v1/organizations", json=body), "organization")
+    shown = box.ask("PUT", "/organizations", body)["organization"]
     expected = {
         **body["organization"],
         "country": "FR",
@@ -274,22 +269,22 @@ def test_organization_changes_with_its_default_entity(box: Sandbox) -> None:
         "webhook_urls": ["https://acme.example/hook"],
     }
     assert {key: shown[key] for key in expected} == expected
-    assert accepted(box.request("GET", "/api/v1/organizations"), "organization") == shown
-    entity = accepted(box.request("GET", f"{PATH}/default"), "billing_entity")
+    assert box.get("/organizations")["organization"] == shown
+    entity = box.get(f"{PATH}/default")["billing_entity"]
     assert (entity["document_numbering"], entity["document_number_prefix"]) == ("per_billing_entity", "ACME")
     assert (entity["invoice_grace_period"], entity["country"]) == (3, "FR")
-    assert accepted(box.request("GET", f"{PATH}/france"), "billing_entity")["country"] is None
+    assert box.get(f"{PATH}/france")["billing_entity"]["country"] is None
     assert box.billing.customers.upsert(external_id="a").slug == "ACME-001"
 
 
-def test_webhook_url_is_that_of_the_oldest_endpoint(box: Sandbox) -> None:
+def test_webhook_url_is_that_of_the_oldest_endpoint(box: Scenario) -> None:
     def put(url: object) -> tuple[int, Any]:
-        return box.request("PUT", "/api/v1/organizations", json={"organization": {"webhook_url": url}})
+        return box.send("PUT", "/organizations", {"organization": {"webhook_url": url}})
 
     accepted(put("https://a.example"), "organization")
     box.jump_to("2024-03-06T00:00:00Z")
     other = {"webhook_endpoint": {"webhook_url": "https://b.example"}}
-    box.request("POST", "/api/v1/webhook_endpoints", json=other)
+    box.ask("POST", "/webhook_endpoints", other)
     shown = accepted(put("https://c.example"), "organization")
     assert (shown["webhook_url"], shown["webhook_urls"]) == (
         "https://c.example",
@@ -298,22 +293,21 @@ def test_webhook_url_is_that_of_the_oldest_endpoint(box: Sandbox) -> None:
     assert refused(put("nowhere")) == {"webhook_url": ["url_is_invalid"]}
 
 
-def test_organization_refuses_what_its_entity_refuses(box: Sandbox) -> None:
+def test_organization_refuses_what_its_entity_refuses(box: Scenario) -> None:
     for fields, details in (
         ({"timezone": "Moon/Base"}, {"timezone": ["invalid_timezone"]}),
         ({"document_numbering": "per_moon"}, {"document_numbering": ["value_is_invalid"]}),
         ({"document_number_prefix": "12345678901"}, {"document_number_prefix": ["value_is_too_long"]}),
     ):
-        assert refused(box.request("PUT", "/api/v1/organizations", json={"organization": fields})) == details
+        assert refused(box.send("PUT", "/organizations", {"organization": fields})) == details
 
 
-def test_new_time_zone_of_the_entity_moves_the_next_bill_of_those_who_inherit_it(box: Sandbox) -> None:
+def test_new_time_zone_of_the_entity_moves_the_next_bill_of_those_who_inherit_it(box: Scenario) -> None:
     box.billing.writing(lambda work: add_plan(work, amount_cents=3100))
     for external_id, zone in (("inherits", None), ("own", "UTC")):
         customer = {"customer": {"external_id": external_id, "currency": "EUR", "timezone": zone}}
-        accepted(box.request("POST", "/api/v1/customers", json=customer), "customer")
-        sent = {"external_customer_id": external_id, "plan_code": "basic", "external_id": external_id}
-        accepted(box.request("POST", "/api/v1/subscriptions", json={"subscription": sent}), "subscription")
+        box.ask("POST", "/customers", customer)["customer"]
+        box.subscribe(external_id=external_id, customer=external_id)
     change(box, timezone="Asia/Tokyo")
     box.travel_to("2024-03-31T20:00:00Z")
 
@@ -330,5 +324,5 @@ def test_new_time_zone_of_the_entity_moves_the_next_bill_of_those_who_inherit_it
     assert billed() == ["inherits", "own"]
 
 
-def test_entity_of_another_organization_does_not_exist(box: Sandbox) -> None:
+def test_entity_of_another_organization_does_not_exist(box: Scenario) -> None:
     assert box.billing.reading(lambda work: work.tx.scoped("another").find(BillingEntity)) == []

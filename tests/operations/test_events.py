@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.scenarios import Scenario
 
 from usagebill.core.errors import Invalid
 from usagebill.http.api import Api, Request
@@ -15,37 +15,32 @@ from usagebill.http.app import endpoints
 from usagebill.inputs import Paging
 from usagebill.operations import events
 from usagebill.settings import Settings
-from usagebill.testing import Sandbox
 
 NOW = "2024-03-05T10:00:00Z"
 
-
-@pytest.fixture
-def box() -> Iterator[Sandbox]:
-    with Sandbox(now=NOW) as box:
-        yield box
+pytestmark = pytest.mark.now(NOW)
 
 
-def send(box: Sandbox, **event: Any) -> tuple[int, Any]:
-    return box.request("POST", "/api/v1/events", json={"event": {"transaction_id": "t1", "code": "calls", **event}})
+def send(box: Scenario, **event: Any) -> tuple[int, Any]:
+    return box.send("POST", "/events", {"event": {"transaction_id": "t1", "code": "calls", **event}})
 
 
-def send_batch(box: Sandbox, *events: Any) -> tuple[int, Any]:
-    return box.request("POST", "/api/v1/events/batch", json={"events": list(events)})
+def send_batch(box: Scenario, *events: Any) -> tuple[int, Any]:
+    return box.send("POST", "/events/batch", {"events": list(events)})
 
 
-def stored(box: Sandbox) -> list[str]:
-    _, body = box.request("GET", "/api/v1/events")
+def stored(box: Scenario) -> list[str]:
+    _, body = box.send("GET", "/events")
     return [event["transaction_id"] for event in body["events"]]
 
 
-def metric(box: Sandbox, code: str = "calls", **fields: Any) -> None:
+def metric(box: Scenario, code: str = "calls", **fields: Any) -> None:
     body = {"name": code, "code": code, "aggregation_type": "sum_agg", "field_name": "value", **fields}
-    status, answer = box.request("POST", "/api/v1/billable_metrics", json={"billable_metric": body})
+    status, answer = box.send("POST", "/billable_metrics", {"billable_metric": body})
     assert status == 200, answer
 
 
-def raw(box: Sandbox, body: bytes, path: str = "/api/v1/events", method: str = "POST") -> tuple[int, Any]:
+def raw(box: Scenario, body: bytes, path: str = "/api/v1/events", method: str = "POST") -> tuple[int, Any]:
     api = Api(box.billing, endpoints())
     answer = api.answer(
         Request(method=method, path=path, headers={"authorization": f"Bearer {box.api_key}"}, body=body)
@@ -54,7 +49,7 @@ def raw(box: Sandbox, body: bytes, path: str = "/api/v1/events", method: str = "
 
 
 class TestOneEvent:
-    def test_it_is_answered_as_it_is_stored(self, box: Sandbox) -> None:
+    def test_it_is_answered_as_it_is_stored(self, box: Scenario) -> None:
         status, body = send(
             box,
             external_subscription_id="sub",
@@ -75,9 +70,9 @@ class TestOneEvent:
             "external_subscription_id": "sub",
             "created_at": "2024-03-05T10:00:00Z",
         }
-        assert box.request("GET", "/api/v1/events/t1") == (200, body)
+        assert box.send("GET", "/events/t1") == (200, body)
 
-    def test_little_is_needed(self, box: Sandbox) -> None:
+    def test_little_is_needed(self, box: Scenario) -> None:
         status, body = send(box, timestamp=None, properties=None, unknown="ignored")
         assert status == 200
         assert body["event"]["timestamp"] == "2024-03-05T10:00:00.000Z"
@@ -115,24 +110,24 @@ class TestOneEvent:
             ),
         ],
     )
-    def test_what_cannot_be_taken_is_named(self, box: Sandbox, sent: Any, problems: Any) -> None:
+    def test_what_cannot_be_taken_is_named(self, box: Scenario, sent: Any, problems: Any) -> None:
         status, body = send(box, **sent)
         assert (status, body["code"], body["error_details"]) == (422, "validation_errors", problems)
         assert stored(box) == []
 
     @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'"x"', b"1", b'{"event": {}}', b'{"event": "x"}'])
-    def test_a_body_without_an_event_is_a_bad_request(self, box: Sandbox, body: bytes) -> None:
+    def test_a_body_without_an_event_is_a_bad_request(self, box: Scenario, body: bytes) -> None:
         status, answer = raw(box, body)
         assert status == 400
         assert answer["error"] == "BadRequest: param is missing or the value is empty or invalid: event"
 
-    def test_scalars_are_taken_as_text(self, box: Sandbox) -> None:
+    def test_scalars_are_taken_as_text(self, box: Scenario) -> None:
         status, body = send(box, transaction_id=12, code=1.5, external_subscription_id=True)
         assert status == 200
         event = body["event"]
         assert (event["transaction_id"], event["code"], event["external_subscription_id"]) == ("12", "1.5", "true")
 
-    def test_a_transaction_id_is_taken_once_per_subscription(self, box: Sandbox) -> None:
+    def test_a_transaction_id_is_taken_once_per_subscription(self, box: Scenario) -> None:
         assert send(box, external_subscription_id="a")[0] == 200
         status, body = send(box, external_subscription_id="a", code="other")
         assert (status, body["error_details"]) == (422, {"transaction_id": ["value_already_exist"]})
@@ -144,13 +139,13 @@ class TestOneEvent:
         ("sent", "shown"),
         [("1780586634.1", ".100"), (1780586634.1, ".100"), ("1780586634.0009999", ".000"), (1780586634, ".000")],
     )
-    def test_fractions_of_a_second_are_exact(self, box: Sandbox, sent: Any, shown: str) -> None:
+    def test_fractions_of_a_second_are_exact(self, box: Scenario, sent: Any, shown: str) -> None:
         assert send(box, timestamp=sent)[1]["event"]["timestamp"] == f"2026-06-04T15:23:54{shown}Z"
 
     @pytest.mark.parametrize(
         ("sent", "kept"), [("abc", "0.0"), (12.5, "12.5"), ("0.0000000000000005", "0.000000000000001")]
     )
-    def test_prices_are_kept_with_15_decimals(self, box: Sandbox, sent: Any, kept: str) -> None:
+    def test_prices_are_kept_with_15_decimals(self, box: Scenario, sent: Any, kept: str) -> None:
         assert send(box, precise_total_amount_cents=sent)[1]["event"]["precise_total_amount_cents"] == kept
 
     @pytest.mark.parametrize(
@@ -162,7 +157,7 @@ class TestOneEvent:
             b'{"a": [[[[[[[[[[1]]]]]]]]]], "b": {"c": {"d": {}}}, "e": true, "f": null}',
         ],
     )
-    def test_properties_come_back_with_every_digit_and_letter(self, box: Sandbox, properties: bytes) -> None:
+    def test_properties_come_back_with_every_digit_and_letter(self, box: Scenario, properties: bytes) -> None:
         body = b'{"event": {"transaction_id": "t1", "code": "calls", "properties": ' + properties + b"}}"
         status, answer = raw(box, body)
         assert status == 200
@@ -190,7 +185,7 @@ class TestOneEvent:
             (b'{"a": 1, "a": 2}', 200),
         ],
     )
-    def test_odd_json_is_stored_or_refused(self, box: Sandbox, properties: bytes, status: int) -> None:
+    def test_odd_json_is_stored_or_refused(self, box: Scenario, properties: bytes, status: int) -> None:
         body = b'{"event": {"transaction_id": "t1", "code": "calls", "properties": ' + properties + b"}}"
         assert raw(box, body)[0] == status
         assert stored(box) == (["t1"] if status == 200 else [])
@@ -236,7 +231,7 @@ class TestAnything:
         )
     )
     def test_whatever_is_sent_is_stored_or_refused_and_answered_as_it_is_stored(self, events: list[Any]) -> None:
-        with Sandbox(now=NOW) as box:
+        with Scenario(now=NOW) as box:
             metric(box, code="expressed", expression="event.properties.a * 2")
             status, body = raw(box, json.dumps({"events": events}).encode(), "/api/v1/events/batch")
             assert status in (200, 422)
@@ -251,7 +246,7 @@ class TestAnything:
 
 
 class TestBatch:
-    def test_events_are_answered_in_the_order_sent(self, box: Sandbox) -> None:
+    def test_events_are_answered_in_the_order_sent(self, box: Scenario) -> None:
         status, body = send_batch(box, *({"transaction_id": f"t{n}", "code": "c"} for n in (2, 1, 3)))
         assert status == 200
         assert [event["transaction_id"] for event in body["events"]] == ["t2", "t1", "t3"]
@@ -260,23 +255,23 @@ class TestBatch:
     @pytest.mark.parametrize(
         "body", [b"{}", b'{"events": []}', b'{"events": null}', b'{"events": "x"}', b"[]", b'{"events": [null]}']
     )
-    def test_no_events(self, box: Sandbox, body: bytes) -> None:
+    def test_no_events(self, box: Scenario, body: bytes) -> None:
         status, answer = raw(box, body, "/api/v1/events/batch")
         assert (status, answer["error_details"]) == (422, {"events": ["no_events"]})
 
-    def test_too_many_events(self, box: Sandbox) -> None:
+    def test_too_many_events(self, box: Scenario) -> None:
         many = [{"transaction_id": f"t{number}", "code": "c"} for number in range(101)]
         assert send_batch(box, *many[:100])[0] == 200
         status, body = send_batch(box, *many)
         assert (status, body["error_details"]) == (422, {"events": ["too_many_events"]})
 
     def test_the_limit_is_a_setting(self) -> None:
-        with Sandbox(now=NOW, settings=Settings(events_per_batch=2)) as box:
+        with Scenario(now=NOW, settings=Settings(events_per_batch=2)) as box:
             many = [{"transaction_id": f"t{number}", "code": "c"} for number in range(3)]
             assert send_batch(box, *many)[0] == 422
             assert send_batch(box, *many[:2])[0] == 200
 
-    def test_every_bad_event_is_named_and_none_is_stored(self, box: Sandbox) -> None:
+    def test_every_bad_event_is_named_and_none_is_stored(self, box: Scenario) -> None:
         status, body = send_batch(
             box,
             {"transaction_id": "t1", "code": "c"},
@@ -291,7 +286,7 @@ class TestBatch:
         }
         assert stored(box) == []
 
-    def test_repeats_are_named_by_transaction_id_alone(self, box: Sandbox) -> None:
+    def test_repeats_are_named_by_transaction_id_alone(self, box: Scenario) -> None:
         send(box, transaction_id="known", external_subscription_id="a")
         status, body = send_batch(
             box,
@@ -304,7 +299,7 @@ class TestBatch:
         assert (status, body["error_details"]) == (422, {"1": taken, "2": taken, "3": taken})
         assert stored(box) == ["known"]
 
-    def test_one_that_is_stored_already_refuses_the_batch(self, box: Sandbox) -> None:
+    def test_one_that_is_stored_already_refuses_the_batch(self, box: Scenario) -> None:
         send(box, transaction_id="known", external_subscription_id="a")
         events = [
             {"transaction_id": name, "code": "c", "external_subscription_id": "a"} for name in ("x", "y", "known")
@@ -315,13 +310,13 @@ class TestBatch:
 
 
 class TestExpressions:
-    def test_the_result_stands_in_the_field(self, box: Sandbox) -> None:
+    def test_the_result_stands_in_the_field(self, box: Scenario) -> None:
         metric(box, expression="event.properties.a + event.properties.b")
         _, body = send(box, properties={"a": "1", "b": 2, "value": "sent"})
         assert body["event"]["properties"] == {"a": "1", "b": 2, "value": "3.0"}
-        assert box.request("GET", "/api/v1/events/t1") == (200, body)
+        assert box.send("GET", "/events/t1") == (200, body)
 
-    def test_one_that_fails_refuses_the_event(self, box: Sandbox) -> None:
+    def test_one_that_fails_refuses_the_event(self, box: Scenario) -> None:
         metric(box, expression="event.properties.a + event.properties.b")
         problem = "expression_evaluation_failed: Variable: b not found"
         status, body = send(box, properties={"a": "1"})
@@ -335,20 +330,20 @@ class TestExpressions:
         assert body["error_details"] == {"0": problem, "2": {"code": ["value_is_mandatory"]}}
         assert stored(box) == []
 
-    def test_one_that_was_just_changed_is_used(self, box: Sandbox) -> None:
+    def test_one_that_was_just_changed_is_used(self, box: Scenario) -> None:
         metric(box, expression="1 + 1")
         assert send(box)[1]["event"]["properties"] == {"value": "2.0"}
-        box.request("PUT", "/api/v1/billable_metrics/calls", json={"billable_metric": {"expression": "2 + 2"}})
+        box.put("/billable_metrics/calls", billable_metric={"expression": "2 + 2"})
         assert send(box, transaction_id="t2")[1]["event"]["properties"] == {"value": "4.0"}
-        box.request("DELETE", "/api/v1/billable_metrics/calls")
+        box.delete("/billable_metrics/calls")
         assert send(box, transaction_id="t3")[1]["event"]["properties"] == {}
 
 
 class TestLists:
-    def test_latest_first_with_pages(self, box: Sandbox) -> None:
+    def test_latest_first_with_pages(self, box: Scenario) -> None:
         send_batch(box, *({"transaction_id": f"t{n}", "code": "c", "timestamp": 100 + n % 2} for n in range(5)))
         assert stored(box) == ["t1", "t3", "t0", "t2", "t4"]
-        _, body = box.request("GET", "/api/v1/events?per_page=2&page=2")
+        _, body = box.send("GET", "/events?per_page=2&page=2")
         assert [event["transaction_id"] for event in body["events"]] == ["t0", "t2"]
         assert body["meta"] == {"current_page": 2, "next_page": 3, "prev_page": 1, "total_pages": 3, "total_count": 5}
 
@@ -368,13 +363,13 @@ class TestLists:
             ("timestamp_from=2024-03-02&timestamp_from_started_at=false", ["t3", "t2"]),
         ],
     )
-    def test_filters(self, box: Sandbox, query: str, expected: list[str]) -> None:
+    def test_filters(self, box: Scenario, query: str, expected: list[str]) -> None:
         day = 86400
         first = 1709251200  # 2024-03-01
         send(box, transaction_id="t1", code="c1", external_subscription_id="s1", timestamp=first)
         send(box, transaction_id="t2", code="c1", external_subscription_id="s2", timestamp=first + day)
         send(box, transaction_id="t3", code="c2", external_subscription_id="s2", timestamp=first + 2 * day)
-        status, body = box.request("GET", f"/api/v1/events?{query}")
+        status, body = box.send("GET", f"/events?{query}")
         assert status == 200
         assert [event["transaction_id"] for event in body["events"]] == expected
 
@@ -393,24 +388,24 @@ class TestLists:
             ),
         ],
     )
-    def test_filters_that_make_no_sense(self, box: Sandbox, query: str, problems: Any) -> None:
-        status, body = box.request("GET", f"/api/v1/events?{query}")
+    def test_filters_that_make_no_sense(self, box: Scenario, query: str, problems: Any) -> None:
+        status, body = box.send("GET", f"/events?{query}")
         assert (status, body["error_details"]) == (422, problems)
 
-    def test_one_by_its_transaction_id(self, box: Sandbox) -> None:
+    def test_one_by_its_transaction_id(self, box: Scenario) -> None:
         send(box, transaction_id="a/b é?")
         status, body = raw(box, b"", "/api/v1/events/a%2Fb%20%C3%A9%3F", "GET")
         assert (status, body["event"]["transaction_id"]) == (200, "a/b é?")
-        status, body = box.request("GET", "/api/v1/events/unknown")
+        status, body = box.send("GET", "/events/unknown")
         assert (status, body["code"]) == (404, "event_not_found")
 
 
-def told(box: Sandbox) -> list[Any]:
+def told(box: Scenario) -> list[Any]:
     return [message["events_errors"] for message in box.webhooks if message["webhook_type"] == "events.errors"]
 
 
 class TestHourlyCheck:
-    def test_it_tells_of_what_no_aggregation_can_take(self, box: Sandbox) -> None:
+    def test_it_tells_of_what_no_aggregation_can_take(self, box: Scenario) -> None:
         metric(box, filters=[{"key": "region", "values": ["eu"]}])
         metric(box, "names", aggregation_type="unique_count_agg", field_name="name")
         send(box, transaction_id="good", properties={"value": 1, "region": "eu"})
@@ -432,7 +427,7 @@ class TestHourlyCheck:
         box.travel_to("2024-03-06T00:00:00Z")
         assert len(told(box)) == 1
 
-    def test_an_event_belongs_to_the_hour_in_which_it_is_received(self, box: Sandbox) -> None:
+    def test_an_event_belongs_to_the_hour_in_which_it_is_received(self, box: Scenario) -> None:
         send(box, transaction_id="first", timestamp=0)
         box.jump_to("2024-03-05T10:59:59.999Z")
         send(box, transaction_id="last", timestamp=4000000000)
@@ -441,7 +436,7 @@ class TestHourlyCheck:
         box.travel_to("2024-03-05T13:00:00Z")
         assert [found["invalid_code"] for found in told(box)] == [["first", "last"], ["next"]]
 
-    def test_good_events_are_not_worth_a_message(self, box: Sandbox) -> None:
+    def test_good_events_are_not_worth_a_message(self, box: Scenario) -> None:
         metric(box, aggregation_type="count_agg", field_name=None)
         send(box)
         box.travel_to("2024-03-05T12:00:00Z")
@@ -449,7 +444,7 @@ class TestHourlyCheck:
 
 
 class TestLibrary:
-    def test_any_number_of_events_is_taken_in(self, box: Sandbox) -> None:
+    def test_any_number_of_events_is_taken_in(self, box: Scenario) -> None:
         many = [{"transaction_id": f"t{n}", "code": "c", "properties": {"value": 0.1}} for n in range(1500)]
         taken = box.billing.writing(lambda work: events.ingest(work, many))
         assert [event.transaction_id for event in taken] == [event["transaction_id"] for event in many]
@@ -457,7 +452,7 @@ class TestLibrary:
         page = box.billing.reading(lambda work: events.list_all(work, events.EventFilters(), Paging(per_page=1)))
         assert page.total_count == 1500
 
-    def test_numbers_of_other_libraries_are_taken_as_they_read(self, box: Sandbox) -> None:
+    def test_numbers_of_other_libraries_are_taken_as_they_read(self, box: Scenario) -> None:
         """Arrays are made of floats whose `repr` names their type."""
 
         class Named(float):
@@ -474,14 +469,14 @@ class TestLibrary:
         "value",
         [float("nan"), float("inf"), Decimal("NaN"), "\ud800", object(), b"x", {1: 2}, [{"a": "\ud800"}], 10**2000],
     )
-    def test_what_json_has_no_word_for_is_refused(self, box: Sandbox, value: object) -> None:
+    def test_what_json_has_no_word_for_is_refused(self, box: Scenario, value: object) -> None:
         with pytest.raises(Invalid) as refused:
             box.billing.writing(
                 lambda work: events.ingest(work, [{"transaction_id": "t", "code": "c", "properties": {"a": value}}])
             )
         assert refused.value.details == {"0": {"properties": ["value_is_invalid"]}}
 
-    def test_inputs_are_taken_too(self, box: Sandbox) -> None:
+    def test_inputs_are_taken_too(self, box: Scenario) -> None:
         given = [events.EventInput(transaction_id="t", code="c", timestamp=12)]
         (taken,) = box.billing.writing(lambda work: events.ingest(work, given))
         assert taken.timestamp.timestamp() == 12

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
+from tests.scenarios import Scenario
 
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoice_custom_sections import InvoiceCustomSection
@@ -12,21 +11,16 @@ from usagebill.inputs import Paging
 from usagebill.operations import billing_entities, customers, invoice_custom_sections
 from usagebill.operations.invoice_custom_sections import InvoiceCustomSectionInput
 from usagebill.queries.customers import customer_by_external_id
-from usagebill.testing import Sandbox
+
+pytestmark = pytest.mark.now("2024-03-05T00:00:00Z")
 
 
-@pytest.fixture
-def box() -> Iterator[Sandbox]:
-    with Sandbox(now="2024-03-05T00:00:00Z") as box:
-        yield box
-
-
-def create(box: Sandbox, code: str, **fields: str | None) -> InvoiceCustomSection:
+def create(box: Scenario, code: str, **fields: str | None) -> InvoiceCustomSection:
     given = InvoiceCustomSectionInput(**{"name": code.title(), "code": code, **fields})
     return box.billing.writing(lambda work: invoice_custom_sections.create(work, given))
 
 
-def test_sections_are_made_changed_and_listed_by_name(box: Sandbox) -> None:
+def test_sections_are_made_changed_and_listed_by_name(box: Scenario) -> None:
     create(box, "bank", details="IBAN", display_name="Bank account")
     create(box, "about")
     given = InvoiceCustomSectionInput(details="BIC", description=None)
@@ -36,7 +30,7 @@ def test_sections_are_made_changed_and_listed_by_name(box: Sandbox) -> None:
     assert [one.code for one in page.items] == ["about", "bank"]
 
 
-def test_names_and_codes_are_needed_and_codes_are_unique(box: Sandbox) -> None:
+def test_names_and_codes_are_needed_and_codes_are_unique(box: Scenario) -> None:
     create(box, "bank")
     with pytest.raises(Invalid) as problem:
         create(box, "bank", name=None)
@@ -46,7 +40,7 @@ def test_names_and_codes_are_needed_and_codes_are_unique(box: Sandbox) -> None:
     assert problem.value.details == {"name": ["value_is_mandatory"], "code": ["value_is_mandatory"]}
 
 
-def test_deleted_section_is_selected_nowhere(box: Sandbox) -> None:
+def test_deleted_section_is_selected_nowhere(box: Scenario) -> None:
     create(box, "bank")
     create(box, "kept")
     codes = ("bank", "kept")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,12 +9,13 @@ from tests.scenarios import Scenario, charge_on
 
 from usagebill.operations.audit import audit
 
+pytestmark = pytest.mark.now("2024-03-01T00:00:00Z")
+
 
 @pytest.fixture
-def box() -> Iterator[Scenario]:
-    with Scenario(now="2024-03-01T00:00:00Z") as box:
-        box.customer()
-        yield box
+def box(box: Scenario) -> Scenario:
+    box.customer()
+    return box
 
 
 def subscribed(box: Scenario, *thresholds: dict[str, Any], **subscription: Any) -> None:
@@ -31,7 +31,7 @@ def progressive(box: Scenario) -> list[dict[str, Any]]:
 
 
 def void(box: Scenario, invoice: dict[str, Any]) -> None:
-    assert box.request("POST", f"/api/v1/invoices/{invoice['svc_id']}/void", json={})[0] == 200
+    box.post(f"/invoices/{invoice['svc_id']}/void")
 
 
 def closed(box: Scenario) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def test_a_threshold_whose_invoice_was_voided_is_not_billed_again(box: Scenario)
     subscribed(box, {"amount_cents": 1000}, {"amount_cents": 2000})
     box.event("gb", value=12)
     (invoice,) = progressive(box)
-    box.request("POST", f"/api/v1/invoices/{invoice['svc_id']}/void", json={})
+    box.post(f"/invoices/{invoice['svc_id']}/void")
     box.event("gb", value=1)
     assert [one["status"] for one in progressive(box)] == ["voided"]
     box.event("gb", value=8)
@@ -148,10 +148,8 @@ def test_lifetime_usage_adds_up_what_was_before_invoiced_and_now(box: Scenario) 
     box.event("gb", value=7)
     usage = box.get("/subscriptions/sub/lifetime_usage")["lifetime_usage"]
     assert (usage["invoiced_usage_amount_cents"], usage["current_usage_amount_cents"]) == (100_000, 700)
-    status, answer = box.request(
-        "PUT",
-        "/api/v1/subscriptions/sub/lifetime_usage",
-        json={"lifetime_usage": {"external_historical_usage_amount_cents": 300}},
+    status, answer = box.send(
+        "PUT", "/subscriptions/sub/lifetime_usage", {"lifetime_usage": {"external_historical_usage_amount_cents": 300}}
     )
     assert status == 200
     changed = answer["lifetime_usage"]
@@ -172,7 +170,7 @@ def test_what_is_refused_of_lifetime_usage(
     box: Scenario, path: str, body: dict[str, Any], status: int, code: str
 ) -> None:
     subscribed(box)
-    found, answer = box.request("PUT", f"/api/v1/subscriptions/{path}/lifetime_usage", json=body)
+    found, answer = box.send("PUT", f"/subscriptions/{path}/lifetime_usage", body)
     assert (found, answer["code"]) == (status, code)
 
 
@@ -191,14 +189,14 @@ def test_what_was_before_is_known_of_one_life_only(box: Scenario) -> None:
 
     def say(cents: int) -> None:
         body = {"lifetime_usage": {"external_historical_usage_amount_cents": cents}}
-        assert box.request("PUT", f"/api/v1{path}", json=body)[0] == 200
+        box.ask("PUT", path, body)
 
     say(900)
     box.travel_to("2024-03-03T00:00:00Z")
     box.subscribe("big")
     assert before() == 900
     box.travel_to("2024-03-05T00:00:00Z")
-    assert box.request("DELETE", "/api/v1/subscriptions/sub")[0] == 200
+    box.delete("/subscriptions/sub")
     box.customer("other")
     box.travel_to("2024-03-10T00:00:00Z")
     box.subscribe("basic", customer="other")

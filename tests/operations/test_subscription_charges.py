@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from tests.builders import add_draft, add_period
 from tests.json_asserts import accepted, missing, refused
-from tests.operations.plans.catalog import add_on, metric, plan, send, tax
-from tests.scenarios import charge_on, fixed_charge_on
+from tests.scenarios import REGION_AND_CLOUD, Scenario, charge_on, fixed_charge_on
 
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.subscriptions import Subscription
 from usagebill.storage.conditions import eq
-from usagebill.testing import Sandbox
 from usagebill.work import Work
+
+pytestmark = pytest.mark.now("2024-03-05T00:00:00Z")
 
 CHARGE = "/subscriptions/sub1/charges/storage"
 FIXED_CHARGE = "/subscriptions/sub1/fixed_charges/seats"
@@ -27,46 +26,46 @@ def one_filter(region: str, amount: str) -> dict[str, object]:
 
 
 @pytest.fixture
-def box() -> Iterator[Sandbox]:
+def box(box: Scenario) -> Scenario:
     """A customer whose subscription `sub1` is on a taxed plan with a filtered charge and a fixed charge."""
-    with Sandbox(now="2024-03-05T00:00:00Z") as box:
-        tax(box)
-        charge = charge_on(
-            metric(box), amount="1", filters=[one_filter("us", "10"), one_filter("eu", "20")], tax_codes=["vat"]
-        )
-        seats = fixed_charge_on(add_on(box), amount="5", units=10)
-        created = plan(
-            box,
-            charges=[charge],
-            fixed_charges=[seats],
-            tax_codes=["vat"],
-            minimum_commitment={"amount_cents": 100},
-            usage_thresholds=[{"amount_cents": 9000}],
-        )
-        accepted(created, "plan")
-        send(box, "POST", "/customers", {"customer": {"external_id": "acme"}})
-        subscription = {"external_customer_id": "acme", "external_id": "sub1", "plan_code": "basic"}
-        accepted(send(box, "POST", "/subscriptions", {"subscription": subscription}), "subscription")
-        yield box
+    box.tax(applied_to_organization=False)
+    charge = charge_on(
+        box.metric("storage", "count_agg", filters=REGION_AND_CLOUD),
+        amount="1",
+        filters=[one_filter("us", "10"), one_filter("eu", "20")],
+        tax_codes=["vat"],
+    )
+    seats = fixed_charge_on(box.add_on("seats", 200), amount="5", units=10)
+    box.plan(
+        amount_cents=1000,
+        charges=[charge],
+        fixed_charges=[seats],
+        tax_codes=["vat"],
+        minimum_commitment={"amount_cents": 100},
+        usage_thresholds=[{"amount_cents": 9000}],
+    )
+    box.customer()
+    box.subscribe(external_id="sub1")
+    return box
 
 
-def put(box: Sandbox, path: str, root: str, **fields: object) -> tuple[int, Any]:
-    return send(box, "PUT", path, {root: fields})
+def put(box: Scenario, path: str, root: str, **fields: object) -> tuple[int, Any]:
+    return box.send("PUT", path, {root: fields})
 
 
-def own_plan(box: Sandbox) -> Any:
-    return accepted(send(box, "GET", "/subscriptions/sub1"), "subscription")["plan"]
+def own_plan(box: Scenario) -> Any:
+    return box.get("/subscriptions/sub1")["subscription"]["plan"]
 
 
-def catalog_plan(box: Sandbox) -> Any:
-    return accepted(send(box, "GET", "/plans/basic"), "plan")
+def catalog_plan(box: Scenario) -> Any:
+    return box.get("/plans/basic")["plan"]
 
 
 def amounts(filters: list[Any]) -> dict[str, str]:
     return {one["invoice_display_name"]: one["properties"]["amount"] for one in filters}
 
 
-def test_a_changed_charge_gives_the_subscription_a_plan_of_its_own(box: Sandbox) -> None:
+def test_a_changed_charge_gives_the_subscription_a_plan_of_its_own(box: Scenario) -> None:
     before = catalog_plan(box)
     changed = accepted(put(box, CHARGE, "charge", properties={"amount": "2"}, min_amount_cents=50), "charge")
     assert (changed["properties"], changed["min_amount_cents"]) == ({"amount": "2"}, 50)
@@ -76,10 +75,10 @@ def test_a_changed_charge_gives_the_subscription_a_plan_of_its_own(box: Sandbox)
     own = own_plan(box)
     assert (own["parent_id"], own["code"], own["amount_cents"]) == (before["svc_id"], "basic", 1000)
     assert own["fixed_charges"][0]["svc_parent_id"] == before["fixed_charges"][0]["svc_id"]
-    assert send(box, "GET", "/plans")[1]["meta"]["total_count"] == 1
+    assert box.send("GET", "/plans")[1]["meta"]["total_count"] == 1
 
 
-def test_an_own_plan_has_only_the_taxes_and_the_commitment_it_is_given(box: Sandbox) -> None:
+def test_an_own_plan_has_only_the_taxes_and_the_commitment_it_is_given(box: Scenario) -> None:
     changed = accepted(put(box, CHARGE, "charge", invoice_display_name="Mine"), "charge")
     assert changed["taxes"] == []
     own = own_plan(box)
@@ -92,55 +91,55 @@ def test_an_own_plan_has_only_the_taxes_and_the_commitment_it_is_given(box: Sand
     assert own_plan(box)["svc_id"] == own["svc_id"]
 
 
-def test_charges_are_found_by_subscription_status_and_code(box: Sandbox) -> None:
-    assert missing(send(box, "GET", "/subscriptions/nope/charges")) == "subscription"
-    assert missing(send(box, "GET", "/subscriptions/sub1/charges?subscription_status=pending")) == "subscription"
-    assert missing(send(box, "GET", "/subscriptions/sub1/charges/nope")) == "charge"
-    assert missing(send(box, "GET", "/subscriptions/sub1/fixed_charges/nope")) == "fixed_charge"
-    assert missing(send(box, "GET", f"{CHARGE}/filters/nope")) == "charge_filter"
-    assert missing(send(box, "PUT", "/subscriptions/nope/charges/storage")) == "subscription"
-    assert send(box, "PUT", CHARGE)[0] == 400
-    shown = send(box, "GET", "/subscriptions/sub1/charges")[1]
+def test_charges_are_found_by_subscription_status_and_code(box: Scenario) -> None:
+    assert missing(box.send("GET", "/subscriptions/nope/charges")) == "subscription"
+    assert missing(box.send("GET", "/subscriptions/sub1/charges?subscription_status=pending")) == "subscription"
+    assert missing(box.send("GET", "/subscriptions/sub1/charges/nope")) == "charge"
+    assert missing(box.send("GET", "/subscriptions/sub1/fixed_charges/nope")) == "fixed_charge"
+    assert missing(box.send("GET", f"{CHARGE}/filters/nope")) == "charge_filter"
+    assert missing(box.send("PUT", "/subscriptions/nope/charges/storage")) == "subscription"
+    assert box.send("PUT", CHARGE)[0] == 400
+    shown = box.send("GET", "/subscriptions/sub1/charges")[1]
     assert ([one["code"] for one in shown["charges"]], shown["meta"]["total_count"]) == (["storage"], 1)
 
 
-def test_a_refused_change_gives_no_own_plan(box: Sandbox) -> None:
+def test_a_refused_change_gives_no_own_plan(box: Scenario) -> None:
     assert refused(put(box, CHARGE, "charge", properties={"amount": "-1"})) == {"properties": ["invalid_amount"]}
     assert missing(put(box, CHARGE, "charge", tax_codes=["nope"])) == "tax"
     assert own_plan(box)["parent_id"] is None
 
 
-def test_filters_are_added_changed_and_removed_for_the_subscription_alone(box: Sandbox) -> None:
+def test_filters_are_added_changed_and_removed_for_the_subscription_alone(box: Scenario) -> None:
     us = catalog_plan(box)["charges"][0]["filters"][0]["svc_id"]
-    assert refused(send(box, "POST", f"{CHARGE}/filters", {"filter": one_filter("us", "1")})) == {
+    assert refused(box.send("POST", f"{CHARGE}/filters", {"filter": one_filter("us", "1")})) == {
         "values": ["value_already_exists"]
     }
     changed = accepted(put(box, f"{CHARGE}/filters/{us}", "filter", properties={"amount": "99"}), "filter")
     assert (changed["properties"], changed["invoice_display_name"]) == ({"amount": "99"}, "us")
-    added = accepted(send(box, "POST", f"{CHARGE}/filters", {"filter": one_filter("asia", "30")}), "filter")
-    filters = send(box, "GET", f"{CHARGE}/filters")[1]["filters"]
+    added = box.post(f"{CHARGE}/filters", filter=one_filter("asia", "30"))["filter"]
+    filters = box.send("GET", f"{CHARGE}/filters")[1]["filters"]
     assert amounts(filters) == {"us": "99", "eu": "20", "asia": "30"}
-    accepted(send(box, "DELETE", f"{CHARGE}/filters/{added['svc_id']}"), "filter")
-    assert accepted(send(box, "GET", f"{CHARGE}/filters/{changed['svc_id']}"), "filter") == changed
-    assert amounts(accepted(send(box, "GET", CHARGE), "charge")["filters"]) == {"us": "99", "eu": "20"}
+    box.delete(f"{CHARGE}/filters/{added['svc_id']}")["filter"]
+    assert box.get(f"{CHARGE}/filters/{changed['svc_id']}")["filter"] == changed
+    assert amounts(box.get(CHARGE)["charge"]["filters"]) == {"us": "99", "eu": "20"}
     assert amounts(catalog_plan(box)["charges"][0]["filters"]) == {"us": "10", "eu": "20"}
 
 
-def test_units_alone_are_the_subscriptions_own(box: Sandbox) -> None:
+def test_units_alone_are_the_subscriptions_own(box: Scenario) -> None:
     before = catalog_plan(box)
     changed = accepted(put(box, FIXED_CHARGE, "fixed_charge", units="15.5"), "fixed_charge")
     assert (changed["units"], changed["svc_parent_id"]) == (15.5, None)
-    assert accepted(send(box, "GET", FIXED_CHARGE), "fixed_charge") == changed
+    assert box.get(FIXED_CHARGE)["fixed_charge"] == changed
     assert own_plan(box)["parent_id"] is None
     assert catalog_plan(box) == before
     assert refused(put(box, FIXED_CHARGE, "fixed_charge", units=-1)) == {"units": ["value_is_out_of_range"]}
     assert refused(put(box, FIXED_CHARGE, "fixed_charge", units="x")) == {"units": ["is not a number"]}
 
 
-def test_own_units_go_over_into_a_plan_of_ones_own(box: Sandbox) -> None:
+def test_own_units_go_over_into_a_plan_of_ones_own(box: Scenario) -> None:
     put(box, FIXED_CHARGE, "fixed_charge", units=15)
     put(box, CHARGE, "charge", invoice_display_name="Mine")
-    shown = accepted(send(box, "GET", FIXED_CHARGE), "fixed_charge")
+    shown = box.get(FIXED_CHARGE)["fixed_charge"]
     assert (shown["units"], shown["svc_parent_id"] is None) == (15, False)
     again = accepted(put(box, FIXED_CHARGE, "fixed_charge", units=20, tax_codes=["vat"]), "fixed_charge")
     assert (again["units"], again["svc_id"]) == (20, shown["svc_id"])
@@ -148,12 +147,12 @@ def test_own_units_go_over_into_a_plan_of_ones_own(box: Sandbox) -> None:
     assert catalog_plan(box)["fixed_charges"][0]["units"] == 10
 
 
-def test_another_charge_model_is_refused(box: Sandbox) -> None:
+def test_another_charge_model_is_refused(box: Scenario) -> None:
     status, body = put(box, FIXED_CHARGE, "fixed_charge", charge_model="volume", units=3)
     assert (status, body["code"]) == (403, "cannot_override_charge_model")
 
 
-def test_changes_of_the_plan_reach_what_the_subscription_did_not_change(box: Sandbox) -> None:
+def test_changes_of_the_plan_reach_what_the_subscription_did_not_change(box: Scenario) -> None:
     put(box, CHARGE, "charge", invoice_display_name="Mine")
     charge = catalog_plan(box)["charges"][0]
     sent = {
@@ -164,14 +163,14 @@ def test_changes_of_the_plan_reach_what_the_subscription_did_not_change(box: San
         "cascade_updates": True,
     }
     accepted(put(box, "/plans/basic/charges/storage", "charge", **sent), "charge")
-    own = accepted(send(box, "GET", CHARGE), "charge")
+    own = box.get(CHARGE)["charge"]
     assert own["invoice_display_name"] == "Mine"
     assert (own["properties"]["amount"], own["properties"]["pricing_group_keys"]) == ("3", ["cloud"])
     assert amounts(own["filters"]) == {"us": "15", "asia": "30"}
     assert own["svc_parent_id"] == charge["svc_id"]
 
 
-def test_own_prices_stay_while_groupings_follow_the_plan(box: Sandbox) -> None:
+def test_own_prices_stay_while_groupings_follow_the_plan(box: Scenario) -> None:
     put(box, CHARGE, "charge", properties={"amount": "7"}, filters=[one_filter("us", "99"), one_filter("eu", "20.0")])
     sent = {
         "charge_model": "standard",
@@ -180,46 +179,52 @@ def test_own_prices_stay_while_groupings_follow_the_plan(box: Sandbox) -> None:
         "cascade_updates": True,
     }
     accepted(put(box, "/plans/basic/charges/storage", "charge", **sent), "charge")
-    own = accepted(send(box, "GET", CHARGE), "charge")
+    own = box.get(CHARGE)["charge"]
     assert (own["properties"]["amount"], own["properties"]["pricing_group_keys"]) == ("7", ["cloud"])
     assert amounts(own["filters"]) == {"us": "99", "eu": "25"}
 
 
-def test_without_a_cascade_nothing_reaches_the_subscription(box: Sandbox) -> None:
+def test_without_a_cascade_nothing_reaches_the_subscription(box: Scenario) -> None:
     before = accepted(put(box, CHARGE, "charge", invoice_display_name="Mine"), "charge")
     put(box, "/plans/basic/charges/storage", "charge", charge_model="standard", properties={"amount": "3"})
-    send(box, "DELETE", "/plans/basic/fixed_charges/seats")
-    assert accepted(send(box, "GET", CHARGE), "charge") == before
+    box.delete("/plans/basic/fixed_charges/seats")
+    assert box.get(CHARGE)["charge"] == before
     assert len(own_plan(box)["fixed_charges"]) == 1
 
 
-def test_added_and_removed_charges_reach_the_subscription(box: Sandbox) -> None:
+def test_added_and_removed_charges_reach_the_subscription(box: Scenario) -> None:
     put(box, CHARGE, "charge", invoice_display_name="Mine")
-    traffic = charge_on(metric(box, "traffic"), amount="1", code="traffic", tax_codes=["vat"], cascade_updates=True)
-    added = accepted(send(box, "POST", "/plans/basic/charges", {"charge": traffic}), "charge")
-    own = accepted(send(box, "GET", "/subscriptions/sub1/charges/traffic"), "charge")
+    traffic = charge_on(
+        box.metric("traffic", "count_agg", filters=REGION_AND_CLOUD),
+        amount="1",
+        code="traffic",
+        tax_codes=["vat"],
+        cascade_updates=True,
+    )
+    added = box.post("/plans/basic/charges", charge=traffic)["charge"]
+    own = box.get("/subscriptions/sub1/charges/traffic")["charge"]
     assert (own["svc_parent_id"], own["taxes"]) == (added["svc_id"], [])
-    send(box, "DELETE", "/plans/basic/charges/storage?charge[cascade_updates]=true")
-    assert missing(send(box, "GET", CHARGE)) == "charge"
-    send(box, "DELETE", "/plans/basic/fixed_charges/seats", {"fixed_charge": {"cascade_updates": "1"}})
-    assert missing(send(box, "GET", FIXED_CHARGE)) == "fixed_charge"
+    box.delete("/plans/basic/charges/storage?charge[cascade_updates]=true")
+    assert missing(box.send("GET", CHARGE)) == "charge"
+    box.ask("DELETE", "/plans/basic/fixed_charges/seats", {"fixed_charge": {"cascade_updates": "1"}})
+    assert missing(box.send("GET", FIXED_CHARGE)) == "fixed_charge"
 
 
-def test_units_and_prices_of_fixed_charges_reach_only_untouched_ones(box: Sandbox) -> None:
+def test_units_and_prices_of_fixed_charges_reach_only_untouched_ones(box: Scenario) -> None:
     put(box, CHARGE, "charge", invoice_display_name="Mine")
     seats = "/plans/basic/fixed_charges/seats"
     accepted(
         put(box, seats, "fixed_charge", units=12, properties={"amount": "6"}, cascade_updates=True), "fixed_charge"
     )
-    own = accepted(send(box, "GET", FIXED_CHARGE), "fixed_charge")
+    own = box.get(FIXED_CHARGE)["fixed_charge"]
     assert (own["units"], own["properties"]) == (12, {"amount": "6"})
     put(box, FIXED_CHARGE, "fixed_charge", units=40)
     put(box, seats, "fixed_charge", units=14, properties={"amount": "8"}, cascade_updates=True)
-    own = accepted(send(box, "GET", FIXED_CHARGE), "fixed_charge")
+    own = box.get(FIXED_CHARGE)["fixed_charge"]
     assert (own["units"], own["properties"]) == (40, {"amount": "6"})
 
 
-def test_a_cascaded_amount_reaches_overrides_that_have_the_old_one(box: Sandbox) -> None:
+def test_a_cascaded_amount_reaches_overrides_that_have_the_old_one(box: Scenario) -> None:
     put(box, CHARGE, "charge", invoice_display_name="Mine")
     accepted(put(box, "/plans/basic", "plan", name="New", amount_cents=1500, cascade_updates=True), "plan")
     assert (own_plan(box)["amount_cents"], own_plan(box)["name"]) == (1500, "Basic")
@@ -228,7 +233,7 @@ def test_a_cascaded_amount_reaches_overrides_that_have_the_old_one(box: Sandbox)
     assert own_plan(box)["amount_cents"] == 1500
 
 
-def test_drafts_of_the_subscription_follow_its_own_prices(box: Sandbox) -> None:
+def test_drafts_of_the_subscription_follow_its_own_prices(box: Scenario) -> None:
     draft_id = box.billing.writing(lambda work: draft_of(work, "sub1"))
     put(box, CHARGE, "charge", properties={"amount": "2"})
     draft = box.billing.reading(lambda work: work.tx.get(Invoice, draft_id))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from tests.scenarios import Scenario, charge_on, price_ranges
 
+pytestmark = pytest.mark.now("2025-07-01T00:00:00Z")
+
 
 @pytest.fixture
-def box() -> Iterator[Scenario]:
-    with Scenario(now="2025-07-01T00:00:00Z") as box:
-        box.customer()
-        yield box
+def box(box: Scenario) -> Scenario:
+    box.customer()
+    return box
 
 
 def standard(metric: str, amount: str, **fields: Any) -> dict[str, Any]:
@@ -125,13 +125,9 @@ def test_one_charge_one_metric_or_one_group_can_be_asked_for(box: Scenario) -> N
         assert [charge["amount_cents"] for charge in box.usage(f"&{query}")["charges_usage"]] == expected
     by_id = box.usage(f"&charge_id={plan['charges'][1]['svc_id']}")
     assert [charge["charge"]["code"] for charge in by_id["charges_usage"]] == ["b"]
-    status, answer = box.request(
-        "GET", "/api/v1/customers/acme/current_usage?external_subscription_id=sub&charge_code=none"
-    )
+    status, answer = box.send("GET", "/customers/acme/current_usage?external_subscription_id=sub&charge_code=none")
     assert (status, answer["code"]) == (404, "charge_not_found")
-    status, answer = box.request(
-        "GET", "/api/v1/customers/acme/current_usage?external_subscription_id=sub&full_usage=true"
-    )
+    status, answer = box.send("GET", "/customers/acme/current_usage?external_subscription_id=sub&full_usage=true")
     assert (status, answer["code"]) == (405, "full_usage_not_allowed")
 
 
@@ -231,7 +227,7 @@ def test_a_level_survives_an_override_of_its_charge(box: Scenario) -> None:
     box.event("storage", value=10, team="a")
     box.travel_to("2025-08-02T00:00:00Z")
     name = {"charge": {"invoice_display_name": "Disks"}}
-    assert box.request("PUT", "/api/v1/subscriptions/sub/charges/storage", json=name)[0] == 200
+    box.ask("PUT", "/subscriptions/sub/charges/storage", name)
     assert by_team(box) == [("a", "10.0", 1200)]
     box.travel_to("2025-10-02T00:00:00Z")
     fees = box.get("/fees?fee_type=charge")["fees"]
@@ -255,9 +251,9 @@ def test_an_upgrade_bills_a_level_for_the_days_before_it(box: Scenario) -> None:
 
 def test_without_an_active_subscription_there_is_no_usage(box: Scenario) -> None:
     for query in ("", "?external_subscription_id=none"):
-        status, answer = box.request("GET", f"/api/v1/customers/acme/current_usage{query}")
+        status, answer = box.send("GET", f"/customers/acme/current_usage{query}")
         assert (status, answer["code"]) == (405, "no_active_subscription")
-    status, answer = box.request("GET", "/api/v1/customers/none/current_usage?external_subscription_id=sub")
+    status, answer = box.send("GET", "/customers/none/current_usage?external_subscription_id=sub")
     assert (status, answer["code"]) == (404, "customer_not_found")
 
 
@@ -302,7 +298,7 @@ def test_presentation_keys_split_units_without_pricing_them(box: Scenario) -> No
     assert rows(f"current_usage{own}") == [("a", "x", "3.0"), ("a", "y", "1.0"), (None, None, "2.0")]
     assert rows(f'current_usage{own}&filter_by_presentation=["team"]') == [("a", "4.0"), (None, "2.0")]
     assert rows(f"current_usage{own}&filter_by_presentation=[]") == []
-    status, answer = box.request("GET", f"/api/v1/customers/acme/current_usage{own}&filter_by_presentation=[")
+    status, answer = box.send("GET", f"/customers/acme/current_usage{own}&filter_by_presentation=[")
     assert (status, answer["error_details"]) == (422, {"filter_by_presentation": ["invalid_format"]})
     assert rows(f"projected_usage{own}", "projected_presentation_breakdowns") == [
         ("a", "x", "31.0"),
@@ -327,10 +323,10 @@ def test_past_usage_is_what_was_invoiced(box: Scenario) -> None:
     assert [usage["charges_usage"][0]["units"] for usage in usages] == ["7.0", "5.0"]
     latest = box.get("/customers/acme/past_usage?external_subscription_id=sub&periods_count=1")
     assert (len(latest["usage_periods"]), latest["meta"]["total_count"]) == (1, 2)
-    status, answer = box.request("GET", "/api/v1/customers/acme/past_usage")
+    status, answer = box.send("GET", "/customers/acme/past_usage")
     assert (status, answer["error_details"]) == (422, {"external_subscription_id": ["value_is_mandatory"]})
-    status, answer = box.request(
-        "GET", "/api/v1/customers/acme/past_usage?external_subscription_id=sub&billable_metric_code=none"
+    status, answer = box.send(
+        "GET", "/customers/acme/past_usage?external_subscription_id=sub&billable_metric_code=none"
     )
     assert (status, answer["code"]) == (404, "billable_metric_not_found")
 

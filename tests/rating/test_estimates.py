@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from tests.scenarios import Scenario, price_ranges
 
+pytestmark = pytest.mark.now("2025-09-01T00:00:00Z")
+
 
 @pytest.fixture
-def box() -> Iterator[Scenario]:
-    with Scenario(now="2025-09-01T00:00:00Z") as box:
-        box.customer()
-        yield box
+def box(box: Scenario) -> Scenario:
+    box.customer()
+    return box
 
 
 def charge(metric: str, model: str = "standard", /, **fields: Any) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def instant(box: Scenario, code: str, /, **fields: Any) -> list[dict[str, Any]]:
 
 
 def refused(box: Scenario, path: str, **body: Any) -> tuple[int, Any]:
-    status, answer = box.request("POST", f"/api/v1/events/{path}", json=body)
+    status, answer = box.send("POST", f"/events/{path}", body)
     return status, answer.get("error_details", answer["code"])
 
 

@@ -134,7 +134,7 @@ def test_prices_changed_since_are_not_told_as_those_billed() -> None:
         assert before == ["0.32259 prorated units x 31.0 = 10.00029", "10.00029 rounded to 10.0 EUR"]
         (old,) = box.get("/plans/basic")["plan"]["charges"]
         change = {"charges": [{"id": old["svc_id"], **charge, "properties": {"amount": "62"}}]}
-        assert box.request("PUT", "/api/v1/plans/basic", json={"plan": change})[0] == 200
+        box.put("/plans/basic", plan=change)
         after = box.get(path)["invoice_explanation"]["fees"][-1]["arithmetic"]
         assert after == ["1.0 units x 10.00029 each", "10.00029 rounded to 10.0 EUR"]
 
@@ -157,7 +157,7 @@ def test_events_that_came_after_the_invoice_explain_nothing() -> None:
 
 def test_an_unknown_invoice_is_not_explained() -> None:
     with Scenario(now="2024-01-01T00:00:00Z") as box:
-        assert missing(box.request("GET", "/api/v1/invoices/none/explain")) == "invoice"
+        assert missing(box.send("GET", "/invoices/none/explain")) == "invoice"
 
 
 def test_an_event_paid_in_advance_costs_what_it_adds() -> None:
@@ -327,4 +327,4 @@ def test_the_event_that_was_paid_in_advance() -> None:
         shown = box.get("/fees?fee_type=charge")["fees"]
         assert [_events_of(box, fee["svc_id"])[1] for fee in shown] == [1, 1]
         assert sorted(_events_of(box, fee["svc_id"])[0][0]["value"] for fee in shown) == ["5", "6"]
-        assert missing(box.request("GET", "/api/v1/fees/none/events")) == "fee"
+        assert missing(box.send("GET", "/fees/none/events")) == "fee"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,12 +9,13 @@ from tests.scenarios import Scenario, price_ranges
 
 START, CHANGE, LATER = "2024-01-01T00:00:00Z", "2024-01-15T10:00:00.250Z", "2024-03-01T00:00:00Z"
 
+pytestmark = pytest.mark.now(START)
+
 
 @pytest.fixture
-def box() -> Iterator[Scenario]:
-    with Scenario(now=START) as box:
-        box.customer()
-        yield box
+def box(box: Scenario) -> Scenario:
+    box.customer()
+    return box
 
 
 def plans(box: Scenario, aggregation_type: str = "sum_agg", **charge: Any) -> None:
@@ -30,7 +30,7 @@ def plans(box: Scenario, aggregation_type: str = "sum_agg", **charge: Any) -> No
 
 
 def end(box: Scenario) -> None:
-    status, _ = box.request("DELETE", "/api/v1/subscriptions/sub")
+    status, _ = box.send("DELETE", "/subscriptions/sub")
     assert status == 200
 
 
@@ -93,7 +93,7 @@ def test_where_nothing_billed_the_end_the_new_subscription_bills_its_instant(box
     box.subscribe("small")
     box.travel_to(CHANGE)
     box.event("gb", value=7)
-    status, _ = box.request("DELETE", "/api/v1/subscriptions/sub?on_termination_invoice=skip")
+    status, _ = box.send("DELETE", "/subscriptions/sub?on_termination_invoice=skip")
     assert status == 200
     box.subscribe("large")
     box.travel_to(LATER)
@@ -213,9 +213,9 @@ def test_an_external_id_that_will_be_another_customers_is_taken(box: Scenario) -
     plans(box)
     box.subscribe("small", subscription_at="2024-01-05T00:00:00Z")
     body = {"external_customer_id": "other", "external_id": "sub", "plan_code": "large"}
-    refused = box.request("POST", "/api/v1/subscriptions", json={"subscription": body})
+    refused = box.send("POST", "/subscriptions", {"subscription": body})
     assert (refused[0], refused[1]["error_details"]) == (422, {"external_id": ["value_already_exist"]})
-    status, _ = box.request("DELETE", "/api/v1/subscriptions/sub?status=pending")
+    status, _ = box.send("DELETE", "/subscriptions/sub?status=pending")
     assert status == 200
     assert of_other(box)["status"] == "active"
 
@@ -246,7 +246,7 @@ def test_what_nobody_billed_of_a_customer_is_not_billed_to_the_next_one(box: Sce
     box.subscribe("small")
     box.travel_to(CHANGE)
     box.event("gb", value=7)
-    status, _ = box.request("DELETE", "/api/v1/subscriptions/sub?on_termination_invoice=skip")
+    status, _ = box.send("DELETE", "/subscriptions/sub?on_termination_invoice=skip")
     assert status == 200
     box.event("gb", value=9)
     of_other(box)

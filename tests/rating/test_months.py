@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from tests.scenarios import Scenario, charge_on
 
+pytestmark = pytest.mark.now("2023-09-01T00:00:00Z")
+
 
 @pytest.fixture
-def box() -> Iterator[Scenario]:
-    with Scenario(now="2023-09-01T00:00:00Z") as box:
-        box.customer()
-        yield box
+def box(box: Scenario) -> Scenario:
+    box.customer()
+    return box
 
 
 def charge(metric: str, model: str = "standard", prorated: bool = False, **properties: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -22,12 +22,13 @@ from usagebill.queries.credit_note_balance import balance_of
 from usagebill.storage.conditions import eq
 from usagebill.work import Work
 
+pytestmark = pytest.mark.now("2024-05-01T12:00:00Z")
+
 
 @pytest.fixture
-def box() -> Iterator[Scenario]:
-    with Scenario(now="2024-05-01T12:00:00Z") as box:
-        builders.customer_with(box)
-        yield box
+def box(box: Scenario) -> Scenario:
+    builders.customer_with(box)
+    return box
 
 
 def stored(box: Scenario, amounts: Sequence[int], *, tax: str | None = "20", **fields: Any) -> Invoice:
@@ -147,7 +148,7 @@ def test_what_settles_a_draft_follows_its_fee(amount: int, settled: int) -> None
         box.plan(amount_cents=3100, pay_in_advance=True)
         box.subscribe()
         box.travel_to("2024-03-11T00:00:00Z")
-        box.request("DELETE", "/api/v1/subscriptions/sub?on_termination_credit_note=offset")
+        box.delete("/subscriptions/sub?on_termination_credit_note=offset")
         draft = box.get("/invoices?statuses[]=draft")["invoices"][-1]
         assert draft["total_due_amount_cents"] == 3100
         box.put("/plans/basic", plan={"amount_cents": amount})
@@ -177,7 +178,7 @@ def test_each_item_of_a_draft_follows_its_own_fee() -> None:
         ]
         note = {"invoice_id": draft["svc_id"], "items": items, "credit_amount_cents": 1500}
         box.post("/credit_notes", credit_note=note)
-        box.request("PUT", f"/api/v1/invoices/{draft['svc_id']}/finalize")
+        box.put(f"/invoices/{draft['svc_id']}/finalize")
         (issued,) = box.get("/credit_notes")["credit_notes"]
         credited = {item["fee"]["item"]["code"]: item["amount_cents"] for item in issued["items"]}
         assert credited == {"calls": 500, "calls_2": 1000}
@@ -205,8 +206,8 @@ def test_notes_of_a_draft_whose_fee_is_gone_come_to_nothing() -> None:
             )
         late = {"transaction_id": "late", "code": "calls", "external_subscription_id": "sub", "timestamp": 1710000000}
         box.post("/events", event={**late, "properties": {"value": "-10"}})
-        box.request("PUT", f"/api/v1/invoices/{draft['svc_id']}/refresh")
-        box.request("PUT", f"/api/v1/invoices/{draft['svc_id']}/finalize")
+        box.put(f"/invoices/{draft['svc_id']}/refresh")
+        box.put(f"/invoices/{draft['svc_id']}/finalize")
         notes = box.get("/credit_notes")["credit_notes"]
         assert [note["total_amount_cents"] for note in notes] == [0, 0, 0, 0]
         assert [note["balance_amount_cents"] for note in notes] == [0, 0, 0, 0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -16,12 +15,13 @@ from usagebill.queries.customers import customer_by_external_id
 from usagebill.storage.event_queries import EventFilter
 from usagebill.work import Work
 
+pytestmark = pytest.mark.now("2024-03-01T00:00:00Z")
+
 
 @pytest.fixture
-def box() -> Iterator[Scenario]:
-    with Scenario(now="2024-03-01T00:00:00Z") as box:
-        box.customer()
-        yield box
+def box(box: Scenario) -> Scenario:
+    box.customer()
+    return box
 
 
 def charge(metric: str, model: str = "standard", /, **fields: Any) -> dict[str, Any]:
@@ -202,7 +202,7 @@ def test_a_fee_that_was_taken_back_does_not_return(box: Scenario) -> None:
     box.plan(charge(box.metric("gb"), amount="1"))
     box.subscribe()
     box.event("gb", value=10)
-    box.request("DELETE", f"/api/v1/fees/{fees(box)[0]['svc_id']}")
+    box.delete(f"/fees/{fees(box)[0]['svc_id']}")
     (event,) = stored_events(box)
     assert box.billing.writing(lambda work: bill_event(work, event)) == []
     assert fees(box) == []
@@ -267,7 +267,7 @@ def test_events_outside_the_subscription_are_not_billed(box: Scenario) -> None:
     before = datetime.fromisoformat("2024-03-04T23:59:59Z").timestamp()
     batch(box, "gb", {"at": before, "value": 1})
     box.jump_to("2024-03-08T00:00:00Z")
-    box.request("DELETE", "/api/v1/subscriptions/sub")
+    box.delete("/subscriptions/sub")
     box.jump_to("2024-03-09T00:00:00Z")
     box.event("gb", value=2)
     assert fees(box) == []
@@ -476,7 +476,7 @@ def test_what_was_paid_stays_paid_under_an_override(box: Scenario, region: str) 
     box.event("gb", value=10, region=region)
     box.event("gb", value=-4, region=region)
     name = {"charge": {"invoice_display_name": "Disks"}}
-    assert box.request("PUT", "/api/v1/subscriptions/sub/charges/gb", json=name)[0] == 200
+    box.ask("PUT", "/subscriptions/sub/charges/gb", name)
     assert box.usage()["amount_cents"] == 1000
     box.event("gb", value=4, region=region)
     assert cents(box) == [1000, 0, 0]

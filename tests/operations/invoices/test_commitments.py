@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from tests.scenarios import Scenario, charge_on
 
+pytestmark = pytest.mark.now("2024-03-01T00:00:00Z")
+
 
 @pytest.fixture
-def box() -> Iterator[Scenario]:
+def box(box: Scenario) -> Scenario:
     """10.00 a month in arrears, usage at 1.00 paid in advance, and 100.00 at least."""
-    with Scenario(now="2024-03-01T00:00:00Z") as box:
-        box.customer()
-        charge = charge_on(box.metric("calls", "sum_agg"), amount="1", pay_in_advance=True)
-        box.plan(charge, amount_cents=1000, minimum_commitment={"amount_cents": 10_000})
-        box.subscribe()
-        yield box
+    box.customer()
+    charge = charge_on(box.metric("calls", "sum_agg"), amount="1", pay_in_advance=True)
+    box.plan(charge, amount_cents=1000, minimum_commitment={"amount_cents": 10_000})
+    box.subscribe()
+    return box
 
 
 def true_ups(box: Scenario) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -12,12 +11,13 @@ from tests.scenarios import Scenario, price_ranges
 from usagebill.core.errors import Forbidden, Invalid, NotFound
 from usagebill.operations.audit import audit
 
+pytestmark = pytest.mark.now("2024-02-01T00:00:00Z")
+
 
 @pytest.fixture
-def box() -> Iterator[Scenario]:
-    with Scenario(now="2024-02-01T00:00:00Z") as box:
-        box.customer(billing_configuration={"invoice_grace_period": 3})
-        yield box
+def box(box: Scenario) -> Scenario:
+    box.customer(billing_configuration={"invoice_grace_period": 3})
+    return box
 
 
 def drafted(box: Scenario, **charge: Any) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def test_a_line_that_usage_gives_none_of_can_be_added(box: Scenario) -> None:
 def test_a_line_whose_charge_has_gone_cannot_be_adjusted(box: Scenario) -> None:
     draft = drafted(box, code="gb", properties={"amount": "5"}, min_amount_cents=500)
     line = fee(draft, "charge")["svc_id"]
-    assert box.request("DELETE", "/api/v1/plans/basic/charges/gb")[0] == 200
+    box.delete("/plans/basic/charges/gb")
     with pytest.raises(NotFound):
         box.billing.invoices.adjust_fee(draft["svc_id"], fee_id=line, units=3)
     assert shown(box, draft["svc_id"])["fees_amount_cents"] == 12_900 + 500
@@ -185,7 +185,7 @@ def test_an_adjusted_line_whose_filter_goes_is_let_go(box: Scenario) -> None:
     (charge,) = box.get("/plans/basic")["plan"]["charges"]
     kept = {"id": charge["svc_id"], "charge_model": "graduated", "properties": charge["properties"], "filters": []}
     kept["billable_metric_id"] = charge["svc_billable_metric_id"]
-    assert box.request("PUT", "/api/v1/plans/basic", json={"plan": {"charges": [kept]}})[0] == 200
+    box.put("/plans/basic", plan={"charges": [kept]})
     box.travel_to("2024-03-05T00:00:00Z")
     final = shown(box, id)
     assert (final["status"], lines(final)) == ("finalized", [("16.0", 1500)])
@@ -233,8 +233,8 @@ def test_lines_of_charges_that_are_gone_are_made_anew_all_the_same(box: Scenario
     draft = used(box)
     box.travel_to("2024-03-05T00:00:00Z")
     voided = shown(box, draft["svc_id"])
-    assert box.request("PUT", "/api/v1/plans/basic", json={"plan": {"charges": []}})[0] == 200
-    assert box.request("POST", f"/api/v1/invoices/{voided['svc_id']}/void")[0] == 200
+    box.put("/plans/basic", plan={"charges": []})
+    box.post(f"/invoices/{voided['svc_id']}/void")
     kept = [{"id": line["svc_id"], "units": 20} for line in voided["fees"] if line["item"]["type"] == "charge"]
     made = box.billing.invoices.regenerate(voided["svc_id"], fees=kept)
     assert lines(shown(box, made.id)) == [("20.0", 1700), ("20.0", 1700)]

@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
+from tests.scenarios import Scenario
 
 from usagebill.core.invoices.records import Invoice
-from usagebill.testing import Sandbox
+
+pytestmark = pytest.mark.now("2024-01-31T23:30:00Z")
 
 
 @pytest.fixture
-def box() -> Iterator[Sandbox]:
-    with Sandbox(now="2024-01-31T23:30:00Z") as box:
-        box.billing.billing_entities.update("default", document_number_prefix="acme")
-        box.billing.add_ons.create(name="Setup", code="setup", amount_cents=100, amount_currency="EUR")
-        for name, account_type in (("one", "customer"), ("two", "customer"), ("partner", "partner")):
-            box.billing.customers.upsert(external_id=name, currency="EUR", account_type=account_type)
-        yield box
+def box(box: Scenario) -> Scenario:
+    box.billing.billing_entities.update("default", document_number_prefix="acme")
+    box.billing.add_ons.create(name="Setup", code="setup", amount_cents=100, amount_currency="EUR")
+    for name, account_type in (("one", "customer"), ("two", "customer"), ("partner", "partner")):
+        box.billing.customers.upsert(external_id=name, currency="EUR", account_type=account_type)
+    return box
 
 
-def issue(box: Sandbox, customer: str) -> Invoice:
+def issue(box: Scenario, customer: str) -> Invoice:
     return box.billing.invoices.create_one_off(external_customer_id=customer, fees=[{"add_on_code": "setup"}])
 
 
-def by_entity(box: Sandbox, on: bool = True) -> None:
+def by_entity(box: Scenario, on: bool = True) -> None:
     numbering = "per_billing_entity" if on else "per_customer"
     box.billing.billing_entities.update("default", document_numbering=numbering)
 
 
-def test_each_customer_s_invoices_are_counted(box: Sandbox) -> None:
+def test_each_customer_s_invoices_are_counted(box: Scenario) -> None:
     numbers = [issue(box, customer).number for customer in ("one", "two", "one", "partner")]
     assert numbers == ["ACME-001-001", "ACME-002-001", "ACME-001-002", "ACME-003-001"]
 
 
-def test_an_entity_counts_the_invoices_of_all_its_customers_since_ever(box: Sandbox) -> None:
+def test_an_entity_counts_the_invoices_of_all_its_customers_since_ever(box: Scenario) -> None:
     issue(box, "one")
     by_entity(box)
     assert [issue(box, customer).number for customer in ("two", "one")] == ["ACME-202401-002", "ACME-202401-003"]
@@ -44,7 +43,7 @@ def test_an_entity_counts_the_invoices_of_all_its_customers_since_ever(box: Sand
     assert issue(box, "one").number == "ACME-202401-006"
 
 
-def test_the_sequence_of_an_entity_goes_on_from_all_that_was_issued_before(box: Sandbox) -> None:
+def test_the_sequence_of_an_entity_goes_on_from_all_that_was_issued_before(box: Scenario) -> None:
     """Three customers, an invoice a month each; the prefix and the way of counting change from month to month."""
     box.billing.customers.upsert(external_id="three", currency="EUR")
 
@@ -66,21 +65,21 @@ def test_the_sequence_of_an_entity_goes_on_from_all_that_was_issued_before(box: 
     assert month("2024-01-05T00:00:00Z") == ["NEW-202401-020", "NEW-202401-021", "NEW-202401-022"]
 
 
-def test_self_billed_invoices_stay_out_of_the_entity_s_sequence(box: Sandbox) -> None:
+def test_self_billed_invoices_stay_out_of_the_entity_s_sequence(box: Scenario) -> None:
     by_entity(box)
     assert issue(box, "partner").number == "ACME-003-001"
     assert issue(box, "one").number == "ACME-202401-001"
 
 
-def test_the_month_is_that_of_the_entity_s_time_zone_and_does_not_start_anew(box: Sandbox) -> None:
+def test_the_month_is_that_of_the_entity_s_time_zone_and_does_not_start_anew(box: Scenario) -> None:
     by_entity(box)
     assert issue(box, "one").number == "ACME-202401-001"
     box.billing.billing_entities.update("default", timezone="Asia/Tokyo")
     assert issue(box, "one").number == "ACME-202402-002"
 
 
-def test_what_is_refused_takes_no_number(box: Sandbox) -> None:
+def test_what_is_refused_takes_no_number(box: Scenario) -> None:
     issue(box, "one")
     refused = {"external_customer_id": "one", "fees": [{"add_on_code": "setup", "units": "many"}]}
-    assert box.request("POST", "/api/v1/invoices", json={"invoice": refused})[0] == 422
+    assert box.send("POST", "/invoices", {"invoice": refused})[0] == 422
     assert issue(box, "one").number == "ACME-001-002"

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from tests.scenarios import Scenario, charge_on
 
+pytestmark = pytest.mark.now("2024-06-05T10:00:00Z")
+
 
 @pytest.fixture
-def box() -> Iterator[Scenario]:
-    with Scenario(now="2024-06-05T10:00:00Z") as box:
-        box.customer()
-        yield box
+def box(box: Scenario) -> Scenario:
+    box.customer()
+    return box
 
 
 def seats(metric: str, amount: str = "30", **fields: Any) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def renewals(box: Scenario) -> list[dict[str, Any]]:
 
 def pay(box: Scenario, *wanted: dict[str, Any]) -> None:
     for fee in wanted:
-        status, _ = box.request("PUT", f"/api/v1/fees/{fee['svc_id']}", json={"fee": {"payment_status": "succeeded"}})
+        status, _ = box.send("PUT", f"/fees/{fee['svc_id']}", {"fee": {"payment_status": "succeeded"}})
         assert status == 200
 
 
@@ -113,7 +113,7 @@ def test_an_end_renews_nothing(box: Scenario) -> None:
     box.subscribe()
     box.event("seats", value="a")
     box.jump_to("2024-06-20T10:00:00Z")
-    box.request("DELETE", "/api/v1/subscriptions/sub")
+    box.delete("/subscriptions/sub")
     assert renewals(box) == []
 
 
@@ -142,9 +142,7 @@ def test_paid_fees_are_put_on_one_invoice_when_the_period_is_over(box: Scenario)
         0,
     )
     assert [period["invoicing_reason"] for period in invoice["billing_periods"]] == ["in_advance_charge_periodic"]
-    status, answer = box.request(
-        "PUT", f"/api/v1/fees/{first[0]['svc_id']}", json={"fee": {"payment_status": "failed"}}
-    )
+    status, answer = box.send("PUT", f"/fees/{first[0]['svc_id']}", {"fee": {"payment_status": "failed"}})
     assert (status, answer["code"]) == (405, "invoiced_fee")
     box.travel_to("2024-08-01T12:00:00Z")
     assert len(grouped(box)) == 1
@@ -190,7 +188,7 @@ def test_a_fee_of_the_new_period_waits_unless_the_subscription_ends(box: Scenari
     pay(box, *fees(box))
     box.travel_to("2024-07-02T00:00:00Z")
     assert grouped(box) == []
-    box.request("DELETE", "/api/v1/subscriptions/sub")
+    box.delete("/subscriptions/sub")
     (invoice,) = grouped(box)
     assert [fee["event_transaction_id"] for fee in invoice["fees"]] == ["t1"]
 

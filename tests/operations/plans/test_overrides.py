@@ -2,49 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from tests.json_asserts import accepted, missing, refused
-from tests.operations.plans.catalog import add_on, metric, plan, send, tax
-from tests.scenarios import charge_on, fixed_charge_on
+from tests.scenarios import REGION_AND_CLOUD, Scenario, charge_on, fixed_charge_on
 
-from usagebill.testing import Sandbox
+pytestmark = pytest.mark.now("2024-03-01T00:00:00Z")
 
 
 @pytest.fixture
-def box() -> Iterator[Sandbox]:
+def box(box: Scenario) -> Scenario:
     """A plan of 10.00 with a charge and ten seats at 5.00, paid in advance."""
-    with Sandbox(now="2024-03-01T00:00:00Z") as box:
-        tax(box)
-        charge = charge_on(metric(box), amount="1")
-        seats = fixed_charge_on(add_on(box), amount="5", units=10, pay_in_advance=True)
-        accepted(plan(box, charges=[charge], fixed_charges=[seats], pay_in_advance=True, tax_codes=["vat"]), "plan")
-        send(box, "POST", "/customers", {"customer": {"external_id": "acme"}})
-        yield box
+    box.tax(applied_to_organization=False)
+    charge = charge_on(box.metric("storage", "count_agg", filters=REGION_AND_CLOUD), amount="1")
+    seats = fixed_charge_on(box.add_on("seats", 200), amount="5", units=10, pay_in_advance=True)
+    box.plan(amount_cents=1000, charges=[charge], fixed_charges=[seats], pay_in_advance=True, tax_codes=["vat"])
+    box.customer()
+    return box
 
 
-def catalog_plan(box: Sandbox) -> Any:
-    return accepted(send(box, "GET", "/plans/basic"), "plan")
+def catalog_plan(box: Scenario) -> Any:
+    return box.get("/plans/basic")["plan"]
 
 
-def subscribe(box: Sandbox, **fields: object) -> tuple[int, Any]:
+def subscribe(box: Scenario, **fields: object) -> tuple[int, Any]:
     body = {"external_customer_id": "acme", "external_id": "sub1", "plan_code": "basic", **fields}
-    return send(box, "POST", "/subscriptions", {"subscription": body})
+    return box.send("POST", "/subscriptions", {"subscription": body})
 
 
-def plan_of(box: Sandbox) -> Any:
-    return accepted(send(box, "GET", "/subscriptions/sub1"), "subscription")["plan"]
+def plan_of(box: Scenario) -> Any:
+    return box.get("/subscriptions/sub1")["subscription"]["plan"]
 
 
-def billed(box: Sandbox) -> list[int]:
+def billed(box: Scenario) -> list[int]:
     """What each invoice charges before taxes, in the order of issue."""
-    invoices = send(box, "GET", "/invoices?external_customer_id=acme")[1]["invoices"]
+    invoices = box.send("GET", "/invoices?external_customer_id=acme")[1]["invoices"]
     return [one["fees_amount_cents"] for one in invoices][::-1]
 
 
-def test_a_subscription_with_overrides_is_billed_by_them(box: Sandbox) -> None:
+def test_a_subscription_with_overrides_is_billed_by_them(box: Scenario) -> None:
     before = catalog_plan(box)
     charge_id, seats_id = before["charges"][0]["svc_id"], before["fixed_charges"][0]["svc_id"]
     overrides = {
@@ -66,13 +63,13 @@ def test_a_subscription_with_overrides_is_billed_by_them(box: Sandbox) -> None:
     assert billed(box) == [700 + 2 * 500]
 
 
-def test_overrides_of_a_plan_that_is_had_already_are_ignored(box: Sandbox) -> None:
+def test_overrides_of_a_plan_that_is_had_already_are_ignored(box: Scenario) -> None:
     first = accepted(subscribe(box), "subscription")
     again = accepted(subscribe(box, plan_overrides={"amount_cents": 5}), "subscription")
     assert again["plan"] == first["plan"]
 
 
-def test_a_wrong_override_is_refused_and_nothing_is_kept(box: Sandbox) -> None:
+def test_a_wrong_override_is_refused_and_nothing_is_kept(box: Scenario) -> None:
     charge_id = catalog_plan(box)["charges"][0]["svc_id"]
     wrong = {"charges": [{"id": charge_id, "properties": {"amount": "x"}}]}
     assert refused(subscribe(box, plan_overrides=wrong)) == {"properties": ["invalid_amount"]}
@@ -83,26 +80,26 @@ def test_a_wrong_override_is_refused_and_nothing_is_kept(box: Sandbox) -> None:
     model = {"charges": [{"id": charge_id, "charge_model": "volume"}]}
     status, body = subscribe(box, plan_overrides=model)
     assert (status, body["code"]) == (403, "cannot_override_charge_model")
-    assert missing(send(box, "GET", "/subscriptions/sub1")) == "subscription"
+    assert missing(box.send("GET", "/subscriptions/sub1")) == "subscription"
 
 
-def test_units_alone_make_no_plan_of_ones_own(box: Sandbox) -> None:
+def test_units_alone_make_no_plan_of_ones_own(box: Scenario) -> None:
     seats_id = catalog_plan(box)["fixed_charges"][0]["svc_id"]
     units = {"fixed_charges": [{"id": seats_id, "units": 3}]}
     assert missing(subscribe(box, plan_overrides={"fixed_charges": [{"id": "nope", "units": 3}]})) == "fixed_charge"
     shown = accepted(subscribe(box, plan_overrides=units), "subscription")
     assert shown["plan"]["parent_id"] is None
-    assert accepted(send(box, "GET", "/subscriptions/sub1/fixed_charges/seats"), "fixed_charge")["units"] == 3
+    assert box.get("/subscriptions/sub1/fixed_charges/seats")["fixed_charge"]["units"] == 3
     assert billed(box) == [1000 + 3 * 500]
     changed = {"units": 20, "properties": {"amount": "5"}, "charge_model": "standard"}
-    accepted(send(box, "PUT", "/plans/basic/fixed_charges/seats", {"fixed_charge": changed}), "fixed_charge")
+    box.put("/plans/basic/fixed_charges/seats", fixed_charge=changed)["fixed_charge"]
     box.travel_to("2024-04-01T00:10:00Z")
     assert billed(box)[1:] == [1000 + 3 * 500]
 
 
-def test_later_overrides_change_the_subscriptions_own_plan(box: Sandbox) -> None:
+def test_later_overrides_change_the_subscriptions_own_plan(box: Scenario) -> None:
     accepted(subscribe(box), "subscription")
-    first = send(box, "PUT", "/subscriptions/sub1", {"subscription": {"plan_overrides": {"amount_cents": 700}}})
+    first = box.send("PUT", "/subscriptions/sub1", {"subscription": {"plan_overrides": {"amount_cents": 700}}})
     accepted(first, "subscription")
     own = plan_of(box)
     assert (own["amount_cents"], own["taxes"]) == (700, [])
@@ -113,7 +110,7 @@ def test_later_overrides_change_the_subscriptions_own_plan(box: Sandbox) -> None
         "charges": [{"id": own["charges"][0]["svc_parent_id"], "min_amount_cents": 9}],
         "fixed_charges": [{"id": own["fixed_charges"][0]["svc_id"], "units": 4}],
     }
-    accepted(send(box, "PUT", "/subscriptions/sub1", {"subscription": {"plan_overrides": overrides}}), "subscription")
+    box.put("/subscriptions/sub1", subscription={"plan_overrides": overrides})["subscription"]
     again = plan_of(box)
     assert (again["svc_id"], again["amount_cents"], again["description"]) == (own["svc_id"], 700, "d")
     messages = box.webhooks[told:]
@@ -126,54 +123,54 @@ def test_later_overrides_change_the_subscriptions_own_plan(box: Sandbox) -> None
     assert billed(box) == [1000 + 10 * 500, 700 + 4 * 500 + 9]
 
 
-def test_added_units_are_billed_at_once_only_where_that_is_asked(box: Sandbox) -> None:
+def test_added_units_are_billed_at_once_only_where_that_is_asked(box: Scenario) -> None:
     accepted(subscribe(box), "subscription")
     seats = {"id": catalog_plan(box)["fixed_charges"][0]["svc_id"], "properties": {"amount": "5"}}
     box.travel_to("2024-03-10T00:00:00Z")
     now = {"fixed_charges": [{**seats, "units": 12, "apply_units_immediately": True}]}
-    accepted(send(box, "PUT", "/plans/basic", {"plan": now}), "plan")
+    box.put("/plans/basic", plan=now)["plan"]
     assert billed(box) == [6000, 2 * 500]
     box.travel_to("2024-03-11T00:00:00Z")
-    accepted(send(box, "PUT", "/plans/basic", {"plan": now}), "plan")
+    box.put("/plans/basic", plan=now)["plan"]
     later = {"fixed_charges": [{**seats, "units": 20}]}
-    accepted(send(box, "PUT", "/plans/basic", {"plan": later}), "plan")
+    box.put("/plans/basic", plan=later)["plan"]
     assert billed(box) == [6000, 2 * 500]
     box.travel_to("2024-04-01T00:10:00Z")
     assert billed(box) == [6000, 2 * 500, 1000 + 20 * 500]
 
 
-def test_a_scheduled_downgrade_falls_when_the_plan_becomes_cheaper_than_its_target(box: Sandbox) -> None:
-    accepted(plan(box, code="small", amount_cents=600), "plan")
+def test_a_scheduled_downgrade_falls_when_the_plan_becomes_cheaper_than_its_target(box: Scenario) -> None:
+    box.plan(code="small", amount_cents=600)
     accepted(subscribe(box), "subscription")
     assert accepted(subscribe(box, plan_code="small"), "subscription")["next_plan_code"] == "small"
-    accepted(send(box, "PUT", "/plans/basic", {"plan": {"amount_cents": 600}}), "plan")
-    assert accepted(send(box, "GET", "/subscriptions/sub1"), "subscription")["next_plan_code"] == "small"
-    accepted(send(box, "PUT", "/plans/basic", {"plan": {"amount_cents": 599}}), "plan")
-    assert accepted(send(box, "GET", "/subscriptions/sub1"), "subscription")["next_plan_code"] is None
+    box.put("/plans/basic", plan={"amount_cents": 600})["plan"]
+    assert box.get("/subscriptions/sub1")["subscription"]["next_plan_code"] == "small"
+    box.put("/plans/basic", plan={"amount_cents": 599})["plan"]
+    assert box.get("/subscriptions/sub1")["subscription"]["next_plan_code"] is None
 
 
-def test_a_scheduled_downgrade_becomes_an_upgrade_when_its_plan_costs_as_much(box: Sandbox) -> None:
-    accepted(plan(box, code="small", amount_cents=600), "plan")
+def test_a_scheduled_downgrade_becomes_an_upgrade_when_its_plan_costs_as_much(box: Scenario) -> None:
+    box.plan(code="small", amount_cents=600)
     accepted(subscribe(box), "subscription")
     accepted(subscribe(box, plan_code="small"), "subscription")
-    accepted(send(box, "PUT", "/plans/small", {"plan": {"amount_cents": 1000}}), "plan")
-    shown = accepted(send(box, "GET", "/subscriptions/sub1"), "subscription")
+    box.put("/plans/small", plan={"amount_cents": 1000})["plan"]
+    shown = box.get("/subscriptions/sub1")["subscription"]
     assert (shown["plan_code"], shown["previous_plan_code"]) == ("small", "basic")
 
 
-def test_a_deleted_plan_takes_its_overrides_and_their_subscriptions_along(box: Sandbox) -> None:
+def test_a_deleted_plan_takes_its_overrides_and_their_subscriptions_along(box: Scenario) -> None:
     accepted(subscribe(box, plan_overrides={"name": "Special"}), "subscription")
     accepted(subscribe(box, external_id="sub2", plan_overrides={}), "subscription")
     later = {"external_id": "sub3", "subscription_at": "2024-05-01T00:00:00Z"}
     accepted(subscribe(box, **later), "subscription")
-    send(box, "DELETE", "/plans/basic")
-    shown = send(box, "GET", "/subscriptions?status[]=terminated&status[]=canceled&status[]=active")[1]["subscriptions"]
+    box.delete("/plans/basic")
+    shown = box.send("GET", "/subscriptions?status[]=terminated&status[]=canceled&status[]=active")[1]["subscriptions"]
     assert {one["external_id"]: one["status"] for one in shown} == {
         "sub1": "terminated",
         "sub2": "terminated",
         "sub3": "canceled",
     }
-    assert missing(send(box, "GET", "/plans/basic")) == "plan"
+    assert missing(box.send("GET", "/plans/basic")) == "plan"
 
 
 @pytest.mark.parametrize(
@@ -185,16 +182,16 @@ def test_a_deleted_plan_takes_its_overrides_and_their_subscriptions_along(box: S
         ("?charge[cascade_updates]=true&fixed_charge[cascade_updates]=1", None),
     ],
 )
-def test_a_deletion_reaches_the_overrides_where_that_is_asked_for(box: Sandbox, query: str, body: object) -> None:
+def test_a_deletion_reaches_the_overrides_where_that_is_asked_for(box: Scenario, query: str, body: object) -> None:
     accepted(subscribe(box, plan_overrides={"amount_cents": 700}), "subscription")
     (charge,), (seats,) = plan_of(box)["charges"], plan_of(box)["fixed_charges"]
-    accepted(send(box, "DELETE", f"/plans/basic/charges/{charge['code']}{query}", body), "charge")
-    accepted(send(box, "DELETE", f"/plans/basic/fixed_charges/{seats['code']}{query}", body), "fixed_charge")
+    box.ask("DELETE", f"/plans/basic/charges/{charge['code']}{query}", body)["charge"]
+    box.ask("DELETE", f"/plans/basic/fixed_charges/{seats['code']}{query}", body)["fixed_charge"]
     assert (plan_of(box)["charges"], plan_of(box)["fixed_charges"]) == ([], [])
 
 
-def test_a_deletion_leaves_the_overrides_alone_otherwise(box: Sandbox) -> None:
+def test_a_deletion_leaves_the_overrides_alone_otherwise(box: Scenario) -> None:
     accepted(subscribe(box, plan_overrides={"amount_cents": 700}), "subscription")
     (charge,) = plan_of(box)["charges"]
-    accepted(send(box, "DELETE", f"/plans/basic/charges/{charge['code']}", {"cascade_updates": False}), "charge")
+    box.ask("DELETE", f"/plans/basic/charges/{charge['code']}", {"cascade_updates": False})["charge"]
     assert [one["code"] for one in plan_of(box)["charges"]] == [charge["code"]]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.builders import add_subscription
 from tests.json_asserts import accepted, missing, refused
-from tests.operations.plans.catalog import add_on, metric, plan, send, subscribed, tax
-from tests.scenarios import charge_on
+from tests.scenarios import REGION_AND_CLOUD, Scenario, charge_on
 
-from usagebill.testing import Sandbox
+pytestmark = pytest.mark.now("2024-03-05T00:00:00Z")
 
 CHARGES = "/plans/basic/charges"
 FILTERS = CHARGES + "/storage/filters"
@@ -18,113 +17,112 @@ FIXED_CHARGES = "/plans/basic/fixed_charges"
 
 
 @pytest.fixture
-def box() -> Iterator[Sandbox]:
-    with Sandbox(now="2024-03-05T00:00:00Z") as box:
-        tax(box)
-        charge = charge_on(metric(box), amount="1")
-        accepted(plan(box, charges=[charge]), "plan")
-        yield box
+def box(box: Scenario) -> Scenario:
+    box.tax(applied_to_organization=False)
+    charge = charge_on(box.metric("storage", "count_agg", filters=REGION_AND_CLOUD), amount="1")
+    box.plan(amount_cents=1000, charges=[charge])
+    return box
 
 
-def add_filter(box: Sandbox, region: str, **fields: object) -> tuple[int, Any]:
+def add_filter(box: Scenario, region: str, **fields: object) -> tuple[int, Any]:
     body = {"values": {"region": [region]}, "properties": {"amount": "2"}, "invoice_display_name": region, **fields}
-    return send(box, "POST", FILTERS, {"filter": body})
+    return box.send("POST", FILTERS, {"filter": body})
 
 
-def names(box: Sandbox) -> list[str]:
-    return [one["invoice_display_name"] for one in send(box, "GET", FILTERS)[1]["filters"]]
+def names(box: Scenario) -> list[str]:
+    return [one["invoice_display_name"] for one in box.send("GET", FILTERS)[1]["filters"]]
 
 
-def test_a_charge_needs_a_code_of_its_own(box: Sandbox) -> None:
-    body = {"billable_metric_id": metric(box, "traffic"), "charge_model": "standard", "tax_codes": ["vat"]}
-    assert refused(send(box, "POST", CHARGES, {"charge": body})) == {"code": ["value_is_mandatory"]}
-    assert refused(send(box, "POST", CHARGES, {"charge": {**body, "code": "storage"}})) == {
+def test_a_charge_needs_a_code_of_its_own(box: Scenario) -> None:
+    body = {
+        "billable_metric_id": box.metric("traffic", "count_agg", filters=REGION_AND_CLOUD),
+        "charge_model": "standard",
+        "tax_codes": ["vat"],
+    }
+    assert refused(box.send("POST", CHARGES, {"charge": body})) == {"code": ["value_is_mandatory"]}
+    assert refused(box.send("POST", CHARGES, {"charge": {**body, "code": "storage"}})) == {
         "code": ["value_already_exist"]
     }
-    assert missing(send(box, "POST", CHARGES, {"charge": {**body, "billable_metric_id": "x"}})) == "billable_metric"
-    assert missing(send(box, "POST", "/plans/nope/charges", {"charge": body})) == "plan"
+    assert missing(box.send("POST", CHARGES, {"charge": {**body, "billable_metric_id": "x"}})) == "billable_metric"
+    assert missing(box.send("POST", "/plans/nope/charges", {"charge": body})) == "plan"
     box.jump_to("2024-03-06T00:00:00Z")
-    added = accepted(send(box, "POST", CHARGES, {"charge": {**body, "code": "t"}}), "charge")
+    added = box.post(CHARGES, charge={**body, "code": "t"})["charge"]
     assert (added["properties"], added["taxes"][0]["code"]) == ({"amount": "0"}, "vat")
-    assert [one["code"] for one in send(box, "GET", CHARGES)[1]["charges"]] == ["t", "storage"]
-    assert accepted(send(box, "GET", CHARGES + "/t"), "charge") == added
+    assert [one["code"] for one in box.send("GET", CHARGES)[1]["charges"]] == ["t", "storage"]
+    assert box.get(CHARGES + "/t")["charge"] == added
 
 
-def test_a_changed_charge_loses_what_is_not_sent_again(box: Sandbox) -> None:
+def test_a_changed_charge_loses_what_is_not_sent_again(box: Scenario) -> None:
     change = {"charge_model": "standard", "properties": {"amount": "3"}, "invoice_display_name": "Storage"}
-    accepted(send(box, "PUT", CHARGES + "/storage", {"charge": {**change, "min_amount_cents": 7}}), "charge")
-    bare = accepted(send(box, "PUT", CHARGES + "/storage", {"charge": {"charge_model": "standard"}}), "charge")
+    box.put(CHARGES + "/storage", charge={**change, "min_amount_cents": 7})["charge"]
+    bare = box.put(CHARGES + "/storage", charge={"charge_model": "standard"})["charge"]
     assert (bare["properties"], bare["invoice_display_name"]) == ({"amount": "0"}, None)
     assert bare["min_amount_cents"] == 0
-    assert refused(send(box, "PUT", CHARGES + "/storage", {"charge": {"properties": {"amount": "1"}}})) == {
+    assert refused(box.send("PUT", CHARGES + "/storage", {"charge": {"properties": {"amount": "1"}}})) == {
         "charge_model": ["value_is_mandatory"]
     }
     assert not any(one["webhook_type"] == "plan.updated" for one in box.webhooks)
 
 
-def test_an_unused_charge_can_price_another_metric(box: Sandbox) -> None:
+def test_an_unused_charge_can_price_another_metric(box: Scenario) -> None:
     add_filter(box, "us")
-    other = metric(box, "traffic", filters=[{"key": "cloud", "values": ["aws"]}])
+    other = box.metric("traffic", "count_agg", filters=[{"key": "cloud", "values": ["aws"]}])
     change = charge_on(other, amount="3")
-    shown = accepted(send(box, "PUT", CHARGES + "/storage", {"charge": change}), "charge")
+    shown = box.put(CHARGES + "/storage", charge=change)["charge"]
     assert (shown["billable_metric_code"], shown["filters"]) == ("traffic", [])
 
 
-def test_a_deleted_charge_is_shown_once_more(box: Sandbox) -> None:
-    deleted = accepted(send(box, "DELETE", CHARGES + "/storage"), "charge")
+def test_a_deleted_charge_is_shown_once_more(box: Scenario) -> None:
+    deleted = box.delete(CHARGES + "/storage")["charge"]
     assert (deleted["code"], deleted["billable_metric_code"]) == ("storage", "storage")
-    assert missing(send(box, "GET", CHARGES + "/storage")) == "charge"
-    assert accepted(send(box, "GET", "/plans/basic"), "plan")["charges"] == []
+    assert missing(box.send("GET", CHARGES + "/storage")) == "charge"
+    assert box.get("/plans/basic")["plan"]["charges"] == []
 
 
-def test_filters_stand_in_the_order_of_their_last_change(box: Sandbox) -> None:
+def test_filters_stand_in_the_order_of_their_last_change(box: Scenario) -> None:
     first = accepted(add_filter(box, "us"), "filter")
     accepted(add_filter(box, "eu"), "filter")
     assert (first["charge_code"], first["values"]) == ("storage", {"region": ["us"]})
     assert names(box) == ["us", "eu"]
-    accepted(send(box, "PUT", f"{FILTERS}/{first['svc_id']}", {"filter": {"properties": {"amount": "5"}}}), "filter")
+    box.put(f"{FILTERS}/{first['svc_id']}", filter={"properties": {"amount": "5"}})["filter"]
     assert names(box) == ["eu", "us"]
-    page = send(box, "GET", FILTERS + "?page=2&per_page=1")[1]
+    page = box.send("GET", FILTERS + "?page=2&per_page=1")[1]
     assert ([one["svc_id"] for one in page["filters"]], page["meta"]["total_pages"]) == ([first["svc_id"]], 2)
 
 
-def test_a_filter_is_changed_by_what_is_sent_and_keeps_its_values(box: Sandbox) -> None:
+def test_a_filter_is_changed_by_what_is_sent_and_keeps_its_values(box: Scenario) -> None:
     created = accepted(add_filter(box, "us"), "filter")
     path = f"{FILTERS}/{created['svc_id']}"
-    named = accepted(
-        send(box, "PUT", path, {"filter": {"invoice_display_name": "US", "values": {"x": ["y"]}}}), "filter"
-    )
+    named = box.put(path, filter={"invoice_display_name": "US", "values": {"x": ["y"]}})["filter"]
     assert named == {**created, "invoice_display_name": "US"}
-    assert refused(send(box, "PUT", path, {"filter": {"properties": {"amount": 1}}})) == {
+    assert refused(box.send("PUT", path, {"filter": {"properties": {"amount": 1}}})) == {
         "properties": ["invalid_amount"]
     }
     assert refused(add_filter(box, "us", values={})) == {"values": ["value_is_mandatory"]}
     assert accepted(add_filter(box, "us"), "filter")["svc_id"] != created["svc_id"]
-    assert accepted(send(box, "DELETE", path), "filter") == named
-    assert missing(send(box, "GET", path)) == "charge_filter"
-    assert missing(send(box, "GET", CHARGES + "/nope/filters")) == "charge"
+    assert box.delete(path)["filter"] == named
+    assert missing(box.send("GET", path)) == "charge_filter"
+    assert missing(box.send("GET", CHARGES + "/nope/filters")) == "charge"
 
 
-def test_fixed_charges_name_their_add_on_by_id_or_code(box: Sandbox) -> None:
-    seats = add_on(box)
+def test_fixed_charges_name_their_add_on_by_id_or_code(box: Scenario) -> None:
+    seats = box.add_on("seats", 200)
     body = {"add_on_code": "seats", "charge_model": "standard", "units": "3", "code": "s"}
-    added = accepted(send(box, "POST", FIXED_CHARGES, {"fixed_charge": body}), "fixed_charge")
+    added = box.post(FIXED_CHARGES, fixed_charge=body)["fixed_charge"]
     assert (added["svc_add_on_id"], added["add_on_code"], added["units"]) == (seats, "seats", 3)
     nameless = {**body, "code": ""}
-    assert refused(send(box, "POST", FIXED_CHARGES, {"fixed_charge": nameless})) == {"code": ["value_is_mandatory"]}
-    assert missing(send(box, "POST", FIXED_CHARGES, {"fixed_charge": {**body, "add_on_code": "x"}})) == "add_on"
-    assert refused(send(box, "PUT", FIXED_CHARGES + "/s", {"fixed_charge": {"units": "x"}})) == {
+    assert refused(box.send("POST", FIXED_CHARGES, {"fixed_charge": nameless})) == {"code": ["value_is_mandatory"]}
+    assert missing(box.send("POST", FIXED_CHARGES, {"fixed_charge": {**body, "add_on_code": "x"}})) == "add_on"
+    assert refused(box.send("PUT", FIXED_CHARGES + "/s", {"fixed_charge": {"units": "x"}})) == {
         "units": ["is not a number"]
     }
-    priced = send(box, "PUT", FIXED_CHARGES + "/s", {"fixed_charge": {"properties": {"amount": "1"}}})
+    priced = box.send("PUT", FIXED_CHARGES + "/s", {"fixed_charge": {"properties": {"amount": "1"}}})
     assert accepted(priced, "fixed_charge")["units"] == 3
-    changed = accepted(
-        send(box, "PUT", FIXED_CHARGES + "/s", {"fixed_charge": {"units": 4, "code": "t"}}), "fixed_charge"
-    )
+    changed = box.put(FIXED_CHARGES + "/s", fixed_charge={"units": 4, "code": "t"})["fixed_charge"]
     assert (changed["code"], changed["units"], changed["properties"]) == ("t", 4, {"amount": "1"})
-    assert [one["code"] for one in send(box, "GET", FIXED_CHARGES)[1]["fixed_charges"]] == ["t"]
-    accepted(send(box, "DELETE", FIXED_CHARGES + "/t"), "fixed_charge")
-    assert missing(send(box, "GET", FIXED_CHARGES + "/t")) == "fixed_charge"
+    assert [one["code"] for one in box.send("GET", FIXED_CHARGES)[1]["fixed_charges"]] == ["t"]
+    box.delete(FIXED_CHARGES + "/t")["fixed_charge"]
+    assert missing(box.send("GET", FIXED_CHARGES + "/t")) == "fixed_charge"
 
 
 @pytest.mark.parametrize(
@@ -141,15 +139,15 @@ def test_fixed_charges_name_their_add_on_by_id_or_code(box: Sandbox) -> None:
         ({"units": "many"}, {"units": ["is not a number"]}),
     ],
 )
-def test_a_wrong_fixed_charge_is_refused(box: Sandbox, fields: dict[str, object], details: object) -> None:
-    body = {"add_on_id": add_on(box), "charge_model": "standard", "units": 1, "code": "s", **fields}
-    assert refused(send(box, "POST", FIXED_CHARGES, {"fixed_charge": body})) == details
+def test_a_wrong_fixed_charge_is_refused(box: Scenario, fields: dict[str, object], details: object) -> None:
+    body = {"add_on_id": box.add_on("seats", 200), "charge_model": "standard", "units": 1, "code": "s", **fields}
+    assert refused(box.send("POST", FIXED_CHARGES, {"fixed_charge": body})) == details
 
 
-def test_the_code_of_a_used_fixed_charge_stays(box: Sandbox) -> None:
-    body = {"add_on_id": add_on(box), "charge_model": "standard", "units": 1, "code": "s"}
-    accepted(send(box, "POST", FIXED_CHARGES, {"fixed_charge": body}), "fixed_charge")
-    subscribed(box, accepted(send(box, "GET", "/plans/basic"), "plan")["svc_id"])
+def test_the_code_of_a_used_fixed_charge_stays(box: Scenario) -> None:
+    body = {"add_on_id": box.add_on("seats", 200), "charge_model": "standard", "units": 1, "code": "s"}
+    box.post(FIXED_CHARGES, fixed_charge=body)["fixed_charge"]
+    add_subscription(box, box.get("/plans/basic")["plan"]["svc_id"])
     change = {"units": 4, "code": "t", "charge_model": "volume", "properties": {"amount": "2"}}
-    changed = accepted(send(box, "PUT", FIXED_CHARGES + "/s", {"fixed_charge": change}), "fixed_charge")
+    changed = box.put(FIXED_CHARGES + "/s", fixed_charge=change)["fixed_charge"]
     assert (changed["code"], changed["charge_model"], changed["properties"]) == ("s", "standard", {"amount": "2"})

@@ -2,57 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.builders import add_draft, add_period
+from tests.builders import add_draft, add_period, add_subscription
 from tests.json_asserts import accepted, missing, refused
-from tests.operations.plans.catalog import add_on, metric, plan, send, subscribed, tax
-from tests.scenarios import price_ranges
+from tests.scenarios import REGION_AND_CLOUD, Scenario, plan_fields, price_ranges
 
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
 from usagebill.queries.plans import plan_definition
-from usagebill.testing import Sandbox
 from usagebill.work import Work
+
+pytestmark = pytest.mark.now("2024-03-05T00:00:00Z")
 
 RANGES = price_ranges((0, None, "0", "0"))
 
 
-@pytest.fixture
-def box() -> Iterator[Sandbox]:
-    with Sandbox(now="2024-03-05T00:00:00Z") as box:
-        yield box
+def post(box: Scenario, **fields: Any) -> tuple[int, Any]:
+    return box.send("POST", "/plans", {"plan": plan_fields(**{"amount_cents": 1000, **fields})})
 
 
-def put(box: Sandbox, **fields: object) -> tuple[int, Any]:
-    return send(box, "PUT", "/plans/basic", {"plan": fields})
+def put(box: Scenario, **fields: object) -> tuple[int, Any]:
+    return box.send("PUT", "/plans/basic", {"plan": fields})
 
 
-def get(box: Sandbox) -> Any:
-    return accepted(send(box, "GET", "/plans/basic"), "plan")
+def get(box: Scenario) -> Any:
+    return box.get("/plans/basic")["plan"]
 
 
 def standard(metric_id: str, amount: str = "1", **fields: object) -> dict[str, object]:
     return {"billable_metric_id": metric_id, "charge_model": "standard", "properties": {"amount": amount}, **fields}
 
 
-def test_a_plan_is_shown_as_it_was_sent(box: Sandbox) -> None:
-    tax(box)
-    shown = accepted(
-        plan(
-            box,
-            description="d",
-            trial_period=2.5,
-            tax_codes=["vat"],
-            metadata={"tier": "gold", "none": None},
-            minimum_commitment={"amount_cents": 500, "tax_codes": ["vat"]},
-            usage_thresholds=[{"amount_cents": 100}, {"amount_cents": 100, "recurring": True}],
-            charges=[standard(metric(box), tax_codes=["vat"])],
-            fixed_charges=[{"add_on_id": add_on(box), "charge_model": "standard", "units": 10}],
-        ),
-        "plan",
+def test_a_plan_is_shown_as_it_was_sent(box: Scenario) -> None:
+    box.tax(applied_to_organization=False)
+    shown = box.plan(
+        amount_cents=1000,
+        description="d",
+        trial_period=2.5,
+        tax_codes=["vat"],
+        metadata={"tier": "gold", "none": None},
+        minimum_commitment={"amount_cents": 500, "tax_codes": ["vat"]},
+        usage_thresholds=[{"amount_cents": 100}, {"amount_cents": 100, "recurring": True}],
+        charges=[standard(box.metric("storage", "count_agg", filters=REGION_AND_CLOUD), tax_codes=["vat"])],
+        fixed_charges=[{"add_on_id": box.add_on("seats", 200), "charge_model": "standard", "units": 10}],
     )
     assert (shown["description"], shown["trial_period"], shown["metadata"]) == (
         "d",
@@ -71,11 +65,11 @@ def test_a_plan_is_shown_as_it_was_sent(box: Sandbox) -> None:
     assert box.webhooks[-1]["webhook_type"] == "plan.created"
 
 
-def test_what_a_plan_does_not_have_is_not_shown(box: Sandbox) -> None:
-    shown = accepted(plan(box), "plan")
+def test_what_a_plan_does_not_have_is_not_shown(box: Scenario) -> None:
+    shown = box.plan(amount_cents=1000)
     assert "minimum_commitment" not in shown
     assert "metadata" not in shown
-    assert "metadata" in accepted(plan(box, code="other", metadata={}), "plan")
+    assert "metadata" in box.plan(amount_cents=1000, code="other", metadata={})
 
 
 @pytest.mark.parametrize(
@@ -94,45 +88,45 @@ def test_what_a_plan_does_not_have_is_not_shown(box: Sandbox) -> None:
         ({"metadata": {"k": 1}}, {"value": ["value of 'k' must be a text or null"]}),
     ],
 )
-def test_a_wrong_plan_is_refused(box: Sandbox, fields: dict[str, object], details: object) -> None:
-    assert refused(plan(box, **fields)) == details
+def test_a_wrong_plan_is_refused(box: Scenario, fields: dict[str, object], details: object) -> None:
+    assert refused(post(box, **fields)) == details
 
 
-def test_what_a_plan_refers_to_must_exist(box: Sandbox) -> None:
-    assert missing(plan(box, charges=[standard("nope")])) == "billable_metrics"
-    assert missing(plan(box, charges=[{"charge_model": "standard"}])) == "billable_metrics"
-    assert missing(plan(box, fixed_charges=[{"add_on_id": "nope", "charge_model": "standard"}])) == "add_ons"
-    assert missing(plan(box, tax_codes=["nope"])) == "tax"
-    assert send(box, "GET", "/plans")[1]["plans"] == []
+def test_what_a_plan_refers_to_must_exist(box: Scenario) -> None:
+    assert missing(post(box, charges=[standard("nope")])) == "billable_metrics"
+    assert missing(post(box, charges=[{"charge_model": "standard"}])) == "billable_metrics"
+    assert missing(post(box, fixed_charges=[{"add_on_id": "nope", "charge_model": "standard"}])) == "add_ons"
+    assert missing(post(box, tax_codes=["nope"])) == "tax"
+    assert box.send("GET", "/plans")[1]["plans"] == []
 
 
-def test_errors_of_charges_are_reported_flat_and_nothing_is_kept(box: Sandbox) -> None:
-    wrong = standard(metric(box), amount="-1")
-    assert refused(plan(box, charges=[wrong])) == {"properties": ["invalid_amount"]}
-    unit = standard(metric(box, "unit"), applied_pricing_unit={"code": "nope"})
-    assert refused(plan(box, charges=[unit])) == {
+def test_errors_of_charges_are_reported_flat_and_nothing_is_kept(box: Scenario) -> None:
+    wrong = standard(box.metric("storage", "count_agg", filters=REGION_AND_CLOUD), amount="-1")
+    assert refused(post(box, charges=[wrong])) == {"properties": ["invalid_amount"]}
+    unit = standard(box.metric("unit", "count_agg", filters=REGION_AND_CLOUD), applied_pricing_unit={"code": "nope"})
+    assert refused(post(box, charges=[unit])) == {
         "conversion_rate": ["value_is_mandatory", "is not a number"],
         "pricing_unit": ["relation_must_exist"],
     }
-    assert missing(send(box, "GET", "/plans/basic")) == "plan"
+    assert missing(box.send("GET", "/plans/basic")) == "plan"
 
 
-def test_charges_without_a_code_are_named_after_their_metric(box: Sandbox) -> None:
-    used, seats = metric(box), add_on(box)
+def test_charges_without_a_code_are_named_after_their_metric(box: Scenario) -> None:
+    used, seats = box.metric("storage", "count_agg", filters=REGION_AND_CLOUD), box.add_on("seats", 200)
     charges = [standard(used), standard(used), standard(used, code="storage_5"), standard(used)]
     fixed_charges = [{"add_on_id": seats, "charge_model": "standard"}, {"add_on_id": seats, "charge_model": "volume"}]
-    shown = accepted(plan(box, charges=charges, fixed_charges=fixed_charges), "plan")
+    shown = box.plan(amount_cents=1000, charges=charges, fixed_charges=fixed_charges)
     assert [one["code"] for one in shown["charges"]] == ["storage", "storage_2", "storage_5", "storage_6"]
     assert [one["code"] for one in shown["fixed_charges"]] == ["seats", "seats_2"]
     taken = [standard(used, code="x"), standard(used, code="x")]
-    assert refused(plan(box, code="other", charges=taken)) == {"code": ["value_already_exist"]}
+    assert refused(post(box, code="other", charges=taken)) == {"code": ["value_already_exist"]}
 
 
-def test_filters_price_declared_values_only(box: Sandbox) -> None:
-    used = metric(box)
+def test_filters_price_declared_values_only(box: Scenario) -> None:
+    used = box.metric("storage", "count_agg", filters=REGION_AND_CLOUD)
 
     def with_filter(**one: object) -> tuple[int, Any]:
-        return plan(box, charges=[standard(used, filters=[{"properties": {"amount": "1"}, **one}])])
+        return post(box, charges=[standard(used, filters=[{"properties": {"amount": "1"}, **one}])])
 
     assert refused(with_filter()) == {"values": ["value_is_mandatory"]}
     assert refused(with_filter(values={"region": []})) == {"values": ["value_is_mandatory"]}
@@ -146,26 +140,26 @@ def test_filters_price_declared_values_only(box: Sandbox) -> None:
     assert accepted(with_filter(values=values), "plan")["charges"][0]["filters"][0]["values"] == values
 
 
-def test_codes_are_unique_among_plans(box: Sandbox) -> None:
-    accepted(plan(box), "plan")
-    assert refused(plan(box)) == {"code": ["value_already_exist"]}
-    accepted(plan(box, code="other"), "plan")
+def test_codes_are_unique_among_plans(box: Scenario) -> None:
+    box.plan(amount_cents=1000)
+    assert refused(post(box)) == {"code": ["value_already_exist"]}
+    box.plan(amount_cents=1000, code="other")
     assert refused(put(box, code="other")) == {"code": ["value_already_exist"]}
 
 
-def test_lists_are_newest_first_and_without_fixed_charges(box: Sandbox) -> None:
-    plan(box, fixed_charges=[{"add_on_id": add_on(box), "charge_model": "standard"}])
+def test_lists_are_newest_first_and_without_fixed_charges(box: Scenario) -> None:
+    box.plan(amount_cents=1000, fixed_charges=[{"add_on_id": box.add_on("seats", 200), "charge_model": "standard"}])
     box.jump_to("2024-03-06T00:00:00Z")
-    plan(box, code="pro")
-    shown = send(box, "GET", "/plans")[1]
+    box.plan(amount_cents=1000, code="pro")
+    shown = box.send("GET", "/plans")[1]
     assert [one["code"] for one in shown["plans"]] == ["pro", "basic"]
     assert all("fixed_charges" not in one for one in shown["plans"])
     assert shown["meta"]["total_count"] == 2
 
 
-def test_an_unused_plan_can_be_changed_altogether(box: Sandbox) -> None:
-    used = metric(box)
-    charge = accepted(plan(box, charges=[standard(used)]), "plan")["charges"][0]
+def test_an_unused_plan_can_be_changed_altogether(box: Scenario) -> None:
+    used = box.metric("storage", "count_agg", filters=REGION_AND_CLOUD)
+    charge = box.plan(amount_cents=1000, charges=[standard(used)])["charges"][0]
     changed = put(
         box,
         name="Pro",
@@ -192,11 +186,11 @@ def test_an_unused_plan_can_be_changed_altogether(box: Sandbox) -> None:
     assert box.webhooks[-1]["webhook_type"] == "plan.updated"
 
 
-def test_a_plan_with_subscriptions_keeps_its_terms(box: Sandbox) -> None:
-    used = metric(box)
+def test_a_plan_with_subscriptions_keeps_its_terms(box: Scenario) -> None:
+    used = box.metric("storage", "count_agg", filters=REGION_AND_CLOUD)
     charges = [standard(used, filters=[{"values": {"region": ["us"]}, "properties": {"amount": "3"}}])]
-    created = accepted(plan(box, charges=charges), "plan")
-    subscribed(box, created["svc_id"], status="terminated")
+    created = box.plan(amount_cents=1000, charges=charges)
+    add_subscription(box, created["svc_id"], status="terminated")
     charge = created["charges"][0]
     changed = put(
         box,
@@ -226,9 +220,12 @@ def test_a_plan_with_subscriptions_keeps_its_terms(box: Sandbox) -> None:
     assert kept["filters"] == charge["filters"]
 
 
-def test_listed_charges_are_all_that_remain(box: Sandbox) -> None:
-    used, other = metric(box), metric(box, "traffic")
-    created = accepted(plan(box, charges=[standard(used), standard(used)]), "plan")
+def test_listed_charges_are_all_that_remain(box: Scenario) -> None:
+    used, other = (
+        box.metric("storage", "count_agg", filters=REGION_AND_CLOUD),
+        box.metric("traffic", "count_agg", filters=REGION_AND_CLOUD),
+    )
+    created = box.plan(amount_cents=1000, charges=[standard(used), standard(used)])
     first = created["charges"][0]["svc_id"]
     kept = {"id": first, "charge_model": "standard", "properties": {"amount": "2"}}
     shown = accepted(put(box, charges=[kept, standard(other), {**standard(other), "id": "unknown"}]), "plan")
@@ -238,12 +235,15 @@ def test_listed_charges_are_all_that_remain(box: Sandbox) -> None:
     assert accepted(put(box, charges=[]), "plan")["charges"] == []
 
 
-def test_sent_filters_are_matched_by_their_values(box: Sandbox) -> None:
+def test_sent_filters_are_matched_by_their_values(box: Scenario) -> None:
     def one(region: str, amount: str, **fields: object) -> dict[str, object]:
         return {"values": {"region": [region]}, "properties": {"amount": amount}, **fields}
 
     sent = [one("us", "1", invoice_display_name="US"), one("eu", "2")]
-    charge = accepted(plan(box, charges=[standard(metric(box), filters=sent)]), "plan")["charges"][0]
+    charge = box.plan(
+        amount_cents=1000,
+        charges=[standard(box.metric("storage", "count_agg", filters=REGION_AND_CLOUD), filters=sent)],
+    )["charges"][0]
     us = charge["filters"][0]["svc_id"]
     again = {"id": charge["svc_id"], "charge_model": "standard", "properties": {"amount": "1"}}
     filters = [one("asia", "3"), one("us", "4")]
@@ -257,9 +257,14 @@ def test_sent_filters_are_matched_by_their_values(box: Sandbox) -> None:
     assert accepted(put(box, charges=[{**again, "filters": []}]), "plan")["charges"][0]["filters"] == []
 
 
-def test_what_is_not_sent_of_a_fixed_charge_stays(box: Sandbox) -> None:
-    seats = {"add_on_id": add_on(box), "charge_model": "standard", "units": 3, "invoice_display_name": "Seats"}
-    created = accepted(plan(box, fixed_charges=[seats]), "plan")
+def test_what_is_not_sent_of_a_fixed_charge_stays(box: Scenario) -> None:
+    seats = {
+        "add_on_id": box.add_on("seats", 200),
+        "charge_model": "standard",
+        "units": 3,
+        "invoice_display_name": "Seats",
+    }
+    created = box.plan(amount_cents=1000, fixed_charges=[seats])
     item = {"id": created["fixed_charges"][0]["svc_id"], "properties": {"amount": "2"}}
     [priced] = accepted(put(box, fixed_charges=[item]), "plan")["fixed_charges"]
     assert (priced["units"], priced["properties"]) == (3, {"amount": "2"})
@@ -273,31 +278,31 @@ def test_what_is_not_sent_of_a_fixed_charge_stays(box: Sandbox) -> None:
     assert fixed_charge["pay_in_advance"] is False
 
 
-def test_a_commitment_is_changed_by_its_keys_and_removed_by_an_empty_object(box: Sandbox) -> None:
-    plan(box, minimum_commitment={"amount_cents": 500, "invoice_display_name": "At least"})
+def test_a_commitment_is_changed_by_its_keys_and_removed_by_an_empty_object(box: Scenario) -> None:
+    box.plan(amount_cents=1000, minimum_commitment={"amount_cents": 500, "invoice_display_name": "At least"})
     assert accepted(put(box, minimum_commitment=None), "plan")["minimum_commitment"]["amount_cents"] == 500
     changed = accepted(put(box, minimum_commitment={"amount_cents": 700}), "plan")["minimum_commitment"]
     assert (changed["amount_cents"], changed["invoice_display_name"]) == (700, "At least")
     assert "minimum_commitment" not in accepted(put(box, minimum_commitment={}), "plan")
 
 
-def test_thresholds_are_a_whole_list(box: Sandbox) -> None:
-    plan(box, usage_thresholds=[{"amount_cents": 100}])
+def test_thresholds_are_a_whole_list(box: Scenario) -> None:
+    box.plan(amount_cents=1000, usage_thresholds=[{"amount_cents": 100}])
     assert len(accepted(put(box, name="B"), "plan")["usage_thresholds"]) == 1
     shown = accepted(put(box, usage_thresholds=[{"amount_cents": 300}, {"amount_cents": 200}]), "plan")
     assert [one["amount_cents"] for one in shown["applicable_usage_thresholds"]] == [300, 200]
     assert accepted(put(box, usage_thresholds=[]), "plan")["usage_thresholds"] == []
 
 
-def test_metadata_has_endpoints_of_its_own(box: Sandbox) -> None:
-    plan(box)
+def test_metadata_has_endpoints_of_its_own(box: Scenario) -> None:
+    box.plan(amount_cents=1000)
 
     def metadata(method: str, path: str = "", body: object = None) -> Any:
-        return accepted(send(box, method, f"/plans/basic/metadata{path}", body), "metadata")
+        return accepted(box.send(method, f"/plans/basic/metadata{path}", body), "metadata")
 
     assert metadata("POST") is None
     assert metadata("PATCH", body={"metadata": {}}) is None
-    assert missing(send(box, "DELETE", "/plans/basic/metadata/a")) == "metadata"
+    assert missing(box.send("DELETE", "/plans/basic/metadata/a")) == "metadata"
     assert metadata("POST", body={"metadata": {"a": "1", "b": "2"}}) == {"a": "1", "b": "2"}
     assert metadata("POST") == {"a": "1", "b": "2"}
     assert metadata("PATCH", body={"metadata": {"b": None, "c": "3"}}) == {"a": "1", "b": None, "c": "3"}
@@ -306,18 +311,18 @@ def test_metadata_has_endpoints_of_its_own(box: Sandbox) -> None:
     assert metadata("POST", body={"metadata": {}}) == {}
     assert metadata("DELETE") is None
     assert "metadata" not in get(box)
-    assert missing(send(box, "POST", "/plans/nope/metadata", {})) == "plan"
+    assert missing(box.send("POST", "/plans/nope/metadata", {})) == "plan"
 
 
-def test_metadata_does_not_touch_how_a_plan_bills(box: Sandbox) -> None:
-    plan(box, interval="yearly", bill_charges_monthly=True)
-    send(box, "POST", "/plans/basic/metadata", {"metadata": {"a": "1"}})
+def test_metadata_does_not_touch_how_a_plan_bills(box: Scenario) -> None:
+    box.plan(amount_cents=1000, interval="yearly", bill_charges_monthly=True)
+    box.post("/plans/basic/metadata", metadata={"a": "1"})
     assert get(box)["bill_charges_monthly"] is True
 
 
-def test_a_change_makes_drafts_of_the_plan_out_of_date(box: Sandbox) -> None:
-    plan_id = accepted(plan(box), "plan")["svc_id"]
-    send(box, "POST", "/customers", {"customer": {"external_id": "acme"}})
+def test_a_change_makes_drafts_of_the_plan_out_of_date(box: Scenario) -> None:
+    plan_id = box.plan(amount_cents=1000)["svc_id"]
+    box.customer()
 
     def draft(work: Work) -> str:
         customer = work.tx.first(Customer)
@@ -333,19 +338,21 @@ def test_a_change_makes_drafts_of_the_plan_out_of_date(box: Sandbox) -> None:
     assert stored.refresh_wanted
 
 
-def test_a_deleted_plan_is_gone_once_it_has_ended(box: Sandbox) -> None:
-    plan_id = accepted(plan(box, charges=[standard(metric(box))]), "plan")["svc_id"]
-    assert accepted(send(box, "DELETE", "/plans/basic"), "plan")["pending_deletion"] is True
+def test_a_deleted_plan_is_gone_once_it_has_ended(box: Scenario) -> None:
+    plan_id = box.plan(
+        amount_cents=1000, charges=[standard(box.metric("storage", "count_agg", filters=REGION_AND_CLOUD))]
+    )["svc_id"]
+    assert box.delete("/plans/basic")["plan"]["pending_deletion"] is True
     assert box.webhooks[-1]["webhook_type"] == "plan.deleted"
-    assert missing(send(box, "GET", "/plans/basic")) == "plan"
-    assert missing(send(box, "DELETE", "/plans/basic")) == "plan"
-    accepted(plan(box), "plan")
+    assert missing(box.send("GET", "/plans/basic")) == "plan"
+    assert missing(box.send("DELETE", "/plans/basic")) == "plan"
+    box.plan(amount_cents=1000)
     kept = box.billing.reading(lambda work: plan_definition(work, plan_id))
     assert not kept.plan.pending_deletion
     assert [charge.code for charge in kept.charges] == ["storage"]
 
 
-def test_bodies_without_a_plan_are_unreadable(box: Sandbox) -> None:
-    assert send(box, "POST", "/plans", {"plan": {}})[0] == 400
-    assert send(box, "PUT", "/plans/nope", {})[0] == 400
-    assert missing(send(box, "PUT", "/plans/nope", {"plan": {"name": "x"}})) == "plan"
+def test_bodies_without_a_plan_are_unreadable(box: Scenario) -> None:
+    assert box.send("POST", "/plans", {"plan": {}})[0] == 400
+    assert box.send("PUT", "/plans/nope", {})[0] == 400
+    assert missing(box.send("PUT", "/plans/nope", {"plan": {"name": "x"}})) == "plan"
