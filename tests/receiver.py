@@ -29,6 +29,8 @@ class Receiver:
     def __init__(self, *statuses: int, answer: bytes | Callable[[bytes], bytes] = b"thanks") -> None:
         self.statuses = list(statuses or (200,))
         self.received: list[Received] = []
+        # Set whenever a request has come.
+        self.came = threading.Event()
         self._released = threading.Event()
         receiver = self
 
@@ -37,6 +39,7 @@ class Receiver:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 receiver.received.append(Received(self.path, headers, body))
+                receiver.came.set()
                 turn = min(len(receiver.received), len(receiver.statuses)) - 1
                 status = receiver.statuses[turn]
                 if status == 0:
@@ -63,6 +66,10 @@ class Receiver:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_port}/hook?from=billing"
 
+    def release(self) -> None:
+        """Close the connections that were not answered."""
+        self._released.set()
+
     def __enter__(self) -> Receiver:
         self._thread.start()
         return self
@@ -70,7 +77,7 @@ class Receiver:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._released.set()
+        self.release()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

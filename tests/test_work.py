@@ -35,7 +35,7 @@ def test_a_job_of_a_kind_waits_once_for_its_subject(box: Scenario) -> None:
 def test_only_what_is_due_at_this_very_instant_is_immediate(box: Scenario) -> None:
     def act(work: Work, delay: timedelta) -> bool:
         work.schedule("end_plan", "one", work.now + delay, key=str(delay))
-        return work.left_immediate
+        return bool(work.immediate_kinds)
 
     assert not box.billing.writing(lambda work: act(work, timedelta(microseconds=1)))
     assert box.billing.writing(lambda work: act(work, timedelta(0)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Set
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from usagebill.core.errors import BillingError
 from usagebill.core.jobs import ATTEMPTS, Job, retry_delay
 from usagebill.core.organizations import Organization
 from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes
-from usagebill.delivery import Courier, deliver_webhook
+from usagebill.delivery import Courier, Deliveries
 from usagebill.drawing import generate_documents
 from usagebill.mail import Mailer, SmtpMailer, Undelivered, send_email
 from usagebill.operations import organizations
@@ -36,9 +36,9 @@ __all__ = ["OUTSIDE", "Billing"]
 
 T = TypeVar("T")
 
-# What takes long while no transaction is open, mostly talking to others: kind -> what does it, at least once.
+# What takes long while no transaction is open, mostly talking to others: kind -> what does it, at least once. Webhooks
+# stand apart: `delivery.Deliveries`.
 OUTSIDE: Mapping[str, Callable[[Billing, Organization, Job], None]] = {
-    "deliver_webhook": deliver_webhook,
     "check_vat_number": check_vat_number,
     "generate_documents": generate_documents,
     "send_email": send_email,
@@ -95,7 +95,7 @@ class Billing(Resources):
         self.settings = settings or Settings()
         self.store: Store = path if not isinstance(path, (str, Path)) else SqliteStore(path)
         self._on_message = on_message
-        self._deliver = deliver
+        self.delivers = deliver
         self._courier: Courier | None = None
         self._http_registry: HttpVatRegistry | None = None
         if vat_registry is None and deliver and self.settings.vat_registry_url:
@@ -109,9 +109,8 @@ class Billing(Resources):
             self._http_tax_provider = HttpTaxProvider(self.settings.tax_provider_timeout)
         self.tax_provider: TaxProvider | None = tax_provider or self._http_tax_provider
         timeouts = self.settings.webhook_timeout, self.settings.vat_registry_timeout, self.settings.tax_provider_timeout
-        # A conversation is left after twice its timeout, and one more wait.
-        self._lease = max(_LEASE, timedelta(seconds=3 * max(timeouts)) + _BEYOND)
-        self._wakes: list[Callable[[], None]] = []
+        self.lease = max(_LEASE, timedelta(seconds=3 * max(timeouts)) + _BEYOND)
+        self._wakes: list[tuple[Callable[[], None], str | None]] = []
         self.organization = self.store.write(None, lambda tx: self._organization(tx, organization))
         super().__init__(self)
 
@@ -214,8 +213,7 @@ class Billing(Resources):
 
         result, work = self._answering(attempt)
         self._tell(work.messages)
-        if work.left_immediate:
-            self._wake()
+        self._wake(work.immediate_kinds)
         return result
 
     def view(self, record: object) -> Any:
@@ -238,17 +236,29 @@ class Billing(Resources):
 
     # Jobs
 
-    def on_immediate(self, wake: Callable[[], None]) -> Callable[[], None]:
-        """Have `wake` called after each change that left a job to do at once, until the function returned is called."""
-        self._wakes.append(wake)
-        return lambda: self._wakes.remove(wake)
+    def on_immediate(self, wake: Callable[[], None], *, kind: str | None = None) -> Callable[[], None]:
+        """Have `wake` called after each change that left a job to do at once, until the function returned is called.
 
-    def _wake(self) -> None:
-        for wake in tuple(self._wakes):
-            wake()
+        `kind` is that of jobs that talk to the outside, "" any other; all count unless one is named.
+        """
+        entry = (wake, kind)
+        self._wakes.append(entry)
+        return lambda: self._wakes.remove(entry)
 
-    def next_due(self, *, leased: bool | None = None) -> datetime | None:
-        """When the next job waits to be done (of those that talk to the outside, or of the others, where asked)."""
+    def _wake(self, kinds: Set[str]) -> None:
+        if not kinds:
+            return
+        for wake, kind in tuple(self._wakes):
+            if kind is None or kind in kinds:
+                wake()
+
+    def next_due(self, *, leased: bool | None = None, kind: str | None = None) -> datetime | None:
+        """When the next job waits to be done (of those that talk to the outside, or of the others, where asked).
+
+        `kind` asks for one kind of those that talk to the outside.
+        """
+        if kind is not None:
+            return self.store.read(None, lambda tx: tx.jobs.lanes(kind)).get(kind)
         return self.store.read(None, lambda tx: tx.jobs.next_due(leased=leased))
 
     def run_due(
@@ -270,6 +280,7 @@ class Billing(Resources):
             tried = self.run_batch(now, immediate=immediate, strict=strict, on_failure=on_failure)
             while self.reach_out(now, immediate=immediate, strict=strict, on_failure=on_failure):
                 tried += 1
+            tried += self._deliver_due(now, immediate=immediate, strict=strict, on_failure=on_failure)
             if not tried:
                 return done
             done += tried
@@ -288,8 +299,9 @@ class Billing(Resources):
         """
         instant = now or self.clock.now()
 
-        def act(tx: Transaction) -> tuple[int, list[JsonObject], list[tuple[Job, Exception]]]:
+        def act(tx: Transaction) -> tuple[int, list[JsonObject], list[tuple[Job, Exception]], set[str]]:
             messages: list[JsonObject] = []
+            kinds: set[str] = set()
             failures: list[tuple[Job, Exception]] = []
             start = monotonic()
             done = 0
@@ -302,33 +314,36 @@ class Billing(Resources):
                     break
                 done += 1
                 try:
-                    messages += tx.savepoint(partial(self._do, tx, job))
+                    work = tx.savepoint(partial(self._do, tx, job))
+                    messages += work.messages
+                    kinds |= work.immediate_kinds
                 except Exception as problem:
                     if strict:
                         raise JobFailed(job) from problem
-                    self._postpone(tx, job, instant, problem)
+                    self.postpone(tx, job, instant, problem)
                     failures.append((job, problem))
-            return done, messages, failures
+            return done, messages, failures, kinds
 
         due = self.next_due(leased=False)
         if due is None or due > instant:
             return 0
-        done, messages, failures = self.store.write(None, act)
+        done, messages, failures, kinds = self.store.write(None, act)
         self._tell(messages)
         if on_failure is not None:
             for job, problem in failures:
                 on_failure(job, problem)
-        if done:
-            self._wake()
+        # A failure may have left something to do too.
+        self._wake(kinds | {""} if failures else kinds)
         return done
 
-    def _do(self, tx: Transaction, job: Job) -> list[JsonObject]:
+    def _do(self, tx: Transaction, job: Job) -> Work:
         own = tx.scoped(job.organization_id)
         work = self._work(own, self._organization(own, job.organization_id), job.due_at)
         perform(work, job)
-        return work.messages
+        return work
 
-    def _postpone(self, tx: Transaction, job: Job, now: datetime, problem: Exception) -> None:
+    def postpone(self, tx: Transaction, job: Job, now: datetime, problem: Exception) -> None:
+        """Have a job that failed tried again later, or left for a person to look at once it has failed too often."""
         final = isinstance(problem, Undelivered) and problem.final
         most = problem.ATTEMPTS if isinstance(problem, Undelivered) else ATTEMPTS
         failed = final or job.attempts + 1 >= most
@@ -350,42 +365,82 @@ class Billing(Resources):
         self,
         now: datetime | None = None,
         *,
+        kinds: Iterable[str] | None = None,
         immediate: bool = False,
         strict: bool = False,
         on_failure: Callable[[Job, Exception], None] | None = None,
     ) -> int:
         """Do one due job of those that talk to the outside, while no transaction is open: 1, or 0 where none was due.
 
-        It is leased meanwhile: no other worker takes it up, unless this one dies.
+        It is of one of these kinds, of any in `OUTSIDE` unless named. It is leased meanwhile: no other worker takes it
+        up, unless this one dies.
         """
         instant = now or self.clock.now()
-        due = self.next_due(leased=True)
-        if due is None or due > instant:
-            return 0
+        wanted = OUTSIDE if kinds is None else kinds
         # The instant may be that at which a long run of jobs began.
-        until = max(instant, self.clock.now()) + self._lease
+        until = max(instant, self.clock.now()) + self.lease
+
+        def due(tx: Transaction) -> list[str]:
+            lanes = {kind: first for kind in wanted if (first := tx.jobs.lanes(kind).get(kind)) is not None}
+            return [lane for lane in sorted(lanes, key=lanes.__getitem__) if lanes[lane] <= instant]
 
         def lease(tx: Transaction) -> Job | None:
-            lanes = tx.jobs.lanes()
-            for lane in sorted(lanes, key=lanes.__getitem__):
+            for lane in due(tx):
                 for job in tx.jobs.lease(lane, instant, until, immediate=immediate):
                     return job
             return None
 
-        job = self.store.write(None, lease)
+        job = self.store.write(None, lease) if self.store.read(None, due) else None
         if job is None:
             return 0
         try:
             organization = self.store.read(None, lambda tx: self._organization(tx, job.organization_id))
-            if self._deliver or job.kind != "deliver_webhook":
-                OUTSIDE[job.kind](self, organization, job)
-            else:
-                self.store.write(None, lambda tx: tx.jobs.complete(job))
+            OUTSIDE[job.kind](self, organization, job)
         except Exception as problem:
             failure = problem
-            self.store.write(None, lambda tx: self._postpone(tx, job, instant, failure))
+            self.store.write(None, lambda tx: self.postpone(tx, job, instant, failure))
             if strict:
                 raise JobFailed(job) from problem
             if on_failure is not None:
                 on_failure(job, problem)
         return 1
+
+    def deliveries(self) -> Deliveries:
+        """What delivers webhook messages, step by step; it is to be closed."""
+        return Deliveries(self)
+
+    def _deliver_due(
+        self,
+        now: datetime | None,
+        *,
+        immediate: bool,
+        strict: bool,
+        on_failure: Callable[[Job, Exception], None] | None,
+    ) -> int:
+        """Deliver every message that is due, and wait for the answers: how many were tried."""
+        deliveries = self.deliveries()
+        try:
+            while deliveries.step(now, immediate=immediate) or deliveries.is_busy:
+                deliveries.wait(None)
+        finally:
+            deliveries.close()
+        for job, problem in deliveries.failures:
+            if strict:
+                raise JobFailed(job) from problem
+            if on_failure is not None:
+                on_failure(job, problem)
+        return deliveries.tried
+
+    # What `Deliveries` needs
+
+    def transact(self, change: Callable[[Transaction], T]) -> T:
+        """Make a change across organizations."""
+        return self.store.write(None, change)
+
+    def ask(self, question: Callable[[Transaction], T]) -> T:
+        """Answer a question across organizations."""
+        return self.store.read(None, question)
+
+    def work_of(self, tx: Transaction, organization_id: str, now: datetime) -> Work:
+        """The work of an organization, in a transaction of its own."""
+        return self._work(tx, self._organization(tx, organization_id), now)

@@ -1,39 +1,450 @@
-"""Asking: an HTTP client for questions to others, whose answers are bounded in time and in length."""
+"""Bounded HTTP: the client for all that is posted to others, whose answers are bounded in time and in length.
+
+It follows no redirects and keeps no cookies. It does one thing, a POST over HTTP/1.1, many at once on one thread; and
+it checks the address that it really connects to, not the name.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+import asyncio
+import base64
+import os
+import re
+import socket
+import ssl
+import threading
+from collections import defaultdict
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import SplitResult, quote, unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
-import httpx
+import certifi
+import httptools
 
-__all__ = ["Asking"]
+from usagebill.core.addresses import is_public, names_private
+
+__all__ = ["Answer", "Asking", "Poster", "PrivateAddress"]
+
+_PORTS = {"http": 80, "https": 443}
+_LARGEST_HEAD = 64 * 1024
+# A connection is kept for another request for so long: less than servers usually do.
+_IDLE_SECONDS = 4.0
+_SAFE = "/?%:@!$&'()*+,;=~-._[]"
+_HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
+_HEADER = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+
+
+class PrivateAddress(OSError):
+    """The address is not on the public internet, and only such addresses are to be reached."""
+
+
+class _Unanswered(ConnectionError):
+    """The connection was closed before anything of an answer came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`is_whole` is False if the rest of the body was too long, too slow, or was cut off."""
+
+    status: int
+    body: bytes
+    is_whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Where to connect to, and what to ask for there."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+    authorization: str | None
+
+    @classmethod
+    def at(cls, url: str) -> _Target:
+        """Raises ValueError for what is no address that can be posted to."""
+        parts = urlsplit(url)
+        if parts.scheme not in _PORTS or not parts.hostname:
+            raise ValueError(f"not an http:// or https:// address: {url}")
+        host = parts.hostname if parts.hostname.isascii() else parts.hostname.encode("idna").decode()
+        if not _HOST.fullmatch(host):
+            raise ValueError(f"not the name of a host: {host}")
+        path = quote(parts.path or "/", safe=_SAFE) + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else "")
+        return cls(parts.scheme, host, parts.port or _PORTS[parts.scheme], path, _basic(parts))
+
+    @property
+    def authority(self) -> str:
+        """Host and port, as they are written in a request."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+
+
+def _basic(parts: SplitResult) -> str | None:
+    if parts.username is None:
+        return None
+    words = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return f"Basic {base64.b64encode(words.encode()).decode()}"
+
+
+def _proxy_for(target: _Target) -> _Target | None:
+    """The proxy that the environment names (`HTTPS_PROXY`, `NO_PROXY` and the like)."""
+    known = getproxies()
+    url = known.get(target.scheme) or known.get("all")
+    if not url or proxy_bypass(target.host):
+        return None
+    return _Target.at(url if "://" in url else f"http://{url}")
+
+
+def _check_literal(host: str) -> None:
+    """Refuse what names a private address by itself, without a look at any name server."""
+    # 127.1, 0x7f000001 and 2130706433 are all 127.0.0.1.
+    with suppress(OSError):
+        host = socket.inet_ntoa(socket.inet_aton(host))
+    if names_private(host):
+        raise PrivateAddress(f"{host} is not on the public internet")
+
+
+class _Connection(asyncio.Protocol):
+    """A connection, on which one request after another is answered."""
+
+    def __init__(self, largest: int) -> None:
+        self._largest = largest
+        self._transport: asyncio.Transport
+        self._parser: httptools.HttpResponseParser
+        self._answered: asyncio.Future[Answer] | None = None
+        self._status: int | None = None
+        self._body = bytearray()
+        self._head_bytes = 0
+        self._is_bounded = False
+        self._closes: asyncio.TimerHandle | None = None
+        self.is_open = True
+
+    async def exchange(self, request: bytes, deadline: float) -> Answer:
+        """The answer to a request. What has come of one at the deadline counts, if it has a status."""
+        loop = asyncio.get_running_loop()
+        self._parser = httptools.HttpResponseParser(self)
+        self._status, self._body, self._head_bytes, self._is_bounded = None, bytearray(), 0, False
+        answered: asyncio.Future[Answer] = loop.create_future()
+        self._answered = answered
+        self._transport.write(request)
+        timer = loop.call_at(deadline, self._give_up)
+        try:
+            return await answered
+        finally:
+            timer.cancel()
+            if not answered.done() or answered.cancelled():
+                self.close()
+
+    def rest(self) -> None:
+        """Wait for another request, for a short while."""
+        self._closes = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self.close)
+
+    def resume(self) -> None:
+        if self._closes is not None:
+            self._closes.cancel()
+
+    def close(self) -> None:
+        self.is_open = False
+        self._transport.abort()
+
+    def _give_up(self) -> None:
+        self._end(is_whole=False, problem=TimeoutError("no answer in time"))
+
+    def _end(self, *, is_whole: bool, problem: Exception) -> None:
+        """The answer ends here, with what has come of it; `problem` if nothing has."""
+        answered, self._answered = self._answered, None
+        if answered is None or answered.done():
+            return
+        if not is_whole:
+            self.close()
+        if self._status is None:
+            answered.set_exception(problem)
+        else:
+            answered.set_result(Answer(self._status, bytes(self._body), is_whole))
+
+    # asyncio calls these.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if self._answered is None:
+            # Nobody has asked for this.
+            self.close()
+            return
+        if self._status is None:
+            self._head_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._end(is_whole=False, problem=ValueError("the answer is not HTTP"))
+        except httptools.HttpParserError as problem:
+            self._end(is_whole=False, problem=ValueError(f"the answer is not HTTP: {problem}"))
+        if self._status is None and self._head_bytes > _LARGEST_HEAD:
+            self._end(is_whole=False, problem=ValueError("the answer's headers are too long"))
+        if len(self._body) > self._largest:
+            self._end(is_whole=False, problem=ValueError("the answer is too long"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_open = False
+        closed = _Unanswered(f"the connection was closed without an answer{f': {exc}' if exc else ''}")
+        # Without a length, the end of the connection is that of the body.
+        self._end(is_whole=self._status is not None and not self._is_bounded, problem=closed)
+
+    # httptools calls these.
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if name.lower() in (b"content-length", b"transfer-encoding"):
+            self._is_bounded = True
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        # 1xx only announces the answer.
+        self._status = status if status >= 200 or status == 101 else None
+
+    def on_body(self, body: bytes) -> None:
+        self._body += body
+
+    def on_message_complete(self) -> None:
+        if self._status is None:
+            return
+        if not self._parser.should_keep_alive():
+            self.is_open = False
+        self._end(is_whole=True, problem=ValueError("the answer is not HTTP"))
+
+
+class Poster:
+    """Posts bytes to addresses, at most `at_once` at a time, on a thread of its own.
+
+    `timeout` is in seconds for all of a request: to look up the address, to connect, to write, and to read the answer,
+    of which `largest` bytes are read. With `HTTPS_PROXY`, `HTTP_PROXY` or `ALL_PROXY` in the environment (and not
+    excepted in `NO_PROXY`) a proxy makes the connections.
+    """
+
+    def __init__(self, timeout: float, largest: int, *, at_once: int = 8) -> None:
+        self._timeout = timeout
+        self._largest = largest
+        self._at_once = at_once
+        self._guard = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._ssl: ssl.SSLContext | None = None
+        self._idle: dict[tuple[str, str, int, bool], list[_Connection]] = defaultdict(list)
+
+    def post(self, url: str, headers: Mapping[str, str], content: bytes, *, public_only: bool = False) -> Answer:
+        """Wait for the answer. Raises as `send` says."""
+        return self.send(url, headers, content, public_only=public_only).result()
+
+    def send(
+        self, url: str, headers: Mapping[str, str], content: bytes, *, public_only: bool = False
+    ) -> Future[Answer]:
+        """The answer to a POST, once it has come.
+
+        It fails with `PrivateAddress` if `public_only` and the address that would be connected to is not public (behind
+        a proxy: if it is written as such an address), `TimeoutError` and other `OSError` if nobody answers, and
+        `ValueError` for an address or a header that cannot be sent, and for an answer that is not HTTP.
+        """
+        return self._run(self._exchange(url, headers, content, public_only))
+
+    def _run(self, act: Coroutine[Any, Any, Answer]) -> Future[Answer]:
+        with self._guard:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                # Names are looked up in threads: as many as may wait at a time, so that none waits for another's.
+                self._loop.set_default_executor(ThreadPoolExecutor(self._at_once, "usagebill-names"))
+                self._thread = threading.Thread(target=self._loop.run_forever, name="usagebill-posting", daemon=True)
+                self._thread.start()
+            return asyncio.run_coroutine_threadsafe(act, self._loop)
+
+    def close(self) -> None:
+        """Give up what is on its way."""
+        with self._guard:
+            loop, thread = self._loop, self._thread
+            self._loop = None
+        if loop is None or thread is None:
+            return
+
+        async def cancel_all() -> None:
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+            for connections in self._idle.values():
+                for connection in connections:
+                    connection.resume()
+                    connection.close()
+            # Lets the transports close.
+            await asyncio.sleep(0)
+
+        asyncio.run_coroutine_threadsafe(cancel_all(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+    async def _exchange(self, url: str, headers: Mapping[str, str], content: bytes, public_only: bool) -> Answer:
+        deadline = asyncio.get_running_loop().time() + self._timeout
+        target = _Target.at(url)
+        proxy = _proxy_for(target)
+        request = _request(target, proxy, headers, content)
+        key = (target.scheme, target.host, target.port, public_only)
+        while True:
+            connection = self._rested(key)
+            is_used = connection is not None
+            if connection is None:
+                try:
+                    async with asyncio.timeout_at(deadline):
+                        connection = await self._connect(target, proxy, public_only, deadline)
+                except TimeoutError:
+                    raise TimeoutError(f"no connection to {target.host} within {self._timeout:g} seconds") from None
+            try:
+                answer = await connection.exchange(request, deadline)
+            except _Unanswered:
+                if is_used:
+                    # Closed by its other end while it rested: that says nothing of this request.
+                    continue
+                raise
+            except TimeoutError:
+                raise TimeoutError(f"no answer from {target.host} within {self._timeout:g} seconds") from None
+            if connection.is_open:
+                connection.rest()
+                self._idle[key].append(connection)
+            else:
+                connection.close()
+            return answer
+
+    def _rested(self, key: tuple[str, str, int, bool]) -> _Connection | None:
+        connections = self._idle.pop(key, [])
+        while connections:
+            connection = connections.pop()
+            if connection.is_open:
+                connection.resume()
+                if connections:
+                    self._idle[key] = connections
+                return connection
+        return None
+
+    async def _connect(self, target: _Target, proxy: _Target | None, public_only: bool, deadline: float) -> _Connection:
+        loop = asyncio.get_running_loop()
+        if proxy is None:
+            opened = await self._open(target.host, target.port, public_only, deadline)
+        else:
+            # What can be reached through a proxy is its own business, but for what is plain to see.
+            if public_only:
+                _check_literal(target.host)
+            opened = await self._open(proxy.host, proxy.port, False, deadline)
+        try:
+            if proxy is not None and target.scheme == "https":
+                await _tunnel(opened, target, proxy)
+            secure = self._context() if target.scheme == "https" else None
+            _, connection = await loop.create_connection(
+                lambda: _Connection(self._largest),
+                sock=opened,
+                ssl=secure,
+                server_hostname=target.host if secure else None,
+            )
+        except BaseException:
+            opened.close()
+            raise
+        return connection
+
+    async def _open(self, host: str, port: int, public_only: bool, deadline: float) -> socket.socket:
+        """A socket that is connected to one of the host's addresses."""
+        loop = asyncio.get_running_loop()
+        known = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        allowed = [entry for entry in known if not public_only or is_public(str(entry[4][0]))]
+        if not allowed:
+            addresses = ", ".join(sorted({str(entry[4][0]) for entry in known}))
+            raise PrivateAddress(f"{host} ({addresses}) is not on the public internet")
+        problem: OSError = OSError(f"{host} has no address")
+        for place, (family, kind, number, _, address) in enumerate(allowed):
+            opened = socket.socket(family, kind, number)
+            opened.setblocking(False)
+            try:
+                opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                # Each address has its share of the time, so that one that is silent does not use up all of it.
+                async with asyncio.timeout((deadline - loop.time()) / (len(allowed) - place)):
+                    await loop.sock_connect(opened, address)
+                return opened
+            except OSError as failure:
+                opened.close()
+                problem = failure
+            except BaseException:
+                opened.close()
+                raise
+        raise problem
+
+    def _context(self) -> ssl.SSLContext:
+        if self._ssl is None:
+            chosen = any(os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"))
+            self._ssl = ssl.create_default_context(cafile=None if chosen else certifi.where())
+            self._ssl.set_alpn_protocols(["http/1.1"])
+        return self._ssl
+
+
+def _request(target: _Target, proxy: _Target | None, headers: Mapping[str, str], content: bytes) -> bytes:
+    fields = {
+        "Host": target.authority,
+        "User-Agent": "usagebill",
+        "Accept": "*/*",
+        "Accept-Encoding": "identity",
+        "Content-Length": str(len(content)),
+    }
+    if target.authorization is not None:
+        fields["Authorization"] = target.authorization
+    path = target.path
+    if proxy is not None and target.scheme == "http":
+        path = f"http://{target.authority}{path}"
+        if proxy.authorization is not None:
+            fields["Proxy-Authorization"] = proxy.authorization
+    lines = [f"POST {path} HTTP/1.1"]
+    for name, value in {**fields, **headers}.items():
+        if not _HEADER.fullmatch(value):
+            raise ValueError(f"the header {name} has characters that cannot be sent")
+        lines.append(f"{name}: {value}")
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + content
+
+
+async def _tunnel(opened: socket.socket, target: _Target, proxy: _Target) -> None:
+    """Have the proxy connect to the target. Raises ConnectionError if it does not."""
+    loop = asyncio.get_running_loop()
+    host = f"[{target.host}]" if ":" in target.host else target.host
+    lines = [f"CONNECT {host}:{target.port} HTTP/1.1", f"Host: {host}:{target.port}"]
+    if proxy.authorization is not None:
+        lines.append(f"Proxy-Authorization: {proxy.authorization}")
+    await loop.sock_sendall(opened, "\r\n".join([*lines, "", ""]).encode())
+    head = b""
+    while b"\r\n\r\n" not in head:
+        part = await loop.sock_recv(opened, 4096)
+        if not part or len(head) > _LARGEST_HEAD:
+            raise ConnectionError("the proxy did not answer as a proxy does")
+        head += part
+    status = head.split(None, 2)[1:2]
+    if status != [b"200"]:
+        raise ConnectionError(f"the proxy refused to connect: {head.splitlines()[0].decode(errors='replace')}")
 
 
 class Asking:
-    """Follows no redirects, and gives up on whoever is slow or says more than `largest` bytes.
-
-    `timeout` is in seconds, for connecting, writing and each wait for a part of the answer; an answer that keeps
-    trickling in is given up after twice that long.
-    """
+    """Gives up on whoever takes longer than `timeout` seconds in all, or says more than `largest` bytes."""
 
     def __init__(self, timeout: float, largest: int) -> None:
-        self._patience = 2 * timeout
+        self._timeout = timeout
         self._largest = largest
-        self._client = httpx.Client(follow_redirects=False, timeout=timeout)
+        self._poster = Poster(timeout, largest)
 
     def close(self) -> None:
-        self._client.close()
+        self._poster.close()
 
-    def post(self, url: httpx.URL | str, headers: Mapping[str, str], content: bytes) -> tuple[int, bytes]:
-        """The status and the body of the answer. Raises what `httpx` raises, and `ValueError` for one too long."""
-        began = time.monotonic()
-        with self._client.stream("POST", url, headers=headers, content=content) as answer:
-            body = b""
-            for part in answer.iter_bytes():
-                body += part
-                if len(body) > self._largest:
-                    raise ValueError("the answer is too long")
-                if time.monotonic() - began > self._patience:
-                    raise httpx.ReadTimeout("the answer took too long")
-            return answer.status_code, body
+    def post(self, url: str, headers: Mapping[str, str], content: bytes) -> tuple[int, bytes]:
+        """The status and the body of the answer. Raises what `Poster.send` does, and `ValueError` for one too long."""
+        answer = self._poster.post(url, headers, content)
+        if len(answer.body) > self._largest:
+            raise ValueError("the answer is too long")
+        if not answer.is_whole:
+            raise TimeoutError(f"the answer broke off, or was not whole within {self._timeout:g} seconds")
+        return answer.status, answer.body

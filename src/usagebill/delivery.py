@@ -1,54 +1,64 @@
-"""Delivery: what leaves this process over a network, while no transaction is open."""
+"""Delivery of webhook messages: each endpoint at its own pace, so that none holds up another."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Protocol, TypeVar
 
-import httpx
 import structlog
 
+from usagebill.bounded_http import Answer, Poster
+from usagebill.clock import Clock
 from usagebill.core.jobs import Job
-from usagebill.core.organizations import Organization
-from usagebill.core.webhooks import LONGEST_RESPONSE
+from usagebill.core.webhooks import DELIVERY_LANES, LONGEST_RESPONSE, WebhookMessage
 from usagebill.operations import webhooks
+from usagebill.storage.ports import Transaction
 from usagebill.work import Work
 
-__all__ = ["Courier", "Sender", "deliver_webhook"]
+__all__ = ["Courier", "Deliveries", "Sender"]
 
 T = TypeVar("T")
+_Leased = tuple[Job, webhooks.Attempt]
 _log = structlog.get_logger("usagebill.webhooks")
+
+# How many requests are under way at a time, and how many of those to endpoints that did not answer last time: the rest
+# is left to those that do.
+_AT_ONCE = 64
+_UNPROVEN_AT_ONCE = 32
+# How many to one endpoint: at first, and at most. An endpoint that answers slowly gets more, up to that many; one that
+# does not answer gets one after another.
+_WINDOW = 4
+_WIDEST = 32
+# An endpoint is slow if more requests must be under way to make one in so many seconds.
+_PACE_SECONDS = 0.002
+# For each request under way to an endpoint that answers, so many more messages are leased and signed; of all endpoints
+# together, so many.
+_READY_EACH = 4
+_READY_AT_MOST = 512
+# How long results wait for others, to be noted in one commit.
+_GATHER_SECONDS = 0.02
+# Answers by which an endpoint asks for less.
+_OVERLOADED = frozenset({429, 502, 503, 504})
 
 
 class Courier:
-    """An HTTP client that follows no redirects and gives up on slow receivers.
-
-    `timeout` is in seconds, for connecting, writing and each wait for a part of the answer; an answer that keeps
-    trickling in is left after twice that long, or once there is more of it than is kept.
-    """
+    """Posts messages. `timeout` is in seconds, for all of one attempt."""
 
     def __init__(self, timeout: float) -> None:
-        self._patience = 2 * timeout
-        self._client = httpx.Client(follow_redirects=False, timeout=timeout)
+        self._poster = Poster(timeout, LONGEST_RESPONSE * 4, at_once=_AT_ONCE)
 
-    def post(self, url: str, headers: dict[str, str], body: bytes) -> tuple[int | None, str]:
-        """The status and the text of the answer; None and the reason where there is none. Raises nothing."""
-        began = time.monotonic()
-        try:
-            with self._client.stream("POST", url, headers=headers, content=body) as answer:
-                read = b""
-                for part in answer.iter_bytes():
-                    read += part
-                    if len(read) >= 4 * LONGEST_RESPONSE or time.monotonic() - began > self._patience:
-                        break
-                return answer.status_code, read.decode(errors="replace").replace("\0", "")
-        except Exception as problem:
-            # Whatever goes wrong between here and a receiver is a failed attempt, never an endless one.
-            return None, f"{type(problem).__name__}: {problem}"
+    def send(self, attempt: webhooks.Attempt, headers: dict[str, str]) -> Future[Answer]:
+        return self._poster.send(attempt.url, headers, attempt.body, public_only=attempt.public_only)
 
     def close(self) -> None:
-        self._client.close()
+        self._poster.close()
 
 
 class Sender(Protocol):
@@ -56,30 +66,339 @@ class Sender(Protocol):
 
     @property
     def courier(self) -> Courier: ...
-    def writing(self, change: Callable[[Work], T], organization: Organization | None = None) -> T: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def lease(self) -> timedelta: ...
+    @property
+    def delivers(self) -> bool: ...
+    def transact(self, change: Callable[[Transaction], T]) -> T: ...
+    def ask(self, question: Callable[[Transaction], T]) -> T: ...
+    def work_of(self, tx: Transaction, organization_id: str, now: datetime) -> Work: ...
+    def postpone(self, tx: Transaction, job: Job, now: datetime, problem: Exception) -> None: ...
 
 
-def deliver_webhook(sender: Sender, organization: Organization, job: Job) -> None:
-    """Make one attempt to deliver the message that is the job's subject, and keep how it went."""
+@dataclass(slots=True, eq=False)
+class _Shipment:
+    """A leased job with the attempt that is to be made, and how that went."""
 
-    def prepare(work: Work) -> webhooks.Attempt | None:
-        # In a transaction that writes, since the first signature of an installation makes its key.
-        made = webhooks.attempt(work, job.subject_id)
-        if made is None:
-            work.tx.jobs.complete(job)
-        return made
+    job: Job
+    attempt: webhooks.Attempt
+    headers: dict[str, str]
+    send_before: float
+    sent_at: float = 0.0
+    is_unproven: bool = False
+    http_status: int | None = None
+    response: str = ""
 
-    made = sender.writing(prepare, organization)
-    if made is None:
-        return
-    status, response = sender.courier.post(made.url, made.headers, made.body)
-    message = sender.writing(lambda work: webhooks.note_attempt(work, job, made, status, response), organization)
-    if message is not None and message.status == "failed":
-        _log.warning(
-            "webhook_given_up",
-            message=message.id,
-            webhook_type=message.webhook_type,
-            endpoint=message.webhook_endpoint_id,
-            attempts=message.retries,
-            http_status=message.http_status,
-        )
+
+@dataclass(slots=True, eq=False)
+class _Endpoint:
+    """How many requests to an endpoint are under way and may be, and what is ready to be sent to it."""
+
+    window: int = _WINDOW
+    is_proven: bool = False
+    under_way: int = 0
+    ready: deque[_Shipment] = field(default_factory=deque)
+
+    @property
+    def room(self) -> int:
+        """How many more messages to lease for it."""
+        ready_wanted = self.window * _READY_EACH if self.is_proven else 0
+        return self.window + ready_wanted - self.under_way - len(self.ready)
+
+    def learn(self, http_status: int | None, seconds: float) -> None:
+        """Go by how the last request went."""
+        if http_status is None:
+            self.window, self.is_proven = 1, False
+            return
+        self.is_proven = True
+        if http_status in _OVERLOADED:
+            self.window = max(1, self.window // 2)
+        elif self.window < _WINDOW:
+            self.window = _WINDOW
+        elif self.window < _WIDEST and seconds > self.window * _PACE_SECONDS:
+            self.window += 1
+
+
+class Deliveries:
+    """Leases the messages that are due, sends them, and keeps how that went: many of each in one commit.
+
+    `step` does what can be done now, `wait` returns when there may be more to do. Requests go on in between. What is
+    leased but was not sent is given back by `close`; after a crash it is sent once its lease has run out.
+    """
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+        self._guard = threading.Lock()
+        self._endpoints: dict[str, _Endpoint] = {}
+        self._under_way = 0
+        self._unproven = 0
+        self._finished: list[_Shipment] = []
+        self._unsent: list[_Shipment] = []
+        self._news = threading.Event()
+        self._hurry = threading.Event()
+        self._closing = False
+        self._next: datetime | None = None
+        self._stocked: dict[str, _Endpoint] = {}
+        self._backlog: frozenset[str] = frozenset()
+        self.failures: list[tuple[Job, Exception]] = []
+        self.tried = 0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether requests are under way, or results not yet noted."""
+        with self._guard:
+            return bool(self._under_way or self._finished or self._unsent)
+
+    def wake(self) -> None:
+        """End a `wait`."""
+        self._news.set()
+        self._hurry.set()
+
+    def wait(self, seconds: float | None) -> None:
+        """Until there may be something to do, for so many seconds at most (None: as long as requests are under way)."""
+        if seconds is None:
+            if not self._under_way:
+                return
+        elif self._next is not None:
+            seconds = min(seconds, max(0.0, (self._next - self._sender.clock.now()).total_seconds()))
+        self._news.wait(seconds)
+        if self._under_way or seconds is not None:
+            # What follows soon can share a commit, as long as nothing else could be sent meanwhile.
+            self._hurry.wait(_GATHER_SECONDS)
+        self._news.clear()
+        self._hurry.clear()
+
+    def step(self, now: datetime | None = None, *, immediate: bool = False) -> int:
+        """Note what has come back and take up what is due at `now` (the clock's, unless given): how many that were."""
+        instant = now or self._sender.clock.now()
+        with self._guard:
+            finished, unsent = self._finished[:], self._unsent[:]
+        if not finished and not unsent and not self._may_lease(instant):
+            return 0
+        leased, given_up = self._commit(finished, unsent, instant, immediate)
+        for message in given_up:
+            _log_given_up(message)
+        self._sign_and_send(leased, instant)
+        self.tried += len(leased)
+        return len(finished) + len(leased)
+
+    def close(self) -> None:
+        """Wait for what is under way, keep how it went, and give back the rest."""
+        with self._guard:
+            self._closing = True
+            for endpoint in self._stocked.values():
+                self._unsent += endpoint.ready
+                endpoint.ready.clear()
+            self._stocked.clear()
+        while self.is_busy:
+            self.step()
+            self.wait(None)
+
+    # Leasing and noting
+
+    def _may_lease(self, instant: datetime) -> bool:
+        self._look_ahead(self._sender.ask(lambda tx: tx.jobs.lanes(DELIVERY_LANES)), instant)
+        return self._next is not None and self._next <= instant
+
+    def _look_ahead(self, lanes: dict[str, datetime], instant: datetime) -> None:
+        """See when there is something to lease again, and for whom there is more than there is room for."""
+        rooms = self._rooms(lanes)
+        self._next = min((due for lane, due in lanes.items() if rooms.get(lane)), default=None)
+        self._backlog = frozenset(lane for lane, due in lanes.items() if due <= instant)
+
+    def _rooms(self, lanes: Iterable[str]) -> dict[str, int]:
+        """How many messages to lease for each of these endpoints."""
+        with self._guard:
+            if self._closing:
+                return {}
+            stocked = self._stocked.values()
+            left = _READY_AT_MOST - sum(len(endpoint.ready) for endpoint in stocked)
+            unproven = _UNPROVEN_AT_ONCE - self._unproven
+            unproven -= sum(len(endpoint.ready) for endpoint in stocked if not endpoint.is_proven)
+            rooms: dict[str, int] = {}
+            for lane in lanes:
+                endpoint = self._endpoints.get(lane) or _Endpoint()
+                room = min(endpoint.room, left)
+                if not endpoint.is_proven:
+                    room = min(room, unproven)
+                    unproven -= max(0, room)
+                rooms[lane] = max(0, room)
+                left -= rooms[lane]
+            return rooms
+
+    def _commit(
+        self, finished: list[_Shipment], unsent: list[_Shipment], instant: datetime, immediate: bool
+    ) -> tuple[list[_Leased], list[WebhookMessage]]:
+        """Note and give back these, and lease what there is room for, all in one commit."""
+
+        def act(tx: Transaction) -> tuple[list[_Leased], list[WebhookMessage], list[tuple[Job, Exception]]]:
+            given_up = [message for shipment in finished if (message := self._note(tx, shipment)) is not None]
+            tx.jobs.give_back([shipment.job for shipment in unsent])
+            leased, failures = self._lease(tx, instant, immediate)
+            return leased, given_up, failures
+
+        try:
+            leased, given_up, failures = self._sender.transact(act)
+        except Exception:
+            if not finished:
+                raise
+            # One of them may spoil it for all: each by itself then.
+            return [], self._note_each(finished, instant)
+        self._drop(finished, unsent)
+        self.failures += failures
+        return leased, given_up
+
+    def _note_each(self, finished: list[_Shipment], instant: datetime) -> list[WebhookMessage]:
+        given_up: list[WebhookMessage] = []
+        for shipment in finished:
+            try:
+                message = self._sender.transact(partial(self._note, shipment=shipment))
+            except Exception as problem:
+                self._postpone(shipment.job, instant, problem)
+            else:
+                given_up += [] if message is None else [message]
+            self._drop([shipment], [])
+        return given_up
+
+    def _drop(self, finished: list[_Shipment], unsent: list[_Shipment]) -> None:
+        with self._guard:
+            self._finished = [shipment for shipment in self._finished if shipment not in finished]
+            self._unsent = [shipment for shipment in self._unsent if shipment not in unsent]
+
+    def _note(self, tx: Transaction, shipment: _Shipment) -> WebhookMessage | None:
+        """Keep how an attempt went; the message, if that was the last one."""
+        own = tx.scoped(shipment.job.organization_id)
+        work = self._sender.work_of(own, shipment.job.organization_id, self._sender.clock.now())
+        message = webhooks.note_attempt(work, shipment.job, shipment.attempt, shipment.http_status, shipment.response)
+        return message if message is not None and message.status == "failed" else None
+
+    def _postpone(self, job: Job, instant: datetime, problem: Exception) -> None:
+        self._sender.transact(lambda tx: self._sender.postpone(tx, job, instant, problem))
+        self.failures.append((job, problem))
+
+    def _lease(
+        self, tx: Transaction, instant: datetime, immediate: bool
+    ) -> tuple[list[_Leased], list[tuple[Job, Exception]]]:
+        lanes = [lane for lane, due in tx.jobs.lanes(DELIVERY_LANES).items() if due <= instant]
+        until = max(instant, self._sender.clock.now()) + self._sender.lease
+        leased: list[_Leased] = []
+        failures: list[tuple[Job, Exception]] = []
+        for lane, room in self._rooms(lanes).items():
+            for job in tx.jobs.lease(lane, instant, until, at_most=room, immediate=immediate) if room else ():
+                own = tx.scoped(job.organization_id)
+                try:
+                    work = self._sender.work_of(own, job.organization_id, instant)
+                    attempt = webhooks.prepare(work, job.subject_id) if self._sender.delivers else None
+                except Exception as problem:
+                    self._sender.postpone(tx, job, instant, problem)
+                    failures.append((job, problem))
+                    continue
+                if attempt is None:
+                    # Gone, or delivered already, or not to be delivered.
+                    tx.jobs.complete(job)
+                else:
+                    leased.append((job, attempt))
+        self._look_ahead(tx.jobs.lanes(DELIVERY_LANES), instant)
+        return leased, failures
+
+    # Sending
+
+    def _sign_and_send(self, leased: list[_Leased], instant: datetime) -> None:
+        send_before = time.monotonic() + self._sender.lease.total_seconds() / 2
+        for job, attempt in leased:
+            try:
+                shipment = _Shipment(job, attempt, webhooks.signed_headers(attempt), send_before)
+            except Exception as problem:
+                self._postpone(job, instant, problem)
+                continue
+            with self._guard:
+                if self._closing:
+                    self._unsent.append(shipment)
+                    continue
+                endpoint = self._endpoints.setdefault(job.lane, _Endpoint())
+                endpoint.ready.append(shipment)
+                self._stocked[job.lane] = endpoint
+                chosen = self._choose()
+            self._send(chosen)
+
+    def _choose(self) -> list[tuple[_Endpoint, _Shipment]]:
+        """What may be sent now, the endpoints in turn; it counts as under way."""
+        chosen: list[tuple[_Endpoint, _Shipment]] = []
+        turns = deque(self._stocked)
+        while turns and self._under_way < _AT_ONCE:
+            lane = turns.popleft()
+            endpoint = self._stocked[lane]
+            if endpoint.under_way >= endpoint.window:
+                continue
+            if not endpoint.is_proven and self._unproven >= _UNPROVEN_AT_ONCE:
+                continue
+            shipment = endpoint.ready.popleft()
+            # To the end: the next turn is another's.
+            del self._stocked[lane]
+            if endpoint.ready:
+                self._stocked[lane] = endpoint
+                turns.append(lane)
+            shipment.sent_at = time.monotonic()
+            if shipment.sent_at > shipment.send_before:
+                # Its lease may run out before the answer comes, and another worker would send it too.
+                self._unsent.append(shipment)
+                self._news.set()
+                continue
+            shipment.is_unproven = not endpoint.is_proven
+            endpoint.under_way += 1
+            self._under_way += 1
+            self._unproven += shipment.is_unproven
+            chosen.append((endpoint, shipment))
+        return chosen
+
+    def _send(self, chosen: list[tuple[_Endpoint, _Shipment]]) -> None:
+        # Not under the guard: what has been answered by now is noted at once, by this thread.
+        for endpoint, shipment in chosen:
+            answer = self._sender.courier.send(shipment.attempt, shipment.headers)
+            answer.add_done_callback(partial(self._arrived, endpoint, shipment))
+
+    def _arrived(self, endpoint: _Endpoint, shipment: _Shipment, done: Future[Answer]) -> None:
+        is_canceled = False
+        try:
+            answer = done.result()
+            shipment.http_status = answer.status
+            shipment.response = answer.body.decode(errors="replace").replace("\0", "")
+        except CancelledError:
+            is_canceled = True
+        except Exception as problem:
+            # Whatever goes wrong between here and a receiver is a failed attempt, never an endless one.
+            shipment.response = f"{type(problem).__name__}: {problem}"
+        with self._guard:
+            endpoint.under_way -= 1
+            self._under_way -= 1
+            self._unproven -= shipment.is_unproven
+            if is_canceled:
+                # By ourselves, which says nothing of the receiver.
+                self._unsent.append(shipment)
+            else:
+                self._finished.append(shipment)
+                endpoint.learn(shipment.http_status, time.monotonic() - shipment.sent_at)
+            if not endpoint.is_proven:
+                # They would wait for long: others may have them.
+                self._unsent += endpoint.ready
+                endpoint.ready.clear()
+                self._stocked.pop(shipment.job.lane, None)
+            chosen = self._choose()
+            needs_more = shipment.job.lane in self._backlog and len(endpoint.ready) < endpoint.window
+        self._send(chosen)
+        self._news.set()
+        if needs_more:
+            self._hurry.set()
+
+
+def _log_given_up(message: WebhookMessage) -> None:
+    _log.warning(
+        "webhook_given_up",
+        message=message.id,
+        webhook_type=message.webhook_type,
+        endpoint=message.webhook_endpoint_id,
+        attempts=message.retries,
+        http_status=message.http_status,
+    )

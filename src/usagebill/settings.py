@@ -67,7 +67,9 @@ class Settings:
 
     `public_url` is the issuer named in webhook signatures. `events_per_batch` bounds one batch of events.
     `requests_per_minute` bounds the requests of each API key, for each process that serves; None sets no bound.
-    `webhook_timeout` is in seconds, for connecting, reading and writing each; `vat_registry_timeout` likewise.
+    `webhook_timeout` is in seconds, for all of one attempt; `vat_registry_timeout` likewise.
+    `private_networks`: whether webhooks may be sent to addresses that are not on the public internet. `auto` allows it
+    while the store holds one organization: several would reach what is behind the firewall that they share.
     `vat_registry_url` is where VAT numbers of the EU are checked (`vat_registry.HttpVatRegistry`); without it none is.
     `smtp_url` is the mail server that e-mails are given to (`MailServer.at`); without it none is sent. They come from
     `email_from`, else from the address of the billing entity. `smtp_timeout` is in seconds, for each step.
@@ -82,6 +84,7 @@ class Settings:
     events_per_batch: int = 100
     requests_per_minute: int | None = None
     webhook_timeout: float = 30
+    private_networks: Literal["auto", "allowed", "refused"] = "auto"
     vat_registry_url: str | None = None
     vat_registry_timeout: float = 20
     # It may hold a password.

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Protocol, TypeVar
-
-import httpx
+from urllib.parse import urlsplit
 
 from usagebill.bounded_http import Asking
 from usagebill.core.currencies import major_from_cents
@@ -79,8 +78,8 @@ class HttpTaxProvider:
             parts = (question.purpose.value, question.document_id, question.request_id)
             headers["idempotency-key"] = ":".join(part for part in parts if part is not None)
         try:
-            own = httpx.URL(connection.url)
-            url = own.copy_with(path=f"{own.path.rstrip('/')}/{_PATHS[question.purpose]}")
+            own = urlsplit(connection.url)
+            url = own._replace(path=f"{own.path.rstrip('/')}/{_PATHS[question.purpose]}").geturl()
             status, body = self._asking.post(url, headers, encode_json(_document(connection, question)))
         except Exception as problem:
             return _unreachable(problem)

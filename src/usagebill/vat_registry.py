@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
-import httpx
-
 from usagebill.bounded_http import Asking
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
@@ -64,7 +62,7 @@ class HttpVatRegistry:
     """VIES, or whatever speaks as it does: `POST` of `countryCode` and `vatNumber` as JSON to `url`.
 
     The European Commission's own is at `https://ec.europa.eu/taxation_customs/vies/rest-api/check-vat-number`.
-    `timeout` is in seconds, for connecting, writing and each wait for a part of the answer.
+    `timeout` is in seconds, for all of a question.
     """
 
     def __init__(self, url: str, timeout: float) -> None:
@@ -79,9 +77,9 @@ class HttpVatRegistry:
         asked = {"countryCode": number.prefix, "vatNumber": number.digits}
         try:
             status, body = self._asking.post(self._url, {"content-type": "application/json"}, encode_json(asked))
-        except httpx.TimeoutException as problem:
+        except TimeoutError as problem:
             return Unavailable(kind=RegistryError.TIMEOUT, message=_message(problem))
-        except httpx.TransportError as problem:
+        except OSError as problem:
             return Unavailable(kind=RegistryError.SERVICE_UNAVAILABLE, message=_message(problem))
         except Exception as problem:
             # Whatever else goes wrong between here and the registry leaves the question open.

@@ -248,9 +248,9 @@ class Work(Reader):
         self._perform(self, job)
 
     @property
-    def left_immediate(self) -> bool:
-        """Whether there is a job to do at once."""
-        return bool(self._immediate)
+    def immediate_kinds(self) -> frozenset[str]:
+        """The kinds of the jobs to do at once: those that talk to the outside by name, all others as ""."""
+        return frozenset(job.kind if job.lane else "" for job in self._immediate)
 
     def dry_run(self, act: Callable[[Work], T]) -> T:
         """What `act` comes to in a unit of work of its own, of which nothing remains: no record, message or job."""

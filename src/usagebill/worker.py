@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import structlog
 
-from usagebill.billing import Billing
+from usagebill.billing import OUTSIDE, Billing
 
 __all__ = ["Worker"]
 
@@ -15,32 +17,43 @@ _log = structlog.get_logger("usagebill.worker")
 
 
 class Worker:
-    """Does the jobs of a billing system as they fall due: one thread bills, others talk to the outside.
+    """Does the jobs of a billing system as they fall due.
 
         with Worker(billing):
             ...
 
-    Each thread sleeps until the next job is due. A write of this process that leaves something to do at once wakes
-    it; what other processes leave in the same file is seen within `poll_seconds`. Workers may be many, in one process
-    or in several: no job is done twice.
+    One thread bills, one delivers webhooks, and each other kind of job that talks to the outside has `outside_threads`
+    of its own, so that none waits for another. A thread sleeps until the next of its jobs is due. A write of this
+    process that leaves something to do at once wakes it; what other processes leave in the same file is seen within
+    `poll_seconds`. Workers may be many, in one process or in several: no job is done twice.
     """
 
     def __init__(self, billing: Billing, *, outside_threads: int = 2, poll_seconds: float = 1.0) -> None:
         self._billing = billing
         self._poll_seconds = poll_seconds
         self._stopping = False
-        self._deaf: Callable[[], None] = lambda: None
-        self._roles = [self._role(billing.run_batch, leased=False, name="billing")]
-        self._roles += [
-            self._role(billing.reach_out, leased=True, name=f"outside-{number + 1}")
-            for number in range(outside_threads)
-        ]
+        self._listen: list[Callable[[], Callable[[], None]]] = []
+        self._deaf: list[Callable[[], None]] = []
+        self._threads: list[threading.Thread] = []
+        self._wakes: list[Callable[[], None]] = []
+        self._add(self._keep_doing, billing.run_batch, "", name="billing")
+        for kind in OUTSIDE:
+            for number in range(outside_threads):
+                step = partial(billing.reach_out, kinds=(kind,))
+                self._add(self._keep_doing, step, kind, name=f"{kind}-{number + 1}")
+        self._deliveries = billing.deliveries()
+        self._thread(self._keep_delivering, (), self._deliveries.wake, "deliver_webhook", "webhooks")
 
-    def _role(self, step: Callable[[], int], *, leased: bool, name: str) -> tuple[threading.Thread, threading.Event]:
+    def _add(self, run: Callable[..., None], step: Callable[[], int], kind: str, *, name: str) -> None:
         woken = threading.Event()
-        thread = threading.Thread(target=self._keep_doing, args=(step, leased, woken), name=f"usagebill-{name}")
-        thread.daemon = True
-        return thread, woken
+        self._thread(run, (step, kind, woken), woken.set, kind, name)
+
+    def _thread(
+        self, run: Callable[..., None], arguments: tuple[Any, ...], wake: Callable[[], None], kind: str, name: str
+    ) -> None:
+        self._threads.append(threading.Thread(target=run, args=arguments, name=f"usagebill-{name}", daemon=True))
+        self._wakes.append(wake)
+        self._listen.append(partial(self._billing.on_immediate, wake, kind=kind))
 
     def __enter__(self) -> Worker:
         self.start()
@@ -51,38 +64,54 @@ class Worker:
 
     def start(self) -> None:
         """Begin; returns at once."""
-        self._deaf = self._billing.on_immediate(self.wake)
-        for thread, _ in self._roles:
+        self._deaf = [listen() for listen in self._listen]
+        for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """Finish the job at hand, begin no other, and return once that is so."""
+        """Finish the jobs at hand, begin no other, and return once that is so."""
         self._stopping = True
         self.wake()
-        for thread, _ in self._roles:
+        for thread in self._threads:
             thread.join()
-        self._deaf()
+        while self._deaf:
+            self._deaf.pop()()
 
     def wake(self) -> None:
         """Look for due jobs now."""
-        for _, woken in self._roles:
-            woken.set()
+        for wake in self._wakes:
+            wake()
 
-    def _keep_doing(self, step: Callable[[], int], leased: bool, woken: threading.Event) -> None:
+    def _keep_doing(self, step: Callable[[], int], kind: str, woken: threading.Event) -> None:
         while not self._stopping:
             try:
                 if step():
                     continue
-                pause = self._pause(leased)
+                pause = self._pause(kind)
             except Exception:
-                # A full disk or a locked file passes; the jobs are still there, so this thread must be too.
-                _log.exception("worker_step_failed", thread=threading.current_thread().name)
+                self._log_failure()
                 pause = self._poll_seconds
             woken.wait(pause)
             woken.clear()
 
-    def _pause(self, leased: bool) -> float:
-        due = self._billing.next_due(leased=leased)
+    def _keep_delivering(self) -> None:
+        while not self._stopping:
+            try:
+                self._deliveries.step()
+            except Exception:
+                self._log_failure()
+            self._deliveries.wait(self._poll_seconds)
+        try:
+            self._deliveries.close()
+        except Exception:
+            self._log_failure()
+
+    def _log_failure(self) -> None:
+        # A full disk or a locked file passes; the jobs are still there, so this thread must be too.
+        _log.exception("worker_step_failed", thread=threading.current_thread().name)
+
+    def _pause(self, kind: str) -> float:
+        due = self._billing.next_due(kind=kind) if kind else self._billing.next_due(leased=False)
         if due is None:
             return self._poll_seconds
         return min(self._poll_seconds, max(0.0, (due - self._billing.clock.now()).total_seconds()))

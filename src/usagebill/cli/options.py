@@ -42,6 +42,10 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
     "events_per_batch": (click.IntRange(1), "How many events one request may bring."),
     "requests_per_minute": (click.IntRange(1), "How many requests a key may make in a minute; any number without it."),
     "webhook_timeout": (click.FloatRange(0, min_open=True), "Seconds that a webhook's receiver may take."),
+    "private_networks": (
+        click.Choice(["auto", "allowed", "refused"]),
+        "Whether webhooks may go to addresses that are not on the public internet; auto: with one organization only.",
+    ),
     "vat_registry_url": (str, "Where VAT numbers of the EU are checked; none is where this is left out."),
     "smtp_url": (str, "The mail server: smtp://user:password@host:587 or smtps://host. No e-mail is sent without it."),
     "email_from": (str, "The address that e-mails come from; that of the billing entity where this is left out."),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from urllib.parse import urlsplit
 
+from usagebill.core.addresses import names_private
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.webhooks import (
     ENDPOINTS_AT_MOST,
@@ -79,7 +81,7 @@ def update(work: Work, id: str, given: WebhookEndpointInput) -> WebhookEndpoint:
     if "event_types" in sent:
         sent["event_types"] = _event_types(sent["event_types"])
     after = replace(before, updated_at=work.now, **sent)
-    problems = _problems(work, after)
+    problems = _problems(work, after, before)
     if problems:
         raise Invalid(problems)
     work.tx.replace(after)
@@ -108,9 +110,20 @@ def _event_types(sent: object) -> tuple[str, ...] | None:
     return kept
 
 
-def _problems(work: Work, endpoint: WebhookEndpoint) -> dict[str, list[str]]:
+def _problems(work: Work, endpoint: WebhookEndpoint, before: WebhookEndpoint | None = None) -> dict[str, list[str]]:
     problems = endpoint_errors(endpoint)
+    is_new_url = before is None or before.webhook_url != endpoint.webhook_url
+    if not problems and is_new_url and _names_private(endpoint.webhook_url) and webhooks.reaches_public_only(work):
+        problems["webhook_url"] = ["address_not_public"]
     other = work.tx.first(WebhookEndpoint, eq("webhook_url", endpoint.webhook_url))
     if other is not None and other.id != endpoint.id:
         problems["webhook_url"] = ["value_already_exist"]
     return problems
+
+
+def _names_private(url: str) -> bool:
+    # Tells early what is plain to see. What counts is checked at each connection.
+    try:
+        return names_private(urlsplit(url).hostname or "")
+    except ValueError:
+        return False

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
+from functools import lru_cache
 
 import jwt
 from cryptography.hazmat.primitives import serialization
@@ -48,15 +49,17 @@ from usagebill.work import Work
 __all__ = [
     "Attempt",
     "MessageFilters",
-    "attempt",
     "clean",
     "delivery_key",
     "get",
     "list_all",
     "note_attempt",
+    "prepare",
     "public_key",
+    "reaches_public_only",
     "resend",
     "schedule_cleaning",
+    "signed_headers",
     "signing_key",
 ]
 
@@ -67,12 +70,19 @@ _KEY_BITS = 2048
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One request to make: the address, the headers, and the exact body that the signature is of."""
+    """One request to make: the address, the exact body, and what the body is signed with.
+
+    `key` is the PEM text of the private key, or the organization's key for hmac.
+    """
 
     message_id: str
     url: str
-    headers: dict[str, str]
     body: bytes
+    signature_algo: str
+    key: str = field(repr=False)
+    issuer: str
+    header_prefix: str
+    public_only: bool
 
 
 @Input
@@ -156,8 +166,8 @@ def resend(work: Work, id: str) -> WebhookMessage:
 # Attempts
 
 
-def attempt(work: Work, message_id: str) -> Attempt | None:
-    """The next request to make for a message; None where it is gone, or has arrived.
+def prepare(work: Work, message_id: str) -> Attempt | None:
+    """The next request to make for a message; None if it is gone, or has arrived.
 
     Address and algorithm are the endpoint's of now, body and unique key the message's own.
     """
@@ -165,22 +175,47 @@ def attempt(work: Work, message_id: str) -> Attempt | None:
     endpoint = None if message is None else work.tx.get(WebhookEndpoint, message.webhook_endpoint_id)
     if message is None or endpoint is None or message.status == "succeeded":
         return None
-    if endpoint.signature_algo == "hmac":
-        signature = sign_hmac(work.organization.hmac_key, message.payload.encode())
-    else:
-        signature = _sign_jwt(work, message.payload)
-    prefix = header_prefix(work.settings.id_prefix)
+    signs_jwt = endpoint.signature_algo == "jwt"
     return Attempt(
         message_id=message.id,
         url=endpoint.webhook_url,
-        headers={
-            "Content-Type": "application/json",
-            f"{prefix}Signature": signature,
-            f"{prefix}Signature-Algorithm": endpoint.signature_algo,
-            f"{prefix}Unique-Key": message.id,
-        },
         body=message.payload.encode(),
+        signature_algo=endpoint.signature_algo,
+        key=signing_key(work).private_key if signs_jwt else work.organization.hmac_key,
+        issuer=work.settings.public_url,
+        header_prefix=header_prefix(work.settings.id_prefix),
+        public_only=reaches_public_only(work),
     )
+
+
+def signed_headers(attempt: Attempt) -> dict[str, str]:
+    """The headers of a request. To sign takes a while: no transaction should wait for it."""
+    if attempt.signature_algo == "hmac":
+        signature = sign_hmac(attempt.key, attempt.body)
+    else:
+        # Nothing in it changes from one attempt to the next: no instants, no type in the header.
+        claims = {"data": attempt.body.decode(), "iss": attempt.issuer}
+        signature = jwt.encode(claims, _parsed(attempt.key), algorithm="RS256", headers={"typ": None})
+    return {
+        "Content-Type": "application/json",
+        f"{attempt.header_prefix}Signature": signature,
+        f"{attempt.header_prefix}Signature-Algorithm": attempt.signature_algo,
+        f"{attempt.header_prefix}Unique-Key": attempt.message_id,
+    }
+
+
+@lru_cache(maxsize=4)
+def _parsed(pem: str) -> rsa.RSAPrivateKey:
+    # To parse it takes many times as long as to sign with it.
+    key = serialization.load_pem_private_key(pem.encode(), None)
+    assert isinstance(key, rsa.RSAPrivateKey)
+    return key
+
+
+def reaches_public_only(work: Work) -> bool:
+    """Whether messages may only be sent to addresses on the public internet."""
+    chosen = work.settings.private_networks
+    return chosen == "refused" or (chosen == "auto" and work.tx.is_shared())
 
 
 def note_attempt(work: Work, job: Job, made: Attempt, http_status: int | None, response: str) -> WebhookMessage | None:
@@ -230,12 +265,6 @@ def signing_key(work: Work) -> SigningKey:
 def public_key(work: Work) -> str:
     """The public key with which `jwt` signatures are verified: the base64 of its PEM text, in lines of 60."""
     return public_key_text(signing_key(work).public_key)
-
-
-def _sign_jwt(work: Work, payload: str) -> str:
-    # Nothing in it changes from one attempt to the next: no instants, no type in the header.
-    claims = {"data": payload, "iss": work.settings.public_url}
-    return jwt.encode(claims, signing_key(work).private_key, algorithm="RS256", headers={"typ": None})
 
 
 # Clean-up

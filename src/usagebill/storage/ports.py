@@ -148,6 +148,9 @@ class Snapshot(Protocol):
     def organization_id(self) -> str | None:
         """The organization it is within; None: all of them."""
 
+    def is_shared(self) -> bool:
+        """Whether the store holds more than one organization."""
+
     def get(self, kind: type[R], id: str, *, deleted: bool = False) -> R | None:
         """The record with this id."""
 

@@ -77,6 +77,9 @@ class SqliteTransaction:
     def organization_id(self) -> str | None:
         return self._organization_id
 
+    def is_shared(self) -> bool:
+        return len(self._connection.execute("SELECT 1 FROM organizations LIMIT 2").fetchall()) > 1
+
     def scoped(self, organization_id: str) -> SqliteTransaction:
         """The same transaction, within `organization_id`."""
         return SqliteTransaction(self._connection, organization_id, self._memory)
