@@ -169,13 +169,21 @@ class Subscription:
 
 
 class TestMatching:
-    def test_bounds_are_inclusive_and_cut_to_milliseconds(self) -> None:
+    def test_bounds_are_inclusive_a_start_is_cut_to_its_second_and_an_end_to_its_millisecond(self) -> None:
         end = START + timedelta(days=5, microseconds=900)
-        ended = Subscription(START + timedelta(microseconds=900), end, "terminated")
+        ended = Subscription(START + timedelta(microseconds=600_900), end, "terminated")
         assert subscription_at([ended], START) is ended
         assert subscription_at([ended], START + timedelta(days=5)) is ended
         assert subscription_at([ended], end) is None
         assert subscription_at([ended], START - timedelta(microseconds=1)) is None
+
+    def test_the_second_of_a_change_is_divided_by_when_events_came(self) -> None:
+        change = START + timedelta(milliseconds=600)
+        old, new = Subscription(START - timedelta(days=1), change, "terminated"), Subscription(change)
+        assert subscription_at([old, new], START, change - timedelta(milliseconds=100)) is old
+        assert subscription_at([old, new], START, change + timedelta(milliseconds=100)) is new
+        gone = Subscription(START - timedelta(days=1), START - timedelta(seconds=1), "terminated")
+        assert subscription_at([gone, new], START, change - timedelta(milliseconds=100)) is new
 
     def test_what_waits_or_has_not_started_is_skipped(self) -> None:
         waiting = [Subscription(START, status="incomplete"), Subscription(None, status="pending")]

@@ -253,3 +253,100 @@ def test_what_nobody_billed_of_a_customer_is_not_billed_to_the_next_one(box: Sce
     box.event("gb", value=1)
     box.travel_to("2024-02-02T00:00:00Z")
     assert billed_to(box, "other") == [100]
+
+
+# The second of a start or a change, as senders have it who know whole seconds only.
+
+SECOND, WITHIN = "2024-01-15T10:00:00Z", "2024-01-15T10:00:00.600Z"
+
+
+def sent(box: Scenario, value: int, at: str = "1705312800") -> None:
+    box.events("gb", {"value": value, "at": at})
+
+
+@pytest.mark.parametrize(
+    ("aggregation_type", "fields", "amount_cents"),
+    [
+        ("count_agg", {}, 100),
+        ("sum_agg", {}, 700),
+        ("max_agg", {}, 700),
+        ("latest_agg", {}, 700),
+        ("unique_count_agg", {}, 100),
+        ("sum_agg", {"recurring": True}, 700),
+        ("unique_count_agg", {"recurring": True}, 100),
+    ],
+)
+@pytest.mark.parametrize("in_advance", [False, True])
+def test_an_event_of_the_second_in_which_a_subscription_starts_is_billed(
+    aggregation_type: str, fields: dict[str, Any], amount_cents: int, in_advance: bool
+) -> None:
+    if in_advance and aggregation_type in ("max_agg", "latest_agg"):
+        return
+    with Scenario(now=WITHIN) as box:
+        box.customer()
+        plans(box, billable_metric_id=box.metric("gb", aggregation_type, **fields), pay_in_advance=in_advance)
+        box.subscribe("small")
+        sent(box, 7)
+        sent(box, 1000, "1705312799")
+        if fields.get("recurring"):
+            # What there was before is carried over.
+            amount_cents = {"sum_agg": 100_700, "unique_count_agg": 200}[aggregation_type]
+        assert box.usage()["amount_cents"] == amount_cents
+        assert [
+            event["timestamp"]
+            for event in box.get("/events?external_subscription_id=sub&timestamp_from_started_at=true")["events"]
+        ] == ["2024-01-15T10:00:00.000Z"]
+        box.travel_to("2024-02-02T00:00:00Z")
+        if not fields.get("recurring"):
+            assert usage_fees(box) == [amount_cents]
+        assert [str(finding) for finding in box.billing.audit().findings] == []
+
+
+@pytest.mark.parametrize("how", ["upgrade", "new"])
+@pytest.mark.parametrize("in_advance", [False, True])
+def test_the_second_of_a_change_is_billed_once_by_the_plan_that_there_was_when_events_came(
+    box: Scenario, how: str, in_advance: bool
+) -> None:
+    plans(box, pay_in_advance=in_advance)
+    box.subscribe("small")
+    box.travel_to("2024-01-15T10:00:00.300Z")
+    sent(box, 7)
+    sent(box, 5, "1705312800.200")
+    box.travel_to(WITHIN)
+    change(box, how)
+    sent(box, 3)
+    sent(box, 2, "1705312800.500")
+    box.travel_to("2024-01-15T10:00:00.900Z")
+    sent(box, 1)
+    assert box.usage()["amount_cents"] == 600
+    box.travel_to(LATER)
+    assert sum(usage_fees(box)) == 1800
+    if not in_advance:
+        assert usage_fees(box) == [600, 1200]
+    assert [str(finding) for finding in box.billing.audit().findings] == []
+
+
+def test_what_lies_between_an_end_and_a_new_start_of_the_same_second_is_the_new_ones(box: Scenario) -> None:
+    plans(box)
+    box.subscribe("small")
+    box.travel_to("2024-01-15T10:00:00.300Z")
+    sent(box, 7)
+    end(box)
+    box.travel_to(WITHIN)
+    box.subscribe("large")
+    sent(box, 5, "1705312800.450")
+    sent(box, 3)
+    assert box.usage()["amount_cents"] == 800
+    box.travel_to(LATER)
+    assert usage_fees(box) == [700, 800]
+
+
+def test_a_level_set_in_the_second_of_the_start_holds_from_the_start() -> None:
+    with Scenario(now="2024-01-01T00:00:00.600Z") as box:
+        box.customer()
+        metric = box.metric("gb", "weighted_sum_agg", weighted_interval="seconds")
+        plans(box, billable_metric_id=metric)
+        box.subscribe("small")
+        sent(box, 31 * 86400, "1704067200")
+        # Held for all of the month but 0.6 seconds.
+        assert box.usage()["charges_usage"][0]["units"] == "2678399.4"

@@ -19,6 +19,7 @@ __all__ = [
     "Subscribed",
     "active_subscription",
     "cut_to_milliseconds",
+    "cut_to_seconds",
     "numeric_text",
     "numeric_value",
     "parse_amount",
@@ -26,6 +27,7 @@ __all__ = [
     "property_of",
     "property_text",
     "repeated_positions",
+    "share_second",
     "subscription_at",
     "up_to",
 ]
@@ -157,6 +159,18 @@ def cut_to_milliseconds(instant: datetime) -> datetime:
     return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
 
 
+def cut_to_seconds(instant: datetime) -> datetime:
+    """`instant` without what lies below its seconds: the timestamp that a sender who has whole seconds gives it."""
+    return instant.replace(microsecond=0)
+
+
+def share_second(ended_at: datetime | None, started_at: datetime | None) -> bool:
+    """Whether what starts at `started_at` follows what ended at `ended_at` within the same second."""
+    if ended_at is None or started_at is None:
+        return False
+    return ended_at <= started_at and cut_to_seconds(ended_at) == cut_to_seconds(started_at)
+
+
 def repeated_positions(transaction_ids: Iterable[str]) -> tuple[int, ...]:
     """Zero-based positions, in one batch, of every transaction id that stands earlier in the batch already."""
     seen: set[str] = set()
@@ -191,21 +205,27 @@ S = TypeVar("S", bound=Subscribed)
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 
-def subscription_at(subscriptions: Iterable[S], timestamp: datetime) -> S | None:
+def subscription_at(subscriptions: Iterable[S], timestamp: datetime, received: datetime | None = None) -> S | None:
     """Of `subscriptions` (all with the event's external id), the one that an event at `timestamp` belongs to.
 
     Started at or before it and terminated, if at all, at or after it, both cut to milliseconds; those that wait for
     a first payment (`incomplete`) are left out. Of several: not terminated first, then the latest terminated, then
     the latest started.
+
+    Senders mostly have whole seconds, so the second in which a subscription starts is its own from the beginning; what
+    had been `received` when it started belongs to the one before it, if that was there yet (None: it has just come).
     """
-    matching = [
+    seconds = [
         subscription
         for subscription in subscriptions
         if subscription.status != "incomplete"
         and subscription.started_at is not None
-        and cut_to_milliseconds(subscription.started_at) <= timestamp
+        and cut_to_seconds(subscription.started_at) <= timestamp
         and (subscription.terminated_at is None or cut_to_milliseconds(subscription.terminated_at) >= timestamp)
     ]
+    exact = [one for one in seconds if one.started_at is None or cut_to_milliseconds(one.started_at) <= timestamp]
+    later = [one for one in seconds if received is None or (one.started_at is not None and one.started_at < received)]
+    matching = [one for one in seconds if not exact or one in exact or one in later]
     return max(
         matching,
         key=lambda match: (match.terminated_at is None, match.terminated_at or _BEGINNING, match.started_at),

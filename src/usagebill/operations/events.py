@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from usagebill.core.aggregation import lacks_property
 from usagebill.core.billable_metrics import BillableMetric, declared_values
 from usagebill.core.errors import Invalid, NotFound
-from usagebill.core.events import Event, JsonValue, repeated_positions
+from usagebill.core.events import Event, JsonValue, cut_to_seconds, repeated_positions
 from usagebill.core.expressions import EvaluationError, ExpressionSyntaxError, evaluated_text
 from usagebill.core.filters import undeclared_keys
 from usagebill.core.ingestion import Received, receive
@@ -255,4 +255,4 @@ def _earliest(work: Work, options: EventFilters) -> datetime | None:
         present("started_at"),
         order=[desc("started_at")],
     )
-    return None if latest is None else latest.started_at
+    return None if latest is None or latest.started_at is None else cut_to_seconds(latest.started_at)

@@ -9,6 +9,7 @@ from decimal import Decimal
 from usagebill.core.aggregation import counts, initial_level
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_ledger import CarriedLevel, group_pairs
+from usagebill.core.events import cut_to_seconds
 from usagebill.core.grouping import Group, grouped
 from usagebill.core.numbers import ZERO, add
 from usagebill.core.plans import Charge, ChargeFilter
@@ -45,7 +46,11 @@ def starting_levels(
     succeeds = subscription.previous_subscription_id is not None
     if not saved and not succeeds and not _was_billed(work, charge.parent_id, subscription, question):
         return {}
-    begins = own_since(work, subscription) if succeeds else subscription.started_at
+    begins = (
+        own_since(work, subscription)
+        if succeeds
+        else subscription.started_at and cut_to_seconds(subscription.started_at)
+    )
     earlier = replace(question, earliest=begins, latest=start)
     levels: dict[Group, Decimal] = {}
     counting = (

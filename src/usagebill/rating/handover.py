@@ -1,13 +1,13 @@
-"""The instant at which one subscription follows another: both periods hold it, and one of the two bills its events."""
+"""The second in which one subscription follows another: both periods hold some of it, and one of the two bills it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.core.events import cut_to_milliseconds
+from usagebill.core.events import cut_to_seconds, share_second
 from usagebill.core.invoices.records import BillingPeriod
 from usagebill.core.periods import Succession
 from usagebill.core.subscriptions import Subscription
@@ -17,12 +17,15 @@ from usagebill.work import Work
 
 __all__ = ["billed_once", "own_since"]
 
+_INSTANT = timedelta(microseconds=1)
+
 
 def billed_once(work: Work, subscription: Subscription, metric: BillableMetric, question: EventQuery) -> EventQuery:
     """`question`, about usage of the subscription, without what belongs to others of the same external id.
 
     After an upgrade, or where an id is subscribed anew as soon as it has been ended, the old subscription bills what
-    had been received of that instant when its end was billed, and the new one what came later. A recurring metric is
+    had been received of that second when its end was billed, and the new one what came later: whole seconds, as most
+    senders have them, do not say on which side of the change something was. A recurring metric is
     carried over, and counts on both. Where the id was another customer's before, nothing of theirs is carried over.
     """
     others = _others(work, subscription)
@@ -32,19 +35,29 @@ def billed_once(work: Work, subscription: Subscription, metric: BillableMetric, 
         own = own_since(work, subscription)
         earliest = max((at for at in (earliest, own) if at is not None), default=None)
     if earliest is not None:
-        earliest = cut_to_milliseconds(earliest)
+        earliest = cut_to_seconds(earliest)
         before = [
-            _billed(work, other) if other.customer_id == subscription.customer_id else _made(subscription)
+            (other.terminated_at, arrival)
             for other in _before(subscription, others)
-            if other.terminated_at and cut_to_milliseconds(other.terminated_at) == earliest
+            if other.terminated_at
+            and cut_to_seconds(other.terminated_at) == earliest
+            and (
+                arrival := _billed(work, other)
+                if other.customer_id == subscription.customer_id
+                else _made(subscription)
+            )
         ]
-        known = [arrival for arrival in before if arrival is not None]
-        latest = max(known, key=lambda arrival: (arrival.at, arrival.id), default=None)
-        question = replace(question, earliest=earliest, after=latest)
+        question = replace(question, earliest=earliest)
+        if before:
+            question = replace(
+                question,
+                after=max((arrival for _, arrival in before), key=lambda arrival: (arrival.at, arrival.id)),
+                first_end=max(ended for ended, _ in before) + _INSTANT,
+            )
     ended = subscription.terminated_at
     if ended is None or question.latest != ended:
         return question
-    if any(other.started_at == ended for other in others):
+    if any(share_second(ended, other.started_at) for other in others):
         question = replace(question, until=_billed(work, subscription))
     return question
 

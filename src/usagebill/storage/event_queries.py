@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
-from usagebill.core.events import Event, cut_to_milliseconds, property_of
+from usagebill.core.events import Event, cut_to_seconds, property_of
 from usagebill.core.filters import EventScope, accepts
 from usagebill.core.grouping import Group
 
@@ -17,9 +17,6 @@ ALL_EVENTS: Final = EventScope(matches={})
 
 # The aggregations that an engine answers by itself; of the others it is asked for the events.
 COUNTED: Final = frozenset({"count_agg", "sum_agg", "max_agg", "latest_agg", "unique_count_agg"})
-
-
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +33,11 @@ class EventQuery:
 
     `earliest` and `latest` bound the timestamp, both inclusive (None: no bound); `up_to` leaves out what stands after
     that event in time (`Event.order`), and `before` that event itself too. `known_at` leaves out what was received
-    after that instant. Of the millisecond of `earliest`, only what was received later than `after` counts; of that of
-    `latest`, only what was not received later than `until`. Events lie in `bucket`; where `only` names a property, its
-    text form is among the values given there, None standing for missing, null or empty. The answer has one entry a
-    group of the values of `group_keys`. `field_name` is the property that is aggregated. The events' own prices
-    (dynamic charges) are added up only where `amounts` is set.
+    after that instant. Of what lies before `first_end`, only what was received later than `after` counts; of what lies
+    in the second of `latest`, only what was not received later than `until`. Events lie in `bucket`; where `only` names
+    a property, its text form is among the values given there, None standing for missing, null or empty. The answer has
+    one entry a group of the values of `group_keys`. `field_name` is the property that is aggregated. The events' own
+    prices (dynamic charges) are added up only where `amounts` is set.
     """
 
     code: str
@@ -53,6 +50,7 @@ class EventQuery:
     before: Event | None = None
     known_at: datetime | None = None
     after: Arrival | None = None
+    first_end: datetime | None = None
     until: Arrival | None = None
     bucket: EventScope = ALL_EVENTS
     only: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
@@ -60,16 +58,9 @@ class EventQuery:
     amounts: bool = False
 
     @property
-    def first_end(self) -> datetime | None:
-        """Where the first millisecond ends, if `after` picks its events."""
-        if self.after is None or self.earliest is None:
-            return None
-        return cut_to_milliseconds(self.earliest) + _MILLISECOND
-
-    @property
     def last_start(self) -> datetime | None:
-        """Where the last millisecond starts, if `until` picks its events."""
-        return None if self.until is None or self.latest is None else cut_to_milliseconds(self.latest)
+        """Where the last second starts, if `until` picks its events."""
+        return None if self.until is None or self.latest is None else cut_to_seconds(self.latest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,11 +72,11 @@ class TestScope:
         assert usage(Metric("unique_count_agg", recurring=True), values, WINDOW).units == 2
         assert usage(Metric("unique_count_agg"), values, WINDOW).units == 1
 
-    def test_bounds_are_inclusive_and_the_start_is_cut_to_milliseconds(self) -> None:
-        late_start = Window(start=MAY + timedelta(microseconds=1900), end=WINDOW.end, period_days=31, tz=UTC)
+    def test_bounds_are_inclusive_and_the_start_is_cut_to_its_second(self) -> None:
+        late_start = Window(start=MAY + timedelta(milliseconds=1600), end=WINDOW.end, period_days=31, tz=UTC)
         metric = Metric("count_agg")
-        assert in_scope(metric, event(1, 1, MAY + timedelta(milliseconds=1)), late_start)
-        assert not in_scope(metric, event(1, 1, MAY + timedelta(microseconds=999)), late_start)
+        assert in_scope(metric, event(1, 1, MAY + timedelta(seconds=1)), late_start)
+        assert not in_scope(metric, event(1, 1, MAY + timedelta(microseconds=999_999)), late_start)
         assert in_scope(metric, event(1, 1, WINDOW.end), WINDOW)
         assert not in_scope(metric, event(1, 1, WINDOW.end + timedelta(microseconds=1)), WINDOW)
 

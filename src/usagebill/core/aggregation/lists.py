@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from usagebill.core.aggregation.metric import Metric
 from usagebill.core.aggregation.unique_count import operation_of
-from usagebill.core.events import Event, cut_to_milliseconds, numeric_value, property_of
+from usagebill.core.events import Event, cut_to_seconds, numeric_value, property_of
 from usagebill.core.numbers import ONE, ZERO, add, ceil_to
 
 __all__ = ["counted_totals", "event_values", "running_totals", "summed_totals"]
@@ -20,7 +20,7 @@ def event_values(metric: Metric, events: Iterable[Event], start: datetime) -> tu
     count: 1 each. unique_count: 1 each, repeats and removals too. sum and weighted_sum: the field. max and latest:
     the aggregated value at the event that set it, 0 at the others. custom: none.
     """
-    first = cut_to_milliseconds(start)
+    first = cut_to_seconds(start)
     current = sorted((event for event in events if event.timestamp >= first), key=lambda event: event.order)
     numbers = [value for event in current if (value := numeric_value(event, metric.field_name)) is not None]
     match metric.aggregation_type:

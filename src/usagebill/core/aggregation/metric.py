@@ -9,7 +9,7 @@ from typing import Protocol
 
 from usagebill.core.aggregation.unique_count import operation_of
 from usagebill.core.days import days_between
-from usagebill.core.events import Event, cut_to_milliseconds, numeric_value, property_of
+from usagebill.core.events import Event, cut_to_seconds, numeric_value, property_of
 from usagebill.core.numbers import ceil_to, floor_to, round_to
 
 __all__ = [
@@ -85,8 +85,11 @@ def counts_history(aggregation_type: str, *, recurring: bool) -> bool:
 
 
 def lower_bound(aggregation_type: str, *, recurring: bool, start: datetime) -> datetime | None:
-    """The timestamp from which on (inclusive) events count, None where all history does."""
-    return None if counts_history(aggregation_type, recurring=recurring) else cut_to_milliseconds(start)
+    """The timestamp from which on (inclusive) events count, None where all history does.
+
+    It is the whole second of `start`: senders mostly have whole seconds, and a subscription may start within one.
+    """
+    return None if counts_history(aggregation_type, recurring=recurring) else cut_to_seconds(start)
 
 
 def in_scope(metric: Metric, event: Event, window: Window) -> bool:

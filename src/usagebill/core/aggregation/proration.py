@@ -11,7 +11,7 @@ from decimal import Decimal
 from usagebill.core.aggregation.metric import Window
 from usagebill.core.aggregation.unique_count import Operation, operation_of
 from usagebill.core.days import calendar_days, local_date
-from usagebill.core.events import Event, cut_to_milliseconds, numeric_value, property_of
+from usagebill.core.events import Event, cut_to_seconds, numeric_value, property_of
 from usagebill.core.numbers import ONE, ZERO, add, ceil_to, divide, multiply, ratio, round_to, subtract, total
 from usagebill.core.usage import ProrationStep
 
@@ -41,7 +41,7 @@ def prorated_sum(events: Iterable[Event], field_name: str | None, window: Window
     the last, both counted, divided by the period's (20 decimals). A negative value is refunded from its day on.
     The first stretch is all that was there before, unless that is 0.
     """
-    start = cut_to_milliseconds(window.start)
+    start = cut_to_seconds(window.start)
     before, current = ZERO, []
     for event in sorted(events, key=lambda event: event.order):
         value = numeric_value(event, field_name)

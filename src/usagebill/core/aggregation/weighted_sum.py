@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from usagebill.core.aggregation.sum import Sum
 from usagebill.core.aggregation.tally import AggregateResult, Aggregation, fold_events
-from usagebill.core.events import Event, cut_to_milliseconds, numeric_value
+from usagebill.core.events import Event, cut_to_seconds, numeric_value
 from usagebill.core.numbers import CONTEXT, ZERO, add, ceil_to, divide, multiply, round_to, subtract
 
 __all__ = ["Weighted", "WeightedSum", "initial_level", "quotient"]
@@ -64,7 +64,8 @@ class WeightedSum(Aggregation[Weighted]):
 
     The level is `initial` at `start`; each event changes it by its `field_name`; it is held until `end` rounded up to
     the whole second. units = sum of level x seconds / (period_days x 86,400), rounded up at 20 decimals. Events must
-    lie in [start, end]. events_count are the numeric events, `level` is what it stands at in the end.
+    lie in [start, end]; those of the second of `start` before it change the level at `start`. events_count are the
+    numeric events, `level` is what it stands at in the end.
     """
 
     field_name: str | None
@@ -82,7 +83,7 @@ class WeightedSum(Aggregation[Weighted]):
             return Weighted()
         return Weighted(
             change=value,
-            moment=multiply(value, _microseconds(event.timestamp)),
+            moment=multiply(value, _microseconds(max(event.timestamp, self.start))),
             events_count=1,
             last_at=event.timestamp,
             amount_cents=event.precise_total_amount_cents or ZERO,
@@ -119,7 +120,7 @@ def initial_level(earlier: Iterable[Event], *, field_name: str | None, start: da
     A level that was remembered when the period before was billed goes first: an event dated back into a billed period
     does not reach later ones.
     """
-    before = [event for event in earlier if event.timestamp < cut_to_milliseconds(start)]
+    before = [event for event in earlier if event.timestamp < cut_to_seconds(start)]
     return fold_events(Sum(field_name=field_name), before).units if before else None
 
 

@@ -21,7 +21,7 @@ from usagebill.core.aggregation import (
     prorated,
 )
 from usagebill.core.days import calendar_days
-from usagebill.core.events import Event, cut_to_milliseconds, numeric_value, property_of
+from usagebill.core.events import Event, cut_to_seconds, numeric_value, property_of
 from usagebill.core.numbers import ONE, ZERO, add, decimal_text, divide, multiply, round_to, total
 from usagebill.core.pricing import Properties
 from usagebill.core.pricing.dynamic import DynamicProperties
@@ -90,7 +90,7 @@ def _count(_metric: Metric, events: list[Event], _window: Window, _prorated: boo
 
 
 def _added(metric: Metric, events: list[Event], window: Window, is_prorated: bool, _level: Decimal) -> list[str]:
-    start = cut_to_milliseconds(window.start)
+    start = cut_to_seconds(window.start)
     numbers = _numbers(metric, events)
     before = total(value for event, value in numbers if event.timestamp < start)
     inside = [(event, value) for event, value in numbers if event.timestamp >= start]

@@ -30,12 +30,11 @@ IN_ADVANCE_PERIODIC = "in_advance_charge_periodic"
 def regroup(work: Work, subscriptions: Sequence[Subscription], at: datetime, *, renewing: bool) -> list[Invoice]:
     """Invoice the fees of `subscriptions` that were paid before `at` and that no invoice holds.
 
-    The subscriptions are of one customer, of whom one plan at least asks for it; with them go the earlier ones of the
-    same external ids. At a renewal (`renewing`) fees of the period that has just begun wait for the next one. One
-    invoice for each purchase order; nothing is computed anew, nor paid again.
+    The subscriptions are of one customer. With them go the earlier ones of the same external ids; one plan at least, of
+    all these, asks for it: what is paid after a change of plan is invoiced too, whatever the new plan charges. At a
+    renewal (`renewing`) fees of the period that has just begun wait for the next one. One invoice for each purchase
+    order; nothing is computed anew, nor paid again.
     """
-    if not any(_asks(work, subscription) for subscription in subscriptions):
-        return []
     newest = max(subscriptions, key=lambda subscription: (subscription.started_at or at, subscription.id))
     known = work.tx.find(
         Subscription,
@@ -44,6 +43,8 @@ def regroup(work: Work, subscriptions: Sequence[Subscription], at: datetime, *, 
         within("status", ("active", "terminated")),
         order=[asc("started_at"), asc("id")],
     )
+    if not any(_asks(work, subscription) for subscription in {one.plan_id: one for one in known}.values()):
+        return []
     owners = {subscription.id: subscription for subscription in known}
     groups: dict[tuple[str | None, str], list[Fee]] = {}
     for fee in _paid(work, list(owners), at, renewing=renewing):

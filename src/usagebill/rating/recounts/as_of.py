@@ -8,6 +8,7 @@ from datetime import datetime
 from usagebill.core.add_ons import AddOn
 from usagebill.core.aggregation import lower_bound
 from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.events import share_second
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.plans import Charge, FixedCharge, FixedChargeUnits, Plan, PlanDefinition
@@ -106,8 +107,7 @@ def is_followed_since(work: Work, subscription: Subscription, at: datetime) -> b
     return any(
         other.id != subscription.id
         and other.created_at >= at
-        and other.started_at is not None
-        and other.started_at == subscription.terminated_at
+        and share_second(subscription.terminated_at, other.started_at)
         for other in others
     )
 

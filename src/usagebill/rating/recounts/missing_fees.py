@@ -8,7 +8,7 @@ from datetime import timedelta
 from usagebill.core.aggregation import billable_in_advance
 from usagebill.core.audit import Finding
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.core.events import Event, subscription_at
+from usagebill.core.events import Event, cut_to_seconds, subscription_at
 from usagebill.core.fees import Fee
 from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription
@@ -48,7 +48,7 @@ def lost_events(work: Work, subscription: Subscription) -> Iterator[Finding]:
         question = EventQuery(
             code=metric.code,
             external_subscription_id=subscription.external_id,
-            earliest=subscription.started_at,
+            earliest=cut_to_seconds(subscription.started_at),
             latest=subscription.terminated_at,
         )
         since = max(charge.created_at, charge.updated_at, metric.updated_at, subscription.created_at)
@@ -72,7 +72,7 @@ def lost_events(work: Work, subscription: Subscription) -> Iterator[Finding]:
 
 def _is_alone(known: list[Subscription], subscription: Subscription, event: Event) -> bool:
     """Whether nobody else can have been billed for the event."""
-    if subscription_at(known, event.timestamp) != subscription:
+    if subscription_at(known, event.timestamp, event.created_at) != subscription:
         return False
     return not any(
         other.id != subscription.id
