@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from io import BytesIO
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+import structlog.testing
 from PIL import Image
 from pypdf import PdfReader
 from tests.asgi import send
 from tests.scenarios import Scenario, charge_on, price_ranges
 
+from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.documents.files import Document
 from usagebill.core.errors import NotFound
 from usagebill.http.app import create_app
@@ -166,18 +169,102 @@ def test_texts_of_callers_are_shown_as_they_are() -> None:
         assert "<b>A & B</b>" in text
 
 
-def png() -> str:
+WORDS = "Delivered as agreed and billed to the cent. " * 120
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("description", WORDS),
+        ("description", "\n".join(f"line {number}" for number in range(200))),
+        ("description", "x" * 4000),
+        ("description", "請求書の説明。" * 700),
+        ("invoice_display_name", WORDS),
+        ("tax", WORDS),
+        ("address_line1", WORDS),
+        ("address_line1", "\n".join(f"line {number}" for number in range(200))),
+        ("legal_name", WORDS),
+        ("name", WORDS),
+    ],
+)
+def test_long_texts_flow_over_pages(field: str, text: str) -> None:
+    with Scenario(now="2024-01-05T00:00:00Z") as box:
+        entity(box, **{"name": "Lumen", **({field: text} if field in ("address_line1", "legal_name", "name") else {})})
+        box.customer(name="Acme", **{field: text} if field in ("address_line1", "legal_name") else {})
+        box.tax(name=text if field == "tax" else "VAT")
+        box.add_on("setup", 10_000)
+        fee = {"add_on_code": "setup", **({field: text} if field in ("description", "invoice_display_name") else {})}
+        made = box.post("/invoices", invoice={"external_customer_id": "acme", "fees": [fee]})["invoice"]
+        shown = pages(box.billing.invoices.pdf(made["svc_id"]))
+    assert len(shown) > 1
+    # Every word is there, whatever page it came to stand on.
+    letters = "".join("".join(shown).split())
+    for line in text.split("\n"):
+        for word in line.split()[:: 1 + len(line) // 500]:
+            assert word[:20] in letters
+    assert in_order(" ".join(shown), "Invoice number", "Total", "€120.00")
+
+
+def picture(size: tuple[int, int] = (30, 10), kind: str = "PNG", mode: str = "RGB") -> bytes:
     made = BytesIO()
-    Image.new("RGB", (30, 10), (10, 90, 200)).save(made, "PNG")
-    return "data:image/png;base64," + base64.b64encode(made.getvalue()).decode()
+    Image.new(mode, size).save(made, kind)
+    return made.getvalue()
 
 
-@pytest.mark.parametrize(("logo", "images"), [(png(), 1), ("data:image/png;base64,AAAA", 0)])
-def test_logo_is_shown_where_it_is_an_image(logo: str, images: int) -> None:
+def data_url(content: bytes, kind: str = "png") -> str:
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+
+
+POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\nshowpage\n%%EOF\n"
+UNSHOWN = {
+    "PostScript labelled PNG": (POSTSCRIPT, "invalid_content_type"),
+    "GIF": (picture(kind="GIF"), "invalid_content_type"),
+    "no picture": (b"AAAA", "invalid_content_type"),
+    "damaged": (picture((300, 300))[:120], "invalid_content_type"),
+    "too many pixels": (picture((12_000, 12_000), mode="1"), "invalid_size"),
+    "too many bytes": (b"0" * (800 * 1024 + 1), "invalid_size"),
+}
+
+
+@pytest.mark.parametrize(
+    "logo",
+    [
+        data_url(picture()),
+        data_url(picture((2000, 2000), mode="RGBA")),
+        data_url(picture(mode="P")),
+        data_url(picture(kind="JPEG"), "jpeg"),
+        data_url(picture(kind="JPEG", mode="CMYK"), "jpg"),
+    ],
+)
+def test_a_logo_is_shown(logo: str) -> None:
     with Scenario(now="2024-01-05T00:00:00Z") as box:
         entity(box, logo=logo)
         pdf = box.billing.invoices.pdf(one_off(box)["svc_id"])
-        assert len(PdfReader(BytesIO(pdf)).pages[0].images) == images
+        assert len(PdfReader(BytesIO(pdf)).pages[0].images) == 1
+        assert len(pdf) < 100_000
+
+
+@pytest.mark.parametrize(("content", "code"), UNSHOWN.values(), ids=UNSHOWN.keys())
+def test_what_is_no_logo_is_refused_when_it_is_stored(content: bytes, code: str) -> None:
+    with Scenario(now="2024-01-05T00:00:00Z") as box:
+        refused = box.put("/billing_entities/default", billing_entity={"logo": data_url(content)}, status=422)
+        assert refused["error_details"] == {"logo": [code]}
+
+
+@pytest.mark.parametrize(("content", "code"), UNSHOWN.values(), ids=UNSHOWN.keys())
+def test_no_document_fails_for_its_logo(content: bytes, code: str) -> None:
+    def store(work: Work) -> None:
+        for one in work.tx.find(BillingEntity):
+            work.tx.replace(replace(one, logo_url=data_url(content)))
+
+    with Scenario(now="2024-01-05T00:00:00Z") as box:
+        box.billing.writing(store)
+        made = one_off(box)
+        with structlog.testing.capture_logs() as said:
+            pdf = box.billing.invoices.pdf(made["svc_id"])
+        assert len(PdfReader(BytesIO(pdf)).pages[0].images) == 0
+        [warning] = [line for line in said if line["event"] == "logo_left_out"]
+        assert (warning["log_level"], warning["document"], warning["reason"]) == ("warning", made["number"], code)
 
 
 def subscribe(box: Scenario, *codes: str) -> Any:

@@ -11,7 +11,7 @@ from usagebill.core.billing_entities import (
     BillingEntity,
     default_document_number_prefix,
     definition_errors,
-    logo_errors,
+    is_logo,
 )
 from usagebill.core.contacts import normalized_email
 from usagebill.core.customers import Customer, dating_settings
@@ -219,9 +219,8 @@ def _is_null(found: dict[str, Any], name: str) -> bool:
 
 def _with_more(work: Work, entity: BillingEntity, given: BillingEntityInput) -> BillingEntity:
     if is_given(given.logo):
-        problems = logo_errors(given.logo) if given.logo else []
-        if problems:
-            raise Invalid(logo=problems)
+        if given.logo:
+            _check_logo(given.logo)
         entity = replace(entity, logo_url=given.logo or None)
     if given.tax_codes is not ABSENT and given.tax_codes is not None:
         entity = replace(entity, tax_ids=taxes.ids_of_codes(work, given.tax_codes, any_case=True))
@@ -233,6 +232,18 @@ def _with_more(work: Work, entity: BillingEntity, given: BillingEntityInput) -> 
         einvoicing=value_or(given.einvoicing, entity.einvoicing),
         eu_tax_management=value_or(given.eu_tax_management, entity.eu_tax_management),
     )
+
+
+def _check_logo(logo: str) -> None:
+    if not is_logo(logo):
+        raise Invalid(logo="invalid_content_type")
+    # What reads pictures is loaded when it is first needed: most processes never do.
+    from usagebill.printing.logos import BadLogo, opened
+
+    try:
+        opened(logo)
+    except BadLogo as problem:
+        raise Invalid(logo=problem.code) from problem
 
 
 def _problems(entity: BillingEntity) -> dict[str, list[str]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from io import BytesIO
+from itertools import zip_longest
 from typing import Any
 
+import structlog
 from pypdf import PdfWriter
 from pypdf.generic import NameObject
 from reportlab.lib.colors import HexColor
@@ -21,8 +21,11 @@ from reportlab.platypus import Table as Grid
 
 from usagebill.core.documents.content import Content, Page, Party, Row, Table, Total
 from usagebill.printing.fonts import BOLD, REGULAR, load_fonts, markup
+from usagebill.printing.logos import BadLogo, opened
 
 __all__ = ["ATTACHED_XML", "pdf_bytes"]
+
+_log = structlog.get_logger("usagebill.printing")
 
 # The name under which readers of Factur-X and ZUGFeRD look for the XML inside a PDF.
 ATTACHED_XML = "factur-x.xml"
@@ -33,6 +36,18 @@ _WIDTH = A4[0] - 2 * _MARGIN - 12
 _LINE = HexColor(0xD9DEE7)
 _GREY = HexColor(0x5B6678)
 _LOGO = (45 * mm, 16 * mm)
+# Of a logo, for each of 72 points an inch.
+_DOTS = 8
+# Rows of tables are never split: none may be higher than what is left of a page with the head of its table.
+_HIGHEST_ROW = 50 * mm
+# Paragraphs are laid out as a whole, which takes longer than their length; a longer text is several.
+_LONGEST_PARAGRAPH = 4000
+# Left and right in the cells of tables; and of what is part of the fee above it.
+_GAP, _INDENT = 6, 10
+# Between who issues a document and whom it is for.
+_GUTTER = 12
+# A blank that is as high as a line.
+_EMPTY = "\u00a0"
 # Item and the columns of numbers, in parts of the width.
 _COLUMNS = {5: (0.42, 0.12, 0.17, 0.11, 0.18), 3: (0.6, 0.2, 0.2), 2: (0.75, 0.25)}
 
@@ -75,17 +90,24 @@ def _with_attachment(pdf: bytes, xml: str) -> bytes:
     return made.getvalue()
 
 
-def _logo(data_url: str | None) -> Image | None:
-    """The logo within its box; None for a URL that holds no image that can be read."""
-    if data_url is None or not data_url.startswith("data:"):
+def _logo(content: Content) -> Image | None:
+    """The logo within its box; None where there is none, or none that can be shown."""
+    if content.logo is None:
         return None
     try:
-        image = Image(BytesIO(base64.b64decode(data_url.partition(",")[2])))
-    except (OSError, binascii.Error):
+        picture = opened(content.logo)
+    except BadLogo as problem:
+        # No document fails for its logo.
+        _log.warning("logo_left_out", document=content.number, issuer=content.issuer.name, reason=problem.code)
         return None
-    scale = min(_LOGO[0] / image.imageWidth, _LOGO[1] / image.imageHeight, 1)
-    image.drawWidth, image.drawHeight = image.imageWidth * scale, image.imageHeight * scale
-    return image
+    scale = min(_LOGO[0] / picture.width, _LOGO[1] / picture.height, 1)
+    size = (picture.width * scale, picture.height * scale)
+    # Finer than any printer draws it; what is beyond would only make the file larger.
+    picture.thumbnail((_LOGO[0] * _DOTS, _LOGO[1] * _DOTS))
+    drawn = BytesIO()
+    picture.save(drawn, "PNG")
+    drawn.seek(0)
+    return Image(drawn, *size)
 
 
 class _Printer:
@@ -111,15 +133,36 @@ class _Printer:
     def _text(self, text: str, style: str = "text") -> Paragraph:
         return Paragraph(markup(text), self._styles[style])
 
+    def _texts(self, text: str, style: str = "text") -> list[Paragraph]:
+        """A text of any length: a paragraph for each line, several for a very long one."""
+        lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        return [self._text(part or _EMPTY, style) for line in lines for part in _parts(line)]
+
+    def _cells(self, paragraphs: Sequence[Paragraph], width: float) -> list[list[Paragraph]]:
+        """The paragraphs as the cells of a column, each of a height that fits on any page."""
+        cells: list[list[Paragraph]] = [[]]
+        used = 0.0
+        for paragraph in paragraphs:
+            for piece in _pieces(paragraph, width):
+                height = piece.wrap(width, _HIGHEST_ROW)[1]
+                if cells[-1] and used + height > _HIGHEST_ROW:
+                    cells.append([])
+                    used = 0.0
+                cells[-1].append(piece)
+                used += height
+        return cells
+
     def document(self, content: Content) -> list[Flowable]:
         halves = (_WIDTH / 2, _WIDTH / 2)
-        logo = _logo(content.logo)
+        logo = _logo(content)
         story: list[Flowable] = [
             self._grid([[self._text(content.title, "title"), logo or ""]], halves, ("ALIGN", (1, 0), (1, 0), "RIGHT")),
             Spacer(0, 5 * mm),
             self._grid([[self._pairs(content.facts), self._pairs(content.metadata)]], halves),
             Spacer(0, 6 * mm),
-            self._grid([[self._party(content.issuer), self._party(content.recipient)]], halves),
+            self._grid(
+                self._parties(content.issuer, content.recipient), halves, ("RIGHTPADDING", (0, 0), (0, -1), _GUTTER)
+            ),
             Spacer(0, 8 * mm),
             self._text(content.amount, "amount"),
             *(self._text(line, "small") for line in content.about),
@@ -130,11 +173,11 @@ class _Printer:
                 story.append(PageBreak())
             story += self._page(page)
         for note in content.notes:
-            story += [Spacer(0, 4 * mm), self._text(note)]
+            story += [Spacer(0, 4 * mm), *self._texts(note)]
         for section in content.sections:
-            story += [Spacer(0, 5 * mm), self._text(section.title, "strong"), self._text(section.text)]
+            story += [Spacer(0, 5 * mm), *self._texts(section.title, "strong"), *self._texts(section.text)]
         if content.footer:
-            story += [Spacer(0, 6 * mm), self._text(content.footer, "small")]
+            story += [Spacer(0, 6 * mm), *self._texts(content.footer, "small")]
         return story
 
     def _grid(self, rows: Sequence[list[Any]], widths: Sequence[float], *more: tuple[Any, ...]) -> Grid:
@@ -153,14 +196,18 @@ class _Printer:
         rows = [[self._text(label, "small"), self._text(value)] for label, value in pairs]
         return self._grid(rows, (_WIDTH * 0.2, _WIDTH * 0.28))
 
-    def _party(self, party: Party) -> list[Flowable]:
-        lines = [self._text(line) for line in party.lines]
-        return [self._text(party.heading, "small"), self._text(party.name, "strong"), *lines]
+    def _parties(self, *parties: Party) -> list[list[Any]]:
+        columns = []
+        for party in parties:
+            lines = [paragraph for line in party.lines for paragraph in self._texts(line)]
+            block = [self._text(party.heading, "small"), *self._texts(party.name, "strong"), *lines]
+            columns.append(self._cells(block, _WIDTH / 2 - _GUTTER))
+        return [list(row) for row in zip_longest(*columns, fillvalue="")]
 
     def _page(self, page: Page) -> list[Flowable]:
         story: list[Flowable] = []
         if page.heading:
-            story += [self._text(page.heading, "heading"), Spacer(0, 3 * mm)]
+            story += [*self._texts(page.heading, "heading"), Spacer(0, 3 * mm)]
         for table in page.tables:
             story += [self._table(table), Spacer(0, 4 * mm)]
         if page.totals:
@@ -169,8 +216,8 @@ class _Printer:
 
     def _table(self, table: Table) -> Grid:
         count = len(table.columns)
-        head = [self._text(text, "small" if not at else "small right") for at, text in enumerate(table.columns)]
-        rows = [head, *(self._row(row, count) for row in table.rows)]
+        widths = [part * _WIDTH for part in _COLUMNS[count]]
+        rows = [[self._text(text, "small" if not at else "small right") for at, text in enumerate(table.columns)]]
         style: list[tuple[Any, ...]] = [
             ("VALIGN", (0, 0), (-1, -1), "TOP"),
             ("LINEBELOW", (0, 0), (-1, 0), 0.75, _LINE),
@@ -178,24 +225,59 @@ class _Printer:
             ("RIGHTPADDING", (-1, 0), (-1, -1), 0),
             ("LINEBELOW", (0, -1), (-1, -1), 0.75, _LINE),
         ]
-        style += [("LEFTPADDING", (0, at), (0, at), 10) for at, row in enumerate(table.rows, 1) if row.kind != "fee"]
-        widths = [part * _WIDTH for part in _COLUMNS[count]]
+        for row in table.rows:
+            first = len(rows)
+            indent = 0 if row.kind == "fee" else _INDENT
+            rows += self._rows(row, count, widths[0] - indent - _GAP)
+            if indent:
+                style.append(("LEFTPADDING", (0, first), (0, len(rows) - 1), indent))
+            last = len(rows) - 1
+            if last > first:
+                # The rows of one item are not to look like several.
+                style += [
+                    ("BOTTOMPADDING", (0, first), (-1, last - 1), 0),
+                    ("TOPPADDING", (0, first + 1), (-1, last), 0),
+                ]
         return Grid(rows, colWidths=widths, repeatRows=1, style=TableStyle(style), hAlign="LEFT")
 
-    def _row(self, row: Row, columns: int) -> list[Any]:
-        name = [self._text(row.name, "small" if row.kind == "part" else "text")]
-        name += [self._text(note, "small") for note in row.notes]
+    def _rows(self, row: Row, columns: int, width: float) -> list[list[Any]]:
+        """A row, and below it what its name and its notes have left to say."""
+        name = self._texts(row.name, "small" if row.kind == "part" else "text")
+        name += [paragraph for note in row.notes for paragraph in self._texts(note, "small")]
         numbers = {5: (row.units, row.unit_price, row.tax_rate, row.amount), 3: (row.tax_rate, row.amount)}
-        shown = numbers.get(columns, (row.amount,))
-        return [name, *(self._text(text, "small right" if row.kind == "part" else "right") for text in shown)]
+        shown = [
+            self._text(text, "small right" if row.kind == "part" else "right")
+            for text in numbers.get(columns, (row.amount,))
+        ]
+        first, *rest = self._cells(name, width)
+        return [[first, *shown], *([cell, *[""] * len(shown)] for cell in rest)]
 
     def _totals(self, totals: Sequence[Total]) -> Grid:
-        rows = [
-            [
-                self._text(total.label, "strong right" if total.strong else "right"),
-                self._text(total.amount, "strong right" if total.strong else "right"),
-            ]
-            for total in totals
-        ]
-        style = TableStyle([("RIGHTPADDING", (-1, 0), (-1, -1), 0), ("LINEABOVE", (0, -1), (-1, -1), 0.75, _LINE)])
-        return Grid(rows, colWidths=[_WIDTH * 0.5, _WIDTH * 0.22], style=style, hAlign="RIGHT")
+        rows: list[list[Any]] = []
+        for total in totals:
+            style = "strong right" if total.strong else "right"
+            first, *rest = self._cells(self._texts(total.label, style), _WIDTH * 0.5 - 2 * _GAP)
+            rows += [[first, self._text(total.amount, style)], *([cell, ""] for cell in rest)]
+        look = TableStyle([("RIGHTPADDING", (-1, 0), (-1, -1), 0), ("LINEABOVE", (0, -1), (-1, -1), 0.75, _LINE)])
+        return Grid(rows, colWidths=[_WIDTH * 0.5, _WIDTH * 0.22], style=look, hAlign="RIGHT")
+
+
+def _parts(text: str) -> Iterator[str]:
+    """A line in parts of some thousand characters, cut between words where there are any."""
+    start = 0
+    while len(text) - start > _LONGEST_PARAGRAPH:
+        end = text.rfind(" ", start + 1, start + _LONGEST_PARAGRAPH)
+        yield text[start:end] if end > 0 else text[start : start + _LONGEST_PARAGRAPH]
+        start = end + 1 if end > 0 else start + _LONGEST_PARAGRAPH
+    yield text[start:]
+
+
+def _pieces(paragraph: Paragraph, width: float) -> Iterator[Paragraph]:
+    """A paragraph in pieces none of which is higher than a row may be."""
+    while paragraph.wrap(width, _HIGHEST_ROW)[1] > _HIGHEST_ROW:
+        above, *below = (piece for piece in paragraph.split(width, _HIGHEST_ROW) if isinstance(piece, Paragraph))
+        yield above
+        if not below:
+            return
+        paragraph = below[0]
+    yield paragraph
