@@ -11,6 +11,7 @@ import pytest
 from tests.storage.contract import TransactionsContract, new_tenant
 from tests.storage.events_contract import EventsContract
 from tests.storage.jobs_contract import JobsContract
+from tests.storage.observations_contract import ObservationsContract
 from tests.storage.records_contract import RecordsContract
 
 from usagebill.core.taxes import Tax
@@ -36,6 +37,10 @@ class TestRecords(RecordsContract):
 
 
 class TestJobs(JobsContract):
+    pass
+
+
+class TestObservations(ObservationsContract):
     pass
 
 

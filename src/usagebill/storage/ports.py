@@ -13,7 +13,18 @@ from usagebill.core.jobs import Job
 from usagebill.storage.conditions import Condition, Order
 from usagebill.storage.event_queries import EventFilter, EventQuery, Group
 
-__all__ = ["Duplicate", "EventLog", "EventStore", "JobQueue", "Page", "Snapshot", "Store", "Transaction", "WaitingJobs"]
+__all__ = [
+    "Duplicate",
+    "EventLog",
+    "EventStore",
+    "JobQueue",
+    "Observation",
+    "Page",
+    "Snapshot",
+    "Store",
+    "Transaction",
+    "WaitingJobs",
+]
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -133,6 +144,13 @@ class EventStore(EventLog, Protocol):
         """Store `events`; returns positions whose (subscription, transaction id) exists already, storing none then."""
 
 
+class Observation(Protocol):
+    """Everything that a snapshot was asked and answered while something was worked out."""
+
+    @property
+    def organization_id(self) -> str | None: ...
+
+
 class Snapshot(Protocol):
     """Reads within one organization (or across all, where opened for none).
 
@@ -143,6 +161,12 @@ class Snapshot(Protocol):
     def jobs(self) -> WaitingJobs: ...
     @property
     def events(self) -> EventLog: ...
+
+    def scoped(self, organization_id: str) -> Snapshot:
+        """The same snapshot, within one organization."""
+
+    def observed(self, question: Callable[[Snapshot], T]) -> tuple[T, Observation]:
+        """What the question comes to, and what it was worked out from: `still_holds` says later whether that stands."""
 
     @property
     def organization_id(self) -> str | None:
@@ -198,6 +222,9 @@ class Transaction(Snapshot, Protocol):
 
     def scoped(self, organization_id: str) -> Transaction:
         """The same transaction, within one organization."""
+
+    def still_holds(self, observation: Any) -> bool:
+        """Whether everything that was observed in an earlier snapshot of this store is answered in the same way now."""
 
     def savepoint(self, change: Callable[[], T]) -> T:
         """Run `change`; where it raises, its effects alone are undone and the exception goes on."""

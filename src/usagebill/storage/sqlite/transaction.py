@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 from usagebill.storage.conditions import Condition, Order
 from usagebill.storage.ports import Duplicate
 from usagebill.storage.sqlite.events import SqliteEvents
 from usagebill.storage.sqlite.jobs import SqliteJobs
+from usagebill.storage.sqlite.observing import (
+    Observation,
+    ObservedEvents,
+    Observer,
+    Rows,
+    Statement,
+    latest_event,
+    observation_holds,
+)
 from usagebill.storage.sqlite.queries import kinds_in, order_sql, quoted, where_sql
 from usagebill.storage.sqlite.rows import bounded, codec_of, whole_number
-from usagebill.storage.tables import Table, table_of
+from usagebill.storage.tables import TABLES, Table, table_of
 
 __all__ = ["SqliteTransaction", "TransactionLost"]
 
@@ -50,10 +60,38 @@ class _Memory:
         self.records: dict[tuple[type, str], Any] = {}
         self.answers: dict[tuple[type, str, tuple[Any, ...]], tuple[int, list[Any]]] = {}
         self.writes: Counter[type] = Counter()
+        # What snapshots were answered, for all their observations; what a writer has repeated of them.
+        self.answered: dict[Statement, Rows] = {}
+        self.repeated: dict[Statement, tuple[int, ...]] = {}
 
     def clear(self) -> None:
         self.records.clear()
         self.answers.clear()
+        self.repeated.clear()
+
+
+class _Written(Mapping[str, int]):
+    """How often this transaction has written to each table of records."""
+
+    def __init__(self, writes: Counter[type]) -> None:
+        self._writes = writes
+
+    def __getitem__(self, table: str) -> int:
+        return self._writes[_kinds()[table]]
+
+    def __contains__(self, table: object) -> bool:
+        return table in _kinds()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_kinds())
+
+    def __len__(self) -> int:
+        return len(_kinds())
+
+
+@cache
+def _kinds() -> dict[str, type]:
+    return {table.name: table.kind for table in TABLES}
 
 
 class SqliteTransaction:
@@ -83,6 +121,19 @@ class SqliteTransaction:
     def scoped(self, organization_id: str) -> SqliteTransaction:
         """The same transaction, within `organization_id`."""
         return SqliteTransaction(self._connection, organization_id, self._memory)
+
+    def observed(self, question: Callable[[SqliteTransaction], T]) -> tuple[T, Observation]:
+        """What the question comes to, and what it was worked out from."""
+        observation = Observation(self._organization_id, latest_event(self._connection))
+        observer = Observer(self._connection, observation, self._memory.answered)
+        # What an observer cannot do, a snapshot is not asked for.
+        tx = SqliteTransaction(observer, self._organization_id)  # type: ignore[arg-type]
+        tx.events = ObservedEvents(self._connection, observer, self._organization_id, observation)
+        return question(tx), observation
+
+    def still_holds(self, observation: Observation) -> bool:
+        """Whether everything that was observed, in an earlier snapshot, is answered in the same way now."""
+        return observation_holds(self._connection, observation, _Written(self._memory.writes), self._memory.repeated)
 
     def savepoint(self, change: Callable[[], T]) -> T:
         """Run `change`; where it raises, its effects alone are undone and the exception goes on."""

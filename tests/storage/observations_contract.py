@@ -1,0 +1,127 @@
+"""What every storage engine says of an observation: whether what was worked out from a snapshot still stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from tests.storage.contract import NOW, Contract, Tenant
+from tests.storage.events_contract import START, event
+
+from usagebill.core.taxes import Tax
+from usagebill.storage.conditions import eq
+from usagebill.storage.event_queries import EventQuery
+from usagebill.storage.ports import Observation, Snapshot, Transaction
+
+
+def observed(tenant: Tenant, question: Callable[[Snapshot], object]) -> Observation:
+    return tenant.read(lambda tx: tx.observed(question)[1])
+
+
+def holds(tenant: Tenant, observation: Observation) -> bool:
+    return tenant.write(lambda tx: tx.still_holds(observation))
+
+
+class ObservationsContract(Contract):
+    def test_what_nobody_has_touched_holds(self, own: Tenant) -> None:
+        own.insert(own.tax("vat"))
+        assert holds(own, observed(own, lambda tx: (tx.find(Tax, eq("code", "vat")), tx.count(Tax))))
+
+    def test_the_answer_is_given_with_the_observation(self, own: Tenant) -> None:
+        own.insert(own.tax("vat"), own.tax("levy"))
+        answer, _ = own.read(lambda tx: tx.observed(lambda seen: seen.count(Tax)))
+        assert answer == 2
+
+    def test_a_record_that_was_read_and_has_changed_does_not_hold(self, own: Tenant) -> None:
+        vat = own.tax("vat")
+        own.insert(vat)
+        by_id = observed(own, lambda tx: tx.get(Tax, vat.id))
+        by_code = observed(own, lambda tx: tx.first(Tax, eq("code", "vat")))
+        own.write(lambda tx: tx.replace(replace(vat, name="VAT of 2025")))
+        assert not holds(own, by_id)
+        assert not holds(own, by_code)
+
+    def test_a_record_that_would_have_been_found_does_not_hold(self, own: Tenant) -> None:
+        none_yet = observed(own, lambda tx: tx.first(Tax, eq("code", "levy")))
+        counted = observed(own, lambda tx: tx.count(Tax))
+        own.insert(own.tax("levy"))
+        assert not holds(own, none_yet)
+        assert not holds(own, counted)
+
+    def test_what_changes_beside_it_does_not_matter(self, own: Tenant) -> None:
+        vat = own.tax("vat")
+        own.insert(vat)
+        seen = observed(own, lambda tx: tx.find(Tax, eq("code", "vat")))
+        own.insert(own.tax("levy"))
+        assert holds(own, seen)
+
+    def test_what_the_same_transaction_wrote_before_counts_too(self, own: Tenant) -> None:
+        vat = own.tax("vat")
+        own.insert(vat)
+        seen = observed(own, lambda tx: tx.get(Tax, vat.id))
+
+        def change(tx: Transaction) -> list[bool]:
+            answers = [tx.still_holds(seen), tx.still_holds(seen)]
+            tx.replace(replace(vat, rate=vat.rate + 1))
+            answers.append(tx.still_holds(seen))
+            tx.replace(vat)
+            answers.append(tx.still_holds(seen))
+            return answers
+
+        assert own.write(change) == [True, True, False, True]
+
+    def test_what_was_undone_does_not_count(self, own: Tenant) -> None:
+        vat = own.tax("vat")
+        own.insert(vat)
+        changed = replace(vat, rate=vat.rate + 1)
+
+        def change(tx: Transaction) -> list[bool]:
+            answers: list[bool] = []
+
+            def attempt() -> None:
+                tx.replace(changed)
+                answers.append(tx.still_holds(seen_changed))
+                raise LookupError("undone")
+
+            with pytest.raises(LookupError):
+                tx.savepoint(attempt)
+            answers += [tx.still_holds(seen_changed), tx.still_holds(seen)]
+            return answers
+
+        seen = observed(own, lambda tx: tx.get(Tax, vat.id))
+        own.write(lambda tx: tx.replace(changed))
+        seen_changed = observed(own, lambda tx: tx.get(Tax, vat.id))
+        own.write(lambda tx: tx.replace(vat))
+        assert own.write(change) == [True, False, True]
+
+    def test_events_that_the_question_is_about_do_not_hold(self, own: Tenant) -> None:
+        own.write(lambda tx: tx.events.append([event(own.id, 1)]))
+        question = EventQuery(code="calls", external_subscription_id="sub", latest=START + timedelta(days=1))
+        counted = observed(own, lambda tx: tx.events.tallies(question))
+        scanned = observed(own, lambda tx: list(tx.events.scan(question)))
+        assert holds(own, counted)
+        assert holds(own, scanned)
+        own.write(lambda tx: tx.events.append([event(own.id, 2, at=START + timedelta(hours=1))]))
+        assert not holds(own, counted)
+        assert not holds(own, scanned)
+
+    def test_events_that_it_is_not_about_hold(self, own: Tenant, other: Tenant) -> None:
+        known_at = NOW + timedelta(days=400)
+        question = EventQuery(
+            code="calls", external_subscription_id="sub", latest=START + timedelta(days=1), known_at=known_at
+        )
+        counted = observed(own, lambda tx: tx.events.tallies(question))
+        own.write(
+            lambda tx: tx.events.append(
+                [
+                    event(own.id, 11, subscription="another"),
+                    event(own.id, 12, code="storage"),
+                    event(own.id, 13, at=START + timedelta(days=2)),
+                    event(own.id, 14, received=known_at + timedelta(seconds=1)),
+                ]
+            )
+        )
+        other.write(lambda tx: tx.events.append([event(other.id, 15)]))
+        assert holds(own, counted)
