@@ -35,6 +35,7 @@ from usagebill.operations import (
     coupons,
     credit_notes,
     customers,
+    estimates,
     events,
     fees,
     invoice_custom_sections,
@@ -63,7 +64,7 @@ from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.fees import fee_by_id
 from usagebill.queries.invoices import visible_invoice
 from usagebill.queries.plans import plan_by_code
-from usagebill.rating import current_usage, estimates, past_usage
+from usagebill.rating import current_usage, past_usage
 from usagebill.rating.explain import explain
 from usagebill.rating.fee_events import events_of_fee
 from usagebill.views.add_ons import add_on_view

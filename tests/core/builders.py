@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from usagebill.core.coupons import AppliedCoupon, Coupon, Targets
 from usagebill.core.credit_notes import CreditNote, CreditNoteItem
@@ -15,6 +15,8 @@ from usagebill.core.fees import Fee, FeeItem
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.invoices.totals import AvailableCoupon, InvoiceInProgress, SettlementInputs, settled, taxed
 from usagebill.core.taxes import Tax
+
+T = TypeVar("T")
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
 
@@ -189,16 +191,17 @@ def settle(
         taxes=by_fee,
         plan_of=plan_of or {},
         progressive=tuple(progressive),
-        coupons=tuple(coupons),
-        credit_notes=tuple(notes),
+        available=(*coupons, *notes),
     )
     if not waiting:
         return settled(invoice(**fields), fees, around)
-    before = replace(around, taxes={}, credit_notes=())
+    before = replace(around, taxes={}, available=tuple(coupons))
     made = settled(invoice(**fields, tax_status="pending"), fees, before)
-    after = replace(around, progressive=(), coupons=())
-    return replace(made, **_parts(taxed(replace(made.invoice, tax_status=None), made.fees, after)))
+    after = replace(around, progressive=(), available=tuple(notes))
+    finished = taxed(replace(made.invoice, tax_status=None), made.fees, after)
+    return replace(finished, changed=(*made.changed, *finished.changed), excess=made.excess)
 
 
-def _parts(draft: InvoiceInProgress) -> dict[str, Any]:
-    return {"invoice": draft.invoice, "fees": draft.fees, "notes_used": draft.notes_used}
+def changed(draft: InvoiceInProgress, kind: type[T]) -> list[T]:
+    """The records of one kind that an invoice has used, as they are afterwards."""
+    return [record for record in draft.changed if isinstance(record, kind)]

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.builders import NOW, coupon, fee, fees, settle, tax
+from tests.core.builders import NOW, changed, coupon, fee, fees, settle, tax
 
-from usagebill.core.coupons import given_back, remaining_amount, used
+from usagebill.core.coupons import AppliedCoupon, given_back, remaining_amount, used
 from usagebill.core.invoices.totals import AvailableCoupon, InvoiceInProgress
 from usagebill.core.numbers import total
 
@@ -27,17 +27,17 @@ def _credits(draft: InvoiceInProgress) -> list[int]:
 def test_a_fixed_coupon_is_shared_in_proportion_and_ends_when_used_up() -> None:
     draft = settle(fees(200, 100), coupons=[coupon(cents=12)])
     assert (_credits(draft), _shares(draft)) == ([12], [8, 4])
-    assert draft.coupon_uses[0].coupon.status == "terminated"
+    assert changed(draft, AppliedCoupon)[0].status == "terminated"
 
 
 def test_what_a_fixed_coupon_is_not_needed_for_stays() -> None:
     draft = settle(fees(4, 2), coupons=[coupon(cents=12)])
     assert (_credits(draft), _shares(draft)) == ([6], [4, 2])
-    left = draft.coupon_uses[0].coupon
+    left = changed(draft, AppliedCoupon)[0]
     assert (left.status, remaining_amount(left, 6)) == ("active", 6)
     draft = settle(fees(200, 100), coupons=[coupon(cents=12, left=6)])
     assert (_credits(draft), _shares(draft)) == ([6], [4, 2])
-    assert draft.coupon_uses[0].coupon.status == "terminated"
+    assert changed(draft, AppliedCoupon)[0].status == "terminated"
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_what_a_fixed_coupon_is_not_needed_for_stays() -> None:
 def test_a_percentage_coupon(frequency: str, duration: int | None, status: str, left: int | None) -> None:
     draft = settle(fees(200, 100), coupons=[coupon(rate="20", frequency=frequency, duration=duration)])
     assert (_credits(draft), _shares(draft)) == ([60], [40, 20])
-    after = draft.coupon_uses[0].coupon
+    after = changed(draft, AppliedCoupon)[0]
     assert (after.status, after.frequency_duration_remaining) == (status, left)
 
 
@@ -66,7 +66,7 @@ def test_each_coupon_takes_from_what_the_ones_before_it_left(
     draft = settle(fees(amount), coupons=coupons)
     assert _credits(draft) == credits
     assert draft.invoice.sub_total_excluding_taxes_amount_cents == subtotal
-    assert len(draft.coupon_uses) == len(credits)
+    assert len(draft.changed) == len(credits)
 
 
 def test_a_fee_below_zero_takes_its_part_of_a_coupon_too() -> None:
@@ -148,7 +148,7 @@ def test_the_second_of_two_coupons_is_used_for_what_is_left() -> None:
     draft = settle(fees(10000, 5000), [tax("10")], coupons=coupons)
     assert _credits(draft) == [10000, 5000]
     assert _shares(draft) == [10000, 5000]
-    assert [use.coupon.status for use in draft.coupon_uses] == ["terminated", "active"]
+    assert [used.status for used in changed(draft, AppliedCoupon)] == ["terminated", "active"]
     assert [fee.taxes_amount_cents for fee in draft.fees] == [0, 0]
 
 
@@ -192,14 +192,14 @@ def test_taxed_bases_are_cut_and_the_rate_still_averages() -> None:
 )
 def test_a_coupon_that_does_not_apply_is_not_used(held: AvailableCoupon) -> None:
     draft = settle(fees(100), coupons=[held])
-    assert (draft.coupon_uses, draft.invoice.credits) == ((), ())
+    assert (draft.changed, draft.invoice.credits) == ((), ())
 
 
 def test_a_coupon_of_a_free_metric_burns_a_period_without_a_credit() -> None:
     lines = [fee(0, id="a", billable_metric_id="m"), fee(100, id="b")]
     draft = settle(lines, coupons=[coupon(cents=10, metrics=["m"], frequency="recurring", duration=2)])
     assert _credits(draft) == [0]
-    assert draft.coupon_uses[0].coupon.frequency_duration_remaining == 1
+    assert changed(draft, AppliedCoupon)[0].frequency_duration_remaining == 1
 
 
 def test_what_a_void_gives_back() -> None:
@@ -285,11 +285,13 @@ def test_no_coupon_is_used_beyond_what_it_has(
 ) -> None:
     draft = _settled(lines, coupons, currency)
     held = {each.applied.id: each for each in coupons}
-    for use in draft.coupon_uses:
-        before = held[use.coupon.id]
-        assert use.amount_cents >= 0
+    assert len(draft.changed) == len(draft.invoice.credits)
+    for after, line in zip(changed(draft, AppliedCoupon), draft.invoice.credits, strict=True):
+        before = held[after.id]
+        assert line.source_id == after.id
+        assert line.amount_cents >= 0
         if before.applied.percentage_rate is None:
-            assert use.amount_cents <= (before.applied.amount_cents or 0)
+            assert line.amount_cents <= (before.applied.amount_cents or 0)
             assert before.applied.amount_currency == currency
 
 

@@ -10,10 +10,11 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.builders import NOW, coupon, fee, fees, ids, item, note, settle, tax
+from tests.core.builders import NOW, changed, coupon, fee, fees, ids, item, note, settle, tax
 
 from usagebill.core.credit_notes import (
     Credited,
+    CreditNote,
     CreditNoteItem,
     Parts,
     adjusted_parts,
@@ -234,21 +235,23 @@ def test_what_is_paid_back_of_a_fee_that_was_not_used_up(paid: int, share: str, 
 def test_notes_pay_for_an_invoice_oldest_first() -> None:
     draft = settle(fees(60, 40), notes=[note("b", 50, at=1), note("a", 20)])
     assert [(line.item_id, line.amount_cents) for line in draft.invoice.credits] == [("a", 20), ("b", 50)]
-    assert [(used.credit_status, used.balance_amount_cents) for used in draft.notes_used] == [("consumed", 0)] * 2
+    assert [(used.credit_status, used.balance_amount_cents) for used in changed(draft, CreditNote)] == [
+        ("consumed", 0)
+    ] * 2
     assert (draft.invoice.credit_notes_amount_cents, draft.invoice.total_amount_cents) == (70, 30)
     assert [line.precise_credit_notes_amount_cents for line in draft.fees] == [42, 28]
 
 
 def test_a_note_is_used_no_further_than_the_total() -> None:
     draft = settle(fees(10), notes=[note("a", 20), note("b", 50, at=1)])
-    used = draft.notes_used[0]
-    assert (used.credit_status, used.balance_amount_cents, len(draft.notes_used)) == ("available", 10, 1)
+    used = changed(draft, CreditNote)[0]
+    assert (used.credit_status, used.balance_amount_cents, len(draft.changed)) == ("available", 10, 1)
     assert (draft.invoice.total_amount_cents, draft.invoice.payment_status) == (0, "succeeded")
 
 
 def test_notes_of_another_currency_or_of_the_invoice_itself_pay_nothing() -> None:
     draft = settle(fees(100), notes=[note("a", 20, currency="USD"), note("b", 20, invoice_id="invoice")])
-    assert draft.notes_used == ()
+    assert draft.changed == ()
 
 
 def test_credits_of_every_kind_in_their_order() -> None:
@@ -470,7 +473,7 @@ def test_no_note_is_used_beyond_its_balance(draft: InvoiceInProgress, balances: 
     assert used == min(sum(balances), paid.invoice.sub_total_including_taxes_amount_cents)
     assert paid.invoice.total_amount_cents == paid.invoice.sub_total_including_taxes_amount_cents - used
     held = {each.id: each for each in notes}
-    for after, line in zip(paid.notes_used, paid.invoice.credits, strict=True):
+    for after, line in zip(changed(paid, CreditNote), paid.invoice.credits, strict=True):
         assert after.balance_amount_cents == held[after.id].balance_amount_cents - line.amount_cents >= 0
         assert (after.credit_status == "consumed") == (after.balance_amount_cents == 0)
     shares = total(line.precise_credit_notes_amount_cents for line in paid.fees)

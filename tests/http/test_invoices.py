@@ -10,7 +10,7 @@ import pytest
 from tests import builders
 
 from usagebill.core.invoices.records import Invoice, InvoiceMetadata
-from usagebill.operations.invoices.totals import settle
+from usagebill.rating.settlement import settle
 from usagebill.testing import Sandbox
 from usagebill.work import Work
 
@@ -27,10 +27,10 @@ def _invoice(box: Sandbox, amounts: tuple[int, ...] = (1000,), external_id: str 
     def make(work: Work) -> Invoice:
         invoice = builders.add_issued_invoice(work, owner, **fields)
         fees = [builders.unsaved_fee(work, owner, amount, invoice_id=invoice.id) for amount in amounts]
-        settled, fees = settle(work, invoice, fees, finalizing=False)
-        work.tx.insert(*fees)
-        work.tx.replace(settled)
-        return settled
+        settled = settle(work, invoice, fees, (), finalizing=False)
+        work.tx.insert(*settled.fees)
+        work.tx.replace(settled.invoice)
+        return settled.invoice
 
     return box.billing.writing(make)
 

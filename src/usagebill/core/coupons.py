@@ -19,7 +19,6 @@ __all__ = [
     "Coupon",
     "CouponEvent",
     "CouponStatus",
-    "CouponUse",
     "Targets",
     "apply_coupon",
     "given_back",
@@ -135,14 +134,6 @@ class Targets:
         if self.plan_ids is not None:
             return plan_id in self.plan_ids
         return True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CouponUse:
-    """A coupon used on an invoice: what it took off in cents, and what it is afterwards."""
-
-    coupon: AppliedCoupon
-    amount_cents: int
 
 
 def in_order(coupons: Sequence[tuple[AppliedCoupon, Targets]]) -> list[tuple[AppliedCoupon, Targets]]:

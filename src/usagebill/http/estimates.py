@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from usagebill.http.endpoints import Endpoint
+from usagebill.operations import estimates
 from usagebill.operations.events import EventInput, EventsInput
-from usagebill.rating import estimates
 from usagebill.views.estimates import InstantFeeView, estimated_fees_view, instant_fee_view
 from usagebill.work import Work
 

@@ -15,12 +15,13 @@ from usagebill.core.jobs import Job
 from usagebill.core.periods import opens_interval
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.invoices.advance_charges import regroup
-from usagebill.operations.invoices.subscription import Entry, bill
+from usagebill.operations.invoices.subscription import bill
 from usagebill.operations.subscriptions.change import apply_downgrade
 from usagebill.operations.subscriptions.schedule import has_overdue_end, is_due, schedule_billing
 from usagebill.queries.billing_periods import PERIODIC
 from usagebill.queries.customers import customer_of
 from usagebill.queries.subscriptions import cycle, issuer_of, plan_of, successor_of
+from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Work
 

@@ -10,25 +10,25 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import Payment
 from usagebill.storage.conditions import eq
 from usagebill.views.invoices import invoice_webhook_view
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["payment_of", "set_payment_status"]
 
 _UPDATED = "invoice.payment_status_updated"
 
 
-def payment_of(work: Work, invoice: Invoice, amount_cents: int, reference: str, paid_at: datetime) -> Payment:
+def payment_of(reader: Reader, invoice: Invoice, amount_cents: int, reference: str, paid_at: datetime) -> Payment:
     """A payment of the invoice made by hand, not stored yet; the invoice itself does not change here."""
     return Payment(
-        id=work.new_id(),
-        organization_id=work.organization.id,
+        id=reader.new_id(),
+        organization_id=reader.organization.id,
         customer_id=invoice.customer_id,
         invoice_id=invoice.id,
         amount_cents=amount_cents,
         amount_currency=invoice.currency,
         reference=reference,
         created_at=paid_at,
-        updated_at=work.now,
+        updated_at=reader.now,
     )
 
 

@@ -28,15 +28,16 @@ from usagebill.operations import coupons, customers
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.customers import CustomerInput
 from usagebill.operations.invoices.provider_taxes import previewed
-from usagebill.operations.invoices.subscription import Entry, bill, billed_day, compute, finalize
+from usagebill.operations.invoices.subscription import bill, compute, finalize
 from usagebill.operations.subscriptions.change import apply_downgrade
 from usagebill.operations.subscriptions.creation import create
 from usagebill.operations.subscriptions.inputs import SubscriptionInput
 from usagebill.operations.subscriptions.termination import terminate
-from usagebill.queries.billing_periods import PERIODIC
+from usagebill.queries.billing_periods import PERIODIC, billed_through_day
 from usagebill.queries.customers import customer_by_external_id, customer_of, zone_of
 from usagebill.queries.subscriptions import cycle, plan_of
 from usagebill.rating.fees.subscription import end_of_trial
+from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import eq, missing, within
 from usagebill.views.invoices import invoice_view
 from usagebill.work import JsonObject, Work
@@ -212,7 +213,7 @@ def _next_run(work: Work, subscription: Subscription) -> datetime:
     periods = cycle(work, subscription)
     day = max(local_date(work.now, periods.tz), periods.start_date)
     period = periods.period(day, periods.billing_interval)
-    billed = billed_day(work, subscription, periods)
+    billed = billed_through_day(work, subscription, periods)
     now = max(work.now, day_start(day, periods.tz))
     if is_unbilled(periods, now, billed_on=billed, known_since=known_since(subscription)):
         return day_start(period.start, periods.tz)

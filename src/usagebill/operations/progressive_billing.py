@@ -9,7 +9,6 @@ from functools import partial
 from typing import Annotated
 
 from usagebill.core import limits
-from usagebill.core.dates import Occasion
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
@@ -21,22 +20,16 @@ from usagebill.core.progressive_billing import Completion, LifetimeUsage, comple
 from usagebill.core.subscriptions import Subscription
 from usagebill.inputs import ABSENT, Input, Maybe, is_given
 from usagebill.operations.backlog import settle_backlog
-from usagebill.operations.invoices.issue import issue
-from usagebill.operations.invoices.subscription import opened
-from usagebill.operations.invoices.totals import settle
-from usagebill.queries.billing_periods import billing_period, cycle_at, running_boundaries
-from usagebill.queries.plans import plan_definition
+from usagebill.operations.invoices.record import record
+from usagebill.queries.billing_periods import PROGRESSIVE, cycle_at, running_boundaries
 from usagebill.queries.subscriptions import applicable_thresholds
 from usagebill.rating.current_usage import amount_so_far
-from usagebill.rating.fees.charges import UsageToBill, rated_usage
-from usagebill.rating.usage import usage_window
+from usagebill.rating.invoice import progressive_bill
 from usagebill.storage.conditions import desc, eq, ne, not_empty, related, within
 from usagebill.views.subscriptions import threshold_reached_view
 from usagebill.work import Work
 
 __all__ = ["LifetimeUsageInput", "LifetimeUsageNow", "LifetimeUsageOptions", "check", "follow_up", "get", "put"]
-
-PROGRESSIVE = "progressive_billing"
 
 
 def follow_up(work: Work, events: Sequence[Event]) -> None:
@@ -104,29 +97,10 @@ def _bill(
     applied: tuple[AppliedThreshold, ...],
 ) -> None:
     """Invoice all usage of the running charges period so far, earlier progressive invoices credited."""
-    charges = boundaries.charges
-    if charges is None:
+    owed = progressive_bill(work, subscription, boundaries, applied)
+    if owed is None:
         return
-    invoice, _ = opened(work, subscription, at=work.now, occasion=Occasion.IMMEDIATE)
-    periods = cycle_at(work, subscription, work.now)
-    invoice = replace(invoice, invoice_type=PROGRESSIVE, applied_usage_thresholds=applied)
-    period = billing_period(work, invoice, subscription, replace(boundaries, timestamp=work.now), PROGRESSIVE)
-    work.tx.insert(invoice, period)
-    rated = rated_usage(
-        work,
-        UsageToBill(
-            invoice_id=invoice.id,
-            subscription=subscription,
-            definition=plan_definition(work, subscription.plan_id),
-            window=usage_window(charges, periods.tz),
-            created_at=invoice.created_at,
-            with_minimum=False,
-        ),
-    )
-    invoice, fees = settle(work, invoice, rated.fees, finalizing=True)
-    work.tx.insert(*fees)
-    work.tx.replace(invoice)
-    issue(work, invoice, may_be_empty=False)
+    record(work, owed)
     for one in passed:
         work.emit("subscription.usage_threshold_reached", partial(threshold_reached_view, work, subscription, one))
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
+from usagebill.core.days import local_date
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.periods import (
     Boundaries,
@@ -13,7 +14,12 @@ from usagebill.core.periods import (
     Succession,
     Window,
     after_last_billed,
+    billed_through,
+    billing_boundaries,
     current_boundaries,
+    day_before_next,
+    day_end,
+    ended_on_boundary_day,
     from_start,
     reenters_billed_period,
     without_days_billed,
@@ -21,28 +27,33 @@ from usagebill.core.periods import (
 from usagebill.core.plans import Plan, PlanDefinition
 from usagebill.core.subscriptions import Subscription
 from usagebill.queries.plans import plan_definition
-from usagebill.queries.subscriptions import cycle
-from usagebill.storage.conditions import desc, eq, present
+from usagebill.queries.subscriptions import cycle, plan_of
+from usagebill.storage.conditions import desc, eq, present, related, within
 from usagebill.work import Reader
 
 __all__ = [
     "IN_ADVANCE",
     "PERIODIC",
+    "PROGRESSIVE",
     "STARTING",
     "TERMINATING",
     "BillingContext",
     "billed_of",
+    "billed_through_day",
     "billing_period",
     "boundaries_of",
+    "boundaries_to_bill",
     "continued",
     "cycle_at",
     "cycle_at_end",
+    "is_billed",
     "last_run",
     "running_boundaries",
 ]
 
 IN_ADVANCE = "in_advance_charge"
 PERIODIC = "subscription_periodic"
+PROGRESSIVE = "progressive_billing"
 STARTING = "subscription_starting"
 TERMINATING = "subscription_terminating"
 
@@ -250,4 +261,60 @@ def _last_billed(reader: Reader, subscription: Subscription, kind: str) -> Billi
         eq("recurring", True),
         present(column),
         order=[desc("timestamp")],
+    )
+
+
+def billed_through_day(reader: Reader, subscription: Subscription, periods: Cycle) -> date | None:
+    """The local date by `periods` up to which runs have billed the subscription, None before the first.
+
+    A start that was billed in advance in another time zone leaves nothing to bill before its first period ends: a
+    month where the plan bills a part of itself monthly.
+    """
+    last = last_run(reader, subscription)
+    if last is not None:
+        return billed_through(periods, run_at=last.timestamp, run_tz=ZoneInfo(last.timezone))
+    started = None
+    if plan_of(reader, subscription).pay_in_advance:
+        started = reader.tx.first(
+            BillingPeriod, eq("subscription_id", subscription.id), eq("invoicing_reason", STARTING)
+        )
+    if started is None or ZoneInfo(started.timezone) == periods.tz:
+        return None
+    before = cycle(reader, subscription, tz=ZoneInfo(started.timezone))
+    first = before.period(local_date(started.timestamp, before.tz), before.billing_interval)
+    return day_before_next(periods, day_end(first.end, before.tz))
+
+
+def boundaries_to_bill(reader: Reader, subscription: Subscription, at: datetime) -> Boundaries:
+    """What of the subscription is billed at billing timestamp `at`."""
+    periods: Cycle = cycle_at_end(reader, subscription)
+    billed = ended_on_boundary_day(periods) and _closed_period_is_billed(reader, subscription, periods)
+    fresh = billing_boundaries(periods, at, period_billed=billed)
+    return continued(reader, subscription, periods, fresh)
+
+
+def _closed_period_is_billed(reader: Reader, subscription: Subscription, periods: Cycle) -> bool:
+    """Whether a run has billed the period that closed right before the day on which the subscription ended."""
+    billed, ended = billed_through_day(reader, subscription, periods), periods.terminated_at
+    return billed is not None and ended is not None and billed >= local_date(ended, periods.tz)
+
+
+def is_billed(reader: Reader, period: BillingPeriod) -> bool:
+    """Whether a run has billed the same windows of the subscription."""
+    return (
+        reader.tx.first(
+            BillingPeriod,
+            eq("subscription_id", period.subscription_id),
+            eq("recurring", True),
+            eq("subscription_from_datetime", period.subscription_from_datetime),
+            eq("subscription_to_datetime", period.subscription_to_datetime),
+            eq("charges_from_datetime", period.charges_from_datetime),
+            eq("charges_to_datetime", period.charges_to_datetime),
+            eq("fixed_charges_from_datetime", period.fixed_charges_from_datetime),
+            eq("fixed_charges_to_datetime", period.fixed_charges_to_datetime),
+            related(
+                Invoice, "invoice_id", within("status", ("draft", "open", "pending", "failed", "finalized", "closed"))
+            ),
+        )
+        is not None
     )

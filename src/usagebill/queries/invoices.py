@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.customers import Customer
 from usagebill.core.dates import Occasion
 from usagebill.core.errors import NotFound
 from usagebill.core.invoices.records import VISIBLE_STATUSES, BillingPeriod, Invoice
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader
 
-__all__ = ["find_invoice", "occasion_of", "periods_of", "visible_invoice"]
+__all__ = ["customer_and_entity", "find_invoice", "occasion_of", "periods_of", "visible_invoice"]
 
 
 def find_invoice(reader: Reader, invoice_id: str) -> Invoice | None:
@@ -21,6 +23,23 @@ def periods_of(reader: Reader, invoice: Invoice) -> list[BillingPeriod]:
     return reader.tx.find(BillingPeriod, eq("invoice_id", invoice.id), order=[asc("created_at")])
 
 
+def visible_invoice(reader: Reader, invoice_id: str) -> Invoice:
+    """The invoice with this id. Raises `NotFound` for one that no caller may see."""
+    found = reader.tx.get(Invoice, invoice_id)
+    if found is None or found.status not in VISIBLE_STATUSES:
+        raise NotFound("invoice")
+    return found
+
+
+def customer_and_entity(reader: Reader, invoice: Invoice) -> tuple[Customer, BillingEntity]:
+    """Who is invoiced and who invoices, deleted or not."""
+    customer = reader.tx.get(Customer, invoice.customer_id, deleted=True)
+    entity = reader.tx.get(BillingEntity, invoice.billing_entity_id, deleted=True)
+    if customer is None or entity is None:
+        raise LookupError(f"invoice {invoice.id} has lost its customer or its billing entity")
+    return customer, entity
+
+
 def occasion_of(reader: Reader, invoice: Invoice) -> Occasion:
     """What the invoice was made for, as far as its dates go."""
     if invoice.invoice_type != "subscription":
@@ -29,11 +48,3 @@ def occasion_of(reader: Reader, invoice: Invoice) -> Occasion:
     if "in_advance_charge" in reasons:
         return Occasion.IMMEDIATE
     return Occasion.PERIODIC if "subscription_periodic" in reasons else Occasion.SUBSCRIPTION
-
-
-def visible_invoice(reader: Reader, invoice_id: str) -> Invoice:
-    """The invoice with this id. Raises `NotFound` for one that no caller may see."""
-    found = reader.tx.get(Invoice, invoice_id)
-    if found is None or found.status not in VISIBLE_STATUSES:
-        raise NotFound("invoice")
-    return found

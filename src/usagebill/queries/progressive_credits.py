@@ -20,10 +20,10 @@ _STANDING = ("finalized", "failed", "pending")
 _COUNTED_NOTES = ("available", "consumed")
 
 
-def billed_ahead(reader: Reader, invoice: Invoice) -> tuple[ProgressiveBilled, ...]:
-    """The last progressive billing invoice of each period that `invoice` bills, with what is left of it to credit."""
+def billed_ahead(reader: Reader, invoice: Invoice, periods: Sequence[BillingPeriod]) -> tuple[ProgressiveBilled, ...]:
+    """The last progressive billing invoice of each of the `periods` of `invoice`, with what is left of it to credit."""
     found = []
-    for period in reader.tx.find(BillingPeriod, eq("invoice_id", invoice.id)):
+    for period in periods:
         if period.charges_from_datetime is None or period.invoicing_reason.startswith("in_advance_charge"):
             continue
         billed = _last_of_period(reader, invoice, period)

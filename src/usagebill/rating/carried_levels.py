@@ -17,13 +17,13 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.rating.handover import own_since
 from usagebill.storage.conditions import desc, eq, less
 from usagebill.storage.event_queries import EventQuery
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["starting_levels"]
 
 
 def starting_levels(
-    work: Work,
+    reader: Reader,
     charge: Charge,
     charge_filter: ChargeFilter | None,
     metric: BillableMetric,
@@ -40,21 +40,21 @@ def starting_levels(
     start = question.earliest
     if metric.aggregation_type != "weighted_sum_agg" or not metric.recurring or start is None:
         return {}
-    saved = _saved(work, charge.id, charge_filter.id if charge_filter else None, subscription, question)
+    saved = _saved(reader, charge.id, charge_filter.id if charge_filter else None, subscription, question)
     if saved and set(question.only) <= set(group_keys):
         return _regrouped(saved, question)
     succeeds = subscription.previous_subscription_id is not None
-    if not saved and not succeeds and not _was_billed(work, charge.parent_id, subscription, question):
+    if not saved and not succeeds and not _was_billed(reader, charge.parent_id, subscription, question):
         return {}
     begins = (
-        own_since(work, subscription)
+        own_since(reader, subscription)
         if succeeds
         else subscription.started_at and cut_to_seconds(subscription.started_at)
     )
     earlier = replace(question, earliest=begins, latest=start)
     levels: dict[Group, Decimal] = {}
     counting = (
-        event for event in work.tx.events.scan(earlier) if counts(metric.aggregation_type, metric.field_name, event)
+        event for event in reader.tx.events.scan(earlier) if counts(metric.aggregation_type, metric.field_name, event)
     )
     for group, events in grouped(counting, question.group_keys).items():
         level = initial_level(events, field_name=metric.field_name, start=start)
@@ -64,11 +64,11 @@ def starting_levels(
 
 
 def _saved(
-    work: Work, charge_id: str, filter_id: str | None, subscription: Subscription, question: EventQuery
+    reader: Reader, charge_id: str, filter_id: str | None, subscription: Subscription, question: EventQuery
 ) -> dict[str, Decimal]:
     """The latest level of each group that was remembered before the period."""
     found: dict[str, Decimal] = {}
-    for level in work.tx.find(
+    for level in reader.tx.find(
         CarriedLevel,
         eq("charge_id", charge_id),
         eq("subscription_id", subscription.id),
@@ -80,9 +80,9 @@ def _saved(
     return found
 
 
-def _was_billed(work: Work, charge_id: str | None, subscription: Subscription, question: EventQuery) -> bool:
+def _was_billed(reader: Reader, charge_id: str | None, subscription: Subscription, question: EventQuery) -> bool:
     return charge_id is not None and (
-        work.tx.first(
+        reader.tx.first(
             CarriedLevel,
             eq("charge_id", charge_id),
             eq("subscription_id", subscription.id),

@@ -26,7 +26,7 @@ from usagebill.queries.taxes import taxes_for
 from usagebill.rating.provider_taxes import usage_taxes
 from usagebill.rating.usage import ChargeResult, ChargeScope, charge_results, usage_window
 from usagebill.storage.conditions import desc, eq
-from usagebill.work import Work, parse_json
+from usagebill.work import Reader, parse_json
 
 __all__ = [
     "ChargeUsage",
@@ -87,9 +87,9 @@ class ProjectedUsageOptions:
     apply_taxes: Maybe[bool] = ABSENT
 
 
-def _subscription(work: Work, customer: Customer, external_id: object) -> Subscription:
+def _subscription(reader: Reader, customer: Customer, external_id: object) -> Subscription:
     if isinstance(external_id, str) and external_id:
-        found = work.tx.first(
+        found = reader.tx.first(
             Subscription,
             eq("customer_id", customer.id),
             eq("external_id", external_id),
@@ -150,22 +150,22 @@ def _group_filter(options: UsageOptions) -> dict[str, tuple[str, ...]]:
     return only
 
 
-def current(work: Work, external_customer_id: str, options: UsageOptions) -> CurrentUsage:
+def current(reader: Reader, external_customer_id: str, options: UsageOptions) -> CurrentUsage:
     """What the customer's active subscription has used in the charges period that contains now.
 
     Raises `NotFound` for the customer or the charges asked for, `NotAllowed` (`no_active_subscription`,
     `full_usage_not_allowed`).
     """
-    customer = customer_by_external_id(work, external_customer_id)
-    subscription = _subscription(work, customer, options.external_subscription_id)
-    definition = plan_definition(work, subscription.plan_id)
+    customer = customer_by_external_id(reader, external_customer_id)
+    subscription = _subscription(reader, customer, options.external_subscription_id)
+    definition = plan_definition(reader, subscription.plan_id)
     charges, named = _chosen_charges(definition, options)
     only = _group_filter(options)
     full = bool(options.full_usage)
     if full and (not (named or only) or any(charge.prorated for charge in charges)):
         raise NotAllowed("full_usage_not_allowed")
     with_taxes = options.apply_taxes is ABSENT or options.apply_taxes is None or options.apply_taxes
-    window = _window(work, subscription, full=full)
+    window = _window(reader, subscription, full=full)
     scope = ChargeScope(
         subscription=subscription,
         currency=definition.plan.amount_currency,
@@ -175,51 +175,51 @@ def current(work: Work, external_customer_id: str, options: UsageOptions) -> Cur
         ungrouped=bool(options.skip_grouping),
         presented=_presented(options),
     )
-    usages = _charge_usages(work, charges, definition, scope, named=named)
-    return _summed(work, customer, definition, usages, window, with_taxes=with_taxes)
+    usages = _charge_usages(reader, charges, definition, scope, named=named)
+    return _summed(reader, customer, definition, usages, window, with_taxes=with_taxes)
 
 
-def _window(work: Work, subscription: Subscription, *, full: bool) -> Window:
-    own = cycle_at(work, subscription, work.now)
-    charges = running_boundaries(work, subscription, own, work.now).charges
+def _window(reader: Reader, subscription: Subscription, *, full: bool) -> Window:
+    own = cycle_at(reader, subscription, reader.now)
+    charges = running_boundaries(reader, subscription, own, reader.now).charges
     if charges is None:
         raise NotAllowed("no_active_subscription")
     return usage_window(replace(charges, start=own.started_at) if full else charges, own.tz)
 
 
-def amount_so_far(work: Work, subscription: Subscription) -> int:
+def amount_so_far(reader: Reader, subscription: Subscription) -> int:
     """What all usage of the running charges period comes to so far, without taxes, in cents."""
-    definition = plan_definition(work, subscription.plan_id)
-    window = _window(work, subscription, full=False)
+    definition = plan_definition(reader, subscription.plan_id)
+    window = _window(reader, subscription, full=False)
     scope = ChargeScope(
         subscription=subscription,
         currency=definition.plan.amount_currency,
         window=window,
         current=True,
     )
-    usages = _charge_usages(work, definition.charges, definition, scope, named=True)
+    usages = _charge_usages(reader, definition.charges, definition, scope, named=True)
     return sum(result.amounts.amount_cents for usage in usages for result in usage.results)
 
 
 def _charge_usages(
-    work: Work, charges: Sequence[Charge], definition: PlanDefinition, scope: ChargeScope, *, named: bool
+    reader: Reader, charges: Sequence[Charge], definition: PlanDefinition, scope: ChargeScope, *, named: bool
 ) -> list[ChargeUsage]:
     metrics = definition.metrics
     ordered = charges if named else sorted(charges, key=lambda charge: metrics[charge.billable_metric_id].name.lower())
     return [
         ChargeUsage(
             charge=charge,
-            results=tuple(charge_results(work, charge, metrics[charge.billable_metric_id], scope)),
+            results=tuple(charge_results(reader, charge, metrics[charge.billable_metric_id], scope)),
         )
         for charge in ordered
     ]
 
 
-def _taxes(work: Work, customer: Customer, definition: PlanDefinition, usages: Sequence[ChargeUsage]) -> int:
+def _taxes(reader: Reader, customer: Customer, definition: PlanDefinition, usages: Sequence[ChargeUsage]) -> int:
     lines = [(usage.charge, result) for usage in usages for result in usage.results]
     metrics = definition.metrics
     provided = usage_taxes(
-        work,
+        reader,
         customer,
         definition.plan.amount_currency,
         [
@@ -235,13 +235,13 @@ def _taxes(work: Work, customer: Customer, definition: PlanDefinition, usages: S
     if provided is not None:
         return provided
     return usage_taxes_cents(
-        (result.amounts.amount_cents, taxes_for(work, customer, definition.plan, charge.tax_ids))
+        (result.amounts.amount_cents, taxes_for(reader, customer, definition.plan, charge.tax_ids))
         for charge, result in lines
     )
 
 
 def _summed(
-    work: Work,
+    reader: Reader,
     customer: Customer,
     definition: PlanDefinition,
     usages: Sequence[ChargeUsage],
@@ -250,7 +250,7 @@ def _summed(
     with_taxes: bool,
     is_projected: bool = False,
 ) -> CurrentUsage:
-    taxes = _taxes(work, customer, definition, usages) if with_taxes else 0
+    taxes = _taxes(reader, customer, definition, usages) if with_taxes else 0
     return CurrentUsage(
         start=window.start,
         end=window.end,
@@ -263,12 +263,12 @@ def _summed(
     )
 
 
-def projected(work: Work, external_customer_id: str, options: ProjectedUsageOptions) -> CurrentUsage:
+def projected(reader: Reader, external_customer_id: str, options: ProjectedUsageOptions) -> CurrentUsage:
     """Current usage, and what it would come to at the end of the period if it went on at the same pace."""
-    customer = customer_by_external_id(work, external_customer_id)
-    subscription = _subscription(work, customer, options.external_subscription_id)
-    definition = plan_definition(work, subscription.plan_id)
-    window = _window(work, subscription, full=False)
+    customer = customer_by_external_id(reader, external_customer_id)
+    subscription = _subscription(reader, customer, options.external_subscription_id)
+    definition = plan_definition(reader, subscription.plan_id)
+    window = _window(reader, subscription, full=False)
     with_taxes = options.apply_taxes is ABSENT or options.apply_taxes is None or options.apply_taxes
     scope = ChargeScope(
         subscription=subscription,
@@ -276,8 +276,8 @@ def projected(work: Work, external_customer_id: str, options: ProjectedUsageOpti
         window=window,
         current=True,
     )
-    tz = ZoneInfo(timezone(customer, entity_of(work, customer)))
-    elapsed, whole = _elapsed(work.now, window.start, window.end, tz)
+    tz = ZoneInfo(timezone(customer, entity_of(reader, customer)))
+    elapsed, whole = _elapsed(reader.now, window.start, window.end, tz)
     usages = [
         ChargeUsage(
             charge=usage.charge,
@@ -287,9 +287,9 @@ def projected(work: Work, external_customer_id: str, options: ProjectedUsageOpti
                 _projected_breakdown(result, elapsed, whole, definition) for result in usage.results
             ),
         )
-        for usage in _charge_usages(work, definition.charges, definition, scope, named=False)
+        for usage in _charge_usages(reader, definition.charges, definition, scope, named=False)
     ]
-    return _summed(work, customer, definition, usages, window, with_taxes=with_taxes, is_projected=True)
+    return _summed(reader, customer, definition, usages, window, with_taxes=with_taxes, is_projected=True)
 
 
 def _elapsed(now: datetime, start: datetime, end: datetime, tz: ZoneInfo) -> tuple[int, int]:

@@ -36,7 +36,7 @@ from usagebill.rating.handover import billed_once
 from usagebill.rating.ledger import Ledger
 from usagebill.rating.usage import ChargePart, charge_parts, parsed_properties
 from usagebill.storage.event_queries import COUNTED, EventQuery
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["EventPrice", "advance_charges", "event_price", "ledger_entry", "part_for"]
 
@@ -104,7 +104,7 @@ def part_for(charge: Charge, metric: BillableMetric, event: Event) -> ChargePart
 
 
 def event_price(
-    work: Work,
+    reader: Reader,
     charge: Charge,
     metric: BillableMetric,
     event: Event,
@@ -143,10 +143,10 @@ def event_price(
         window=window,
         event=event,
         is_stored=is_stored,
-        question=_after_end_before(work, subscription, metric, question, event),
+        question=_after_end_before(reader, subscription, metric, question, event),
     )
     properties = parsed_properties(charge, part, currency)
-    usage = _usage(work, place, properties, _previous(work, place, group_text(own), as_of))
+    usage = _usage(reader, place, properties, _previous(reader, place, group_text(own), as_of))
     price = pay_in_advance_price(charge.charge_model, properties, usage.with_event, usage.without_event)
     unit = charge.applied_pricing_unit
     return EventPrice(
@@ -167,24 +167,24 @@ def event_price(
 
 
 def _after_end_before(
-    work: Work, subscription: Subscription, metric: BillableMetric, question: EventQuery, event: Event
+    reader: Reader, subscription: Subscription, metric: BillableMetric, question: EventQuery, event: Event
 ) -> EventQuery:
     """`question` without what another subscription has billed of the first instant, unless `event` is of it."""
-    found = billed_once(work, subscription, metric, question)
+    found = billed_once(reader, subscription, metric, question)
     after = found.after
     if after is not None and (event.created_at, event.id) <= (after.at, after.id):
         return question
     return found
 
 
-def ledger_entry(work: Work, priced: EventPrice, event: Event, subscription_id: str) -> LedgerEntry | None:
+def ledger_entry(reader: Reader, priced: EventPrice, event: Event, subscription_id: str) -> LedgerEntry | None:
     """Where the charge, filter and group stand after `event`; None for a charge that keeps no ledger."""
     row = priced.usage.units.row
     if row is None:
         return None
     return LedgerEntry(
-        id=work.new_id(),
-        organization_id=work.organization.id,
+        id=reader.new_id(),
+        organization_id=reader.organization.id,
         subscription_id=subscription_id,
         charge_id=priced.charge.id,
         charge_filter_id=priced.part.filter.id if priced.part.filter else None,
@@ -196,8 +196,8 @@ def ledger_entry(work: Work, priced: EventPrice, event: Event, subscription_id: 
         maximum=row.maximum,
         maximum_prorated=row.maximum_prorated,
         paid_events=row.paid_events + _fixed_amounts(priced.price),
-        created_at=work.now,
-        updated_at=work.now,
+        created_at=reader.now,
+        updated_at=reader.now,
     )
 
 
@@ -207,10 +207,10 @@ def _fixed_amounts(price: AdvancePrice) -> int:
     return paid if isinstance(paid, int) else 0
 
 
-def _previous(work: Work, place: _Place, group: str, as_of: LedgerEntry | None) -> LedgerRow | None:
+def _previous(reader: Reader, place: _Place, group: str, as_of: LedgerEntry | None) -> LedgerRow | None:
     """Where the charge, filter and group stand in the period: the latest row of another event."""
     ledger = Ledger(
-        work=work,
+        reader=reader,
         subscription_id=place.subscription_id,
         charge=place.charge,
         charge_filter=place.part.filter,
@@ -219,11 +219,11 @@ def _previous(work: Work, place: _Place, group: str, as_of: LedgerEntry | None) 
     return ledger.before(place.event.id, group) if as_of is None else ledger.made_before(as_of)
 
 
-def _usage(work: Work, place: _Place, properties: Properties, previous: LedgerRow | None) -> AdvanceUsage:
+def _usage(reader: Reader, place: _Place, properties: Properties, previous: LedgerRow | None) -> AdvanceUsage:
     """The usage with the event and without it; no more of it than the charge model needs."""
     metric, event = place.metric, place.event
     terms = properties if isinstance(properties, PercentageProperties) else None
-    counted = _Counted() if place.charge.charge_model in _LINEAR_MODELS else _counted(work, place, terms)
+    counted = _Counted() if place.charge.charge_model in _LINEAR_MODELS else _counted(reader, place, terms)
     return advance_usage(
         metric,
         event,
@@ -231,7 +231,7 @@ def _usage(work: Work, place: _Place, properties: Properties, previous: LedgerRo
         previous,
         place.window,
         prorated=place.charge.prorated,
-        was_active=metric.aggregation_type == "unique_count_agg" and _was_active(work, place),
+        was_active=metric.aggregation_type == "unique_count_agg" and _was_active(reader, place),
         running_totals=counted.totals,
         event_values=counted.values,
     )
@@ -246,16 +246,16 @@ class _Counted:
     values: tuple[Decimal, ...] = ()
 
 
-def _counted(work: Work, place: _Place, terms: PercentageProperties | None) -> _Counted:
+def _counted(reader: Reader, place: _Place, terms: PercentageProperties | None) -> _Counted:
     metric = place.metric
     if place.is_stored and not _needs_events(metric, terms):
         question = replace(place.up_to, amounts=place.charge.charge_model == "dynamic")
-        tally = next(iter(work.tx.events.tallies(question).values()))
+        tally = next(iter(reader.tx.events.tallies(question).values()))
         if terms is None or metric.aggregation_type == "sum_agg":
             return _Counted(tally=tally)
         totals = counted_totals(tally.units, free_events=terms.free_events, free_units=terms.free_total)
         return _Counted(tally=tally, totals=totals)
-    events = list(_events(work, place))
+    events = list(_events(reader, place))
     tally = fold(metric.aggregation_type, events, field_name=metric.field_name, window=place.window)
     if terms is None:
         return _Counted(tally=tally)
@@ -275,14 +275,14 @@ def _needs_events(metric: BillableMetric, terms: PercentageProperties | None) ->
     return terms.is_bounded or (metric.aggregation_type == "sum_agg" and has_free_units)
 
 
-def _events(work: Work, place: _Place) -> Iterator[Event]:
+def _events(reader: Reader, place: _Place) -> Iterator[Event]:
     if place.is_stored:
-        return work.tx.events.scan(place.up_to)
+        return reader.tx.events.scan(place.up_to)
     own: Iterable[Event] = (place.event,)
-    return chain(work.tx.events.scan(place.before), own)
+    return chain(reader.tx.events.scan(place.before), own)
 
 
-def _was_active(work: Work, place: _Place) -> bool:
+def _was_active(reader: Reader, place: _Place) -> bool:
     """Whether the value of a unique count is active before the event that names it."""
     name = place.metric.field_name
     value = property_of(place.event, name)
@@ -290,4 +290,4 @@ def _was_active(work: Work, place: _Place) -> bool:
         return False
     question = place.before
     question = replace(question, only={**question.only, name: (value,)})
-    return any(tally.units > 0 for tally in work.tx.events.tallies(question).values())
+    return any(tally.units > 0 for tally in reader.tx.events.tallies(question).values())

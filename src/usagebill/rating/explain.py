@@ -28,11 +28,11 @@ from usagebill.core.pricing.fixed_charges import fixed_charge_usage
 from usagebill.core.pricing.percentage import PercentageProperties
 from usagebill.core.progressive_billing import ProgressiveFee
 from usagebill.core.usage import Usage
-from usagebill.operations.invoices.totals import plans_of, targets_of
 from usagebill.queries.billing_periods import billed_of
 from usagebill.queries.invoices import visible_invoice
 from usagebill.queries.progressive_credits import progressive_fees
 from usagebill.rating.fee_events import events_paid_in_advance, part_of, question_of
+from usagebill.rating.settlement import plans_of, targets_of
 from usagebill.rating.usage import (
     ChargePart,
     ChargeScope,
@@ -42,7 +42,7 @@ from usagebill.rating.usage import (
     usage_window,
 )
 from usagebill.storage.conditions import asc, eq
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["MOST_COUNTED", "MOST_EVENTS", "MOST_GROUPED", "explain"]
 
@@ -56,50 +56,50 @@ MOST_GROUPED = 50_000
 _SLACK = Decimal("0.000001")
 
 
-def explain(work: Work, invoice_id: str) -> ExplainedInvoice:
+def explain(reader: Reader, invoice_id: str) -> ExplainedInvoice:
     """How each line of the invoice and its total came about. Raises `NotFound`.
 
     Amounts, discounts and taxes are those that the invoice keeps. Events are looked up again: those of the line's
     period, filter and group that had been received when the line was computed.
     """
-    invoice = visible_invoice(work, invoice_id)
-    fees = work.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at")])
-    taken = discounts(invoice, fees, _targets(work, invoice), plans_of(work, fees), _billed_before(work, invoice))
+    invoice = visible_invoice(reader, invoice_id)
+    fees = reader.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at")])
+    taken = discounts(invoice, fees, _targets(reader, invoice), plans_of(reader, fees), _billed_before(reader, invoice))
     return ExplainedInvoice(
         invoice=invoice,
-        fees=tuple(_explained(work, invoice, fee, taken[fee.id]) for fee in fees),
+        fees=tuple(_explained(reader, invoice, fee, taken[fee.id]) for fee in fees),
         steps=invoice_steps(invoice, fees),
     )
 
 
-def _explained(work: Work, invoice: Invoice, fee: Fee, taken: tuple[Discount, ...]) -> ExplainedFee:
-    usage, priced = _usage(work, invoice, fee)
+def _explained(reader: Reader, invoice: Invoice, fee: Fee, taken: tuple[Discount, ...]) -> ExplainedFee:
+    usage, priced = _usage(reader, invoice, fee)
     return ExplainedFee(
         fee=fee,
         usage=usage,
-        arithmetic=arithmetic(fee, priced or _fixed_charge_priced(work, fee)),
+        arithmetic=arithmetic(fee, priced or _fixed_charge_priced(reader, fee)),
         discounts=taken,
         taxes=fee_taxes(fee),
     )
 
 
-def _targets(work: Work, invoice: Invoice) -> Mapping[str, Targets]:
+def _targets(reader: Reader, invoice: Invoice) -> Mapping[str, Targets]:
     found = {}
     for credit in invoice.credits:
-        applied = work.tx.get(AppliedCoupon, credit.source_id or "")
-        coupon = None if applied is None else work.tx.get(Coupon, applied.coupon_id, deleted=True)
+        applied = reader.tx.get(AppliedCoupon, credit.source_id or "")
+        coupon = None if applied is None else reader.tx.get(Coupon, applied.coupon_id, deleted=True)
         if applied is not None and coupon is not None:
             found[applied.id] = targets_of(coupon)
     return found
 
 
-def _billed_before(work: Work, invoice: Invoice) -> Mapping[str, Sequence[ProgressiveFee]]:
+def _billed_before(reader: Reader, invoice: Invoice) -> Mapping[str, Sequence[ProgressiveFee]]:
     """The fees of each progressive billing invoice that `invoice` takes off, by its id."""
     ids = [credit.source_id for credit in invoice.credits if credit.item_type == "invoice"]
-    return {id: progressive_fees(work, id) for id in ids if id is not None}
+    return {id: progressive_fees(reader, id) for id in ids if id is not None}
 
 
-def _usage(work: Work, invoice: Invoice, fee: Fee) -> tuple[ExplainedUsage | None, tuple[str, ...]]:
+def _usage(reader: Reader, invoice: Invoice, fee: Fee) -> tuple[ExplainedUsage | None, tuple[str, ...]]:
     """The events of a usage fee with what of them was counted, and how that was priced.
 
     None for other fees and for true-ups. What no longer leads to the fee, since its charge or metric has changed, is
@@ -107,18 +107,18 @@ def _usage(work: Work, invoice: Invoice, fee: Fee) -> tuple[ExplainedUsage | Non
     """
     if fee.charge_id is None or fee.billable_metric_id is None or fee.true_up_parent_fee_id is not None:
         return None, ()
-    charge = work.tx.get(Charge, fee.charge_id, deleted=True)
-    metric = work.tx.get(BillableMetric, fee.billable_metric_id, deleted=True)
+    charge = reader.tx.get(Charge, fee.charge_id, deleted=True)
+    metric = reader.tx.get(BillableMetric, fee.billable_metric_id, deleted=True)
     if charge is None or metric is None:
         return None, ()
     part = part_of(fee, charge, metric)
-    known_at = invoice.finalized_at or work.now
-    found, complete = _events(work, fee, metric, part, known_at)
+    known_at = invoice.finalized_at or reader.now
+    found, complete = _events(reader, fee, metric, part, known_at)
     counted: tuple[str, ...] = ()
     priced: tuple[str, ...] = ()
     if part is not None and fee.event_transaction_id is None:
         listed = found if complete and len(found) <= MOST_COUNTED else None
-        counted, priced = _recomputed(work, invoice, fee, charge, metric, part, listed)
+        counted, priced = _recomputed(reader, invoice, fee, charge, metric, part, listed)
     usage = ExplainedUsage(
         charge=charge,
         metric=metric,
@@ -130,7 +130,7 @@ def _usage(work: Work, invoice: Invoice, fee: Fee) -> tuple[ExplainedUsage | Non
 
 
 def _recomputed(
-    work: Work,
+    reader: Reader,
     invoice: Invoice,
     fee: Fee,
     charge: Charge,
@@ -142,17 +142,17 @@ def _recomputed(
 
     `events` is None where they are too many: then they are counted as billing counts them, and told as a whole.
     """
-    period = work.tx.first(
+    period = reader.tx.first(
         BillingPeriod, eq("invoice_id", invoice.id), eq("subscription_id", fee.subscription_id), order=[asc("id")]
     )
     start, end = fee.charges_from_datetime, fee.charges_to_datetime
     if period is None or start is None or end is None or period.charges_duration is None:
         return (), ()
-    billed = billed_of(work, invoice, period)
+    billed = billed_of(reader, invoice, period)
     upgraded = billed.ended and billed.cycle.succession is Succession.UPGRADE
     span = Window(start=start, end=end, duration=period.charges_duration)
     window = usage_window(span, billed.cycle.tz, ended_by_upgrade=upgraded)
-    known_at = invoice.finalized_at or work.now
+    known_at = invoice.finalized_at or reader.now
     scope = ChargeScope(subscription=billed.subscription, currency=fee.currency, window=window, known_at=known_at)
     properties = parsed_properties(charge, part, fee.currency)
     # What a charge in advance bills again for a new period is never prorated.
@@ -160,11 +160,11 @@ def _recomputed(
     if events is None:
         rated = replace(charge, prorated=is_prorated)
         key = ("counted", charge.id, fee.charge_filter_id, scope.window, known_at)
-        usages = work.cached(key, lambda: part_usages(work, rated, metric, part, scope))
+        usages = reader.cached(key, lambda: part_usages(reader, rated, metric, part, scope))
         tally, found = usages.get(tuple(fee.grouped_by.values()), (AggregateResult(), Usage(units=ZERO)))
         counted = summary(metric, tally, found)
     else:
-        level = initial_level_of(work, charge, part, metric, scope, fee.grouped_by)
+        level = initial_level_of(reader, charge, part, metric, scope, fee.grouped_by)
         terms = properties if isinstance(properties, PercentageProperties) else None
         found = usage(
             metric,
@@ -191,10 +191,10 @@ def _recomputed(
     return counted, pricing(properties, found, events)
 
 
-def _fixed_charge_priced(work: Work, fee: Fee) -> tuple[str, ...]:
+def _fixed_charge_priced(reader: Reader, fee: Fee) -> tuple[str, ...]:
     """How the prorated units of a fixed charge were priced; nothing where its price has changed since."""
     units = parse_decimal(str(fee.basis.get("prorated_units", "")))
-    charge = None if fee.fixed_charge_id is None else work.tx.get(FixedCharge, fee.fixed_charge_id, deleted=True)
+    charge = None if fee.fixed_charge_id is None else reader.tx.get(FixedCharge, fee.fixed_charge_id, deleted=True)
     if charge is None or units is None:
         return ()
     properties = parse_properties(charge.charge_model, charge.properties, subunits=subunits(fee.currency))
@@ -206,21 +206,21 @@ def _fixed_charge_priced(work: Work, fee: Fee) -> tuple[str, ...]:
 
 
 def _events(
-    work: Work, fee: Fee, metric: BillableMetric, part: ChargePart | None, known_at: datetime
+    reader: Reader, fee: Fee, metric: BillableMetric, part: ChargePart | None, known_at: datetime
 ) -> tuple[list[Event], bool]:
     """The events of a line in order of time, and whether these are all: the lines of a charge's groups share a look."""
     if fee.event_transaction_id is not None:
-        return events_paid_in_advance(work, fee), True
-    question = question_of(work, fee, metric, part, known_at)
+        return events_paid_in_advance(reader, fee), True
+    question = question_of(reader, fee, metric, part, known_at)
     if question is None:
         return [], True
     keys = tuple(fee.grouped_by)
 
     def look() -> tuple[dict[Group, list[Event]], bool]:
         most = MOST_GROUPED if keys else MOST_COUNTED
-        found = list(islice(work.tx.events.scan(question), most + 1))
+        found = list(islice(reader.tx.events.scan(question), most + 1))
         return grouped(found[:most], keys), len(found) <= most
 
     span = (fee.external_subscription_id, fee.charges_from_datetime, fee.charges_to_datetime)
-    groups, complete = work.cached(("explained", fee.charge_id, fee.charge_filter_id, keys, span), look)
+    groups, complete = reader.cached(("explained", fee.charge_id, fee.charge_filter_id, keys, span), look)
     return groups.get(tuple(fee.grouped_by.values()), []), complete

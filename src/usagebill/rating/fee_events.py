@@ -22,41 +22,41 @@ from usagebill.rating.handover import billed_once
 from usagebill.rating.usage import ChargePart, charge_parts
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.ports import Page
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["events_of_fee", "events_paid_in_advance", "part_of", "question_of"]
 
 
-def events_of_fee(work: Work, fee_id: str, paging: Paging) -> Page[ExplainedEvent]:
+def events_of_fee(reader: Reader, fee_id: str, paging: Paging) -> Page[ExplainedEvent]:
     """The events that a usage fee counts, in order of time: what was received before it was computed for good.
 
     Other fees, and what brings a charge up to its minimum, have none. Raises `NotFound`.
     """
-    fee = fee_by_id(work, fee_id)
+    fee = fee_by_id(reader, fee_id)
     found: Sequence[Event] = ()
     count = 0
-    charge = None if fee.charge_id is None else work.tx.get(Charge, fee.charge_id, deleted=True)
-    metric = work.tx.get(BillableMetric, fee.billable_metric_id or "", deleted=True)
+    charge = None if fee.charge_id is None else reader.tx.get(Charge, fee.charge_id, deleted=True)
+    metric = reader.tx.get(BillableMetric, fee.billable_metric_id or "", deleted=True)
     first = (paging.page - 1) * paging.per_page
     if charge is None or metric is None or fee.true_up_parent_fee_id is not None:
         return Page(items=[], page=paging.page, per_page=paging.per_page, total_count=0)
     if fee.event_transaction_id is not None:
-        named = events_paid_in_advance(work, fee)
+        named = events_paid_in_advance(reader, fee)
         found, count = named[first : first + paging.per_page], len(named)
-    elif question := question_of(work, fee, metric, part_of(fee, charge, metric), _known_at(work, fee)):
+    elif question := question_of(reader, fee, metric, part_of(fee, charge, metric), _known_at(reader, fee)):
         own = replace(question, only={key: (value,) for key, value in fee.grouped_by.items()})
-        found = list(islice(work.tx.events.scan(own), first, first + paging.per_page))
-        count = sum(tally.events_count for tally in work.tx.events.tallies(own).values())
+        found = list(islice(reader.tx.events.scan(own), first, first + paging.per_page))
+        count = sum(tally.events_count for tally in reader.tx.events.tallies(own).values())
     items = [ExplainedEvent(event=event, metric=metric, charge=charge) for event in found]
     return Page(items=items, page=paging.page, per_page=paging.per_page, total_count=count)
 
 
-def _known_at(work: Work, fee: Fee) -> datetime:
+def _known_at(reader: Reader, fee: Fee) -> datetime:
     """Events received later do not count: once its invoice is finalized, a fee stays as it is."""
     if fee.invoice_id is None:
         return fee.created_at
-    invoice = work.tx.get(Invoice, fee.invoice_id)
-    return work.now if invoice is None or invoice.finalized_at is None else invoice.finalized_at
+    invoice = reader.tx.get(Invoice, fee.invoice_id)
+    return reader.now if invoice is None or invoice.finalized_at is None else invoice.finalized_at
 
 
 def part_of(fee: Fee, charge: Charge, metric: BillableMetric) -> ChargePart | None:
@@ -65,15 +65,15 @@ def part_of(fee: Fee, charge: Charge, metric: BillableMetric) -> ChargePart | No
     return next((one for one in parts if (one.filter.id if one.filter else None) == fee.charge_filter_id), None)
 
 
-def events_paid_in_advance(work: Work, fee: Fee) -> list[Event]:
+def events_paid_in_advance(reader: Reader, fee: Fee) -> list[Event]:
     """The event that the fee bills by itself."""
     if fee.external_subscription_id is None or fee.event_transaction_id is None:
         return []
-    return work.tx.events.named(fee.external_subscription_id, [fee.event_transaction_id])
+    return reader.tx.events.named(fee.external_subscription_id, [fee.event_transaction_id])
 
 
 def question_of(
-    work: Work, fee: Fee, metric: BillableMetric, part: ChargePart | None, known_at: datetime
+    reader: Reader, fee: Fee, metric: BillableMetric, part: ChargePart | None, known_at: datetime
 ) -> EventQuery | None:
     """What asks for the events of the fee's period and filter, of all groups; None for a fee without a period."""
     external_id, start = fee.external_subscription_id, fee.charges_from_datetime
@@ -87,5 +87,5 @@ def question_of(
         known_at=known_at,
         bucket=EventScope(matches=fee.filters or {}) if part is None else part.bucket,
     )
-    subscription = work.tx.get(Subscription, fee.subscription_id) if fee.subscription_id else None
-    return question if subscription is None else billed_once(work, subscription, metric, question)
+    subscription = reader.tx.get(Subscription, fee.subscription_id) if fee.subscription_id else None
+    return question if subscription is None else billed_once(reader, subscription, metric, question)

@@ -13,26 +13,33 @@ from usagebill.core.periods import Succession
 from usagebill.core.subscriptions import Subscription
 from usagebill.storage.conditions import asc, eq
 from usagebill.storage.event_queries import Arrival, EventQuery
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["billed_once", "own_since"]
 
 _INSTANT = timedelta(microseconds=1)
 
 
-def billed_once(work: Work, subscription: Subscription, metric: BillableMetric, question: EventQuery) -> EventQuery:
+def billed_once(
+    reader: Reader,
+    subscription: Subscription,
+    metric: BillableMetric,
+    question: EventQuery,
+    billed_at: Arrival | None = None,
+) -> EventQuery:
     """`question`, about usage of the subscription, without what belongs to others of the same external id.
 
     After an upgrade, or where an id is subscribed anew as soon as it has been ended, the old subscription bills what
     had been received of that second when its end was billed, and the new one what came later: whole seconds, as most
     senders have them, do not say on which side of the change something was. A recurring metric is
     carried over, and counts on both. Where the id was another customer's before, nothing of theirs is carried over.
+    `billed_at` is when the end of the subscription is billed, if that is what is going on.
     """
-    others = _others(work, subscription)
+    others = _others(reader, subscription)
     earliest = question.earliest
     if metric.recurring:
         others = [other for other in others if other.customer_id != subscription.customer_id]
-        own = own_since(work, subscription)
+        own = own_since(reader, subscription)
         earliest = max((at for at in (earliest, own) if at is not None), default=None)
     if earliest is not None:
         earliest = cut_to_seconds(earliest)
@@ -42,7 +49,7 @@ def billed_once(work: Work, subscription: Subscription, metric: BillableMetric, 
             if other.terminated_at
             and cut_to_seconds(other.terminated_at) == earliest
             and (
-                arrival := _billed(work, other)
+                arrival := _billed(reader, other)
                 if other.customer_id == subscription.customer_id
                 else _made(subscription)
             )
@@ -58,13 +65,13 @@ def billed_once(work: Work, subscription: Subscription, metric: BillableMetric, 
     if ended is None or question.latest != ended:
         return question
     if any(share_second(ended, other.started_at) for other in others):
-        question = replace(question, until=_billed(work, subscription))
+        question = replace(question, until=_billed(reader, subscription, billed_at))
     return question
 
 
-def own_since(work: Work, subscription: Subscription) -> datetime | None:
+def own_since(reader: Reader, subscription: Subscription) -> datetime | None:
     """When the external id ceased to be another customer's, None where it never was one's."""
-    ended = _before(subscription, _others(work, subscription))
+    ended = _before(subscription, _others(reader, subscription))
     return max(
         (
             other.terminated_at
@@ -85,9 +92,9 @@ def _before(subscription: Subscription, others: Sequence[Subscription]) -> list[
     return [other for other in ended if other.started_at != started or other.id < subscription.id]
 
 
-def _others(work: Work, subscription: Subscription) -> list[Subscription]:
+def _others(reader: Reader, subscription: Subscription) -> list[Subscription]:
     """The other subscriptions of the same external id, of whatever customer."""
-    found = work.tx.find(Subscription, eq("external_id", subscription.external_id))
+    found = reader.tx.find(Subscription, eq("external_id", subscription.external_id))
     return [other for other in found if other.id != subscription.id]
 
 
@@ -96,16 +103,16 @@ def _made(subscription: Subscription) -> Arrival:
     return Arrival(at=subscription.created_at, id=subscription.id)
 
 
-def _billed(work: Work, ended: Subscription) -> Arrival | None:
-    """When the usage up to the very end of a subscription was billed; None where it was not."""
+def _billed(reader: Reader, ended: Subscription, billed_at: Arrival | None = None) -> Arrival | None:
+    """When the usage up to the very end of a subscription was billed, else `billed_at`."""
     # The periods of the old plan end before the midnight of a downgrade.
     if ended.succession == Succession.DOWNGRADE:
         return None
-    period = work.tx.first(
+    period = reader.tx.first(
         BillingPeriod,
         eq("subscription_id", ended.id),
         eq("invoicing_reason", "subscription_terminating"),
         eq("charges_to_datetime", ended.terminated_at),
         order=[asc("created_at"), asc("id")],
     )
-    return None if period is None else Arrival(at=period.created_at, id=period.id)
+    return billed_at if period is None else Arrival(at=period.created_at, id=period.id)

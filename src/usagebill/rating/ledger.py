@@ -13,7 +13,7 @@ from usagebill.core.numbers import add
 from usagebill.core.plans import Charge, ChargeFilter
 from usagebill.storage.conditions import Condition, asc, at_least, at_most, desc, eq, missing, ne, within
 from usagebill.storage.event_queries import EventQuery
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["Ledger"]
 
@@ -27,7 +27,7 @@ class Ledger:
     A charge that overrides another in mid-period goes on where that one stood: what was paid stays paid.
     """
 
-    work: Work
+    reader: Reader
     subscription_id: str
     charge: Charge
     charge_filter: ChargeFilter | None
@@ -35,7 +35,7 @@ class Ledger:
 
     def before(self, event_id: str, group: str) -> LedgerRow | None:
         """The latest row of a group that is not the event's own."""
-        found = self.work.tx.first(
+        found = self.reader.tx.first(
             LedgerEntry, *self._conditions(), eq("group", group), ne("event_id", event_id), order=_LATEST_FIRST
         )
         return None if found is None else _row(found)
@@ -44,13 +44,13 @@ class Ledger:
         """The latest row of the group of `entry` that there was when it was made."""
         whose = (self.subscription_id, self.charge.id, self.charge_filter and self.charge_filter.id)
         span = (self.window.start, self.window.end)
-        return self.work.cached(("ledger as it was", whose, span), self._predecessors).get(entry.id)
+        return self.reader.cached(("ledger as it was", whose, span), self._predecessors).get(entry.id)
 
     def _predecessors(self) -> dict[str, LedgerRow]:
         """For each row, by its id, the latest one of its group among those made before it."""
         latest: dict[str, LedgerEntry] = {}
         found: dict[str, LedgerRow] = {}
-        for entry in self.work.tx.each(LedgerEntry, *self._conditions(), order=[asc("created_at"), asc("id")]):
+        for entry in self.reader.tx.each(LedgerEntry, *self._conditions(), order=[asc("created_at"), asc("id")]):
             before = latest.get(entry.group)
             if before is not None:
                 found[entry.id] = _row(before)
@@ -66,7 +66,7 @@ class Ledger:
         if not set(question.only) <= set(group_keys):
             return {}
         latest: dict[str, LedgerRow] = {}
-        for entry in self.work.tx.find(LedgerEntry, *self._conditions(), order=_LATEST_FIRST):
+        for entry in self.reader.tx.find(LedgerEntry, *self._conditions(), order=_LATEST_FIRST):
             latest.setdefault(entry.group, _row(entry))
         rows: dict[Group, LedgerRow] = {}
         for text, row in latest.items():
@@ -81,7 +81,7 @@ class Ledger:
         filters = [self.charge_filter.id] if self.charge_filter else []
         if self.charge.parent_id is not None:
             charges.append(self.charge.parent_id)
-            parent = self.work.tx.get(Charge, self.charge.parent_id, deleted=True) if self.charge_filter else None
+            parent = self.reader.tx.get(Charge, self.charge.parent_id, deleted=True) if self.charge_filter else None
             filters += [one.id for one in (parent.filters if parent else ()) if one.values == self._values]
         return (
             eq("subscription_id", self.subscription_id),

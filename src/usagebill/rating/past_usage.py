@@ -15,7 +15,7 @@ from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.inputs import ABSENT, MOST_PER_PAGE, Input, Maybe, Paging
 from usagebill.storage.conditions import desc, eq, present, related
 from usagebill.storage.ports import Page
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["PastUsage", "PastUsageOptions", "past"]
 
@@ -37,7 +37,7 @@ class PastUsage:
     fees: Sequence[Fee]
 
 
-def past(work: Work, external_customer_id: str, options: PastUsageOptions, paging: Paging) -> Page[PastUsage]:
+def past(reader: Reader, external_customer_id: str, options: PastUsageOptions, paging: Paging) -> Page[PastUsage]:
     """The billed usage periods of a subscription, newest first; none for an unknown customer.
 
     `periods_count` takes the place of the page size.
@@ -47,10 +47,10 @@ def past(work: Work, external_customer_id: str, options: PastUsageOptions, pagin
         raise Invalid(external_subscription_id="value_is_mandatory")
     metric = None
     if options.billable_metric_code:
-        metric = work.tx.first(BillableMetric, eq("code", options.billable_metric_code))
+        metric = reader.tx.first(BillableMetric, eq("code", options.billable_metric_code))
         if metric is None:
             raise NotFound("billable_metric")
-    customer = work.tx.first(Customer, eq("external_id", external_customer_id))
+    customer = reader.tx.first(Customer, eq("external_id", external_customer_id))
     wanted = options.periods_count if options.periods_count and options.periods_count > 0 else paging.per_page
     limit = min(wanted, MOST_PER_PAGE)
     if customer is None:
@@ -60,7 +60,7 @@ def past(work: Work, external_customer_id: str, options: PastUsageOptions, pagin
         present("charges_from_datetime"),
         related(Invoice, "invoice_id", eq("customer_id", customer.id)),
     )
-    periods = work.tx.find(
+    periods = reader.tx.find(
         BillingPeriod,
         *conditions,
         order=[desc("charges_from_datetime"), desc("created_at")],
@@ -68,18 +68,18 @@ def past(work: Work, external_customer_id: str, options: PastUsageOptions, pagin
         offset=(paging.page - 1) * paging.per_page,
     )
     return Page(
-        items=[_usage(work, period, metric) for period in periods],
+        items=[_usage(reader, period, metric) for period in periods],
         page=paging.page,
         per_page=limit,
-        total_count=work.tx.count(BillingPeriod, *conditions),
+        total_count=reader.tx.count(BillingPeriod, *conditions),
     )
 
 
-def _usage(work: Work, period: BillingPeriod, metric: BillableMetric | None) -> PastUsage:
-    invoice = work.tx.get(Invoice, period.invoice_id)
+def _usage(reader: Reader, period: BillingPeriod, metric: BillableMetric | None) -> PastUsage:
+    invoice = reader.tx.get(Invoice, period.invoice_id)
     if invoice is None:
         raise LookupError(f"no invoice {period.invoice_id}")
-    fees = work.tx.find(Fee, eq("invoice_id", invoice.id))
+    fees = reader.tx.find(Fee, eq("invoice_id", invoice.id))
     own = [
         fee
         for fee in fees

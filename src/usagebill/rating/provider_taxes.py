@@ -29,7 +29,7 @@ from usagebill.core.tax_providers import (
 )
 from usagebill.queries.customers import entity_of
 from usagebill.queries.tax_connections import connection_of
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["Asked", "estimated", "question", "usage_taxes"]
 
@@ -43,7 +43,7 @@ class Asked:
 
 
 def question(
-    work: Work,
+    reader: Reader,
     customer: Customer,
     connection: TaxConnection,
     purpose: Purpose,
@@ -56,7 +56,7 @@ def question(
     request_id: str | None = None,
 ) -> Asked:
     """What `connection` is asked about `items` of the customer: of `invoice`, or dated today without one."""
-    today = local_date(work.now, ZoneInfo(timezone(customer, entity_of(work, customer))))
+    today = local_date(reader.now, ZoneInfo(timezone(customer, entity_of(reader, customer))))
     link = next((link for link in customer.integration_customers if link.connection_id == connection.id), None)
     asked = TaxQuestion(
         purpose=purpose,
@@ -78,10 +78,10 @@ def question(
 
 
 def _answer_now(
-    work: Work, customer: Customer, connection: TaxConnection, items: tuple[TaxedItem, ...], currency: str
+    reader: Reader, customer: Customer, connection: TaxConnection, items: tuple[TaxedItem, ...], currency: str
 ) -> ProviderTaxes | ProviderFailure:
-    asked = question(work, customer, connection, Purpose.DRAFT, items, currency=currency)
-    return work.answer_to(asked.connection, asked.question)
+    asked = question(reader, customer, connection, Purpose.DRAFT, items, currency=currency)
+    return reader.answer_to(asked.connection, asked.question)
 
 
 def _in_order(fees: Sequence[Fee], item_codes: Mapping[str, str]) -> tuple[tuple[TaxedItem, ...], list[str]]:
@@ -90,33 +90,33 @@ def _in_order(fees: Sequence[Fee], item_codes: Mapping[str, str]) -> tuple[tuple
     return fee_items(fees, item_codes, named_by=lambda fee: names[fee.id]), list(names.values())
 
 
-def estimated(work: Work, customer: Customer, fees: Sequence[Fee]) -> list[Fee] | None:
+def estimated(reader: Reader, customer: Customer, fees: Sequence[Fee]) -> list[Fee] | None:
     """Fees that are not stored, with the taxes of the customer's provider; without any where it does not give them.
 
     None where the customer has no provider.
     """
-    connection = connection_of(work, customer)
+    connection = connection_of(reader, customer)
     if connection is None:
         return None
     if not fees:
         return []
     items, names = _in_order(fees, connection.item_codes)
-    answer = _answer_now(work, customer, connection, items, fees[0].currency)
+    answer = _answer_now(reader, customer, connection, items, fees[0].currency)
     if isinstance(answer, ProviderFailure):
         return list(fees)
     taxes = {item.item_id: item for item in answer.items}
-    return [provider_taxed(fee, taxes[name], work.now, work.new_id) for fee, name in zip(fees, names, strict=True)]
+    return [provider_taxed(fee, taxes[name], reader.now, reader.new_id) for fee, name in zip(fees, names, strict=True)]
 
 
 def usage_taxes(
-    work: Work, customer: Customer, currency: str, amounts: Sequence[tuple[str, str, int, Decimal]]
+    reader: Reader, customer: Customer, currency: str, amounts: Sequence[tuple[str, str, int, Decimal]]
 ) -> int | None:
     """The taxes (cents) on usage that is not billed yet; None where the customer has no provider.
 
     `amounts` are (code, name, cents, units), one for each charge. Raises `Invalid` where the provider gives none, and
     `TooManyProviderRequests` where it is asked too often.
     """
-    connection = connection_of(work, customer)
+    connection = connection_of(reader, customer)
     if connection is None:
         return None
     items = tuple(
@@ -132,7 +132,7 @@ def usage_taxes(
     )
     if not items:
         return 0
-    answer = _answer_now(work, customer, connection, items, currency)
+    answer = _answer_now(reader, customer, connection, items, currency)
     if isinstance(answer, ProviderTaxes):
         return items_taxes_cents({item.id: Decimal(item.amount_cents) for item in items}, answer)
     if answer.kind is FailureKind.THROTTLED:

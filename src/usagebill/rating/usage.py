@@ -54,8 +54,8 @@ from usagebill.core.usage import Usage
 from usagebill.rating.carried_levels import starting_levels
 from usagebill.rating.handover import billed_once
 from usagebill.rating.ledger import Ledger
-from usagebill.storage.event_queries import COUNTED, EventQuery
-from usagebill.work import JsonObject, Work
+from usagebill.storage.event_queries import COUNTED, Arrival, EventQuery
+from usagebill.work import JsonObject, Reader
 
 __all__ = [
     "ChargePart",
@@ -83,15 +83,17 @@ class ChargeScope:
     """Whose usage is asked for, over which window.
 
     `currency` is the plan's. `known_at` leaves out events received later: an invoice that is made late is the one that
-    was due. `current` asks for usage so far instead of what an invoice bills. `only` keeps events by property (key ->
-    values) and takes these keys out of the grouping; `ungrouped` takes all keys out. `presented` are the presentation
-    keys that split the displayed units, None for all.
+    was due; `billed_at` is when the end of the subscription is billed, if that is what is going on. `current` asks for
+    usage so far instead of what an invoice bills. `only` keeps events by property (key -> values) and takes these keys
+    out of the grouping; `ungrouped` takes all keys out. `presented` are the presentation keys that split the displayed
+    units, None for all.
     """
 
     subscription: Subscription
     currency: str
     window: Window
     known_at: datetime | None = None
+    billed_at: Arrival | None = None
     current: bool = False
     only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ungrouped: bool = False
@@ -183,7 +185,7 @@ def charge_parts(charge: Charge, metric: BillableMetric) -> list[ChargePart]:
     return [*parts, ChargePart(filter=None, bucket=default, raw_properties=charge.properties)]
 
 
-def charge_results(work: Work, charge: Charge, metric: BillableMetric, scope: ChargeScope) -> list[ChargeResult]:
+def charge_results(reader: Reader, charge: Charge, metric: BillableMetric, scope: ChargeScope) -> list[ChargeResult]:
     """The usage of `charge` in `scope`: for each filter, then for what no filter takes, one result for each group.
 
     Without any event there is one result of zero units, which is priced too (first flat amounts are due).
@@ -192,8 +194,8 @@ def charge_results(work: Work, charge: Charge, metric: BillableMetric, scope: Ch
     for part in charge_parts(charge, metric):
         properties = parsed_properties(charge, part, scope.currency)
         keys = _group_keys(charge, part, scope)
-        breakdowns = _breakdowns(work, charge, metric, part, keys, scope)
-        for group, (tally, usage) in _usages(work, charge, metric, part, properties, keys, scope).items():
+        breakdowns = _breakdowns(reader, charge, metric, part, keys, scope)
+        for group, (tally, usage) in _usages(reader, charge, metric, part, properties, keys, scope).items():
             own_price = price(charge.charge_model, properties, usage)
             unit = charge.applied_pricing_unit
             results.append(
@@ -219,15 +221,15 @@ def charge_results(work: Work, charge: Charge, metric: BillableMetric, scope: Ch
 
 
 def part_usages(
-    work: Work, charge: Charge, metric: BillableMetric, part: ChargePart, scope: ChargeScope
+    reader: Reader, charge: Charge, metric: BillableMetric, part: ChargePart, scope: ChargeScope
 ) -> Mapping[Group, tuple[AggregateResult, Usage]]:
     """What is counted of one part of a charge, by the values of its group keys: that which `charge_results` prices."""
     properties = parsed_properties(charge, part, scope.currency)
-    return _usages(work, charge, metric, part, properties, _group_keys(charge, part, scope), scope)
+    return _usages(reader, charge, metric, part, properties, _group_keys(charge, part, scope), scope)
 
 
 def _breakdowns(
-    work: Work, charge: Charge, metric: BillableMetric, part: ChargePart, keys: tuple[str, ...], scope: ChargeScope
+    reader: Reader, charge: Charge, metric: BillableMetric, part: ChargePart, keys: tuple[str, ...], scope: ChargeScope
 ) -> dict[Group, Breakdown]:
     """The units of each group, split by the charge's presentation keys that do not price them."""
     presented = tuple(
@@ -237,9 +239,9 @@ def _breakdowns(
     )
     if not presented or metric.aggregation_type in ("weighted_sum_agg", "custom_agg"):
         return {}
-    question = _question(work, metric, part.bucket, (*keys, *presented), scope)
+    question = _question(reader, metric, part.bucket, (*keys, *presented), scope)
     rows: dict[Group, Breakdown] = {}
-    for group, tally in work.tx.events.tallies(question).items():
+    for group, tally in reader.tx.events.tallies(question).items():
         own, shown = group[: len(keys)], group[len(keys) :]
         units = round_units(tally.units, metric)
         rows[own] = (*rows.get(own, ()), (grouped_by(presented, shown), units))
@@ -272,7 +274,7 @@ def _billed_keys(charge: Charge, part: ChargePart) -> tuple[str, ...]:
 
 
 def _question(
-    work: Work, metric: BillableMetric, bucket: EventScope, keys: Sequence[str], scope: ChargeScope
+    reader: Reader, metric: BillableMetric, bucket: EventScope, keys: Sequence[str], scope: ChargeScope
 ) -> EventQuery:
     question = EventQuery(
         code=metric.code,
@@ -286,11 +288,11 @@ def _question(
         only=scope.only,
         group_keys=tuple(keys),
     )
-    return billed_once(work, scope.subscription, metric, question)
+    return billed_once(reader, scope.subscription, metric, question, scope.billed_at)
 
 
 def _usages(
-    work: Work,
+    reader: Reader,
     charge: Charge,
     metric: BillableMetric,
     part: ChargePart,
@@ -298,12 +300,12 @@ def _usages(
     keys: tuple[str, ...],
     scope: ChargeScope,
 ) -> dict[Group, tuple[AggregateResult, Usage]]:
-    question = _question(work, metric, part.bucket, keys, scope)
-    rows = _ledger_rows(work, charge, part, scope, question) if charge.pay_in_advance and scope.current else {}
+    question = _question(reader, metric, part.bucket, keys, scope)
+    rows = _ledger_rows(reader, charge, part, scope, question) if charge.pay_in_advance and scope.current else {}
     terms = properties if isinstance(properties, PercentageProperties) else None
     if _needs_events(charge, metric, terms):
-        groups = _counted_groups(charge, metric, work.tx.events.scan(question), keys)
-        levels = _levels(work, charge, part, metric, scope, question)
+        groups = _counted_groups(charge, metric, reader.tx.events.scan(question), keys)
+        levels = _levels(reader, charge, part, metric, scope, question)
         if levels and not any(groups.values()):
             groups = {}
         carried: dict[Group, list[Event]] = {group: [] for group in levels}
@@ -312,7 +314,7 @@ def _usages(
             for group, events in {**carried, **groups}.items()
         }
     question = replace(question, amounts=charge.charge_model == "dynamic")
-    tallies = work.tx.events.tallies(question)
+    tallies = reader.tx.events.tallies(question)
     return {
         group: (tally, _from_tally(charge, metric, tally, terms, scope, rows.get(group)))
         for group, tally in tallies.items()
@@ -408,10 +410,10 @@ def _from_events(
 
 
 def _ledger_rows(
-    work: Work, charge: Charge, part: ChargePart, scope: ChargeScope, question: EventQuery
+    reader: Reader, charge: Charge, part: ChargePart, scope: ChargeScope, question: EventQuery
 ) -> dict[Group, LedgerRow]:
     ledger = Ledger(
-        work=work,
+        reader=reader,
         subscription_id=scope.subscription.id,
         charge=charge,
         charge_filter=part.filter,
@@ -421,7 +423,7 @@ def _ledger_rows(
 
 
 def initial_level_of(
-    work: Work,
+    reader: Reader,
     charge: Charge,
     part: ChargePart,
     metric: BillableMetric,
@@ -430,25 +432,27 @@ def initial_level_of(
 ) -> Decimal:
     """Where one group of a recurring weighted sum starts in the window of `scope`; zero for any other metric."""
     keys = tuple(group)
-    levels = _levels(work, charge, part, metric, scope, _question(work, metric, part.bucket, keys, scope))
+    levels = _levels(reader, charge, part, metric, scope, _question(reader, metric, part.bucket, keys, scope))
     return levels.get(tuple(group.values()), ZERO)
 
 
 def _levels(
-    work: Work, charge: Charge, part: ChargePart, metric: BillableMetric, scope: ChargeScope, question: EventQuery
+    reader: Reader, charge: Charge, part: ChargePart, metric: BillableMetric, scope: ChargeScope, question: EventQuery
 ) -> dict[Group, Decimal]:
-    return starting_levels(work, charge, part.filter, metric, scope.subscription, question, _billed_keys(charge, part))
+    return starting_levels(
+        reader, charge, part.filter, metric, scope.subscription, question, _billed_keys(charge, part)
+    )
 
 
-def level_reached(work: Work, result: ChargeResult, scope: ChargeScope) -> LevelReached | None:
+def level_reached(reader: Reader, result: ChargeResult, scope: ChargeScope) -> LevelReached | None:
     """Where a recurring weighted sum stands at the end of the window of `scope`; None for any other metric."""
     metric = result.metric
     if metric.aggregation_type != "weighted_sum_agg" or not metric.recurring or result.tally.level is None:
         return None
     return LevelReached(
         level=CarriedLevel(
-            id=work.new_id(),
-            organization_id=work.organization.id,
+            id=reader.new_id(),
+            organization_id=reader.organization.id,
             subscription_id=scope.subscription.id,
             charge_id=result.charge.id,
             charge_filter_id=result.part.filter.id if result.part.filter else None,
@@ -456,8 +460,8 @@ def level_reached(work: Work, result: ChargeResult, scope: ChargeScope) -> Level
             level=result.tally.level,
             reached_at=result.tally.last_at or scope.window.start,
             period_end=scope.window.end,
-            created_at=work.now,
-            updated_at=work.now,
+            created_at=reader.now,
+            updated_at=reader.now,
         ),
         moved=bool(result.tally.events_count) or not result.tally.level.is_zero(),
     )

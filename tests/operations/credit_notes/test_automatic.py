@@ -17,8 +17,8 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.operations.credit_notes import on_surplus, on_void
 from usagebill.operations.credit_notes.creation import make
 from usagebill.operations.credit_notes.drafts import follow
-from usagebill.operations.invoices.totals import settle
 from usagebill.queries.credit_note_balance import balance_of
+from usagebill.rating.settlement import settle
 from usagebill.storage.conditions import eq
 from usagebill.work import Work
 
@@ -45,10 +45,10 @@ def stored(box: Scenario, amounts: Sequence[int], *, tax: str | None = "20", **f
             )
             for amount in amounts
         ]
-        settled, fees = settle(work, invoice, fees, finalizing=False)
-        work.tx.insert(*fees)
-        work.tx.replace(settled)
-        return settled
+        settled = settle(work, invoice, fees, (), finalizing=False)
+        work.tx.insert(*settled.fees)
+        work.tx.replace(settled.invoice)
+        return settled.invoice
 
     return box.billing.writing(make_invoice)
 

@@ -1,12 +1,17 @@
-"""Totals: how fees become what a customer owes. The order of the steps is the order of `STEPS`."""
+"""Totals: how fees become what a customer owes. The order of the steps is the order of `STEPS`.
+
+A kind of credit (coupons, credit notes, ...) is a step: it takes from the records of that kind in
+`SettlementInputs.available`, adds its lines to the invoice's credits, and what it used to `InvoiceInProgress.changed`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TypeVar
 
-from usagebill.core.coupons import AppliedCoupon, Coupon, CouponUse, Targets, apply_coupon, in_order, used
+from usagebill.core.coupons import AppliedCoupon, Coupon, Targets, apply_coupon, in_order, used
 from usagebill.core.credit_notes import CreditNote, after_use, share_over_fees
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Credit, Invoice
@@ -25,6 +30,9 @@ __all__ = [
     "settled",
     "taxed",
 ]
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +60,8 @@ class AvailableCoupon:
 class SettlementInputs:
     """Everything the totals depend on besides the fees.
 
-    `taxes` holds the chosen taxes of each fee by fee id, `plan_of` the plan of each subscription. Coupons, credit notes
-    and what else is consumed are left out where the invoice is a draft or of a type that takes none.
+    `taxes` holds the chosen taxes of each fee by fee id, `plan_of` the plan of each subscription. `available` is what
+    the customer has to pay with, of every kind of credit; nothing for a draft, or a type of invoice that uses none.
     """
 
     now: datetime
@@ -61,19 +69,24 @@ class SettlementInputs:
     taxes: Mapping[str, Sequence[Tax]] = field(default_factory=dict)
     plan_of: Mapping[str, str] = field(default_factory=dict)
     progressive: tuple[ProgressiveBilled, ...] = ()
-    coupons: tuple[AvailableCoupon, ...] = ()
-    credit_notes: tuple[CreditNote, ...] = ()
+    available: tuple[object, ...] = ()
+
+    def of(self, kind: type[T]) -> list[T]:
+        """The available credits of one kind."""
+        return [credit for credit in self.available if isinstance(credit, kind)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvoiceInProgress:
-    """An invoice on its way through the steps, and what it has used up. `excess` is by progressive invoice: cents
-    that it billed and usage no longer comes to."""
+    """An invoice on its way through the steps.
+
+    `changed` are the coupons, credit notes, ... that it has used, as they are afterwards. `excess` is by progressive
+    invoice: cents that it billed and usage no longer comes to.
+    """
 
     invoice: Invoice
     fees: tuple[Fee, ...]
-    coupon_uses: tuple[CouponUse, ...] = ()
-    notes_used: tuple[CreditNote, ...] = ()
+    changed: tuple[object, ...] = ()
     excess: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -100,15 +113,15 @@ def fees_step(draft: InvoiceInProgress, _: SettlementInputs) -> InvoiceInProgres
     return replace(draft, invoice=invoice)
 
 
-def progressive_billing_step(draft: InvoiceInProgress, around: SettlementInputs) -> InvoiceInProgress:
+def progressive_billing_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceInProgress:
     """What progressive billing invoices billed of this usage is taken off, at most what the usage comes to now."""
-    for billed in around.progressive:
-        draft = _progressive_credit(draft, billed, around)
+    for billed in inputs.progressive:
+        draft = _progressive_credit(draft, billed, inputs)
     return draft
 
 
 def _progressive_credit(
-    draft: InvoiceInProgress, billed: ProgressiveBilled, around: SettlementInputs
+    draft: InvoiceInProgress, billed: ProgressiveBilled, inputs: SettlementInputs
 ) -> InvoiceInProgress:
     own = fees_billed_before(draft.fees, billed.fees, billed.subscription_id)
     limit = sum(fee.amount_cents for fee in own)
@@ -121,7 +134,7 @@ def _progressive_credit(
     credited = {fee.id: fee for fee in credited_fees(own, billed.fees, credit)}
     fees = tuple(credited.get(fee.id, fee) for fee in draft.fees)
     line = Credit(
-        id=around.new_id(),
+        id=inputs.new_id(),
         amount_cents=credit,
         amount_currency=draft.invoice.currency,
         before_taxes=True,
@@ -129,7 +142,7 @@ def _progressive_credit(
         item_type="invoice",
         item_code=billed.number,
         item_name=billed.number,
-        created_at=around.now,
+        created_at=inputs.now,
         source_id=billed.invoice_id,
         subscription_id=billed.subscription_id,
     )
@@ -143,21 +156,21 @@ def _progressive_credit(
     return replace(draft, invoice=invoice, fees=fees, excess=excess)
 
 
-def coupons_step(draft: InvoiceInProgress, around: SettlementInputs) -> InvoiceInProgress:
+def coupons_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceInProgress:
     """Coupons, in their order, until nothing is left to take off. Those not reached, or not matching, stay unused."""
-    at_hand = {held.applied.id: held for held in around.coupons}
+    available = {held.applied.id: held for held in inputs.of(AvailableCoupon)}
     if draft.invoice.fees_amount_cents <= 0:
         return draft
-    for applied, targets in in_order([(held.applied, held.targets) for held in around.coupons]):
+    for applied, targets in in_order([(held.applied, held.targets) for held in available.values()]):
         invoice = draft.invoice
         if invoice.sub_total_excluding_taxes_amount_cents <= 0:
             break
-        held = at_hand[applied.id]
+        held = available[applied.id]
         result = apply_coupon(
             applied,
             targets,
             draft.fees,
-            around.plan_of,
+            inputs.plan_of,
             subtotal_cents=invoice.sub_total_excluding_taxes_amount_cents,
             currency=invoice.currency,
             remaining_cents=held.remaining_cents,
@@ -166,7 +179,7 @@ def coupons_step(draft: InvoiceInProgress, around: SettlementInputs) -> InvoiceI
             continue
         fees, credit = result
         line = Credit(
-            id=around.new_id(),
+            id=inputs.new_id(),
             amount_cents=credit,
             amount_currency=invoice.currency,
             before_taxes=True,
@@ -175,7 +188,7 @@ def coupons_step(draft: InvoiceInProgress, around: SettlementInputs) -> InvoiceI
             item_code=held.coupon.code,
             item_name=held.coupon.name,
             item_description=held.coupon.description,
-            created_at=around.now,
+            created_at=inputs.now,
             source_id=applied.id,
         )
         draft = replace(
@@ -187,15 +200,12 @@ def coupons_step(draft: InvoiceInProgress, around: SettlementInputs) -> InvoiceI
                 coupons_amount_cents=invoice.coupons_amount_cents + credit,
                 sub_total_excluding_taxes_amount_cents=invoice.sub_total_excluding_taxes_amount_cents - credit,
             ),
-            coupon_uses=(
-                *draft.coupon_uses,
-                CouponUse(coupon=used(applied, credit, held.remaining_cents, around.now), amount_cents=credit),
-            ),
+            changed=(*draft.changed, used(applied, credit, held.remaining_cents, inputs.now)),
         )
     return draft
 
 
-def taxes_step(draft: InvoiceInProgress, around: SettlementInputs) -> InvoiceInProgress:
+def taxes_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceInProgress:
     """Each fee is taxed on what is left of it, and the invoice on what is left of all of them.
 
     The fees of an `advance_charges` invoice have been paid with their taxes: there these are only added up.
@@ -204,10 +214,10 @@ def taxes_step(draft: InvoiceInProgress, around: SettlementInputs) -> InvoiceInP
     subtotal = invoice.sub_total_excluding_taxes_amount_cents
     if invoice.invoice_type == "advance_charges":
         fees = draft.fees
-        taxes = summed_fee_taxes(fees, invoice.currency, around.now, around.new_id)
+        taxes = summed_fee_taxes(fees, invoice.currency, inputs.now, inputs.new_id)
     else:
-        fees = tuple(taxed_fee(fee, around.taxes.get(fee.id, ()), around.now, around.new_id) for fee in draft.fees)
-        taxes = invoice_taxes(fees, subtotal, invoice.currency, around.now, around.new_id)
+        fees = tuple(taxed_fee(fee, inputs.taxes.get(fee.id, ()), inputs.now, inputs.new_id) for fee in draft.fees)
+        taxes = invoice_taxes(fees, subtotal, invoice.currency, inputs.now, inputs.new_id)
     gross = subtotal + taxes.amount_cents
     invoice = replace(
         invoice,
@@ -236,15 +246,15 @@ def untaxed_step(draft: InvoiceInProgress, _: SettlementInputs) -> InvoiceInProg
     )
 
 
-def credit_notes_step(draft: InvoiceInProgress, around: SettlementInputs) -> InvoiceInProgress:
+def credit_notes_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceInProgress:
     """Credit notes of the same currency, oldest first, each up to its balance, until nothing is due."""
-    for note in sorted(around.credit_notes, key=lambda note: (note.created_at, note.id)):
+    for note in sorted(inputs.of(CreditNote), key=lambda note: (note.created_at, note.id)):
         invoice = draft.invoice
         amount = min(note.balance_amount_cents, invoice.total_amount_cents)
         if amount <= 0 or note.currency != invoice.currency or note.invoice_id == invoice.id:
             continue
         line = Credit(
-            id=around.new_id(),
+            id=inputs.new_id(),
             amount_cents=amount,
             amount_currency=invoice.currency,
             before_taxes=False,
@@ -253,7 +263,7 @@ def credit_notes_step(draft: InvoiceInProgress, around: SettlementInputs) -> Inv
             item_code=note.number,
             item_name=note.number.rsplit("-CN", 1)[0],
             item_description=note.description,
-            created_at=around.now,
+            created_at=inputs.now,
             source_id=note.id,
         )
         draft = replace(
@@ -265,7 +275,7 @@ def credit_notes_step(draft: InvoiceInProgress, around: SettlementInputs) -> Inv
                 credit_notes_amount_cents=invoice.credit_notes_amount_cents + amount,
                 total_amount_cents=invoice.total_amount_cents - amount,
             ),
-            notes_used=(*draft.notes_used, after_use(note, amount, around.now)),
+            changed=(*draft.changed, after_use(note, amount, inputs.now)),
         )
     return draft
 
@@ -283,24 +293,24 @@ STEPS_FROM_TAXES: tuple[Step, ...] = (taxes_step, credit_notes_step, payment_sta
 STEPS = (*STEPS_TO_TAXES, *STEPS_FROM_TAXES)
 
 
-def settled(invoice: Invoice, fees: Sequence[Fee], around: SettlementInputs) -> InvoiceInProgress:
+def settled(invoice: Invoice, fees: Sequence[Fee], inputs: SettlementInputs) -> InvoiceInProgress:
     """The invoice with its totals, its fees with their shares and taxes, and what was used up on the way.
 
     With `tax_status` pending it stops before the taxes; `taxed` goes on from there.
     """
     steps = (*STEPS_TO_TAXES, untaxed_step) if invoice.tax_status == "pending" else STEPS
-    return _through(steps, invoice, fees, around)
+    return _through(steps, invoice, fees, inputs)
 
 
-def taxed(invoice: Invoice, fees: Sequence[Fee], around: SettlementInputs) -> InvoiceInProgress:
+def taxed(invoice: Invoice, fees: Sequence[Fee], inputs: SettlementInputs) -> InvoiceInProgress:
     """The invoice that has waited for its taxes, with them and all that follows: its coupons have been taken off."""
-    return _through(STEPS_FROM_TAXES, invoice, fees, around)
+    return _through(STEPS_FROM_TAXES, invoice, fees, inputs)
 
 
 def _through(
-    steps: Sequence[Step], invoice: Invoice, fees: Sequence[Fee], around: SettlementInputs
+    steps: Sequence[Step], invoice: Invoice, fees: Sequence[Fee], inputs: SettlementInputs
 ) -> InvoiceInProgress:
     draft = InvoiceInProgress(invoice=invoice, fees=tuple(fees))
     for step in steps:
-        draft = step(draft, around)
+        draft = step(draft, inputs)
     return draft

@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from usagebill.core.bills import Bill
 from usagebill.core.dates import Occasion
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import CHARGES_PAID_IN_ADVANCE
 from usagebill.core.periods import Boundaries, billing_boundaries
 from usagebill.core.subscriptions import Subscription
-from usagebill.core.taxes import summed_fee_taxes
-from usagebill.operations.invoices.issue import issue
-from usagebill.operations.invoices.subscription import opened
+from usagebill.operations.invoices.record import record
 from usagebill.operations.payment_status import payment_of
 from usagebill.queries.billing_periods import billing_period
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import cycle
+from usagebill.rating.invoice import opened, settled_bill
 from usagebill.storage.conditions import Condition, asc, at_most, eq, missing, within
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["IN_ADVANCE_PERIODIC", "regroup"]
 
@@ -52,7 +52,7 @@ def regroup(work: Work, subscriptions: Sequence[Subscription], at: datetime, *, 
         groups.setdefault((order, fee.currency), []).append(fee)
     boundaries = billing_boundaries(cycle(work, newest), at)
     return [
-        _invoice(work, newest, owners, boundaries, fees, at=at, order=order, currency=currency)
+        record(work, _regrouped_bill(work, newest, owners, boundaries, fees, at=at, order=order, currency=currency))
         for (order, currency), fees in groups.items()
     ]
 
@@ -77,8 +77,8 @@ def _paid(work: Work, subscription_ids: Sequence[str], at: datetime, *, renewing
     return work.tx.find(Fee, *conditions, order=[asc("created_at"), asc("id")])
 
 
-def _invoice(
-    work: Work,
+def _regrouped_bill(
+    reader: Reader,
     newest: Subscription,
     owners: dict[str, Subscription],
     boundaries: Boundaries,
@@ -87,31 +87,22 @@ def _invoice(
     at: datetime,
     order: str | None,
     currency: str,
-) -> Invoice:
-    empty, _ = opened(work, newest, at=at, occasion=Occasion.IMMEDIATE, skip_charges=True)
-    taxes = summed_fee_taxes(fees, currency, work.now, work.new_id)
-    amount = sum(fee.amount_cents for fee in fees)
-    whole = amount + taxes.amount_cents
-    invoice = replace(
-        empty,
-        invoice_type="advance_charges",
-        currency=currency,
-        purchase_order_number=order,
-        fees_amount_cents=amount,
-        sub_total_excluding_taxes_amount_cents=amount,
-        taxes_amount_cents=taxes.amount_cents,
-        taxes_rate=taxes.rate,
-        applied_taxes=taxes.lines,
-        sub_total_including_taxes_amount_cents=whole,
-        total_amount_cents=whole,
-        payment_status="succeeded",
-        total_paid_amount_cents=whole,
+) -> Bill:
+    """An invoice of `fees` that have been paid one by one: they are only added up."""
+    empty = opened(reader, newest, at=at, occasion=Occasion.IMMEDIATE, invoice_type="advance_charges")
+    empty = replace(empty, skip_charges=True, currency=currency, purchase_order_number=order)
+    billed = dict.fromkeys(fee.subscription_id or "" for fee in fees)
+    periods = [billing_period(reader, empty, owners[id], boundaries, IN_ADVANCE_PERIODIC) for id in billed]
+    bill = settled_bill(reader, empty, periods, fees)
+    whole = bill.invoice.total_amount_cents
+    invoice = replace(bill.invoice, total_paid_amount_cents=whole)
+    return replace(
+        bill,
+        invoice=invoice,
+        # They are stored already, and have been paid with their taxes.
+        fees=(),
+        changed=tuple(
+            replace(fee, invoice_id=invoice.id, self_billed=invoice.self_billed, updated_at=reader.now) for fee in fees
+        ),
+        payment=payment_of(reader, invoice, whole, CHARGES_PAID_IN_ADVANCE, reader.now),
     )
-    held = dict.fromkeys(fee.subscription_id or "" for fee in fees)
-    work.tx.insert(
-        invoice, *(billing_period(work, invoice, owners[id], boundaries, IN_ADVANCE_PERIODIC) for id in held)
-    )
-    for fee in fees:
-        work.tx.replace(replace(fee, invoice_id=invoice.id, self_billed=invoice.self_billed, updated_at=work.now))
-    work.tx.insert(payment_of(work, invoice, whole, CHARGES_PAID_IN_ADVANCE, work.now))
-    return issue(work, invoice)

@@ -6,7 +6,6 @@ is added once these are known, and the invoice is issued then, with the dates of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from usagebill.core.customers import Customer
@@ -15,16 +14,18 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import InvoiceEvent, transition
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
-from usagebill.operations.credit_notes.drafts import follow
-from usagebill.operations.invoices.issue import copy_subscriptions, issue, redated, tell_ready
+from usagebill.operations.invoices.issue import copy_subscriptions, tell_ready
+from usagebill.operations.invoices.record import record
 from usagebill.operations.invoices.subscription import compute
-from usagebill.operations.invoices.totals import settle_taxes, waits_for_vat_check, with_request
+from usagebill.operations.tax_connections import ask_about
 from usagebill.queries.customers import customer_of
 from usagebill.queries.tax_connections import connection_of
+from usagebill.rating.invoice import taxed_bill
+from usagebill.rating.settlement import waits_for_vat_check, with_request
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Work
 
-__all__ = ["issue_taxed", "tax_waiting", "wait_again"]
+__all__ = ["tax_waiting", "wait_again"]
 
 
 def wait_again(work: Work, invoice: Invoice) -> Invoice:
@@ -41,7 +42,7 @@ def wait_again(work: Work, invoice: Invoice) -> Invoice:
         updated_at=work.now,
     )
     again = with_request(work, customer, again)
-    work.tx.replace(again)
+    _ask(work, again)
     if again.tax_request_id is None:
         # Its customer has no provider any more, which does not mean that its taxes are known.
         work.schedule("tax_waiting_invoices", customer.id, work.now)
@@ -67,12 +68,12 @@ def tax_waiting(work: Work, job: Job) -> None:
     )
     for invoice in waiting:
         if provider is not None:
-            work.tx.replace(with_request(work, customer, invoice))
+            _ask(work, with_request(work, customer, invoice))
         elif invoice.status == "draft":
             _tax_draft(work, invoice)
         elif invoice.status == "pending":
             fees = work.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at"), asc("id")])
-            issue_taxed(work, invoice, fees, fees)
+            record(work, taxed_bill(work, invoice, fees))
 
 
 def _tax_draft(work: Work, invoice: Invoice) -> None:
@@ -81,22 +82,8 @@ def _tax_draft(work: Work, invoice: Invoice) -> None:
     tell_ready(work, taxed)
 
 
-def issue_taxed(
-    work: Work, invoice: Invoice, before: Sequence[Fee], fees: Sequence[Fee], *, provided: bool = False
-) -> None:
-    """Issue an invoice that has waited for its taxes, now that they are known: `provided`, where the fees have them.
-
-    `before` are the fees as they are stored.
-    """
-    taxed, fees = settle_taxes(work, invoice, fees, provided=provided)
-    for fee in fees:
-        work.tx.replace(fee)
-    work.tx.replace(taxed)
-    follow(work, taxed, before)
-    one_off = invoice.invoice_type == "one_off"
-    issue(
-        work,
-        redated(work, taxed),
-        may_be_empty=invoice.invoice_type != "progressive_billing",
-        message="invoice.one_off_created" if one_off else "invoice.created",
-    )
+def _ask(work: Work, invoice: Invoice) -> None:
+    """Store the invoice, and have its customer's tax provider asked about it if it has one."""
+    work.tx.replace(invoice)
+    if invoice.tax_request_id is not None:
+        ask_about(work, "invoice", invoice.id, request_id=invoice.tax_request_id)

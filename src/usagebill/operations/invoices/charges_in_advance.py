@@ -7,47 +7,29 @@ does it matter how late it is processed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, tzinfo
+from datetime import timedelta
 
-from usagebill.core.aggregation import Window
-from usagebill.core.dates import Occasion
-from usagebill.core.days import local_date
 from usagebill.core.events import Event, subscription_at
 from usagebill.core.fees import Fee
 from usagebill.core.jobs import Job
-from usagebill.core.periods import Boundaries, current_boundaries, from_start
-from usagebill.core.periods.calendar import day_start
-from usagebill.core.plans import PlanDefinition
+from usagebill.core.periods import current_boundaries, from_start
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.backlog import settle_backlog
-from usagebill.operations.invoices.issue import issue
+from usagebill.operations.invoices.record import record
 from usagebill.operations.invoices.standalone_fees import keep_standalone
-from usagebill.operations.invoices.subscription import opened
-from usagebill.operations.invoices.totals import settle
-from usagebill.queries.billing_periods import IN_ADVANCE, billing_period, cycle_at, running_boundaries
+from usagebill.queries.billing_periods import cycle_at
 from usagebill.queries.events import events_of
 from usagebill.queries.plans import plan_definition
-from usagebill.rating.events import EventPrice, advance_charges, event_price, ledger_entry
-from usagebill.rating.fees.charges import charge_line
-from usagebill.rating.usage import usage_window
+from usagebill.rating.events import advance_charges, event_price, ledger_entry
+from usagebill.rating.fees.in_advance import advance_fee, event_billing
+from usagebill.rating.invoice import event_bill
 from usagebill.storage.conditions import all_of, any_of, at_most, eq, within
 from usagebill.work import Work
 
-__all__ = ["EventBilling", "advance_fee", "bill_event", "event_billing", "process_events"]
+__all__ = ["bill_event", "process_events"]
 
 # An end comes on the local date of `ending_at`, which may begin before it in any time zone.
 _DAY = timedelta(days=1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventBilling:
-    """Whose event it is, on which plan, in which charges period (of the whole subscription: `boundaries`)."""
-
-    subscription: Subscription
-    definition: PlanDefinition
-    boundaries: Boundaries
-    window: Window
 
 
 def process_events(work: Work, job: Job) -> None:
@@ -116,7 +98,7 @@ def bill_event(work: Work, event: Event) -> list[Fee]:
         return []
     billing = event_billing(work, subscription, event.timestamp)
     billed = _billed_charges(work, event)
-    fees = []
+    fees: list[Fee] = []
     for charge in charges:
         if charge.id in billed:
             continue
@@ -130,11 +112,15 @@ def bill_event(work: Work, event: Event) -> list[Fee]:
             currency=definition.plan.amount_currency,
             subscription=subscription,
         )
+        if charge.invoiceable:
+            owed = event_bill(work, billing, priced, event)
+            record(work, owed)
+            fees += owed.fees
+            continue
         entry = ledger_entry(work, priced, event, subscription.id)
         if entry is not None:
             work.tx.insert(entry)
-        fee = advance_fee(work, billing, priced, event)
-        fees.append(_invoiced(work, billing, fee, event) if charge.invoiceable else keep_standalone(work, fee))
+        fees.append(keep_standalone(work, advance_fee(work, billing, priced, event)))
     return fees
 
 
@@ -147,49 +133,3 @@ def _billed_charges(work: Work, event: Event) -> set[str | None]:
         deleted=True,
     )
     return {fee.charge_id for fee in found}
-
-
-def event_billing(work: Work, subscription: Subscription, at: datetime) -> EventBilling:
-    """What a subscription that has started is billed for an event at `at`."""
-    periods = cycle_at(work, subscription, at)
-    boundaries = running_boundaries(work, subscription, periods, at)
-    charges = boundaries.charges
-    if charges is None:
-        raise LookupError(f"subscription {subscription.id} has no charges period at {at.isoformat()}")
-    return EventBilling(
-        subscription=subscription,
-        definition=plan_definition(work, subscription.plan_id),
-        boundaries=boundaries,
-        window=usage_window(charges, periods.tz),
-    )
-
-
-def advance_fee(work: Work, billing: EventBilling, priced: EventPrice, event: Event) -> Fee:
-    """The fee of one event under one charge, not stored yet, without taxes."""
-    window, invoiceable = billing.window, priced.charge.invoiceable
-    return replace(
-        charge_line(work, billing, priced),
-        pay_in_advance=True,
-        from_datetime=window.start if invoiceable else first_instant(window.start, window.tz),
-        event_transaction_id=event.transaction_id,
-        amount_details=priced.price.amount_details,
-        basis=priced.price.basis,
-    )
-
-
-def first_instant(at: datetime, tz: tzinfo) -> datetime:
-    """When the local day of `at` begins: what fees without invoice show as their first day."""
-    return day_start(local_date(at, tz), tz)
-
-
-def _invoiced(work: Work, billing: EventBilling, fee: Fee, event: Event) -> Fee:
-    """The fee on an invoice of its own, which is issued at once whatever the customer's grace period."""
-    invoice, _ = opened(work, billing.subscription, at=event.timestamp, occasion=Occasion.IMMEDIATE)
-    work.tx.insert(invoice, billing_period(work, invoice, billing.subscription, billing.boundaries, IN_ADVANCE))
-    settled, fees = settle(
-        work, invoice, [replace(fee, invoice_id=invoice.id, self_billed=invoice.self_billed)], finalizing=True
-    )
-    work.tx.insert(*fees)
-    work.tx.replace(settled)
-    issue(work, settled)
-    return fees[0]

@@ -13,9 +13,9 @@ from usagebill.core.customers import Customer, dating_settings, timezone
 from usagebill.core.dates import InvoiceDates, Occasion, dates_at_creation
 from usagebill.core.error_details import GENERATION_ERROR, ErrorDetail, without
 from usagebill.core.invoices.life_cycle import InvoiceEvent, transition
+from usagebill.core.invoices.opening import new_invoice
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
-from usagebill.operations.invoices.numbering import draft_number
 from usagebill.queries.customers import entity_of
 from usagebill.storage.conditions import eq
 from usagebill.work import Work
@@ -78,25 +78,19 @@ def _in_place_of(work: Work, job: Job) -> Invoice | None:
 def _unmade(work: Work, customer: Customer, job: Job, reason: str) -> Invoice:
     entity = entity_of(work, customer)
     zone, term, dates = _dated(customer, entity, job)
-    return Invoice(
+    unmade = new_invoice(
         id=work.new_id(),
-        organization_id=work.organization.id,
-        customer_id=customer.id,
-        billing_entity_id=entity.id,
         invoice_type="subscription",
-        status=transition("generating", InvoiceEvent.GENERATION_FAILED),
+        customer=customer,
+        issuer=entity,
         currency=customer.currency or entity.default_currency,
-        number=draft_number(entity),
-        issuing_date=dates.issuing,
-        payment_due_date=dates.payment_due,
-        net_payment_term=term,
         timezone=zone,
-        failed_job_id=job.id,
-        error_details=(_detail(work, reason),),
-        self_billed=customer.account_type == "partner",
-        created_at=work.now,
-        updated_at=work.now,
+        dates=dates,
+        net_payment_term=term,
+        now=work.now,
     )
+    status = transition(unmade.status, InvoiceEvent.GENERATION_FAILED)
+    return replace(unmade, status=status, failed_job_id=job.id, error_details=(_detail(work, reason),))
 
 
 def _dated(customer: Customer, entity: BillingEntity, job: Job) -> tuple[str, int, InvoiceDates]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from zoneinfo import ZoneInfo
 
-from usagebill.core.billing_entities import BillingEntity
-from usagebill.core.customers import Customer, dating_settings, finalizes_zero_amount_invoices, timezone
-from usagebill.core.dates import InvoiceDates, Occasion, dates_at_finalization
+from usagebill.core.customers import finalizes_zero_amount_invoices
+from usagebill.core.dates import Occasion
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import InvoiceEvent, transition
 from usagebill.core.invoices.records import BillingPeriod, Invoice
@@ -22,7 +20,7 @@ from usagebill.operations.emails.orders import email_on_issue
 from usagebill.operations.invoices.numbering import numbered
 from usagebill.operations.issuers import version_of
 from usagebill.queries.customers import entity_of
-from usagebill.queries.invoices import occasion_of
+from usagebill.queries.invoices import customer_and_entity, occasion_of
 from usagebill.storage.conditions import eq
 from usagebill.views.customers import customer_summary
 from usagebill.views.fees import untaxed_fee_view
@@ -32,22 +30,11 @@ from usagebill.work import Work
 
 __all__ = [
     "copy_subscriptions",
-    "customer_and_entity",
     "draft",
     "issue",
     "mark_overdue",
-    "redated",
     "tell_ready",
 ]
-
-
-def customer_and_entity(work: Work, invoice: Invoice) -> tuple[Customer, BillingEntity]:
-    """Who is invoiced and who invoices."""
-    customer = work.tx.get(Customer, invoice.customer_id, deleted=True)
-    entity = work.tx.get(BillingEntity, invoice.billing_entity_id, deleted=True)
-    if customer is None or entity is None:
-        raise LookupError(f"invoice {invoice.id} has lost its customer or its billing entity")
-    return customer, entity
 
 
 def draft(work: Work, invoice: Invoice) -> Invoice:
@@ -66,29 +53,6 @@ def tell_ready(work: Work, draft: Invoice) -> None:
     """Say that it is known what the draft is taxed with, or that it cannot be."""
     message = "invoice.ready_to_finalize"
     work.emit(message, lambda: invoice_webhook_view(work, message, draft), draft.id)
-
-
-def redated(work: Work, invoice: Invoice) -> Invoice:
-    """The draft with the dates of a finalization now."""
-    customer, _ = customer_and_entity(work, invoice)
-    settings = dating_settings(customer, entity_of(work, customer))
-    dates = dates_at_finalization(
-        InvoiceDates(
-            issuing=invoice.issuing_date,
-            payment_due=invoice.payment_due_date,
-            expected_finalization=invoice.expected_finalization_date or invoice.issuing_date,
-        ),
-        occasion_of(work, invoice),
-        settings,
-        work.now,
-        ZoneInfo(timezone(customer, entity_of(work, customer))),
-    )
-    return replace(
-        invoice,
-        issuing_date=dates.issuing,
-        payment_due_date=dates.payment_due,
-        net_payment_term=settings.net_payment_term,
-    )
 
 
 def issue(work: Work, invoice: Invoice, *, may_be_empty: bool = True, message: str = "invoice.created") -> Invoice:

@@ -10,26 +10,28 @@ from zoneinfo import ZoneInfo
 
 from usagebill.core import limits
 from usagebill.core.adjusted_fees import adjusted
+from usagebill.core.bills import Bill
 from usagebill.core.charge_ledger import group_text
 from usagebill.core.customers import dating_settings
 from usagebill.core.dates import dates_at_creation
 from usagebill.core.errors import Forbidden, Invalid, NotFound
 from usagebill.core.fees import Fee
+from usagebill.core.invoices.opening import new_invoice
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ZERO
 from usagebill.inputs import ABSENT, Input, Maybe, is_given
 from usagebill.operations.invoices import adjustments
 from usagebill.operations.invoices.adjustments import AdjustedFeeInput
-from usagebill.operations.invoices.issue import customer_and_entity, issue
-from usagebill.operations.invoices.numbering import draft_number
+from usagebill.operations.invoices.record import record
 from usagebill.operations.invoices.subscription import compute
-from usagebill.operations.invoices.totals import settle
 from usagebill.queries.billing_periods import billed_of
 from usagebill.queries.customers import entity_of
-from usagebill.queries.invoices import occasion_of, visible_invoice
+from usagebill.queries.invoices import customer_and_entity, occasion_of, visible_invoice
 from usagebill.queries.plans import plan_definition
+from usagebill.rating.adjustments import empty_fee, repricing
+from usagebill.rating.invoice import settled_bill
 from usagebill.storage.conditions import asc, eq, ne
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["RegeneratedFeeInput", "RegenerationInput", "adjust_fee", "estimate_adjusted_fee", "regenerate", "reset_fee"]
 
@@ -105,47 +107,38 @@ def regenerate(work: Work, invoice_id: str, given: RegenerationInput) -> Invoice
     ids = [one.id for one in given.fees or () if one.id]
     if len(set(ids)) < len(ids):
         raise Invalid(fees="duplicated_values")
-    invoice = _opened(work, voided, given)
+    return record(work, _regenerated_bill(work, voided, given))
+
+
+def _regenerated_bill(reader: Reader, voided: Invoice, given: RegenerationInput) -> Bill:
+    invoice = _opened(reader, voided, given)
     periods = [
-        replace(period, id=work.new_id(), invoice_id=invoice.id, created_at=invoice.created_at)
-        for period in work.tx.find(BillingPeriod, eq("invoice_id", voided.id), order=[asc("id")])
+        replace(period, id=reader.new_id(), invoice_id=invoice.id, created_at=invoice.created_at)
+        for period in reader.tx.find(BillingPeriod, eq("invoice_id", voided.id), order=[asc("id")])
     ]
-    work.tx.insert(invoice, *periods)
-    fees = _relinked([(one.id, _line(work, voided, invoice, periods, one)) for one in given.fees or ()])
-    invoice, fees = settle(work, invoice, fees, finalizing=True)
-    work.tx.insert(*fees)
-    work.tx.replace(invoice)
-    return issue(work, invoice)
+    fees = _relinked([(sent.id, _line(reader, voided, invoice, periods, sent)) for sent in given.fees or ()])
+    return settled_bill(reader, invoice, periods, fees)
 
 
-def _opened(work: Work, voided: Invoice, given: RegenerationInput) -> Invoice:
-    customer, entity = customer_and_entity(work, voided)
-    settings = dating_settings(customer, entity_of(work, customer))
-    dates = dates_at_creation(occasion_of(work, voided), settings, voided.created_at, ZoneInfo(voided.timezone))
+def _opened(reader: Reader, voided: Invoice, given: RegenerationInput) -> Invoice:
+    customer, entity = customer_and_entity(reader, voided)
+    settings = dating_settings(customer, entity_of(reader, customer))
     number = voided.purchase_order_number
     if is_given(given.purchase_order_number):
         number = (given.purchase_order_number or "").strip() or None
-    return Invoice(
-        id=work.new_id(),
-        organization_id=work.organization.id,
-        customer_id=voided.customer_id,
-        billing_entity_id=voided.billing_entity_id,
+    invoice = new_invoice(
+        id=reader.new_id(),
         invoice_type=voided.invoice_type,
-        status="generating",
+        customer=customer,
+        issuer=entity,
         currency=voided.currency,
-        number=draft_number(entity),
-        issuing_date=dates.issuing,
-        payment_due_date=dates.payment_due,
-        expected_finalization_date=dates.expected_finalization,
-        net_payment_term=settings.net_payment_term,
         timezone=voided.timezone,
-        self_billed=customer.account_type == "partner",
+        dates=dates_at_creation(occasion_of(reader, voided), settings, voided.created_at, ZoneInfo(voided.timezone)),
+        net_payment_term=settings.net_payment_term,
+        now=reader.now,
         purchase_order_number=number,
-        voided_invoice_id=voided.id,
-        applied_usage_thresholds=voided.applied_usage_thresholds,
-        created_at=work.now,
-        updated_at=work.now,
     )
+    return replace(invoice, voided_invoice_id=voided.id, applied_usage_thresholds=voided.applied_usage_thresholds)
 
 
 def _relinked(kept: Sequence[tuple[Maybe[str], Fee]]) -> list[Fee]:
@@ -165,18 +158,18 @@ def _relinked(kept: Sequence[tuple[Maybe[str], Fee]]) -> list[Fee]:
 
 
 def _line(
-    work: Work, voided: Invoice, invoice: Invoice, periods: list[BillingPeriod], given: RegeneratedFeeInput
+    reader: Reader, voided: Invoice, invoice: Invoice, periods: list[BillingPeriod], given: RegeneratedFeeInput
 ) -> Fee:
     if given.id:
-        fee = _kept(work, voided, invoice, given.id)
+        fee = _kept(reader, voided, invoice, given.id)
         period = next((one for one in periods if one.subscription_id == fee.subscription_id), None)
     else:
         period = next((one for one in periods if one.subscription_id == given.subscription_id), None)
         if period is None:
             raise NotFound("subscription")
-        fee = _new(work, invoice, period, given)
+        fee = _new(reader, invoice, period, given)
     adjustments.check_units(given.units, given.unit_amount)
-    reprice = None if period is None else adjustments.repricing(work, plan_definition(work, period.plan_id), fee)
+    reprice = None if period is None else repricing(reader, plan_definition(reader, period.plan_id), fee)
     return adjusted(
         fee,
         units=given.units if isinstance(given.units, Decimal) else None,
@@ -186,15 +179,16 @@ def _line(
     )
 
 
-def _kept(work: Work, voided: Invoice, invoice: Invoice, id: str) -> Fee:
+def _kept(reader: Reader, voided: Invoice, invoice: Invoice, id: str) -> Fee:
     """A copy of a line of the voided invoice, as if nothing had been taken off or paid."""
-    fee = work.tx.get(Fee, id)
+    fee = reader.tx.get(Fee, id)
     if fee is None or fee.invoice_id != voided.id:
         raise NotFound("fee")
     return replace(
         fee,
-        id=work.new_id(),
+        id=reader.new_id(),
         invoice_id=invoice.id,
+        self_billed=invoice.self_billed,
         original_fee_id=fee.original_fee_id or fee.id,
         payment_status="pending",
         succeeded_at=None,
@@ -206,20 +200,20 @@ def _kept(work: Work, voided: Invoice, invoice: Invoice, id: str) -> Fee:
         taxes_rate=ZERO,
         precise_coupons_amount_cents=ZERO,
         precise_credit_notes_amount_cents=ZERO,
-        created_at=work.now,
-        updated_at=work.now,
+        created_at=reader.now,
+        updated_at=reader.now,
     )
 
 
-def _new(work: Work, invoice: Invoice, period: BillingPeriod, given: RegeneratedFeeInput) -> Fee:
+def _new(reader: Reader, invoice: Invoice, period: BillingPeriod, given: RegeneratedFeeInput) -> Fee:
     request = AdjustedFeeInput(
         subscription_id=period.subscription_id,
         charge_id=given.charge_id,
         charge_filter_id=given.charge_filter_id,
         fixed_charge_id=given.fixed_charge_id,
     )
-    line = adjustments.line_of(work, invoice, request)
-    fee = adjustments.empty_fee(work, billed_of(work, invoice, period), line)
+    line = adjustments.line_in_period(reader, invoice, period, request)
+    fee = empty_fee(reader, billed_of(reader, invoice, period), line)
     if fee is None:
         raise NotFound("charge")
     return fee

@@ -15,7 +15,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
 from usagebill.work import Work
 
-__all__ = ["customer_series", "draft_number", "entity_series", "numbered"]
+__all__ = ["customer_series", "entity_series", "numbered"]
 
 
 def customer_series(entity_id: str, customer_id: str) -> str:
@@ -26,11 +26,6 @@ def customer_series(entity_id: str, customer_id: str) -> str:
 def entity_series(entity_id: str) -> str:
     """The name of the sequence that counts a billing entity's invoices, self-billed ones left out."""
     return f"invoices of {entity_id}"
-
-
-def draft_number(entity: BillingEntity) -> str:
-    """What an invoice shows before it has a number."""
-    return f"{entity.document_number_prefix}-DRAFT"
 
 
 def numbered(work: Work, invoice: Invoice, customer: Customer, entity: BillingEntity) -> Invoice:

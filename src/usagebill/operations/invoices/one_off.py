@@ -16,19 +16,18 @@ from usagebill.core.customers import Customer, dating_settings, timezone
 from usagebill.core.dates import Occasion, dates_at_creation
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.fees import Fee, FeeItem
+from usagebill.core.invoices.opening import new_fee, new_invoice
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ONE, multiply, round_cents, round_to
 from usagebill.core.taxes import Tax, taxed_fee
 from usagebill.inputs import ABSENT, Input, Maybe, is_given, parse_instant, value_or
 from usagebill.operations import invoice_custom_sections
-from usagebill.operations.invoices.issue import issue
-from usagebill.operations.invoices.numbering import draft_number
-from usagebill.operations.invoices.sections import with_sections
-from usagebill.operations.invoices.totals import settle
+from usagebill.operations.invoices.record import record
 from usagebill.queries.customers import customer_by_external_id, entity_of
 from usagebill.queries.tax_connections import connection_of
+from usagebill.rating.invoice import settled_bill
 from usagebill.storage.conditions import eq, missing, within
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["OneOffFeeInput", "OneOffInput", "SectionChoice", "create"]
 
@@ -99,39 +98,28 @@ def create(work: Work, given: OneOffInput) -> Invoice:
         work.tx.replace(customer)
     settings = dating_settings(customer, own_entity)
     zone = timezone(customer, own_entity)
-    dates = dates_at_creation(Occasion.IMMEDIATE, settings, work.now, ZoneInfo(zone))
-    invoice = Invoice(
+    opening = new_invoice(
         id=work.new_id(),
-        organization_id=work.organization.id,
-        customer_id=customer.id,
-        billing_entity_id=entity.id,
         invoice_type="one_off",
-        status="generating",
+        customer=customer,
+        issuer=entity,
         currency=currency,
-        number=draft_number(entity),
-        issuing_date=dates.issuing,
-        payment_due_date=dates.payment_due,
-        net_payment_term=settings.net_payment_term,
         timezone=zone,
+        dates=dates_at_creation(Occasion.IMMEDIATE, settings, work.now, ZoneInfo(zone)),
+        net_payment_term=settings.net_payment_term,
+        now=work.now,
         purchase_order_number=order_number,
-        skip_automatic_payment=bool(value_or(given.skip_psp, False)),
-        self_billed=customer.account_type == "partner",
-        created_at=work.now,
-        updated_at=work.now,
     )
-    work.tx.insert(invoice)
+    invoice = replace(opening, skip_automatic_payment=bool(value_or(given.skip_psp, False)))
     provided = connection_of(work, customer) is not None
     fees = [_fee(work, invoice, line, provided=provided) for line in lines]
     if limits.ONE_OFF_TOTAL.is_beyond(sum(abs(fee.amount_cents) for fee in fees)):
         raise Invalid(units="value_is_out_of_range")
-    invoice, fees = settle(work, invoice, fees, finalizing=True)
-    if invoice.fees_amount_cents < 0 or invoice.total_amount_cents < 0:
+    bill = settled_bill(work, invoice, (), fees, section_ids=_sections(work, given))
+    if bill.invoice.fees_amount_cents < 0 or bill.invoice.total_amount_cents < 0:
         # What is owed to a customer is put on a credit note.
         raise Invalid(unit_amount_cents="value_is_out_of_range")
-    work.tx.insert(*fees)
-    work.tx.replace(invoice)
-    invoice = with_sections(work, invoice, _sections(work, given))
-    return issue(work, invoice, message="invoice.one_off_created")
+    return record(work, replace(bill, message="invoice.one_off_created"))
 
 
 def _line(work: Work, sent: OneOffFeeInput) -> _Line:
@@ -174,19 +162,16 @@ def _sections(work: Work, given: OneOffInput) -> tuple[str, ...] | None:
     return invoice_custom_sections.ids_of_codes(work, codes) if codes else None
 
 
-def _fee(work: Work, invoice: Invoice, line: _Line, *, provided: bool) -> Fee:
+def _fee(reader: Reader, invoice: Invoice, line: _Line, *, provided: bool) -> Fee:
     """The fee of a line. Where its taxes are `provided` by somebody else, those that it asks for count for nothing."""
     add_on, sent = line.add_on, line.sent
     units = value_or(sent.units, ONE)
     unit_cents = value_or(sent.unit_amount_cents, add_on.amount_cents)
     precise = multiply(units, Decimal(unit_cents))
-    fee = Fee(
-        id=work.new_id(),
-        organization_id=invoice.organization_id,
-        customer_id=invoice.customer_id,
-        invoice_id=invoice.id,
-        add_on_id=add_on.id,
-        fee_type="add_on",
+    line_fee = new_fee(
+        id=reader.new_id(),
+        invoice=invoice,
+        subscription=None,
         item=FeeItem(
             type="add_on",
             item_type="AddOn",
@@ -200,17 +185,19 @@ def _fee(work: Work, invoice: Invoice, line: _Line, *, provided: bool) -> Fee:
         ),
         amount_cents=round_cents(precise),
         precise_amount_cents=round_to(precise, 15),
-        currency=invoice.currency,
         units=units,
+        currency=invoice.currency,
+        now=reader.now,
+    )
+    fee = replace(
+        line_fee,
+        add_on_id=add_on.id,
         unit_amount_cents=unit_cents,
         precise_unit_amount=major_from_cents(unit_cents, invoice.currency),
         description=value_or(sent.description, None) or add_on.description,
         from_datetime=line.starts,
         to_datetime=line.ends,
-        self_billed=invoice.self_billed,
-        created_at=work.now,
-        updated_at=work.now,
     )
     codes = () if provided else value_or(sent.tax_codes, ())
-    known = work.tx.find(Tax, within("code", codes)) if codes else []
-    return taxed_fee(fee, known, work.now, work.new_id) if known else fee
+    known = reader.tx.find(Tax, within("code", codes)) if codes else []
+    return taxed_fee(fee, known, reader.now, reader.new_id) if known else fee

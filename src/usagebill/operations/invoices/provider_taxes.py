@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
+from usagebill.core.bills import Step
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.customers import Customer
 from usagebill.core.error_details import TAX_ERROR, TAX_VOIDING_ERROR, ErrorDetail, without
@@ -32,14 +33,15 @@ from usagebill.core.tax_providers import (
     withdrawal_after,
 )
 from usagebill.core.taxes import taxed_fee
-from usagebill.operations.credit_notes.drafts import follow
-from usagebill.operations.invoices.awaiting_taxes import issue_taxed, wait_again
-from usagebill.operations.invoices.issue import copy_subscriptions, redated, tell_ready
-from usagebill.operations.invoices.totals import fee_taxes, settle_taxes
+from usagebill.operations.invoices.awaiting_taxes import wait_again
+from usagebill.operations.invoices.issue import copy_subscriptions, tell_ready
+from usagebill.operations.invoices.record import record
 from usagebill.operations.tax_connections import ask_about
 from usagebill.queries.customers import customer_of
 from usagebill.queries.tax_connections import connection_of
+from usagebill.rating.invoice import redated, taxed_bill
 from usagebill.rating.provider_taxes import Asked, estimated, question
+from usagebill.rating.settlement import fee_taxes
 from usagebill.storage.conditions import asc, eq, ne
 from usagebill.views.tax_providers import customer_tax_error, fee_tax_error
 from usagebill.work import Work
@@ -208,14 +210,13 @@ def _conclude_invoice(work: Work, job: Job, asked: Asked, answer: Answer) -> Non
     invoice, customer = found
     invoice = replace(invoice, error_details=without(invoice.error_details, TAX_ERROR))
     if isinstance(answer, ProviderTaxes):
-        before = _fees(work, invoice.id)
-        fees = _provided(work, before, answer)
+        fees = _provided(work, _fees(work, invoice.id), answer)
         invoice = replace(invoice, tax_connection_id=asked.connection.id)
         _note_customer(work, customer, asked, answer)
-        if invoice.status == "pending":
-            issue_taxed(work, invoice, before, fees, provided=True)
-        else:
-            _tax_draft(work, invoice, before, fees)
+        step = Step.STAY if invoice.status == "draft" else Step.ISSUE
+        taxed = record(work, taxed_bill(work, invoice, fees, provided=True, step=step))
+        if step is Step.STAY:
+            _ready(work, taxed)
     elif isinstance(answer, ProviderFailure):
         _fail(work, invoice, customer, asked.connection, answer)
 
@@ -238,16 +239,6 @@ def _note_customer(work: Work, customer: Customer, asked: Asked, answer: Provide
     known = replace(customer, integration_customers=links, tax_error=None)
     if known != customer:
         work.tx.replace(known)
-
-
-def _tax_draft(work: Work, invoice: Invoice, before: Sequence[Fee], fees: Sequence[Fee]) -> None:
-    taxed, taxed_fees = settle_taxes(work, invoice, fees, provided=True)
-    for fee in taxed_fees:
-        work.tx.replace(fee)
-    taxed = replace(taxed, updated_at=work.now)
-    work.tx.replace(taxed)
-    follow(work, taxed, before)
-    _ready(work, taxed)
 
 
 def _ready(work: Work, draft: Invoice) -> None:
@@ -351,11 +342,8 @@ def previewed(work: Work, invoice: Invoice) -> Invoice:
         order=[asc("created_at"), asc("id")],
     ):
         fees = _fees(work, earlier.id)
-        issue_taxed(work, earlier, fees, estimated(work, customer, fees) or fees, provided=True)
+        record(work, taxed_bill(work, earlier, estimated(work, customer, fees) or fees, provided=True))
     fees = _fees(work, invoice.id)
     issued = replace(invoice, status="pending")
-    taxed, kept = settle_taxes(work, issued, estimated(work, customer, fees) or fees, provided=True)
-    for fee in kept:
-        work.tx.replace(fee)
-    work.tx.replace(taxed)
-    return taxed
+    fees = estimated(work, customer, fees) or fees
+    return record(work, taxed_bill(work, issued, fees, provided=True, step=Step.STAY))

@@ -1,17 +1,67 @@
-"""What rating an invoice leaves to be stored besides the invoice itself."""
+"""Storing a bill: the one place where an invoice that was worked out becomes records, messages and jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from usagebill.core.bills import Bill, Step
 from usagebill.core.charge_ledger import CarriedLevel, LevelReached
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import Invoice
+from usagebill.operations.credit_notes.automatic import on_surplus
+from usagebill.operations.credit_notes.drafts import follow
+from usagebill.operations.invoices.issue import draft, issue
+from usagebill.operations.invoices.standalone_fees import keep_standalone
+from usagebill.operations.tax_connections import ask_about
 from usagebill.storage.conditions import eq
 from usagebill.work import Work
 
-__all__ = ["keep_levels"]
+__all__ = ["record"]
 
 
-def keep_levels(work: Work, levels: Iterable[LevelReached]) -> None:
+def record(work: Work, bill: Bill) -> Invoice:
+    """Store the bill, and make of its invoice what its `step` says. The invoice's number is taken last.
+
+    The lines of an invoice that is there already give way to those of the bill; the credit notes of a draft follow
+    them.
+    """
+    invoice = bill.invoice
+    former: list[Fee] = []
+    if bill.is_new:
+        work.tx.insert(invoice, *bill.periods)
+    else:
+        former = work.tx.find(Fee, eq("invoice_id", invoice.id), deleted=True)
+        work.tx.delete(*former)
+        work.tx.replace(invoice)
+    work.tx.insert(*bill.fees)
+    if invoice.tax_request_id is not None:
+        ask_about(work, "invoice", invoice.id, request_id=invoice.tax_request_id)
+    for changed in bill.changed:
+        work.tx.replace(changed)
+    _give_back(work, bill)
+    if not bill.is_new:
+        follow(work, invoice, former)
+    _keep_levels(work, bill.levels)
+    work.tx.insert(*bill.ledger_entries)
+    if bill.payment is not None:
+        work.tx.insert(bill.payment)
+    for fee in bill.standalone_fees:
+        keep_standalone(work, fee)
+    if bill.step is Step.DRAFT:
+        return draft(work, invoice)
+    if bill.step is Step.ISSUE:
+        return issue(work, invoice, may_be_empty=bill.may_be_empty, message=bill.message)
+    return invoice
+
+
+def _give_back(work: Work, bill: Bill) -> None:
+    for progressive_id, cents in bill.surplus.items():
+        progressive = work.tx.get(Invoice, progressive_id)
+        if progressive is not None:
+            on_surplus(work, progressive, cents)
+
+
+def _keep_levels(work: Work, levels: Iterable[LevelReached]) -> None:
     """Store where recurring weighted sums stand, in place of what was kept of the same windows before."""
     for reached in levels:
         level = reached.level

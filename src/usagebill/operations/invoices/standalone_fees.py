@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from usagebill.core.fees import Fee
 from usagebill.core.taxes import taxed_fee
-from usagebill.operations.invoices.totals import fee_taxes
 from usagebill.operations.tax_connections import ask_about
 from usagebill.queries.customers import customer_of
 from usagebill.queries.tax_connections import connection_of
+from usagebill.rating.settlement import fee_taxes
 from usagebill.views.fees import untaxed_fee_view
 from usagebill.work import Work
 

@@ -14,17 +14,18 @@ from usagebill.core.periods.schedule import is_unbilled
 from usagebill.core.subscriptions import Event, Status, Subscription, is_upgrade, known_since, transition
 from usagebill.inputs import is_given, value_or
 from usagebill.operations.invoices.advance_charges import regroup
-from usagebill.operations.invoices.subscription import Entry, bill, billed_day
+from usagebill.operations.invoices.subscription import bill
 from usagebill.operations.plans.overrides import Overridden
 from usagebill.operations.subscriptions.inputs import SubscriptionInput, instant_of
 from usagebill.operations.subscriptions.schedule import forget
 from usagebill.operations.subscriptions.start import in_trial, start
 from usagebill.operations.subscriptions.unused_time import credit_unused_time
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of
-from usagebill.queries.billing_periods import PERIODIC, STARTING, TERMINATING
+from usagebill.queries.billing_periods import PERIODIC, STARTING, TERMINATING, billed_through_day
 from usagebill.queries.customers import customer_of
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import cycle, issuer_of, plan_of
+from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import eq
 from usagebill.views.subscriptions import entitled_subscription, subscription_webhook_view
 from usagebill.work import Work
@@ -181,6 +182,6 @@ def _sharing(work: Work, entries: Sequence[Entry]) -> list[list[Entry]]:
 def bill_closed_period(work: Work, current: Subscription) -> None:
     """Bill the period that closed before the open one where no run has yet: the change must not lose it."""
     periods = cycle(work, current)
-    billed = billed_day(work, current, periods)
+    billed = billed_through_day(work, current, periods)
     if is_unbilled(periods, work.now, billed_on=billed, known_since=known_since(current)):
         bill(work, [Entry(subscription=current, reason=PERIODIC)], at=work.now, occasion=Occasion.PERIODIC)

@@ -17,7 +17,7 @@ from usagebill.core.periods.schedule import (
     trial_end_run,
 )
 from usagebill.core.subscriptions import Subscription, known_since
-from usagebill.operations.invoices.subscription import billed_day
+from usagebill.queries.billing_periods import billed_through_day
 from usagebill.queries.customers import customer_of, zone_of
 from usagebill.queries.subscriptions import cycle, plan_of
 from usagebill.rating.fees.subscription import end_of_trial
@@ -116,7 +116,7 @@ def _next_run(work: Work, subscription: Subscription, *, after: datetime) -> dat
     return next_billing_run(
         periods,
         after,
-        billed_on=billed_day(work, subscription, periods),
+        billed_on=billed_through_day(work, subscription, periods),
         known_since=known_since(subscription),
         ending_at=ending_of(subscription),
     )

@@ -12,13 +12,14 @@ from usagebill.core.fixed_charges import units_at_start
 from usagebill.core.jobs import Job
 from usagebill.core.plans import FixedChargeUnits
 from usagebill.core.subscriptions import Event, Status, Subscription, transition
-from usagebill.operations.invoices.subscription import Entry, bill, bill_added_units
+from usagebill.operations.invoices.subscription import bill, bill_added_units
 from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.queries.billing_periods import STARTING
 from usagebill.queries.customers import customer_of, zone_of
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import plan_of
 from usagebill.rating.fees.subscription import end_of_trial
+from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import eq, present
 from usagebill.views.subscriptions import entitled_subscription
 from usagebill.work import Work

@@ -11,7 +11,7 @@ from usagebill.core.periods.schedule import ending_at_instant, run_is_past
 from usagebill.core.subscriptions import Event, Status, Subscription, transition
 from usagebill.operations.backlog import after_backlog, of_subscription
 from usagebill.operations.invoices.advance_charges import regroup
-from usagebill.operations.invoices.subscription import Entry, bill
+from usagebill.operations.invoices.subscription import bill
 from usagebill.operations.subscriptions.change import bill_closed_period, cancel_downgrade
 from usagebill.operations.subscriptions.inputs import SubscriptionTermination
 from usagebill.operations.subscriptions.reading import get_of_status
@@ -20,6 +20,7 @@ from usagebill.operations.subscriptions.unused_time import credit_unused_time
 from usagebill.queries.billing_periods import TERMINATING
 from usagebill.queries.customers import customer_of, zone_of
 from usagebill.queries.subscriptions import cycle, plan_of
+from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import eq
 from usagebill.views.subscriptions import entitled_subscription, subscription_webhook_view
 from usagebill.work import Work

@@ -12,10 +12,11 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod
 from usagebill.core.jobs import Job
 from usagebill.core.subscriptions import Status, Subscription
-from usagebill.operations.invoices.subscription import Entry, bill
+from usagebill.operations.invoices.subscription import bill
 from usagebill.queries.billing_periods import STARTING, last_run
 from usagebill.queries.subscriptions import cycle, plan_of
 from usagebill.rating.fees.subscription import end_of_trial
+from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import eq
 from usagebill.views.subscriptions import subscription_webhook_view
 from usagebill.work import Work

@@ -13,13 +13,16 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_ledger import LevelReached
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.fees import Fee, FeeItem
+from usagebill.core.invoices.opening import new_fee
+from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import decimal_text, divide, multiply, round_cents, total
 from usagebill.core.plans import Charge, PlanDefinition
 from usagebill.core.pricing import PRICING_UNIT_SUBUNITS
 from usagebill.core.pricing.fees import FeeAmounts, true_up, true_up_fee_amounts
 from usagebill.core.subscriptions import Subscription
 from usagebill.rating.usage import ChargePart, ChargeResult, ChargeScope, charge_results, level_reached
-from usagebill.work import Work
+from usagebill.storage.event_queries import Arrival
+from usagebill.work import Reader
 
 __all__ = [
     "RatedUsage",
@@ -38,16 +41,16 @@ class UsageToBill:
     """Whose usage an invoice bills, over which window.
 
     `next_plan` is the plan of the subscription that an upgrade put in this one's place. Without `with_minimum` no
-    charge is brought up to its minimum (progressive billing). `created_at` is the invoice's; events received after
-    `known_at` are left out.
+    charge is brought up to its minimum (progressive billing). Events received after `known_at` are left out; of the
+    very instant at which the subscription ended, those received after `billed_at`.
     """
 
-    invoice_id: str | None
+    invoice: Invoice
     subscription: Subscription
     definition: PlanDefinition
     window: Window
-    created_at: datetime
     known_at: datetime | None = None
+    billed_at: Arrival | None = None
     next_plan: PlanDefinition | None = None
     with_minimum: bool = True
 
@@ -60,7 +63,7 @@ class RatedUsage:
     levels: tuple[LevelReached, ...] = ()
 
 
-def rated_usage(work: Work, billed: UsageToBill) -> RatedUsage:
+def rated_usage(reader: Reader, billed: UsageToBill) -> RatedUsage:
     """The usage fees of `billed`, charge by charge in the order of the plan; those of nothing at all are left out.
 
     Charges paid in advance are not among them, nor what the plan after an upgrade goes on to bill.
@@ -72,7 +75,7 @@ def rated_usage(work: Work, billed: UsageToBill) -> RatedUsage:
     for charge in billed.definition.charges:
         metric = billed.definition.metrics[charge.billable_metric_id]
         if charge.invoiceable and not charge.pay_in_advance and not _billed_by_next_plan(billed, charge, metric):
-            rated = _rated_charge(work, billed, charge, metric)
+            rated = _rated_charge(reader, billed, charge, metric)
             fees += rated.fees
             levels += rated.levels
     return RatedUsage(fees=tuple(fees), levels=tuple(levels))
@@ -90,18 +93,19 @@ def _billed_by_next_plan(billed: UsageToBill, charge: Charge, metric: BillableMe
     return any(other.billable_metric_id == metric.id for other in billed.next_plan.charges)
 
 
-def _rated_charge(work: Work, billed: UsageToBill, charge: Charge, metric: BillableMetric) -> RatedUsage:
+def _rated_charge(reader: Reader, billed: UsageToBill, charge: Charge, metric: BillableMetric) -> RatedUsage:
     subscription = billed.subscription
     scope = ChargeScope(
         subscription=subscription,
         currency=billed.definition.plan.amount_currency,
         window=billed.window,
         known_at=billed.known_at,
+        billed_at=billed.billed_at,
     )
-    results = charge_results(work, charge, metric, scope)
-    levels = tuple(level for result in results if (level := level_reached(work, result, scope)) is not None)
-    fees = [charge_fee(work, billed, result) for result in results]
-    added = true_up_fee(work, billed, charge, fees) if billed.with_minimum else None
+    results = charge_results(reader, charge, metric, scope)
+    levels = tuple(level for result in results if (level := level_reached(reader, result, scope)) is not None)
+    fees = [charge_fee(reader, billed, result) for result in results]
+    added = true_up_fee(reader, billed, charge, fees) if billed.with_minimum else None
     kept = [
         fee
         for fee, result in zip(fees, results, strict=True)
@@ -166,24 +170,25 @@ class _Priced(Protocol):
     def grouped_by(self) -> Mapping[str, str | None]: ...
 
 
-def charge_line(work: Work, billed: _Billed, priced: _Priced) -> Fee:
-    """What the fee of priced usage says in any case, billed in arrears or in advance."""
+def charge_line(reader: Reader, billed: _Billed, priced: _Priced, invoice: Invoice | None) -> Fee:
+    """What the fee of priced usage says in any case, billed in arrears or in advance, on an invoice or on none."""
     charge, amounts, part, window = priced.charge, priced.amounts, priced.part, billed.window
-    return Fee(
-        id=work.new_id(),
-        organization_id=work.organization.id,
-        customer_id=billed.subscription.customer_id,
-        subscription_id=billed.subscription.id,
-        external_subscription_id=billed.subscription.external_id,
-        fee_type="charge",
-        charge_id=charge.id,
-        charge_filter_id=part.filter.id if part.filter else None,
-        billable_metric_id=priced.metric.id,
+    line = new_fee(
+        id=reader.new_id(),
+        invoice=invoice,
+        subscription=billed.subscription,
         item=charge_item(charge, priced.metric, part.display_name),
         amount_cents=amounts.amount_cents,
         precise_amount_cents=amounts.precise_amount_cents,
-        currency=billed.definition.plan.amount_currency,
         units=amounts.units,
+        currency=billed.definition.plan.amount_currency,
+        now=reader.now,
+    )
+    return replace(
+        line,
+        charge_id=charge.id,
+        charge_filter_id=part.filter.id if part.filter else None,
+        billable_metric_id=priced.metric.id,
         total_aggregated_units=amounts.total_aggregated_units,
         unit_amount_cents=amounts.unit_amount_cents,
         precise_unit_amount=amounts.precise_unit_amount,
@@ -196,25 +201,21 @@ def charge_line(work: Work, billed: _Billed, priced: _Priced) -> Fee:
         filters=part.filter.values if part.filter else None,
         grouped_by=priced.grouped_by,
         pricing_unit_details=pricing_unit_object(charge, amounts),
-        created_at=work.now,
-        updated_at=work.now,
     )
 
 
-def charge_fee(work: Work, billed: UsageToBill, result: ChargeResult) -> Fee:
+def charge_fee(reader: Reader, billed: UsageToBill, result: ChargeResult) -> Fee:
     """The line of one result."""
     return replace(
-        charge_line(work, billed, result),
-        invoice_id=billed.invoice_id,
+        charge_line(reader, billed, result, billed.invoice),
         amount_details=result.amount_details,
         presentation_breakdowns=tuple(
             {"presentation_by": dict(by), "units": decimal_text(units)} for by, units in result.shown_breakdown
         ),
-        created_at=billed.created_at,
     )
 
 
-def true_up_fee(work: Work, billed: UsageToBill, charge: Charge, fees: Sequence[Fee]) -> Fee | None:
+def true_up_fee(reader: Reader, billed: UsageToBill, charge: Charge, fees: Sequence[Fee]) -> Fee | None:
     """The fee that brings the charge up to its minimum for the days billed, hung on the first fee without a filter.
 
     `fees` are all other fees of the charge. None where they come to the minimum, or there is none.
@@ -240,7 +241,7 @@ def true_up_fee(work: Work, billed: UsageToBill, charge: Charge, fees: Sequence[
     )
     return replace(
         parent,
-        id=work.new_id(),
+        id=reader.new_id(),
         true_up_parent_fee_id=parent.id,
         amount_cents=amounts.amount_cents,
         precise_amount_cents=amounts.precise_amount_cents,

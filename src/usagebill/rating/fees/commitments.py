@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
@@ -10,13 +11,14 @@ from usagebill.core.commitments import commitment_due, counts_toward, settlement
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.days import calendar_days
 from usagebill.core.fees import Fee
+from usagebill.core.invoices.opening import new_fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ONE, round_to
 from usagebill.core.periods import Window
 from usagebill.queries.billing_periods import STARTING, BillingContext
 from usagebill.rating.fees.subscription import subscription_item
 from usagebill.storage.conditions import at_most, desc, eq, has, ne, related, within
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["commitment_fee"]
 
@@ -24,35 +26,35 @@ _NAME = "Minimum commitment"
 _COUNTED = ("subscription", "charge", "fixed_charge")
 
 
-def commitment_fee(work: Work, billed: BillingContext, fees: Sequence[Fee]) -> Fee | None:
+def commitment_fee(reader: Reader, billed: BillingContext, fees: Sequence[Fee]) -> Fee | None:
     """What `fees` (of this billing period) and those of earlier invoices leave of the commitment, None if nothing."""
     commitment = billed.plan.minimum_commitment
     if commitment is None or commitment.amount_cents <= 0 or billed.period.invoicing_reason == STARTING:
         return None
-    settled = settlement(billed.cycle, billed.boundaries, last_fee_at=_last_fee_at(work, billed))
+    settled = settlement(billed.cycle, billed.boundaries, last_fee_at=_last_fee_at(reader, billed))
     if settled is None:
         return None
     due = commitment_due(commitment.amount_cents, settled.window, billed.cycle.tz)
-    counted = [fee for fee in (*_earlier_fees(work, billed), *fees) if _counts(fee, settled.period)]
+    counted = [fee for fee in (*_earlier_fees(reader, billed), *fees) if _counts(fee, settled.period)]
     counted_cents = sum(fee.amount_cents for fee in counted)
     cents = true_up(due, [counted_cents])
     if cents == 0:
         return None
     precise: Decimal = true_up_precise(due, (fee.precise_amount_cents for fee in counted))
     invoice, subscription = billed.invoice, billed.subscription
-    return Fee(
-        id=work.new_id(),
-        organization_id=invoice.organization_id,
-        customer_id=invoice.customer_id,
-        invoice_id=invoice.id,
-        subscription_id=subscription.id,
-        external_subscription_id=subscription.external_id,
-        fee_type="commitment",
+    line = new_fee(
+        id=reader.new_id(),
+        invoice=invoice,
+        subscription=subscription,
         item=subscription_item(billed, "commitment", commitment.invoice_display_name or _NAME),
         amount_cents=cents,
         precise_amount_cents=round_to(precise, 15),
-        currency=invoice.currency,
         units=ONE,
+        currency=invoice.currency,
+        now=reader.now,
+    )
+    return replace(
+        line,
         unit_amount_cents=cents,
         precise_unit_amount=major_from_cents(cents, invoice.currency),
         basis={
@@ -64,15 +66,13 @@ def commitment_fee(work: Work, billed: BillingContext, fees: Sequence[Fee]) -> F
         },
         from_datetime=settled.window.start,
         to_datetime=settled.window.end,
-        created_at=invoice.created_at,
-        updated_at=work.now,
     )
 
 
-def _last_fee_at(work: Work, billed: BillingContext) -> datetime | None:
+def _last_fee_at(reader: Reader, billed: BillingContext) -> datetime | None:
     """The timestamp of the latest earlier billing period whose invoice carries a subscription fee."""
     own = eq("subscription_id", billed.subscription.id)
-    last = work.tx.first(
+    last = reader.tx.first(
         BillingPeriod,
         own,
         ne("invoice_id", billed.invoice.id),
@@ -88,21 +88,21 @@ def _last_fee_at(work: Work, billed: BillingContext) -> datetime | None:
     return None if last is None else last.timestamp
 
 
-def _earlier_fees(work: Work, billed: BillingContext) -> list[Fee]:
+def _earlier_fees(reader: Reader, billed: BillingContext) -> list[Fee]:
     """The subscription's fees on other invoices that count, and those without an invoice."""
-    fees = work.tx.find(
+    fees = reader.tx.find(
         Fee,
         eq("subscription_id", billed.subscription.id),
         within("fee_type", _COUNTED),
         at_most("created_at", billed.invoice.created_at),
     )
-    return [fee for fee in fees if fee.invoice_id is None or _is_in_force(work, billed, fee.invoice_id)]
+    return [fee for fee in fees if fee.invoice_id is None or _is_in_force(reader, billed, fee.invoice_id)]
 
 
-def _is_in_force(work: Work, billed: BillingContext, invoice_id: str) -> bool:
+def _is_in_force(reader: Reader, billed: BillingContext, invoice_id: str) -> bool:
     if invoice_id == billed.invoice.id:
         return False
-    invoice = work.tx.get(Invoice, invoice_id)
+    invoice = reader.tx.get(Invoice, invoice_id)
     if invoice is None or invoice.invoice_type == "progressive_billing":
         # The period's own invoice bills that usage too, and takes off what was billed ahead.
         return False

@@ -18,6 +18,7 @@ from usagebill.core.fixed_charges import (
     terms_in,
     units_in,
 )
+from usagebill.core.invoices.opening import new_fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import decimal_text, total
 from usagebill.core.periods import Succession, Window, advance_window, is_same_period
@@ -33,25 +34,25 @@ from usagebill.core.pricing.fixed_charges import (
 from usagebill.core.usage import Usage
 from usagebill.queries.billing_periods import STARTING, BillingContext
 from usagebill.storage.conditions import asc, at_most, eq, ne, related, within
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["added_units_fee", "fixed_charge_details", "fixed_charge_fees", "fixed_charge_item"]
 
 
-def fixed_charge_fees(work: Work, billed: BillingContext) -> list[Fee]:
+def fixed_charge_fees(reader: Reader, billed: BillingContext) -> list[Fee]:
     """The fees of the fixed charges that this billing period carries; those of nothing are left out."""
     window = billed.boundaries.fixed_charges
     if window is None or window.start > window.end:
         return []
     fees: list[Fee] = []
     for charge in billed.definition.fixed_charges:
-        fee = _fee(work, billed, charge, window)
+        fee = _fee(reader, billed, charge, window)
         if fee is not None:
-            fees.append(_less_what_the_old_plan_was_paid(work, billed, charge, fee, fees))
+            fees.append(_less_what_the_old_plan_was_paid(reader, billed, charge, fee, fees))
     return fees
 
 
-def _fee(work: Work, billed: BillingContext, charge: FixedCharge, closed: Window) -> Fee | None:
+def _fee(reader: Reader, billed: BillingContext, charge: FixedCharge, closed: Window) -> Fee | None:
     cycle = billed.cycle
     window = advance_window(cycle, billed.boundaries.timestamp) if charge.pay_in_advance else closed
     due = fixed_charge_is_due(
@@ -59,12 +60,12 @@ def _fee(work: Work, billed: BillingContext, charge: FixedCharge, closed: Window
         ended=billed.ended,
         starting=billed.period.invoicing_reason == STARTING,
         billed_before=charge.pay_in_advance
-        and any(_is_something(fee) for fee in _billed(work, billed, charge, window)),
+        and any(_is_something(fee) for fee in _billed(reader, billed, charge, window)),
         ended_after_invoice=billed.ended_after_invoice,
     )
     if not due:
         return None
-    time_line = _time_line(work, billed, charge)
+    time_line = _time_line(reader, billed, charge)
     usage = units_in(time_line, window, cycle.tz, prorated=charge.prorated)
     properties = _properties(billed, charge)
     amounts = fixed_charge_amounts(
@@ -74,7 +75,7 @@ def _fee(work: Work, billed: BillingContext, charge: FixedCharge, closed: Window
         units=usage.units,
         full_units=usage.full_units,
     )
-    fee = _line(work, billed, charge, window, amounts, fixed_charge_details(charge, properties, usage))
+    fee = _line(reader, billed, charge, window, amounts, fixed_charge_details(charge, properties, usage))
     if usage.full_units is not None:
         fee = replace(fee, basis=_basis(terms_in(time_line, window, cycle.tz), usage, window.duration))
     return fee if _is_something(fee) else None
@@ -93,15 +94,15 @@ def _is_something(fee: Fee) -> bool:
     return not fee.units.is_zero() or fee.amount_cents != 0
 
 
-def added_units_fee(work: Work, billed: BillingContext, charge: FixedCharge, changed_at: datetime) -> Fee:
+def added_units_fee(reader: Reader, billed: BillingContext, charge: FixedCharge, changed_at: datetime) -> Fee:
     """The fee for what an immediate change adds to a fixed charge paid in advance; of nothing where it adds nothing.
 
     Units that were billed for the same window before are not billed again, and never given back.
     """
     cycle = billed.cycle
     window = advance_window(cycle, changed_at)
-    usage = units_in(_time_line(work, billed, charge), window, cycle.tz, prorated=charge.prorated)
-    paid_units = total(fee.units for fee in _billed(work, billed, charge, window))
+    usage = units_in(_time_line(reader, billed, charge), window, cycle.tz, prorated=charge.prorated)
+    paid_units = total(fee.units for fee in _billed(reader, billed, charge, window))
     days = days_left(changed_at, window, cycle.tz, prorated=charge.prorated)
     amounts = units_change_amounts(
         charge.charge_model,
@@ -118,7 +119,7 @@ def added_units_fee(work: Work, billed: BillingContext, charge: FixedCharge, cha
         "days": days,
         "period_days": window.duration,
     }
-    return replace(_line(work, billed, charge, window, amounts, {}), basis=basis)
+    return replace(_line(reader, billed, charge, window, amounts, {}), basis=basis)
 
 
 def _family(charge: FixedCharge) -> list[str]:
@@ -126,24 +127,24 @@ def _family(charge: FixedCharge) -> list[str]:
     return [charge.id, charge.parent_id] if charge.parent_id else [charge.id]
 
 
-def _time_line(work: Work, billed: BillingContext, charge: FixedCharge) -> list[FixedChargeUnits]:
+def _time_line(reader: Reader, billed: BillingContext, charge: FixedCharge) -> list[FixedChargeUnits]:
     """The units decided so far; in advance before the invoice was made, for what was added since has its own."""
     invoice = billed.invoice
-    decided = work.tx.find(
+    decided = reader.tx.find(
         FixedChargeUnits,
         eq("subscription_id", billed.subscription.id),
         within("fixed_charge_id", _family(charge)),
-        at_most("created_at", max(work.now, invoice.created_at)),
+        at_most("created_at", max(reader.now, invoice.created_at)),
     )
     if not charge.pay_in_advance:
         return decided
     return [entry for entry in decided if (entry.created_at, entry.id) < (invoice.created_at, invoice.id)]
 
 
-def _billed(work: Work, billed: BillingContext, charge: FixedCharge, window: Window) -> list[Fee]:
+def _billed(reader: Reader, billed: BillingContext, charge: FixedCharge, window: Window) -> list[Fee]:
     """Fees of the fixed charge for the same period, on earlier invoices that count."""
     invoice = billed.invoice
-    fees = work.tx.find(
+    fees = reader.tx.find(
         Fee,
         eq("subscription_id", billed.subscription.id),
         within("fixed_charge_id", _family(charge)),
@@ -172,7 +173,7 @@ def fixed_charge_details(charge: FixedCharge, properties: Properties, usage: Usa
 
 
 def _less_what_the_old_plan_was_paid(
-    work: Work, billed: BillingContext, charge: FixedCharge, fee: Fee, others: Sequence[Fee]
+    reader: Reader, billed: BillingContext, charge: FixedCharge, fee: Fee, others: Sequence[Fee]
 ) -> Fee:
     """After an upgrade, the old plan's fees in advance for the same add-on pay for a part of the new plan's.
 
@@ -184,7 +185,7 @@ def _less_what_the_old_plan_was_paid(
         or not (charge.pay_in_advance and charge.prorated)
     ):
         return fee
-    paid = _paid_by_the_old_plan(work, billed, fee)
+    paid = _paid_by_the_old_plan(reader, billed, fee)
     taken = sum(_paid_before_cents(other) for other in others if other.add_on_id == fee.add_on_id)
     less = min(fee.amount_cents, sum(each.left_cents for each in paid) - taken)
     if less <= 0:
@@ -214,16 +215,17 @@ class _Paid:
         return unused_cents(self.cents, days=self.days_left, paid_days=self.days)
 
 
-def _paid_by_the_old_plan(work: Work, billed: BillingContext, fee: Fee) -> list[_Paid]:
+def _paid_by_the_old_plan(reader: Reader, billed: BillingContext, fee: Fee) -> list[_Paid]:
     """What the subscription before this one was billed in advance for the fee's add-on, over all of the fee's window.
 
     That one's fees may have been paid in part by the plan before it: they are worth what they came to before that.
     """
     window = advance_window(billed.cycle, billed.boundaries.timestamp)
-    old = work.tx.find(
+    old = reader.tx.find(
         Fee,
         eq("subscription_id", billed.subscription.previous_subscription_id),
         eq("fee_type", "fixed_charge"),
+        ne("invoice_id", fee.invoice_id),
         eq("add_on_id", fee.add_on_id),
         eq("pay_in_advance", True),
         eq("currency", fee.currency),
@@ -235,7 +237,7 @@ def _paid_by_the_old_plan(work: Work, billed: BillingContext, fee: Fee) -> list[
         cents = each.amount_cents + _paid_before_cents(each)
         if cents <= 0 or each.to_datetime is None or not _covers(each, window):
             continue
-        billed_at = _billing_timestamp(work, each) or each.created_at
+        billed_at = _billing_timestamp(reader, each) or each.created_at
         days, left = days_paid_and_left(billed_at, each.to_datetime, window, billed.cycle.tz)
         found.append(_Paid(cents=cents, days=days, days_left=left))
     return found
@@ -251,9 +253,9 @@ def _covers(fee: Fee, window: Window) -> bool:
     return starts is not None and ends is not None and starts <= window.start and ends >= window.end
 
 
-def _billing_timestamp(work: Work, fee: Fee) -> datetime | None:
+def _billing_timestamp(reader: Reader, fee: Fee) -> datetime | None:
     """The billing timestamp of the fee's subscription on the fee's invoice."""
-    period = work.tx.first(
+    period = reader.tx.first(
         BillingPeriod,
         eq("invoice_id", fee.invoice_id),
         eq("subscription_id", fee.subscription_id),
@@ -275,7 +277,7 @@ def fixed_charge_item(charge: FixedCharge, add_on: AddOn) -> FeeItem:
 
 
 def _line(
-    work: Work,
+    reader: Reader,
     billed: BillingContext,
     charge: FixedCharge,
     window: Window,
@@ -283,27 +285,25 @@ def _line(
     details: dict[str, object],
 ) -> Fee:
     invoice, subscription = billed.invoice, billed.subscription
-    return Fee(
-        id=work.new_id(),
-        organization_id=invoice.organization_id,
-        customer_id=invoice.customer_id,
-        invoice_id=invoice.id,
-        subscription_id=subscription.id,
-        external_subscription_id=subscription.external_id,
-        fee_type="fixed_charge",
-        fixed_charge_id=charge.id,
-        add_on_id=charge.add_on_id,
+    line = new_fee(
+        id=reader.new_id(),
+        invoice=invoice,
+        subscription=subscription,
         item=fixed_charge_item(charge, billed.definition.add_ons[charge.add_on_id]),
         amount_cents=amounts.amount_cents,
         precise_amount_cents=amounts.precise_amount_cents,
-        currency=invoice.currency,
         units=amounts.units,
+        currency=invoice.currency,
+        now=reader.now,
+    )
+    return replace(
+        line,
+        fixed_charge_id=charge.id,
+        add_on_id=charge.add_on_id,
         unit_amount_cents=amounts.unit_amount_cents,
         precise_unit_amount=amounts.precise_unit_amount,
         pay_in_advance=charge.pay_in_advance,
         from_datetime=window.start,
         to_datetime=window.end,
         amount_details=details,
-        created_at=invoice.created_at,
-        updated_at=work.now,
     )

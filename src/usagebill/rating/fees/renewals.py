@@ -21,31 +21,31 @@ from usagebill.queries.billing_periods import BillingContext
 from usagebill.rating.fees.charges import UsageToBill, charge_fee
 from usagebill.rating.usage import ChargeScope, charge_results, usage_window
 from usagebill.storage.conditions import eq, missing
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["renewal_fees", "renewals_of", "standalone_renewals"]
 
 
-def renewal_fees(work: Work, billed: BillingContext) -> list[Fee]:
+def renewal_fees(reader: Reader, billed: BillingContext) -> list[Fee]:
     """The renewals that stand on the invoice of a billing period, charge by charge; none of nothing at all."""
     return [
         fee
         for charge in _renewed(billed, invoiceable=True)
-        for fee in renewals_of(work, billed, charge)
+        for fee in renewals_of(reader, billed, charge)
         if fee.units or fee.amount_cents or fee.events_count
     ]
 
 
-def standalone_renewals(work: Work, billed: BillingContext) -> list[Fee]:
+def standalone_renewals(reader: Reader, billed: BillingContext) -> list[Fee]:
     """The renewals that no invoice holds, those of nothing too: once for each elapsed period.
 
     They do not wait for the invoice of the period to be finalized.
     """
     return [
-        replace(fee, invoice_id=None, pay_in_advance=True, created_at=work.now)
+        replace(fee, invoice_id=None, self_billed=False, pay_in_advance=True, created_at=reader.now)
         for charge in _renewed(billed, invoiceable=False)
-        if not _is_renewed(work, billed, charge)
-        for fee in renewals_of(work, billed, charge)
+        if not _is_renewed(reader, billed, charge)
+        for fee in renewals_of(reader, billed, charge)
     ]
 
 
@@ -62,9 +62,9 @@ def _renewed(billed: BillingContext, *, invoiceable: bool) -> Iterator[Charge]:
             yield charge
 
 
-def _is_renewed(work: Work, billed: BillingContext, charge: Charge) -> bool:
+def _is_renewed(reader: Reader, billed: BillingContext, charge: Charge) -> bool:
     """Whether the charge has its renewals after this elapsed period already, taken back or not."""
-    found = work.tx.first(
+    found = reader.tx.first(
         Fee,
         eq("charge_id", charge.id),
         eq("subscription_id", billed.subscription.id),
@@ -83,27 +83,26 @@ def _elapsed(billed: BillingContext) -> Window:
     return usage_window(charges, billed.cycle.tz)
 
 
-def renewals_of(work: Work, billed: BillingContext, charge: Charge) -> list[Fee]:
+def renewals_of(reader: Reader, billed: BillingContext, charge: Charge) -> list[Fee]:
     """The fees of one charge: its whole quantity, never prorated, shown for the period that begins."""
     subscription, window = billed.subscription, _elapsed(billed)
     usage = UsageToBill(
-        invoice_id=billed.invoice.id,
+        invoice=billed.invoice,
         subscription=subscription,
         definition=billed.definition,
         window=window,
-        created_at=billed.invoice.created_at,
     )
     scope = ChargeScope(
         subscription=subscription,
         currency=billed.plan.amount_currency,
         window=window,
-        known_at=work.now,
+        known_at=reader.now,
     )
     metric = billed.definition.metrics[charge.billable_metric_id]
     first, last = _coming(billed)
     return [
-        replace(charge_fee(work, usage, result), from_datetime=first, to_datetime=last)
-        for result in charge_results(work, replace(charge, prorated=False), metric, scope)
+        replace(charge_fee(reader, usage, result), from_datetime=first, to_datetime=last)
+        for result in charge_results(reader, replace(charge, prorated=False), metric, scope)
     ]
 
 

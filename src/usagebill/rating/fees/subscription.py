@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.days import local_date
 from usagebill.core.fees import Fee, FeeItem
+from usagebill.core.invoices.opening import new_fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ONE, round_cents, round_to
 from usagebill.core.periods import Succession, is_same_end
@@ -17,19 +19,19 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.core.trials import trial_end, trial_start
 from usagebill.queries.billing_periods import STARTING, BillingContext
 from usagebill.storage.conditions import at_most, eq, ne, related
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["end_of_trial", "subscription_fee", "subscription_item"]
 
 
-def end_of_trial(work: Work, subscription: Subscription, trial_period: Decimal | None) -> datetime | None:
+def end_of_trial(reader: Reader, subscription: Subscription, trial_period: Decimal | None) -> datetime | None:
     """When the trial of a subscription on a plan with `trial_period` days ends, None where there is none.
 
     It counts from the customer's first start under the same external id.
     """
     if not trial_period:
         return None
-    own = work.tx.find(
+    own = reader.tx.find(
         Subscription,
         eq("customer_id", subscription.customer_id),
         eq("external_id", subscription.external_id),
@@ -52,9 +54,9 @@ def subscription_item(billed: BillingContext, kind: str = "subscription", name: 
     )
 
 
-def subscription_fee(work: Work, billed: BillingContext) -> Fee | None:
+def subscription_fee(reader: Reader, billed: BillingContext) -> Fee | None:
     """The subscription fee of a billing period, None where the period carries none. A free trial gives a fee of 0."""
-    facts = _facts(work, billed)
+    facts = _facts(reader, billed)
     if not fee_is_due(facts):
         return None
     plan, subscription, invoice = billed.plan, billed.subscription, billed.invoice
@@ -68,19 +70,19 @@ def subscription_fee(work: Work, billed: BillingContext) -> Fee | None:
     )
     precise = prorated(plan.amount_cents, days, window.duration)
     cents = round_cents(precise)
-    return Fee(
-        id=work.new_id(),
-        organization_id=invoice.organization_id,
-        customer_id=invoice.customer_id,
-        invoice_id=invoice.id,
-        subscription_id=subscription.id,
-        external_subscription_id=subscription.external_id,
-        fee_type="subscription",
+    line = new_fee(
+        id=reader.new_id(),
+        invoice=invoice,
+        subscription=subscription,
         item=subscription_item(billed),
         amount_cents=cents,
         precise_amount_cents=round_to(precise, 15),
-        currency=invoice.currency,
         units=ONE,
+        currency=invoice.currency,
+        now=reader.now,
+    )
+    return replace(
+        line,
         unit_amount_cents=cents,
         precise_unit_amount=major_from_cents(cents, invoice.currency),
         pay_in_advance=plan.pay_in_advance,
@@ -88,15 +90,13 @@ def subscription_fee(work: Work, billed: BillingContext) -> Fee | None:
         to_datetime=window.end,
         amount_details={"plan_amount_cents": plan.amount_cents},
         basis={"days": days, "period_days": window.duration},
-        created_at=invoice.created_at,
-        updated_at=work.now,
     )
 
 
-def _facts(work: Work, billed: BillingContext) -> FeeFacts:
+def _facts(reader: Reader, billed: BillingContext) -> FeeFacts:
     subscription, invoice, cycle = billed.subscription, billed.invoice, billed.cycle
-    ends_at = end_of_trial(work, subscription, billed.plan.trial_period)
-    earlier = _earlier_fees(work, billed)
+    ends_at = end_of_trial(reader, subscription, billed.plan.trial_period)
+    earlier = _earlier_fees(reader, billed)
     day = local_date(billed.boundaries.timestamp, cycle.tz)
     return FeeFacts(
         cycle=cycle,
@@ -104,7 +104,7 @@ def _facts(work: Work, billed: BillingContext) -> FeeFacts:
         created_at=subscription.created_at,
         active=subscription.status in ("active", "incomplete"),
         predecessor=Succession(subscription.origin) if subscription.origin else None,
-        first_invoice=work.tx.count(
+        first_invoice=reader.tx.count(
             BillingPeriod,
             eq("subscription_id", subscription.id),
             ne("invoice_id", invoice.id),
@@ -126,9 +126,9 @@ def _facts(work: Work, billed: BillingContext) -> FeeFacts:
     )
 
 
-def _earlier_fees(work: Work, billed: BillingContext) -> Sequence[Fee]:
+def _earlier_fees(reader: Reader, billed: BillingContext) -> Sequence[Fee]:
     """Subscription fees of the same subscription on other invoices that were not made later."""
-    return work.tx.find(
+    return reader.tx.find(
         Fee,
         eq("subscription_id", billed.subscription.id),
         eq("fee_type", "subscription"),

@@ -9,38 +9,39 @@ from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import successor_of
 from usagebill.rating.fees import charges as usage
 from usagebill.rating.usage import usage_window
-from usagebill.work import Work
+from usagebill.storage.event_queries import Arrival
+from usagebill.work import Reader
 
 __all__ = ["period_usage", "usage_to_bill"]
 
 
-def period_usage(work: Work, billed: BillingContext) -> usage.RatedUsage:
+def period_usage(reader: Reader, billed: BillingContext) -> usage.RatedUsage:
     """The usage charges that this billing period carries, rated in the order of the charges."""
-    charges, whose = billed.boundaries.charges, usage_to_bill(work, billed)
+    charges, whose = billed.boundaries.charges, usage_to_bill(reader, billed)
     if charges is None or whose is None or billed.invoice.skip_charges or charges.start > charges.end:
         return usage.RatedUsage()
     if charges.start == charges.end and billed.period.invoicing_reason != TERMINATING:
         # A start has nothing to bill; an end at the very start of a period still has that instant, which it includes.
         return usage.RatedUsage()
-    return usage.rated_usage(work, whose)
+    return usage.rated_usage(reader, whose)
 
 
-def usage_to_bill(work: Work, billed: BillingContext) -> usage.UsageToBill | None:
+def usage_to_bill(reader: Reader, billed: BillingContext) -> usage.UsageToBill | None:
     """Whose usage the billing period carries, over which window; None where it carries none."""
     if billed.boundaries.charges is None:
         return None
     upgraded = billed.ended and billed.cycle.succession is Succession.UPGRADE
     return usage.UsageToBill(
-        invoice_id=billed.invoice.id,
+        invoice=billed.invoice,
         subscription=billed.subscription,
         definition=billed.definition,
         window=usage_window(billed.boundaries.charges, billed.cycle.tz, ended_by_upgrade=upgraded),
-        created_at=billed.invoice.created_at,
-        known_at=work.now,
-        next_plan=_next_plan(work, billed) if upgraded else None,
+        known_at=reader.now,
+        billed_at=Arrival(at=billed.period.created_at, id=billed.period.id) if billed.ended else None,
+        next_plan=_next_plan(reader, billed) if upgraded else None,
     )
 
 
-def _next_plan(work: Work, billed: BillingContext) -> PlanDefinition | None:
-    following = successor_of(work, billed.subscription)
-    return None if following is None else plan_definition(work, following.plan_id)
+def _next_plan(reader: Reader, billed: BillingContext) -> PlanDefinition | None:
+    following = successor_of(reader, billed.subscription)
+    return None if following is None else plan_definition(reader, following.plan_id)

@@ -12,20 +12,19 @@ from usagebill.core.audit import WHOLE_REASONS, Finding
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.recounts import AGAIN_BY_HAND, UNKNOWN_PERIOD, own_copies
-from usagebill.operations.progressive_billing import PROGRESSIVE
-from usagebill.queries.billing_periods import IN_ADVANCE
+from usagebill.queries.billing_periods import IN_ADVANCE, PROGRESSIVE
 from usagebill.rating.recounts.advance import fee_without_invoice, lines_in_advance
 from usagebill.rating.recounts.missing_fees import lost_events
 from usagebill.rating.recounts.periods import UsageSoFar, WholePeriod
 from usagebill.rating.recounts.report import Recounts
 from usagebill.storage.conditions import asc, eq, missing
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["Recounts", "lost_events", "recounted", "recounted_without_invoice"]
 
 
 def recounted(
-    work: Work, invoice: Invoice, fees: Sequence[Fee], periods: Sequence[BillingPeriod], notes: Recounts
+    reader: Reader, invoice: Invoice, fees: Sequence[Fee], periods: Sequence[BillingPeriod], notes: Recounts
 ) -> Iterator[Finding]:
     """Recount the lines of an issued invoice that bill its `periods`; how many these are is noted in `notes`."""
     if invoice.voided_invoice_id is not None:
@@ -36,7 +35,7 @@ def recounted(
         yield from own_copies(invoice.number, invoice.id, fee)
     if invoice.invoice_type == "advance_charges":
         for fee in fees:
-            yield from fee_without_invoice(work, fee, invoice.number, notes)
+            yield from fee_without_invoice(reader, fee, invoice.number, notes)
         return
     subscribed = [period.subscription_id for period in periods]
     for fee in fees:
@@ -48,14 +47,14 @@ def recounted(
         own = [fee for fee in fees if fee.subscription_id == period.subscription_id]
         if period.invoicing_reason in WHOLE_REASONS:
             counted_at = invoice.finalized_at or invoice.created_at
-            yield from WholePeriod(work, invoice, period, own, notes, counted_at).findings()
+            yield from WholePeriod(reader, invoice, period, own, notes, counted_at).findings()
         elif period.invoicing_reason == PROGRESSIVE:
-            yield from UsageSoFar(work, invoice, period, own, notes, invoice.created_at).findings()
+            yield from UsageSoFar(reader, invoice, period, own, notes, invoice.created_at).findings()
         elif period.invoicing_reason == IN_ADVANCE:
-            yield from lines_in_advance(work, invoice, period, own, notes)
+            yield from lines_in_advance(reader, invoice, period, own, notes)
 
 
-def recounted_without_invoice(work: Work, customer_id: str, notes: Recounts) -> Iterator[Finding]:
+def recounted_without_invoice(reader: Reader, customer_id: str, notes: Recounts) -> Iterator[Finding]:
     """Recount the fees of a customer that no invoice holds."""
-    for fee in work.tx.each(Fee, eq("customer_id", customer_id), missing("invoice_id"), order=[asc("id")]):
-        yield from fee_without_invoice(work, fee, "(none)", notes)
+    for fee in reader.tx.each(Fee, eq("customer_id", customer_id), missing("invoice_id"), order=[asc("id")]):
+        yield from fee_without_invoice(reader, fee, "(none)", notes)

@@ -24,16 +24,16 @@ from usagebill.core.recounts import (
     line_key,
 )
 from usagebill.core.subscriptions import Subscription
-from usagebill.operations.invoices.charges_in_advance import EventBilling, advance_fee, event_billing
 from usagebill.queries.billing_periods import boundaries_of
 from usagebill.rating.events import event_price
 from usagebill.rating.fees.fixed_charges import added_units_fee
+from usagebill.rating.fees.in_advance import EventBilling, advance_fee, event_billing
 from usagebill.rating.fees.renewals import renewals_of
 from usagebill.rating.recounts.as_of import are_others_changed, billed_then, definition_then, has_moved, touched
 from usagebill.rating.recounts.report import Recounts
 from usagebill.rating.usage import usage_window
 from usagebill.storage.conditions import asc, eq, within
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["fee_without_invoice", "lines_in_advance"]
 
@@ -42,27 +42,29 @@ _LONGEST_DAY = timedelta(hours=26)
 
 
 def lines_in_advance(
-    work: Work, invoice: Invoice, period: BillingPeriod, fees: Sequence[Fee], notes: Recounts
+    reader: Reader, invoice: Invoice, period: BillingPeriod, fees: Sequence[Fee], notes: Recounts
 ) -> Iterator[Finding]:
     for fee in fees:
         if fee.event_transaction_id is not None:
-            yield from _event_fee(work, fee, invoice.number, period, notes)
+            yield from _event_fee(reader, fee, invoice.number, period, notes)
         elif fee.fee_type == "fixed_charge":
-            yield from _added_units(work, invoice, period, fee, notes)
+            yield from _added_units(reader, invoice, period, fee, notes)
 
 
-def _added_units(work: Work, invoice: Invoice, period: BillingPeriod, fee: Fee, notes: Recounts) -> Iterator[Finding]:
-    billed = billed_then(work, invoice, period, invoice.created_at)
+def _added_units(
+    reader: Reader, invoice: Invoice, period: BillingPeriod, fee: Fee, notes: Recounts
+) -> Iterator[Finding]:
+    billed = billed_then(reader, invoice, period, invoice.created_at)
     charge = next((one for one in billed.definition.fixed_charges if one.id == fee.fixed_charge_id), None)
     if charge is None:
         notes.leave(fee, CHANGED)
         return
-    expected = added_units_fee(work.at(invoice.created_at), billed, charge, period.timestamp)
+    expected = added_units_fee(reader.at(invoice.created_at), billed, charge, period.timestamp)
 
     def doubt() -> str | None:
         if touched(charge, invoice.created_at) or billed.subscription.plan_id != period.plan_id:
             return CHANGED
-        return INVOICES_CHANGED if are_others_changed(work, invoice, invoice.created_at) else None
+        return INVOICES_CHANGED if are_others_changed(reader, invoice, invoice.created_at) else None
 
     yield from _told(fee, invoice.number, invoice.id, expected, doubt, notes)
 
@@ -80,16 +82,16 @@ def _told(
     yield from findings
 
 
-def fee_without_invoice(work: Work, fee: Fee, number: str, notes: Recounts) -> Iterator[Finding]:
+def fee_without_invoice(reader: Reader, fee: Fee, number: str, notes: Recounts) -> Iterator[Finding]:
     """A fee that was made without an invoice: of an event, or of what was carried into a period."""
     if fee.event_transaction_id is not None:
-        yield from _event_fee(work, fee, number, None, notes)
+        yield from _event_fee(reader, fee, number, None, notes)
     elif fee.fee_type == "charge":
-        yield from _renewal(work, fee, number, notes)
+        yield from _renewal(reader, fee, number, notes)
 
 
-def _renewal(work: Work, fee: Fee, number: str, notes: Recounts) -> Iterator[Finding]:
-    period = work.tx.first(
+def _renewal(reader: Reader, fee: Fee, number: str, notes: Recounts) -> Iterator[Finding]:
+    period = reader.tx.first(
         BillingPeriod,
         eq("subscription_id", fee.subscription_id),
         eq("charges_from_datetime", fee.charges_from_datetime),
@@ -97,12 +99,12 @@ def _renewal(work: Work, fee: Fee, number: str, notes: Recounts) -> Iterator[Fin
         within("invoicing_reason", WHOLE_REASONS),
         order=[asc("created_at"), asc("id")],
     )
-    invoice = None if period is None else work.tx.get(Invoice, period.invoice_id)
+    invoice = None if period is None else reader.tx.get(Invoice, period.invoice_id)
     if period is None or invoice is None:
         notes.leave(fee, UNKNOWN_PERIOD)
         return
     at = fee.created_at
-    billed = billed_then(work, invoice, period, at)
+    billed = billed_then(reader, invoice, period, at)
     charge = next((one for one in billed.definition.charges if one.id == fee.charge_id), None)
     if charge is None:
         notes.leave(fee, CHANGED)
@@ -110,13 +112,13 @@ def _renewal(work: Work, fee: Fee, number: str, notes: Recounts) -> Iterator[Fin
     metric = billed.definition.metrics[charge.billable_metric_id]
 
     def expected(then: datetime) -> Fee | None:
-        lines = renewals_of(work.at(then), billed, charge)
+        lines = renewals_of(reader.at(then), billed, charge)
         return next((one for one in lines if line_key(one) == line_key(fee)), None)
 
     def doubt() -> str | None:
         if touched(charge, at) or touched(metric, at):
             return CHANGED
-        if has_moved(work, period):
+        if has_moved(reader, period):
             return MOVED
         before = list(differences("", "", expected(at - _INSTANT), fee))
         return SAME_INSTANT if before != list(differences("", "", expected(at), fee)) else None
@@ -124,29 +126,31 @@ def _renewal(work: Work, fee: Fee, number: str, notes: Recounts) -> Iterator[Fin
     yield from _told(fee, number, fee.invoice_id or fee.id, expected(at), doubt, notes)
 
 
-def _event_fee(work: Work, fee: Fee, number: str, period: BillingPeriod | None, notes: Recounts) -> Iterator[Finding]:
+def _event_fee(
+    reader: Reader, fee: Fee, number: str, period: BillingPeriod | None, notes: Recounts
+) -> Iterator[Finding]:
     """The fee of one event is what the event adds to what had been received before it."""
-    charge = work.tx.get(Charge, fee.charge_id or "", deleted=True)
-    metric = None if charge is None else work.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
-    subscription = work.tx.get(Subscription, fee.subscription_id or "")
+    charge = reader.tx.get(Charge, fee.charge_id or "", deleted=True)
+    metric = None if charge is None else reader.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
+    subscription = reader.tx.get(Subscription, fee.subscription_id or "")
     if charge is None or metric is None or subscription is None:
         notes.leave(fee, UNKNOWN_PERIOD)
         return
-    named = work.tx.events.named(subscription.external_id, [fee.event_transaction_id or ""])
+    named = reader.tx.events.named(subscription.external_id, [fee.event_transaction_id or ""])
     event = next((one for one in named if one.code == metric.code), None)
     if event is None:
         reason = CHANGED if touched(metric, fee.created_at) else None
         yield from _told(fee, number, fee.invoice_id or fee.id, None, lambda: reason, notes)
         return
-    billing = _event_billing(work, fee, charge, subscription, event, period)
+    billing = _event_billing(reader, fee, charge, subscription, event, period)
     if billing is None:
         notes.leave(fee, UNKNOWN_PERIOD)
         return
-    row = work.tx.first(LedgerEntry, eq("event_id", event.id), eq("charge_id", charge.id))
+    row = reader.tx.first(LedgerEntry, eq("event_id", event.id), eq("charge_id", charge.id))
 
     def expected(known_at: datetime, *, is_stored: bool = True) -> Fee:
         priced = event_price(
-            work,
+            reader,
             charge,
             metric,
             event,
@@ -157,7 +161,7 @@ def _event_fee(work: Work, fee: Fee, number: str, period: BillingPeriod | None, 
             known_at=known_at,
             as_of=row,
         )
-        line = advance_fee(work.at(fee.created_at), billing, priced, event)
+        line = advance_fee(reader.at(fee.created_at), billing, priced, event)
         if _is_first_day(fee, billing.window.start):
             # The time zone in which that day began is not kept.
             line = replace(line, from_datetime=fee.from_datetime)
@@ -168,7 +172,7 @@ def _event_fee(work: Work, fee: Fee, number: str, period: BillingPeriod | None, 
             return CHANGED
         if period is None or charge.prorated:
             own = eq("subscription_id", subscription.id)
-            if len({each.timezone for each in work.tx.find(BillingPeriod, own)}) > 1:
+            if len({each.timezone for each in reader.tx.find(BillingPeriod, own)}) > 1:
                 return MOVED
         alone = list(differences("", "", expected(event.created_at - _INSTANT, is_stored=False), fee))
         return SAME_INSTANT if alone != list(differences("", "", expected(event.created_at), fee)) else None
@@ -183,10 +187,10 @@ def _is_first_day(fee: Fee, start: datetime) -> bool:
 
 
 def _event_billing(
-    work: Work, fee: Fee, charge: Charge, subscription: Subscription, event: Event, period: BillingPeriod | None
+    reader: Reader, fee: Fee, charge: Charge, subscription: Subscription, event: Event, period: BillingPeriod | None
 ) -> EventBilling | None:
     """The charges period in which an event was billed; None where that is not known any more."""
-    definition = definition_then(work, charge.plan_id, fee.created_at)
+    definition = definition_then(reader, charge.plan_id, fee.created_at)
     if period is not None:
         boundaries = boundaries_of(period)
         if boundaries.charges is None:
@@ -197,7 +201,7 @@ def _event_billing(
             boundaries=boundaries,
             window=usage_window(boundaries.charges, ZoneInfo(period.timezone)),
         )
-    found = event_billing(work, subscription, event.timestamp)
+    found = event_billing(reader, subscription, event.timestamp)
     start, end = fee.charges_from_datetime, fee.charges_to_datetime
     if (found.window.start, found.window.end) == (start, end):
         return replace(found, definition=definition)

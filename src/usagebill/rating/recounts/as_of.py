@@ -17,7 +17,7 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.queries.billing_periods import BillingContext, billed_of
 from usagebill.storage.conditions import asc, at_least, at_most, eq, ne, within
 from usagebill.storage.event_queries import EventQuery
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = [
     "are_others_changed",
@@ -31,19 +31,19 @@ __all__ = [
 ]
 
 
-def definition_then(work: Work, plan_id: str, at: datetime) -> PlanDefinition:
+def definition_then(reader: Reader, plan_id: str, at: datetime) -> PlanDefinition:
     """What the plan charged for at `at`, as far as charges have come and gone; each is as it is now."""
 
     def load() -> PlanDefinition:
-        plan = work.tx.get(Plan, plan_id, deleted=True)
+        plan = reader.tx.get(Plan, plan_id, deleted=True)
         if plan is None:
             raise LookupError(f"no plan {plan_id}")
         order = [asc("created_at"), asc("id")]
-        charges = tuple(work.tx.find(Charge, eq("plan_id", plan_id), order=order, deleted=True))
-        fixed = tuple(work.tx.find(FixedCharge, eq("plan_id", plan_id), order=order, deleted=True))
+        charges = tuple(reader.tx.find(Charge, eq("plan_id", plan_id), order=order, deleted=True))
+        fixed = tuple(reader.tx.find(FixedCharge, eq("plan_id", plan_id), order=order, deleted=True))
         metric_ids, add_on_ids = {one.billable_metric_id for one in charges}, {one.add_on_id for one in fixed}
-        metrics = work.tx.find(BillableMetric, within("id", metric_ids), deleted=True)
-        add_ons = work.tx.find(AddOn, within("id", add_on_ids), deleted=True)
+        metrics = reader.tx.find(BillableMetric, within("id", metric_ids), deleted=True)
+        add_ons = reader.tx.find(AddOn, within("id", add_on_ids), deleted=True)
         return PlanDefinition(
             plan=plan,
             charges=charges,
@@ -52,7 +52,7 @@ def definition_then(work: Work, plan_id: str, at: datetime) -> PlanDefinition:
             add_ons={add_on.id: add_on for add_on in add_ons},
         )
 
-    whole = work.cached(("plan definition with what is gone", plan_id), load)
+    whole = reader.cached(("plan definition with what is gone", plan_id), load)
 
     def was_there(one: Charge | FixedCharge) -> bool:
         return one.created_at <= at and (one.deleted_at is None or one.deleted_at > at)
@@ -69,19 +69,21 @@ def touched(one: Charge | FixedCharge | BillableMetric | Plan, at: datetime) -> 
     return one.updated_at >= at or one.created_at >= at
 
 
-def _plan_then(work: Work, period: BillingPeriod, subscription: Subscription, invoice: Invoice, at: datetime) -> str:
+def _plan_then(
+    reader: Reader, period: BillingPeriod, subscription: Subscription, invoice: Invoice, at: datetime
+) -> str:
     """The plan that was billed. One that the subscription got for itself later is that of drafts made anew only."""
     if subscription.plan_id == period.plan_id or invoice.created_at == at:
         return period.plan_id
-    own = work.tx.get(Plan, subscription.plan_id, deleted=True)
+    own = reader.tx.get(Plan, subscription.plan_id, deleted=True)
     return period.plan_id if own is None or own.created_at > at else own.id
 
 
-def billed_then(work: Work, invoice: Invoice, period: BillingPeriod, at: datetime) -> BillingContext:
+def billed_then(reader: Reader, invoice: Invoice, period: BillingPeriod, at: datetime) -> BillingContext:
     """The billing period with the plan that it was billed by."""
-    billed = billed_of(work, invoice, period)
-    plan_id = _plan_then(work, period, billed.subscription, invoice, at)
-    return replace(billed, definition=definition_then(work, plan_id, at))
+    billed = billed_of(reader, invoice, period)
+    plan_id = _plan_then(reader, period, billed.subscription, invoice, at)
+    return replace(billed, definition=definition_then(reader, plan_id, at))
 
 
 def question(metric: BillableMetric, period: BillingPeriod) -> EventQuery:
@@ -95,15 +97,15 @@ def question(metric: BillableMetric, period: BillingPeriod) -> EventQuery:
     )
 
 
-def has_moved(work: Work, period: BillingPeriod) -> bool:
+def has_moved(reader: Reader, period: BillingPeriod) -> bool:
     """Whether the subscription has been billed in more than one time zone."""
-    periods = work.tx.find(BillingPeriod, eq("subscription_id", period.subscription_id))
+    periods = reader.tx.find(BillingPeriod, eq("subscription_id", period.subscription_id))
     return len({each.timezone for each in periods}) > 1
 
 
-def is_followed_since(work: Work, subscription: Subscription, at: datetime) -> bool:
+def is_followed_since(reader: Reader, subscription: Subscription, at: datetime) -> bool:
     """Whether another subscription of the same id has begun since, right where this one ends or begins."""
-    others = work.tx.find(Subscription, eq("external_id", subscription.external_id))
+    others = reader.tx.find(Subscription, eq("external_id", subscription.external_id))
     return any(
         other.id != subscription.id
         and other.created_at >= at
@@ -112,19 +114,19 @@ def is_followed_since(work: Work, subscription: Subscription, at: datetime) -> b
     )
 
 
-def units_doubt(work: Work, period: BillingPeriod, at: datetime) -> str | None:
+def units_doubt(reader: Reader, period: BillingPeriod, at: datetime) -> str | None:
     """Units of fixed charges that were decided at the very instant of the count are known to it or not."""
     decided = eq("subscription_id", period.subscription_id), eq("created_at", at)
-    return SAME_INSTANT if work.tx.first(FixedChargeUnits, *decided) is not None else None
+    return SAME_INSTANT if reader.tx.first(FixedChargeUnits, *decided) is not None else None
 
 
-def are_others_changed(work: Work, invoice: Invoice, at: datetime) -> bool:
+def are_others_changed(reader: Reader, invoice: Invoice, at: datetime) -> bool:
     """Whether other invoices or fees of the customer were not at `at` what they are now."""
     own = eq("customer_id", invoice.customer_id)
-    others = work.tx.find(Invoice, own, ne("id", invoice.id), at_most("created_at", at))
+    others = reader.tx.find(Invoice, own, ne("id", invoice.id), at_most("created_at", at))
     for other in others:
         if other.status not in ("finalized", "voided") or other.created_at == invoice.created_at:
             return True
         if any(instant is not None and instant >= at for instant in (other.finalized_at, other.voided_at)):
             return True
-    return work.tx.first(Fee, own, at_least("deleted_at", at), deleted=True) is not None
+    return reader.tx.first(Fee, own, at_least("deleted_at", at), deleted=True) is not None

@@ -14,7 +14,7 @@ from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription
 from usagebill.storage.conditions import eq, present
 from usagebill.storage.event_queries import EventQuery
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["lost_events"]
 
@@ -23,7 +23,7 @@ _INSTANT = timedelta(microseconds=1)
 _CHANGE = timedelta(hours=26)
 
 
-def lost_events(work: Work, subscription: Subscription) -> Iterator[Finding]:
+def lost_events(reader: Reader, subscription: Subscription) -> Iterator[Finding]:
     """Each event of the subscription, and each charge paid in advance, of which there is no fee, deleted or not.
 
     Only events are looked at that came in when the charge was what it is now, and that no other subscription of the
@@ -31,18 +31,18 @@ def lost_events(work: Work, subscription: Subscription) -> Iterator[Finding]:
     """
     if subscription.started_at is None:
         return
-    charges = work.tx.find(Charge, eq("plan_id", subscription.plan_id), eq("pay_in_advance", True))
+    charges = reader.tx.find(Charge, eq("plan_id", subscription.plan_id), eq("pay_in_advance", True))
     if not charges:
         return
-    known = work.tx.find(Subscription, eq("external_id", subscription.external_id))
+    known = reader.tx.find(Subscription, eq("external_id", subscription.external_id))
     billed = {
         (fee.charge_id, fee.event_transaction_id)
-        for fee in work.tx.each(
+        for fee in reader.tx.each(
             Fee, eq("subscription_id", subscription.id), present("event_transaction_id"), deleted=True
         )
     }
     for charge in charges:
-        metric = work.tx.get(BillableMetric, charge.billable_metric_id)
+        metric = reader.tx.get(BillableMetric, charge.billable_metric_id)
         if metric is None:
             continue
         question = EventQuery(
@@ -52,13 +52,13 @@ def lost_events(work: Work, subscription: Subscription) -> Iterator[Finding]:
             latest=subscription.terminated_at,
         )
         since = max(charge.created_at, charge.updated_at, metric.updated_at, subscription.created_at)
-        for event in work.tx.events.scan(question):
+        for event in reader.tx.events.scan(question):
             if (
                 event.created_at > since
                 and (charge.id, event.transaction_id) not in billed
                 and billable_in_advance(metric, event)
                 and _is_alone(known, subscription, event)
-                and not _waits(work, event)
+                and not _waits(reader, event)
             ):
                 yield Finding(
                     check="fee_missing",
@@ -83,7 +83,7 @@ def _is_alone(known: list[Subscription], subscription: Subscription, event: Even
     )
 
 
-def _waits(work: Work, event: Event) -> bool:
+def _waits(reader: Reader, event: Event) -> bool:
     """Whether the job that bills what came in together with the event has not been done; one that failed is shown."""
-    together = work.tx.events.received(event.created_at, event.created_at + _INSTANT)
-    return any(work.tx.jobs.waiting("process_events", one.id) is not None for one in list(together))
+    together = reader.tx.events.received(event.created_at, event.created_at + _INSTANT)
+    return any(reader.tx.jobs.waiting("process_events", one.id) is not None for one in list(together))

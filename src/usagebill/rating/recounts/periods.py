@@ -12,8 +12,8 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.plans import Charge, PlanDefinition
 from usagebill.core.recounts import CHANGED, INVOICES_CHANGED, LEVEL_CHANGED, MOVED, SAME_INSTANT, WHILE_MADE, judged
-from usagebill.operations.invoices.adjustments import of_draft, with_adjustments
 from usagebill.queries.subscriptions import successor_of
+from usagebill.rating.adjustments import of_draft, with_adjustments
 from usagebill.rating.fees import charges as usage
 from usagebill.rating.fees.commitments import commitment_fee
 from usagebill.rating.fees.fixed_charges import fixed_charge_fees
@@ -32,7 +32,7 @@ from usagebill.rating.recounts.as_of import (
 from usagebill.rating.recounts.report import Recounts
 from usagebill.rating.usage import usage_window
 from usagebill.storage.conditions import at_least, eq, less, within
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["Lines", "UsageSoFar", "WholePeriod"]
 
@@ -45,15 +45,21 @@ class Lines:
     """The lines of one billing period of an invoice, counted at `at`."""
 
     def __init__(
-        self, work: Work, invoice: Invoice, period: BillingPeriod, fees: Sequence[Fee], notes: Recounts, at: datetime
+        self,
+        reader: Reader,
+        invoice: Invoice,
+        period: BillingPeriod,
+        fees: Sequence[Fee],
+        notes: Recounts,
+        at: datetime,
     ) -> None:
-        self.work = work
+        self.reader = reader
         self.invoice = invoice
         self.period = period
         self.fees = fees
         self.notes = notes
         self.at = at
-        self.billed = billed_then(work, invoice, period, at)
+        self.billed = billed_then(reader, invoice, period, at)
 
     def findings(self) -> Iterator[Finding]:
         """Recount all lines."""
@@ -96,20 +102,20 @@ class Lines:
 
     def adjusted(self, definition: PlanDefinition, fees: list[Fee]) -> list[Fee]:
         """The lines as they were adjusted by hand on the draft that the invoice was."""
-        for one in of_draft(self.work, self.invoice):
+        for one in of_draft(self.reader, self.invoice):
             charge = next((charge for charge in definition.charges if charge.id == one.charge_id), None)
             if charge is not None and one.charge_filter_id not in (None, *(each.id for each in charge.filters)):
                 # Its filter is gone, and with it the price.
                 return fees
         draft = replace(self.billed, invoice=replace(self.invoice, status="draft"), definition=definition)
-        return with_adjustments(self.work.at(self.at), draft, fees)
+        return with_adjustments(self.reader.at(self.at), draft, fees)
 
     def arrivals(self, charge: Charge, last: datetime | None = None) -> tuple[list[datetime], bool]:
         """When events of the charge came in after the invoice was begun, not after `last`, and whether that is all."""
         metric = self.billed.definition.metrics[charge.billable_metric_id]
         found = {
             event.created_at
-            for event in self.work.tx.events.scan(question(metric, self.period))
+            for event in self.reader.tx.events.scan(question(metric, self.period))
             if event.created_at > self.invoice.created_at and (last is None or event.created_at <= last)
         }
         return sorted(found)[:_MOST_INSTANTS], len(found) <= _MOST_INSTANTS
@@ -140,9 +146,9 @@ class Lines:
             return CHANGED
         if metric.aggregation_type == "weighted_sum_agg" and self._is_level_another(charge):
             return LEVEL_CHANGED
-        if (charge.prorated or metric.aggregation_type == "weighted_sum_agg") and has_moved(self.work, self.period):
+        if (charge.prorated or metric.aggregation_type == "weighted_sum_agg") and has_moved(self.reader, self.period):
             return MOVED
-        if is_followed_since(self.work, billed.subscription, at):
+        if is_followed_since(self.reader, billed.subscription, at):
             return INVOICES_CHANGED
         if not complete:
             return WHILE_MADE
@@ -154,17 +160,17 @@ class Lines:
 
     def _next_plan_is_another(self) -> bool:
         """Whether the plan after an upgrade may have been another when it was asked what it goes on to bill."""
-        following = successor_of(self.work, self.billed.subscription)
+        following = successor_of(self.reader, self.billed.subscription)
         if following is None:
             return False
-        charges = self.work.tx.find(Charge, eq("plan_id", following.plan_id), deleted=True)
+        charges = self.reader.tx.find(Charge, eq("plan_id", following.plan_id), deleted=True)
         return any(touched(charge, self.at) for charge in charges)
 
     def _is_level_another(self, charge: Charge) -> bool:
         """Whether an earlier period was counted anew after this one was."""
         start = self.period.charges_from_datetime
         return start is not None and (
-            self.work.tx.first(
+            self.reader.tx.first(
                 CarriedLevel,
                 eq("subscription_id", self.period.subscription_id),
                 within("charge_id", [charge.id, *([charge.parent_id] if charge.parent_id else [])]),
@@ -186,7 +192,7 @@ class WholePeriod(Lines):
 
     def expected_usage(self, charge: Charge, at: datetime) -> list[Fee]:
         definition = replace(self.billed.definition, charges=(charge,), fixed_charges=())
-        billed, then = replace(self.billed, definition=definition), self.work.at(at)
+        billed, then = replace(self.billed, definition=definition), self.reader.at(at)
         fees = [*period_usage(then, billed).fees, *renewal_fees(then, billed)]
         return self.adjusted(definition, fees)
 
@@ -207,7 +213,7 @@ class WholePeriod(Lines):
         if kept is not None and touched(plan, self.at):
             plan = replace(plan, amount_cents=int(str(kept)))
         definition = replace(definition, plan=plan)
-        fee = subscription_fee(self.work.at(self.at), replace(self.billed, definition=definition))
+        fee = subscription_fee(self.reader.at(self.at), replace(self.billed, definition=definition))
         bare = replace(definition, charges=(), fixed_charges=())
         expected = [] if fee is None else self.adjusted(bare, [fee])
         yield from self.judge(expected, found, lambda _: self._fee_doubt())
@@ -215,20 +221,20 @@ class WholePeriod(Lines):
     def _fixed_charges(self) -> Iterator[Finding]:
         definition = replace(self.billed.definition, charges=())
         billed = replace(self.billed, definition=definition)
-        expected = self.adjusted(definition, fixed_charge_fees(self.work.at(self.at), billed))
+        expected = self.adjusted(definition, fixed_charge_fees(self.reader.at(self.at), billed))
         charges = {charge.id: charge for charge in definition.fixed_charges}
 
         def doubt(fee: Fee) -> str | None:
             charge = charges.get(fee.fixed_charge_id or "")
             if charge is None or touched(charge, self.at):
                 return CHANGED
-            return units_doubt(self.work, self.period, self.at) or self._fee_doubt()
+            return units_doubt(self.reader, self.period, self.at) or self._fee_doubt()
 
         yield from self.judge(expected, self._of("fixed_charge"), doubt)
 
     def _commitment(self) -> Iterator[Finding]:
         others = [fee for fee in self.fees if fee.fee_type != "commitment"]
-        fee = commitment_fee(self.work.at(self.at), self.billed, others)
+        fee = commitment_fee(self.reader.at(self.at), self.billed, others)
         yield from self.judge([] if fee is None else [fee], self._of("commitment"), lambda _: self._fee_doubt())
 
     def _fee_doubt(self) -> str | None:
@@ -237,7 +243,7 @@ class WholePeriod(Lines):
             return CHANGED
         if self.billed.subscription.plan_id != self.period.plan_id:
             return CHANGED
-        return INVOICES_CHANGED if are_others_changed(self.work, self.invoice, self.at) else None
+        return INVOICES_CHANGED if are_others_changed(self.reader, self.invoice, self.at) else None
 
 
 class UsageSoFar(Lines):
@@ -248,13 +254,12 @@ class UsageSoFar(Lines):
         if charges is None:
             return []
         rated = usage.rated_usage(
-            self.work.at(at),
+            self.reader.at(at),
             usage.UsageToBill(
-                invoice_id=self.invoice.id,
+                invoice=self.invoice,
                 subscription=billed.subscription,
                 definition=replace(billed.definition, charges=(charge,)),
                 window=usage_window(charges, billed.cycle.tz),
-                created_at=self.invoice.created_at,
                 known_at=at,
                 with_minimum=False,
             ),
@@ -267,5 +272,5 @@ class UsageSoFar(Lines):
     def is_instant_doubtful(self, charge: Charge) -> bool:
         # The event that passed the threshold came in at that instant; what matters is whether others did.
         name = self.period.external_subscription_id
-        arrived = self.work.tx.events.received(self.at, self.at + _INSTANT)
+        arrived = self.reader.tx.events.received(self.at, self.at + _INSTANT)
         return sum(event.external_subscription_id == name for event in arrived) > 1

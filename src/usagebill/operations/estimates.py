@@ -20,15 +20,15 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import taxed_fee
 from usagebill.inputs import changes
 from usagebill.operations.events import EventInput, EventsInput
-from usagebill.operations.invoices.charges_in_advance import advance_fee, event_billing
-from usagebill.operations.invoices.totals import fee_taxes
 from usagebill.queries.customers import customer_of
 from usagebill.queries.plans import plan_definition
 from usagebill.rating.events import advance_charges, event_price, part_for
+from usagebill.rating.fees.in_advance import advance_fee, event_billing
 from usagebill.rating.provider_taxes import estimated
+from usagebill.rating.settlement import fee_taxes
 from usagebill.rating.usage import ChargePart, parsed_properties
 from usagebill.storage.conditions import eq
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["InstantFee", "estimate_batch_instant_fees", "estimate_fees", "estimate_instant_fees"]
 
@@ -48,34 +48,34 @@ class InstantFee:
     estimate: InstantEstimate
 
 
-def estimate_fees(work: Work, given: EventInput) -> list[Fee]:
+def estimate_fees(reader: Reader, given: EventInput) -> list[Fee]:
     """The fees that an event would bring about now, with their taxes, on top of the usage there is.
 
     The event's own timestamp is not looked at, apart from its format. Raises `NotFound` (`subscription`,
     `billable_metric`) and `Invalid`.
     """
-    received = _received(work, changes(given))
-    subscription = _subscription(work, received)
+    received = _received(reader, changes(given))
+    subscription = _subscription(reader, received)
     if "timestamp" in received.problems:
         raise Invalid({"timestamp": received.problems["timestamp"]})
-    metric = work.tx.first(BillableMetric, eq("code", received.code))
+    metric = reader.tx.first(BillableMetric, eq("code", received.code))
     if metric is None:
         raise NotFound("billable_metric")
-    event = _event(work, received)
+    event = _event(reader, received)
     if metric.aggregation_type in _NUMERIC_TYPES:
         sent = property_of(event, metric.field_name)
         if sent is not None and numeric_value(event, metric.field_name) is None:
             raise Invalid(properties="value_is_not_valid_number")
     event = _evaluated(event, metric)
-    billing = event_billing(work, subscription, work.now)
+    billing = event_billing(reader, subscription, reader.now)
     in_advance = (charge for charge in billing.definition.charges if charge.pay_in_advance)
     if all(charge.billable_metric_id != metric.id for charge in in_advance):
         raise Invalid(code="does_not_match_an_instant_charge")
-    customer = customer_of(work, subscription)
+    customer = customer_of(reader, subscription)
     fees = []
     for charge in advance_charges(billing.definition, event):
         priced = event_price(
-            work,
+            reader,
             charge,
             metric,
             event,
@@ -84,31 +84,31 @@ def estimate_fees(work: Work, given: EventInput) -> list[Fee]:
             subscription=subscription,
             is_stored=False,
         )
-        fee = advance_fee(work, billing, priced, event)
+        fee = advance_fee(reader, billing, priced, event)
         fees.append(fee)
-    provided = estimated(work, customer, fees)
+    provided = estimated(reader, customer, fees)
     if provided is not None:
         return provided
-    return [taxed_fee(fee, fee_taxes(work, customer, fee), work.now, work.new_id) for fee in fees]
+    return [taxed_fee(fee, fee_taxes(reader, customer, fee), reader.now, reader.new_id) for fee in fees]
 
 
-def estimate_instant_fees(work: Work, given: EventInput) -> list[InstantFee]:
+def estimate_instant_fees(reader: Reader, given: EventInput) -> list[InstantFee]:
     """What an event costs by itself under the standard and percentage charges paid in advance: no usage before it, no
     free units, no taxes.
 
     Raises `NotFound` (`subscription`) and `Invalid`.
     """
-    received = _received(work, changes(given))
-    subscription = _subscription(work, received)
-    definition = plan_definition(work, subscription.plan_id)
-    event = _event(work, received)
+    received = _received(reader, changes(given))
+    subscription = _subscription(reader, received)
+    definition = plan_definition(reader, subscription.plan_id)
+    event = _event(reader, received)
     fees = _instant_fees(subscription, definition, event)
     if not fees:
         raise Invalid(code="does_not_match_an_instant_charge")
     return fees
 
 
-def estimate_batch_instant_fees(work: Work, given: EventsInput) -> list[InstantFee]:
+def estimate_batch_instant_fees(reader: Reader, given: EventsInput) -> list[InstantFee]:
     """The same for several events, those of one external subscription id together, in the order sent.
 
     An event whose code no charge matches has no fee; a plan without any such charge is refused.
@@ -117,16 +117,16 @@ def estimate_batch_instant_fees(work: Work, given: EventsInput) -> list[InstantF
     if not given.events:
         raise Invalid(events="no_events")
     for one in given.events:
-        received = _received(work, _members(one))
+        received = _received(reader, _members(one))
         groups.setdefault(received.external_subscription_id, []).append(received)
     fees: list[InstantFee] = []
     for events in groups.values():
-        subscription = _subscription(work, events[0])
-        definition = plan_definition(work, subscription.plan_id)
+        subscription = _subscription(reader, events[0])
+        definition = plan_definition(reader, subscription.plan_id)
         if not any(_is_instant(charge) for charge in definition.charges):
             raise Invalid(code="does_not_match_an_instant_charge")
         for received in events:
-            fees += _instant_fees(subscription, definition, _event(work, received))
+            fees += _instant_fees(subscription, definition, _event(reader, received))
     return fees
 
 
@@ -138,31 +138,33 @@ def _members(given: object) -> Mapping[str, object]:
     return inner if isinstance(inner, Mapping) else given
 
 
-def _received(work: Work, sent: Mapping[str, object]) -> Received:
-    return receive({**sent, "transaction_id": sent.get("transaction_id") or work.new_id()}, work.now)
+def _received(reader: Reader, sent: Mapping[str, object]) -> Received:
+    return receive({**sent, "transaction_id": sent.get("transaction_id") or reader.new_id()}, reader.now)
 
 
-def _subscription(work: Work, received: Received) -> Subscription:
+def _subscription(reader: Reader, received: Received) -> Subscription:
     external_id = received.external_subscription_id
     found = None
     if external_id:
-        found = active_subscription(work.tx.find(Subscription, eq("external_id", external_id), eq("status", "active")))
+        found = active_subscription(
+            reader.tx.find(Subscription, eq("external_id", external_id), eq("status", "active"))
+        )
     if found is None:
         raise NotFound("subscription")
     return found
 
 
-def _event(work: Work, received: Received) -> Event:
+def _event(reader: Reader, received: Received) -> Event:
     return Event(
-        id=work.new_id(),
-        organization_id=work.organization.id,
+        id=reader.new_id(),
+        organization_id=reader.organization.id,
         transaction_id=received.transaction_id,
         code=received.code,
         external_subscription_id=received.external_subscription_id,
-        timestamp=work.now,
+        timestamp=reader.now,
         properties=received.properties,
         precise_total_amount_cents=received.precise_total_amount_cents,
-        created_at=work.now,
+        created_at=reader.now,
     )
 
 

@@ -1,0 +1,55 @@
+"""A bill: an invoice that has been worked out, with everything that is stored together with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from usagebill.core.charge_ledger import LedgerEntry, LevelReached
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.payments import Payment
+
+__all__ = ["Bill", "Step"]
+
+
+class Step(Enum):
+    """What becomes of an invoice once its bill is stored."""
+
+    STAY = "stay"  # as it is: a draft that was computed again
+    DRAFT = "draft"  # a draft until the grace period is over
+    ISSUE = "issue"  # numbered and sent; or closed if it is empty, or kept until its taxes are known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """An invoice with its totals, worked out and not stored yet. It holds all that storing it needs.
+
+    `periods` are those of a new invoice; one that is there already keeps its own. `fees` are all of its lines,
+    `standalone_fees` those that the same billing makes and that no invoice holds. `levels` and `ledger_entries` are
+    where usage stands afterwards. `changed` are records that the invoice has used or taken on (coupons, credit notes,
+    fees that were paid before), as they are afterwards. `surplus` is by progressive billing invoice: the cents to be
+    given back of it. An invoice whose `tax_request_id` is set asks its customer's tax provider.
+
+    With `may_be_empty`, an invoice of nothing is closed unless its customer is sent such invoices. `message` is what
+    is sent once it is issued.
+    """
+
+    invoice: Invoice
+    step: Step = Step.ISSUE
+    periods: tuple[BillingPeriod, ...] = ()
+    fees: tuple[Fee, ...] = ()
+    standalone_fees: tuple[Fee, ...] = ()
+    levels: tuple[LevelReached, ...] = ()
+    ledger_entries: tuple[LedgerEntry, ...] = ()
+    payment: Payment | None = None
+    changed: tuple[object, ...] = ()
+    surplus: Mapping[str, int] = field(default_factory=dict)
+    may_be_empty: bool = True
+    message: str = "invoice.created"
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the invoice is not stored yet."""
+        return self.invoice.status == "generating"

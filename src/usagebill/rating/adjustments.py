@@ -1,0 +1,205 @@
+"""Lines of drafts as they were adjusted by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from functools import partial
+
+from usagebill.core.adjusted_fees import AdjustedFee, Repriced, adjusted
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.charge_ledger import group_text
+from usagebill.core.currencies import subunits
+from usagebill.core.errors import NotFound
+from usagebill.core.fees import Fee, FeeItem
+from usagebill.core.invoices.opening import new_fee
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.numbers import ZERO
+from usagebill.core.plans import Charge, FixedCharge, PlanDefinition
+from usagebill.core.pricing import amount_details, parse_properties, price
+from usagebill.core.pricing.fees import fee_amounts
+from usagebill.core.pricing.fixed_charges import fixed_charge_amounts
+from usagebill.core.usage import Usage
+from usagebill.queries.billing_periods import BillingContext
+from usagebill.rating.fee_events import part_of
+from usagebill.rating.fees.charges import charge_item, pricing_unit_object, true_up_fee
+from usagebill.rating.fees.fixed_charges import fixed_charge_details, fixed_charge_item
+from usagebill.rating.fees.usage import usage_to_bill
+from usagebill.rating.usage import parsed_properties, usage_window
+from usagebill.storage.conditions import asc, eq
+from usagebill.work import Reader
+
+__all__ = ["adjusted_line", "empty_fee", "fits", "of_draft", "repricing", "with_adjustments"]
+
+
+def of_draft(reader: Reader, invoice: Invoice) -> list[AdjustedFee]:
+    """The adjustments of a draft, oldest first."""
+    return reader.tx.find(AdjustedFee, eq("invoice_id", invoice.id), order=[asc("created_at")])
+
+
+def adjusted_line(one: AdjustedFee) -> tuple[str | None, ...]:
+    """The line of a draft that an adjustment is of."""
+    return (one.subscription_id, one.fee_type, one.charge_id, one.charge_filter_id, one.fixed_charge_id, one.group)
+
+
+def fits(one: AdjustedFee, fee: Fee) -> bool:
+    """Whether the adjustment is of this line."""
+    own = (
+        fee.subscription_id,
+        fee.fee_type,
+        fee.charge_id,
+        fee.charge_filter_id,
+        fee.fixed_charge_id,
+        group_text(fee.grouped_by),
+    )
+    return fee.true_up_parent_fee_id is None and adjusted_line(one) == own
+
+
+def with_adjustments(reader: Reader, billed: BillingContext, fees: list[Fee]) -> list[Fee]:
+    """The fees of a draft's billing period as they were adjusted; lines that usage gives none of are added.
+
+    What brings a charge up to its minimum follows from its lines as they are then.
+    """
+    if billed.invoice.status != "draft":
+        return fees
+    lines = [one for one in of_draft(reader, billed.invoice) if one.subscription_id == billed.subscription.id]
+    for one in lines:
+        fee = next((fee for fee in fees if fits(one, fee)), None)
+        if fee is None:
+            fee = empty_fee(reader, billed, one)
+            if fee is None:
+                continue
+            fees = [*fees, fee]
+        changed = adjusted(
+            fee,
+            units=one.units,
+            unit_amount=one.unit_precise_amount,
+            name=one.invoice_display_name,
+            reprice=repricing(reader, billed.definition, fee),
+        )
+        fees = [changed if other.id == changed.id else other for other in fees]
+    repriced = {one.charge_id for one in lines if one.units is not None}
+    for charge in billed.definition.charges:
+        if charge.id in repriced and charge.min_amount_cents > 0:
+            fees = _with_minimum(reader, billed, charge, lines, fees)
+    return fees
+
+
+def _with_minimum(
+    reader: Reader, billed: BillingContext, charge: Charge, lines: Sequence[AdjustedFee], fees: Sequence[Fee]
+) -> list[Fee]:
+    """The fees with what the lines of `charge` now leave of its minimum, in place of what they left of it before."""
+    whose = usage_to_bill(reader, billed)
+    if whose is None:
+        return list(fees)
+    former = next((fee for fee in fees if fee.charge_id == charge.id and fee.true_up_parent_fee_id), None)
+    own = [fee for fee in fees if fee.charge_id == charge.id and fee.true_up_parent_fee_id is None]
+    if all(fee.charge_filter_id for fee in own):
+        default = replace(lines[0], fee_type="charge", charge_id=charge.id, charge_filter_id=None)
+        own += filter(None, [empty_fee(reader, billed, default)])
+    added = true_up_fee(reader, whose, charge, own)
+    if added is not None and former is not None:
+        # It keeps its place on the invoice.
+        added = replace(added, id=former.id)
+    own = [_with_true_up(fee, added) for fee in own]
+    kept = [fee for fee in own if _is_something(fee) or any(fits(one, fee) for one in lines)]
+    first = next((place for place, fee in enumerate(fees) if fee.charge_id == charge.id), len(fees))
+    others = [fee for fee in fees if fee.charge_id != charge.id]
+    return [*others[:first], *kept, *filter(None, [added]), *others[first:]]
+
+
+def _with_true_up(fee: Fee, added: Fee | None) -> Fee:
+    is_parent = added is not None and added.true_up_parent_fee_id == fee.id
+    return replace(fee, true_up_fee_id=added.id if added is not None and is_parent else None)
+
+
+def _is_something(fee: Fee) -> bool:
+    return bool(fee.units or fee.amount_cents or fee.events_count or fee.true_up_fee_id)
+
+
+def repricing(reader: Reader, plan: PlanDefinition, fee: Fee) -> Callable[[Decimal], Repriced] | None:
+    """What other units of the fee cost by its charge's own model; None for fees without a charge.
+
+    What it gives raises `NotFound` where the filter that the fee bills is gone.
+    """
+    currency = fee.currency
+    if fee.charge_id is not None:
+        charge = next((one for one in plan.charges if one.id == fee.charge_id), None)
+        charge = charge or reader.tx.get(Charge, fee.charge_id, deleted=True)
+        metric = reader.tx.get(BillableMetric, fee.billable_metric_id or "", deleted=True)
+        if charge is None or metric is None:
+            raise LookupError(f"fee {fee.id} has lost its charge or its metric")
+        own, part = charge, part_of(fee, charge, metric)
+
+        def by_model(units: Decimal) -> Repriced:
+            if part is None:
+                raise NotFound("charge_filter")
+            properties = parsed_properties(own, part, currency)
+            usage = Usage(units=units)
+            unit = own.applied_pricing_unit
+            rate = None if unit is None else unit.conversion_rate
+            amounts = fee_amounts(price(own.charge_model, properties, usage), usage, currency, conversion_rate=rate)
+            return Repriced(
+                amounts=amounts,
+                amount_details=amount_details(own.charge_model, properties, usage),
+                pricing_unit_details=pricing_unit_object(own, amounts),
+            )
+
+        return by_model
+    if fee.fixed_charge_id is None:
+        return None
+    fixed = next((one for one in plan.fixed_charges if one.id == fee.fixed_charge_id), None)
+    found = fixed or reader.tx.get(FixedCharge, fee.fixed_charge_id, deleted=True)
+    if found is None:
+        raise LookupError(f"fee {fee.id} has lost its fixed charge")
+    return partial(_fixed_repriced, found, currency)
+
+
+def _fixed_repriced(charge: FixedCharge, currency: str, units: Decimal) -> Repriced:
+    properties = parse_properties(charge.charge_model, charge.properties, subunits=subunits(currency))
+    amounts = fixed_charge_amounts(charge.charge_model, properties, currency, units=units)
+    return Repriced(amounts=amounts, amount_details=fixed_charge_details(charge, properties, Usage(units=units)))
+
+
+def empty_fee(reader: Reader, billed: BillingContext, line: AdjustedFee) -> Fee | None:
+    """A fee of nothing for a charge or fixed charge that the period has no fee of; None where it is gone."""
+    window = billed.boundaries.charges or billed.boundaries.subscription
+    span = usage_window(window, billed.cycle.tz)
+    line_fee = new_fee(
+        id=reader.new_id(),
+        invoice=billed.invoice,
+        subscription=billed.subscription,
+        item=FeeItem(type=line.fee_type, item_type="", id="", code="", name=""),
+        amount_cents=0,
+        precise_amount_cents=ZERO,
+        units=ZERO,
+        currency=billed.invoice.currency,
+        now=reader.now,
+    )
+    fee = replace(line_fee, from_datetime=span.start, to_datetime=span.end)
+    charge = next((one for one in billed.definition.charges if one.id == line.charge_id), None)
+    if charge is not None:
+        metric = billed.definition.metrics[charge.billable_metric_id]
+        fee = replace(fee, charge_id=charge.id, charge_filter_id=line.charge_filter_id)
+        part = part_of(fee, charge, metric)
+        if part is None:
+            return None
+        return replace(
+            fee,
+            billable_metric_id=metric.id,
+            item=charge_item(charge, metric, part.display_name),
+            filters=part.filter.values if part.filter else None,
+            total_aggregated_units=ZERO,
+            events_count=0,
+            charges_from_datetime=span.start,
+            charges_to_datetime=span.end,
+        )
+    fixed = next((one for one in billed.definition.fixed_charges if one.id == line.fixed_charge_id), None)
+    if fixed is None:
+        return None
+    return replace(
+        fee,
+        fixed_charge_id=fixed.id,
+        item=fixed_charge_item(fixed, billed.definition.add_ons[fixed.add_on_id]),
+    )

@@ -1,0 +1,50 @@
+"""Custom sections of invoices: the texts that an invoice gets a copy of when it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from usagebill.core.invoice_custom_sections import Selection, customer_section_ids, invoice_section_ids
+from usagebill.core.invoices.records import AppliedCustomSection, BillingPeriod, Invoice
+from usagebill.core.subscriptions import Subscription
+from usagebill.queries.invoice_custom_sections import live_sections
+from usagebill.queries.invoices import customer_and_entity
+from usagebill.work import Reader
+
+__all__ = ["with_sections"]
+
+
+def with_sections(
+    reader: Reader, invoice: Invoice, periods: Sequence[BillingPeriod], ids: Sequence[str] | None = None
+) -> Invoice:
+    """The invoice with copies of the sections that its subscriptions select, or its customer, as they are now.
+
+    `periods` are what it bills; `ids` are those of the sections to show instead.
+    """
+    sections = live_sections(reader, _selected(reader, invoice, periods) if ids is None else ids)
+    return replace(
+        invoice,
+        applied_custom_sections=tuple(
+            AppliedCustomSection(
+                id=reader.new_id(),
+                code=section.code,
+                name=section.name,
+                details=section.details,
+                display_name=section.display_name,
+                created_at=reader.now,
+            )
+            for section in sections
+        ),
+    )
+
+
+def _selected(reader: Reader, invoice: Invoice, periods: Sequence[BillingPeriod]) -> tuple[str, ...]:
+    customer, entity = customer_and_entity(reader, invoice)
+    subscriptions = (reader.tx.get(Subscription, period.subscription_id) for period in periods)
+    selections = [
+        Selection(skip=one.skip_invoice_custom_sections, section_ids=one.invoice_custom_section_ids)
+        for one in subscriptions
+        if one is not None
+    ]
+    return invoice_section_ids(selections, customer_section_ids(customer, entity))

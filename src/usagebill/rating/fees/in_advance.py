@@ -1,0 +1,69 @@
+"""Fees of single events: what a charge paid in advance bills as soon as an event comes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, tzinfo
+
+from usagebill.core.aggregation import Window
+from usagebill.core.days import local_date
+from usagebill.core.events import Event
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.periods import Boundaries
+from usagebill.core.periods.calendar import day_start
+from usagebill.core.plans import PlanDefinition
+from usagebill.core.subscriptions import Subscription
+from usagebill.queries.billing_periods import cycle_at, running_boundaries
+from usagebill.queries.plans import plan_definition
+from usagebill.rating.events import EventPrice
+from usagebill.rating.fees.charges import charge_line
+from usagebill.rating.usage import usage_window
+from usagebill.work import Reader
+
+__all__ = ["EventBilling", "advance_fee", "event_billing", "first_instant"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventBilling:
+    """Whose event it is, on which plan, in which charges period (of the whole subscription: `boundaries`)."""
+
+    subscription: Subscription
+    definition: PlanDefinition
+    boundaries: Boundaries
+    window: Window
+
+
+def event_billing(reader: Reader, subscription: Subscription, at: datetime) -> EventBilling:
+    """What a subscription that has started is billed for an event at `at`."""
+    periods = cycle_at(reader, subscription, at)
+    boundaries = running_boundaries(reader, subscription, periods, at)
+    charges = boundaries.charges
+    if charges is None:
+        raise LookupError(f"subscription {subscription.id} has no charges period at {at.isoformat()}")
+    return EventBilling(
+        subscription=subscription,
+        definition=plan_definition(reader, subscription.plan_id),
+        boundaries=boundaries,
+        window=usage_window(charges, periods.tz),
+    )
+
+
+def advance_fee(
+    reader: Reader, billing: EventBilling, priced: EventPrice, event: Event, invoice: Invoice | None = None
+) -> Fee:
+    """The fee of one event under one charge, without taxes, on `invoice` or on none."""
+    window, invoiceable = billing.window, priced.charge.invoiceable
+    return replace(
+        charge_line(reader, billing, priced, invoice),
+        pay_in_advance=True,
+        from_datetime=window.start if invoiceable else first_instant(window.start, window.tz),
+        event_transaction_id=event.transaction_id,
+        amount_details=priced.price.amount_details,
+        basis=priced.price.basis,
+    )
+
+
+def first_instant(at: datetime, tz: tzinfo) -> datetime:
+    """When the local day of `at` begins: what fees without invoice show as their first day."""
+    return day_start(local_date(at, tz), tz)

@@ -1,0 +1,281 @@
+"""Bills: what an invoice comes to, one function for each occasion to make one. Nothing is stored here.
+
+The same functions make invoices, previews and drafts that are computed again; `operations.invoices.record` stores what
+they give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from usagebill.core.bills import Bill, Step
+from usagebill.core.customers import dating_settings, timezone
+from usagebill.core.dates import InvoiceDates, Occasion, dates_at_creation, dates_at_finalization
+from usagebill.core.error_details import GENERATION_ERROR, without
+from usagebill.core.events import Event
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.opening import new_invoice
+from usagebill.core.invoices.records import AppliedThreshold, BillingPeriod, Invoice
+from usagebill.core.periods import Boundaries
+from usagebill.core.plans import FixedCharge
+from usagebill.core.subscriptions import Subscription
+from usagebill.queries.billing_periods import (
+    IN_ADVANCE,
+    PROGRESSIVE,
+    BillingContext,
+    billed_of,
+    billing_period,
+    boundaries_to_bill,
+    cycle_at,
+    is_billed,
+)
+from usagebill.queries.customers import customer_of, entity_of
+from usagebill.queries.invoices import customer_and_entity, occasion_of
+from usagebill.queries.plans import plan_definition
+from usagebill.queries.subscriptions import issuer_of, plan_of
+from usagebill.rating.adjustments import with_adjustments
+from usagebill.rating.custom_sections import with_sections
+from usagebill.rating.events import EventPrice, ledger_entry
+from usagebill.rating.fees.charges import RatedUsage, UsageToBill, rated_usage
+from usagebill.rating.fees.commitments import commitment_fee
+from usagebill.rating.fees.fixed_charges import added_units_fee, fixed_charge_fees
+from usagebill.rating.fees.in_advance import EventBilling, advance_fee
+from usagebill.rating.fees.renewals import renewal_fees, standalone_renewals
+from usagebill.rating.fees.subscription import subscription_fee
+from usagebill.rating.fees.usage import period_usage
+from usagebill.rating.settlement import settle, settle_taxes
+from usagebill.rating.usage import usage_window
+from usagebill.storage.conditions import asc, eq
+from usagebill.work import Reader
+
+__all__ = [
+    "Entry",
+    "added_units_bill",
+    "event_bill",
+    "finalized_bill",
+    "opened",
+    "progressive_bill",
+    "recomputed_bill",
+    "redated",
+    "settled_bill",
+    "subscription_bill",
+    "taxed_bill",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A subscription to be billed, and why (an `invoicing_reason`)."""
+
+    subscription: Subscription
+    reason: str
+
+
+def opened(
+    reader: Reader,
+    subscription: Subscription,
+    *,
+    at: datetime,
+    occasion: Occasion,
+    invoice_type: str = "subscription",
+) -> Invoice:
+    """An empty invoice of the subscription's customer, dated for billing timestamp `at`."""
+    customer = customer_of(reader, subscription)
+    entity = entity_of(reader, customer)
+    settings, zone = dating_settings(customer, entity), timezone(customer, entity)
+    return new_invoice(
+        id=reader.new_id(),
+        invoice_type=invoice_type,
+        customer=customer,
+        issuer=issuer_of(reader, subscription, customer),
+        currency=plan_of(reader, subscription).amount_currency,
+        timezone=zone,
+        dates=dates_at_creation(occasion, settings, at, ZoneInfo(zone)),
+        net_payment_term=settings.net_payment_term,
+        now=reader.now,
+        purchase_order_number=subscription.purchase_order_number,
+    )
+
+
+def settled_bill(
+    reader: Reader,
+    invoice: Invoice,
+    periods: Sequence[BillingPeriod],
+    fees: Sequence[Fee],
+    *,
+    finalizing: bool = True,
+    section_ids: Sequence[str] | None = None,
+) -> Bill:
+    """The bill of `invoice` over `fees`, with totals, taxes, credits and custom sections (`section_ids`, if given)."""
+    settled = settle(reader, invoice, fees, periods, finalizing=finalizing)
+    return Bill(
+        invoice=with_sections(reader, settled.invoice, periods, section_ids),
+        periods=tuple(periods),
+        fees=settled.fees,
+        changed=settled.changed,
+        surplus=settled.excess,
+    )
+
+
+def subscription_bill(
+    reader: Reader, entries: Sequence[Entry], *, at: datetime, occasion: Occasion, skip_charges: bool = False
+) -> Bill | None:
+    """What `entries` (of one customer, currency and billing entity) owe at billing timestamp `at`.
+
+    The invoice is to be a draft while the customer's grace period lasts. None if a run has billed one of the
+    subscriptions for the very same periods already.
+    """
+    first = entries[0].subscription
+    invoice = replace(opened(reader, first, at=at, occasion=occasion), skip_charges=skip_charges)
+    periods = [
+        billing_period(
+            reader, invoice, entry.subscription, boundaries_to_bill(reader, entry.subscription, at), entry.reason
+        )
+        for entry in entries
+    ]
+    if any(period.recurring and is_billed(reader, period) for period in periods):
+        return None
+    customer = customer_of(reader, first)
+    drafted = dating_settings(customer, entity_of(reader, customer)).grace_period > 0
+    bill = _rated_bill(reader, invoice, periods, finalizing=not drafted)
+    return replace(
+        bill,
+        step=Step.DRAFT if drafted else Step.ISSUE,
+        standalone_fees=tuple(
+            fee for period in periods for fee in standalone_renewals(reader, billed_of(reader, invoice, period))
+        ),
+    )
+
+
+def recomputed_bill(reader: Reader, draft: Invoice, *, finalizing: bool) -> Bill:
+    """What a draft comes to with all that is known now. Its billing periods stay as they are.
+
+    Coupons and credits are used while `finalizing` only, so that the total of a draft is an estimate.
+    """
+    periods = reader.tx.find(BillingPeriod, eq("invoice_id", draft.id), order=[asc("id")])
+    bill = _rated_bill(reader, draft, periods, finalizing=finalizing)
+    computed = replace(bill.invoice, updated_at=reader.now, refresh_wanted=False)
+    return replace(bill, invoice=computed, step=Step.STAY, periods=())
+
+
+def finalized_bill(reader: Reader, draft: Invoice) -> Bill:
+    """What a draft comes to if it is finalized now, dated today unless it keeps its anchor."""
+    bill = recomputed_bill(reader, draft, finalizing=True)
+    kept = without(bill.invoice.error_details, GENERATION_ERROR)
+    return replace(bill, invoice=redated(reader, replace(bill.invoice, error_details=kept)), step=Step.ISSUE)
+
+
+def _rated_bill(reader: Reader, invoice: Invoice, periods: Sequence[BillingPeriod], *, finalizing: bool) -> Bill:
+    rated = [_rated_period(reader, billed_of(reader, invoice, period)) for period in periods]
+    fees = [fee for one in rated for fee in one.fees]
+    bill = settled_bill(reader, invoice, periods, fees, finalizing=finalizing)
+    return replace(bill, levels=tuple(level for one in rated for level in one.levels))
+
+
+def _rated_period(reader: Reader, billed: BillingContext) -> RatedUsage:
+    """The fees of one billing period, in the order in which the invoice lists them, and the levels to keep."""
+    fee = subscription_fee(reader, billed)
+    usage = period_usage(reader, billed)
+    fees = [] if fee is None else [fee]
+    fees += usage.fees
+    fees += renewal_fees(reader, billed)
+    fees += fixed_charge_fees(reader, billed)
+    fees = with_adjustments(reader, billed, fees)
+    commitment = commitment_fee(reader, billed, fees)
+    return replace(usage, fees=tuple(fees) if commitment is None else (*fees, commitment))
+
+
+def added_units_bill(
+    reader: Reader, subscription: Subscription, charges: Sequence[FixedCharge], *, at: datetime
+) -> Bill:
+    """What `charges` (fixed ones, paid in advance) have more units of than was billed for the period.
+
+    `at` is the instant of the change, or of the start. The invoice is never a draft.
+    """
+    invoice = opened(reader, subscription, at=at, occasion=Occasion.IMMEDIATE)
+    boundaries = boundaries_to_bill(reader, subscription, at)
+    period = billing_period(reader, invoice, subscription, boundaries, IN_ADVANCE)
+    billed = billed_of(reader, invoice, period)
+    return settled_bill(reader, invoice, [period], [added_units_fee(reader, billed, charge, at) for charge in charges])
+
+
+def event_bill(reader: Reader, billing: EventBilling, priced: EventPrice, event: Event) -> Bill:
+    """What one event costs under one charge, on an invoice of its own that is never a draft."""
+    subscription = billing.subscription
+    invoice = opened(reader, subscription, at=event.timestamp, occasion=Occasion.IMMEDIATE)
+    period = billing_period(reader, invoice, subscription, billing.boundaries, IN_ADVANCE)
+    entry = ledger_entry(reader, priced, event, subscription.id)
+    bill = settled_bill(reader, invoice, [period], [advance_fee(reader, billing, priced, event, invoice)])
+    return replace(bill, ledger_entries=() if entry is None else (entry,))
+
+
+def progressive_bill(
+    reader: Reader, subscription: Subscription, boundaries: Boundaries, applied: tuple[AppliedThreshold, ...]
+) -> Bill | None:
+    """All usage of the running charges period so far, earlier progressive invoices credited; None without such a
+    period. `applied` are the thresholds that it has passed.
+    """
+    if boundaries.charges is None:
+        return None
+    opening = opened(
+        reader, subscription, at=reader.now, occasion=Occasion.IMMEDIATE, invoice_type="progressive_billing"
+    )
+    invoice = replace(opening, applied_usage_thresholds=applied)
+    period = billing_period(reader, invoice, subscription, replace(boundaries, timestamp=reader.now), PROGRESSIVE)
+    rated = rated_usage(
+        reader,
+        UsageToBill(
+            invoice=invoice,
+            subscription=subscription,
+            definition=plan_definition(reader, subscription.plan_id),
+            window=usage_window(boundaries.charges, cycle_at(reader, subscription, reader.now).tz),
+            with_minimum=False,
+        ),
+    )
+    return replace(settled_bill(reader, invoice, [period], rated.fees), may_be_empty=False)
+
+
+def taxed_bill(
+    reader: Reader, invoice: Invoice, fees: Sequence[Fee], *, provided: bool = False, step: Step = Step.ISSUE
+) -> Bill:
+    """What an invoice that has waited for its taxes comes to with them: `provided`, if the fees have them already.
+
+    One that is issued now has the dates of today.
+    """
+    settled = settle_taxes(reader, invoice, fees, provided=provided)
+    taxed = replace(settled.invoice, updated_at=reader.now)
+    return Bill(
+        invoice=redated(reader, taxed) if step is Step.ISSUE else taxed,
+        step=step,
+        fees=settled.fees,
+        changed=settled.changed,
+        may_be_empty=invoice.invoice_type != "progressive_billing",
+        message="invoice.one_off_created" if invoice.invoice_type == "one_off" else "invoice.created",
+    )
+
+
+def redated(reader: Reader, invoice: Invoice) -> Invoice:
+    """The draft with the dates of a finalization now."""
+    customer, _ = customer_and_entity(reader, invoice)
+    entity = entity_of(reader, customer)
+    settings = dating_settings(customer, entity)
+    dates = dates_at_finalization(
+        InvoiceDates(
+            issuing=invoice.issuing_date,
+            payment_due=invoice.payment_due_date,
+            expected_finalization=invoice.expected_finalization_date or invoice.issuing_date,
+        ),
+        occasion_of(reader, invoice),
+        settings,
+        reader.now,
+        ZoneInfo(timezone(customer, entity)),
+    )
+    return replace(
+        invoice,
+        issuing_date=dates.issuing,
+        payment_due_date=dates.payment_due,
+        net_payment_term=settings.net_payment_term,
+    )

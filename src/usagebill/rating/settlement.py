@@ -1,0 +1,219 @@
+"""Settlement: what an invoice's fees come to, with everything of the customer's that takes part in it.
+
+Nothing is stored: what was used is in `InvoiceInProgress.changed`, what is to be given back in its `excess`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from usagebill.core.add_ons import AddOn
+from usagebill.core.coupons import AppliedCoupon, Coupon, Targets, remaining_amount
+from usagebill.core.credit_notes import CreditNote
+from usagebill.core.customers import Customer, finalizes_zero_amount_invoices
+from usagebill.core.error_details import TAX_ERROR, without
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.invoices.totals import AvailableCoupon, InvoiceInProgress, SettlementInputs, settled, taxed
+from usagebill.core.plans import Charge, FixedCharge, Plan
+from usagebill.core.subscriptions import Subscription
+from usagebill.core.taxes import Tax
+from usagebill.queries.coupons import UNDONE, coupon_credits
+from usagebill.queries.customers import customer_of, entity_of
+from usagebill.queries.progressive_credits import billed_ahead
+from usagebill.queries.tax_connections import connection_of
+from usagebill.queries.taxes import taxes_for
+from usagebill.storage.conditions import eq, more, ne
+from usagebill.work import Reader
+
+__all__ = [
+    "available_coupons",
+    "available_notes",
+    "coupon_credits_cents",
+    "fee_taxes",
+    "plans_of",
+    "settle",
+    "settle_taxes",
+    "targets_of",
+    "waits_for_vat_check",
+    "with_request",
+]
+
+# The types of invoice that use up coupons and credit notes.
+_CONSUMING_TYPES = ("subscription", "progressive_billing")
+
+# The types of invoice whose taxes are computed from those of the customer.
+_TAXED_TYPES = ("subscription", "progressive_billing", "one_off")
+
+
+def settle(
+    reader: Reader, invoice: Invoice, fees: Sequence[Fee], periods: Sequence[BillingPeriod], *, finalizing: bool
+) -> InvoiceInProgress:
+    """The invoice with its totals, and its fees with their shares and taxes. `periods` are what it bills.
+
+    Coupons and credit notes are used only while `finalizing`; what progressive billing invoices billed above the usage
+    is given back for drafts too.
+
+    While it is not known what the customer is taxed with, the invoice has no taxes and its `tax_status` is pending; its
+    `tax_request_id` says that the customer's tax provider, if it has one, is to be asked.
+    """
+    customer = customer_of(reader, invoice)
+    consuming = finalizing and invoice.invoice_type in _CONSUMING_TYPES
+    inputs = SettlementInputs(
+        now=reader.now,
+        new_id=reader.new_id,
+        taxes=_taxes(reader, customer, fees),
+        plan_of=plans_of(reader, fees),
+        progressive=billed_ahead(reader, invoice, periods) if invoice.invoice_type in _CONSUMING_TYPES else (),
+        available=_available(reader, customer, invoice, (*BEFORE_TAXES, *AFTER_TAXES)) if consuming else (),
+    )
+    undecided = replace(invoice, tax_status=_tax_status(reader, invoice, customer, fees))
+    draft = settled(undecided, fees, inputs)
+    return replace(draft, invoice=with_request(reader, customer, _unprovided(draft.invoice)))
+
+
+def _unprovided(invoice: Invoice) -> Invoice:
+    """The invoice whose fees are new, without what a provider said of those that it had before."""
+    kept = without(invoice.error_details, TAX_ERROR)
+    return replace(invoice, tax_request_id=None, tax_connection_id=None, error_details=kept)
+
+
+def settle_taxes(reader: Reader, invoice: Invoice, fees: Sequence[Fee], *, provided: bool = False) -> InvoiceInProgress:
+    """The invoice that has waited for its taxes, with them and the credit notes that pay for it; its fees likewise.
+
+    `provided`: the fees have the taxes that a provider gave, and no others. A draft uses no credit notes.
+    """
+    customer = customer_of(reader, invoice)
+    consuming = invoice.invoice_type in _CONSUMING_TYPES and invoice.status != "draft"
+    inputs = SettlementInputs(
+        now=reader.now,
+        new_id=reader.new_id,
+        taxes={} if provided else _taxes(reader, customer, fees),
+        available=_available(reader, customer, invoice, AFTER_TAXES) if consuming else (),
+    )
+    connection_id = invoice.tax_connection_id if provided else None
+    known = replace(invoice, tax_status="succeeded", tax_request_id=None, tax_connection_id=connection_id)
+    return taxed(known, fees, inputs)
+
+
+def _taxes(reader: Reader, customer: Customer, fees: Iterable[Fee]) -> Mapping[str, tuple[Tax, ...]]:
+    return {fee.id: fee_taxes(reader, customer, fee) for fee in fees if not fee.applied_taxes}
+
+
+def waits_for_vat_check(reader: Reader, customer: Customer) -> bool:
+    """Whether a check of the customer's VAT number runs that decides on its taxes."""
+    return customer.vat_check is not None and entity_of(reader, customer).eu_tax_management
+
+
+def with_request(reader: Reader, customer: Customer, invoice: Invoice) -> Invoice:
+    """The invoice that waits for its taxes, with the id of the request that its customer's tax provider is to get.
+
+    An earlier request counts no more. Without a provider, the invoice as it is.
+    """
+    if invoice.tax_status != "pending" or connection_of(reader, customer) is None:
+        return invoice
+    return replace(invoice, tax_request_id=reader.new_id())
+
+
+def _tax_status(reader: Reader, invoice: Invoice, customer: Customer, fees: Sequence[Fee]) -> str | None:
+    """Pending while taxes are not known, unless there is nothing to tax; succeeded once they are; else null."""
+    waits = connection_of(reader, customer) is not None or waits_for_vat_check(reader, customer)
+    if fees and invoice.invoice_type in _TAXED_TYPES and waits:
+        amount = sum(fee.amount_cents for fee in fees)
+        if amount != 0 or finalizes_zero_amount_invoices(customer, entity_of(reader, customer)):
+            return "pending"
+    return None if invoice.tax_status is None else "succeeded"
+
+
+def plans_of(reader: Reader, fees: Iterable[Fee]) -> dict[str, str]:
+    """The plans that coupons know the subscriptions of `fees` by: subscription id -> plan id."""
+    ids = dict.fromkeys(fee.subscription_id for fee in fees if fee.subscription_id is not None)
+    subscriptions = ((id, reader.tx.get(Subscription, id)) for id in ids)
+    return {id: _root_plan_id(reader, known) for id, known in subscriptions if known is not None}
+
+
+def _root_plan_id(reader: Reader, subscription: Subscription) -> str:
+    """The plan that a coupon names: of an override the plan it was made from."""
+    plan = reader.tx.get(Plan, subscription.plan_id, deleted=True)
+    return subscription.plan_id if plan is None or plan.parent_id is None else plan.parent_id
+
+
+def fee_taxes(reader: Reader, customer: Customer, fee: Fee) -> tuple[Tax, ...]:
+    """What a fee is taxed with: its own, else its plan's, else the customer's, else the billing entity's taxes.
+
+    A prepaid credit is not taxed.
+    """
+    if fee.fee_type == "credit":
+        return ()
+    plan = None
+    own: Sequence[str] = ()
+    if fee.subscription_id is not None and fee.fee_type != "add_on":
+        subscription = reader.tx.get(Subscription, fee.subscription_id)
+        plan = None if subscription is None else reader.tx.get(Plan, subscription.plan_id, deleted=True)
+    if fee.charge_id is not None:
+        charge = reader.tx.get(Charge, fee.charge_id, deleted=True)
+        own = () if charge is None else charge.tax_ids
+    elif fee.fixed_charge_id is not None:
+        fixed = reader.tx.get(FixedCharge, fee.fixed_charge_id, deleted=True)
+        own = () if fixed is None else fixed.tax_ids
+    elif fee.fee_type == "add_on" and fee.add_on_id is not None:
+        add_on = reader.tx.get(AddOn, fee.add_on_id, deleted=True)
+        own = () if add_on is None else add_on.tax_ids
+    elif fee.fee_type == "commitment" and plan is not None and plan.minimum_commitment is not None:
+        own = plan.minimum_commitment.tax_ids
+    key = ("taxes of fees", customer.id, None if plan is None else plan.id, tuple(own))
+    return reader.cached(key, lambda: taxes_for(reader, customer, plan, own))
+
+
+def coupon_credits_cents(reader: Reader, applied: AppliedCoupon) -> int:
+    """What invoices that stand have taken of an applied coupon."""
+    credits = coupon_credits(reader, applied)
+    return sum(credit.amount_cents for invoice, credit in credits if invoice.status not in UNDONE)
+
+
+def available_coupons(reader: Reader, customer: Customer, _: Invoice) -> list[AvailableCoupon]:
+    """The customer's active coupons, with what they are limited to and what is left of each."""
+    available = []
+    for applied in reader.tx.find(AppliedCoupon, eq("customer_id", customer.id), eq("status", "active")):
+        coupon = reader.tx.get(Coupon, applied.coupon_id, deleted=True)
+        if coupon is None:
+            raise LookupError(f"no coupon {applied.coupon_id}")
+        counted = applied.frequency == "once" and applied.percentage_rate is None
+        left = remaining_amount(applied, coupon_credits_cents(reader, applied)) if counted else None
+        available.append(
+            AvailableCoupon(applied=applied, coupon=coupon, targets=targets_of(coupon), remaining_cents=left or 0)
+        )
+    return available
+
+
+def targets_of(coupon: Coupon) -> Targets:
+    """What the coupon is limited to."""
+    return Targets(
+        billable_metric_ids=frozenset(coupon.billable_metric_ids) if coupon.limited_billable_metrics else None,
+        plan_ids=frozenset(coupon.plan_ids) if coupon.limited_plans else None,
+    )
+
+
+def available_notes(reader: Reader, customer: Customer, invoice: Invoice) -> list[CreditNote]:
+    """The customer's credit notes that may pay for `invoice`: those with a balance in its currency, not its own."""
+    return reader.tx.find(
+        CreditNote,
+        eq("customer_id", customer.id),
+        eq("status", "finalized"),
+        eq("credit_status", "available"),
+        eq("currency", invoice.currency),
+        ne("invoice_id", invoice.id),
+        more("balance_amount_cents", 0),
+    )
+
+
+_Load = Callable[[Reader, Customer, Invoice], Sequence[object]]
+
+# What a customer has to pay with, a row for each kind of credit; its step is in `core.invoices.totals`.
+BEFORE_TAXES: tuple[_Load, ...] = (available_coupons,)
+AFTER_TAXES: tuple[_Load, ...] = (available_notes,)
+
+
+def _available(reader: Reader, customer: Customer, invoice: Invoice, kinds: Iterable[_Load]) -> tuple[object, ...]:
+    return tuple(credit for load in kinds for credit in load(reader, customer, invoice))
