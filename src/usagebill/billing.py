@@ -19,6 +19,7 @@ from usagebill.core.organizations import Organization
 from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes
 from usagebill.delivery import Courier, Deliveries
 from usagebill.drawing import generate_documents
+from usagebill.logs import plain_traceback
 from usagebill.mail import Mailer, SmtpMailer, Undelivered, send_email
 from usagebill.operations import organizations
 from usagebill.operations.audit import AuditReport, audit
@@ -350,12 +351,13 @@ class Billing(Resources):
         reason = f"{type(problem).__name__}: {problem}"
         tx.jobs.postpone(job, now + retry_delay(job.attempts + 1), reason, failed=failed)
         log = _log.bind(kind=job.kind, subject=job.subject_id, due_at=job.due_at.isoformat(), attempt=job.attempts + 1)
-        log.error("job_failed", reason=reason, exc_info=not isinstance(problem, (BillingError, Undelivered)))
+        told = {} if isinstance(problem, (BillingError, Undelivered)) else {"exception": plain_traceback(problem)}
+        log.error("job_failed", reason=reason, **told)
         try:
             tx.savepoint(partial(self._note_failure, tx, job, now, reason))
-        except Exception:
+        except Exception as other:
             # What keeps the job from being done may keep this from being shown too; the job and the log tell of it.
-            log.error("failure_not_shown", exc_info=True)
+            log.error("failure_not_shown", exception=plain_traceback(other))
 
     def _note_failure(self, tx: Transaction, job: Job, now: datetime, reason: str) -> None:
         own = tx.scoped(job.organization_id)

@@ -187,7 +187,10 @@ class BoundOperation(Generic[T]):
         self.__doc__ = operation.__doc__
 
     def __call__(self, *path: str, **fields: object) -> T:
-        return self._operation.run(self._runner, self._operation.arguments(path, fields))
+        arguments = self._operation.arguments(path, fields)
+        # Keys may be among them: no traceback is to find them here.
+        del fields
+        return self._operation.run(self._runner, arguments)
 
 
 def query(function: Callable[..., T]) -> Operation[T]:

@@ -55,7 +55,7 @@ ABSENT: Final = Absent.ABSENT
 Maybe: TypeAlias = Union[T, Literal[Absent.ABSENT], None]  # noqa: UP007
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True)
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(attrs.field,))
 def Input(kind: type[T]) -> type[T]:  # noqa: N802
     """Makes an input class: keyword arguments only, each with ABSENT as its default."""
     return attrs.frozen(kw_only=True)(kind)

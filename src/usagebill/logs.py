@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import logging
 import sys
+import traceback
 from typing import Literal
 
 import structlog
 
-__all__ = ["LogFormat", "configure"]
+__all__ = ["LogFormat", "configure", "plain_traceback"]
 
 LogFormat = Literal["json", "text"]
+
+
+def plain_traceback(problem: BaseException) -> str:
+    """The traceback of `problem` as text, without the values of variables: keys and customers' data are among them.
+
+    Logged as `exception`, it is printed as it stands by whatever structlog is configured with. Given the exception
+    itself, structlog prints those values unless it is told not to.
+    """
+    return "".join(traceback.format_exception(problem)).rstrip()
 
 
 def configure(log_format: LogFormat | None = None, level: str = "info") -> None:

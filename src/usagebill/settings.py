@@ -29,24 +29,33 @@ class MailServer:
         """The server at `smtp://user:password@host:587?starttls=always` (or `offered`, `never`) or `smtps://host`.
 
         User and password are percent-encoded. Without `starttls` it is `always` with a user and `offered` without.
-        Ports are 25 and 465 unless given. Raises `ValueError`, which does not repeat the password: neither does its
-        cause, so there is none.
+        Ports are 25 and 465 unless given. Raises `ValueError`, which does not repeat the password, nor does anything
+        that its traceback leads to.
         """
+        server = cls._understood(url)
+        if isinstance(server, str):
+            del url
+            raise ValueError(server)
+        return server
+
+    @classmethod
+    def _understood(cls, url: str) -> MailServer | str:
+        """The server at `url`, or why there is none."""
         try:
             parts = urlsplit(url)
             port = parts.port or _MAIL_PORTS[parts.scheme]
         except (KeyError, ValueError):
-            raise ValueError(
+            return (
                 "the address of a mail server is smtp://host:port or smtps://host:port, user and password"
                 " percent-encoded"
-            ) from None
+            )
         if not parts.hostname or parts.path not in ("", "/") or parts.fragment:
-            raise ValueError("the address of a mail server names a host, and no path")
+            return "the address of a mail server names a host, and no path"
         user = unquote(parts.username) if parts.username else None
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         wanted = options.pop("starttls", "always" if user else "offered")
         if options or wanted not in ("always", "offered", "never") or (parts.scheme == "smtps" and parts.query):
-            raise ValueError("the only option of a mail server is starttls=always, offered or never, with smtp://")
+            return "the only option of a mail server is starttls=always, offered or never, with smtp://"
         tls: Literal["start", "always", "offered", "never"] = "never"
         if parts.scheme == "smtps":
             tls = "start"
@@ -54,7 +63,7 @@ class MailServer:
             tls = "always" if wanted == "always" else "offered"
         password = unquote(parts.password) if parts.password else None
         if not f"{user}{password}".isascii():
-            raise ValueError("user and password of a mail server are ASCII")
+            return "user and password of a mail server are ASCII"
         return cls(host=parts.hostname, port=port, tls=tls, user=user, password=password)
 
 

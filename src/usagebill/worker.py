@@ -10,6 +10,7 @@ from typing import Any
 import structlog
 
 from usagebill.billing import OUTSIDE, Billing
+from usagebill.logs import plain_traceback
 
 __all__ = ["Worker"]
 
@@ -88,8 +89,8 @@ class Worker:
                 if step():
                     continue
                 pause = self._pause(kind)
-            except Exception:
-                self._log_failure()
+            except Exception as problem:
+                self._log_failure(problem)
                 pause = self._poll_seconds
             woken.wait(pause)
             woken.clear()
@@ -98,17 +99,18 @@ class Worker:
         while not self._stopping:
             try:
                 self._deliveries.step()
-            except Exception:
-                self._log_failure()
+            except Exception as problem:
+                self._log_failure(problem)
             self._deliveries.wait(self._poll_seconds)
         try:
             self._deliveries.close()
-        except Exception:
-            self._log_failure()
+        except Exception as problem:
+            self._log_failure(problem)
 
-    def _log_failure(self) -> None:
+    def _log_failure(self, problem: Exception) -> None:
         # A full disk or a locked file passes; the jobs are still there, so this thread must be too.
-        _log.exception("worker_step_failed", thread=threading.current_thread().name)
+        thread = threading.current_thread().name
+        _log.error("worker_step_failed", thread=thread, exception=plain_traceback(problem))
 
     def _pause(self, kind: str) -> float:
         due = self._billing.next_due(kind=kind) if kind else self._billing.next_due(leased=False)

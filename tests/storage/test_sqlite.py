@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,6 +48,20 @@ class TestObservations(ObservationsContract):
 
 class TestTransactions(TransactionsContract):
     pass
+
+
+def test_a_new_file_and_those_beside_it_are_their_owners_alone(tmp_path: Path) -> None:
+    before = os.umask(0o000)
+    try:
+        store = SqliteStore(tmp_path / "billing.db")
+        own = new_tenant(store)
+        own.insert(own.tax("a"))
+        own.read(lambda tx: tx.count(Tax))
+        modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
+        store.close()
+    finally:
+        os.umask(before)
+    assert modes == {"billing.db": 0o600, "billing.db-wal": 0o600, "billing.db-shm": 0o600}
 
 
 def test_a_reader_of_a_file_sees_one_state_throughout_while_others_write(tmp_path: Path) -> None:

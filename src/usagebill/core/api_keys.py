@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 __all__ = ["MODES", "RESOURCES", "ApiKey", "all_permissions", "is_allowed", "is_valid", "permission_errors"]
@@ -58,7 +58,7 @@ class ApiKey:
     id: str
     organization_id: str
     name: str | None
-    value_hash: str
+    value_hash: str = field(repr=False)
     value_ending: str
     permissions: Mapping[str, tuple[str, ...]]
     created_at: datetime

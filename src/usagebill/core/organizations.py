@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 __all__ = ["Organization"]
@@ -15,7 +15,7 @@ class Organization:
     id: str
     organization_id: str
     name: str
-    hmac_key: str
+    hmac_key: str = field(repr=False)
     created_at: datetime
     updated_at: datetime
     document_number_prefix: str

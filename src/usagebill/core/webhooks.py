@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 __all__ = [
@@ -172,7 +172,7 @@ class SigningKey:
     id: str
     organization_id: str
     created_at: datetime
-    private_key: str
+    private_key: str = field(repr=False)
     public_key: str
 
 

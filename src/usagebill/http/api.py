@@ -30,6 +30,7 @@ from usagebill.core.organizations import Organization
 from usagebill.http.endpoints import Endpoint
 from usagebill.http.rate_limit import RateLimit
 from usagebill.inputs import Paging, read
+from usagebill.logs import plain_traceback
 from usagebill.operations import api_keys
 from usagebill.storage.ports import Page, Transaction
 from usagebill.work import Json, JsonObject, Work, encode_json, parse_json, with_prefix
@@ -49,13 +50,16 @@ _log = structlog.get_logger("usagebill.http")
 
 @attrs.frozen(kw_only=True)
 class Request:
-    """`path` and `query` are as sent, percent-encoded; header names are lower case."""
+    """`path` and `query` are as sent, percent-encoded; header names are lower case.
+
+    Its `repr` shows neither the key that it came with nor what customers it is about.
+    """
 
     method: str
     path: str
-    query: str = ""
-    headers: Mapping[str, str] = attrs.field(factory=dict)
-    body: bytes = b""
+    query: str = attrs.field(default="", repr=False)
+    headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    body: bytes = attrs.field(default=b"", repr=False)
 
 
 @attrs.frozen(kw_only=True)
@@ -66,7 +70,7 @@ class Answer:
     """
 
     status: int
-    body: bytes = b""
+    body: bytes = attrs.field(default=b"", repr=False)
     headers: Mapping[str, str] = attrs.field(factory=dict)
     organization_id: str | None = None
     unnoted: ApiKey | None = None
@@ -176,6 +180,12 @@ def error_body(problem: BillingError) -> JsonObject:
     return body
 
 
+def _value_hash(request: Request) -> str | None:
+    """The hash of the key that a request came with. Nothing can fail while the key itself is at hand."""
+    words = request.headers.get("authorization", "").split()
+    return None if len(words) < 2 else hashlib.sha256(words[1].encode()).hexdigest()
+
+
 def _only_looks(endpoint: Endpoint) -> bool:
     return endpoint.method == "GET" and not endpoint.writes
 
@@ -244,7 +254,7 @@ class Api:
 
         def look(request: Request, callers: list[_Caller], headers: dict[str, str]) -> Answer:
             endpoint, _ = self._route(request)
-            callers.append(self._authenticated(request.headers.get("authorization", "")))
+            callers.append(self._authenticated(_value_hash(request)))
             _check_permission(callers[0], endpoint, request.method)
             return Answer(status=200)
 
@@ -260,9 +270,9 @@ class Api:
             organization = self.billing.store.read(None, lambda tx: tx.get(Organization, key.organization_id))
             if organization is not None:
                 self.billing.writing(lambda work: api_keys.note_use(work, key), organization)
-        except Exception:
+        except Exception as problem:
             # The next request of the key tries again.
-            _log.warning("use_of_key_not_noted", key=key.id, exc_info=True)
+            _log.warning("use_of_key_not_noted", key=key.id, exception=plain_traceback(problem))
         finally:
             self._being_noted.discard(key.id)
 
@@ -279,8 +289,14 @@ class Api:
             answer = act(request, callers, headers)
         except BillingError as problem:
             answer = self.refusal(problem)
-        except Exception:
-            _log.exception("request_failed", method=request.method, path=request.path, request_id=id)
+        except Exception as problem:
+            _log.error(
+                "request_failed",
+                method=request.method,
+                path=request.path,
+                request_id=id,
+                exception=plain_traceback(problem),
+            )
             answer = self._spoken(500, {"status": 500, "error": "Internal Server Error"})
         return attrs.evolve(
             answer,
@@ -311,7 +327,7 @@ class Api:
     def _answer(self, request: Request, callers: list[_Caller], headers: dict[str, str]) -> Answer:
         # The key comes before everything that a stranger could make expensive.
         endpoint, path = self._route(request)
-        caller = self._authenticated(request.headers.get("authorization", ""))
+        caller = self._authenticated(_value_hash(request))
         callers.append(caller)
         organization = caller.organization
         if self._rate_limit is not None:
@@ -370,11 +386,9 @@ class Api:
         body = shown if endpoint.returns is None else {endpoint.returns: shown}
         return {**body, "meta": meta_of(result)} if endpoint.paged else body
 
-    def _authenticated(self, header: str) -> _Caller:
-        words = header.split()
-        if len(words) < 2:
+    def _authenticated(self, value_hash: str | None) -> _Caller:
+        if value_hash is None:
             raise Unauthorized
-        value_hash = hashlib.sha256(words[1].encode()).hexdigest()
 
         def look_up(tx: Transaction) -> tuple[Organization, ApiKey] | None:
             key = api_keys.by_hash(tx, value_hash)

@@ -26,10 +26,12 @@ from starlette.websockets import WebSocketClose
 from usagebill import __version__, http
 from usagebill.billing import Billing
 from usagebill.core.errors import BadRequest, NotFound
+from usagebill.core.secrets import Secret
 from usagebill.http.api import Answer, Api, Request, request_id
 from usagebill.http.endpoints import Endpoint
 from usagebill.http.openapi import document
 from usagebill.http.prefix import check_prefix
+from usagebill.logs import plain_traceback
 from usagebill.operations.documents import files as documents
 from usagebill.work import encode_json
 
@@ -47,6 +49,8 @@ _LONG_BODIES = 2
 _READERS = 40
 _WRITERS = 64
 _HEALTH_CHECKS = 2
+# Where the scope has what the Authorization header says.
+_KEY_SENT = "usagebill.authorization"
 _log = structlog.get_logger("usagebill.requests")
 
 
@@ -145,7 +149,10 @@ class _ApiApp:
             method="GET" if scope["method"] == "HEAD" else scope["method"],
             path=_path(scope),
             query=scope["query_string"].decode("latin-1"),
-            headers={name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]},
+            headers={
+                **{name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]},
+                "authorization": scope[_KEY_SENT].value,
+            },
         )
         body = _Body(asked.headers, receive)
         with suppress(_Gone):
@@ -236,6 +243,11 @@ class _Body:
         return part
 
 
+def _key_sent(scope: Scope) -> Secret:
+    sent = [value for name, value in scope["headers"] if name == b"authorization"]
+    return Secret(sent[-1].decode("latin-1") if sent else "")
+
+
 class _Conversation:
     """Around every request, whatever answers it: its id, its line in the log, and an answer where something broke."""
 
@@ -250,10 +262,12 @@ class _Conversation:
         started = time.perf_counter()
         sent = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"x-request-id"), "")
         id = request_id(sent)
-        # What answers below reads the id from here, and so tells the same one.
-        scope["headers"] = [item for item in scope["headers"] if item[0] != b"x-request-id"]
-        scope["headers"].append((b"x-request-id", id.encode()))
         scope.setdefault("state", {})
+        # What answers below reads the id from here, and so tells the same one. The key goes on by itself: whatever
+        # fails below, no traceback finds it among the headers.
+        kept = [item for item in scope["headers"] if item[0] not in (b"x-request-id", b"authorization")]
+        headers = [*kept, (b"x-request-id", id.encode())]
+        scope = {**scope, "headers": headers, _KEY_SENT: _key_sent(scope)}
         status = 0
         answered: float | None = None
 
@@ -267,8 +281,14 @@ class _Conversation:
 
         try:
             await self._app(scope, receive, tell)
-        except Exception:
-            _log.exception("request_failed", request_id=id, method=scope["method"], path=scope["path"])
+        except Exception as problem:
+            _log.error(
+                "request_failed",
+                request_id=id,
+                method=scope["method"],
+                path=scope["path"],
+                exception=plain_traceback(problem),
+            )
             if not status:
                 broken = JSONResponse({"status": 500, "error": "Internal Server Error"}, 500)
                 await broken(scope, receive, tell)

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from usagebill.core.api_keys import ApiKey, all_permissions, is_valid, permission_errors
 from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.secrets import Secret
 from usagebill.inputs import ABSENT, Absent
 from usagebill.storage.conditions import asc, eq
 from usagebill.storage.ports import Transaction
@@ -31,19 +32,19 @@ def create(
         codes = permission_errors(permissions)
         if codes:
             raise Invalid(permissions=codes)
-    value = str(uuid4())
+    secret = Secret(str(uuid4()))
     key = ApiKey(
         id=work.new_id(),
         organization_id=work.organization.id,
         name=name,
-        value_hash=hashlib.sha256(value.encode()).hexdigest(),
-        value_ending=value[-3:],
+        value_hash=hashlib.sha256(secret.value.encode()).hexdigest(),
+        value_ending=secret.value[-3:],
         permissions=all_permissions() if permissions is None else dict(permissions),
         created_at=work.now,
         updated_at=work.now,
     )
     work.tx.insert(key)
-    return key, value
+    return key, secret.value
 
 
 def list_live(work: Work) -> list[ApiKey]:
@@ -82,9 +83,8 @@ def update(
 def rotate(work: Work, id: str, name: str | None = None, expires_at: datetime | None = None) -> tuple[ApiKey, str]:
     """Replace a key by a new one with full permissions; the old one ends now, or at `expires_at`."""
     old = _live(work, id)
-    made = create(work, name)
     work.tx.replace(replace(old, expires_at=expires_at or work.now, updated_at=work.now))
-    return made
+    return create(work, name)
 
 
 def revoke(work: Work, id: str) -> ApiKey:

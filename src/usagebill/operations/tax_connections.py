@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+import attrs
+
 from usagebill.core.customers import Customer, IntegrationCustomer
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.tax_providers import TaxConnection, connection_errors
@@ -37,7 +39,7 @@ class TaxConnectionInput:
     code: Maybe[str] = ABSENT
     name: Maybe[str] = ABSENT
     url: Maybe[str] = ABSENT
-    api_key: Maybe[str] = ABSENT
+    api_key: Maybe[str] = attrs.field(default=ABSENT, repr=False)
     item_codes: Maybe[Mapping[str, str]] = ABSENT
 
 
@@ -88,10 +90,10 @@ def update(work: Work, code: str, given: TaxConnectionInput) -> TaxConnection:
     Its kind and its code stay. Raises `NotFound` and `Invalid`.
     """
     before = get(work, code)
-    sent = changes(given, "name", "url", "api_key", "item_codes")
-    if "item_codes" in sent:
-        sent["item_codes"] = dict(sent["item_codes"] or {})
-    connection = replace(before, **sent, updated_at=work.now)
+    codes = changes(given, "item_codes")
+    if codes:
+        codes["item_codes"] = dict(codes["item_codes"] or {})
+    connection = replace(before, **changes(given, "name", "url", "api_key"), **codes, updated_at=work.now)
     _check(connection)
     work.tx.replace(connection)
     return connection

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
@@ -45,6 +46,13 @@ def _begin(connection: sqlite3.Connection) -> None:
         sleep(_BETWEEN_TRIES)
 
 
+def _make_private(path: str) -> None:
+    """Make a file that is not there yet readable by its owner alone; SQLite gives the files beside it the same mode."""
+    # Where it cannot be made SQLite says why, in words that callers know.
+    with suppress(OSError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
 class _Write(Generic[T]):
     """One caller's change, waiting for the commit that it will share."""
 
@@ -72,6 +80,8 @@ class SqliteStore:
             raise RuntimeError(f"usagebill needs SQLite {oldest} or later; this Python has {sqlite3.sqlite_version}")
         self.path = str(path)
         self._memory = self.path == ":memory:"
+        if not self._memory:
+            _make_private(self.path)
         self._turn = threading.Lock()
         # Who writes is settled under `_guard`: one thread commits for all who wait, then hands over to the next.
         self._guard = threading.Lock()
