@@ -14,6 +14,8 @@ from usagebill.testing import Sandbox
 
 # How long an example takes says more about the machine than about the subject.
 settings.register_profile("usagebill", deadline=None)
+# For `scripts/test --fast`: properties that do not set their own number of examples try fewer.
+settings.register_profile("fast", deadline=None, max_examples=20)
 settings.load_profile("usagebill")
 
 

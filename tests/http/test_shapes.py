@@ -92,6 +92,7 @@ def unfound(checker: ShapeChecker, verb: str, path: str, answer: Any, value: obj
     return found, missed
 
 
+@pytest.mark.slow
 def test_a_field_missing_or_of_another_type_differs_from_the_description(
     answers: dict[tuple[str, str], tuple[str, Any]],
 ) -> None:
@@ -143,6 +144,7 @@ def test_every_message_that_is_sent_has_a_shape_to_be_checked_against() -> None:
             assert checker.check_webhook(body), name
 
 
+@pytest.mark.slow
 def test_a_message_with_a_part_missing_or_too_much_differs_from_the_description() -> None:
     described = ShapeChecker.of_description()
     with Scenario(now="2024-01-01T00:00:00Z") as box:

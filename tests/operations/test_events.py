@@ -224,6 +224,7 @@ _events = st.dictionaries(_fields, _json, max_size=6)
 
 
 class TestAnything:
+    @pytest.mark.slow
     @settings(max_examples=60, deadline=None)
     @given(
         events=st.lists(

@@ -451,6 +451,7 @@ changes = st.fixed_dictionaries(
 answers: st.SearchStrategy[Callable[[], Any]] = st.sampled_from([unknown, rate_limited, lambda: Registry().known])
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(changes, answers), min_size=1, max_size=6))
 def test_a_customer_ends_with_one_eu_tax_and_no_check(steps: list[tuple[dict[str, Any], Callable[[], Any]]]) -> None:

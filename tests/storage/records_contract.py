@@ -290,6 +290,7 @@ class RecordsContract(Contract):
         with pytest.raises(Exception, match=r"FOREIGN KEY|reference"):
             own.insert(own.subscription(own.customer(entity), own.plan()))
 
+    @pytest.mark.slow
     @settings(max_examples=100, deadline=None)
     @given(data=st.data())
     def test_conditions_mean_what_they_say(self, store: Store, data: st.DataObject) -> None:

@@ -123,6 +123,7 @@ def sums(notes: Sequence[CreditNote]) -> tuple[int, int, int]:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(billed=_billed())
 def test_the_notes_of_a_voided_invoice_make_it_up(box: Sandbox, billed: BillingContext) -> None:
