@@ -15,7 +15,7 @@ from usagebill.testing import Sandbox
 # How long an example takes says more about the machine than about the subject.
 settings.register_profile("usagebill", deadline=None)
 # For `scripts/test --fast`: properties that do not set their own number of examples try fewer.
-settings.register_profile("fast", deadline=None, max_examples=20)
+settings.register_profile("fast", deadline=None, max_examples=10)
 settings.load_profile("usagebill")
 
 
@@ -26,6 +26,12 @@ def box(request: pytest.FixtureRequest) -> Iterator[Scenario]:
     assert marker is not None, "say with pytest.mark.now what the clock shows"
     with Scenario(now=marker.args[0]) as box:
         yield box
+
+
+@pytest.fixture
+def acme(box: Scenario) -> None:
+    """The customer `acme` is there."""
+    box.customer()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -25,7 +25,9 @@ from usagebill.testing import Sandbox
 __all__ = [
     "REGION_AND_CLOUD",
     "Scenario",
+    "charge_in_advance_on",
     "charge_on",
+    "fee_of",
     "fees_of",
     "filter_on",
     "fixed_charge_on",
@@ -60,6 +62,11 @@ def charge_on(metric_id: str, model: str = "standard", /, **fields: Any) -> dict
     return {"billable_metric_id": metric_id, "charge_model": model, **_priced(_CHARGE_FIELDS, fields)}
 
 
+def charge_in_advance_on(metric_id: str, model: str = "standard", /, **fields: Any) -> dict[str, Any]:
+    """A charge that is paid in advance, event by event, without an invoice of its own."""
+    return charge_on(metric_id, model, **{"pay_in_advance": True, "invoiceable": False, **fields})
+
+
 def fixed_charge_on(add_on_id: str, model: str = "standard", /, **fields: Any) -> dict[str, Any]:
     """A fixed charge of a plan; what is not a field of fixed charges is one of its properties."""
     return {"add_on_id": add_on_id, "charge_model": model, **_priced(_FIXED_CHARGE_FIELDS, fields)}
@@ -86,6 +93,12 @@ def price_ranges(*rows: tuple[int, int | None, str, str], unit: str = "per_unit_
 def fees_of(invoice: Any, item_type: str) -> list[Any]:
     """The fees of an invoice whose items are of a type: `subscription`, `charge`, `fixed_charge`, `add_on`, ..."""
     return [fee for fee in invoice["fees"] if fee["item"]["type"] == item_type]
+
+
+def fee_of(invoice: Any, item_type: str) -> Any:
+    """The one fee of an invoice whose item is of a type."""
+    (fee,) = fees_of(invoice, item_type)
+    return fee
 
 
 def windows(invoice: Any) -> list[tuple[str, str]]:
@@ -216,6 +229,10 @@ class Scenario(Sandbox):
         listed = self.get(f"/invoices?external_customer_id={customer}&per_page=1000")["invoices"]
         invoices = [self.invoice(invoice["svc_id"]) for invoice in listed]
         return sorted(invoices, key=lambda invoice: (invoice["created_at"], invoice["svc_id"]))
+
+    def usage_fees(self, query: str = "") -> list[Any]:
+        """The fees of charges, newest first, on invoices or not."""
+        return list(self.get(f"/fees?fee_type=charge&per_page=1000{query}")["fees"])
 
     def webhook_types(self, *prefixes: str) -> list[str]:
         """The types of the webhook messages so far, oldest first; those that begin so, if prefixes are given."""

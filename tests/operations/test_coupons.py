@@ -8,13 +8,7 @@ import pytest
 from tests.json_asserts import accepted, missing, refused
 from tests.scenarios import Scenario
 
-pytestmark = pytest.mark.now("2024-03-01T00:00:00Z")
-
-
-@pytest.fixture
-def box(box: Scenario) -> Scenario:
-    box.customer()
-    return box
+pytestmark = [pytest.mark.now("2024-03-01T00:00:00Z"), pytest.mark.usefixtures("acme")]
 
 
 def create(box: Scenario, code: str = "ten", **fields: object) -> Any:

@@ -358,7 +358,7 @@ def test_a_draft_is_settled_no_further_than_it_is_due_once_issued(box: Scenario)
     box.travel_to("2023-12-20T00:00:00Z")
     (note,) = [one for one in box.get("/credit_notes")["credit_notes"] if one["reason"] == "order_cancellation"]
     assert parts(note) == (1920, 0, 0)
-    invoice = box.get(f"/invoices/{note['svc_invoice_id']}")["invoice"]
+    invoice = box.invoice(note["svc_invoice_id"])
     assert (invoice["total_amount_cents"], invoice["total_due_amount_cents"]) == (0, 0)
 
 

@@ -45,11 +45,6 @@ def in_order(text: str, *parts: str) -> bool:
     return True
 
 
-def entity(box: Scenario, **fields: Any) -> None:
-    code = box.get("/billing_entities")["billing_entities"][0]["code"]
-    box.put(f"/billing_entities/{code}", billing_entity=fields)
-
-
 def one_off(box: Scenario, **fields: Any) -> Any:
     """An invoice of two add-ons, at 20 %."""
     box.customer(**{"name": "Acme", **fields})
@@ -74,7 +69,7 @@ def test_a_download_makes_the_pdf_once_and_then_gives_its_address(path: str) -> 
         again = box.post(f"/invoices/{made['svc_id']}/{path}")["invoice"]
         assert first["file_url"] == again["file_url"]
         assert first["file_url"].startswith("https://billing.example/documents/")
-        assert box.get(f"/invoices/{made['svc_id']}")["invoice"]["file_url"] == first["file_url"]
+        assert box.invoice(made["svc_id"])["file_url"] == first["file_url"]
         [told] = generated(box)
         assert told["file_url"] == first["file_url"]
         assert told["customer"]["external_id"] == "acme"
@@ -133,7 +128,7 @@ def test_an_invoice_voided_before_its_document_was_made_gets_none() -> None:
 
 def test_one_off_invoice_as_a_pdf() -> None:
     with Scenario(now="2024-01-05T00:00:00Z") as box:
-        entity(box, name="Lumen", email="billing@lumen.example", billing_configuration={"invoice_footer": "Merci"})
+        box.entity(name="Lumen", email="billing@lumen.example", billing_configuration={"invoice_footer": "Merci"})
         made = one_off(box)
         [text] = pages(box.billing.invoices.pdf(made["svc_id"]))
         assert in_order(
@@ -150,12 +145,12 @@ def test_one_off_invoice_as_a_pdf() -> None:
 
 def test_language_is_the_customers_else_the_billing_entitys() -> None:
     with Scenario(now="2024-01-05T00:00:00Z") as box:
-        entity(box, country="DE", billing_configuration={"document_locale": "de"})
+        box.entity(country="DE", billing_configuration={"document_locale": "de"})
         made = one_off(box)
         [text] = pages(box.billing.invoices.pdf(made["svc_id"]))
         assert in_order(text, "Rechnung", "05. Jan. 2024", "Deutschland", "€270,00", "Zwischensumme (ohne Steuer)")
     with Scenario(now="2024-01-05T00:00:00Z") as box:
-        entity(box, billing_configuration={"document_locale": "de"})
+        box.entity(billing_configuration={"document_locale": "de"})
         made = one_off(box, billing_configuration={"document_locale": "zh-TW"}, name="東京 Łódź")
         [text] = pages(box.billing.invoices.pdf(made["svc_id"]))
         assert in_order(text, "發票", "2024年1月5日", "東京 Łódź", "€270.00", "總計")
@@ -189,7 +184,7 @@ WORDS = "Delivered as agreed and billed to the cent. " * 120
 )
 def test_long_texts_flow_over_pages(field: str, text: str) -> None:
     with Scenario(now="2024-01-05T00:00:00Z") as box:
-        entity(box, **{"name": "Lumen", **({field: text} if field in ("address_line1", "legal_name", "name") else {})})
+        box.entity(**{"name": "Lumen", **({field: text} if field in ("address_line1", "legal_name", "name") else {})})
         box.customer(name="Acme", **{field: text} if field in ("address_line1", "legal_name") else {})
         box.tax(name=text if field == "tax" else "VAT")
         box.add_on("setup", 10_000)
@@ -238,7 +233,7 @@ UNSHOWN = {
 )
 def test_a_logo_is_shown(logo: str) -> None:
     with Scenario(now="2024-01-05T00:00:00Z") as box:
-        entity(box, logo=logo)
+        box.entity(logo=logo)
         pdf = box.billing.invoices.pdf(one_off(box)["svc_id"])
         assert len(PdfReader(BytesIO(pdf)).pages[0].images) == 1
         assert len(pdf) < 100_000
@@ -351,7 +346,7 @@ def test_credit_note_as_a_pdf() -> None:
 
 def test_e_invoices_have_a_file_of_xml_and_one_within_the_pdf() -> None:
     with Scenario(now="2024-01-05T00:00:00Z", settings=SETTINGS) as box:
-        entity(box, country="FR", einvoicing=True)
+        box.entity(country="FR", einvoicing=True)
         made = one_off(box)
         assert box.post(f"/invoices/{made['svc_id']}/download_xml") is None
         shown = box.post(f"/invoices/{made['svc_id']}/download_xml")["invoice"]
@@ -370,7 +365,7 @@ def test_e_invoices_have_a_file_of_xml_and_one_within_the_pdf() -> None:
 
 def test_the_pdf_of_an_e_invoice_comes_with_its_xml() -> None:
     with Scenario(now="2024-01-05T00:00:00Z") as box:
-        entity(box, country="DE", einvoicing=True)
+        box.entity(country="DE", einvoicing=True)
         made = one_off(box)
         box.post(f"/invoices/{made['svc_id']}/download")
         shown = box.post(f"/invoices/{made['svc_id']}/download")["invoice"]
@@ -384,7 +379,7 @@ def test_other_invoices_have_no_xml() -> None:
         made = one_off(box)
         for _ in range(2):
             assert box.post(f"/invoices/{made['svc_id']}/download_xml") is None
-        assert box.get(f"/invoices/{made['svc_id']}")["invoice"]["xml_url"] is None
+        assert box.invoice(made["svc_id"])["xml_url"] is None
         with pytest.raises(NotFound):
             box.billing.invoices.xml(made["svc_id"])
         assert PdfReader(BytesIO(box.billing.invoices.pdf(made["svc_id"]))).attachments == {}
@@ -394,7 +389,7 @@ def test_a_document_stays_as_it_was_made() -> None:
     with Scenario(now="2024-01-05T00:00:00Z") as box:
         made = one_off(box)
         before = box.billing.invoices.pdf(made["svc_id"])
-        entity(box, name="Renamed")
+        box.entity(name="Renamed")
         box.travel_to("2024-03-05T00:00:00Z")
         assert box.billing.invoices.pdf(made["svc_id"]) == before
 
@@ -410,10 +405,10 @@ def test_e_invoicing_needs_a_country_that_has_it(country: str | None, code: str)
 
 def test_the_address_of_a_document_needs_no_key_but_every_character_of_it() -> None:
     with Scenario(now="2024-01-05T00:00:00Z", settings=SETTINGS) as box:
-        entity(box, country="FR", einvoicing=True)
+        box.entity(country="FR", einvoicing=True)
         made = one_off(box)
         pdf, xml = box.billing.invoices.pdf(made["svc_id"]), box.billing.invoices.xml(made["svc_id"])
-        shown = box.get(f"/invoices/{made['svc_id']}")["invoice"]
+        shown = box.invoice(made["svc_id"])
         app = create_app(box.billing)
         paths = [shown[name].removeprefix("https://billing.example") for name in ("file_url", "xml_url")]
         for path, content, kind, ending in zip(paths, (pdf, xml), ("pdf", "xml"), ("pdf", "xml"), strict=True):

@@ -28,14 +28,10 @@ BOTH = ["invoice.finalized", "credit_note.created"]
 @pytest.fixture
 def box() -> Iterator[Scenario]:
     with Scenario(now="2024-03-01T00:00:00Z", settings=Settings(public_url="https://billing.example")) as box:
-        entity(box, name="Lumen", email="billing@lumen.example", email_settings=BOTH)
+        box.entity(name="Lumen", email="billing@lumen.example", email_settings=BOTH)
         customer(box)
         box.add_on("setup", 10_000)
         yield box
-
-
-def entity(box: Scenario, **fields: Any) -> None:
-    box.put("/billing_entities/default", billing_entity=fields)
 
 
 def customer(box: Scenario, **fields: Any) -> None:
@@ -75,7 +71,7 @@ def pdf_text(email: Email) -> str:
 
 def test_an_invoice_goes_to_its_customer_when_it_is_finalized(box: Scenario) -> None:
     customer(box, email="anna@acme.example, bob@acme.example")
-    entity(box, email="billing@lumen.example,books@lumen.example")
+    box.entity(email="billing@lumen.example,books@lumen.example")
     invoice = one_off(box)
     (email,) = box.emails
     assert subjects(box) == of(invoice)
@@ -83,7 +79,7 @@ def test_an_invoice_goes_to_its_customer_when_it_is_finalized(box: Scenario) -> 
     assert email.reply_to == ("billing@lumen.example", "books@lumen.example")
     assert (email.to, email.cc, email.bcc) == (("anna@acme.example", "bob@acme.example"), (), ())
     assert email.sent_at == box.now
-    url = box.get(f"/invoices/{invoice['svc_id']}")["invoice"]["file_url"]
+    url = box.invoice(invoice["svc_id"])["file_url"]
     assert url.startswith("https://billing.example/documents/")
     for said in ("Total: €100.00", f"Invoice number: {invoice['number']}", "Issue date: Mar 01, 2024", url):
         assert said in email.text
@@ -141,7 +137,7 @@ def test_emails_are_in_the_language_of_the_document(box: Scenario, locale: str) 
 
 def test_a_document_is_made_once_for_all_emails(box: Scenario) -> None:
     invoice = one_off(box)
-    entity(box, name="Renamed", legal_name="Renamed Ltd")
+    box.entity(name="Renamed", legal_name="Renamed Ltd")
     box.post(f"/invoices/{invoice['svc_id']}/resend_email")
     first, second = box.emails
     assert first.attachments == second.attachments
@@ -155,7 +151,7 @@ def test_a_document_is_made_once_for_all_emails(box: Scenario) -> None:
 
 def test_documents_made_at_once_are_those_that_are_sent() -> None:
     with Scenario(now="2024-03-01T00:00:00Z", settings=Settings(documents="at_once")) as box:
-        entity(box, email="billing@lumen.example", email_settings=BOTH)
+        box.entity(email="billing@lumen.example", email_settings=BOTH)
         customer(box)
         box.add_on("setup", 1)
         one_off(box)
@@ -164,7 +160,7 @@ def test_documents_made_at_once_are_those_that_are_sent() -> None:
 
 
 def test_names_with_line_breaks_make_no_headers(box: Scenario) -> None:
-    entity(box, name="Lumen\r\nBcc: eve@evil.example")
+    box.entity(name="Lumen\r\nBcc: eve@evil.example")
     one_off(box)
     (email,) = box.emails
     assert email.sender_name == "Lumen Bcc: eve@evil.example"
@@ -276,7 +272,7 @@ def test_an_invoice_that_waits_for_taxes_is_sent_once_it_has_them() -> None:
     registry = Registry()
     registry.answers = [rate_limited()]
     with Scenario(now="2024-03-01T12:00:00Z", vat_registry=registry) as box:
-        entity(box, name="Lumen", email="b@lumen.example", email_settings=BOTH, country="FR", eu_tax_management=True)
+        box.entity(name="Lumen", email="b@lumen.example", email_settings=BOTH, country="FR", eu_tax_management=True)
         customer(box, country="IT", tax_identification_number="IT12345678901")
         box.plan(amount_cents=3100, pay_in_advance=True)
         box.subscribe()
@@ -315,7 +311,7 @@ def test_a_preview_sends_nothing(box: Scenario) -> None:
 
 @pytest.mark.parametrize("sent", [[], ["invoice.finalized"], ["credit_note.created"], ["payment_receipt.created"]])
 def test_only_what_is_switched_on_is_sent(box: Scenario, sent: list[str]) -> None:
-    entity(box, email_settings=sent)
+    box.entity(email_settings=sent)
     invoice = one_off(box)
     note = credit_note(box, invoice)
     wanted = of(invoice) if "invoice.finalized" in sent else []
@@ -327,7 +323,7 @@ def test_nothing_is_sent_without_an_address_of_both(box: Scenario, who: str) -> 
     if who == "customer":
         customer(box, email=None)
     else:
-        entity(box, email=None)
+        box.entity(email=None)
     credit_note(box, one_off(box))
     assert box.emails == []
     assert box.billing.next_due(leased=True) is None
@@ -390,7 +386,7 @@ def test_settings_that_there_are_not_are_refused(box: Scenario) -> None:
 def test_without_recipients_it_goes_to_the_customer_as_it_is_now(box: Scenario, body: object) -> None:
     invoice = one_off(box)
     customer(box, email="new@acme.example")
-    entity(box, email="new@lumen.example")
+    box.entity(email="new@lumen.example")
     assert box.ask("POST", f"/invoices/{invoice['svc_id']}/resend_email", body) is None
     email = box.emails[-1]
     assert (email.to, email.cc, email.bcc) == (("new@acme.example",), (), ())
@@ -460,7 +456,7 @@ def test_faults_are_told_in_the_order_in_which_they_are_looked_for(box: Scenario
     note = credit_note(box, draft, 1000)
     path = f"/invoices/{draft['svc_id']}" if kind == "invoice" else f"/credit_notes/{note['svc_id']}"
     everything_wrong = {"to": ["nobody"], "cc": "x", "bcc": ["y"]}
-    entity(box, email=None, email_settings=[])
+    box.entity(email=None, email_settings=[])
     customer(box, email=None)
     for unknown in (f"/{kind}s/none", f"/{kind}s/00000000-0000-7000-8000-000000000000"):
         assert refused(box, unknown, everything_wrong, 404) == f"{kind}_not_found"
@@ -468,11 +464,11 @@ def test_faults_are_told_in_the_order_in_which_they_are_looked_for(box: Scenario
     box.put(f"/invoices/{draft['svc_id']}/finalize")
     assert refused(box, path, everything_wrong, 405) == "email_settings_disabled"
     other = [setting for setting in BOTH if not setting.startswith(kind)]
-    entity(box, email_settings=other)
+    box.entity(email_settings=other)
     assert refused(box, path, everything_wrong, 405) == "email_settings_disabled"
-    entity(box, email_settings=BOTH)
+    box.entity(email_settings=BOTH)
     assert refused(box, path, everything_wrong) == {"billing_entity": ["must have email configured"]}
-    entity(box, email="billing@lumen.example")
+    box.entity(email="billing@lumen.example")
     assert refused(box, path, everything_wrong) == {"cc": ["must_be_an_array"]}
     assert refused(box, path, {"to": "a@x.example", "cc": 1, "bcc": {}}) == {
         "to": ["must_be_an_array"],

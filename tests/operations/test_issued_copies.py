@@ -53,8 +53,8 @@ def world(box: Scenario) -> None:
     box.billing.writing(
         lambda work: create(work, InvoiceCustomSectionInput(name="Note", code="note", details="d", display_name="N"))
     )
-    entity(box, country="FR", einvoicing=True, legal_name="Seller SA", email="s@s.example")
-    entity(box, invoice_custom_section_codes=["note"], billing_configuration={"invoice_footer": "Thanks"})
+    box.entity(country="FR", einvoicing=True, legal_name="Seller SA", email="s@s.example")
+    box.entity(invoice_custom_section_codes=["note"], billing_configuration={"invoice_footer": "Thanks"})
     box.tax("20")
     metric = box.metric("calls", filters=[{"key": "region", "values": ["eu", "us"]}])
     seat = box.add_on("setup", 5000)
@@ -74,11 +74,6 @@ def world(box: Scenario) -> None:
         credit_note={"invoice_id": one_off["invoice"]["svc_id"], "credit_amount_cents": 120, "items": items},
     )
     box.travel_to("2024-02-01T01:00:00Z")
-
-
-def entity(box: Scenario, **fields: Any) -> None:
-    code = box.get("/billing_entities")["billing_entities"][0]["code"]
-    box.put(f"/billing_entities/{code}", billing_entity=fields)
 
 
 def change_everything(box: Scenario) -> None:
@@ -110,8 +105,7 @@ def change_everything(box: Scenario) -> None:
         metadata=[{"key": "floor", "value": "1", "display_in_invoice": True}],
         billing_configuration={"document_locale": "de", "invoice_grace_period": 4},
     )
-    entity(
-        box,
+    box.entity(
         name="New name",
         legal_name="New AG",
         country="DE",
@@ -198,7 +192,7 @@ def test_a_billing_entity_is_copied_once_a_change_also_by_runs_that_catch_up() -
         box.jump_to("2024-02-03T00:00:00Z")
         box.post("/invoices", invoice={"external_customer_id": "acme", "fees": [{"add_on_code": "x"}]})
         box.jump_to("2024-02-04T00:00:00Z")
-        entity(box, name="New")
+        box.entity(name="New")
         box.billing.run_due()
         versions, issued = box.billing.reading(lambda work: (work.tx.find(BillingEntityVersion), work.tx.find(Invoice)))
     assert len(versions) == 2
@@ -211,7 +205,7 @@ def test_a_request_that_changes_nothing_makes_no_other_copy_of_the_billing_entit
         box.add_on("x", 1)
         for day, name in enumerate(("Seller", "Seller", "Other", "Seller"), start=2):
             box.jump_to(f"2024-01-0{day}T00:00:00Z")
-            entity(box, name=name)
+            box.entity(name=name)
             box.post("/invoices", invoice={"external_customer_id": "acme", "fees": [{"add_on_code": "x"}]})
         issued = box.billing.reading(lambda work: sorted(work.tx.find(Invoice), key=lambda one: one.created_at))
         names = box.billing.reading(lambda work: [issuer(work, one, one.issuer_version_id).name for one in issued])

@@ -20,7 +20,7 @@ def box(box: Scenario) -> Scenario:
 
 def invoice(box: Scenario) -> dict[str, Any]:
     (listed,) = box.get("/invoices")["invoices"]
-    found: dict[str, Any] = box.get(f"/invoices/{listed['svc_id']}")["invoice"]
+    found: dict[str, Any] = box.invoice(listed["svc_id"])
     return found
 
 

@@ -9,13 +9,7 @@ from tests.scenarios import Scenario, charge_on
 
 from usagebill.operations.audit import audit
 
-pytestmark = pytest.mark.now("2024-03-01T00:00:00Z")
-
-
-@pytest.fixture
-def box(box: Scenario) -> Scenario:
-    box.customer()
-    return box
+pytestmark = [pytest.mark.now("2024-03-01T00:00:00Z"), pytest.mark.usefixtures("acme")]
 
 
 def subscribed(box: Scenario, *thresholds: dict[str, Any], **subscription: Any) -> None:
@@ -26,7 +20,7 @@ def subscribed(box: Scenario, *thresholds: dict[str, Any], **subscription: Any) 
 
 def progressive(box: Scenario) -> list[dict[str, Any]]:
     invoices = box.get("/invoices?invoice_type=progressive_billing")["invoices"]
-    shown = [box.get(f"/invoices/{invoice['svc_id']}")["invoice"] for invoice in invoices]
+    shown = [box.invoice(invoice["svc_id"]) for invoice in invoices]
     return sorted(shown, key=lambda invoice: int(invoice["sequential_id"]))
 
 

@@ -51,10 +51,6 @@ def now_taxed(box: Scenario, external_id: str = "acme") -> list[str]:
     return codes(box.get(f"/customers/{external_id}")["customer"])
 
 
-def add_tax(box: Scenario, code: str) -> None:
-    box.tax(5, applied_to_organization=False, name=code, code=code)
-
-
 def checks(box: Scenario) -> list[Any]:
     sent = [message for message in box.webhooks if message["webhook_type"] == "customer.vies_check"]
     return [message["customer"]["vies_check"] for message in sent]
@@ -173,7 +169,7 @@ def test_a_french_territory_with_a_number_of_no_valid_form_is_checked(box: Scena
 
 
 def test_the_code_is_added_to_those_sent(box: Scenario) -> None:
-    add_tax(box, "vat")
+    box.tax(5, "vat", applied_to_organization=False)
     assert upsert(box, country="IT", tax_codes=["vat"]) == ["vat", "svc_eu_it_standard"]
     assert upsert(box, country="ES", tax_codes=["svc_eu_es_standard", "vat"]) == ["svc_eu_es_standard", "vat"]
     assert upsert(box, country="IT") == ["svc_eu_it_standard"]
@@ -182,7 +178,7 @@ def test_the_code_is_added_to_those_sent(box: Scenario) -> None:
 
 
 def test_an_update_of_anything_else_leaves_the_taxes(box: Scenario) -> None:
-    add_tax(box, "vat")
+    box.tax(5, "vat", applied_to_organization=False)
     upsert(box, country="IT", zipcode="00100")
     assert upsert(box, name="Acme", country="IT", zipcode="00100", tax_codes=["svc_eu_tax_exempt"]) == [
         "svc_eu_tax_exempt"
@@ -200,14 +196,14 @@ def test_a_country_written_differently_counts_as_changed(box: Scenario) -> None:
 
 
 def test_a_customer_with_other_taxes_only_is_assigned_one_on_any_update(box: Scenario) -> None:
-    add_tax(box, "vat")
+    box.tax(5, "vat", applied_to_organization=False)
     upsert(box, country="IT")
     assert upsert(box, tax_codes=["vat"]) == ["vat"]
     assert upsert(box, name="Acme") == ["svc_eu_it_standard"]
 
 
 def test_codes_of_the_eu_are_known_in_capitals(box: Scenario) -> None:
-    add_tax(box, "SVC_EU_own")
+    box.tax(5, "SVC_EU_own", applied_to_organization=False)
     upsert(box, country="IT")
     assert upsert(box, tax_codes=["SVC_EU_own"]) == ["SVC_EU_own"]
     assert upsert(box, name="Acme") == ["SVC_EU_own"]
@@ -222,7 +218,7 @@ def test_existing_customers_are_left_alone_until_they_change() -> None:
 
 
 def test_a_move_to_another_entity_decides_anew(box: Scenario) -> None:
-    add_tax(box, "vat")
+    box.tax(5, "vat", applied_to_organization=False)
     for code, country, on in (("spain", "ES", True), ("plain", "ES", False)):
         fields = {"code": code, "name": code, "country": country, "eu_tax_management": on}
         box.post("/billing_entities", billing_entity=fields)
@@ -259,7 +255,7 @@ def test_a_number_of_no_valid_form_is_not_asked_for(box: Scenario, registry: Reg
 
 
 def test_a_life_of_numbers(box: Scenario, registry: Registry) -> None:
-    add_tax(box, "banking_rates")
+    box.tax(5, "banking_rates", applied_to_organization=False)
     upsert(box, country="IT", tax_identification_number="IT123")
     # What the customer is taxed with does not change before the answer.
     assert upsert(box, tax_identification_number="IT 12345678901") == ["svc_eu_it_standard"]
@@ -299,7 +295,7 @@ def test_a_number_that_nobody_knows_is_like_none(box: Scenario, registry: Regist
 
 
 def test_an_answer_replaces_all_taxes(box: Scenario) -> None:
-    add_tax(box, "vat")
+    box.tax(5, "vat", applied_to_organization=False)
     assert upsert(box, tax_identification_number="IT12345678901", tax_codes=["vat"]) == ["vat"]
     assert now_taxed(box) == ["svc_eu_reverse_charge"]
 
@@ -523,4 +519,4 @@ def test_why_taxes_are_not_known_is_told_until_they_are(box: Scenario, registry:
     box.travel_to("2026-01-15T12:30:00Z")
     for path, root in ((f"/invoices/{waiting['svc_id']}", "invoice"), ("/customers/acme", "customer")):
         assert box.get(path)[root]["error_details"] == []
-    assert box.get(f"/invoices/{waiting['svc_id']}")["invoice"]["status"] == "finalized"
+    assert box.invoice(waiting["svc_id"])["status"] == "finalized"

@@ -86,7 +86,7 @@ def test_a_preview_equals_the_invoice_whatever_the_customer_has(
                 "/invoices",
                 invoice={"external_customer_id": "acme", "currency": "EUR", "fees": [{"add_on_code": "seat"}]},
             )["invoice"]
-            fee = box.get(f"/invoices/{one_off['svc_id']}")["invoice"]["fees"][0]
+            fee = box.invoice(one_off["svc_id"])["fees"][0]
             note = {"invoice_id": one_off["svc_id"], "reason": "other", "credit_amount_cents": credited}
             item = {"fee_id": fee["svc_id"], "amount_cents": fee["amount_cents"] * credited // 6000}
             rate = 1.1 if provided else 1.2

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.scenarios import Scenario, charge_on
+from tests.scenarios import Scenario, charge_on, price_ranges
 
 from usagebill.operations.invoices.charges_in_advance import bill_event
 from usagebill.storage.event_queries import EventFilter
@@ -21,26 +21,18 @@ moderate = settings(max_examples=50, deadline=None, suppress_health_check=[Healt
 _numbers = count(1)
 
 
-def rows(key: str, *ranges: tuple[int, int | None, str, str]) -> list[dict[str, Any]]:
-    return [{"from_value": start, "to_value": end, key: unit, "flat_amount": flat} for start, end, unit, flat in ranges]
-
-
 # By plan code: a model, its properties, and whether usage may go down without changing what it costs.
 PLANS: dict[str, tuple[str, dict[str, Any], bool]] = {
     "standard": ("standard", {"amount": "0.0137"}, True),
     "graduated": (
         "graduated",
-        {
-            "graduated_ranges": rows(
-                "per_unit_amount", (0, 5, "0.02", "0.01"), (6, 20, "0.013", "1"), (21, None, "0.1", "3")
-            )
-        },
+        {"graduated_ranges": price_ranges((0, 5, "0.02", "0.01"), (6, 20, "0.013", "1"), (21, None, "0.1", "3"))},
         True,
     ),
     "package": ("package", {"amount": "7", "package_size": 3, "free_units": 4}, True),
     "graduated_percentage": (
         "graduated_percentage",
-        {"graduated_percentage_ranges": rows("rate", (0, 10, "2.5", "0.3"), (11, None, "0.7", "2"))},
+        {"graduated_percentage_ranges": price_ranges((0, 10, "2.5", "0.3"), (11, None, "0.7", "2"), unit="rate")},
         True,
     ),
     "percentage": ("percentage", {"rate": "1.5", "fixed_amount": "0.25"}, False),

@@ -7,22 +7,7 @@ from typing import Any
 import pytest
 from tests.scenarios import Scenario, charge_on, price_ranges
 
-pytestmark = pytest.mark.now("2025-07-01T00:00:00Z")
-
-
-@pytest.fixture
-def box(box: Scenario) -> Scenario:
-    box.customer()
-    return box
-
-
-def standard(metric: str, amount: str, **fields: Any) -> dict[str, Any]:
-    return {
-        "billable_metric_id": metric,
-        "charge_model": "standard",
-        "properties": {"amount": amount, **fields.pop("properties", {})},
-        **fields,
-    }
+pytestmark = [pytest.mark.now("2025-07-01T00:00:00Z"), pytest.mark.usefixtures("acme")]
 
 
 def picked(items: list[dict[str, Any]], *keys: str) -> list[tuple[Any, ...]]:
@@ -34,7 +19,7 @@ CLOUD = [{"key": "cloud", "values": ["aws", "gcp"]}]
 
 def test_usage_shows_every_charge_before_any_event(box: Scenario) -> None:
     metric = box.metric("calls", "count_agg")
-    box.plan(standard(metric, "5"))
+    box.plan(charge_on(metric, amount="5"))
     box.subscribe()
     usage = box.usage()
     assert usage["amount_cents"] == 0
@@ -47,7 +32,7 @@ def test_usage_shows_every_charge_before_any_event(box: Scenario) -> None:
 
 
 def test_decimals_of_events_are_exact(box: Scenario) -> None:
-    box.plan(standard(box.metric("gb"), "1"))
+    box.plan(charge_on(box.metric("gb"), amount="1"))
     box.subscribe()
     for value in ("0.1", "0.2", "1000000000000000.000000000000001"):
         box.event("gb", value=value)
@@ -60,7 +45,7 @@ def test_the_narrower_filter_takes_its_events(box: Scenario) -> None:
         {"values": {"cloud": ["aws", "gcp"]}, "properties": {"amount": "5"}, "invoice_display_name": "All clouds"},
         {"values": {"cloud": ["aws"]}, "properties": {"amount": "3"}},
     ]
-    box.plan(standard(metric, "10", filters=filters))
+    box.plan(charge_on(metric, amount="10", filters=filters))
     box.subscribe()
     box.event("gb", value=10, cloud="aws")
     box.event("gb", value=7, cloud="gcp")
@@ -77,7 +62,7 @@ def test_the_narrower_filter_takes_its_events(box: Scenario) -> None:
 def test_of_equal_filters_the_oldest_takes_all(box: Scenario) -> None:
     metric = box.metric("gb", filters=CLOUD)
     filters = [{"values": {"cloud": ["aws"]}, "properties": {"amount": amount}} for amount in ("5", "3")]
-    box.plan(standard(metric, "10", filters=filters))
+    box.plan(charge_on(metric, amount="10", filters=filters))
     box.subscribe()
     box.event("gb", value=10, cloud="aws")
     assert picked(box.usage()["charges_usage"][0]["filters"], "units", "amount_cents") == [
@@ -89,7 +74,7 @@ def test_of_equal_filters_the_oldest_takes_all(box: Scenario) -> None:
 
 def test_groups_are_priced_apart_and_add_up(box: Scenario) -> None:
     metric = box.metric("gb")
-    box.plan(standard(metric, "20", properties={"pricing_group_keys": ["region"]}))
+    box.plan(charge_on(metric, amount="20", properties={"pricing_group_keys": ["region"]}))
     box.subscribe()
     empty = box.usage()["charges_usage"][0]["grouped_usage"]
     assert [group["grouped_by"] for group in empty] == [{"region": None}]
@@ -107,9 +92,9 @@ def test_groups_are_priced_apart_and_add_up(box: Scenario) -> None:
 def test_one_charge_one_metric_or_one_group_can_be_asked_for(box: Scenario) -> None:
     calls, gb = box.metric("calls"), box.metric("gb")
     plan = box.plan(
-        standard(calls, "10", code="a", properties={"pricing_group_keys": ["cloud"]}),
-        standard(gb, "20", code="b"),
-        standard(calls, "5", code="c"),
+        charge_on(calls, amount="10", code="a", properties={"pricing_group_keys": ["cloud"]}),
+        charge_on(gb, amount="20", code="b"),
+        charge_on(calls, amount="5", code="c"),
     )
     box.subscribe()
     for value, cloud in ((4, "aws"), (4, "aws"), (6, "gcp")):
@@ -132,7 +117,7 @@ def test_one_charge_one_metric_or_one_group_can_be_asked_for(box: Scenario) -> N
 
 
 def test_full_usage_reaches_back_to_the_start(box: Scenario) -> None:
-    box.plan(standard(box.metric("gb"), "1", code="gb"))
+    box.plan(charge_on(box.metric("gb"), amount="1", code="gb"))
     box.subscribe()
     box.event("gb", value=5)
     box.travel_to("2025-08-10T00:00:00Z")
@@ -144,7 +129,7 @@ def test_full_usage_reaches_back_to_the_start(box: Scenario) -> None:
 
 def test_usage_is_taxed_unless_told_otherwise(box: Scenario) -> None:
     box.tax()
-    box.plan(standard(box.metric("gb"), "0.01"))
+    box.plan(charge_on(box.metric("gb"), amount="0.01"))
     box.subscribe()
     box.event("gb", value=2532)
     usage = box.usage()
@@ -166,7 +151,7 @@ def test_dynamic_prices_come_with_the_events(box: Scenario) -> None:
 
 def test_a_recurring_unique_count_stays_until_removed(box: Scenario) -> None:
     metric = box.metric("seats", "unique_count_agg", recurring=True)
-    box.plan(standard(metric, "20"))
+    box.plan(charge_on(metric, amount="20"))
     box.subscribe()
     box.event("seats", value="a")
     box.travel_to("2025-08-10T00:00:00Z")
@@ -177,7 +162,7 @@ def test_a_recurring_unique_count_stays_until_removed(box: Scenario) -> None:
 
 def test_a_recurring_weighted_sum_carries_its_level_over(box: Scenario) -> None:
     metric = box.metric("storage", "weighted_sum_agg", recurring=True, weighted_interval="seconds")
-    box.plan(standard(metric, "1"))
+    box.plan(charge_on(metric, amount="1"))
     box.subscribe()
     box.travel_to("2025-07-05T00:00:00Z")
     box.event("storage", value=2500)
@@ -263,7 +248,7 @@ def test_projection_extends_the_days_so_far(box: Scenario) -> None:
         {"values": {"cloud": ["aws"]}, "properties": {"amount": "10"}},
         {"values": {"cloud": ["gcp"]}, "properties": {"amount": "20"}},
     ]
-    box.plan(standard(metric, "0", filters=filters))
+    box.plan(charge_on(metric, amount="0", filters=filters))
     box.subscribe()
     box.travel_to("2025-07-03T10:00:00Z")
     box.event("gb", value=3, cloud="aws")
@@ -282,7 +267,7 @@ def test_projection_extends_the_days_so_far(box: Scenario) -> None:
 
 def test_presentation_keys_split_units_without_pricing_them(box: Scenario) -> None:
     keys = [{"value": "team"}, {"value": "user", "options": {"display_in_invoice": True}}]
-    box.plan(standard(box.metric("gb"), "1", properties={"presentation_group_keys": keys}))
+    box.plan(charge_on(box.metric("gb"), amount="1", properties={"presentation_group_keys": keys}))
     box.subscribe()
     box.travel_to("2025-07-03T10:00:00Z")
     box.event("gb", value=3, team="a", user="x")
@@ -308,7 +293,7 @@ def test_presentation_keys_split_units_without_pricing_them(box: Scenario) -> No
 
 
 def test_past_usage_is_what_was_invoiced(box: Scenario) -> None:
-    box.plan(standard(box.metric("gb"), "1"), amount_cents=1000)
+    box.plan(charge_on(box.metric("gb"), amount="1"), amount_cents=1000)
     box.subscribe()
     box.event("gb", value=5)
     box.travel_to("2025-08-15T00:00:00Z")

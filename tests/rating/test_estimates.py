@@ -5,27 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.scenarios import Scenario, price_ranges
+from tests.scenarios import Scenario, charge_in_advance_on, price_ranges
 
-pytestmark = pytest.mark.now("2025-09-01T00:00:00Z")
-
-
-@pytest.fixture
-def box(box: Scenario) -> Scenario:
-    box.customer()
-    return box
-
-
-def charge(metric: str, model: str = "standard", /, **fields: Any) -> dict[str, Any]:
-    own: dict[str, Any] = {key: fields.pop(key) for key in ("prorated", "pay_in_advance", "filters") if key in fields}
-    return {
-        "billable_metric_id": metric,
-        "charge_model": model,
-        "pay_in_advance": True,
-        "invoiceable": False,
-        "properties": fields,
-        **own,
-    }
+pytestmark = [pytest.mark.now("2025-09-01T00:00:00Z"), pytest.mark.usefixtures("acme")]
 
 
 def asked(code: str, /, **fields: Any) -> dict[str, Any]:
@@ -47,7 +29,7 @@ def refused(box: Scenario, path: str, **body: Any) -> tuple[int, Any]:
 
 
 def test_a_counted_event_always_costs_the_same(box: Scenario) -> None:
-    box.plan(charge(box.metric("calls", "count_agg"), amount="10"))
+    box.plan(charge_in_advance_on(box.metric("calls", "count_agg"), amount="10"))
     box.subscribe()
     for _ in range(2):
         (fee,) = estimated(box, "calls")
@@ -57,7 +39,7 @@ def test_a_counted_event_always_costs_the_same(box: Scenario) -> None:
 
 def test_an_estimate_is_the_fee_without_ids(box: Scenario) -> None:
     box.tax()
-    box.plan(charge(box.metric("gb"), "percentage", rate="5", fixed_amount="1", free_units_per_events=1))
+    box.plan(charge_in_advance_on(box.metric("gb"), "percentage", rate="5", fixed_amount="1", free_units_per_events=1))
     box.subscribe()
     box.event("gb", value=8)
     (guess,) = estimated(box, "gb", value=3)
@@ -75,7 +57,10 @@ def test_an_estimate_is_the_fee_without_ids(box: Scenario) -> None:
 
 
 def test_nothing_is_stored(box: Scenario) -> None:
-    box.plan(charge(box.metric("gb"), amount="10"), charge(box.metric("calls", "count_agg"), amount="1"))
+    box.plan(
+        charge_in_advance_on(box.metric("gb"), amount="10"),
+        charge_in_advance_on(box.metric("calls", "count_agg"), amount="1"),
+    )
     box.subscribe()
     estimated(box, "gb", value=4)
     instant(box, "calls")
@@ -85,7 +70,7 @@ def test_nothing_is_stored(box: Scenario) -> None:
 
 
 def test_the_least_of_a_transaction_counts_for_the_event_alone(box: Scenario) -> None:
-    box.plan(charge(box.metric("gb"), "percentage", rate="0.5", per_transaction_min_amount="12"))
+    box.plan(charge_in_advance_on(box.metric("gb"), "percentage", rate="0.5", per_transaction_min_amount="12"))
     box.subscribe()
     assert [fee["amount_cents"] for fee in estimated(box, "gb", value=4)] == [1200]
     box.event("gb", value=4)
@@ -93,7 +78,7 @@ def test_the_least_of_a_transaction_counts_for_the_event_alone(box: Scenario) ->
 
 
 def test_free_events_are_used_up_by_stored_ones(box: Scenario) -> None:
-    box.plan(charge(box.metric("gb"), "percentage", rate="50", free_units_per_events=1))
+    box.plan(charge_in_advance_on(box.metric("gb"), "percentage", rate="50", free_units_per_events=1))
     box.subscribe()
     assert [fee["amount_cents"] for fee in estimated(box, "gb", value=4)] == [0]
     box.event("gb", value=4)
@@ -101,7 +86,7 @@ def test_free_events_are_used_up_by_stored_ones(box: Scenario) -> None:
 
 
 def test_a_prorated_event_costs_the_days_that_are_left_from_now(box: Scenario) -> None:
-    box.plan(charge(box.metric("gb", recurring=True), amount="10", prorated=True))
+    box.plan(charge_in_advance_on(box.metric("gb", recurring=True), amount="10", prorated=True))
     box.subscribe()
     box.jump_to("2025-09-02T10:00:00Z")
     (fee,) = estimated(box, "gb", value=4, timestamp=0)
@@ -112,7 +97,7 @@ def test_a_prorated_event_costs_the_days_that_are_left_from_now(box: Scenario) -
 
 
 def test_a_unique_value_costs_once(box: Scenario) -> None:
-    box.plan(charge(box.metric("seats", "unique_count_agg"), amount="10"))
+    box.plan(charge_in_advance_on(box.metric("seats", "unique_count_agg"), amount="10"))
     box.subscribe()
     assert [fee["amount_cents"] for fee in estimated(box, "seats", value="a")] == [1000]
     box.event("seats", value="a")
@@ -122,7 +107,7 @@ def test_a_unique_value_costs_once(box: Scenario) -> None:
 
 
 def test_what_cannot_be_estimated(box: Scenario) -> None:
-    box.plan(charge(box.metric("gb"), amount="10"))
+    box.plan(charge_in_advance_on(box.metric("gb"), amount="10"))
     box.metric("other")
     box.metric("made", expression="event.properties.a * 2")
     assert refused(box, "estimate_fees", event=asked("gb")) == (404, "subscription_not_found")
@@ -156,7 +141,7 @@ def test_what_cannot_be_estimated(box: Scenario) -> None:
 def test_an_event_by_itself(
     box: Scenario, model: str, properties: dict[str, Any], value: object, amount: str, units: str
 ) -> None:
-    box.plan(charge(box.metric("gb"), model, **properties))
+    box.plan(charge_in_advance_on(box.metric("gb"), model, **properties))
     box.subscribe()
     box.event("gb", value=1000)
     (fee,) = instant(box, "gb", value=value)
@@ -172,7 +157,7 @@ def test_an_instant_estimate_in_every_field(box: Scenario) -> None:
         expression="event.properties.test * 2",
     )
     filters = [{"values": {"cloud": ["aws"]}, "properties": {"amount": "0.0033"}}]
-    plan = box.plan(charge(metric, amount="1", filters=filters))
+    plan = box.plan(charge_in_advance_on(metric, amount="1", filters=filters))
     subscription = box.subscribe()
     (fee,) = instant(box, "gb", test="199.9", cloud="aws")
     (own,) = plan["charges"]
@@ -190,8 +175,8 @@ def test_only_charges_of_single_events_are_estimated_at_once(box: Scenario) -> N
     metric = box.metric("gb")
     graduated = price_ranges((0, None, "1", "0"))
     box.plan(
-        charge(metric, "graduated", graduated_ranges=graduated),
-        {**charge(metric, amount="2"), "pay_in_advance": False, "invoiceable": True},
+        charge_in_advance_on(metric, "graduated", graduated_ranges=graduated),
+        {**charge_in_advance_on(metric, amount="2"), "pay_in_advance": False, "invoiceable": True},
     )
     box.subscribe()
     expected = (422, {"code": ["does_not_match_an_instant_charge"]})
@@ -200,7 +185,7 @@ def test_only_charges_of_single_events_are_estimated_at_once(box: Scenario) -> N
 
 
 def test_a_batch_is_estimated_subscription_by_subscription(box: Scenario) -> None:
-    box.plan(charge(box.metric("gb"), amount="1"))
+    box.plan(charge_in_advance_on(box.metric("gb"), amount="1"))
     box.subscribe()
     box.subscribe(external_id="second")
     events = [

@@ -9,13 +9,7 @@ from tests.scenarios import Scenario, price_ranges
 
 START, CHANGE, LATER = "2024-01-01T00:00:00Z", "2024-01-15T10:00:00.250Z", "2024-03-01T00:00:00Z"
 
-pytestmark = pytest.mark.now(START)
-
-
-@pytest.fixture
-def box(box: Scenario) -> Scenario:
-    box.customer()
-    return box
+pytestmark = [pytest.mark.now(START), pytest.mark.usefixtures("acme")]
 
 
 def plans(box: Scenario, aggregation_type: str = "sum_agg", **charge: Any) -> None:
@@ -29,14 +23,9 @@ def plans(box: Scenario, aggregation_type: str = "sum_agg", **charge: Any) -> No
     box.plan(charge, code="large", amount_cents=200)
 
 
-def end(box: Scenario) -> None:
-    status, _ = box.send("DELETE", "/subscriptions/sub")
-    assert status == 200
-
-
 def change(box: Scenario, how: str) -> None:
     if how == "new":
-        end(box)
+        box.unsubscribe()
     box.subscribe("large")
 
 
@@ -143,7 +132,7 @@ def test_nothing_that_a_customer_used_under_an_external_id_is_billed_to_the_next
     box.event("gb", value=3)
     box.travel_to(CHANGE)
     box.event("gb", value=7)
-    end(box)
+    box.unsubscribe()
     if gap:
         box.travel_to(gap)
     of_other(box)
@@ -163,7 +152,7 @@ def test_a_level_is_not_carried_over_to_the_next_customer_of_an_external_id_nor_
     box.subscribe("small")
     box.event("gb", value=31)
     box.travel_to("2024-02-01T01:00:00Z")
-    end(box)
+    box.unsubscribe()
     box.subscribe("small", customer="other")
     box.travel_to("2024-02-11T00:00:00Z")
     of_other(box)
@@ -185,7 +174,7 @@ def test_tiers_in_advance_do_not_go_on_where_another_customer_stood(box: Scenari
     box.subscribe("large")
     box.travel_to("2024-01-15T10:00:00Z")
     box.event("gb", value=5)
-    end(box)
+    box.unsubscribe()
     of_other(box)
     box.event("gb", value=4)
     assert (billed_to(box, "acme"), billed_to(box, "other")) == ([500], [400])
@@ -198,7 +187,7 @@ def test_a_subscription_begins_in_the_past_where_the_id_ceased_to_be_another_cus
     box.subscribe("small")
     box.travel_to("2024-01-10T12:00:00Z")
     box.event("gb", value=7)
-    end(box)
+    box.unsubscribe()
     box.travel_to("2024-01-20T00:00:00Z")
     created = of_other(box, subscription_at="2024-01-05T00:00:00Z")
     assert (created["subscription_at"], created["started_at"]) == (
@@ -235,7 +224,7 @@ def test_subscriptions_that_begin_and_end_at_one_instant_bill_what_came_during_e
     for value, customer in ((3, "acme"), (5, "other"), (7, "acme")):
         box.subscribe("small", customer=customer)
         box.event("gb", value=value)
-        end(box)
+        box.unsubscribe()
     box.travel_to(LATER)
     assert (billed_to(box, "acme"), billed_to(box, "other")) == ([300, 700], [500])
 
@@ -331,7 +320,7 @@ def test_what_lies_between_an_end_and_a_new_start_of_the_same_second_is_the_new_
     box.subscribe("small")
     box.travel_to("2024-01-15T10:00:00.300Z")
     sent(box, 7)
-    end(box)
+    box.unsubscribe()
     box.travel_to(WITHIN)
     box.subscribe("large")
     sent(box, 5, "1705312800.450")

@@ -5,26 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.scenarios import Scenario, charge_on
+from tests.scenarios import Scenario, charge_on, fees_of, price_ranges
 
-pytestmark = pytest.mark.now("2023-09-01T00:00:00Z")
-
-
-@pytest.fixture
-def box(box: Scenario) -> Scenario:
-    box.customer()
-    return box
-
-
-def charge(metric: str, model: str = "standard", prorated: bool = False, **properties: Any) -> dict[str, Any]:
-    return charge_on(metric, model, **properties, prorated=prorated)
-
-
-def ranges(*rows: tuple[int, int | None, str, str]) -> list[dict[str, Any]]:
-    return [
-        {"from_value": start, "to_value": end, "per_unit_amount": unit, "flat_amount": flat}
-        for start, end, unit, flat in rows
-    ]
+pytestmark = [pytest.mark.now("2023-09-01T00:00:00Z"), pytest.mark.usefixtures("acme")]
 
 
 def used(box: Scenario, day: str, code: str, **properties: Any) -> int:
@@ -41,16 +24,14 @@ def cost(box: Scenario, day: str) -> int:
 
 def billed(box: Scenario) -> list[int]:
     """The usage fees of all invoices, oldest first."""
-    return [
-        fee["amount_cents"] for invoice in box.invoices() for fee in invoice["fees"] if fee["item"]["type"] == "charge"
-    ]
+    return [fee["amount_cents"] for invoice in box.invoices() for fee in fees_of(invoice, "charge")]
 
 
 def test_a_prorated_level_that_rises_and_falls_is_billed_by_range_until_the_plan_is_left(box: Scenario) -> None:
     disk = box.metric("disk", recurring=True)
-    tiers = ranges((0, 5, "10", "100"), (6, 15, "5", "50"), (16, None, "2", "0"))
+    tiers = price_ranges((0, 5, "10", "100"), (6, 15, "5", "50"), (16, None, "2", "0"))
     for code, amount in (("basic", 0), ("larger", 100)):
-        box.plan(charge(disk, "graduated", prorated=True, graduated_ranges=tiers), code=code, amount_cents=amount)
+        box.plan(charge_on(disk, "graduated", prorated=True, graduated_ranges=tiers), code=code, amount_cents=amount)
     box.subscribe()
     assert box.usage()["amount_cents"] == 10_000
     changes = (("10", 2), ("16", 5), ("20", -6), ("25", 10), ("26", 4), ("30", 60))
@@ -67,8 +48,8 @@ def test_a_prorated_level_that_rises_and_falls_is_billed_by_range_until_the_plan
 
 def test_prorated_seats_that_come_and_go_are_billed_for_their_days_by_range(box: Scenario) -> None:
     seats = box.metric("seats", "unique_count_agg", recurring=True)
-    tiers = ranges((0, 1, "10", "100"), (2, None, "5", "50"))
-    box.plan(charge(seats, "graduated", prorated=True, graduated_ranges=tiers))
+    tiers = price_ranges((0, 1, "10", "100"), (2, None, "5", "50"))
+    box.plan(charge_on(seats, "graduated", prorated=True, graduated_ranges=tiers))
     box.subscribe()
     history = [("10", "A", "add"), ("12", "A", "remove"), ("14", "A", "add")]
     history += [("15", "B", "add"), ("16", "B", "add"), ("20", "C", "add")]
@@ -79,7 +60,7 @@ def test_prorated_seats_that_come_and_go_are_billed_for_their_days_by_range(box:
 
 def test_a_level_is_weighed_by_its_time_in_each_month(box: Scenario) -> None:
     level = box.metric("level", "weighted_sum_agg", recurring=True, weighted_interval="seconds")
-    box.plan(charge(level, amount="1"))
+    box.plan(charge_on(level, amount="1"))
     box.travel_to("2023-10-05T00:00:00Z")
     box.subscribe()
     box.event("level", value=2500)
@@ -99,7 +80,7 @@ def test_a_filter_by_country_and_what_no_filter_takes_add_up(box: Scenario) -> N
         "values": {"cloud": ["aws"], "region": ["__ALL_FILTER_VALUES__"]},
         "properties": {"amount": "12", "pricing_group_keys": ["country"]},
     }
-    box.plan({**charge(calls, amount="10"), "filters": [anywhere]})
+    box.plan(charge_on(calls, amount="10", filters=[anywhere]))
     box.subscribe()
     box.event("calls", value=10, cloud="aws", region="us", country="us")
     box.event("calls", value=10, cloud="aws", region="europe", country="france")
@@ -107,7 +88,7 @@ def test_a_filter_by_country_and_what_no_filter_takes_add_up(box: Scenario) -> N
     box.event("calls", value=10, cloud="gcp", region="asia", country="china")
     box.travel_to("2023-10-01T05:00:00Z")
     (invoice,) = box.invoices()
-    fees = [fee for fee in invoice["fees"] if fee["item"]["type"] == "charge"]
+    fees = fees_of(invoice, "charge")
     shown = {(fee["item"]["grouped_by"].get("country", "default"), fee["amount_cents"]) for fee in fees}
     assert len(fees) == 4
     assert shown == {("us", 12_000), ("france", 12_000), (None, 12_000), ("default", 10_000)}

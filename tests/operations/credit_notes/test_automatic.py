@@ -155,7 +155,7 @@ def test_what_settles_a_draft_follows_its_fee(amount: int, settled: int) -> None
         box.travel_to("2024-04-20T00:00:00Z")
         (note,) = box.get("/credit_notes")["credit_notes"]
         assert (note["offset_amount_cents"], note["total_amount_cents"]) == (settled, settled)
-        invoice = box.get(f"/invoices/{note['svc_invoice_id']}")["invoice"]
+        invoice = box.invoice(note["svc_invoice_id"])
         assert (invoice["total_amount_cents"], invoice["total_due_amount_cents"]) == (amount, amount - settled)
 
 
@@ -170,7 +170,7 @@ def test_each_item_of_a_draft_follows_its_own_fee() -> None:
         box.event("calls_2", value="20")
         box.travel_to("2024-04-01T06:00:00Z")
         (draft,) = box.get("/invoices?statuses[]=draft")["invoices"]
-        fees = box.get(f"/invoices/{draft['svc_id']}")["invoice"]["fees"]
+        fees = box.invoice(draft["svc_id"])["fees"]
         items = [
             {"fee_id": fee["svc_id"], "amount_cents": fee["amount_cents"] // 2}
             for fee in fees
@@ -195,9 +195,7 @@ def test_notes_of_a_draft_whose_fee_is_gone_come_to_nothing() -> None:
         box.event("calls", value="10")
         box.travel_to("2024-04-01T06:00:00Z")
         (draft,) = box.get("/invoices?statuses[]=draft")["invoices"]
-        (fee,) = (
-            one for one in box.get(f"/invoices/{draft['svc_id']}")["invoice"]["fees"] if one["item"]["type"] == "charge"
-        )
+        (fee,) = (one for one in box.invoice(draft["svc_id"])["fees"] if one["item"]["type"] == "charge")
         for cents, credit in ((3, 4), (2, 2), (333, 395), (4, 5)):
             items = [{"fee_id": fee["svc_id"], "amount_cents": cents}]
             box.post(

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from tests.scenarios import Scenario
+from tests.scenarios import Scenario, charge_in_advance_on, price_ranges
 
 from usagebill.core.events import Event
 from usagebill.operations.invoices.charges_in_advance import bill_event
@@ -15,58 +15,15 @@ from usagebill.queries.customers import customer_by_external_id
 from usagebill.storage.event_queries import EventFilter
 from usagebill.work import Work
 
-pytestmark = pytest.mark.now("2024-03-01T00:00:00Z")
-
-
-@pytest.fixture
-def box(box: Scenario) -> Scenario:
-    box.customer()
-    return box
-
-
-def charge(metric: str, model: str = "standard", /, **fields: Any) -> dict[str, Any]:
-    """A charge paid in advance and not invoiceable; what is no field of charges is one of its properties."""
-    known = ("prorated", "invoiceable", "filters", "tax_codes", "regroup_paid_fees", "code", "applied_pricing_unit")
-    own = {key: fields.pop(key) for key in known if key in fields}
-    return {
-        "billable_metric_id": metric,
-        "charge_model": model,
-        "pay_in_advance": True,
-        "invoiceable": False,
-        "properties": fields,
-        **own,
-    }
-
-
-def ranges(key: str, *rows: tuple[int, int | None, str, str]) -> list[dict[str, Any]]:
-    return [{"from_value": start, "to_value": end, key: unit, "flat_amount": flat} for start, end, unit, flat in rows]
-
-
-def fees(box: Scenario, query: str = "") -> list[dict[str, Any]]:
-    return list(box.get(f"/fees?fee_type=charge&per_page=1000{query}")["fees"])
+pytestmark = [pytest.mark.now("2024-03-01T00:00:00Z"), pytest.mark.usefixtures("acme")]
 
 
 def shown(box: Scenario, *keys: str) -> list[tuple[Any, ...]]:
-    return [tuple(fee[key] for key in keys) for fee in fees(box)]
+    return [tuple(fee[key] for key in keys) for fee in box.usage_fees()]
 
 
 def cents(box: Scenario) -> list[int]:
-    return [fee["amount_cents"] for fee in fees(box)]
-
-
-def batch(box: Scenario, code: str, *events: dict[str, Any]) -> None:
-    """Send events together; `at` of each is its timestamp, everything else its properties."""
-    sent = [
-        {
-            "transaction_id": f"b{len(stored_events(box))}-{place}",
-            "code": code,
-            "external_subscription_id": "sub",
-            "timestamp": event.get("at", box.now.timestamp()),
-            "properties": {key: value for key, value in event.items() if key != "at"},
-        }
-        for place, event in enumerate(events)
-    ]
-    box.post("/events/batch", events=sent)
+    return [fee["amount_cents"] for fee in box.usage_fees()]
 
 
 def stored_events(box: Scenario) -> list[Event]:
@@ -80,7 +37,7 @@ def stored_events(box: Scenario) -> list[Event]:
         ("package", {"amount": "100", "package_size": 2, "free_units": 3}, [3, 1, 2], [0, 10000, 10000]),
         (
             "graduated",
-            {"graduated_ranges": ranges("per_unit_amount", (0, 5, "0.02", "0.01"), (6, None, "0.01", "0.01"))},
+            {"graduated_ranges": price_ranges((0, 5, "0.02", "0.01"), (6, None, "0.01", "0.01"))},
             [3, 1, 2],
             [7, 2, 4],
         ),
@@ -111,8 +68,8 @@ def stored_events(box: Scenario) -> list[Event]:
         (
             "graduated_percentage",
             {
-                "graduated_percentage_ranges": ranges(
-                    "rate", (0, 100, "20", "10"), (101, 200, "30", "7"), (201, None, "40", "5")
+                "graduated_percentage_ranges": price_ranges(
+                    (0, 100, "20", "10"), (101, 200, "30", "7"), (201, None, "40", "5"), unit="rate"
                 )
             },
             [50, 100, 300],
@@ -123,7 +80,7 @@ def stored_events(box: Scenario) -> list[Event]:
 def test_each_event_pays_what_it_adds(
     box: Scenario, model: str, properties: dict[str, Any], values: list[int], expected: list[int]
 ) -> None:
-    box.plan(charge(box.metric("gb"), model, **properties))
+    box.plan(charge_in_advance_on(box.metric("gb"), model, **properties))
     box.subscribe()
     for value in values:
         box.event("gb", value=value)
@@ -131,7 +88,7 @@ def test_each_event_pays_what_it_adds(
 
 
 def test_unique_values_pay_when_more_are_active_than_ever_before(box: Scenario) -> None:
-    box.plan(charge(box.metric("seats", "unique_count_agg"), amount="12"))
+    box.plan(charge_in_advance_on(box.metric("seats", "unique_count_agg"), amount="12"))
     box.subscribe()
     for value, operation in ((1, "add"), (1, "remove"), (1, "add"), (2, "add"), (2, "add"), (3, "add"), (3, "remove")):
         box.event("seats", value=value, operation_type=operation)
@@ -147,7 +104,7 @@ def test_unique_values_pay_when_more_are_active_than_ever_before(box: Scenario) 
 
 
 def test_events_with_prices_of_their_own_pay_them(box: Scenario) -> None:
-    box.plan(charge(box.metric("gb"), "dynamic"))
+    box.plan(charge_in_advance_on(box.metric("gb"), "dynamic"))
     box.subscribe()
     box.event("gb", value=5, cents="1234.56")
     box.event("gb", value=1, cents="2.1")
@@ -155,32 +112,32 @@ def test_events_with_prices_of_their_own_pay_them(box: Scenario) -> None:
 
 
 def test_events_of_one_instant_are_priced_one_after_the_other(box: Scenario) -> None:
-    rows = ranges("per_unit_amount", (0, 2, "0", "0"), (3, None, "2", "0"))
-    box.plan(charge(box.metric("calls", "count_agg"), "graduated", graduated_ranges=rows))
+    rows = price_ranges((0, 2, "0", "0"), (3, None, "2", "0"))
+    box.plan(charge_in_advance_on(box.metric("calls", "count_agg"), "graduated", graduated_ranges=rows))
     box.subscribe()
-    batch(box, "calls", {}, {}, {})
+    box.events("calls", {}, {}, {})
     assert cents(box) == [0, 0, 200]
 
 
 def test_a_batch_is_billed_in_order_of_time_however_it_was_sent(box: Scenario) -> None:
-    box.plan(charge(box.metric("gb"), amount="1"))
+    box.plan(charge_in_advance_on(box.metric("gb"), amount="1"))
     box.subscribe()
     box.jump_to("2024-03-10T00:00:00Z")
     at = [datetime.fromisoformat(f"2024-03-0{day}T00:00:00Z").timestamp() for day in (2, 3, 4)]
-    batch(box, "gb", {"at": at[2], "value": 8}, {"at": at[0], "value": 10}, {"at": at[1], "value": -4})
-    assert [(fee["event_transaction_id"], fee["amount_cents"]) for fee in fees(box)] == [
-        ("b0-1", 1000),
-        ("b0-2", 0),
-        ("b0-0", 400),
+    box.events("gb", {"at": at[2], "value": 8}, {"at": at[0], "value": 10}, {"at": at[1], "value": -4})
+    assert [(fee["event_transaction_id"], fee["amount_cents"]) for fee in box.usage_fees()] == [
+        ("t2", 1000),
+        ("t3", 0),
+        ("t1", 400),
     ]
 
 
 def test_an_event_that_comes_late_leaves_issued_fees_as_they_are(box: Scenario) -> None:
-    box.plan(charge(box.metric("gb"), "package", amount="100", package_size=10, free_units=0))
+    box.plan(charge_in_advance_on(box.metric("gb"), "package", amount="100", package_size=10, free_units=0))
     box.subscribe()
     box.jump_to("2024-03-10T00:00:00Z")
     box.event("gb", value=8)
-    batch(box, "gb", {"at": datetime.fromisoformat("2024-03-05T00:00:00Z").timestamp(), "value": 7})
+    box.events("gb", {"at": datetime.fromisoformat("2024-03-05T00:00:00Z").timestamp(), "value": 7})
     assert cents(box) == [10000, 10000]
     box.event("gb", value=5)
     assert cents(box) == [10000, 10000, 0]
@@ -188,29 +145,29 @@ def test_an_event_that_comes_late_leaves_issued_fees_as_they_are(box: Scenario) 
 
 def test_processing_events_again_bills_nothing_again(box: Scenario) -> None:
     metric = box.metric("gb")
-    box.plan(charge(metric, amount="1"), charge(metric, amount="2", invoiceable=True))
+    box.plan(charge_in_advance_on(metric, amount="1"), charge_in_advance_on(metric, amount="2", invoiceable=True))
     box.subscribe()
     box.event("gb", value=10)
-    before = fees(box)
+    before = box.usage_fees()
     (event,) = stored_events(box)
     assert box.billing.writing(lambda work: bill_event(work, event)) == []
-    assert fees(box) == before
+    assert box.usage_fees() == before
     assert len(box.get("/invoices")["invoices"]) == 1
 
 
 def test_a_fee_that_was_taken_back_does_not_return(box: Scenario) -> None:
-    box.plan(charge(box.metric("gb"), amount="1"))
+    box.plan(charge_in_advance_on(box.metric("gb"), amount="1"))
     box.subscribe()
     box.event("gb", value=10)
-    box.delete(f"/fees/{fees(box)[0]['svc_id']}")
+    box.delete(f"/fees/{box.usage_fees()[0]['svc_id']}")
     (event,) = stored_events(box)
     assert box.billing.writing(lambda work: bill_event(work, event)) == []
-    assert fees(box) == []
+    assert box.usage_fees() == []
 
 
 def test_a_failure_half_way_leaves_nothing_behind(box: Scenario) -> None:
     metric = box.metric("gb")
-    box.plan(charge(metric, amount="1"), charge(metric, amount="2", invoiceable=True))
+    box.plan(charge_in_advance_on(metric, amount="1"), charge_in_advance_on(metric, amount="2", invoiceable=True))
     box.subscribe()
     box.billing.writing(
         lambda work: work.tx.events.append(
@@ -237,14 +194,14 @@ def test_a_failure_half_way_leaves_nothing_behind(box: Scenario) -> None:
 
     with pytest.raises(ConnectionError):
         box.billing.writing(fail)
-    assert fees(box) == []
+    assert box.usage_fees() == []
     assert box.get("/invoices")["invoices"] == []
     box.billing.writing(lambda work: bill_event(work, event))
     assert sorted(cents(box)) == [1000, 2000]
 
 
 def test_the_same_transaction_id_of_another_subscription_is_another_event(box: Scenario) -> None:
-    box.plan(charge(box.metric("gb"), amount="1"))
+    box.plan(charge_in_advance_on(box.metric("gb"), amount="1"))
     for name in ("sub", "other"):
         box.subscribe(external_id=name)
         body = {"transaction_id": "t", "code": "gb", "external_subscription_id": name, "properties": {"value": 1}}
@@ -254,31 +211,31 @@ def test_the_same_transaction_id_of_another_subscription_is_another_event(box: S
 
 @pytest.mark.parametrize("value", [None, "", False, "abc", "1e3"])
 def test_an_event_without_a_number_is_not_billed(box: Scenario, value: object) -> None:
-    box.plan(charge(box.metric("gb"), "percentage", rate="5", fixed_amount="1"))
+    box.plan(charge_in_advance_on(box.metric("gb"), "percentage", rate="5", fixed_amount="1"))
     box.subscribe()
     box.event("gb", value=value)
-    assert fees(box) == []
+    assert box.usage_fees() == []
 
 
 def test_events_outside_the_subscription_are_not_billed(box: Scenario) -> None:
-    box.plan(charge(box.metric("gb"), amount="1"))
+    box.plan(charge_in_advance_on(box.metric("gb"), amount="1"))
     box.jump_to("2024-03-05T00:00:00Z")
     box.subscribe()
     before = datetime.fromisoformat("2024-03-04T23:59:59Z").timestamp()
-    batch(box, "gb", {"at": before, "value": 1})
+    box.events("gb", {"at": before, "value": 1})
     box.jump_to("2024-03-08T00:00:00Z")
     box.delete("/subscriptions/sub")
     box.jump_to("2024-03-09T00:00:00Z")
     box.event("gb", value=2)
-    assert fees(box) == []
+    assert box.usage_fees() == []
     inside = datetime.fromisoformat("2024-03-07T00:00:00Z").timestamp()
-    batch(box, "gb", {"at": inside, "value": 4})
+    box.events("gb", {"at": inside, "value": 4})
     assert cents(box) == [400]
 
 
 def test_a_new_period_starts_from_nothing(box: Scenario) -> None:
-    rows = ranges("per_unit_amount", (0, 10, "1", "0"), (11, None, "0.5", "0"))
-    box.plan(charge(box.metric("gb"), "graduated", graduated_ranges=rows))
+    rows = price_ranges((0, 10, "1", "0"), (11, None, "0.5", "0"))
+    box.plan(charge_in_advance_on(box.metric("gb"), "graduated", graduated_ranges=rows))
     box.subscribe()
     box.event("gb", value=20)
     box.travel_to("2024-04-02T00:00:00Z")
@@ -287,36 +244,36 @@ def test_a_new_period_starts_from_nothing(box: Scenario) -> None:
 
 
 def test_what_was_removed_in_an_earlier_period_is_paid_when_it_returns(box: Scenario) -> None:
-    box.plan(charge(box.metric("gb", recurring=True), amount="1", prorated=True))
+    box.plan(charge_in_advance_on(box.metric("gb", recurring=True), amount="1", prorated=True))
     box.subscribe()
     box.event("gb", value=10)
     box.travel_to("2024-04-01T06:00:00Z")
     box.event("gb", value=-5)
     box.event("gb", value=5)
-    by_event = [(fee["event_transaction_id"], fee["amount_cents"]) for fee in fees(box)]
+    by_event = [(fee["event_transaction_id"], fee["amount_cents"]) for fee in box.usage_fees()]
     assert by_event == [("t1", 1000), (None, 1000), ("t2", 0), ("t3", 500)]
 
 
 def test_a_prorated_charge_bills_the_days_that_are_left(box: Scenario) -> None:
-    box.plan(charge(box.metric("seats", "unique_count_agg", recurring=True), amount="31", prorated=True))
+    box.plan(charge_in_advance_on(box.metric("seats", "unique_count_agg", recurring=True), amount="31", prorated=True))
     box.subscribe()
     box.jump_to("2024-03-30T12:00:00Z")
     box.event("seats", value="a")
-    (fee,) = fees(box)
+    (fee,) = box.usage_fees()
     assert (fee["amount_cents"], fee["units"], fee["precise_unit_amount"]) == (200, "1.0", "2.0")
     assert fee["precise_amount"] == "2.00012"
 
 
 def test_groups_are_priced_apart(box: Scenario) -> None:
-    rows = ranges("per_unit_amount", (0, None, "1", "5"))
-    box.plan(charge(box.metric("gb"), "graduated", graduated_ranges=rows, pricing_group_keys=["region"]))
+    rows = price_ranges((0, None, "1", "5"))
+    box.plan(charge_in_advance_on(box.metric("gb"), "graduated", graduated_ranges=rows, pricing_group_keys=["region"]))
     box.subscribe()
     box.event("gb", value=1, region="eu")
     box.event("gb", value=1, region=7)
     box.event("gb", value=1, region="7")
     box.event("gb", value=1)
     box.event("gb", value=1, region="")
-    assert [(fee["item"]["grouped_by"], fee["amount_cents"]) for fee in fees(box)] == [
+    assert [(fee["item"]["grouped_by"], fee["amount_cents"]) for fee in box.usage_fees()] == [
         ({"region": "eu"}, 600),
         ({"region": "7"}, 600),
         ({"region": "7"}, 100),
@@ -331,7 +288,7 @@ def test_one_filter_prices_an_event_the_narrowest(box: Scenario) -> None:
     )
 
     def one(amount: str, **values: list[str]) -> dict[str, Any]:
-        rows = ranges("per_unit_amount", (0, None, amount, "0"))
+        rows = price_ranges((0, None, amount, "0"))
         return {"values": values, "properties": {"graduated_ranges": rows}}
 
     filters = [
@@ -340,8 +297,8 @@ def test_one_filter_prices_an_event_the_narrowest(box: Scenario) -> None:
         one("4", cloud=["aws"], region=["eu"]),
         one("5", region=["us"]),
     ]
-    rows = ranges("per_unit_amount", (0, None, "1", "0"))
-    box.plan(charge(metric, "graduated", graduated_ranges=rows, filters=filters))
+    rows = price_ranges((0, None, "1", "0"))
+    box.plan(charge_in_advance_on(metric, "graduated", graduated_ranges=rows, filters=filters))
     box.subscribe()
     for properties in (
         {"cloud": "gcp"},
@@ -351,7 +308,7 @@ def test_one_filter_prices_an_event_the_narrowest(box: Scenario) -> None:
         {"cloud": "other"},
     ):
         box.event("gb", value=1, **properties)
-    assert [(fee["item"]["filters"], fee["amount_cents"]) for fee in fees(box)] == [
+    assert [(fee["item"]["filters"], fee["amount_cents"]) for fee in box.usage_fees()] == [
         ({"cloud": ["aws", "gcp"]}, 200),
         ({"cloud": ["aws"]}, 300),
         ({"cloud": ["aws"], "region": ["eu"]}, 400),
@@ -362,11 +319,11 @@ def test_one_filter_prices_an_event_the_narrowest(box: Scenario) -> None:
 
 def test_a_fee_without_invoice_is_taxed_and_announced_at_once(box: Scenario) -> None:
     box.tax()
-    box.plan(charge(box.metric("gb"), amount="1.111"))
+    box.plan(charge_in_advance_on(box.metric("gb"), amount="1.111"))
     box.jump_to("2024-03-05T10:00:00Z")
     box.subscribe()
     box.event("gb", value=10)
-    (fee,) = fees(box)
+    (fee,) = box.usage_fees()
     told = [message["fee"] for message in box.webhooks if message["webhook_type"] == "fee.created"]
     assert told == [{name: value for name, value in fee.items() if name != "applied_taxes"}]
     assert fee["svc_invoice_id"] is None
@@ -381,14 +338,17 @@ def test_a_fee_without_invoice_is_taxed_and_announced_at_once(box: Scenario) -> 
 def test_an_invoiceable_charge_issues_an_invoice_for_each_event(box: Scenario) -> None:
     box.tax()
     metric = box.metric("gb")
-    box.plan(charge(metric, amount="1", invoiceable=True), charge(metric, amount="2", invoiceable=True))
+    box.plan(
+        charge_in_advance_on(metric, amount="1", invoiceable=True),
+        charge_in_advance_on(metric, amount="2", invoiceable=True),
+    )
     box.subscribe()
     box.jump_to("2024-03-05T10:00:00Z")
     box.event("gb", value=10)
     invoices = box.get("/invoices")["invoices"]
     assert sorted(invoice["total_amount_cents"] for invoice in invoices) == [1200, 2400]
     for summary in invoices:
-        invoice = box.get(f"/invoices/{summary['svc_id']}")["invoice"]
+        invoice = box.invoice(summary["svc_id"])
         assert (invoice["invoice_type"], invoice["status"]) == ("subscription", "finalized")
         assert invoice["issuing_date"] == "2024-03-05"
         (period,) = invoice["billing_periods"]
@@ -408,7 +368,7 @@ def test_an_invoice_of_nothing_is_closed_where_the_customer_wants_none(box: Scen
         work.tx.replace(replace(customer_by_external_id(work, "acme"), finalize_zero_amount_invoice="skip"))
 
     box.billing.writing(skip)
-    box.plan(charge(box.metric("gb"), amount="1", invoiceable=True))
+    box.plan(charge_in_advance_on(box.metric("gb"), amount="1", invoiceable=True))
     box.subscribe()
     box.event("gb", value=0)
     box.event("gb", value=3)
@@ -417,7 +377,7 @@ def test_an_invoice_of_nothing_is_closed_where_the_customer_wants_none(box: Scen
 
 def test_current_usage_shows_what_is_there_and_prices_what_was_paid(box: Scenario) -> None:
     box.jump_to("2024-02-23T00:00:00Z")
-    box.plan(charge(box.metric("seats", "unique_count_agg", recurring=True), amount="1", prorated=True))
+    box.plan(charge_in_advance_on(box.metric("seats", "unique_count_agg", recurring=True), amount="1", prorated=True))
     box.subscribe(subscription_at="2024-02-01T00:00:00Z")
     box.event("seats", value="seat_1")
     usage = box.usage()
@@ -429,19 +389,23 @@ def test_current_usage_shows_what_is_there_and_prices_what_was_paid(box: Scenari
 
 
 def test_the_details_of_a_percentage_are_those_of_the_event(box: Scenario) -> None:
-    box.plan(charge(box.metric("gb"), "percentage", rate="5", fixed_amount="1", free_units_per_total_aggregation="120"))
+    box.plan(
+        charge_in_advance_on(
+            box.metric("gb"), "percentage", rate="5", fixed_amount="1", free_units_per_total_aggregation="120"
+        )
+    )
     box.subscribe()
     for value in (100, 10, 20):
         box.event("gb", value=value)
-    details = fees(box)[-1]["amount_details"]
+    details = box.usage_fees()[-1]["amount_details"]
     assert (details["units"], details["free_units"], details["paid_units"]) == ("20.0", "10.0", "10.0")
     assert (details["per_unit_total_amount"], details["fixed_fee_total_amount"]) == ("0.5", "1.0")
 
 
 def test_events_of_one_instant_leave_one_state_behind(box: Scenario) -> None:
-    box.plan(charge(box.metric("gb"), amount="1"))
+    box.plan(charge_in_advance_on(box.metric("gb"), amount="1"))
     box.subscribe()
-    batch(box, "gb", {"value": 10}, {"value": -4}, {"value": 8}, {"value": -14})
+    box.events("gb", {"value": 10}, {"value": -4}, {"value": 8}, {"value": -14})
     assert cents(box) == [1000, 0, 400, 0]
     usage = box.usage()
     assert (usage["charges_usage"][0]["units"], usage["amount_cents"]) == ("0.0", 1400)
@@ -451,7 +415,7 @@ def test_events_of_one_instant_leave_one_state_behind(box: Scenario) -> None:
 
 def test_a_grace_period_does_not_hold_back_what_is_paid_in_advance(box: Scenario) -> None:
     box.customer(billing_configuration={"invoice_grace_period": 3})
-    box.plan(charge(box.metric("gb"), amount="1", invoiceable=True))
+    box.plan(charge_in_advance_on(box.metric("gb"), amount="1", invoiceable=True))
     box.subscribe()
     box.event("gb", value=3)
     assert [(invoice["status"], invoice["issuing_date"]) for invoice in box.get("/invoices")["invoices"]] == [
@@ -460,7 +424,7 @@ def test_a_grace_period_does_not_hold_back_what_is_paid_in_advance(box: Scenario
 
 
 def test_an_override_prices_events_from_then_on(box: Scenario) -> None:
-    plan = box.plan(charge(box.metric("gb"), amount="1"))
+    plan = box.plan(charge_in_advance_on(box.metric("gb"), amount="1"))
     (own,) = plan["charges"]
     box.subscribe(plan_overrides={"charges": [{"id": own["svc_id"], "properties": {"amount": "0.5"}}]})
     box.event("gb", value=3)
@@ -471,7 +435,7 @@ def test_an_override_prices_events_from_then_on(box: Scenario) -> None:
 def test_what_was_paid_stays_paid_under_an_override(box: Scenario, region: str) -> None:
     metric = box.metric("gb", filters=[{"key": "region", "values": ["eu"]}])
     filters = [{"values": {"region": ["eu"]}, "properties": {"amount": "1"}}]
-    box.plan(charge(metric, amount="1", code="gb", filters=filters))
+    box.plan(charge_in_advance_on(metric, amount="1", code="gb", filters=filters))
     box.subscribe()
     box.event("gb", value=10, region=region)
     box.event("gb", value=-4, region=region)
@@ -484,7 +448,7 @@ def test_what_was_paid_stays_paid_under_an_override(box: Scenario, region: str) 
 
 
 def test_usage_of_some_groups_prices_what_they_paid(box: Scenario) -> None:
-    box.plan(charge(box.metric("gb"), amount="1", pricing_group_keys=["region"]))
+    box.plan(charge_in_advance_on(box.metric("gb"), amount="1", pricing_group_keys=["region"]))
     box.subscribe()
     for region, value in (("eu", 10), ("eu", -4), ("us", 3), ("us", -1)):
         box.event("gb", value=value, region=region)
@@ -497,10 +461,10 @@ def test_usage_of_some_groups_prices_what_they_paid(box: Scenario) -> None:
 
 
 def test_events_can_be_estimated_by_a_program(box: Scenario) -> None:
-    box.plan(charge(box.metric("gb"), amount="1"))
+    box.plan(charge_in_advance_on(box.metric("gb"), amount="1"))
     box.subscribe()
     events = box.billing.events
     asked: dict[str, Any] = {"code": "gb", "external_subscription_id": "sub", "properties": {"value": 3}}
     assert [fee.amount_cents for fee in events.estimate_fees(**asked)] == [300]
     assert [fee.estimate.amount_cents for fee in events.estimate_instant_fees(**asked)] == [300]
-    assert fees(box) == []
+    assert box.usage_fees() == []

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.scenarios import Scenario, price_ranges
+from tests.scenarios import Scenario, fees_of, price_ranges
 
 RANGES = {"graduated_ranges": price_ranges((0, 3, "2", "1"), (4, None, "1", "0.5"))}
 VOLUMES = {"volume_ranges": RANGES["graduated_ranges"]}
@@ -38,10 +38,7 @@ class Seats(Scenario):
 
     def fees(self) -> list[list[int]]:
         """Cents of the fixed charges, invoice by invoice, of those that have any."""
-        found = [
-            [fee["amount_cents"] for fee in invoice["fees"] if fee["item"]["type"] == "fixed_charge"]
-            for invoice in self.invoices()
-        ]
+        found = [[fee["amount_cents"] for fee in fees_of(invoice, "fixed_charge")] for invoice in self.invoices()]
         return [cents for cents in found if cents]
 
 

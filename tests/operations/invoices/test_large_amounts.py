@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.scenarios import Scenario, charge_on
+from tests.scenarios import Scenario, charge_on, fees_of
 
 from usagebill.operations.audit import audit
 
@@ -21,7 +21,7 @@ def test_an_amount_above_64_bits_is_billed_exactly(pay_in_advance: bool) -> None
         box.travel_to("2024-02-01T01:00:00Z")
 
         invoice = box.invoices()[0]
-        [fee] = [fee for fee in invoice["fees"] if fee["item"]["type"] == "charge"]
+        [fee] = fees_of(invoice, "charge")
         assert (fee["amount_cents"], fee["taxes_amount_cents"]) == (10**32 + 700, 2 * 10**31 + 140)
         assert (invoice["status"], invoice["total_amount_cents"]) == ("finalized", 12 * 10**31 + 840)
         listed = box.get(f"/invoices?amount_from={12 * 10**31 + 840}&amount_to={12 * 10**31 + 840}")["invoices"]

@@ -10,17 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.scenarios import Scenario, charge_on
 
-pytestmark = pytest.mark.now("2024-03-30T00:00:00Z")
-
-
-@pytest.fixture
-def box(box: Scenario) -> Scenario:
-    box.customer()
-    return box
-
-
-def tax(box: Scenario, rate: int = 50) -> None:
-    box.tax(rate)
+pytestmark = [pytest.mark.now("2024-03-30T00:00:00Z"), pytest.mark.usefixtures("acme")]
 
 
 def preview(box: Scenario, **body: Any) -> dict[str, Any]:
@@ -43,14 +33,14 @@ def refused(box: Scenario, **body: Any) -> tuple[int, Any]:
 
 
 def test_a_new_purchase_in_arrears_is_billed_when_its_first_period_ends(box: Scenario) -> None:
-    tax(box)
+    box.tax(50)
     box.plan(amount_cents=100)
     assert amounts(preview(box, plan_code="basic")) == (6, 3, 9, "2024-04-01")
     assert amounts(preview(box, plan_code="basic", billing_time="anniversary")) == (100, 50, 150, "2024-04-30")
 
 
 def test_a_new_purchase_in_advance_is_billed_at_its_start(box: Scenario) -> None:
-    tax(box)
+    box.tax(50)
     box.plan(amount_cents=100, pay_in_advance=True)
     box.customer(billing_configuration={"invoice_grace_period": 2})
     invoice = preview(box, plan_code="basic", subscription_at="2024-03-31T00:00:00Z")
@@ -79,7 +69,7 @@ def test_fields_of_the_customer_count_for_the_preview_only(box: Scenario) -> Non
 
 
 def test_coupons_are_taken_off(box: Scenario) -> None:
-    tax(box)
+    box.tax(50)
     box.plan(amount_cents=100)
     coupon = {"code": "two", "name": "Two", "coupon_type": "fixed_amount", "amount_cents": 2, "amount_currency": "EUR"}
     invoice = preview(box, plan_code="basic", coupons=[coupon])
@@ -88,7 +78,7 @@ def test_coupons_are_taken_off(box: Scenario) -> None:
 
 
 def test_the_next_invoice_holds_the_usage_so_far(box: Scenario) -> None:
-    tax(box)
+    box.tax(50)
     charge = charge_on(box.metric("calls", "count_agg"), amount="12.66")
     box.plan(charge, amount_cents=100)
     box.subscribe()
@@ -197,7 +187,7 @@ def next_invoice(box: Scenario, known: set[str]) -> Any:
     while not made():
         go_on()
     id = made()[0]["svc_id"]
-    while (invoice := box.get(f"/invoices/{id}")["invoice"])["status"] == "draft":
+    while (invoice := box.invoice(id))["status"] == "draft":
         go_on()
     return invoice
 
@@ -238,7 +228,7 @@ def test_a_preview_equals_the_invoice_that_then_comes(
 ) -> None:
     with Scenario(now="2024-02-14T15:00:00Z") as box:
         box.customer(timezone=timezone, billing_configuration={"invoice_grace_period": grace})
-        tax(box, 20)
+        box.tax(20)
         if discount:
             coupon = {"name": "Ten", "code": "ten", "coupon_type": "percentage", "percentage_rate": "10"}
             box.post("/coupons", coupon={**coupon, "frequency": "forever", "expiration": "no_expiration"})

@@ -5,32 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.scenarios import Scenario, charge_on
+from tests.scenarios import Scenario, charge_in_advance_on, charge_on
 
-pytestmark = pytest.mark.now("2024-06-05T10:00:00Z")
-
-
-@pytest.fixture
-def box(box: Scenario) -> Scenario:
-    box.customer()
-    return box
+pytestmark = [pytest.mark.now("2024-06-05T10:00:00Z"), pytest.mark.usefixtures("acme")]
 
 
-def seats(metric: str, amount: str = "30", **fields: Any) -> dict[str, Any]:
-    return {
-        "billable_metric_id": metric,
-        "charge_model": "standard",
-        "pay_in_advance": True,
-        "invoiceable": False,
-        "prorated": True,
-        "properties": {"amount": amount, **fields.pop("properties", {})},
-        **fields,
-    }
+def seats(metric: str, **fields: Any) -> dict[str, Any]:
+    """Seats at 30.00 a month, paid in advance for the days left of it."""
+    return charge_in_advance_on(metric, **{"amount": "30", "prorated": True, **fields})
 
 
 def fees(box: Scenario, **wanted: Any) -> list[dict[str, Any]]:
-    found = box.get("/fees?fee_type=charge&per_page=1000")["fees"]
-    return [fee for fee in found if all(fee[key] == value for key, value in wanted.items())]
+    return [fee for fee in box.usage_fees() if all(fee[key] == value for key, value in wanted.items())]
 
 
 def renewals(box: Scenario) -> list[dict[str, Any]]:
@@ -39,13 +25,12 @@ def renewals(box: Scenario) -> list[dict[str, Any]]:
 
 def pay(box: Scenario, *wanted: dict[str, Any]) -> None:
     for fee in wanted:
-        status, _ = box.send("PUT", f"/fees/{fee['svc_id']}", {"fee": {"payment_status": "succeeded"}})
-        assert status == 200
+        box.put(f"/fees/{fee['svc_id']}", fee={"payment_status": "succeeded"})
 
 
 def grouped(box: Scenario) -> list[dict[str, Any]]:
-    found = box.get("/invoices?invoice_type=advance_charges")["invoices"]
-    return [box.get(f"/invoices/{invoice['svc_id']}")["invoice"] for invoice in found]
+    invoices = box.get("/invoices?invoice_type=advance_charges")["invoices"]
+    return [box.invoice(invoice["svc_id"]) for invoice in invoices]
 
 
 def metric(box: Scenario, **fields: Any) -> str:
@@ -84,7 +69,7 @@ def test_an_invoiceable_charge_is_renewed_on_the_invoice_with_the_other_usage(bo
     box.event("calls")
     box.travel_to("2024-07-01T12:00:00Z")
     (invoice,) = [one for one in box.get("/invoices")["invoices"] if one["issuing_date"] == "2024-07-01"]
-    lines = box.get(f"/invoices/{invoice['svc_id']}")["invoice"]["fees"]
+    lines = box.invoice(invoice["svc_id"])["fees"]
     assert [(fee["item"]["code"], fee["amount_cents"]) for fee in lines if fee["item"]["type"] == "charge"] == [
         ("calls", 100),
         ("seats", 3000),
@@ -119,7 +104,7 @@ def test_an_end_renews_nothing(box: Scenario) -> None:
 
 def test_paid_fees_are_put_on_one_invoice_when_the_period_is_over(box: Scenario) -> None:
     box.tax("19.9")
-    box.plan(seats(metric(box), "30.11", regroup_paid_fees="invoice"))
+    box.plan(seats(metric(box), amount="30.11", regroup_paid_fees="invoice"))
     box.subscribe()
     for seat in "abcd":
         box.event("seats", value=seat)
@@ -162,7 +147,7 @@ def test_a_tax_that_came_later_is_not_added(box: Scenario) -> None:
 
 def test_paid_fees_of_all_charges_go_along_where_one_asks_for_it(box: Scenario) -> None:
     calls = box.metric("calls", "count_agg")
-    box.plan(seats(metric(box), regroup_paid_fees="invoice"), seats(calls, "1", prorated=False))
+    box.plan(seats(metric(box), regroup_paid_fees="invoice"), seats(calls, amount="1", prorated=False))
     box.subscribe()
     box.event("calls")
     box.event("calls")

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from tests.scenarios import Scenario
+from tests.scenarios import Scenario, charge_on, fee_of, fees_of
 
 World = Callable[..., Scenario]
 
@@ -27,28 +27,19 @@ def world() -> Iterator[World]:
         yield make
 
 
-def standard(metric: str, amount: str, **fields: Any) -> dict[str, Any]:
-    return {"billable_metric_id": metric, "charge_model": "standard", "properties": {"amount": amount}, **fields}
-
-
 def totals(box: Scenario) -> list[int]:
     return [invoice["total_amount_cents"] for invoice in box.invoices()]
 
 
-def fee_of(invoice: dict[str, Any], kind: str) -> dict[str, Any]:
-    (found,) = [fee for fee in invoice["fees"] if fee["item"]["type"] == kind]
-    return dict(found)
-
-
 def notes(box: Scenario) -> list[tuple[int, int]]:
     """Total and balance of each credit note."""
-    found = box.get("/credit_notes")["credit_notes"]
-    return [(note["total_amount_cents"], note["balance_amount_cents"]) for note in found]
+    listed = box.get("/credit_notes")["credit_notes"]
+    return [(note["total_amount_cents"], note["balance_amount_cents"]) for note in listed]
 
 
 def test_a_draft_takes_in_a_late_event_when_it_is_refreshed(world: World) -> None:
     box = world("2022-12-15T00:00:00Z", tax="20", grace=20)
-    box.plan(standard(box.metric("calls", "count_agg"), "1"), amount_cents=1000, pay_in_advance=True)
+    box.plan(charge_on(box.metric("calls", "count_agg"), amount="1"), amount_cents=1000, pay_in_advance=True)
     box.subscribe()
     box.travel_to("2022-12-20T00:00:00Z")
     box.event("calls")
@@ -77,7 +68,7 @@ def test_a_draft_takes_in_a_late_event_when_it_is_refreshed(world: World) -> Non
 def test_a_credit_note_pays_for_an_adjusted_draft_once_it_is_issued(world: World) -> None:
     box = world("2024-02-01T00:00:00Z", grace=3)
     seats = box.metric("seats", recurring=True)
-    box.plan(standard(seats, "5", prorated=True), amount_cents=2900, pay_in_advance=True)
+    box.plan(charge_on(seats, amount="5", prorated=True), amount_cents=2900, pay_in_advance=True)
     box.subscribe()
     box.event("seats", value=1)
     box.travel_to("2024-02-12T06:00:00Z")
@@ -97,7 +88,7 @@ def test_a_credit_note_pays_for_an_adjusted_draft_once_it_is_issued(world: World
 @pytest.mark.parametrize(("price", "total"), [({}, 14_400), ({"unit_precise_amount": "150.00"}, 57_900)])
 def test_adjusted_usage_stands_beside_the_base_fee(world: World, price: dict[str, str], total: int) -> None:
     box = world("2024-03-01T00:00:00Z", grace=3)
-    box.plan(standard(box.metric("calls", "count_agg"), "5"), amount_cents=12_900)
+    box.plan(charge_on(box.metric("calls", "count_agg"), amount="5"), amount_cents=12_900)
     box.subscribe()
     box.event("calls")
     box.travel_to("2024-04-01T05:00:00Z")
@@ -111,13 +102,13 @@ def test_the_minimum_of_a_charge_counts_all_its_filters_for_the_days_of_the_peri
     box = world("2023-02-04T00:00:00Z", tax="20")
     calls = box.metric("calls", filters=[{"key": "cloud", "values": ["aws", "gcp"]}])
     filters = [{"values": {"cloud": [cloud]}, "properties": {"amount": "1"}} for cloud in ("aws", "gcp")]
-    box.plan(standard(calls, "0", min_amount_cents=10_000, filters=filters))
+    box.plan(charge_on(calls, amount="0", min_amount_cents=10_000, filters=filters))
     box.subscribe()
     box.event("calls", value=20, cloud="aws")
     box.event("calls", value=50, cloud="gcp")
     box.travel_to("2023-03-01T05:00:00Z")
     (invoice,) = box.invoices()
-    amounts = [fee["amount_cents"] for fee in invoice["fees"] if fee["item"]["type"] == "charge"]
+    amounts = [fee["amount_cents"] for fee in fees_of(invoice, "charge")]
     assert sorted(amounts) == [0, 1929, 2000, 5000]
     assert (invoice["fees_amount_cents"], invoice["taxes_amount_cents"]) == (8929, 1786)
 
@@ -128,7 +119,7 @@ def ahead(world: World, *thresholds: int, recurring: int | None = None) -> Scena
     rows = [{"amount_cents": cents} for cents in thresholds]
     if recurring is not None:
         rows.append({"amount_cents": recurring, "recurring": True})
-    box.plan(standard(box.metric("units"), "0.0002"), amount_cents=3100, usage_thresholds=rows)
+    box.plan(charge_on(box.metric("units"), amount="0.0002"), amount_cents=3100, usage_thresholds=rows)
     box.plan(code="larger", amount_cents=3200)
     box.subscribe()
     return box
@@ -195,7 +186,7 @@ def test_fees_paid_one_by_one_are_put_together_month_by_month(world: World) -> N
     box = world("2024-06-01T00:00:00Z", tax="20")
     seats = box.metric("seats", "unique_count_agg", recurring=True)
     own = {"prorated": True, "pay_in_advance": True, "invoiceable": False, "regroup_paid_fees": "invoice"}
-    box.plan(standard(seats, "30.12", **own))
+    box.plan(charge_on(seats, amount="30.12", **own))
     box.subscribe()
     for day in range(11, 16):
         box.travel_to(f"2024-06-{day}T10:00:00Z")
@@ -299,7 +290,7 @@ def test_the_commitment_of_a_proposal_is_that_of_its_days(world: World) -> None:
 
 def test_a_preview_holds_the_minimum_of_a_charge(world: World) -> None:
     box = world("2024-03-01T00:00:00Z", tax="23")
-    box.plan(standard(box.metric("units"), "1", min_amount_cents=233_700))
+    box.plan(charge_on(box.metric("units"), amount="1", min_amount_cents=233_700))
     box.subscribe()
     box.event("units", value="16.25")
     projection = preview(box, subscriptions={"external_ids": ["sub"]})
@@ -308,7 +299,7 @@ def test_a_preview_holds_the_minimum_of_a_charge(world: World) -> None:
 
 def test_a_termination_preview_with_usage_rounds_its_tax_up(world: World) -> None:
     box = world("2024-03-30T00:00:00Z", tax="50")
-    box.plan(standard(box.metric("calls", "count_agg"), "12.66"), amount_cents=100)
+    box.plan(charge_on(box.metric("calls", "count_agg"), amount="12.66"), amount_cents=100)
     box.subscribe()
     box.event("calls")
     box.event("calls")
@@ -343,7 +334,7 @@ def test_an_invoice_of_nothing_is_issued_as_the_customer_or_its_billing_entity_s
 def test_a_coupon_on_one_of_two_fees_with_two_taxes(world: World) -> None:
     box = world("2024-01-01T00:00:00Z", tax="10")
     box.tax("20", name="City", code="city")
-    box.plan(standard(box.metric("calls", "count_agg"), "3.79"), amount_cents=151)
+    box.plan(charge_on(box.metric("calls", "count_agg"), amount="3.79"), amount_cents=151)
     box.subscribe()
     box.event("calls")
     coupon = {

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.builders import add_draft, add_period, add_subscription
 from tests.json_asserts import accepted, missing, refused
-from tests.scenarios import REGION_AND_CLOUD, Scenario, plan_fields, price_ranges
+from tests.scenarios import REGION_AND_CLOUD, Scenario, charge_on, plan_fields, price_ranges
 
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
@@ -31,10 +31,6 @@ def get(box: Scenario) -> Any:
     return box.get("/plans/basic")["plan"]
 
 
-def standard(metric_id: str, amount: str = "1", **fields: object) -> dict[str, object]:
-    return {"billable_metric_id": metric_id, "charge_model": "standard", "properties": {"amount": amount}, **fields}
-
-
 def test_a_plan_is_shown_as_it_was_sent(box: Scenario) -> None:
     box.tax(applied_to_organization=False)
     shown = box.plan(
@@ -45,7 +41,9 @@ def test_a_plan_is_shown_as_it_was_sent(box: Scenario) -> None:
         metadata={"tier": "gold", "none": None},
         minimum_commitment={"amount_cents": 500, "tax_codes": ["vat"]},
         usage_thresholds=[{"amount_cents": 100}, {"amount_cents": 100, "recurring": True}],
-        charges=[standard(box.metric("storage", "count_agg", filters=REGION_AND_CLOUD), tax_codes=["vat"])],
+        charges=[
+            charge_on(box.metric("storage", "count_agg", filters=REGION_AND_CLOUD), amount="1", tax_codes=["vat"])
+        ],
         fixed_charges=[{"add_on_id": box.add_on("seats", 200), "charge_model": "standard", "units": 10}],
     )
     assert (shown["description"], shown["trial_period"], shown["metadata"]) == (
@@ -93,7 +91,7 @@ def test_a_wrong_plan_is_refused(box: Scenario, fields: dict[str, object], detai
 
 
 def test_what_a_plan_refers_to_must_exist(box: Scenario) -> None:
-    assert missing(post(box, charges=[standard("nope")])) == "billable_metrics"
+    assert missing(post(box, charges=[charge_on("nope", amount="1")])) == "billable_metrics"
     assert missing(post(box, charges=[{"charge_model": "standard"}])) == "billable_metrics"
     assert missing(post(box, fixed_charges=[{"add_on_id": "nope", "charge_model": "standard"}])) == "add_ons"
     assert missing(post(box, tax_codes=["nope"])) == "tax"
@@ -101,9 +99,11 @@ def test_what_a_plan_refers_to_must_exist(box: Scenario) -> None:
 
 
 def test_errors_of_charges_are_reported_flat_and_nothing_is_kept(box: Scenario) -> None:
-    wrong = standard(box.metric("storage", "count_agg", filters=REGION_AND_CLOUD), amount="-1")
+    wrong = charge_on(box.metric("storage", "count_agg", filters=REGION_AND_CLOUD), amount="-1")
     assert refused(post(box, charges=[wrong])) == {"properties": ["invalid_amount"]}
-    unit = standard(box.metric("unit", "count_agg", filters=REGION_AND_CLOUD), applied_pricing_unit={"code": "nope"})
+    unit = charge_on(
+        box.metric("unit", "count_agg", filters=REGION_AND_CLOUD), amount="1", applied_pricing_unit={"code": "nope"}
+    )
     assert refused(post(box, charges=[unit])) == {
         "conversion_rate": ["value_is_mandatory", "is not a number"],
         "pricing_unit": ["relation_must_exist"],
@@ -113,12 +113,17 @@ def test_errors_of_charges_are_reported_flat_and_nothing_is_kept(box: Scenario) 
 
 def test_charges_without_a_code_are_named_after_their_metric(box: Scenario) -> None:
     used, seats = box.metric("storage", "count_agg", filters=REGION_AND_CLOUD), box.add_on("seats", 200)
-    charges = [standard(used), standard(used), standard(used, code="storage_5"), standard(used)]
+    charges = [
+        charge_on(used, amount="1"),
+        charge_on(used, amount="1"),
+        charge_on(used, amount="1", code="storage_5"),
+        charge_on(used, amount="1"),
+    ]
     fixed_charges = [{"add_on_id": seats, "charge_model": "standard"}, {"add_on_id": seats, "charge_model": "volume"}]
     shown = box.plan(amount_cents=1000, charges=charges, fixed_charges=fixed_charges)
     assert [one["code"] for one in shown["charges"]] == ["storage", "storage_2", "storage_5", "storage_6"]
     assert [one["code"] for one in shown["fixed_charges"]] == ["seats", "seats_2"]
-    taken = [standard(used, code="x"), standard(used, code="x")]
+    taken = [charge_on(used, amount="1", code="x"), charge_on(used, amount="1", code="x")]
     assert refused(post(box, code="other", charges=taken)) == {"code": ["value_already_exist"]}
 
 
@@ -126,7 +131,7 @@ def test_filters_price_declared_values_only(box: Scenario) -> None:
     used = box.metric("storage", "count_agg", filters=REGION_AND_CLOUD)
 
     def with_filter(**one: object) -> tuple[int, Any]:
-        return post(box, charges=[standard(used, filters=[{"properties": {"amount": "1"}, **one}])])
+        return post(box, charges=[charge_on(used, amount="1", filters=[{"properties": {"amount": "1"}, **one}])])
 
     assert refused(with_filter()) == {"values": ["value_is_mandatory"]}
     assert refused(with_filter(values={"region": []})) == {"values": ["value_is_mandatory"]}
@@ -159,7 +164,7 @@ def test_lists_are_newest_first_and_without_fixed_charges(box: Scenario) -> None
 
 def test_an_unused_plan_can_be_changed_altogether(box: Scenario) -> None:
     used = box.metric("storage", "count_agg", filters=REGION_AND_CLOUD)
-    charge = box.plan(amount_cents=1000, charges=[standard(used)])["charges"][0]
+    charge = box.plan(amount_cents=1000, charges=[charge_on(used, amount="1")])["charges"][0]
     changed = put(
         box,
         name="Pro",
@@ -188,7 +193,7 @@ def test_an_unused_plan_can_be_changed_altogether(box: Scenario) -> None:
 
 def test_a_plan_with_subscriptions_keeps_its_terms(box: Scenario) -> None:
     used = box.metric("storage", "count_agg", filters=REGION_AND_CLOUD)
-    charges = [standard(used, filters=[{"values": {"region": ["us"]}, "properties": {"amount": "3"}}])]
+    charges = [charge_on(used, amount="1", filters=[{"values": {"region": ["us"]}, "properties": {"amount": "3"}}])]
     created = box.plan(amount_cents=1000, charges=charges)
     add_subscription(box, created["svc_id"], status="terminated")
     charge = created["charges"][0]
@@ -225,10 +230,13 @@ def test_listed_charges_are_all_that_remain(box: Scenario) -> None:
         box.metric("storage", "count_agg", filters=REGION_AND_CLOUD),
         box.metric("traffic", "count_agg", filters=REGION_AND_CLOUD),
     )
-    created = box.plan(amount_cents=1000, charges=[standard(used), standard(used)])
+    created = box.plan(amount_cents=1000, charges=[charge_on(used, amount="1"), charge_on(used, amount="1")])
     first = created["charges"][0]["svc_id"]
     kept = {"id": first, "charge_model": "standard", "properties": {"amount": "2"}}
-    shown = accepted(put(box, charges=[kept, standard(other), {**standard(other), "id": "unknown"}]), "plan")
+    shown = accepted(
+        put(box, charges=[kept, charge_on(other, amount="1"), {**charge_on(other, amount="1"), "id": "unknown"}]),
+        "plan",
+    )
     assert [one["code"] for one in shown["charges"]] == ["storage", "traffic", "traffic_2"]
     assert accepted(put(box, charges=None), "plan")["charges"] == shown["charges"]
     assert accepted(put(box, name="B"), "plan")["charges"] == shown["charges"]
@@ -242,7 +250,7 @@ def test_sent_filters_are_matched_by_their_values(box: Scenario) -> None:
     sent = [one("us", "1", invoice_display_name="US"), one("eu", "2")]
     charge = box.plan(
         amount_cents=1000,
-        charges=[standard(box.metric("storage", "count_agg", filters=REGION_AND_CLOUD), filters=sent)],
+        charges=[charge_on(box.metric("storage", "count_agg", filters=REGION_AND_CLOUD), amount="1", filters=sent)],
     )["charges"][0]
     us = charge["filters"][0]["svc_id"]
     again = {"id": charge["svc_id"], "charge_model": "standard", "properties": {"amount": "1"}}
@@ -340,7 +348,7 @@ def test_a_change_makes_drafts_of_the_plan_out_of_date(box: Scenario) -> None:
 
 def test_a_deleted_plan_is_gone_once_it_has_ended(box: Scenario) -> None:
     plan_id = box.plan(
-        amount_cents=1000, charges=[standard(box.metric("storage", "count_agg", filters=REGION_AND_CLOUD))]
+        amount_cents=1000, charges=[charge_on(box.metric("storage", "count_agg", filters=REGION_AND_CLOUD), amount="1")]
     )["svc_id"]
     assert box.delete("/plans/basic")["plan"]["pending_deletion"] is True
     assert box.webhooks[-1]["webhook_type"] == "plan.deleted"

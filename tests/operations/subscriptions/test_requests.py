@@ -15,10 +15,6 @@ def put(box: Scenario, status: int = 200, query: str = "", **fields: object) -> 
     return found
 
 
-def kinds(box: Scenario) -> list[str]:
-    return [message["webhook_type"] for message in box.webhooks]
-
-
 def test_only_what_is_sent_changes() -> None:
     with Scenario(now="2024-01-17T10:00:00Z") as box:
         box.plan(amount_cents=10_000, pay_in_advance=True)
@@ -29,7 +25,7 @@ def test_only_what_is_sent_changes() -> None:
         assert changed["on_termination_credit_note"] == "refund"
         assert changed["consolidate_invoice"] is False
         assert put(box, name=None, purchase_order_number=" ")["purchase_order_number"] is None
-        assert kinds(box)[-1] == "subscription.updated"
+        assert box.webhook_types()[-1] == "subscription.updated"
 
 
 def test_options_of_a_plan_in_arrears_have_no_credit_note() -> None:
@@ -94,7 +90,7 @@ def test_an_end_is_announced_forty_five_and_fifteen_days_before() -> None:
         announced = []
         for day in ("2024-05-16T00:49:00Z", "2024-05-16T00:50:00Z", "2024-06-15T00:50:00Z", "2024-06-30T00:00:00Z"):
             box.travel_to(day)
-            announced.append(kinds(box).count("subscription.termination_alert"))
+            announced.append(box.webhook_types().count("subscription.termination_alert"))
         assert announced == [0, 1, 2, 2]
 
 
@@ -200,7 +196,7 @@ def test_one_customer_that_cannot_be_billed_does_not_stop_the_others() -> None:
         box.billing.run_due()
         assert len(box.invoices("good")) == 1
         zone(None)
-        assert box.invoices("bad") == []
+        assert [invoice["status"] for invoice in box.invoices("bad")] == ["failed"]
         box.jump_to("2024-02-01T14:00:00Z")
         box.run_due()
         (late,) = box.invoices("bad")

@@ -18,10 +18,6 @@ def move(box: Scenario, zone: str) -> None:
     box.customer(timezone=zone)
 
 
-def end(box: Scenario) -> None:
-    box.delete("/subscriptions/sub")
-
-
 def usage_windows(box: Scenario) -> list[tuple[str, str]]:
     """What was billed of usage, one window an invoice, in order; parts of plans that an invoice leaves out are not."""
     periods = box.billing.reading(lambda work: work.tx.find(BillingPeriod, order=[asc("timestamp"), asc("id")]))
@@ -44,7 +40,7 @@ def test_the_week_a_run_has_billed_is_not_billed_again_after_a_move(zone: str) -
         box.travel_to("2024-01-04T00:10:00Z")
         move(box, zone)
         box.travel_to("2024-01-05T12:00:00Z")
-        end(box)
+        box.unsubscribe()
         assert usage_windows(box) == [
             ("2023-12-28T00:00:00Z", "2024-01-03T23:59:59Z"),
             ("2024-01-04T00:00:00Z", "2024-01-05T12:00:00Z"),
@@ -60,7 +56,7 @@ def test_an_end_right_after_a_move_over_a_billing_day_bills_that_day_too() -> No
         box.travel_to("2024-01-04T00:00:00Z")
         move(box, "America/Los_Angeles")
         box.travel_to("2024-01-04T00:05:00Z")
-        end(box)
+        box.unsubscribe()
         assert usage_windows(box) == [
             ("2023-12-28T00:00:00Z", "2024-01-03T07:59:59Z"),
             ("2024-01-03T08:00:00Z", "2024-01-04T00:05:00Z"),
@@ -74,7 +70,7 @@ def test_a_part_that_is_billed_half_yearly_resumes_where_it_stopped() -> None:
         box.travel_to("2024-02-01T00:20:00Z")
         move(box, "America/Los_Angeles")
         box.travel_to("2024-03-05T00:00:00Z")
-        end(box)
+        box.unsubscribe()
         assert usage_windows(box) == [
             ("2023-12-28T00:00:00Z", "2023-12-31T23:59:59Z"),
             ("2024-01-01T00:00:00Z", "2024-03-05T00:00:00Z"),
@@ -103,7 +99,7 @@ def test_a_plan_after_a_downgrade_begins_where_the_old_one_stopped_wherever_the_
         box.subscribe("small")
         box.travel_to("2024-01-03T00:00:00Z")
         move(box, zone)
-        end(box)
+        box.unsubscribe()
         assert usage_windows(box) == [
             ("2023-12-28T00:00:00Z", "2023-12-31T23:59:59Z"),
             ("2024-01-01T00:00:00Z", "2024-01-03T00:00:00Z"),
@@ -156,7 +152,7 @@ def test_an_end_before_the_new_zone_has_reached_the_day_that_was_billed_bills_th
         move(box, "America/Los_Angeles")
         # There it is still December, which has been billed.
         box.travel_to("2024-01-01T03:00:00Z")
-        end(box)
+        box.unsubscribe()
         assert usage_windows(box)[-2:] == [
             ("2023-12-01T00:00:00Z", "2023-12-31T23:59:59Z"),
             ("2024-01-01T00:00:00Z", "2024-01-01T03:00:00Z"),
@@ -172,7 +168,7 @@ def test_an_end_before_the_new_zone_has_reached_the_day_that_was_paid_in_advance
         box.travel_to("2024-01-01T00:10:00Z")
         move(box, "America/Los_Angeles")
         box.travel_to("2024-01-01T03:00:00Z")
-        end(box)
+        box.unsubscribe()
         (note,) = box.get("/credit_notes?external_customer_id=acme")["credit_notes"]
         assert note["credit_amount_cents"] == 3000
         assert findings(box) == []
@@ -188,7 +184,7 @@ def test_a_move_before_the_first_run_leaves_the_monthly_usage_of_a_yearly_plan_i
         box.travel_to("2024-04-02T00:00:00Z")
         assert len(usage_windows(box)) == 4
         assert [fee["item"]["type"] for invoice in box.invoices() for fee in invoice["fees"]] == ["subscription"]
-        end(box)
+        box.unsubscribe()
         assert findings(box) == []
 
 
@@ -198,7 +194,7 @@ def test_a_move_that_makes_the_day_before_the_first_leaves_out_none_of_what_is_b
         box.subscribe()
         move(box, "America/Los_Angeles")
         box.travel_to("2024-02-10T00:00:00Z")
-        end(box)
+        box.unsubscribe()
         assert usage_windows(box)[-1] == ("2024-01-01T00:00:00Z", "2024-02-10T00:00:00Z")
         assert findings(box) == []
 
@@ -241,7 +237,7 @@ def test_an_end_right_after_a_move_that_makes_the_anchor_a_later_day_does_not_bi
         move(box, "Pacific/Auckland")
         box.travel_to("2024-02-05T02:00:00Z")
         assert box.usage()["amount_cents"] == 0
-        end(box)
+        box.unsubscribe()
         assert [[fee["amount_cents"] for fee in invoice["fees"]] for invoice in box.invoices()] == [
             [2900, 1000],
             [100],
@@ -337,7 +333,7 @@ def test_what_a_move_has_put_behind_is_billed_before_an_end_or_an_upgrade(change
         move(box, LOS_ANGELES)
         box.travel_to("2024-03-30T12:31:00Z")
         if change == "end":
-            end(box)
+            box.unsubscribe()
         else:
             box.subscribe("large")
         assert paid(box)[0] == 3100
@@ -385,7 +381,7 @@ def test_an_end_after_a_move_back_into_the_month_before_bills_no_day_of_a_closed
         box.travel_to("2024-04-01T12:00:00Z")
         move(box, LOS_ANGELES)
         box.travel_to("2024-04-02T05:00:00Z")
-        end(box)
+        box.unsubscribe()
         # March is paid; of the month since 29 March in Los Angeles, 31 March and 1 April have begun after that.
         assert paid(box) == [3100, 200]
         assert findings(box) == []
@@ -410,7 +406,7 @@ def assert_billed_once(start: str, interval: str, in_advance: bool, zones: tuple
         assert_tiled(box)
         box.subscribe("large")
         box.travel_to(box.now + timedelta(days=40))
-        end(box)
+        box.unsubscribe()
         assert findings(box) == []
 
 

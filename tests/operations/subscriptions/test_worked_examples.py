@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.scenarios import Scenario, windows
+from tests.scenarios import Scenario, fees_of, windows
 
 
 def fee_cents(invoice: Any, kind: str = "subscription") -> list[int]:
-    return [fee["amount_cents"] for fee in invoice["fees"] if fee["item"]["type"] == kind]
+    return [fee["amount_cents"] for fee in fees_of(invoice, kind)]
 
 
 def test_a_downgrade_to_a_longer_interval_starts_with_the_next_period() -> None:
