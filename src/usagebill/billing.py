@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -111,6 +112,7 @@ class Billing(Resources):
         self.tax_provider: TaxProvider | None = tax_provider or self._http_tax_provider
         timeouts = self.settings.webhook_timeout, self.settings.vat_registry_timeout, self.settings.tax_provider_timeout
         self.lease = max(_LEASE, timedelta(seconds=3 * max(timeouts)) + _BEYOND)
+        self.serving_seconds = 0.0
         self._wakes: list[tuple[Callable[[], None], str | None]] = []
         self.organization = self.store.write(None, lambda tx: self._organization(tx, organization))
         super().__init__(self)
@@ -190,6 +192,14 @@ class Billing(Resources):
             for message in messages:
                 self._on_message(message)
 
+    @contextmanager
+    def _serving(self) -> Iterator[None]:
+        began = monotonic()
+        try:
+            yield
+        finally:
+            self.serving_seconds += monotonic() - began
+
     def reading(self, question: Callable[[Work], T], organization: Organization | None = None) -> T:
         """Answer a question from one consistent snapshot."""
         own = organization or self.organization
@@ -199,7 +209,8 @@ class Billing(Resources):
                 own.id, lambda tx: question(self._work(tx, own, self.clock.now(), answers, drawings))
             )
 
-        return self._answering(ask)
+        with self._serving():
+            return self._answering(ask)
 
     def writing(self, change: Callable[[Work], T], organization: Organization | None = None) -> T:
         """Make a change, all of it or nothing; durable once this returns."""
@@ -212,7 +223,8 @@ class Billing(Resources):
 
             return self.store.write(own.id, act)
 
-        result, work = self._answering(attempt)
+        with self._serving():
+            result, work = self._answering(attempt)
         self._tell(work.messages)
         self._wake(work.immediate_kinds)
         return result

@@ -234,6 +234,8 @@ class Poster:
         self._guard = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._asked: list[tuple[Coroutine[Any, Any, Answer], Future[Answer]]] = []
+        self._tasks: set[asyncio.Future[None]] = set()
         self._ssl: ssl.SSLContext | None = None
         self._idle: dict[tuple[str, str, int, bool], list[_Connection]] = defaultdict(list)
 
@@ -253,6 +255,7 @@ class Poster:
         return self._run(self._exchange(url, headers, content, public_only))
 
     def _run(self, act: Coroutine[Any, Any, Answer]) -> Future[Answer]:
+        answer: Future[Answer] = Future()
         with self._guard:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -260,7 +263,19 @@ class Poster:
                 self._loop.set_default_executor(ThreadPoolExecutor(self._at_once, "usagebill-names"))
                 self._thread = threading.Thread(target=self._loop.run_forever, name="usagebill-posting", daemon=True)
                 self._thread.start()
-            return asyncio.run_coroutine_threadsafe(act, self._loop)
+            self._asked.append((act, answer))
+            if len(self._asked) == 1:
+                # To wake the loop is a system call: once for all that are asked together.
+                self._loop.call_soon_threadsafe(self._begin)
+        return answer
+
+    def _begin(self) -> None:
+        with self._guard:
+            asked, self._asked = self._asked, []
+        for act, answer in asked:
+            task = asyncio.ensure_future(_fulfil(act, answer))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     def close(self) -> None:
         """Give up what is on its way."""
@@ -271,6 +286,9 @@ class Poster:
             return
 
         async def cancel_all() -> None:
+            self._begin()
+            # Lets those that have just begun come to where they can be cancelled.
+            await asyncio.sleep(0)
             others = asyncio.all_tasks() - {asyncio.current_task()}
             for task in others:
                 task.cancel()
@@ -385,6 +403,16 @@ class Poster:
             self._ssl = ssl.create_default_context(cafile=None if chosen else certifi.where())
             self._ssl.set_alpn_protocols(["http/1.1"])
         return self._ssl
+
+
+async def _fulfil(act: Coroutine[Any, Any, Answer], answer: Future[Answer]) -> None:
+    try:
+        answer.set_result(await act)
+    except asyncio.CancelledError:
+        answer.cancel()
+        raise
+    except Exception as problem:
+        answer.set_exception(problem)
 
 
 def _request(target: _Target, proxy: _Target | None, headers: Mapping[str, str], content: bytes) -> bytes:

@@ -44,6 +44,13 @@ _READY_EACH = 4
 _READY_AT_MOST = 512
 # How long results wait for others, to be noted in one commit.
 _GATHER_SECONDS = 0.02
+# While requests take more than such a part of the time, deliveries take less than such a part of one processor's: they
+# can wait, and requests are waited for. What the dispatching thread takes is so much of all that a delivery takes.
+_BUSY = 0.3
+_PART = 0.08
+_DISPATCHING = 0.7
+_LONGEST_PAUSE = 0.5
+_BUSY_SAMPLE_SECONDS = 0.1
 # Answers by which an endpoint asks for less.
 _OVERLOADED = frozenset({429, 502, 503, 504})
 
@@ -72,6 +79,10 @@ class Sender(Protocol):
     def lease(self) -> timedelta: ...
     @property
     def delivers(self) -> bool: ...
+    @property
+    def serving_seconds(self) -> float:
+        """How long questions and changes of others have taken, all together."""
+
     def transact(self, change: Callable[[Transaction], T]) -> T: ...
     def ask(self, question: Callable[[Transaction], T]) -> T: ...
     def work_of(self, tx: Transaction, organization_id: str, now: datetime) -> Work: ...
@@ -101,10 +112,9 @@ class _Endpoint:
     under_way: int = 0
     ready: deque[_Shipment] = field(default_factory=deque)
 
-    @property
-    def room(self) -> int:
+    def room(self, ready_each: int) -> int:
         """How many more messages to lease for it."""
-        ready_wanted = self.window * _READY_EACH if self.is_proven else 0
+        ready_wanted = self.window * ready_each if self.is_proven else 0
         return self.window + ready_wanted - self.under_way - len(self.ready)
 
     def learn(self, http_status: int | None, seconds: float) -> None:
@@ -140,6 +150,9 @@ class Deliveries:
         self._hurry = threading.Event()
         self._closing = False
         self._next: datetime | None = None
+        self._yields = False
+        self._seen = (time.monotonic(), sender.serving_seconds)
+        self._spent = time.thread_time()
         self._stocked: dict[str, _Endpoint] = {}
         self._backlog: frozenset[str] = frozenset()
         self.failures: list[tuple[Job, Exception]] = []
@@ -161,7 +174,9 @@ class Deliveries:
         if seconds is None:
             if not self._under_way:
                 return
-        elif self._next is not None:
+        else:
+            self._yield_to_others()
+        if seconds is not None and self._next is not None:
             seconds = min(seconds, max(0.0, (self._next - self._sender.clock.now()).total_seconds()))
         self._news.wait(seconds)
         if self._under_way or seconds is not None:
@@ -169,6 +184,16 @@ class Deliveries:
             self._hurry.wait(_GATHER_SECONDS)
         self._news.clear()
         self._hurry.clear()
+
+    def _yield_to_others(self) -> None:
+        instant, served = time.monotonic(), self._sender.serving_seconds
+        elapsed = instant - self._seen[0]
+        if elapsed >= _BUSY_SAMPLE_SECONDS:
+            self._yields = (served - self._seen[1]) / elapsed >= _BUSY
+            self._seen = (instant, served)
+        before, self._spent = self._spent, time.thread_time()
+        if self._yields:
+            time.sleep(min(_LONGEST_PAUSE, (self._spent - before) / _DISPATCHING / _PART))
 
     def step(self, now: datetime | None = None, *, immediate: bool = False) -> int:
         """Note what has come back and take up what is due at `now` (the clock's, unless given): how many that were."""
@@ -220,7 +245,7 @@ class Deliveries:
             rooms: dict[str, int] = {}
             for lane in lanes:
                 endpoint = self._endpoints.get(lane) or _Endpoint()
-                room = min(endpoint.room, left)
+                room = min(endpoint.room(1 if self._yields else _READY_EACH), left)
                 if not endpoint.is_proven:
                     room = min(room, unproven)
                     unproven -= max(0, room)
