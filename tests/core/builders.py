@@ -14,6 +14,7 @@ from usagebill.core.credit_notes import CreditNote, CreditNoteItem
 from usagebill.core.fees import Fee, FeeItem
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.invoices.totals import AvailableCoupon, InvoiceInProgress, SettlementInputs, settled, taxed
+from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
 
 T = TypeVar("T")
@@ -167,6 +168,25 @@ def invoice(**fields: Any) -> Invoice:
         **fields,
     }
     return Invoice(**values)
+
+
+def subscription(**fields: Any) -> Subscription:
+    """An active subscription, of now."""
+    values: dict[str, Any] = {
+        "id": "subscription",
+        "organization_id": "organization",
+        "external_id": "sub",
+        "customer_id": "customer",
+        "plan_id": "plan",
+        "status": "active",
+        "billing_time": "calendar",
+        "subscription_at": NOW,
+        "started_at": NOW,
+        "created_at": NOW,
+        "updated_at": NOW,
+        **fields,
+    }
+    return Subscription(**values)
 
 
 def settle(

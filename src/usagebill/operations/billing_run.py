@@ -6,11 +6,9 @@ keeps another from being billed. A run that comes late acts as of the instant it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from usagebill.core.customers import Customer
 from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
+from usagebill.core.invoices.sharing import sharing
 from usagebill.core.jobs import Job
 from usagebill.core.periods import opens_interval
 from usagebill.core.subscriptions import Subscription
@@ -19,13 +17,12 @@ from usagebill.operations.invoices.subscription import bill
 from usagebill.operations.subscriptions.change import apply_downgrade
 from usagebill.operations.subscriptions.schedule import has_overdue_end, is_due, schedule_billing
 from usagebill.queries.billing_periods import PERIODIC
-from usagebill.queries.customers import customer_of
-from usagebill.queries.subscriptions import cycle, issuer_of, plan_of, successor_of
+from usagebill.queries.subscriptions import billable, cycle, successor_of
 from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Work
 
-__all__ = ["bill_customer", "groups"]
+__all__ = ["bill_customer"]
 
 
 def bill_customer(work: Work, job: Job) -> None:
@@ -41,7 +38,7 @@ def bill_customer(work: Work, job: Job) -> None:
     staying = [subscription for subscription in due if subscription not in changing]
     for subscription in changing:
         apply_downgrade(work, subscription)
-    for group in groups(work, staying):
+    for group in sharing([billable(work, subscription) for subscription in staying]):
         bill(
             work,
             [Entry(subscription=subscription, reason=PERIODIC) for subscription in group],
@@ -61,23 +58,3 @@ def _gives_way(work: Work, subscription: Subscription) -> bool:
         return False
     periods = cycle(work, subscription)
     return opens_interval(periods, local_date(work.now, periods.tz))
-
-
-def groups(work: Work, subscriptions: Sequence[Subscription]) -> list[list[Subscription]]:
-    """The subscriptions that share an invoice: same payment method, currency, billing entity and purchase order.
-
-    A subscription that asks for it has an invoice of its own.
-    """
-    found: dict[tuple[object, ...], list[Subscription]] = {}
-    for subscription in subscriptions:
-        customer: Customer = customer_of(work, subscription)
-        key = (
-            subscription.payment_method_type,
-            subscription.payment_method_id,
-            plan_of(work, subscription).amount_currency,
-            issuer_of(work, subscription, customer).id,
-            None if subscription.consolidate_invoice else subscription.id,
-            subscription.purchase_order_number,
-        )
-        found.setdefault(key, []).append(subscription)
-    return list(found.values())

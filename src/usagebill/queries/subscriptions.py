@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
+from usagebill.core.invoices.sharing import Billable
 from usagebill.core.periods import Cycle, Succession
 from usagebill.core.plans import Plan, UsageThreshold
 from usagebill.core.subscriptions import Subscription, cycle_of
@@ -15,7 +16,7 @@ from usagebill.queries.plans import plan_thresholds
 from usagebill.storage.conditions import desc, eq, ne
 from usagebill.work import Reader
 
-__all__ = ["applicable_thresholds", "cycle", "find_subscription", "issuer_of", "plan_of", "successor_of"]
+__all__ = ["applicable_thresholds", "billable", "cycle", "find_subscription", "issuer_of", "plan_of", "successor_of"]
 
 
 def plan_of(reader: Reader, subscription: Subscription) -> Plan:
@@ -64,3 +65,12 @@ def applicable_thresholds(reader: Reader, subscription: Subscription) -> tuple[U
 def find_subscription(reader: Reader, subscription_id: str) -> Subscription | None:
     """The subscription with this id."""
     return reader.tx.get(Subscription, subscription_id)
+
+
+def billable(reader: Reader, subscription: Subscription) -> Billable:
+    """The subscription with what decides which others it shares an invoice with."""
+    return Billable(
+        subscription=subscription,
+        currency=plan_of(reader, subscription).amount_currency,
+        billing_entity_id=issuer_of(reader, subscription, customer_of(reader, subscription)).id,
+    )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
+from usagebill.core.invoices.sharing import sharing
 from usagebill.core.periods import Interval, Succession, day_start
 from usagebill.core.periods.schedule import is_unbilled
 from usagebill.core.subscriptions import Event, Status, Subscription, is_upgrade, known_since, transition
@@ -22,9 +22,8 @@ from usagebill.operations.subscriptions.start import in_trial, start
 from usagebill.operations.subscriptions.unused_time import credit_unused_time
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of
 from usagebill.queries.billing_periods import PERIODIC, STARTING, TERMINATING, billed_through_day
-from usagebill.queries.customers import customer_of
 from usagebill.queries.plans import plan_definition
-from usagebill.queries.subscriptions import cycle, issuer_of, plan_of
+from usagebill.queries.subscriptions import billable, cycle, plan_of
 from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import eq
 from usagebill.views.subscriptions import entitled_subscription, subscription_webhook_view
@@ -148,11 +147,14 @@ def _succeed(
     """Start `following`; one invoice with billing timestamp `at` closes `ended` and opens what is due in advance."""
     work.emit("subscription.terminated", lambda: subscription_webhook_view(work, ended), ended.id)
     active = start(work, following, work.now, billed_from=billed_from)
-    entries = [Entry(subscription=ended, reason=TERMINATING)]
+    reasons = {ended.id: TERMINATING}
+    billables = [billable(work, ended)]
     if _owes_at_start(work, active):
-        entries.append(Entry(subscription=active, reason=STARTING))
-    for shared in _sharing(work, entries):
-        bill(work, shared, at=at, occasion=Occasion.SUBSCRIPTION)
+        reasons[active.id] = STARTING
+        billables.append(billable(work, active))
+    for shared in sharing(billables, succeeding=True):
+        entries = [Entry(subscription=subscription, reason=reasons[subscription.id]) for subscription in shared]
+        bill(work, entries, at=at, occasion=Occasion.SUBSCRIPTION)
     regroup(work, [ended], work.now, renewing=False)
     return active
 
@@ -163,20 +165,6 @@ def _owes_at_start(work: Work, subscription: Subscription) -> bool:
     if any(charge.pay_in_advance for charge in found.fixed_charges):
         return True
     return found.plan.pay_in_advance and not in_trial(work, subscription, work.now)
-
-
-def _sharing(work: Work, entries: Sequence[Entry]) -> list[list[Entry]]:
-    """Entries that can stand on one invoice: of one currency, billing entity and purchase order."""
-    found: dict[tuple[object, ...], list[Entry]] = {}
-    for entry in entries:
-        subscription = entry.subscription
-        key = (
-            plan_of(work, subscription).amount_currency,
-            issuer_of(work, subscription, customer_of(work, subscription)).id,
-            subscription.purchase_order_number,
-        )
-        found.setdefault(key, []).append(entry)
-    return list(found.values())
 
 
 def bill_closed_period(work: Work, current: Subscription) -> None:

@@ -1,0 +1,49 @@
+"""Which subscriptions share an invoice: in a run, and when one follows another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.core.builders import subscription
+
+from usagebill.core.invoices.sharing import Billable, sharing
+
+
+def billable(id: str, *, currency: str = "EUR", entity: str = "entity", **fields: Any) -> Billable:
+    return Billable(subscription=subscription(id=id, **fields), currency=currency, billing_entity_id=entity)
+
+
+def shared(*billables: Billable, succeeding: bool = False) -> list[list[str]]:
+    return [[one.id for one in together] for together in sharing(billables, succeeding=succeeding)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "in_run", "succeeding"),
+    [
+        ({}, True, True),
+        ({"currency": "USD"}, False, False),
+        ({"entity": "other"}, False, False),
+        ({"purchase_order_number": "PO-1"}, False, False),
+        ({"payment_method_type": "manual"}, False, True),
+        ({"payment_method_id": "card"}, False, True),
+        ({"consolidate_invoice": False}, False, True),
+        ({"plan_id": "another", "external_id": "another", "name": "another"}, True, True),
+    ],
+)
+def test_what_splits_an_invoice(fields: dict[str, Any], in_run: bool, succeeding: bool) -> None:
+    pair = billable("a"), billable("b", **fields)
+    together, apart = [["a", "b"]], [["a"], ["b"]]
+    assert shared(*pair) == (together if in_run else apart)
+    assert shared(*pair, succeeding=True) == (together if succeeding else apart)
+
+
+def test_invoices_come_in_the_order_of_their_first_subscriptions() -> None:
+    euros, dollars = {"currency": "EUR"}, {"currency": "USD"}
+    row = [billable("a", **euros), billable("b", **dollars), billable("c", **euros), billable("d", **dollars)]
+    assert shared(*row) == [["a", "c"], ["b", "d"]]
+
+
+def test_each_subscription_that_is_not_consolidated_is_alone() -> None:
+    row = [billable("a", consolidate_invoice=False), billable("b"), billable("c", consolidate_invoice=False)]
+    assert shared(*row, billable("d")) == [["a"], ["b", "d"], ["c"]]
