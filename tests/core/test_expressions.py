@@ -123,6 +123,29 @@ class TestValues:
             stored("event.properties.a", a="1e70")
 
 
+class TestLongResults:
+    LONG = "x" * 6000
+
+    def stored(self, text: str) -> str:
+        return evaluated_text(text, code="calls", timestamp=NOW, properties={"a": self.LONG, "b": [self.LONG] * 2})
+
+    def test_a_result_may_be_long(self) -> None:
+        assert self.stored("concat(event.properties.a, 'y')") == self.LONG + "y"
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "concat(event.properties.a, event.properties.a)",
+            "concat(" + ", ".join(["event.properties.a"] * 45) + ")",
+            "concat(concat(event.properties.a, 'y'), event.properties.a)",
+            "event.properties.b",
+        ],
+    )
+    def test_no_event_grows_without_end_by_a_formula(self, text: str) -> None:
+        with pytest.raises(EvaluationError, match=r"^Text too long$"):
+            self.stored(text)
+
+
 class TestErrors:
     @pytest.mark.parametrize(
         ("text", "message"),

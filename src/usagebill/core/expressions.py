@@ -12,7 +12,8 @@
     name     = ceil | floor | round | concat | least | greatest | min | max
 
 Only the space separates tokens. Function names are written in lower case, UPPER CASE or Capitalized. A formula of
-over 1,000 characters, or nested over 64 deep, does not parse; a number of over 100 digits is none.
+over 1,000 characters, or nested over 64 deep, does not parse; a number of over 100 digits is none. A result has at
+most 10,000 characters.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from usagebill.core.numbers import (
 __all__ = [
     "DEEPEST",
     "LONGEST",
+    "LONGEST_RESULT",
     "Call",
     "Chain",
     "EvaluationError",
@@ -59,6 +61,7 @@ __all__ = [
 ]
 
 LONGEST = 1000
+LONGEST_RESULT = 10_000
 DEEPEST = 64
 _MOST_DIGITS = 100
 _LARGEST_EXPONENT = 1000
@@ -169,8 +172,8 @@ def evaluate(expression: Expression, *, code: str, timestamp: datetime, properti
     """The value of `expression` for an event: a decimal, with its trailing zeros, or a string.
 
     `event.timestamp` is in whole Unix seconds. A property whose text spells a number is one. Raises
-    `EvaluationError`: for a missing property, text where a number is needed, a division by zero, and numbers of over
-    100 digits or beyond 10 to the power of 1,000.
+    `EvaluationError`: for a missing property, text where a number is needed, a division by zero, numbers of over 100
+    digits or beyond 10 to the power of 1,000, and strings put together of over 10,000 characters.
     """
     return _Event(code, timestamp, properties).value(expression)
 
@@ -179,9 +182,11 @@ def value_text(value: Value) -> str:
     """A value as it is stored in the event and answered: strings as they are, numbers as `"3.0"`.
 
     Numbers are rounded to 30 decimals, half away from zero; raises `EvaluationError` for one that even so is too long
-    to count in an aggregation.
+    to count in an aggregation, and for a string of over 10,000 characters.
     """
     if isinstance(value, str):
+        if len(value) > LONGEST_RESULT:
+            raise EvaluationError("Text too long")
         return value
     text = decimal_text(_rounded("round", value, _STORED_DECIMALS))
     if len(text) > LONGEST_VALUE:
@@ -348,7 +353,7 @@ class _Event:
                     result = _calculated(result, operator, self._number(operand))
                 return result
             case Call("concat", arguments):
-                return "".join(_printed(self.value(argument)) for argument in arguments)
+                return self._concatenated(arguments)
             case Call("least" | "min", arguments):
                 return min(self._numbers(arguments))
             case Call("greatest" | "max", arguments):
@@ -372,6 +377,17 @@ class _Event:
             return text
         number = parse_decimal(text.replace("_", ""))
         return text if number is None else _within_limits(number)
+
+    def _concatenated(self, arguments: Sequence[Expression]) -> str:
+        parts: list[str] = []
+        length = 0
+        for argument in arguments:
+            parts.append(_printed(self.value(argument)))
+            length += len(parts[-1])
+            if length > LONGEST_RESULT:
+                # Said before the rest is put together: a formula may name a long property dozens of times.
+                raise EvaluationError("Text too long")
+        return "".join(parts)
 
     def _number(self, expression: Expression) -> Decimal:
         value = self.value(expression)
