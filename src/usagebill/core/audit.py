@@ -17,6 +17,7 @@ from usagebill.core.currencies import cents_from_major
 from usagebill.core.fees import AppliedTax, Fee, TaxKey
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import (
+    ONE,
     add,
     divide,
     multiply,
@@ -74,8 +75,8 @@ _RATE_ROUNDING = Decimal("0.00001")
 _INSTANT = timedelta(microseconds=1)
 # The parts asked for may be a cent off what the items come to; rounding that and the taxes makes another.
 _NOTE_ROUNDING = 2
-# Cents that may lie between a fee and its units at the price of a unit: both are rounded.
-_UNIT_ROUNDING = Decimal(1)
+# The price of a unit is off by half of its last decimal at most.
+_HALF_A_DECIMAL = Decimal((0, (5,), -_DECIMALS - 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +200,7 @@ def _audited_tax_lines(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Findin
     if not summed and fees:
         over = invoice.sub_total_excluding_taxes_amount_cents if _weighs(invoice) else len(fees)
         average = round_to(divide(total(weighed), Decimal(over)), _RATE_DECIMALS)
-        if abs(subtract(average, invoice.taxes_rate)) > _RATE_ROUNDING:
+        if subtract(average, invoice.taxes_rate).copy_abs() > _RATE_ROUNDING:
             yield _finding("invoice_taxes", subject, invoice.id, "taxes_rate", average, invoice.taxes_rate)
 
 
@@ -216,8 +217,9 @@ def _audited_shares(invoice: Invoice, fees: Sequence[Fee], coupons: int, progres
     """What coupons and progressive billing credits took off is spread over the fees, but for fractions of a cent."""
     shares = total(fee.precise_coupons_amount_cents for fee in fees)
     lines = sum(line.before_taxes for line in invoice.credits)
-    most = Decimal(coupons + progressive) + Decimal(len(fees)) / 1000
-    least = Decimal(coupons + progressive) - Decimal(len(fees) * max(lines, 1)) / 1000
+    taken = Decimal(coupons + progressive)
+    most = add(taken, divide(Decimal(len(fees)), Decimal(1000)))
+    least = subtract(taken, divide(Decimal(len(fees) * max(lines, 1)), Decimal(1000)))
     if not least <= shares <= most:
         subject = f"invoice {invoice.number}"
         yield _finding("coupon", subject, invoice.id, "shares of its fees", coupons + progressive, shares)
@@ -244,10 +246,10 @@ def _audited_fee(invoice: Invoice, fee: Fee) -> Iterator[Finding]:
     if lone and wanted_cents != fee.amount_cents:
         yield _finding("fee", subject, invoice.id, f"{what} amount_cents", wanted_cents, fee.amount_cents)
     worth = _worth(fee)
-    if worth is not None and abs(subtract(worth, Decimal(fee.amount_cents))) > _UNIT_ROUNDING:
+    if worth is not None and subtract(worth, Decimal(fee.amount_cents)).copy_abs() > _unit_rounding(fee):
         yield _finding("fee", subject, invoice.id, f"{what} units at their price", round_to(worth, 2), fee.amount_cents)
     priced = _priced(fee)
-    if priced is not None and abs(subtract(priced, fee.precise_amount_cents)) > Decimal("0.00001"):
+    if priced is not None and subtract(priced, fee.precise_amount_cents).copy_abs() > Decimal("0.00001"):
         precise = round_to(priced, _DECIMALS)
         yield _finding("fee", subject, invoice.id, f"{what} precise_amount_cents", precise, fee.precise_amount_cents)
 
@@ -284,6 +286,11 @@ def _worth(fee: Fee) -> Decimal | None:
     packages = "per_package_size" in fee.amount_details
     units = fee.amount_details.get("paid_units", fee.units) if packages else fee.units
     return cents_from_major(multiply(Decimal(str(units)), fee.precise_unit_amount), fee.currency)
+
+
+def _unit_rounding(fee: Fee) -> Decimal:
+    """Cents that may lie between a fee and its units at the price of a unit: both are rounded, the price per unit."""
+    return add(ONE, cents_from_major(multiply(fee.units.copy_abs(), _HALF_A_DECIMAL), fee.currency))
 
 
 def _minima(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Finding]:
@@ -486,7 +493,7 @@ def audited_credit_note(note: CreditNote, used_cents: int) -> Iterator[Finding]:
     adjustment = round_cents(note.precise_coupons_adjustment_amount_cents)
     yield from differs("coupons_adjustment_amount_cents", adjustment, note.coupons_adjustment_amount_cents)
     precise = add(subtract(items, note.precise_coupons_adjustment_amount_cents), note.precise_taxes_amount_cents)
-    if abs(subtract(precise, note.precise_total_amount_cents)) > _PRECISE_ROUNDING:
+    if subtract(precise, note.precise_total_amount_cents).copy_abs() > _PRECISE_ROUNDING:
         yield from differs("precise_total_amount_cents", precise, note.precise_total_amount_cents)
     for item in note.items:
         rounded = round_cents(item.precise_amount_cents)

@@ -200,7 +200,8 @@ def _fixed_charge_priced(reader: Reader, fee: Fee) -> tuple[str, ...]:
     properties = parse_properties(charge.charge_model, charge.properties, subunits=subunits(fee.currency))
     found = fixed_charge_usage(charge.charge_model, units=units, full_units=fee.units)
     cents = cents_from_major(price(charge.charge_model, properties, found).amount, fee.currency)
-    if abs(subtract(cents, Decimal(str(fee.basis.get("full_cents", fee.precise_amount_cents))))) > _SLACK:
+    full_cents = Decimal(str(fee.basis.get("full_cents", fee.precise_amount_cents)))
+    if subtract(cents, full_cents).copy_abs() > _SLACK:
         return ()
     return pricing(properties, found)
 

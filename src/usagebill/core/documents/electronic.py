@@ -214,7 +214,7 @@ def _rate(fee: Fee) -> Decimal:
     """
     net = net_of_coupons(fee)
     untaxed = subtract(net, taxable(net, fee.taxes_base_rate))
-    if abs(multiply(untaxed, fee.taxes_rate)) < _HUNDRED:
+    if multiply(untaxed, fee.taxes_rate).copy_abs() < _HUNDRED:
         return fee.taxes_rate
     return round_to(multiply(fee.taxes_rate, fee.taxes_base_rate), _RATE_DECIMALS)
 

@@ -20,7 +20,7 @@ from usagebill.core.fixed_charges import (
 )
 from usagebill.core.invoices.opening import new_fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
-from usagebill.core.numbers import decimal_text, total
+from usagebill.core.numbers import ZERO, decimal_text, subtract, total
 from usagebill.core.periods import Succession, Window, advance_window, is_same_period
 from usagebill.core.plans import FixedCharge, FixedChargeUnits
 from usagebill.core.pricing import Properties, amount_details, parse_properties
@@ -198,7 +198,7 @@ def _less_what_the_old_plan_was_paid(
             {"paid_cents": each.cents, "paid_days": each.days, "days_left": each.days_left} for each in paid
         ],
     }
-    precise = max(fee.precise_amount_cents - Decimal(less), Decimal(0))
+    precise = max(subtract(fee.precise_amount_cents, Decimal(less)), ZERO)
     return replace(fee, amount_cents=fee.amount_cents - less, precise_amount_cents=precise, basis=basis)
 
 
