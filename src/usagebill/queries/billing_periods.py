@@ -38,8 +38,8 @@ __all__ = [
     "STARTING",
     "TERMINATING",
     "BillingContext",
-    "billed_of",
     "billed_through_day",
+    "billing_context",
     "billing_period",
     "boundaries_of",
     "boundaries_to_bill",
@@ -143,7 +143,7 @@ def _window(start: datetime | None, end: datetime | None, duration: int | None) 
     return Window(start=start, end=end, duration=duration)
 
 
-def billed_of(reader: Reader, invoice: Invoice, period: BillingPeriod) -> BillingContext:
+def billing_context(reader: Reader, invoice: Invoice, period: BillingPeriod) -> BillingContext:
     """The billing period `period` of `invoice` with everything its fees depend on.
 
     The plan is the subscription's present one; days are counted in the time zone that the period was billed in. Only

@@ -56,18 +56,18 @@ def fits(one: AdjustedFee, fee: Fee) -> bool:
     return fee.true_up_parent_fee_id is None and adjusted_line(one) == own
 
 
-def with_adjustments(reader: Reader, billed: BillingContext, fees: list[Fee]) -> list[Fee]:
+def with_adjustments(reader: Reader, context: BillingContext, fees: list[Fee]) -> list[Fee]:
     """The fees of a draft's billing period as they were adjusted; lines that usage gives none of are added.
 
     What brings a charge up to its minimum follows from its lines as they are then.
     """
-    if billed.invoice.status != "draft":
+    if context.invoice.status != "draft":
         return fees
-    lines = [one for one in of_draft(reader, billed.invoice) if one.subscription_id == billed.subscription.id]
+    lines = [one for one in of_draft(reader, context.invoice) if one.subscription_id == context.subscription.id]
     for one in lines:
         fee = next((fee for fee in fees if fits(one, fee)), None)
         if fee is None:
-            fee = empty_fee(reader, billed, one)
+            fee = empty_fee(reader, context, one)
             if fee is None:
                 continue
             fees = [*fees, fee]
@@ -76,28 +76,28 @@ def with_adjustments(reader: Reader, billed: BillingContext, fees: list[Fee]) ->
             units=one.units,
             unit_amount=one.unit_precise_amount,
             name=one.invoice_display_name,
-            reprice=repricing(reader, billed.definition, fee),
+            reprice=repricing(reader, context.definition, fee),
         )
         fees = [changed if other.id == changed.id else other for other in fees]
     repriced = {one.charge_id for one in lines if one.units is not None}
-    for charge in billed.definition.charges:
+    for charge in context.definition.charges:
         if charge.id in repriced and charge.min_amount_cents > 0:
-            fees = _with_minimum(reader, billed, charge, lines, fees)
+            fees = _with_minimum(reader, context, charge, lines, fees)
     return fees
 
 
 def _with_minimum(
-    reader: Reader, billed: BillingContext, charge: Charge, lines: Sequence[AdjustedFee], fees: Sequence[Fee]
+    reader: Reader, context: BillingContext, charge: Charge, lines: Sequence[AdjustedFee], fees: Sequence[Fee]
 ) -> list[Fee]:
     """The fees with what the lines of `charge` now leave of its minimum, in place of what they left of it before."""
-    whose = usage_to_bill(reader, billed)
+    whose = usage_to_bill(reader, context)
     if whose is None:
         return list(fees)
     former = next((fee for fee in fees if fee.charge_id == charge.id and fee.true_up_parent_fee_id), None)
     own = [fee for fee in fees if fee.charge_id == charge.id and fee.true_up_parent_fee_id is None]
     if all(fee.charge_filter_id for fee in own):
         default = replace(lines[0], fee_type="charge", charge_id=charge.id, charge_filter_id=None)
-        own += filter(None, [empty_fee(reader, billed, default)])
+        own += filter(None, [empty_fee(reader, context, default)])
     added = true_up_fee(reader, whose, charge, own)
     if added is not None and former is not None:
         # It keeps its place on the invoice.
@@ -162,25 +162,25 @@ def _fixed_repriced(charge: FixedCharge, currency: str, units: Decimal) -> Repri
     return Repriced(amounts=amounts, amount_details=fixed_charge_details(charge, properties, Usage(units=units)))
 
 
-def empty_fee(reader: Reader, billed: BillingContext, line: AdjustedFee) -> Fee | None:
+def empty_fee(reader: Reader, context: BillingContext, line: AdjustedFee) -> Fee | None:
     """A fee of nothing for a charge or fixed charge that the period has no fee of; None where it is gone."""
-    window = billed.boundaries.charges or billed.boundaries.subscription
-    span = usage_window(window, billed.cycle.tz)
+    window = context.boundaries.charges or context.boundaries.subscription
+    span = usage_window(window, context.cycle.tz)
     line_fee = new_fee(
         id=reader.new_id(),
-        invoice=billed.invoice,
-        subscription=billed.subscription,
+        invoice=context.invoice,
+        subscription=context.subscription,
         item=FeeItem(type=line.fee_type, item_type="", id="", code="", name=""),
         amount_cents=0,
         precise_amount_cents=ZERO,
         units=ZERO,
-        currency=billed.invoice.currency,
+        currency=context.invoice.currency,
         now=reader.now,
     )
     fee = replace(line_fee, from_datetime=span.start, to_datetime=span.end)
-    charge = next((one for one in billed.definition.charges if one.id == line.charge_id), None)
+    charge = next((one for one in context.definition.charges if one.id == line.charge_id), None)
     if charge is not None:
-        metric = billed.definition.metrics[charge.billable_metric_id]
+        metric = context.definition.metrics[charge.billable_metric_id]
         fee = replace(fee, charge_id=charge.id, charge_filter_id=line.charge_filter_id)
         part = part_of(fee, charge, metric)
         if part is None:
@@ -195,11 +195,11 @@ def empty_fee(reader: Reader, billed: BillingContext, line: AdjustedFee) -> Fee 
             charges_from_datetime=span.start,
             charges_to_datetime=span.end,
         )
-    fixed = next((one for one in billed.definition.fixed_charges if one.id == line.fixed_charge_id), None)
+    fixed = next((one for one in context.definition.fixed_charges if one.id == line.fixed_charge_id), None)
     if fixed is None:
         return None
     return replace(
         fee,
         fixed_charge_id=fixed.id,
-        item=fixed_charge_item(fixed, billed.definition.add_ons[fixed.add_on_id]),
+        item=fixed_charge_item(fixed, context.definition.add_ons[fixed.add_on_id]),
     )

@@ -32,7 +32,7 @@ from usagebill.core.pricing.advance import AdvancePrice, pay_in_advance_price
 from usagebill.core.pricing.fees import FeeAmounts, advance_fee_amounts
 from usagebill.core.pricing.percentage import PercentageProperties
 from usagebill.core.subscriptions import Subscription
-from usagebill.rating.handover import billed_once
+from usagebill.rating.handover import own_events
 from usagebill.rating.ledger import Ledger
 from usagebill.rating.usage import ChargePart, charge_parts, parsed_properties
 from usagebill.storage.event_queries import COUNTED, EventQuery
@@ -170,7 +170,7 @@ def _after_end_before(
     reader: Reader, subscription: Subscription, metric: BillableMetric, question: EventQuery, event: Event
 ) -> EventQuery:
     """`question` without what another subscription has billed of the first instant, unless `event` is of it."""
-    found = billed_once(reader, subscription, metric, question)
+    found = own_events(reader, subscription, metric, question)
     after = found.after
     if after is not None and (event.created_at, event.id) <= (after.at, after.id):
         return question

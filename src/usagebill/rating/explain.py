@@ -28,7 +28,7 @@ from usagebill.core.pricing.fixed_charges import fixed_charge_usage
 from usagebill.core.pricing.percentage import PercentageProperties
 from usagebill.core.progressive_billing import ProgressiveFee
 from usagebill.core.usage import Usage
-from usagebill.queries.billing_periods import billed_of
+from usagebill.queries.billing_periods import billing_context
 from usagebill.queries.invoices import visible_invoice
 from usagebill.queries.progressive_credits import progressive_fees
 from usagebill.rating.fee_events import events_paid_in_advance, part_of, question_of
@@ -148,12 +148,12 @@ def _recomputed(
     start, end = fee.charges_from_datetime, fee.charges_to_datetime
     if period is None or start is None or end is None or period.charges_duration is None:
         return (), ()
-    billed = billed_of(reader, invoice, period)
-    upgraded = billed.ended and billed.cycle.succession is Succession.UPGRADE
+    context = billing_context(reader, invoice, period)
+    upgraded = context.ended and context.cycle.succession is Succession.UPGRADE
     span = Window(start=start, end=end, duration=period.charges_duration)
-    window = usage_window(span, billed.cycle.tz, ended_by_upgrade=upgraded)
+    window = usage_window(span, context.cycle.tz, ended_by_upgrade=upgraded)
     known_at = invoice.finalized_at or reader.now
-    scope = ChargeScope(subscription=billed.subscription, currency=fee.currency, window=window, known_at=known_at)
+    scope = ChargeScope(subscription=context.subscription, currency=fee.currency, window=window, known_at=known_at)
     properties = parsed_properties(charge, part, fee.currency)
     # What a charge in advance bills again for a new period is never prorated.
     is_prorated = charge.prorated and not charge.pay_in_advance

@@ -18,7 +18,7 @@ from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription
 from usagebill.inputs import Paging
 from usagebill.queries.fees import fee_by_id
-from usagebill.rating.handover import billed_once
+from usagebill.rating.handover import own_events
 from usagebill.rating.usage import ChargePart, charge_parts
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.ports import Page
@@ -88,4 +88,4 @@ def question_of(
         bucket=EventScope(matches=fee.filters or {}) if part is None else part.bucket,
     )
     subscription = reader.tx.get(Subscription, fee.subscription_id) if fee.subscription_id else None
-    return question if subscription is None else billed_once(reader, subscription, metric, question)
+    return question if subscription is None else own_events(reader, subscription, metric, question)

@@ -15,12 +15,12 @@ from usagebill.storage.conditions import asc, eq
 from usagebill.storage.event_queries import Arrival, EventQuery
 from usagebill.work import Reader
 
-__all__ = ["billed_once", "own_since"]
+__all__ = ["own_events", "own_since"]
 
 _INSTANT = timedelta(microseconds=1)
 
 
-def billed_once(
+def own_events(
     reader: Reader,
     subscription: Subscription,
     metric: BillableMetric,

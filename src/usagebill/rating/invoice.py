@@ -26,7 +26,7 @@ from usagebill.queries.billing_periods import (
     IN_ADVANCE,
     PROGRESSIVE,
     BillingContext,
-    billed_of,
+    billing_context,
     billing_period,
     boundaries_to_bill,
     cycle_at,
@@ -145,7 +145,7 @@ def subscription_bill(
         bill,
         step=Step.DRAFT if drafted else Step.ISSUE,
         standalone_fees=tuple(
-            fee for period in periods for fee in standalone_renewals(reader, billed_of(reader, invoice, period))
+            fee for period in periods for fee in standalone_renewals(reader, billing_context(reader, invoice, period))
         ),
     )
 
@@ -169,22 +169,22 @@ def finalized_bill(reader: Reader, draft: Invoice) -> Bill:
 
 
 def _rated_bill(reader: Reader, invoice: Invoice, periods: Sequence[BillingPeriod], *, finalizing: bool) -> Bill:
-    rated = [_rated_period(reader, billed_of(reader, invoice, period)) for period in periods]
+    rated = [_rated_period(reader, billing_context(reader, invoice, period)) for period in periods]
     fees = [fee for one in rated for fee in one.fees]
     bill = settled_bill(reader, invoice, periods, fees, finalizing=finalizing)
     return replace(bill, levels=tuple(level for one in rated for level in one.levels))
 
 
-def _rated_period(reader: Reader, billed: BillingContext) -> RatedUsage:
+def _rated_period(reader: Reader, context: BillingContext) -> RatedUsage:
     """The fees of one billing period, in the order in which the invoice lists them, and the levels to keep."""
-    fee = subscription_fee(reader, billed)
-    usage = period_usage(reader, billed)
+    fee = subscription_fee(reader, context)
+    usage = period_usage(reader, context)
     fees = [] if fee is None else [fee]
     fees += usage.fees
-    fees += renewal_fees(reader, billed)
-    fees += fixed_charge_fees(reader, billed)
-    fees = with_adjustments(reader, billed, fees)
-    commitment = commitment_fee(reader, billed, fees)
+    fees += renewal_fees(reader, context)
+    fees += fixed_charge_fees(reader, context)
+    fees = with_adjustments(reader, context, fees)
+    commitment = commitment_fee(reader, context, fees)
     return replace(usage, fees=tuple(fees) if commitment is None else (*fees, commitment))
 
 
@@ -198,8 +198,8 @@ def added_units_bill(
     invoice = opened(reader, subscription, at=at, occasion=Occasion.IMMEDIATE)
     boundaries = boundaries_to_bill(reader, subscription, at)
     period = billing_period(reader, invoice, subscription, boundaries, IN_ADVANCE)
-    billed = billed_of(reader, invoice, period)
-    return settled_bill(reader, invoice, [period], [added_units_fee(reader, billed, charge, at) for charge in charges])
+    context = billing_context(reader, invoice, period)
+    return settled_bill(reader, invoice, [period], [added_units_fee(reader, context, charge, at) for charge in charges])
 
 
 def event_bill(reader: Reader, billing: EventBilling, priced: EventPrice, event: Event) -> Bill:

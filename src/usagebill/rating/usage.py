@@ -52,7 +52,7 @@ from usagebill.core.pricing.percentage import PercentageProperties, free_events_
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.usage import Usage
 from usagebill.rating.carried_levels import starting_levels
-from usagebill.rating.handover import billed_once
+from usagebill.rating.handover import own_events
 from usagebill.rating.ledger import Ledger
 from usagebill.storage.event_queries import COUNTED, Arrival, EventQuery
 from usagebill.work import JsonObject, Reader
@@ -288,7 +288,7 @@ def _question(
         only=scope.only,
         group_keys=tuple(keys),
     )
-    return billed_once(reader, scope.subscription, metric, question, scope.billed_at)
+    return own_events(reader, scope.subscription, metric, question, scope.billed_at)
 
 
 def _usages(

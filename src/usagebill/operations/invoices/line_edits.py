@@ -24,7 +24,7 @@ from usagebill.operations.invoices import adjustments
 from usagebill.operations.invoices.adjustments import AdjustedFeeInput
 from usagebill.operations.invoices.record import record
 from usagebill.operations.invoices.subscription import compute
-from usagebill.queries.billing_periods import billed_of
+from usagebill.queries.billing_periods import billing_context
 from usagebill.queries.customers import entity_of
 from usagebill.queries.invoices import customer_and_entity, occasion_of, visible_invoice
 from usagebill.queries.plans import plan_definition
@@ -213,7 +213,7 @@ def _new(reader: Reader, invoice: Invoice, period: BillingPeriod, given: Regener
         fixed_charge_id=given.fixed_charge_id,
     )
     line = adjustments.line_in_period(reader, invoice, period, request)
-    fee = empty_fee(reader, billed_of(reader, invoice, period), line)
+    fee = empty_fee(reader, billing_context(reader, invoice, period), line)
     if fee is None:
         raise NotFound("charge")
     return fee

@@ -17,7 +17,7 @@ from usagebill.operations.plans.overrides import Overridden, apply_overrides
 from usagebill.operations.subscriptions.change import change_plan
 from usagebill.operations.subscriptions.inputs import SubscriptionInput, instant_of
 from usagebill.operations.subscriptions.schedule import schedule
-from usagebill.operations.subscriptions.start import bill_start, billed_ends, start
+from usagebill.operations.subscriptions.start import bill_start, ends_invoiced, start
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of, request_errors
 from usagebill.queries.customers import zone_of
 from usagebill.storage.conditions import eq, missing, ne, within
@@ -169,7 +169,7 @@ def _new(
     if begins is Start.FUTURE:
         schedule(work, pending)
         return pending
-    started_at = started_in_past_at(subscription_at, billed_ends(work, external_id))
+    started_at = started_in_past_at(subscription_at, ends_invoiced(work, external_id))
     active = start(work, pending, started_at)
     if begins is Start.TODAY:
         bill_start(work, active)

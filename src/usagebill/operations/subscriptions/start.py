@@ -24,7 +24,7 @@ from usagebill.storage.conditions import eq, present
 from usagebill.views.subscriptions import entitled_subscription
 from usagebill.work import Work
 
-__all__ = ["activate_due", "bill_start", "billed_ends", "in_trial", "start"]
+__all__ = ["activate_due", "bill_start", "ends_invoiced", "in_trial", "start"]
 
 
 def start(
@@ -98,7 +98,7 @@ def bill_start(work: Work, subscription: Subscription) -> None:
         bill_added_units(work, subscription, at_once, at=units_at_start(started_at))
 
 
-def billed_ends(work: Work, external_id: str) -> list[datetime]:
+def ends_invoiced(work: Work, external_id: str) -> list[datetime]:
     """When the ended subscriptions of this external id, of whatever customer, whose ends were invoiced, ended."""
     ended = work.tx.find(
         Subscription,

@@ -13,7 +13,7 @@ from usagebill.operations.plans.overrides import apply_overrides
 from usagebill.operations.subscriptions.inputs import SubscriptionStatus, SubscriptionUpdate, instant_of
 from usagebill.operations.subscriptions.reading import find_by_external_id
 from usagebill.operations.subscriptions.schedule import schedule
-from usagebill.operations.subscriptions.start import bill_start, billed_ends, start
+from usagebill.operations.subscriptions.start import bill_start, ends_invoiced, start
 from usagebill.operations.subscriptions.termination import termination_options
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of, request_errors
 from usagebill.queries.subscriptions import plan_of
@@ -120,7 +120,7 @@ def _started_in_past(work: Work, moved: Subscription) -> Subscription:
     """A future subscription that was moved to the past starts then; what it owes at its start is billed if that is
     today (in UTC).
     """
-    ends = billed_ends(work, moved.external_id)
+    ends = ends_invoiced(work, moved.external_id)
     active = start(work, moved, started_in_past_at(moved.subscription_at, ends))
     if moved.subscription_at.date() == work.now.date():
         bill_start(work, active)

@@ -63,49 +63,49 @@ class RatedUsage:
     levels: tuple[LevelReached, ...] = ()
 
 
-def rated_usage(reader: Reader, billed: UsageToBill) -> RatedUsage:
-    """The usage fees of `billed`, charge by charge in the order of the plan; those of nothing at all are left out.
+def rated_usage(reader: Reader, usage: UsageToBill) -> RatedUsage:
+    """The usage fees of `usage`, charge by charge in the order of the plan; those of nothing at all are left out.
 
     Charges paid in advance are not among them, nor what the plan after an upgrade goes on to bill.
     """
-    if billed.window.start > billed.window.end:
+    if usage.window.start > usage.window.end:
         return RatedUsage()
     fees: list[Fee] = []
     levels: list[LevelReached] = []
-    for charge in billed.definition.charges:
-        metric = billed.definition.metrics[charge.billable_metric_id]
-        if charge.invoiceable and not charge.pay_in_advance and not _billed_by_next_plan(billed, charge, metric):
-            rated = _rated_charge(reader, billed, charge, metric)
+    for charge in usage.definition.charges:
+        metric = usage.definition.metrics[charge.billable_metric_id]
+        if charge.invoiceable and not charge.pay_in_advance and not _billed_by_next_plan(usage, charge, metric):
+            rated = _rated_charge(reader, usage, charge, metric)
             fees += rated.fees
             levels += rated.levels
     return RatedUsage(fees=tuple(fees), levels=tuple(levels))
 
 
-def _billed_by_next_plan(billed: UsageToBill, charge: Charge, metric: BillableMetric) -> bool:
+def _billed_by_next_plan(usage: UsageToBill, charge: Charge, metric: BillableMetric) -> bool:
     """After an upgrade, what is carried over whole is billed by the new plan where it charges for the same metric.
 
     A weighted sum is a matter of time: what it came to before the upgrade is nobody else's to bill.
     """
-    if not billed.window.ended_by_upgrade or not metric.recurring or charge.prorated or billed.next_plan is None:
+    if not usage.window.ended_by_upgrade or not metric.recurring or charge.prorated or usage.next_plan is None:
         return False
     if metric.aggregation_type == "weighted_sum_agg":
         return False
-    return any(other.billable_metric_id == metric.id for other in billed.next_plan.charges)
+    return any(other.billable_metric_id == metric.id for other in usage.next_plan.charges)
 
 
-def _rated_charge(reader: Reader, billed: UsageToBill, charge: Charge, metric: BillableMetric) -> RatedUsage:
-    subscription = billed.subscription
+def _rated_charge(reader: Reader, usage: UsageToBill, charge: Charge, metric: BillableMetric) -> RatedUsage:
+    subscription = usage.subscription
     scope = ChargeScope(
         subscription=subscription,
-        currency=billed.definition.plan.amount_currency,
-        window=billed.window,
-        known_at=billed.known_at,
-        billed_at=billed.billed_at,
+        currency=usage.definition.plan.amount_currency,
+        window=usage.window,
+        known_at=usage.known_at,
+        billed_at=usage.billed_at,
     )
     results = charge_results(reader, charge, metric, scope)
     levels = tuple(level for result in results if (level := level_reached(reader, result, scope)) is not None)
-    fees = [charge_fee(reader, billed, result) for result in results]
-    added = true_up_fee(reader, billed, charge, fees) if billed.with_minimum else None
+    fees = [charge_fee(reader, usage, result) for result in results]
+    added = true_up_fee(reader, usage, charge, fees) if usage.with_minimum else None
     kept = [
         fee
         for fee, result in zip(fees, results, strict=True)
@@ -148,7 +148,7 @@ def pricing_unit_object(charge: Charge, amounts: FeeAmounts) -> dict[str, object
     }
 
 
-class _Billed(Protocol):
+class _Used(Protocol):
     @property
     def subscription(self) -> Subscription: ...
     @property
@@ -170,18 +170,18 @@ class _Priced(Protocol):
     def grouped_by(self) -> Mapping[str, str | None]: ...
 
 
-def charge_line(reader: Reader, billed: _Billed, priced: _Priced, invoice: Invoice | None) -> Fee:
+def charge_line(reader: Reader, usage: _Used, priced: _Priced, invoice: Invoice | None) -> Fee:
     """What the fee of priced usage says in any case, billed in arrears or in advance, on an invoice or on none."""
-    charge, amounts, part, window = priced.charge, priced.amounts, priced.part, billed.window
+    charge, amounts, part, window = priced.charge, priced.amounts, priced.part, usage.window
     line = new_fee(
         id=reader.new_id(),
         invoice=invoice,
-        subscription=billed.subscription,
+        subscription=usage.subscription,
         item=charge_item(charge, priced.metric, part.display_name),
         amount_cents=amounts.amount_cents,
         precise_amount_cents=amounts.precise_amount_cents,
         units=amounts.units,
-        currency=billed.definition.plan.amount_currency,
+        currency=usage.definition.plan.amount_currency,
         now=reader.now,
     )
     return replace(
@@ -204,10 +204,10 @@ def charge_line(reader: Reader, billed: _Billed, priced: _Priced, invoice: Invoi
     )
 
 
-def charge_fee(reader: Reader, billed: UsageToBill, result: ChargeResult) -> Fee:
+def charge_fee(reader: Reader, usage: UsageToBill, result: ChargeResult) -> Fee:
     """The line of one result."""
     return replace(
-        charge_line(reader, billed, result, billed.invoice),
+        charge_line(reader, usage, result, usage.invoice),
         amount_details=result.amount_details,
         presentation_breakdowns=tuple(
             {"presentation_by": dict(by), "units": decimal_text(units)} for by, units in result.shown_breakdown
@@ -215,14 +215,14 @@ def charge_fee(reader: Reader, billed: UsageToBill, result: ChargeResult) -> Fee
     )
 
 
-def true_up_fee(reader: Reader, billed: UsageToBill, charge: Charge, fees: Sequence[Fee]) -> Fee | None:
+def true_up_fee(reader: Reader, usage: UsageToBill, charge: Charge, fees: Sequence[Fee]) -> Fee | None:
     """The fee that brings the charge up to its minimum for the days billed, hung on the first fee without a filter.
 
     `fees` are all other fees of the charge. None where they come to the minimum, or there is none.
     """
     if charge.min_amount_cents <= 0:
         return None
-    window = billed.window
+    window = usage.window
     used = [_own_amount(charge, fee) for fee in fees]
     used_cents = sum(cents for cents, _ in used)
     missing = true_up(

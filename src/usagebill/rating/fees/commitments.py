@@ -26,27 +26,27 @@ _NAME = "Minimum commitment"
 _COUNTED = ("subscription", "charge", "fixed_charge")
 
 
-def commitment_fee(reader: Reader, billed: BillingContext, fees: Sequence[Fee]) -> Fee | None:
+def commitment_fee(reader: Reader, context: BillingContext, fees: Sequence[Fee]) -> Fee | None:
     """What `fees` (of this billing period) and those of earlier invoices leave of the commitment, None if nothing."""
-    commitment = billed.plan.minimum_commitment
-    if commitment is None or commitment.amount_cents <= 0 or billed.period.invoicing_reason == STARTING:
+    commitment = context.plan.minimum_commitment
+    if commitment is None or commitment.amount_cents <= 0 or context.period.invoicing_reason == STARTING:
         return None
-    settled = settlement(billed.cycle, billed.boundaries, last_fee_at=_last_fee_at(reader, billed))
+    settled = settlement(context.cycle, context.boundaries, last_fee_at=_last_fee_at(reader, context))
     if settled is None:
         return None
-    due = commitment_due(commitment.amount_cents, settled.window, billed.cycle.tz)
-    counted = [fee for fee in (*_earlier_fees(reader, billed), *fees) if _counts(fee, settled.period)]
+    due = commitment_due(commitment.amount_cents, settled.window, context.cycle.tz)
+    counted = [fee for fee in (*_earlier_fees(reader, context), *fees) if _counts(fee, settled.period)]
     counted_cents = sum(fee.amount_cents for fee in counted)
     cents = true_up(due, [counted_cents])
     if cents == 0:
         return None
     precise: Decimal = true_up_precise(due, (fee.precise_amount_cents for fee in counted))
-    invoice, subscription = billed.invoice, billed.subscription
+    invoice, subscription = context.invoice, context.subscription
     line = new_fee(
         id=reader.new_id(),
         invoice=invoice,
         subscription=subscription,
-        item=subscription_item(billed, "commitment", commitment.invoice_display_name or _NAME),
+        item=subscription_item(context, "commitment", commitment.invoice_display_name or _NAME),
         amount_cents=cents,
         precise_amount_cents=round_to(precise, 15),
         units=ONE,
@@ -59,7 +59,7 @@ def commitment_fee(reader: Reader, billed: BillingContext, fees: Sequence[Fee]) 
         precise_unit_amount=major_from_cents(cents, invoice.currency),
         basis={
             "minimum_cents": commitment.amount_cents,
-            "days": calendar_days(settled.window.start, settled.window.end, billed.cycle.tz),
+            "days": calendar_days(settled.window.start, settled.window.end, context.cycle.tz),
             "period_days": settled.window.duration,
             "due_cents": due,
             "used_cents": counted_cents,
@@ -69,14 +69,14 @@ def commitment_fee(reader: Reader, billed: BillingContext, fees: Sequence[Fee]) 
     )
 
 
-def _last_fee_at(reader: Reader, billed: BillingContext) -> datetime | None:
+def _last_fee_at(reader: Reader, context: BillingContext) -> datetime | None:
     """The timestamp of the latest earlier billing period whose invoice carries a subscription fee."""
-    own = eq("subscription_id", billed.subscription.id)
+    own = eq("subscription_id", context.subscription.id)
     last = reader.tx.first(
         BillingPeriod,
         own,
-        ne("invoice_id", billed.invoice.id),
-        at_most("created_at", billed.invoice.created_at),
+        ne("invoice_id", context.invoice.id),
+        at_most("created_at", context.invoice.created_at),
         related(
             Invoice,
             "invoice_id",
@@ -88,19 +88,19 @@ def _last_fee_at(reader: Reader, billed: BillingContext) -> datetime | None:
     return None if last is None else last.timestamp
 
 
-def _earlier_fees(reader: Reader, billed: BillingContext) -> list[Fee]:
+def _earlier_fees(reader: Reader, context: BillingContext) -> list[Fee]:
     """The subscription's fees on other invoices that count, and those without an invoice."""
     fees = reader.tx.find(
         Fee,
-        eq("subscription_id", billed.subscription.id),
+        eq("subscription_id", context.subscription.id),
         within("fee_type", _COUNTED),
-        at_most("created_at", billed.invoice.created_at),
+        at_most("created_at", context.invoice.created_at),
     )
-    return [fee for fee in fees if fee.invoice_id is None or _is_in_force(reader, billed, fee.invoice_id)]
+    return [fee for fee in fees if fee.invoice_id is None or _is_in_force(reader, context, fee.invoice_id)]
 
 
-def _is_in_force(reader: Reader, billed: BillingContext, invoice_id: str) -> bool:
-    if invoice_id == billed.invoice.id:
+def _is_in_force(reader: Reader, context: BillingContext, invoice_id: str) -> bool:
+    if invoice_id == context.invoice.id:
         return False
     invoice = reader.tx.get(Invoice, invoice_id)
     if invoice is None or invoice.invoice_type == "progressive_billing":

@@ -39,43 +39,43 @@ from usagebill.work import Reader
 __all__ = ["added_units_fee", "fixed_charge_details", "fixed_charge_fees", "fixed_charge_item"]
 
 
-def fixed_charge_fees(reader: Reader, billed: BillingContext) -> list[Fee]:
+def fixed_charge_fees(reader: Reader, context: BillingContext) -> list[Fee]:
     """The fees of the fixed charges that this billing period carries; those of nothing are left out."""
-    window = billed.boundaries.fixed_charges
+    window = context.boundaries.fixed_charges
     if window is None or window.start > window.end:
         return []
     fees: list[Fee] = []
-    for charge in billed.definition.fixed_charges:
-        fee = _fee(reader, billed, charge, window)
+    for charge in context.definition.fixed_charges:
+        fee = _fee(reader, context, charge, window)
         if fee is not None:
-            fees.append(_less_what_the_old_plan_was_paid(reader, billed, charge, fee, fees))
+            fees.append(_less_what_the_old_plan_was_paid(reader, context, charge, fee, fees))
     return fees
 
 
-def _fee(reader: Reader, billed: BillingContext, charge: FixedCharge, closed: Window) -> Fee | None:
-    cycle = billed.cycle
-    window = advance_window(cycle, billed.boundaries.timestamp) if charge.pay_in_advance else closed
+def _fee(reader: Reader, context: BillingContext, charge: FixedCharge, closed: Window) -> Fee | None:
+    cycle = context.cycle
+    window = advance_window(cycle, context.boundaries.timestamp) if charge.pay_in_advance else closed
     due = fixed_charge_is_due(
         pay_in_advance=charge.pay_in_advance,
-        ended=billed.ended,
-        starting=billed.period.invoicing_reason == STARTING,
+        ended=context.ended,
+        starting=context.period.invoicing_reason == STARTING,
         billed_before=charge.pay_in_advance
-        and any(_is_something(fee) for fee in _billed(reader, billed, charge, window)),
-        ended_after_invoice=billed.ended_after_invoice,
+        and any(_is_something(fee) for fee in _fees_for(reader, context, charge, window)),
+        ended_after_invoice=context.ended_after_invoice,
     )
     if not due:
         return None
-    time_line = _time_line(reader, billed, charge)
+    time_line = _time_line(reader, context, charge)
     usage = units_in(time_line, window, cycle.tz, prorated=charge.prorated)
-    properties = _properties(billed, charge)
+    properties = _properties(context, charge)
     amounts = fixed_charge_amounts(
         charge.charge_model,
         properties,
-        billed.plan.amount_currency,
+        context.plan.amount_currency,
         units=usage.units,
         full_units=usage.full_units,
     )
-    fee = _line(reader, billed, charge, window, amounts, fixed_charge_details(charge, properties, usage))
+    fee = _line(reader, context, charge, window, amounts, fixed_charge_details(charge, properties, usage))
     if usage.full_units is not None:
         fee = replace(fee, basis=_basis(terms_in(time_line, window, cycle.tz), usage, window.duration))
     return fee if _is_something(fee) else None
@@ -94,20 +94,20 @@ def _is_something(fee: Fee) -> bool:
     return not fee.units.is_zero() or fee.amount_cents != 0
 
 
-def added_units_fee(reader: Reader, billed: BillingContext, charge: FixedCharge, changed_at: datetime) -> Fee:
+def added_units_fee(reader: Reader, context: BillingContext, charge: FixedCharge, changed_at: datetime) -> Fee:
     """The fee for what an immediate change adds to a fixed charge paid in advance; of nothing where it adds nothing.
 
     Units that were billed for the same window before are not billed again, and never given back.
     """
-    cycle = billed.cycle
+    cycle = context.cycle
     window = advance_window(cycle, changed_at)
-    usage = units_in(_time_line(reader, billed, charge), window, cycle.tz, prorated=charge.prorated)
-    paid_units = total(fee.units for fee in _billed(reader, billed, charge, window))
+    usage = units_in(_time_line(reader, context, charge), window, cycle.tz, prorated=charge.prorated)
+    paid_units = total(fee.units for fee in _fees_for(reader, context, charge, window))
     days = days_left(changed_at, window, cycle.tz, prorated=charge.prorated)
     amounts = units_change_amounts(
         charge.charge_model,
-        _properties(billed, charge),
-        billed.plan.amount_currency,
+        _properties(context, charge),
+        context.plan.amount_currency,
         new_units=usage.shown_units,
         paid_units=paid_units,
         days=days,
@@ -119,7 +119,7 @@ def added_units_fee(reader: Reader, billed: BillingContext, charge: FixedCharge,
         "days": days,
         "period_days": window.duration,
     }
-    return replace(_line(reader, billed, charge, window, amounts, {}), basis=basis)
+    return replace(_line(reader, context, charge, window, amounts, {}), basis=basis)
 
 
 def _family(charge: FixedCharge) -> list[str]:
@@ -127,12 +127,12 @@ def _family(charge: FixedCharge) -> list[str]:
     return [charge.id, charge.parent_id] if charge.parent_id else [charge.id]
 
 
-def _time_line(reader: Reader, billed: BillingContext, charge: FixedCharge) -> list[FixedChargeUnits]:
+def _time_line(reader: Reader, context: BillingContext, charge: FixedCharge) -> list[FixedChargeUnits]:
     """The units decided so far; in advance before the invoice was made, for what was added since has its own."""
-    invoice = billed.invoice
+    invoice = context.invoice
     decided = reader.tx.find(
         FixedChargeUnits,
-        eq("subscription_id", billed.subscription.id),
+        eq("subscription_id", context.subscription.id),
         within("fixed_charge_id", _family(charge)),
         at_most("created_at", max(reader.now, invoice.created_at)),
     )
@@ -141,15 +141,15 @@ def _time_line(reader: Reader, billed: BillingContext, charge: FixedCharge) -> l
     return [entry for entry in decided if (entry.created_at, entry.id) < (invoice.created_at, invoice.id)]
 
 
-def _billed(reader: Reader, billed: BillingContext, charge: FixedCharge, window: Window) -> list[Fee]:
+def _fees_for(reader: Reader, context: BillingContext, charge: FixedCharge, window: Window) -> list[Fee]:
     """Fees of the fixed charge for the same period, on earlier invoices that count."""
-    invoice = billed.invoice
+    invoice = context.invoice
     fees = reader.tx.find(
         Fee,
-        eq("subscription_id", billed.subscription.id),
+        eq("subscription_id", context.subscription.id),
         within("fixed_charge_id", _family(charge)),
-        ne("invoice_id", billed.invoice.id),
-        at_most("created_at", billed.invoice.created_at),
+        ne("invoice_id", context.invoice.id),
+        at_most("created_at", context.invoice.created_at),
         related(Invoice, "invoice_id", within("status", ("draft", "open", "pending", "failed", "finalized", "closed"))),
     )
     return [
@@ -158,12 +158,12 @@ def _billed(reader: Reader, billed: BillingContext, charge: FixedCharge, window:
         if (fee.created_at, fee.invoice_id or "") < (invoice.created_at, invoice.id)
         and fee.from_datetime is not None
         and fee.to_datetime is not None
-        and is_same_period(billed.cycle, window, fee.from_datetime, fee.to_datetime)
+        and is_same_period(context.cycle, window, fee.from_datetime, fee.to_datetime)
     ]
 
 
-def _properties(billed: BillingContext, charge: FixedCharge) -> Properties:
-    return parse_properties(charge.charge_model, charge.properties, subunits=subunits(billed.plan.amount_currency))
+def _properties(context: BillingContext, charge: FixedCharge) -> Properties:
+    return parse_properties(charge.charge_model, charge.properties, subunits=subunits(context.plan.amount_currency))
 
 
 def fixed_charge_details(charge: FixedCharge, properties: Properties, usage: Usage) -> dict[str, object]:
@@ -173,19 +173,19 @@ def fixed_charge_details(charge: FixedCharge, properties: Properties, usage: Usa
 
 
 def _less_what_the_old_plan_was_paid(
-    reader: Reader, billed: BillingContext, charge: FixedCharge, fee: Fee, others: Sequence[Fee]
+    reader: Reader, context: BillingContext, charge: FixedCharge, fee: Fee, others: Sequence[Fee]
 ) -> Fee:
     """After an upgrade, the old plan's fees in advance for the same add-on pay for a part of the new plan's.
 
     What is left of them pays once: `others` are the new plan's fees before this one.
     """
     if (
-        billed.period.invoicing_reason != STARTING
-        or billed.subscription.origin != Succession.UPGRADE
+        context.period.invoicing_reason != STARTING
+        or context.subscription.origin != Succession.UPGRADE
         or not (charge.pay_in_advance and charge.prorated)
     ):
         return fee
-    paid = _paid_by_the_old_plan(reader, billed, fee)
+    paid = _paid_by_the_old_plan(reader, context, fee)
     taken = sum(_paid_before_cents(other) for other in others if other.add_on_id == fee.add_on_id)
     less = min(fee.amount_cents, sum(each.left_cents for each in paid) - taken)
     if less <= 0:
@@ -215,15 +215,15 @@ class _Paid:
         return unused_cents(self.cents, days=self.days_left, paid_days=self.days)
 
 
-def _paid_by_the_old_plan(reader: Reader, billed: BillingContext, fee: Fee) -> list[_Paid]:
+def _paid_by_the_old_plan(reader: Reader, context: BillingContext, fee: Fee) -> list[_Paid]:
     """What the subscription before this one was billed in advance for the fee's add-on, over all of the fee's window.
 
     That one's fees may have been paid in part by the plan before it: they are worth what they came to before that.
     """
-    window = advance_window(billed.cycle, billed.boundaries.timestamp)
+    window = advance_window(context.cycle, context.boundaries.timestamp)
     old = reader.tx.find(
         Fee,
-        eq("subscription_id", billed.subscription.previous_subscription_id),
+        eq("subscription_id", context.subscription.previous_subscription_id),
         eq("fee_type", "fixed_charge"),
         ne("invoice_id", fee.invoice_id),
         eq("add_on_id", fee.add_on_id),
@@ -238,7 +238,7 @@ def _paid_by_the_old_plan(reader: Reader, billed: BillingContext, fee: Fee) -> l
         if cents <= 0 or each.to_datetime is None or not _covers(each, window):
             continue
         billed_at = _billing_timestamp(reader, each) or each.created_at
-        days, left = days_paid_and_left(billed_at, each.to_datetime, window, billed.cycle.tz)
+        days, left = days_paid_and_left(billed_at, each.to_datetime, window, context.cycle.tz)
         found.append(_Paid(cents=cents, days=days, days_left=left))
     return found
 
@@ -278,18 +278,18 @@ def fixed_charge_item(charge: FixedCharge, add_on: AddOn) -> FeeItem:
 
 def _line(
     reader: Reader,
-    billed: BillingContext,
+    context: BillingContext,
     charge: FixedCharge,
     window: Window,
     amounts: FeeAmounts,
     details: dict[str, object],
 ) -> Fee:
-    invoice, subscription = billed.invoice, billed.subscription
+    invoice, subscription = context.invoice, context.subscription
     line = new_fee(
         id=reader.new_id(),
         invoice=invoice,
         subscription=subscription,
-        item=fixed_charge_item(charge, billed.definition.add_ons[charge.add_on_id]),
+        item=fixed_charge_item(charge, context.definition.add_ons[charge.add_on_id]),
         amount_cents=amounts.amount_cents,
         precise_amount_cents=amounts.precise_amount_cents,
         units=amounts.units,

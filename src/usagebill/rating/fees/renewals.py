@@ -26,88 +26,88 @@ from usagebill.work import Reader
 __all__ = ["renewal_fees", "renewals_of", "standalone_renewals"]
 
 
-def renewal_fees(reader: Reader, billed: BillingContext) -> list[Fee]:
+def renewal_fees(reader: Reader, context: BillingContext) -> list[Fee]:
     """The renewals that stand on the invoice of a billing period, charge by charge; none of nothing at all."""
     return [
         fee
-        for charge in _renewed(billed, invoiceable=True)
-        for fee in renewals_of(reader, billed, charge)
+        for charge in _renewed(context, invoiceable=True)
+        for fee in renewals_of(reader, context, charge)
         if fee.units or fee.amount_cents or fee.events_count
     ]
 
 
-def standalone_renewals(reader: Reader, billed: BillingContext) -> list[Fee]:
+def standalone_renewals(reader: Reader, context: BillingContext) -> list[Fee]:
     """The renewals that no invoice holds, those of nothing too: once for each elapsed period.
 
     They do not wait for the invoice of the period to be finalized.
     """
     return [
         replace(fee, invoice_id=None, self_billed=False, pay_in_advance=True, created_at=reader.now)
-        for charge in _renewed(billed, invoiceable=False)
-        if not _is_renewed(reader, billed, charge)
-        for fee in renewals_of(reader, billed, charge)
+        for charge in _renewed(context, invoiceable=False)
+        if not _is_renewed(reader, context, charge)
+        for fee in renewals_of(reader, context, charge)
     ]
 
 
-def _renewed(billed: BillingContext, *, invoiceable: bool) -> Iterator[Charge]:
+def _renewed(context: BillingContext, *, invoiceable: bool) -> Iterator[Charge]:
     """The charges that are renewed: none at an end, unless a downgrade goes on from it."""
-    elapsed = billed.boundaries.charges
-    if elapsed is None or billed.invoice.skip_charges or elapsed.start >= elapsed.end:
+    elapsed = context.boundaries.charges
+    if elapsed is None or context.invoice.skip_charges or elapsed.start >= elapsed.end:
         return
-    if billed.ended and billed.subscription.succession != Succession.DOWNGRADE:
+    if context.ended and context.subscription.succession != Succession.DOWNGRADE:
         return
-    for charge in billed.definition.charges:
-        recurring = billed.definition.metrics[charge.billable_metric_id].recurring
+    for charge in context.definition.charges:
+        recurring = context.definition.metrics[charge.billable_metric_id].recurring
         if charge.pay_in_advance and recurring and charge.invoiceable is invoiceable:
             yield charge
 
 
-def _is_renewed(reader: Reader, billed: BillingContext, charge: Charge) -> bool:
+def _is_renewed(reader: Reader, context: BillingContext, charge: Charge) -> bool:
     """Whether the charge has its renewals after this elapsed period already, taken back or not."""
     found = reader.tx.first(
         Fee,
         eq("charge_id", charge.id),
-        eq("subscription_id", billed.subscription.id),
+        eq("subscription_id", context.subscription.id),
         missing("event_transaction_id"),
-        eq("charges_from_datetime", _elapsed(billed).start),
-        eq("charges_to_datetime", _elapsed(billed).end),
+        eq("charges_from_datetime", _elapsed(context).start),
+        eq("charges_to_datetime", _elapsed(context).end),
         deleted=True,
     )
     return found is not None
 
 
-def _elapsed(billed: BillingContext) -> Window:
-    charges = billed.boundaries.charges
+def _elapsed(context: BillingContext) -> Window:
+    charges = context.boundaries.charges
     if charges is None:
-        raise LookupError(f"billing period {billed.period.id} bills no usage")
-    return usage_window(charges, billed.cycle.tz)
+        raise LookupError(f"billing period {context.period.id} bills no usage")
+    return usage_window(charges, context.cycle.tz)
 
 
-def renewals_of(reader: Reader, billed: BillingContext, charge: Charge) -> list[Fee]:
+def renewals_of(reader: Reader, context: BillingContext, charge: Charge) -> list[Fee]:
     """The fees of one charge: its whole quantity, never prorated, shown for the period that begins."""
-    subscription, window = billed.subscription, _elapsed(billed)
+    subscription, window = context.subscription, _elapsed(context)
     usage = UsageToBill(
-        invoice=billed.invoice,
+        invoice=context.invoice,
         subscription=subscription,
-        definition=billed.definition,
+        definition=context.definition,
         window=window,
     )
     scope = ChargeScope(
         subscription=subscription,
-        currency=billed.plan.amount_currency,
+        currency=context.plan.amount_currency,
         window=window,
         known_at=reader.now,
     )
-    metric = billed.definition.metrics[charge.billable_metric_id]
-    first, last = _coming(billed)
+    metric = context.definition.metrics[charge.billable_metric_id]
+    first, last = _coming(context)
     return [
         replace(charge_fee(reader, usage, result), from_datetime=first, to_datetime=last)
         for result in charge_results(reader, replace(charge, prorated=False), metric, scope)
     ]
 
 
-def _coming(billed: BillingContext) -> tuple[datetime, datetime]:
+def _coming(context: BillingContext) -> tuple[datetime, datetime]:
     """The first and the last instant of the charges period that contains the moment of billing."""
-    tz = billed.cycle.tz
-    period = billed.cycle.period(local_date(billed.boundaries.timestamp, tz), billed.cycle.charges_interval)
+    tz = context.cycle.tz
+    period = context.cycle.period(local_date(context.boundaries.timestamp, tz), context.cycle.charges_interval)
     return day_start(period.start, tz), day_end(period.end, tz)

@@ -40,9 +40,9 @@ def end_of_trial(reader: Reader, subscription: Subscription, trial_period: Decim
     return trial_end(start, trial_period)
 
 
-def subscription_item(billed: BillingContext, kind: str = "subscription", name: str | None = None) -> FeeItem:
+def subscription_item(context: BillingContext, kind: str = "subscription", name: str | None = None) -> FeeItem:
     """What a subscription fee (or a commitment's) is for."""
-    plan, subscription = billed.plan, billed.subscription
+    plan, subscription = context.plan, context.subscription
     return FeeItem(
         type=kind,
         item_type="Subscription",
@@ -54,19 +54,19 @@ def subscription_item(billed: BillingContext, kind: str = "subscription", name: 
     )
 
 
-def subscription_fee(reader: Reader, billed: BillingContext) -> Fee | None:
+def subscription_fee(reader: Reader, context: BillingContext) -> Fee | None:
     """The subscription fee of a billing period, None where the period carries none. A free trial gives a fee of 0."""
-    facts = _facts(reader, billed)
+    facts = _facts(reader, context)
     if not fee_is_due(facts):
         return None
-    plan, subscription, invoice = billed.plan, billed.subscription, billed.invoice
-    window = billed.boundaries.subscription
+    plan, subscription, invoice = context.plan, context.subscription, context.invoice
+    window = context.boundaries.subscription
     days = billed_days(
         fee_rule(facts),
         window,
-        billed.cycle.tz,
+        context.cycle.tz,
         trial_end=facts.trial_end,
-        upgraded=billed.cycle.succession is Succession.UPGRADE,
+        upgraded=context.cycle.succession is Succession.UPGRADE,
     )
     precise = prorated(plan.amount_cents, days, window.duration)
     cents = round_cents(precise)
@@ -74,7 +74,7 @@ def subscription_fee(reader: Reader, billed: BillingContext) -> Fee | None:
         id=reader.new_id(),
         invoice=invoice,
         subscription=subscription,
-        item=subscription_item(billed),
+        item=subscription_item(context),
         amount_cents=cents,
         precise_amount_cents=round_to(precise, 15),
         units=ONE,
@@ -93,14 +93,14 @@ def subscription_fee(reader: Reader, billed: BillingContext) -> Fee | None:
     )
 
 
-def _facts(reader: Reader, billed: BillingContext) -> FeeFacts:
-    subscription, invoice, cycle = billed.subscription, billed.invoice, billed.cycle
-    ends_at = end_of_trial(reader, subscription, billed.plan.trial_period)
-    earlier = _earlier_fees(reader, billed)
-    day = local_date(billed.boundaries.timestamp, cycle.tz)
+def _facts(reader: Reader, context: BillingContext) -> FeeFacts:
+    subscription, invoice, cycle = context.subscription, context.invoice, context.cycle
+    ends_at = end_of_trial(reader, subscription, context.plan.trial_period)
+    earlier = _earlier_fees(reader, context)
+    day = local_date(context.boundaries.timestamp, cycle.tz)
     return FeeFacts(
         cycle=cycle,
-        boundaries=billed.boundaries,
+        boundaries=context.boundaries,
         created_at=subscription.created_at,
         active=subscription.status in ("active", "incomplete"),
         predecessor=Succession(subscription.origin) if subscription.origin else None,
@@ -115,24 +115,24 @@ def _facts(reader: Reader, billed: BillingContext) -> FeeFacts:
         # A fee of today may be that of a period which a new time zone says was over before today.
         fee_billed_today=any(
             local_date(fee.created_at, cycle.tz) == day
-            and (fee.to_datetime is None or is_same_end(cycle, billed.boundaries.subscription, fee.to_datetime))
+            and (fee.to_datetime is None or is_same_end(cycle, context.boundaries.subscription, fee.to_datetime))
             for fee in earlier
         ),
-        starting=billed.period.invoicing_reason == STARTING,
-        advance_fixed_charges=any(charge.pay_in_advance for charge in billed.definition.fixed_charges),
-        ended_after_invoice=billed.ended_after_invoice,
-        in_trial=ends_at is not None and billed.boundaries.timestamp < ends_at,
+        starting=context.period.invoicing_reason == STARTING,
+        advance_fixed_charges=any(charge.pay_in_advance for charge in context.definition.fixed_charges),
+        ended_after_invoice=context.ended_after_invoice,
+        in_trial=ends_at is not None and context.boundaries.timestamp < ends_at,
         trial_end=ends_at,
     )
 
 
-def _earlier_fees(reader: Reader, billed: BillingContext) -> Sequence[Fee]:
+def _earlier_fees(reader: Reader, context: BillingContext) -> Sequence[Fee]:
     """Subscription fees of the same subscription on other invoices that were not made later."""
     return reader.tx.find(
         Fee,
-        eq("subscription_id", billed.subscription.id),
+        eq("subscription_id", context.subscription.id),
         eq("fee_type", "subscription"),
-        ne("invoice_id", billed.invoice.id),
-        at_most("created_at", billed.invoice.created_at),
+        ne("invoice_id", context.invoice.id),
+        at_most("created_at", context.invoice.created_at),
         related(Invoice, "invoice_id", ne("status", "deleted")),
     )

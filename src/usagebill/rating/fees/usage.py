@@ -15,33 +15,33 @@ from usagebill.work import Reader
 __all__ = ["period_usage", "usage_to_bill"]
 
 
-def period_usage(reader: Reader, billed: BillingContext) -> usage.RatedUsage:
+def period_usage(reader: Reader, context: BillingContext) -> usage.RatedUsage:
     """The usage charges that this billing period carries, rated in the order of the charges."""
-    charges, whose = billed.boundaries.charges, usage_to_bill(reader, billed)
-    if charges is None or whose is None or billed.invoice.skip_charges or charges.start > charges.end:
+    charges, whose = context.boundaries.charges, usage_to_bill(reader, context)
+    if charges is None or whose is None or context.invoice.skip_charges or charges.start > charges.end:
         return usage.RatedUsage()
-    if charges.start == charges.end and billed.period.invoicing_reason != TERMINATING:
+    if charges.start == charges.end and context.period.invoicing_reason != TERMINATING:
         # A start has nothing to bill; an end at the very start of a period still has that instant, which it includes.
         return usage.RatedUsage()
     return usage.rated_usage(reader, whose)
 
 
-def usage_to_bill(reader: Reader, billed: BillingContext) -> usage.UsageToBill | None:
+def usage_to_bill(reader: Reader, context: BillingContext) -> usage.UsageToBill | None:
     """Whose usage the billing period carries, over which window; None where it carries none."""
-    if billed.boundaries.charges is None:
+    if context.boundaries.charges is None:
         return None
-    upgraded = billed.ended and billed.cycle.succession is Succession.UPGRADE
+    upgraded = context.ended and context.cycle.succession is Succession.UPGRADE
     return usage.UsageToBill(
-        invoice=billed.invoice,
-        subscription=billed.subscription,
-        definition=billed.definition,
-        window=usage_window(billed.boundaries.charges, billed.cycle.tz, ended_by_upgrade=upgraded),
+        invoice=context.invoice,
+        subscription=context.subscription,
+        definition=context.definition,
+        window=usage_window(context.boundaries.charges, context.cycle.tz, ended_by_upgrade=upgraded),
         known_at=reader.now,
-        billed_at=Arrival(at=billed.period.created_at, id=billed.period.id) if billed.ended else None,
-        next_plan=_next_plan(reader, billed) if upgraded else None,
+        billed_at=Arrival(at=context.period.created_at, id=context.period.id) if context.ended else None,
+        next_plan=_next_plan(reader, context) if upgraded else None,
     )
 
 
-def _next_plan(reader: Reader, billed: BillingContext) -> PlanDefinition | None:
-    following = successor_of(reader, billed.subscription)
+def _next_plan(reader: Reader, context: BillingContext) -> PlanDefinition | None:
+    following = successor_of(reader, context.subscription)
     return None if following is None else plan_definition(reader, following.plan_id)

@@ -29,7 +29,7 @@ from usagebill.rating.events import event_price
 from usagebill.rating.fees.fixed_charges import added_units_fee
 from usagebill.rating.fees.in_advance import EventBilling, advance_fee, event_billing
 from usagebill.rating.fees.renewals import renewals_of
-from usagebill.rating.recounts.as_of import are_others_changed, billed_then, definition_then, has_moved, touched
+from usagebill.rating.recounts.as_of import are_others_changed, context_as_of, definition_then, has_moved, touched
 from usagebill.rating.recounts.report import Recounts
 from usagebill.rating.usage import usage_window
 from usagebill.storage.conditions import asc, eq, within
@@ -54,15 +54,15 @@ def lines_in_advance(
 def _added_units(
     reader: Reader, invoice: Invoice, period: BillingPeriod, fee: Fee, notes: Recounts
 ) -> Iterator[Finding]:
-    billed = billed_then(reader, invoice, period, invoice.created_at)
-    charge = next((one for one in billed.definition.fixed_charges if one.id == fee.fixed_charge_id), None)
+    context = context_as_of(reader, invoice, period, invoice.created_at)
+    charge = next((one for one in context.definition.fixed_charges if one.id == fee.fixed_charge_id), None)
     if charge is None:
         notes.leave(fee, CHANGED)
         return
-    expected = added_units_fee(reader.at(invoice.created_at), billed, charge, period.timestamp)
+    expected = added_units_fee(reader.at(invoice.created_at), context, charge, period.timestamp)
 
     def doubt() -> str | None:
-        if touched(charge, invoice.created_at) or billed.subscription.plan_id != period.plan_id:
+        if touched(charge, invoice.created_at) or context.subscription.plan_id != period.plan_id:
             return CHANGED
         return INVOICES_CHANGED if are_others_changed(reader, invoice, invoice.created_at) else None
 
@@ -104,15 +104,15 @@ def _renewal(reader: Reader, fee: Fee, number: str, notes: Recounts) -> Iterator
         notes.leave(fee, UNKNOWN_PERIOD)
         return
     at = fee.created_at
-    billed = billed_then(reader, invoice, period, at)
-    charge = next((one for one in billed.definition.charges if one.id == fee.charge_id), None)
+    context = context_as_of(reader, invoice, period, at)
+    charge = next((one for one in context.definition.charges if one.id == fee.charge_id), None)
     if charge is None:
         notes.leave(fee, CHANGED)
         return
-    metric = billed.definition.metrics[charge.billable_metric_id]
+    metric = context.definition.metrics[charge.billable_metric_id]
 
     def expected(then: datetime) -> Fee | None:
-        lines = renewals_of(reader.at(then), billed, charge)
+        lines = renewals_of(reader.at(then), context, charge)
         return next((one for one in lines if line_key(one) == line_key(fee)), None)
 
     def doubt() -> str | None:

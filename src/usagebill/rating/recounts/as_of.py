@@ -14,14 +14,14 @@ from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.plans import Charge, FixedCharge, FixedChargeUnits, Plan, PlanDefinition
 from usagebill.core.recounts import SAME_INSTANT
 from usagebill.core.subscriptions import Subscription
-from usagebill.queries.billing_periods import BillingContext, billed_of
+from usagebill.queries.billing_periods import BillingContext, billing_context
 from usagebill.storage.conditions import asc, at_least, at_most, eq, ne, within
 from usagebill.storage.event_queries import EventQuery
 from usagebill.work import Reader
 
 __all__ = [
     "are_others_changed",
-    "billed_then",
+    "context_as_of",
     "definition_then",
     "has_moved",
     "is_followed_since",
@@ -79,11 +79,11 @@ def _plan_then(
     return period.plan_id if own is None or own.created_at > at else own.id
 
 
-def billed_then(reader: Reader, invoice: Invoice, period: BillingPeriod, at: datetime) -> BillingContext:
+def context_as_of(reader: Reader, invoice: Invoice, period: BillingPeriod, at: datetime) -> BillingContext:
     """The billing period with the plan that it was billed by."""
-    billed = billed_of(reader, invoice, period)
-    plan_id = _plan_then(reader, period, billed.subscription, invoice, at)
-    return replace(billed, definition=definition_then(reader, plan_id, at))
+    context = billing_context(reader, invoice, period)
+    plan_id = _plan_then(reader, period, context.subscription, invoice, at)
+    return replace(context, definition=definition_then(reader, plan_id, at))
 
 
 def question(metric: BillableMetric, period: BillingPeriod) -> EventQuery:

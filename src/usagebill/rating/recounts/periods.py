@@ -22,7 +22,7 @@ from usagebill.rating.fees.subscription import subscription_fee
 from usagebill.rating.fees.usage import period_usage
 from usagebill.rating.recounts.as_of import (
     are_others_changed,
-    billed_then,
+    context_as_of,
     has_moved,
     is_followed_since,
     question,
@@ -59,7 +59,7 @@ class Lines:
         self.fees = fees
         self.notes = notes
         self.at = at
-        self.billed = billed_then(reader, invoice, period, at)
+        self.context = context_as_of(reader, invoice, period, at)
 
     def findings(self) -> Iterator[Finding]:
         """Recount all lines."""
@@ -68,7 +68,7 @@ class Lines:
     def usage_findings(self) -> Iterator[Finding]:
         """Recount the usage, charge by charge."""
         found = [fee for fee in self.fees if fee.fee_type == "charge" and fee.event_transaction_id is None]
-        charges = self.billed.definition.charges
+        charges = self.context.definition.charges
         for charge in charges:
             yield from self._charge(charge, [fee for fee in found if fee.charge_id == charge.id])
         known = {charge.id for charge in charges}
@@ -107,12 +107,12 @@ class Lines:
             if charge is not None and one.charge_filter_id not in (None, *(each.id for each in charge.filters)):
                 # Its filter is gone, and with it the price.
                 return fees
-        draft = replace(self.billed, invoice=replace(self.invoice, status="draft"), definition=definition)
+        draft = replace(self.context, invoice=replace(self.invoice, status="draft"), definition=definition)
         return with_adjustments(self.reader.at(self.at), draft, fees)
 
     def arrivals(self, charge: Charge, last: datetime | None = None) -> tuple[list[datetime], bool]:
         """When events of the charge came in after the invoice was begun, not after `last`, and whether that is all."""
-        metric = self.billed.definition.metrics[charge.billable_metric_id]
+        metric = self.context.definition.metrics[charge.billable_metric_id]
         found = {
             event.created_at
             for event in self.reader.tx.events.scan(question(metric, self.period))
@@ -138,17 +138,17 @@ class Lines:
 
     def _doubt(self, charge: Charge, *, complete: bool) -> str | None:
         """Why the lines of a charge may differ without being wrong; None where they may not."""
-        billed, at = self.billed, self.at
-        metric = billed.definition.metrics[charge.billable_metric_id]
-        if touched(charge, at) or touched(metric, at) or billed.subscription.plan_id != self.period.plan_id:
+        context, at = self.context, self.at
+        metric = context.definition.metrics[charge.billable_metric_id]
+        if touched(charge, at) or touched(metric, at) or context.subscription.plan_id != self.period.plan_id:
             return CHANGED
-        if billed.ended and metric.recurring and self._next_plan_is_another():
+        if context.ended and metric.recurring and self._next_plan_is_another():
             return CHANGED
         if metric.aggregation_type == "weighted_sum_agg" and self._is_level_another(charge):
             return LEVEL_CHANGED
         if (charge.prorated or metric.aggregation_type == "weighted_sum_agg") and has_moved(self.reader, self.period):
             return MOVED
-        if is_followed_since(self.reader, billed.subscription, at):
+        if is_followed_since(self.reader, context.subscription, at):
             return INVOICES_CHANGED
         if not complete:
             return WHILE_MADE
@@ -160,7 +160,7 @@ class Lines:
 
     def _next_plan_is_another(self) -> bool:
         """Whether the plan after an upgrade may have been another when it was asked what it goes on to bill."""
-        following = successor_of(self.reader, self.billed.subscription)
+        following = successor_of(self.reader, self.context.subscription)
         if following is None:
             return False
         charges = self.reader.tx.find(Charge, eq("plan_id", following.plan_id), deleted=True)
@@ -191,9 +191,9 @@ class WholePeriod(Lines):
         yield from self._commitment()
 
     def expected_usage(self, charge: Charge, at: datetime) -> list[Fee]:
-        definition = replace(self.billed.definition, charges=(charge,), fixed_charges=())
-        billed, then = replace(self.billed, definition=definition), self.reader.at(at)
-        fees = [*period_usage(then, billed).fees, *renewal_fees(then, billed)]
+        definition = replace(self.context.definition, charges=(charge,), fixed_charges=())
+        context, then = replace(self.context, definition=definition), self.reader.at(at)
+        fees = [*period_usage(then, context).fees, *renewal_fees(then, context)]
         return self.adjusted(definition, fees)
 
     def other_instants(self, charge: Charge) -> tuple[list[datetime], bool]:
@@ -207,21 +207,21 @@ class WholePeriod(Lines):
         return [fee for fee in self.fees if fee.fee_type == fee_type]
 
     def _subscription(self) -> Iterator[Finding]:
-        found, definition = self._of("subscription"), self.billed.definition
+        found, definition = self._of("subscription"), self.context.definition
         plan = definition.plan
         kept = found[0].amount_details.get("plan_amount_cents") if found else None
         if kept is not None and touched(plan, self.at):
             plan = replace(plan, amount_cents=int(str(kept)))
         definition = replace(definition, plan=plan)
-        fee = subscription_fee(self.reader.at(self.at), replace(self.billed, definition=definition))
+        fee = subscription_fee(self.reader.at(self.at), replace(self.context, definition=definition))
         bare = replace(definition, charges=(), fixed_charges=())
         expected = [] if fee is None else self.adjusted(bare, [fee])
         yield from self.judge(expected, found, lambda _: self._fee_doubt())
 
     def _fixed_charges(self) -> Iterator[Finding]:
-        definition = replace(self.billed.definition, charges=())
-        billed = replace(self.billed, definition=definition)
-        expected = self.adjusted(definition, fixed_charge_fees(self.reader.at(self.at), billed))
+        definition = replace(self.context.definition, charges=())
+        context = replace(self.context, definition=definition)
+        expected = self.adjusted(definition, fixed_charge_fees(self.reader.at(self.at), context))
         charges = {charge.id: charge for charge in definition.fixed_charges}
 
         def doubt(fee: Fee) -> str | None:
@@ -234,14 +234,14 @@ class WholePeriod(Lines):
 
     def _commitment(self) -> Iterator[Finding]:
         others = [fee for fee in self.fees if fee.fee_type != "commitment"]
-        fee = commitment_fee(self.reader.at(self.at), self.billed, others)
+        fee = commitment_fee(self.reader.at(self.at), self.context, others)
         yield from self.judge([] if fee is None else [fee], self._of("commitment"), lambda _: self._fee_doubt())
 
     def _fee_doubt(self) -> str | None:
         """Why a line that follows from the plan and from what was billed before may differ without being wrong."""
-        if touched(self.billed.definition.plan, self.at):
+        if touched(self.context.definition.plan, self.at):
             return CHANGED
-        if self.billed.subscription.plan_id != self.period.plan_id:
+        if self.context.subscription.plan_id != self.period.plan_id:
             return CHANGED
         return INVOICES_CHANGED if are_others_changed(self.reader, self.invoice, self.at) else None
 
@@ -250,16 +250,16 @@ class UsageSoFar(Lines):
     """The usage so far that passed a threshold: what had come in when the threshold was looked at, and not before."""
 
     def expected_usage(self, charge: Charge, at: datetime) -> list[Fee]:
-        billed, charges = self.billed, self.billed.boundaries.charges
+        context, charges = self.context, self.context.boundaries.charges
         if charges is None:
             return []
         rated = usage.rated_usage(
             self.reader.at(at),
             usage.UsageToBill(
                 invoice=self.invoice,
-                subscription=billed.subscription,
-                definition=replace(billed.definition, charges=(charge,)),
-                window=usage_window(charges, billed.cycle.tz),
+                subscription=context.subscription,
+                definition=replace(context.definition, charges=(charge,)),
+                window=usage_window(charges, context.cycle.tz),
                 known_at=at,
                 with_minimum=False,
             ),
