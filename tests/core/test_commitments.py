@@ -9,6 +9,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.money import share
 
 from usagebill.core.commitments import (
     Settlement,
@@ -63,17 +64,22 @@ def due(found: Settlement | None, amount: int = MILLION) -> int:
     return commitment_due(amount, found.window, UTC)
 
 
+def owed(days: int, period_days: int) -> int:
+    """What is left of a commitment of 10,000.00 for these days, once they were billed at 1,000.00 a period."""
+    return share(MILLION, days, period_days) - share(100_000, days, period_days)
+
+
 @pytest.mark.parametrize(
     ("plan", "started", "run", "expected"),
     [
-        ("weekly calendar arrears", "2023-02-01", "2023-02-06T00:10:00", 642_857),
-        ("monthly calendar arrears", "2023-02-04", "2023-03-01T00:10:00", 803_571),
-        ("quarterly calendar arrears", "2023-02-04", "2023-04-01T00:10:00", 560_000),
-        ("yearly calendar arrears", "2022-02-01", "2023-01-01T00:10:00", 823_561),
-        ("weekly anniversary arrears", "2023-02-01", "2023-02-08T00:10:00", 900_000),
-        ("monthly anniversary arrears", "2023-02-04", "2023-03-04T00:10:00", 900_000),
-        ("quarterly anniversary arrears", "2023-02-04", "2023-05-04T00:10:00", 900_000),
-        ("yearly anniversary arrears", "2022-02-01", "2023-02-01T00:10:00", 900_000),
+        ("weekly calendar arrears", "2023-02-01", "2023-02-06T00:10:00", owed(5, 7)),
+        ("monthly calendar arrears", "2023-02-04", "2023-03-01T00:10:00", owed(25, 28)),
+        ("quarterly calendar arrears", "2023-02-04", "2023-04-01T00:10:00", owed(56, 90)),
+        ("yearly calendar arrears", "2022-02-01", "2023-01-01T00:10:00", owed(334, 365)),
+        ("weekly anniversary arrears", "2023-02-01", "2023-02-08T00:10:00", MILLION - 100_000),
+        ("monthly anniversary arrears", "2023-02-04", "2023-03-04T00:10:00", MILLION - 100_000),
+        ("quarterly anniversary arrears", "2023-02-04", "2023-05-04T00:10:00", MILLION - 100_000),
+        ("yearly anniversary arrears", "2022-02-01", "2023-02-01T00:10:00", MILLION - 100_000),
     ],
 )
 def test_a_first_period_in_arrears_owes_its_share(plan: str, started: str, run: str, expected: int) -> None:
@@ -88,30 +94,30 @@ def test_a_plan_in_advance_settles_each_period_when_it_is_over() -> None:
     subscription = cycle("weekly calendar advance", "2023-02-01")
     assert settled(subscription, "2023-02-06T00:10:00") is None
     first = settled(subscription, "2023-02-06T00:10:00", last_fee="2023-02-01T00:00:00")
-    assert true_up(due(first), [71_429]) == 642_857
+    assert true_up(due(first), [share(100_000, 5, 7)]) == owed(5, 7)
     second = settled(subscription, "2023-02-13T00:10:00", last_fee="2023-02-06T00:10:00")
-    assert true_up(due(second), [100_000]) == 900_000
+    assert true_up(due(second), [100_000]) == MILLION - 100_000
     ended = replace(subscription, terminated_at=instant("2023-02-15T10:00:00"))
     last = settled(ended, "2023-02-15T10:00:00", last_fee="2023-02-13T00:10:00")
-    assert true_up(due(last), [100_000]) == 328_571
+    assert true_up(due(last), [100_000]) == share(MILLION, 3, 7) - 100_000
 
 
 def test_all_fees_of_the_period_count() -> None:
     arrears = cycle("monthly calendar arrears", "2024-02-28T10:00:00")
     first = settled(arrears, "2024-03-01T00:10:00")
-    assert true_up(due(first), [690, 1_000, 1_000, 1_000]) == 65_276
-    assert true_up(due(settled(arrears, "2024-04-01T00:10:00")), [10_000, 1_000]) == 989_000
+    assert true_up(due(first), [690, 1_000, 1_000, 1_000]) == share(MILLION, 2, 29) - 690 - 3 * 1_000
+    assert true_up(due(settled(arrears, "2024-04-01T00:10:00")), [10_000, 1_000]) == MILLION - 11_000
     advance = cycle("monthly calendar advance", "2024-02-28T10:00:00")
     first = settled(advance, "2024-03-01T00:10:00", last_fee="2024-02-28T10:00:00")
-    assert true_up(due(first), [690, 2_500, 3_000, 1_500]) == 61_276
+    assert true_up(due(first), [690, 2_500, 3_000, 1_500]) == share(MILLION, 2, 29) - 690 - 7_000
 
 
 def test_a_plan_that_bills_usage_monthly_settles_the_whole_interval() -> None:
     subscription = cycle("yearly calendar arrears C", "2024-03-05T10:00:00")
     assert settled(subscription, "2024-04-01T00:10:00") is None
     found = settled(subscription, "2025-01-01T00:10:00")
-    assert due(found) == 825_137
-    assert true_up(due(found), [8_251, 8_800]) == 808_086
+    assert due(found) == share(MILLION, 302, 366)
+    assert true_up(due(found), [8_251, 8_800]) == share(MILLION, 302, 366) - 8_251 - 8_800
 
 
 def test_a_downgrade_settles_the_period_that_it_closes() -> None:
@@ -121,13 +127,13 @@ def test_a_downgrade_settles_the_period_that_it_closes() -> None:
         found = settled(subscription, ended, last_fee="2024-05-01T00:10:00")
         assert found is not None
         assert (found.window.start, found.window.end) == (instant("2024-05-01"), day_end(date(2024, 5, 31), UTC))
-        assert true_up(due(found), [10_000]) == 990_000
+        assert true_up(due(found), [10_000]) == MILLION - 10_000
 
 
 def test_a_downgrade_at_the_first_boundary_settles_the_days_lived() -> None:
     ended = "2024-06-01T00:10:00"
     subscription = cycle("monthly calendar advance", "2024-05-16", ended=ended, succession=Succession.DOWNGRADE)
-    assert due(settled(subscription, ended, last_fee="2024-05-16T00:00:00")) == 516_129
+    assert due(settled(subscription, ended, last_fee="2024-05-16T00:00:00")) == share(MILLION, 16, 31)
     same_day = replace(subscription, started_at=instant("2024-06-01T00:00:00"))
     assert settled(same_day, ended, last_fee="2024-06-01T00:00:00") is None
 
@@ -137,19 +143,19 @@ def test_an_end_settles_the_period_open_and_on_a_boundary_day_the_one_closed() -
     closed = settled(subscription, "2024-06-01T06:00:00", last_fee="2024-05-01T00:10:00")
     assert due(closed) == MILLION
     opened = settled(subscription, "2024-06-01T06:00:00", last_fee="2024-06-01T00:10:00", period_billed=True)
-    assert due(opened) == 33_333
+    assert due(opened) == share(MILLION, 1, 30)
 
 
 def test_a_yearly_plan_in_advance_is_settled_whenever_it_ends() -> None:
     subscription = cycle("yearly calendar advance", "2024-01-01", ended="2024-06-30T10:00:00")
-    assert due(settled(subscription, "2024-06-30T10:00:00", last_fee="2024-01-01T00:00:00")) == 497_268
+    assert due(settled(subscription, "2024-06-30T10:00:00", last_fee="2024-01-01T00:00:00")) == share(MILLION, 182, 366)
 
 
 def test_the_day_of_an_upgrade_is_the_old_plans_too() -> None:
     subscription = cycle(
         "monthly calendar arrears", "2024-03-01", ended="2024-06-01T10:00:00", succession=Succession.UPGRADE
     )
-    assert due(settled(subscription, "2024-06-01T10:00:01")) == 33_333
+    assert due(settled(subscription, "2024-06-01T10:00:01")) == share(MILLION, 1, 30)
 
 
 def test_fees_count_whose_window_lies_in_the_period() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests import builders
+from tests.money import gross, percent
 
 from usagebill.core.invoices.records import Invoice, InvoiceMetadata
 from usagebill.rating.settlement import settle
@@ -49,8 +50,12 @@ def test_an_invoice_shows_its_fees_and_what_they_add_up_to(box: Sandbox) -> None
     shown = body["invoice"]
     assert status == 200
     assert [fee["amount_cents"] for fee in shown["fees"]] == [151, 379]
-    assert [fee["taxes_amount_cents"] for fee in shown["fees"]] == [30, 76]
-    assert (shown["fees_amount_cents"], shown["taxes_amount_cents"], shown["total_amount_cents"]) == (530, 106, 636)
+    assert [fee["taxes_amount_cents"] for fee in shown["fees"]] == [percent(151, 20), percent(379, 20)]
+    assert (shown["fees_amount_cents"], shown["taxes_amount_cents"], shown["total_amount_cents"]) == (
+        151 + 379,
+        percent(530, 20),
+        gross(530, 20),
+    )
     assert shown["applied_taxes"][0]["tax_code"] == "vat"
     assert shown["applied_taxes"][0]["fees_amount_cents"] == 530
     assert shown["customer"]["external_id"] == "acme"

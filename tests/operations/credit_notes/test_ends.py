@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from tests.money import gross, percent, share
 from tests.scenarios import Scenario
 
 World = Callable[..., Scenario]
@@ -31,12 +32,17 @@ def notes(box: Scenario) -> list[tuple[int, int, int]]:
     return [tuple(note[name] for name in names) for note in box.get("/credit_notes")["credit_notes"]]
 
 
+def taxed(cents: int, rate: int | str) -> tuple[int, int, int]:
+    """An amount, its tax, and both together."""
+    return cents, percent(cents, rate), gross(cents, rate)
+
+
 @pytest.mark.parametrize(
     ("amount", "tax", "interval", "note"),
     [
-        (20_000, "25", "monthly", (19_333, 4833, 24_166)),
-        (16_000, "25", "monthly", (15_467, 3867, 19_334)),
-        (2999, "23.33", "weekly", (2571, 600, 3171)),
+        (20_000, "25", "monthly", taxed(share(20_000, 29, 30), "25")),
+        (16_000, "25", "monthly", taxed(share(16_000, 29, 30), "25")),
+        (2999, "23.33", "weekly", taxed(share(2999, 6, 7), "23.33")),
     ],
 )
 def test_an_end_on_the_first_day_leaves_all_other_days(
@@ -53,10 +59,10 @@ def test_an_end_on_the_first_day_leaves_all_other_days(
 @pytest.mark.parametrize(
     ("zone", "billing_time", "amount", "invoiced", "note"),
     [
-        ("UTC", "calendar", 5000, 4500, (3571, 714, 4285)),
-        ("America/Los_Angeles", "calendar", 5000, 4715, (3750, 750, 4500)),
-        ("UTC", "anniversary", 5000, 6000, (4821, 964, 5785)),
-        ("UTC", "calendar", 10_000, 9000, (7143, 1429, 8572)),
+        ("UTC", "calendar", 5000, gross(share(5000, 21, 28), 20), taxed(share(5000, 20, 28), 20)),
+        ("America/Los_Angeles", "calendar", 5000, gross(share(5000, 22, 28), 20), taxed(share(5000, 21, 28), 20)),
+        ("UTC", "anniversary", 5000, gross(5000, 20), taxed(share(5000, 27, 28), 20)),
+        ("UTC", "calendar", 10_000, gross(share(10_000, 21, 28), 20), taxed(share(10_000, 20, 28), 20)),
     ],
 )
 def test_the_days_are_those_of_the_customer(
@@ -79,9 +85,9 @@ def test_what_is_given_back_pays_for_the_next_invoices(world: World) -> None:
     box.delete("/subscriptions/sub")
     box.subscribe("small", external_id="other", billing_time="anniversary")
     invoice = next(one for one in box.invoices() if one["fees_amount_cents"] == 5000)
-    assert (invoice["credit_notes_amount_cents"], invoice["total_amount_cents"]) == (6000, 0)
+    assert (invoice["credit_notes_amount_cents"], invoice["total_amount_cents"]) == (gross(5000, 20), 0)
     (note,) = box.get("/credit_notes")["credit_notes"]
-    assert note["balance_amount_cents"] == 2572
+    assert note["balance_amount_cents"] == gross(share(10_000, 20, 28), 20) - gross(5000, 20)
 
 
 @pytest.mark.parametrize(
@@ -137,4 +143,4 @@ def test_an_end_gives_back_the_last_period_whatever_was_made_anew_since(world: W
     box.billing.invoices.regenerate(april["svc_id"], fees=[{"id": line["svc_id"]}])
     box.travel_to("2024-05-10T00:00:00Z")
     box.delete("/subscriptions/sub")
-    assert notes(box) == [(2100, 0, 2100)]
+    assert notes(box) == [taxed(share(3100, 21, 31), 0)]

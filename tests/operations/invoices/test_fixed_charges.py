@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.money import share
 from tests.scenarios import Scenario, fees_of, price_ranges
 
 RANGES = {"graduated_ranges": price_ranges((0, 3, "2", "1"), (4, None, "1", "0.5"))}
@@ -53,7 +54,7 @@ def test_units_are_prorated_by_the_days_of_the_whole_month() -> None:
         seats.plan(fixed_charges=[seats.fixed("200", prorated=True)])
         seats.subscribe()
         seats.travel_to("2024-03-01T01:00:00Z")
-        assert seats.fees() == [[179_310]]
+        assert seats.fees() == [[share(10 * 20_000, 26, 29)]]
 
 
 @pytest.mark.parametrize("subscription", [False, True])
@@ -79,7 +80,7 @@ def test_prorated_units_added_at_once_are_billed_for_the_days_left(seats: Seats,
         seats.travel_to(f"2024-03-{day}T05:00:00Z")
         seats.change_units(units, subscription=subscription)
     seats.travel_to("2024-04-01T01:00:00Z")
-    assert seats.fees() == [[10_000], [1_935], [1_129], [20_000]]
+    assert seats.fees() == [[10_000], [share(5_000, 12, 31)], [share(5_000, 7, 31)], [20_000]]
 
 
 @pytest.mark.parametrize("pay_in_advance", [False, True])
@@ -95,9 +96,9 @@ def test_units_changed_for_the_next_period_leave_this_one_alone(seats: Seats, pa
 @pytest.mark.parametrize(
     ("interval", "start", "added", "cents"),
     [
-        ("monthly", "2024-03-01T00:00:00Z", "2024-03-15T09:00:00Z", 5_484),
-        ("weekly", "2024-03-04T00:00:00Z", "2024-03-07T09:00:00Z", 5_714),
-        ("yearly", "2024-01-01T00:00:00Z", "2024-07-01T09:00:00Z", 5_027),
+        ("monthly", "2024-03-01T00:00:00Z", "2024-03-15T09:00:00Z", share(10_000, 17, 31)),
+        ("weekly", "2024-03-04T00:00:00Z", "2024-03-07T09:00:00Z", share(10_000, 4, 7)),
+        ("yearly", "2024-01-01T00:00:00Z", "2024-07-01T09:00:00Z", share(10_000, 184, 366)),
     ],
 )
 def test_a_fixed_charge_added_in_mid_period_is_billed_for_the_days_left(
@@ -120,7 +121,7 @@ def test_an_upgrade_deducts_what_the_old_plan_was_paid_for_the_days_left() -> No
         more = seats.fixed("100", 1, pay_in_advance=True, prorated=True)
         seats.plan(code="pro", fixed_charges=[more], amount_cents=100)
         seats.subscribe("pro")
-        assert seats.fees() == [[1_500], [3_016]]
+        assert seats.fees() == [[1_500], [share(10_000 - 1_500, 11, 31)]]
 
 
 def test_both_plans_of_an_upgrade_bill_its_day_in_arrears() -> None:
@@ -131,13 +132,13 @@ def test_both_plans_of_an_upgrade_bill_its_day_in_arrears() -> None:
         seats.plan(code="pro", fixed_charges=[seats.fixed("100", 1, prorated=True)], amount_cents=100)
         seats.subscribe("pro")
         seats.travel_to("2023-09-01T01:00:00Z")
-        assert seats.fees() == [[677], [3_548]]
+        assert seats.fees() == [[share(1_000, 21, 31)], [share(10_000, 11, 31)]]
 
 
 @pytest.mark.parametrize(
     ("model", "properties", "whole", "half"),
     [
-        ("standard", {"amount": "2"}, 1_000, 484),
+        ("standard", {"amount": "2"}, 1_000, share(1_000, 15, 31)),
         # 3 at 2.00 and 2 at 1.00, and both flat amounts, which are never prorated.
         ("graduated", RANGES, 950, 537),
         # All 5 units choose the second range: 1.00 each, and its flat amount.

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.money import gross, percent, share
 from tests.scenarios import Scenario, charge_on
 
 pytestmark = [pytest.mark.now("2024-03-30T00:00:00Z"), pytest.mark.usefixtures("acme")]
@@ -35,7 +36,7 @@ def refused(box: Scenario, **body: Any) -> tuple[int, Any]:
 def test_a_new_purchase_in_arrears_is_billed_when_its_first_period_ends(box: Scenario) -> None:
     box.tax(50)
     box.plan(amount_cents=100)
-    assert amounts(preview(box, plan_code="basic")) == (6, 3, 9, "2024-04-01")
+    assert amounts(preview(box, plan_code="basic")) == (share(100, 2, 31), percent(6, 50), gross(6, 50), "2024-04-01")
     assert amounts(preview(box, plan_code="basic", billing_time="anniversary")) == (100, 50, 150, "2024-04-30")
 
 
@@ -44,7 +45,7 @@ def test_a_new_purchase_in_advance_is_billed_at_its_start(box: Scenario) -> None
     box.plan(amount_cents=100, pay_in_advance=True)
     box.customer(billing_configuration={"invoice_grace_period": 2})
     invoice = preview(box, plan_code="basic", subscription_at="2024-03-31T00:00:00Z")
-    assert amounts(invoice) == (3, 2, 5, "2024-04-02")
+    assert amounts(invoice) == (share(100, 1, 31), percent(3, 50), gross(3, 50), "2024-04-02")
     assert (invoice["status"], invoice["number"], invoice["svc_id"]) == ("finalized", "", None)
     assert [fee["svc_id"] for fee in invoice["fees"]] == [None]
 
@@ -84,9 +85,14 @@ def test_the_next_invoice_holds_the_usage_so_far(box: Scenario) -> None:
     box.subscribe()
     for _ in range(2):
         box.event("calls")
-    assert amounts(preview(box, subscriptions={"external_ids": ["sub"]})) == (2538, 1269, 3807, "2024-04-01")
+    assert amounts(preview(box, subscriptions={"external_ids": ["sub"]})) == (
+        6 + 2 * 1266,
+        percent(2538, 50),
+        gross(2538, 50),
+        "2024-04-01",
+    )
     ended = preview(box, subscriptions={"external_ids": ["sub"], "terminated_at": "2024-03-30T12:00:00Z"})
-    assert amounts(ended) == (2535, 1268, 3803, "2024-03-30")
+    assert amounts(ended) == (3 + 2 * 1266, percent(2535, 50), gross(2535, 50), "2024-03-30")
 
 
 def test_what_is_refused(box: Scenario) -> None:

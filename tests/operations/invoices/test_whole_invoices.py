@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from tests.money import gross, percent, share
 from tests.scenarios import Scenario, charge_on, fee_of, fees_of
 
 World = Callable[..., Scenario]
@@ -45,7 +46,7 @@ def test_a_draft_takes_in_a_late_event_when_it_is_refreshed(world: World) -> Non
     box.event("calls")
     box.event("calls")
     box.travel_to("2023-01-01T05:00:00Z")
-    assert totals(box) == [658, 1440]
+    assert totals(box) == [gross(share(1000, 17, 31), 20), gross(1000 + 2 * 100, 20)]
     box.post(
         "/events",
         event={
@@ -55,14 +56,14 @@ def test_a_draft_takes_in_a_late_event_when_it_is_refreshed(world: World) -> Non
             "timestamp": "1671321600",  # 2022-12-18
         },
     )
-    assert totals(box) == [658, 1440]
+    assert totals(box) == [gross(share(1000, 17, 31), 20), gross(1000 + 2 * 100, 20)]
     first, second = (f"/invoices/{invoice['svc_id']}" for invoice in box.invoices())
     box.put(f"{first}/refresh")
     box.put(f"{second}/refresh")
-    assert totals(box) == [658, 1560]
+    assert totals(box) == [gross(share(1000, 17, 31), 20), gross(1000 + 3 * 100, 20)]
     box.put(f"{first}/finalize")
     box.put(f"{second}/finalize")
-    assert totals(box) == [658, 1560]
+    assert totals(box) == [gross(share(1000, 17, 31), 20), gross(1000 + 3 * 100, 20)]
 
 
 def test_a_credit_note_pays_for_an_adjusted_draft_once_it_is_issued(world: World) -> None:
@@ -85,7 +86,9 @@ def test_a_credit_note_pays_for_an_adjusted_draft_once_it_is_issued(world: World
     assert notes(box) == [(1700, 200)]
 
 
-@pytest.mark.parametrize(("price", "total"), [({}, 14_400), ({"unit_precise_amount": "150.00"}, 57_900)])
+@pytest.mark.parametrize(
+    ("price", "total"), [({}, 12_900 + 3 * 500), ({"unit_precise_amount": "150.00"}, 12_900 + 3 * 15_000)]
+)
 def test_adjusted_usage_stands_beside_the_base_fee(world: World, price: dict[str, str], total: int) -> None:
     box = world("2024-03-01T00:00:00Z", grace=3)
     box.plan(charge_on(box.metric("calls", "count_agg"), amount="5"), amount_cents=12_900)
@@ -109,8 +112,11 @@ def test_the_minimum_of_a_charge_counts_all_its_filters_for_the_days_of_the_peri
     box.travel_to("2023-03-01T05:00:00Z")
     (invoice,) = box.invoices()
     amounts = [fee["amount_cents"] for fee in fees_of(invoice, "charge")]
-    assert sorted(amounts) == [0, 1929, 2000, 5000]
-    assert (invoice["fees_amount_cents"], invoice["taxes_amount_cents"]) == (8929, 1786)
+    assert sorted(amounts) == [0, share(10_000, 25, 28) - 7000, 2000, 5000]
+    assert (invoice["fees_amount_cents"], invoice["taxes_amount_cents"]) == (
+        share(10_000, 25, 28),
+        percent(share(10_000, 25, 28), 20),
+    )
 
 
 def ahead(world: World, *thresholds: int, recurring: int | None = None) -> Scenario:
@@ -206,11 +212,11 @@ def test_fees_paid_one_by_one_are_put_together_month_by_month(world: World) -> N
             if invoice["invoice_type"] == "advance_charges"
         ]
 
-    assert [fee["amount_cents"] for fee in fees()] == [2008, 1908, 1807, 1707, 1606]
+    assert [fee["amount_cents"] for fee in fees()] == [share(3012, days, 30) for days in (20, 19, 18, 17, 16)]
     pay(*fees()[:3])
     box.travel_to("2024-07-02T00:00:00Z")
     assert grouped() == [(5723, 1145, 6868)]
-    assert fees()[-1]["amount_cents"] == 15_060  # the renewal of all five seats
+    assert fees()[-1]["amount_cents"] == 5 * 3012  # the renewal of all five seats
     pay(*fees()[3:])
     box.travel_to("2024-08-02T00:00:00Z")
     assert grouped() == [(5723, 1145, 6868), (18_373, 3674, 22_047)]
@@ -285,7 +291,7 @@ def test_the_first_fixed_charges_of_a_proposal(
 def test_the_commitment_of_a_proposal_is_that_of_its_days(world: World) -> None:
     box = world("2024-03-30T00:00:00Z")
     box.plan(interval="yearly", minimum_commitment={"amount_cents": 100_000})
-    assert preview(box, plan_code="basic") == (75_683, 0, 75_683, "2025-01-01")
+    assert preview(box, plan_code="basic") == (share(100_000, 277, 366), 0, share(100_000, 277, 366), "2025-01-01")
 
 
 def test_a_preview_holds_the_minimum_of_a_charge(world: World) -> None:
@@ -294,7 +300,7 @@ def test_a_preview_holds_the_minimum_of_a_charge(world: World) -> None:
     box.subscribe()
     box.event("units", value="16.25")
     projection = preview(box, subscriptions={"external_ids": ["sub"]})
-    assert projection == (233_700, 53_751, 287_451, "2024-04-01")
+    assert projection == (233_700, percent(233_700, 23), gross(233_700, 23), "2024-04-01")
 
 
 def test_a_termination_preview_with_usage_rounds_its_tax_up(world: World) -> None:
@@ -305,8 +311,13 @@ def test_a_termination_preview_with_usage_rounds_its_tax_up(world: World) -> Non
     box.event("calls")
     box.jump_to("2024-03-30T00:01:00Z")
     ends = {"external_ids": ["sub"], "terminated_at": "2024-03-30T00:02:00Z"}
-    assert preview(box, subscriptions={"external_ids": ["sub"]}) == (2538, 1269, 3807, "2024-04-01")
-    assert preview(box, subscriptions=ends) == (2535, 1268, 3803, "2024-03-30")
+    assert preview(box, subscriptions={"external_ids": ["sub"]}) == (
+        2538,
+        percent(2538, 50),
+        gross(2538, 50),
+        "2024-04-01",
+    )
+    assert preview(box, subscriptions=ends) == (2535, percent(2535, 50), gross(2535, 50), "2024-03-30")
 
 
 @pytest.mark.parametrize(

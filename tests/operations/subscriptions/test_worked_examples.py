@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.money import share
 from tests.scenarios import Scenario, fees_of, windows
 
 
@@ -21,12 +22,16 @@ def test_a_downgrade_to_a_longer_interval_starts_with_the_next_period() -> None:
         assert box.subscribe("yearly")["plan_code"] == "basic"
         box.travel_to("2023-11-19T00:10:00Z")
         change = box.invoices()[-1]
-        assert fee_cents(change) == [78_875]
+        assert fee_cents(change) == [share(118_800, 243, 366)]
         assert ("2023-11-19T00:00:00Z", "2024-07-18T23:59:59Z") in windows(change)
 
 
 @pytest.mark.parametrize(
-    ("billing_time", "fees"), [("calendar", [871, 968, 1_226]), ("anniversary", [1_000, 1_161, 1_471])]
+    ("billing_time", "fees"),
+    [
+        ("calendar", [share(1_000, 27, 31), share(1_500, 20, 31), share(1_900, 20, 31)]),
+        ("anniversary", [1_000, share(1_500, 24, 31), share(1_900, 24, 31)]),
+    ],
 )
 def test_two_upgrades_on_one_day(billing_time: str, fees: list[int]) -> None:
     with Scenario(now="2024-03-05T00:00:00Z") as box:
@@ -53,7 +58,7 @@ def test_a_quarter_that_ends_early(start: str, billing_time: str) -> None:
         box.subscribe(billing_time=billing_time)
         box.travel_to("2024-06-20T10:00:00Z")
         box.delete("/subscriptions/sub")
-        assert fee_cents(box.invoices()[-1]) == [32_000]
+        assert fee_cents(box.invoices()[-1]) == [share(91_000, 32, 91)]
 
 
 def test_a_subscription_taken_anew_keeps_its_anniversary_and_bills_nothing_twice() -> None:
@@ -80,7 +85,7 @@ def test_an_upgrade_during_a_trial_is_billed_when_the_trial_ends() -> None:
         box.travel_to("2024-03-18T13:00:00Z")
         change, end_of_trial = box.invoices()
         assert fee_cents(change) == []
-        assert fee_cents(end_of_trial) == [4_516_129]
+        assert fee_cents(end_of_trial) == [share(10_000_000, 14, 31)]
 
 
 def test_a_trial_over_a_renewal() -> None:
@@ -90,7 +95,7 @@ def test_a_trial_over_a_renewal() -> None:
         box.travel_to("2024-04-02T00:00:00Z")
         assert [fee_cents(invoice) for invoice in box.invoices()] == [[]]
         box.travel_to("2024-04-20T00:00:00Z")
-        assert fee_cents(box.invoices()[-1]) == [2_000_000]
+        assert fee_cents(box.invoices()[-1]) == [share(5_000_000, 12, 30)]
         box.travel_to("2024-05-01T00:10:00Z")
         assert fee_cents(box.invoices()[-1]) == [5_000_000]
 
@@ -99,7 +104,7 @@ def test_a_trial_over_a_renewal() -> None:
     ("zone", "start", "run", "first", "second"),
     [
         ("Europe/Paris", "2024-03-22T01:12:00Z", "2024-03-31T22:10:00Z", [5_000_000], None),
-        ("Asia/Tokyo", "2024-03-22T18:12:00Z", "2024-03-31T15:10:00Z", [], [4_833_333]),
+        ("Asia/Tokyo", "2024-03-22T18:12:00Z", "2024-03-31T15:10:00Z", [], [share(5_000_000, 29, 30)]),
     ],
 )
 def test_a_trial_that_ends_on_the_local_day_of_a_renewal_or_the_next(
@@ -127,9 +132,9 @@ def test_a_commitment_in_advance_is_settled_a_period_later() -> None:
         box.delete("/subscriptions/sub")
         assert [fee_cents(invoice, "commitment") for invoice in box.invoices()] == [
             [],
-            [642_857],
-            [900_000],
-            [328_571],
+            [share(1_000_000, 5, 7) - share(100_000, 5, 7)],
+            [1_000_000 - 100_000],
+            [share(1_000_000, 3, 7) - 100_000],
         ]
 
 
@@ -139,7 +144,11 @@ def test_a_week_begun_on_a_wednesday_is_five_sevenths() -> None:
         box.subscribe()
         (invoice,) = box.invoices()
         (fee,) = invoice["fees"]
-        assert (fee["amount_cents"], fee["precise_amount"][:12], fee["units"]) == (71, "0.7142857142", "1.0")
+        assert (fee["amount_cents"], fee["precise_amount"][:12], fee["units"]) == (
+            share(100, 5, 7),
+            "0.7142857142",
+            "1.0",
+        )
         assert fee["amount_details"] == {"plan_amount_cents": 100}
         assert fee["from_date"] == "2022-06-22T00:00:00+00:00"
         assert fee["to_date"] == "2022-06-26T23:59:59+00:00"
