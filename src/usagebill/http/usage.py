@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import TypedDict
 
 from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.charge_parts import ChargeResult
 from usagebill.core.fees import Fee
 from usagebill.core.grouping import Breakdown
 from usagebill.core.numbers import parse_decimal
@@ -20,7 +21,6 @@ from usagebill.rating.current_usage import (
     projected,
 )
 from usagebill.rating.past_usage import PastUsage, PastUsageOptions, past
-from usagebill.rating.usage import ChargeResult
 from usagebill.views.usage import (
     ChargeUsageView,
     ShownUsage,

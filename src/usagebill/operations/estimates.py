@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from usagebill.core.aggregation import round_units
 from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.charge_parts import ChargePart, parsed_properties
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.events import Event, active_subscription, numeric_value, property_of
 from usagebill.core.expressions import EvaluationError, ExpressionSyntaxError, evaluated_text
@@ -26,7 +27,6 @@ from usagebill.rating.events import advance_charges, event_price, part_for
 from usagebill.rating.fees.in_advance import advance_fee, event_billing
 from usagebill.rating.provider_taxes import estimated
 from usagebill.rating.settlement import fee_taxes
-from usagebill.rating.usage import ChargePart, parsed_properties
 from usagebill.storage.conditions import eq
 from usagebill.work import Reader
 

@@ -10,6 +10,8 @@ from functools import partial
 from usagebill.core.adjusted_fees import AdjustedFee, Repriced, adjusted
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_ledger import group_text
+from usagebill.core.charge_lines import charge_item, pricing_unit_object, true_up_fee
+from usagebill.core.charge_parts import parsed_properties
 from usagebill.core.currencies import subunits
 from usagebill.core.errors import NotFound
 from usagebill.core.fees import Fee, FeeItem
@@ -23,10 +25,9 @@ from usagebill.core.pricing.fixed_charges import fixed_charge_amounts
 from usagebill.core.usage import Usage
 from usagebill.queries.billing_periods import BillingContext
 from usagebill.rating.fee_events import part_of
-from usagebill.rating.fees.charges import charge_item, pricing_unit_object, true_up_fee
 from usagebill.rating.fees.fixed_charges import fixed_charge_details, fixed_charge_item
 from usagebill.rating.fees.usage import usage_to_bill
-from usagebill.rating.usage import parsed_properties, usage_window
+from usagebill.rating.usage import usage_window
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader
 
@@ -98,7 +99,7 @@ def _with_minimum(
     if all(fee.charge_filter_id for fee in own):
         default = replace(lines[0], fee_type="charge", charge_id=charge.id, charge_filter_id=None)
         own += filter(None, [empty_fee(reader, context, default)])
-    added = true_up_fee(reader, whose, charge, own)
+    added = true_up_fee(charge, whose.window, own, id=reader.new_id())
     if added is not None and former is not None:
         # It keeps its place on the invoice.
         added = replace(added, id=former.id)

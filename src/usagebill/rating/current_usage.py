@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from zoneinfo import ZoneInfo
 
 from usagebill.core.aggregation import Window
+from usagebill.core.charge_parts import ChargeResult
 from usagebill.core.currencies import exponent
 from usagebill.core.customers import Customer, timezone
 from usagebill.core.days import days_between
@@ -24,7 +25,7 @@ from usagebill.queries.customers import customer_by_external_id, entity_of
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.taxes import taxes_for
 from usagebill.rating.provider_taxes import usage_taxes
-from usagebill.rating.usage import ChargeResult, ChargeScope, charge_results, usage_window
+from usagebill.rating.usage import ChargeScope, charge_results, usage_window
 from usagebill.storage.conditions import desc, eq
 from usagebill.work import Reader, parse_json
 

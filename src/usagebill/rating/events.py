@@ -23,6 +23,7 @@ from usagebill.core.aggregation import (
 )
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_ledger import LedgerEntry, group_text
+from usagebill.core.charge_parts import ChargePart, charge_parts, parsed_properties
 from usagebill.core.events import Event, property_of
 from usagebill.core.filters import accepts
 from usagebill.core.grouping import TARGET_WALLET_KEY, charge_group_keys, group_of, grouped_by
@@ -34,7 +35,6 @@ from usagebill.core.pricing.percentage import PercentageProperties
 from usagebill.core.subscriptions import Subscription
 from usagebill.rating.handover import own_events
 from usagebill.rating.ledger import Ledger
-from usagebill.rating.usage import ChargePart, charge_parts, parsed_properties
 from usagebill.storage.event_queries import COUNTED, EventQuery
 from usagebill.work import Reader
 

@@ -10,6 +10,7 @@ from itertools import islice
 
 from usagebill.core.aggregation import AggregateResult, usage
 from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.charge_parts import ChargePart, parsed_properties
 from usagebill.core.coupons import AppliedCoupon, Coupon, Targets
 from usagebill.core.currencies import cents_from_major, subunits
 from usagebill.core.events import Event
@@ -33,14 +34,7 @@ from usagebill.queries.invoices import visible_invoice
 from usagebill.queries.progressive_credits import progressive_fees
 from usagebill.rating.fee_events import events_paid_in_advance, part_of, question_of
 from usagebill.rating.settlement import plans_of, targets_of
-from usagebill.rating.usage import (
-    ChargePart,
-    ChargeScope,
-    initial_level_of,
-    parsed_properties,
-    part_usages,
-    usage_window,
-)
+from usagebill.rating.usage import ChargeScope, initial_level_of, part_usages, usage_window
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader
 

@@ -9,6 +9,7 @@ from itertools import islice
 
 from usagebill.core.aggregation import lower_bound
 from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.charge_parts import ChargePart, charge_parts
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
 from usagebill.core.filters import EventScope
@@ -19,7 +20,6 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.inputs import Paging
 from usagebill.queries.fees import fee_by_id
 from usagebill.rating.handover import own_events
-from usagebill.rating.usage import ChargePart, charge_parts
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.ports import Page
 from usagebill.work import Reader

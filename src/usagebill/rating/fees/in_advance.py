@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
 from usagebill.core.aggregation import Window
+from usagebill.core.charge_lines import charge_line
 from usagebill.core.days import local_date
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
@@ -17,7 +18,6 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.queries.billing_periods import cycle_at, running_boundaries
 from usagebill.queries.plans import plan_definition
 from usagebill.rating.events import EventPrice
-from usagebill.rating.fees.charges import charge_line
 from usagebill.rating.usage import usage_window
 from usagebill.work import Reader
 
@@ -55,7 +55,7 @@ def advance_fee(
     """The fee of one event under one charge, without taxes, on `invoice` or on none."""
     window, invoiceable = billing.window, priced.charge.invoiceable
     return replace(
-        charge_line(reader, billing, priced, invoice),
+        charge_line(billing, priced, invoice, id=reader.new_id(), now=reader.now),
         pay_in_advance=True,
         from_datetime=window.start if invoiceable else first_instant(window.start, window.tz),
         event_transaction_id=event.transaction_id,

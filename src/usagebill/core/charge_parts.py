@@ -1,0 +1,119 @@
+"""The parts of a charge, each with a price of its own, and what the usage of one comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from usagebill.core.aggregation import AggregateResult
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.currencies import subunits
+from usagebill.core.filters import EventScope, buckets, default_bucket, display_name
+from usagebill.core.grouping import Breakdown
+from usagebill.core.numbers import ZERO, add
+from usagebill.core.plans import Charge, ChargeFilter
+from usagebill.core.pricing import PRICING_UNIT_SUBUNITS, Price, Properties, amount_details, parse_properties
+from usagebill.core.pricing.fees import FeeAmounts
+from usagebill.core.usage import Usage
+
+__all__ = ["ChargePart", "ChargeResult", "charge_parts", "parsed_properties", "presentation_keys"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChargePart:
+    """One of the prices of a charge: a filter of it, or (None) what no filter takes."""
+
+    filter: ChargeFilter | None
+    bucket: EventScope
+    raw_properties: Mapping[str, object]
+
+    @property
+    def display_name(self) -> str | None:
+        """The filter's own name, or its values; None for what no filter takes."""
+        if self.filter is None:
+            return None
+        return self.filter.invoice_display_name or display_name(self.filter.values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChargeResult:
+    """The usage of one charge, filter and group: counted, priced, and in cents.
+
+    `tally` is what was counted before proration and metric rounding. `breakdown` splits the displayed units by the
+    presentation keys of the charge.
+    """
+
+    charge: Charge
+    metric: BillableMetric
+    part: ChargePart
+    grouped_by: Mapping[str, str | None]
+    tally: AggregateResult
+    usage: Usage
+    price: Price
+    properties: Properties
+    amounts: FeeAmounts
+    breakdown: Breakdown = ()
+
+    @property
+    def shown_breakdown(self) -> Breakdown:
+        """The breakdown by those presentation keys that invoices show, rows of equal values added up."""
+        shown = presentation_keys(self.charge.properties, in_invoice=True)
+        rows: dict[tuple[str | None, ...], Decimal] = {}
+        for by, units in self.breakdown:
+            own = tuple(by.get(key) for key in shown)
+            rows[own] = add(rows.get(own, ZERO), units)
+        return tuple((dict(zip(shown, own, strict=True)), units) for own, units in rows.items()) if shown else ()
+
+    @property
+    def amount_details(self) -> dict[str, object]:
+        """How the amount came about, ready for JSON."""
+        return amount_details(self.charge.charge_model, self.properties, self.usage)
+
+
+# By charge, filter and smallest units: what was read last, and what it said.
+_parsed: dict[tuple[str, str | None, int], tuple[str, Mapping[str, object], Properties]] = {}
+_PARSED_AT_MOST = 20_000
+
+
+def parsed_properties(charge: Charge, part: ChargePart, currency: str) -> Properties:
+    """The typed properties of a part of a charge; read anew only where they have changed."""
+    cents = subunits(currency) if charge.applied_pricing_unit is None else PRICING_UNIT_SUBUNITS
+    model, raw = charge.charge_model, part.raw_properties
+    key = (charge.id, part.filter.id if part.filter else None, cents)
+    known = _parsed.get(key)
+    # Not told by `updated_at`: a price may change twice at one instant.
+    if known is not None and known[0] == model and known[1] == raw:
+        return known[2]
+    if len(_parsed) >= _PARSED_AT_MOST:
+        _parsed.clear()
+    found = parse_properties(model, raw, subunits=cents)
+    _parsed[key] = (model, raw, found)
+    return found
+
+
+def charge_parts(charge: Charge, metric: BillableMetric) -> list[ChargePart]:
+    """The filters of a charge in their order, then what none of them takes."""
+    if not charge.filters:
+        return [ChargePart(filter=None, bucket=EventScope(matches={}), raw_properties=charge.properties)]
+    declared = {each.key: each.values for each in metric.filters}
+    parts = [
+        ChargePart(filter=each, bucket=bucket, raw_properties=each.properties)
+        for each, bucket in zip(charge.filters, buckets(charge.filters, declared), strict=True)
+    ]
+    default = default_bucket(charge.filters, declared)
+    return [*parts, ChargePart(filter=None, bucket=default, raw_properties=charge.properties)]
+
+
+def presentation_keys(properties: Mapping[str, object], *, in_invoice: bool = False) -> tuple[str, ...]:
+    """The properties by which the displayed units of a charge are split, without any effect on its price.
+
+    `in_invoice` gives only those that invoices show.
+    """
+    keys = properties.get("presentation_group_keys")
+    if not isinstance(keys, (list, tuple)):
+        return ()
+    found = [each for each in keys if isinstance(each, Mapping)]
+    if in_invoice:
+        found = [each for each in found if (each.get("options") or {}).get("display_in_invoice")]
+    return tuple(str(each["value"]) for each in found)
