@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from usagebill.clock import Clock, SystemClock
+from usagebill.clock import Clock, ClockWatch, SystemClock
 from usagebill.core.errors import BillingError
 from usagebill.core.jobs import ATTEMPTS, Job, retry_delay
 from usagebill.core.organizations import Organization
@@ -96,6 +96,7 @@ class Billing(Resources):
         self.clock: Clock = clock or SystemClock()
         self.settings = settings or Settings()
         self.store: Store = path if not isinstance(path, (str, Path)) else SqliteStore(path)
+        self.clock_watch = ClockWatch(self.store, self.clock, timedelta(days=self.settings.clock_ahead_days))
         self._on_message = on_message
         self.delivers = deliver
         self._courier: Courier | None = None
@@ -115,6 +116,8 @@ class Billing(Resources):
         self.serving_seconds = 0.0
         self._wakes: list[tuple[Callable[[], None], str | None]] = []
         self.organization = self.store.write(None, lambda tx: self._organization(tx, organization))
+        # Told once here, whatever is done with the file.
+        self.clock_watch.problem()
         super().__init__(self)
 
     def _organization(self, tx: Transaction, id: str | None) -> Organization:
@@ -213,12 +216,18 @@ class Billing(Resources):
             return self._answering(ask)
 
     def writing(self, change: Callable[[Work], T], organization: Organization | None = None) -> T:
-        """Make a change, all of it or nothing; durable once this returns."""
+        """Make a change, all of it or nothing; durable once this returns.
+
+        Raises `ClockRefused` where the machine's clock is behind what the file has seen, or far ahead of it.
+        """
+        self.clock_watch.check()
         own = organization or self.organization
 
         def attempt(answers: TaxAnswers, drawings: Drawings) -> tuple[T, Work]:
             def act(tx: Transaction) -> tuple[T, Work]:
-                work = self._work(tx, own, self.clock.now(), answers, drawings)
+                now = self.clock.now()
+                self.clock_watch.note(tx, now)
+                work = self._work(tx, own, now, answers, drawings)
                 return change(work), work
 
             return self.store.write(own.id, act)
@@ -308,8 +317,10 @@ class Billing(Resources):
     ) -> int:
         """Do some of the due jobs in one commit: how many were tried, 0 where none was due.
 
-        They are many while nobody else wants to write, and few otherwise, so that requests are not kept waiting.
+        They are many while nobody else wants to write, and few otherwise, so that requests are not kept waiting. Raises
+        `ClockRefused` where the machine's clock is behind what the file has seen, or far ahead of it.
         """
+        self.clock_watch.check()
         instant = now or self.clock.now()
 
         def act(tx: Transaction) -> tuple[int, list[JsonObject], list[tuple[Job, Exception]], set[str]]:
@@ -318,6 +329,7 @@ class Billing(Resources):
             failures: list[tuple[Job, Exception]] = []
             start = monotonic()
             done = 0
+            self.clock_watch.note(tx, self.clock.now())
             while done < _BATCH:
                 spent = monotonic() - start
                 if spent > _LONGEST or (spent > _OTHERS_WAIT and self.store.is_awaited()):
@@ -339,6 +351,7 @@ class Billing(Resources):
 
         due = self.next_due(leased=False)
         if due is None or due > instant:
+            self.clock_watch.keep()
             return 0
         done, messages, failures, kinds = self.store.write(None, act)
         self._tell(messages)
@@ -389,6 +402,7 @@ class Billing(Resources):
         It is of one of these kinds, of any in `OUTSIDE` unless named. It is leased meanwhile: no other worker takes it
         up, unless this one dies.
         """
+        self.clock_watch.check()
         instant = now or self.clock.now()
         wanted = OUTSIDE if kinds is None else kinds
         # The instant may be that at which a long run of jobs began.

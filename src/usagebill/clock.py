@@ -1,11 +1,25 @@
-"""The clock: the only thing that knows what time it is."""
+"""The clock: the only thing that knows what time it is; and the watch that is kept over the machine's."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from time import monotonic
 from typing import Protocol
 
-__all__ = ["Clock", "ManualClock", "SystemClock"]
+import structlog
+
+from usagebill.core.errors import ClockRefused
+from usagebill.storage.ports import Store, Transaction
+
+__all__ = ["Clock", "ClockWatch", "ManualClock", "SystemClock"]
+
+# Clocks that are kept right by the network are moved by less.
+_TOLERANCE = timedelta(minutes=5)
+# How much newer the time has to be before it is noted: by whoever writes anyway, and by a worker without work.
+_NOTED_EVERY = timedelta(minutes=1)
+_KEPT_EVERY = timedelta(hours=1)
+_TOLD_EVERY_SECONDS = 60.0
+_log = structlog.get_logger("usagebill.clock")
 
 
 class Clock(Protocol):
@@ -36,3 +50,80 @@ class ManualClock:
     def set(self, now: datetime) -> None:
         """From now on it is `instant`."""
         self._now = now
+
+
+class ClockWatch:
+    """Holds the machine's clock against the newest instant that the file has seen, before anything is billed by it.
+
+    A clock that is more than five minutes behind, or more than `most_ahead` ahead, is refused for due jobs and for
+    every write (which may bill what is overdue of a customer) until it is right again or somebody confirms it: a year
+    typed wrong would bill all of that year at once. Clocks other than the machine's are what their owner says they are,
+    and are not watched.
+    """
+
+    def __init__(self, store: Store, clock: Clock, most_ahead: timedelta) -> None:
+        self._store = store
+        self._clock = clock
+        self._most_ahead = most_ahead
+        self._is_watched = isinstance(clock, SystemClock)
+        self._newest: datetime | None = None
+        self._told_at = -_TOLD_EVERY_SECONDS
+
+    def newest(self) -> datetime | None:
+        """The newest instant that the file has seen, None where nobody has noted one."""
+        self._newest = self._store.read(None, lambda tx: tx.newest_instant())
+        return self._newest
+
+    def problem(self) -> ClockRefused | None:
+        """What is wrong with the clock at this moment. It is logged, once a minute."""
+        if not self._is_watched:
+            return None
+        found = self._disagreement()
+        # Others may have noted more, or somebody may have confirmed the clock.
+        if found is not None or self._newest is None:
+            self.newest()
+            found = self._disagreement()
+        if found is not None and monotonic() - self._told_at >= _TOLD_EVERY_SECONDS:
+            self._told_at = monotonic()
+            _log.error(found.code, reason=str(found))
+        return found
+
+    def _disagreement(self) -> ClockRefused | None:
+        now, newest = self._clock.now(), self._newest
+        if newest is None or newest - _TOLERANCE <= now <= newest + self._most_ahead:
+            return None
+        code, where = ("clock_is_behind", "behind") if now < newest else ("clock_is_ahead", "ahead of")
+        text = (
+            f"the clock shows {now.isoformat(timespec='seconds')}, {abs(now - newest)} {where} the newest instant in"
+            f" the database ({newest.isoformat(timespec='seconds')}). Nothing is billed by it: put it right, or"
+            " confirm it with `usagebill clock --confirm`"
+        )
+        return ClockRefused(code, text)
+
+    def check(self) -> None:
+        """Raises `ClockRefused` where the clock disagrees with the file."""
+        found = self.problem()
+        if found is not None:
+            raise found
+
+    def note(self, tx: Transaction, now: datetime) -> None:
+        """Note in a transaction that writes anyway what the clock shows, every minute."""
+        if self._is_due(_NOTED_EVERY, now) and self._disagreement() is None:
+            tx.note_instant(now)
+            self._newest = now
+
+    def keep(self) -> None:
+        """Note what the clock shows though nothing else is written, every hour: who runs idly is not off."""
+        now = self._clock.now()
+        if self._is_due(_KEPT_EVERY, now) and self.problem() is None:
+            self._store.write(None, lambda tx: tx.note_instant(now))
+            self._newest = now
+
+    def confirm(self) -> None:
+        """The clock is right: what it shows is the newest instant from now on, whatever the file has seen."""
+        now = self._clock.now()
+        self._store.write(None, lambda tx: tx.note_instant(now, even_if_earlier=True))
+        self._newest = now
+
+    def _is_due(self, every: timedelta, now: datetime) -> bool:
+        return self._is_watched and (self._newest is None or now - self._newest >= every)

@@ -85,6 +85,8 @@ class Settings:
     `tax_provider_timeout` is in seconds likewise.
     `documents`: PDF and XML of invoices and credit notes are made when they are first asked for, or `at_once` when they
     are issued. Their addresses begin with `public_url`.
+    `clock_ahead_days` is how far the machine's clock may be ahead of the newest instant in the file; beyond that
+    nothing is written until somebody confirms it (`Billing.clock_watch`).
     `termination_alert_days` are how many days before its planned end a subscription is announced to end.
     """
 
@@ -103,6 +105,7 @@ class Settings:
     tax_provider_timeout: float = 20
     documents: Literal["on_demand", "at_once"] = "on_demand"
     termination_alert_days: tuple[int, ...] = (15, 45)
+    clock_ahead_days: int = 100
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9]*_", self.id_prefix):

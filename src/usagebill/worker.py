@@ -10,6 +10,7 @@ from typing import Any
 import structlog
 
 from usagebill.billing import OUTSIDE, Billing
+from usagebill.core.errors import ClockRefused
 from usagebill.logs import plain_traceback
 
 __all__ = ["Worker"]
@@ -89,6 +90,9 @@ class Worker:
                 if step():
                     continue
                 pause = self._pause(kind)
+            except ClockRefused:
+                # The watch says so, once a minute. As soon as the clock is right again work goes on.
+                pause = self._poll_seconds
             except Exception as problem:
                 self._log_failure(problem)
                 pause = self._poll_seconds

@@ -9,6 +9,7 @@ import click
 
 from usagebill import __version__
 from usagebill.cli.audit import audit
+from usagebill.cli.clock import clock
 from usagebill.cli.demo import demo
 from usagebill.cli.events import events
 from usagebill.cli.jobs import jobs, run_due
@@ -38,5 +39,5 @@ def version(json_output: bool) -> None:
         click.echo(" ".join(f"{name} {number}" for name, number in known.items()))
 
 
-for command in (serve, work, run_due, jobs, events, audit, keys, organizations, tax_connections, demo):
+for command in (serve, work, run_due, jobs, clock, events, audit, keys, organizations, tax_connections, demo):
     main.add_command(command)

@@ -51,6 +51,10 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
     "email_from": (str, "The address that e-mails come from; that of the billing entity where this is left out."),
     "smtp_timeout": (click.FloatRange(0, min_open=True), "Seconds that each step with the mail server may take."),
     "tax_provider_timeout": (click.FloatRange(0, min_open=True), "Seconds that a tax provider may take to answer."),
+    "clock_ahead_days": (
+        click.IntRange(1),
+        "How many days the clock may be ahead of the database before it is to be confirmed (`usagebill clock`).",
+    ),
     "documents": (
         click.Choice(["on_demand", "at_once"]),
         "When PDF and XML of invoices are made: when first asked for, or at once.",

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 __all__ = [
     "BadRequest",
     "BillingError",
+    "ClockRefused",
     "Forbidden",
     "Invalid",
     "NotAllowed",
@@ -83,6 +84,19 @@ class TooManyProviderRequests(BillingError):
     def __init__(self, provider: str) -> None:
         super().__init__("too_many_provider_requests")
         self.provider = provider
+
+
+class ClockRefused(BillingError):
+    """The clock disagrees with what the file has seen, and nothing is billed by it (503). `text` is for people."""
+
+    status = 503
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(code)
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class Invalid(BillingError):

@@ -19,6 +19,7 @@ from usagebill.core.api_keys import ApiKey, is_allowed, is_valid
 from usagebill.core.errors import (
     BadRequest,
     BillingError,
+    ClockRefused,
     Forbidden,
     Invalid,
     NotFound,
@@ -43,6 +44,7 @@ _TITLES = {
     404: "Not Found",
     405: "Method Not Allowed",
     422: "Unprocessable Entity",
+    503: "Service Unavailable",
 }
 _KEY_USE_NOTED_EVERY = timedelta(hours=1)
 _log = structlog.get_logger("usagebill.http")
@@ -270,6 +272,8 @@ class Api:
             organization = self.billing.store.read(None, lambda tx: tx.get(Organization, key.organization_id))
             if organization is not None:
                 self.billing.writing(lambda work: api_keys.note_use(work, key), organization)
+        except ClockRefused:
+            return
         except Exception as problem:
             # The next request of the key tries again.
             _log.warning("use_of_key_not_noted", key=key.id, exception=plain_traceback(problem))

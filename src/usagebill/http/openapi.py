@@ -45,6 +45,7 @@ _ERRORS = {
         " a tax provider is asked too often for what was requested.",
     ),
     500: ("Failure", "Something broke here. Nothing of the request was done."),
+    503: ("Unavailable", "Nothing is written now: the machine's clock disagrees with the database."),
 }
 _MESSAGES = "webhook messages"  # the tag of what is sent, beside those of what is answered
 _PAGE_META = {
@@ -218,7 +219,7 @@ def _may_be_empty(view: Callable[..., object]) -> bool:
 def _error_schemas() -> Iterator[tuple[str, JsonObject]]:
     for status, (name, _) in _ERRORS.items():
         properties: JsonObject = {"status": {"type": "integer", "const": status}, "error": {"type": "string"}}
-        if status in (403, 404, 405, 422):
+        if status in (403, 404, 405, 422, 503):
             properties["code"] = {"type": "string"}
         required = list(properties)
         if status == 422:

@@ -211,6 +211,9 @@ class Snapshot(Protocol):
     def last_number(self, name: str) -> int:
         """The number that `next_number` gave last, 0 before the first."""
 
+    def newest_instant(self) -> datetime | None:
+        """The newest instant that the clock has shown while somebody wrote, None where nobody noted any."""
+
 
 class Transaction(Snapshot, Protocol):
     """Reads and writes: what a snapshot answers, and the changes."""
@@ -219,6 +222,9 @@ class Transaction(Snapshot, Protocol):
     def jobs(self) -> JobQueue: ...
     @property
     def events(self) -> EventStore: ...
+
+    def note_instant(self, instant: datetime, *, even_if_earlier: bool = False) -> None:
+        """Make `instant` the newest that the clock has shown, where it is later (or else, where asked, in any case)."""
 
     def scoped(self, organization_id: str) -> Transaction:
         """The same transaction, within one organization."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STEPS", "VERSION", "NewerFile", "bring_forward"]
 
-VERSION = 4
+VERSION = 5
 
 
 def _lanes(connection: sqlite3.Connection) -> None:
@@ -62,6 +62,7 @@ _FIXED = """
 CREATE TABLE IF NOT EXISTS sequences (
     organization_id TEXT NOT NULL, name TEXT NOT NULL, value INTEGER NOT NULL,
     PRIMARY KEY (organization_id, name)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS clock (id INTEGER PRIMARY KEY CHECK (id = 1), newest TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS jobs (
     sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, organization_id TEXT NOT NULL, kind TEXT NOT NULL,
     subject_id TEXT NOT NULL, key TEXT NOT NULL, due_at TEXT NOT NULL, run_at TEXT NOT NULL, created_at TEXT NOT NULL,

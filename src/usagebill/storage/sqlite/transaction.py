@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import cache
 from typing import Any, TypeVar
 
@@ -22,7 +23,7 @@ from usagebill.storage.sqlite.observing import (
     observation_holds,
 )
 from usagebill.storage.sqlite.queries import kinds_in, order_sql, quoted, where_sql
-from usagebill.storage.sqlite.rows import bounded, codec_of, whole_number
+from usagebill.storage.sqlite.rows import bounded, codec_of, sql_value, whole_number
 from usagebill.storage.tables import TABLES, Table, table_of
 
 __all__ = ["SqliteTransaction", "TransactionLost"]
@@ -266,6 +267,18 @@ class SqliteTransaction:
             (self._organization_id or "", name, start),
         ).fetchone()
         return int(row[0])
+
+    def newest_instant(self) -> datetime | None:
+        row = self._connection.execute("SELECT newest FROM clock").fetchone()
+        return None if row is None else datetime.fromisoformat(row[0])
+
+    def note_instant(self, instant: datetime, *, even_if_earlier: bool = False) -> None:
+        later = "" if even_if_earlier else " WHERE excluded.newest > newest"
+        self._connection.execute(
+            "INSERT INTO clock (id, newest) VALUES (1, ?)"
+            f" ON CONFLICT (id) DO UPDATE SET newest = excluded.newest{later}",
+            (sql_value(instant),),
+        )
 
     def last_number(self, name: str) -> int:
         row = self._connection.execute(
