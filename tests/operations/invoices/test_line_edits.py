@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.scenarios import Scenario, fee_of, fees_of, price_ranges
 
-from usagebill.core.errors import Forbidden, Invalid
+from usagebill.core.errors import Forbidden, Invalid, NotFound
 from usagebill.operations.audit import audit
 
 pytestmark = pytest.mark.now("2024-02-01T00:00:00Z")
@@ -29,6 +29,73 @@ def drafted(box: Scenario, **charge: Any) -> Any:
     box.travel_to("2024-03-01T01:00:00Z")
     (invoice,) = box.get("/invoices")["invoices"]
     return box.invoice(invoice["svc_id"])
+
+
+def test_units_multiply_the_base_fee_or_stand_at_a_price_of_their_own(box: Scenario) -> None:
+    draft = drafted(box)
+    base = fee_of(draft, "subscription")["svc_id"]
+    box.billing.invoices.adjust_fee(draft["svc_id"], fee_id=base, units=3)
+    assert box.invoice(draft["svc_id"])["fees_amount_cents"] == 38_700
+    again = fee_of(box.invoice(draft["svc_id"]), "subscription")["svc_id"]
+    box.billing.invoices.reset_fee(draft["svc_id"], again)
+    assert box.invoice(draft["svc_id"])["fees_amount_cents"] == 12_900
+    base = fee_of(box.invoice(draft["svc_id"]), "subscription")["svc_id"]
+    box.billing.invoices.adjust_fee(draft["svc_id"], fee_id=base, units=1000, unit_precise_amount="0.001")
+    assert box.invoice(draft["svc_id"])["fees_amount_cents"] == 100
+
+
+def test_a_line_that_usage_gives_none_of_can_be_added(box: Scenario) -> None:
+    draft = drafted(box)
+    subscription = fee_of(draft, "subscription")["svc_subscription_id"]
+    charge = box.get("/plans/basic")["plan"]["charges"][0]["svc_id"]
+    line = {"subscription_id": subscription, "charge_id": charge, "units": 3}
+    estimate = box.billing.invoices.estimate_adjusted_fee(draft["svc_id"], **line)
+    assert estimate.amount_cents == 1500
+    assert box.invoice(draft["svc_id"])["fees_amount_cents"] == 12_900
+    box.billing.invoices.adjust_fee(draft["svc_id"], **line)
+    assert box.invoice(draft["svc_id"])["fees_amount_cents"] == 14_400
+    with pytest.raises(Invalid):
+        box.billing.invoices.adjust_fee(draft["svc_id"], **line)
+
+
+def test_a_line_whose_charge_has_gone_cannot_be_adjusted(box: Scenario) -> None:
+    draft = drafted(box, code="gb", properties={"amount": "5"}, min_amount_cents=500)
+    line = fees_of(draft, "charge")[0]["svc_id"]
+    box.delete("/plans/basic/charges/gb")
+    with pytest.raises(NotFound):
+        box.billing.invoices.adjust_fee(draft["svc_id"], fee_id=line, units=3)
+    assert box.invoice(draft["svc_id"])["fees_amount_cents"] == 12_900 + 500
+
+
+def test_adjustments_survive_refresh_and_finalization(box: Scenario) -> None:
+    draft = drafted(box)
+    base = fee_of(draft, "subscription")["svc_id"]
+    box.billing.invoices.adjust_fee(draft["svc_id"], fee_id=base, units=2, invoice_display_name="Twice")
+    box.billing.invoices.refresh(draft["svc_id"])
+    box.travel_to("2024-03-05T00:00:00Z")
+    final = box.invoice(draft["svc_id"])
+    assert (final["status"], final["fees_amount_cents"]) == ("finalized", 25_800)
+    assert fee_of(final, "subscription")["item"]["invoice_display_name"] == "Twice"
+    with pytest.raises(Forbidden):
+        box.billing.invoices.adjust_fee(draft["svc_id"], fee_id=fee_of(final, "subscription")["svc_id"], units=1)
+
+
+def test_what_cannot_be_adjusted(box: Scenario) -> None:
+    draft = drafted(box, charge_model="percentage", properties={"rate": "1"})
+    subscription = fee_of(draft, "subscription")["svc_subscription_id"]
+    charge = box.get("/plans/basic")["plan"]["charges"][0]["svc_id"]
+    invoices = box.billing.invoices
+    with pytest.raises(Invalid, match="invalid_charge_model"):
+        invoices.adjust_fee(draft["svc_id"], subscription_id=subscription, charge_id=charge, units=3)
+    for field, line in {
+        "fee": {"fee_id": "none"},
+        "subscription": {"subscription_id": "none", "charge_id": charge},
+        "charge": {"subscription_id": subscription, "charge_id": "none"},
+        "charge_filter": {"subscription_id": subscription, "charge_id": charge, "charge_filter_id": "none"},
+        "fixed_charge": {"subscription_id": subscription, "fixed_charge_id": "none"},
+    }.items():
+        with pytest.raises(NotFound, match=f"{field}_not_found"):
+            invoices.adjust_fee(draft["svc_id"], units=1, **line)
 
 
 RANGES = price_ranges((0, 10, "1", "0"), (11, None, "0.5", "2"))
