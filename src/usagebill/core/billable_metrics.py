@@ -8,7 +8,7 @@ from datetime import datetime
 
 from usagebill.core import expressions
 from usagebill.core.aggregation import AGGREGATIONS
-from usagebill.core.limits import ROUNDING_PRECISION
+from usagebill.core.limits import MOST_FILTER_VALUES, ROUNDING_PRECISION
 
 __all__ = [
     "ROUNDING_FUNCTIONS",
@@ -90,11 +90,14 @@ def definition_errors(metric: BillableMetric) -> dict[str, list[str]]:
 
 def filter_errors(filters: Iterable[tuple[str | None, tuple[str, ...]]]) -> dict[str, list[str]]:
     """What is wrong with the filters sent for a metric, each (key, values): the first mistake counts."""
-    for key, values in filters:
+    sent = list(filters)
+    for key, values in sent:
         if not values:
             return {"values": ["value_is_mandatory"]}
         if key is None or not key.strip():
             return {"key": ["value_is_mandatory"]}
+    if sum(len(values) for _, values in sent) > MOST_FILTER_VALUES:
+        return {"values": ["too_many_values"]}
     return {}
 
 
@@ -104,6 +107,6 @@ def merged_filters(filters: Iterable[tuple[str, tuple[str, ...]]]) -> tuple[Metr
     return tuple(MetricFilter(key=key, values=tuple(dict.fromkeys(values))) for key, values in values_by_key.items())
 
 
-def declared_values(metric: BillableMetric) -> Mapping[str, tuple[str, ...]]:
+def declared_values(metric: BillableMetric) -> Mapping[str, frozenset[str]]:
     """The values that the metric declares for each of its filter keys."""
-    return {one.key: one.values for one in metric.filters}
+    return {one.key: frozenset(one.values) for one in metric.filters}

@@ -6,7 +6,7 @@ key. `buckets` says, as data that an engine can turn into a query too, which eve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeVar
@@ -23,6 +23,7 @@ __all__ = [
     "default_bucket",
     "display_name",
     "filter_of",
+    "identity",
     "same_values",
     "trimmed_values",
     "undeclared_keys",
@@ -101,14 +102,14 @@ def filter_of(event: Event, filters: Iterable[F], declared: Mapping[str, Sequenc
     return max(matching, key=lambda one: len(one.values), default=None)
 
 
-def values_errors(values: Mapping[str, Sequence[str]], declared: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+def values_errors(values: Mapping[str, Sequence[str]], declared: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
     """What is wrong with the `values` of one filter, as field -> codes; empty where nothing is."""
     if not values or not all(values.values()):
         return {"values": ["value_is_mandatory"]}
     if not values.keys() <= declared.keys():
         return {"billable_metric_filter": ["relation_must_exist"], "values": ["value_is_invalid"]}
     for key, accepted in values.items():
-        if list(accepted) != [ALL_FILTER_VALUES] and not set(accepted) <= set(declared[key]):
+        if list(accepted) != [ALL_FILTER_VALUES] and not all(value in declared[key] for value in accepted):
             return {"values": ["value_is_invalid"]}
     return {}
 
@@ -121,14 +122,17 @@ def display_name(values: Mapping[str, Sequence[str]]) -> str:
     return ", ".join(names)
 
 
+def identity(values: Mapping[str, Sequence[str]]) -> Hashable:
+    """What a sent filter and the stored one have in common: the same keys in any order, their values in theirs."""
+    return frozenset((key, tuple(accepted)) for key, accepted in values.items())
+
+
 def same_values(left: Mapping[str, Sequence[str]], right: Mapping[str, Sequence[str]]) -> bool:
-    """Whether a sent filter is the stored one: the same keys in any order, the same values in the same order."""
-    return {key: list(accepted) for key, accepted in left.items()} == {
-        key: list(accepted) for key, accepted in right.items()
-    }
+    """Whether a sent filter is the stored one."""
+    return identity(left) == identity(right)
 
 
-def trimmed_values(values: Matches, declared: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]] | None:
+def trimmed_values(values: Matches, declared: Mapping[str, Collection[str]]) -> dict[str, tuple[str, ...]] | None:
     """The values of a charge filter after the metric has come to declare `declared`; None: the filter goes.
 
     Values that are no longer declared go, and so do keys without any left; any-value keys go with their key only.
@@ -145,7 +149,7 @@ def trimmed_values(values: Matches, declared: Mapping[str, Sequence[str]]) -> di
     return kept or None
 
 
-def undeclared_keys(event: Event, declared: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+def undeclared_keys(event: Event, declared: Mapping[str, Collection[str]]) -> tuple[str, ...]:
     """The filter keys whose property `event` has with a value that the metric does not declare (hourly check)."""
     return tuple(
         key

@@ -33,6 +33,8 @@ __all__ = [
     "INVOICE_PART",
     "LINE_UNITS",
     "LINE_UNIT_PRICE",
+    "MOST_FILTERS",
+    "MOST_FILTER_VALUES",
     "ONE_OFF_TOTAL",
     "ONE_OFF_UNIT_PRICE",
     "PACKAGE_SIZE",
@@ -47,6 +49,10 @@ __all__ = [
     "TRIAL",
     "Range",
 ]
+
+# Filters of one charge; values that its filters accept in all, and values that a metric declares.
+MOST_FILTERS = 10_000
+MOST_FILTER_VALUES = 100_000
 
 # Zeros at the end of a number are no decimals.
 _DECIMALS = 30

@@ -18,7 +18,7 @@ from usagebill.operations import draft_invoices
 from usagebill.operations.backlog import after_backlog, of_subscription
 from usagebill.operations.plans.charge_endpoints import page_of_filters, pick_filter
 from usagebill.operations.plans.charges import overridden_charge
-from usagebill.operations.plans.filters import changed_filter, check_filters, new_filter
+from usagebill.operations.plans.filters import changed_filter, check_filters, check_number_of_filters, new_filter
 from usagebill.operations.plans.inputs import ChargeFilterInput, ChargeInput, FixedChargeInput, PlanOverridesInput
 from usagebill.operations.plans.overrides import apply_overrides, override
 from usagebill.operations.plans.records import changed_plans
@@ -142,6 +142,7 @@ def create_filter(
     if any(same_values(one.values, added.values) for one in own.filters):
         raise Invalid(values="value_already_exists")
     check_filters(own, metric_of(work, own), [added])
+    check_number_of_filters((*own.filters, added))
     return _written(work, replace(own, filters=(*own.filters, added), updated_at=work.now)), added
 
 

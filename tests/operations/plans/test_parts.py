@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.builders import add_subscription
 from tests.json_asserts import accepted, missing, refused
-from tests.scenarios import REGION_AND_CLOUD, Scenario, charge_on
+from tests.scenarios import REGION_AND_CLOUD, Scenario, charge_on, filter_on, plan_fields
 
 pytestmark = pytest.mark.now("2024-03-05T00:00:00Z")
 
@@ -151,3 +151,39 @@ def test_the_code_of_a_used_fixed_charge_stays(box: Scenario) -> None:
     change = {"units": 4, "code": "t", "charge_model": "volume", "properties": {"amount": "2"}}
     changed = box.put(FIXED_CHARGES + "/s", fixed_charge=change)["fixed_charge"]
     assert (changed["code"], changed["charge_model"], changed["properties"]) == ("s", "standard", {"amount": "2"})
+
+
+def regions(count: int) -> list[str]:
+    return [f"r{number}" for number in range(count)]
+
+
+@pytest.mark.slow
+def test_a_charge_has_at_most_ten_thousand_filters() -> None:
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
+        names = regions(10_001)
+        metric = box.metric("calls", filters=[{"key": "region", "values": names}])
+        filters = [filter_on({"region": [name]}, amount="1") for name in names]
+        answer = box.post("/plans", plan=plan_fields(charge_on(metric, amount="2", filters=filters)), status=422)
+        assert answer["error_details"] == {"filters": ["too_many_filters"]}
+        charge = box.plan(charge_on(metric, amount="2", filters=filters[:-1]))["charges"][0]
+        assert len(charge["filters"]) == 10_000
+        path = f"/plans/basic/charges/{charge['code']}/filters"
+        assert box.post(path, filter=filters[-1], status=422)["error_details"] == {"filters": ["too_many_filters"]}
+        # Sent again, each keeps its own.
+        kept = {**charge_on(metric, amount="2", filters=filters[:-1]), "id": charge["svc_id"]}
+        again = box.put("/plans/basic", plan={"charges": [kept]})["plan"]["charges"][0]
+        assert [one["svc_id"] for one in again["filters"]] == [one["svc_id"] for one in charge["filters"]]
+
+
+def test_the_values_of_filters_are_at_most_a_hundred_thousand() -> None:
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
+        names = regions(100_001)
+        body = {"name": "Calls", "code": "calls", "aggregation_type": "count_agg"}
+        declared = [{"key": "region", "values": names}]
+        answer = box.post("/billable_metrics", billable_metric={**body, "filters": declared}, status=422)
+        assert answer["error_details"] == {"values": ["too_many_values"]}
+        metric = box.metric("calls", "count_agg", filters=[{"key": "region", "values": names[:-1]}])
+        halves = [filter_on({"region": names[:50_000]}, amount="1"), filter_on({"region": names[:50_001]}, amount="1")]
+        fields = plan_fields(charge_on(metric, amount="2", filters=halves))
+        assert box.post("/plans", plan=fields, status=422)["error_details"] == {"values": ["too_many_values"]}
+        assert box.plan(charge_on(metric, amount="2", filters=halves[:1]))

@@ -5,11 +5,11 @@ An override keeps what its subscription was given for itself; only what still eq
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from usagebill.core.billable_metrics import declared_values
-from usagebill.core.filters import same_values, trimmed_values
+from usagebill.core.filters import identity, trimmed_values
 from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, Plan, same_prices
 from usagebill.operations.plans.records import changed_plans, remove
 from usagebill.operations.plans.units import units_changed
@@ -104,32 +104,40 @@ def cascade_changed_charge(
             changed_plans(work, [child.plan_id])
 
 
-def _of(filters: Iterable[ChargeFilter], one: ChargeFilter) -> ChargeFilter | None:
-    return next((other for other in filters if same_values(other.values, one.values)), None)
+def _by_values(filters: Iterable[ChargeFilter]) -> dict[Hashable, ChargeFilter]:
+    """The filters by their values; of equal ones the first."""
+    found: dict[Hashable, ChargeFilter] = {}
+    for one in filters:
+        found.setdefault(identity(one.values), one)
+    return found
 
 
 def _cascaded_filters(work: Work, before: Charge, after: Charge, child: Charge) -> tuple[ChargeFilter, ...]:
     """The filters of an override's charge once those of the plan's charge went from `before` to `after`."""
     if before.filters == after.filters:
         return child.filters
-    removed = [one for one in before.filters if _of(after.filters, one) is None]
-    filters = [one for one in child.filters if _of(removed, one) is None]
+    olds, news = _by_values(before.filters), _by_values(after.filters)
+    removed = olds.keys() - news.keys()
+    filters = {one.id: one for one in child.filters if identity(one.values) not in removed}
+    owns = _by_values(filters.values())
     declared = declared_values(metric_of(work, child))
     for new in after.filters:
-        old = _of(before.filters, new)
+        old = olds.get(identity(new.values))
         if old is not None and old.properties == new.properties:
             continue
-        own = _of(filters, new)
+        own = owns.get(identity(new.values))
         if own is not None and old is not None:
             prices = new.properties if same_prices(own.properties, old.properties) else own.properties
             prices = _with_groupings(prices, new.properties, _FILTER_GROUPINGS)
             if prices != own.properties:
-                filters[filters.index(own)] = replace(own, properties=prices, updated_at=work.now)
+                filters[own.id] = owns[identity(new.values)] = replace(own, properties=prices, updated_at=work.now)
         elif own is None and old is None:
             values = trimmed_values(new.values, declared)
             if values is not None:
-                filters.append(replace(_copied_filter(work, new), values=values))
-    return tuple(filters)
+                copied = replace(_copied_filter(work, new), values=values)
+                filters[copied.id] = copied
+                owns.setdefault(identity(values), copied)
+    return tuple(filters.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

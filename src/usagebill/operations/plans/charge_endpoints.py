@@ -18,7 +18,7 @@ from usagebill.operations.plans.cascades import (
     cascade_removed_charge,
 )
 from usagebill.operations.plans.charges import changed_charge, new_charge
-from usagebill.operations.plans.filters import changed_filter, check_filters, new_filter
+from usagebill.operations.plans.filters import changed_filter, check_filters, check_number_of_filters, new_filter
 from usagebill.operations.plans.fixed_charges import changed_fixed_charge, new_fixed_charge
 from usagebill.operations.plans.inputs import (
     ChargeFilterInput,
@@ -168,6 +168,7 @@ def create_filter(work: Work, code: str, charge_code: str, given: ChargeFilterIn
     charge = get_charge(work, code, charge_code)
     added = new_filter(work, charge, given)
     check_filters(charge, metric_of(work, charge), [added])
+    check_number_of_filters((*charge.filters, added))
     cascade = value_or(given.cascade_updates, False)
     return _write_filters(work, charge, (*charge.filters, added), cascade=cascade), added
 

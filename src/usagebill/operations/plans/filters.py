@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from usagebill.core.billable_metrics import BillableMetric, declared_values
 from usagebill.core.errors import Invalid
-from usagebill.core.filters import same_values, values_errors
+from usagebill.core.filters import identity, values_errors
+from usagebill.core.limits import MOST_FILTER_VALUES, MOST_FILTERS
 from usagebill.core.plans import Charge, ChargeFilter
 from usagebill.core.pricing import MODELS, normalized_properties, validate_properties
 from usagebill.inputs import is_given, value_or
@@ -15,7 +17,7 @@ from usagebill.operations.plans.inputs import ChargeFilterInput
 from usagebill.operations.plans.records import refuse
 from usagebill.work import Work
 
-__all__ = ["changed_filter", "check_filters", "merged_filters", "new_filter", "sent_values"]
+__all__ = ["changed_filter", "check_filters", "check_number_of_filters", "merged_filters", "new_filter", "sent_values"]
 
 
 def sent_values(given: ChargeFilterInput) -> dict[str, tuple[str, ...]]:
@@ -27,6 +29,14 @@ def sent_values(given: ChargeFilterInput) -> dict[str, tuple[str, ...]]:
     if not values or not all(values.values()):
         raise Invalid(values="value_is_mandatory")
     return values
+
+
+def check_number_of_filters(filters: Sequence[ChargeFilter]) -> None:
+    """Raises `Invalid` where a charge would have more filters, or these more values, than there may be."""
+    if len(filters) > MOST_FILTERS:
+        raise Invalid(filters="too_many_filters")
+    if sum(len(accepted) for one in filters for accepted in one.values.values()) > MOST_FILTER_VALUES:
+        raise Invalid(values="too_many_values")
 
 
 def check_filters(charge: Charge, metric: BillableMetric, filters: Iterable[ChargeFilter]) -> None:
@@ -75,14 +85,17 @@ def merged_filters(
     wanted = tuple(sent)
     for given in wanted:
         sent_values(given)
-    left = list(charge.filters)
+    left: dict[Hashable, deque[ChargeFilter]] = {}
+    for one in charge.filters:
+        left.setdefault(identity(one.values), deque()).append(one)
     merged = []
     for given in wanted:
         fresh = new_filter(work, charge, given)
-        known = next((one for one in left if same_values(one.values, fresh.values)), None)
-        if known is not None:
-            left.remove(known)
+        alike = left.get(identity(fresh.values))
+        if alike:
+            known = alike.popleft()
             fresh = replace(fresh, id=known.id, created_at=known.created_at)
         merged.append(fresh)
+    check_number_of_filters(merged)
     check_filters(charge, metric, merged)
     return tuple(merged)
