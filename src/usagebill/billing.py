@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
+from random import randrange
 from time import monotonic
 from types import TracebackType
 from typing import Any, TypeVar
@@ -25,14 +28,24 @@ from usagebill.mail import Mailer, SmtpMailer, Undelivered, send_email
 from usagebill.operations import organizations
 from usagebill.operations.audit import AuditReport, audit
 from usagebill.operations.invoices import generation_failures
-from usagebill.operations.jobs import perform
+from usagebill.operations.jobs import WORKED_OUT_AHEAD, perform
 from usagebill.resources import VIEWS, Resources
 from usagebill.settings import MailServer, Settings
-from usagebill.storage.ports import Page, Store, Transaction
+from usagebill.storage.ports import Page, Snapshot, Store, Transaction
 from usagebill.storage.sqlite import SqliteStore
 from usagebill.tax_provider import HttpTaxProvider, TaxProvider, ask_tax_provider, taxes_of
 from usagebill.vat_registry import HttpVatRegistry, VatRegistry, check_vat_number
-from usagebill.work import Drawings, DrawingWanted, JsonObject, TaxAnswers, TaxesWanted, Work, with_prefix
+from usagebill.work import (
+    Ahead,
+    Drawings,
+    DrawingWanted,
+    JsonObject,
+    Rehearsal,
+    TaxAnswers,
+    TaxesWanted,
+    Work,
+    with_prefix,
+)
 
 __all__ = ["OUTSIDE", "Billing"]
 
@@ -51,6 +64,10 @@ OUTSIDE: Mapping[str, Callable[[Billing, Organization, Job], None]] = {
 _MOST_QUESTIONS = 20
 # How many jobs share one commit.
 _BATCH = 50
+# How many of them are worked out before the lock is taken, and among how many of those that are due they are chosen
+# while other workers take the first ones.
+_AHEAD = 20
+_CONTENDED_WINDOW = 1000
 # How many seconds a batch goes on: where nobody of this process waits to write, and where somebody does.
 _LONGEST = 0.1
 _OTHERS_WAIT = 0.01
@@ -66,6 +83,17 @@ class JobFailed(Exception):
     def __init__(self, job: Job) -> None:
         super().__init__(f"{job.kind} of {job.subject_id}, due {job.due_at.isoformat()}")
         self.job = job
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What one commit of jobs came to. `gone` counts those that others had done meanwhile."""
+
+    done: int = 0
+    gone: int = 0
+    messages: list[JsonObject] = field(default_factory=list)
+    kinds: set[str] = field(default_factory=set)
+    failures: list[tuple[Job, Exception]] = field(default_factory=list)
 
 
 class Billing(Resources):
@@ -114,20 +142,25 @@ class Billing(Resources):
         timeouts = self.settings.webhook_timeout, self.settings.vat_registry_timeout, self.settings.tax_provider_timeout
         self.lease = max(_LEASE, timedelta(seconds=3 * max(timeouts)) + _BEYOND)
         self.serving_seconds = 0.0
+        # Whether other workers have just taken what this one had worked out.
+        self._contended = False
         self._wakes: list[tuple[Callable[[], None], str | None]] = []
-        self.organization = self.store.write(None, lambda tx: self._organization(tx, organization))
+        self.organization = self.store.write(None, lambda tx: self._opened(tx, organization))
         # Told once here, whatever is done with the file.
         self.clock_watch.problem()
         super().__init__(self)
 
-    def _organization(self, tx: Transaction, id: str | None) -> Organization:
+    def _opened(self, tx: Transaction, id: str | None) -> Organization:
         if id is not None:
-            found = tx.get(Organization, id)
-            if found is None:
-                raise LookupError(f"no organization {id}")
-            return found
+            return self._organization(tx, id)
         existing = organizations.find_all(tx)
         return existing[0] if existing else organizations.create(tx, self.clock.now(), "Default organization")
+
+    def _organization(self, tx: Snapshot, id: str) -> Organization:
+        organization = tx.get(Organization, id)
+        if organization is None:
+            raise LookupError(f"no organization {id}")
+        return organization
 
     def __enter__(self) -> Billing:
         return self
@@ -161,6 +194,7 @@ class Billing(Resources):
         now: datetime,
         tax_answers: TaxAnswers | None = None,
         drawings: Drawings | None = None,
+        ahead: Ahead | None = None,
     ) -> Work:
         return Work(
             tx,
@@ -172,6 +206,7 @@ class Billing(Resources):
             mailing=self.mailer is not None,
             tax_answers=tax_answers,
             drawings=drawings,
+            ahead=ahead,
         )
 
     def _answering(self, act: Callable[[TaxAnswers, Drawings], T]) -> T:
@@ -323,48 +358,94 @@ class Billing(Resources):
         self.clock_watch.check()
         instant = now or self.clock.now()
 
-        def act(tx: Transaction) -> tuple[int, list[JsonObject], list[tuple[Job, Exception]], set[str]]:
-            messages: list[JsonObject] = []
-            kinds: set[str] = set()
-            failures: list[tuple[Job, Exception]] = []
+        def act(tx: Transaction) -> _Batch:
+            batch = _Batch()
             start = monotonic()
-            done = 0
+            worked_out = iter(ahead)
             self.clock_watch.note(tx, self.clock.now())
-            while done < _BATCH:
+            while batch.done < _BATCH:
                 spent = monotonic() - start
                 if spent > _LONGEST or (spent > _OTHERS_WAIT and self.store.is_awaited()):
                     break
-                job = tx.jobs.claim(instant, immediate=immediate)
+                job = self._claimed(tx, instant, worked_out, batch, immediate=immediate)
                 if job is None:
                     break
-                done += 1
+                batch.done += 1
                 try:
-                    work = tx.savepoint(partial(self._do, tx, job))
-                    messages += work.messages
-                    kinds |= work.immediate_kinds
+                    work = tx.savepoint(partial(self._do, tx, job, ahead.get(job.key)))
+                    batch.messages += work.messages
+                    batch.kinds |= work.immediate_kinds
                 except Exception as problem:
                     if strict:
                         raise JobFailed(job) from problem
                     self.postpone(tx, job, instant, problem)
-                    failures.append((job, problem))
-            return done, messages, failures, kinds
+                    batch.failures.append((job, problem))
+            return batch
 
-        due = self.next_due(leased=False)
-        if due is None or due > instant:
-            self.clock_watch.keep()
-            return 0
-        done, messages, failures, kinds = self.store.write(None, act)
-        self._tell(messages)
+        while True:
+            due = self.next_due(leased=False)
+            if due is None or due > instant:
+                self.clock_watch.keep()
+                return 0
+            ahead = {} if immediate else self._worked_out_ahead(instant)
+            batch = self.store.write(None, act)
+            self._contended = batch.gone > 0
+            if batch.done or not self._contended:
+                break
+        self._tell(batch.messages)
         if on_failure is not None:
-            for job, problem in failures:
+            for job, problem in batch.failures:
                 on_failure(job, problem)
         # A failure may have left something to do too.
-        self._wake(kinds | {""} if failures else kinds)
-        return done
+        self._wake(batch.kinds | {""} if batch.failures else batch.kinds)
+        return batch.done
 
-    def _do(self, tx: Transaction, job: Job) -> Work:
+    def _claimed(
+        self, tx: Transaction, instant: datetime, worked_out: Iterator[str], batch: _Batch, *, immediate: bool
+    ) -> Job | None:
+        """The next job of a batch: of those that are worked out, then any other; None if the batch ends here."""
+        for key in worked_out:
+            job = tx.jobs.claim(instant, key=key)
+            if job is not None:
+                return job
+            batch.gone += 1
+        job = tx.jobs.claim(instant, immediate=immediate)
+        if job is not None and batch.done and not immediate and self._is_worked_out_ahead(job):
+            return None
+        return job
+
+    def _is_worked_out_ahead(self, job: Job) -> bool:
+        return self.store.reads_beside_writes and job.kind in WORKED_OUT_AHEAD
+
+    def _worked_out_ahead(self, instant: datetime) -> dict[str, Ahead]:
+        """What the next jobs come to, by their keys: worked out on a snapshot, while others write.
+
+        They are the first that are due; if other workers have just taken those, they are some further on.
+        """
+        if not self.store.reads_beside_writes:
+            return {}
+
+        def look(tx: Snapshot) -> dict[str, Ahead]:
+            jobs = tx.jobs.ready(instant, _CONTENDED_WINDOW if self._contended else _AHEAD)
+            rated = list(takewhile(self._is_worked_out_ahead, jobs))
+            first = randrange(max(1, len(rated) - _AHEAD)) if self._contended else 0
+            start = monotonic()
+            worked_out: dict[str, Ahead] = {}
+            for job in rated[first : first + _AHEAD]:
+                own = tx.scoped(job.organization_id)
+                organization = self._organization(own, job.organization_id)
+                rehearsal = Rehearsal(own, organization, job.due_at, self.settings, perform=perform)
+                rehearsal.run(partial(perform, job=job))
+                worked_out[job.key] = rehearsal.ahead
+                if monotonic() - start > _LONGEST:
+                    break
+            return worked_out
+
+        return self.store.read(None, look)
+
+    def _do(self, tx: Transaction, job: Job, ahead: Ahead | None = None) -> Work:
         own = tx.scoped(job.organization_id)
-        work = self._work(own, self._organization(own, job.organization_id), job.due_at)
+        work = self._work(own, self._organization(own, job.organization_id), job.due_at, ahead=ahead)
         perform(work, job)
         return work
 

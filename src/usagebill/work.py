@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
@@ -19,17 +20,21 @@ from usagebill.ids import new_id, new_ids
 from usagebill.inputs import Paging
 from usagebill.settings import Settings
 from usagebill.storage.conditions import Condition, Order, desc
-from usagebill.storage.ports import Page, Snapshot, Transaction
+from usagebill.storage.ports import Observation, Page, Snapshot, Transaction
+from usagebill.storage.rehearsal import rehearsed
 
 __all__ = [
+    "Ahead",
     "DrawingWanted",
     "Drawings",
     "Json",
     "JsonObject",
     "Reader",
+    "Rehearsal",
     "TaxAnswers",
     "TaxesWanted",
     "Work",
+    "WorkedOut",
     "encode_json",
     "parse_json",
     "with_prefix",
@@ -94,6 +99,18 @@ class DrawingWanted(Exception):
 
 
 Drawings = Mapping[Hashable, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkedOut(Generic[T]):
+    """What was worked out on a snapshot, and what it was worked out from: what was `given` and what was observed."""
+
+    result: T
+    given: object
+    observation: Observation
+
+
+Ahead = Mapping[Hashable, WorkedOut[Any]]
 
 
 class _Undo(Exception):
@@ -228,10 +245,12 @@ class Work(Reader):
         mailing: bool = False,
         tax_answers: TaxAnswers | None = None,
         drawings: Drawings | None = None,
+        ahead: Ahead | None = None,
     ) -> None:
         super().__init__(tx, organization, now, settings, tax_answers=tax_answers, drawings=drawings)
         self._transaction = tx
         self._perform = perform
+        self._ahead: Ahead = {} if ahead is None else ahead
         self.mailing = mailing
         self.messages: list[JsonObject] = []
         self._immediate: list[Job] = []
@@ -251,6 +270,21 @@ class Work(Reader):
     def immediate_kinds(self) -> frozenset[str]:
         """The kinds of the jobs to do at once: those that talk to the outside by name, all others as ""."""
         return frozenset(job.kind if job.lane else "" for job in self._immediate)
+
+    def worked_out(self, key: Hashable, make: Callable[[Reader], T], *, given: object) -> T:
+        """What `make` comes to with what it is `given`.
+
+        It is what was worked out under `key` on a snapshot, before the lock of the writer was taken, if all of that
+        still stands; else it is worked out now.
+        """
+        ahead = self._ahead.get(key)
+        if ahead is not None and ahead.given == given and self.tx.still_holds(ahead.observation):
+            result: T = ahead.result
+            return result
+        return make(self)
+
+    def foresee(self, key: Hashable, make: Callable[[Reader], T], *, given: object) -> None:
+        """Work out in a rehearsal what is asked for after the first write; under the lock it is too early for that."""
 
     def dry_run(self, act: Callable[[Work], T]) -> T:
         """What `act` comes to in a unit of work of its own, of which nothing remains: no record, message or job."""
@@ -344,6 +378,43 @@ class Work(Reader):
         if job.immediate:
             self._immediate.append(job)
         return self.tx.jobs.add(job)
+
+
+class Rehearsal(Work):
+    """A unit of work on a snapshot that ends at its first write: `ahead` is what it has worked out by then."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        organization: Organization,
+        now: datetime,
+        settings: Settings,
+        *,
+        perform: Callable[[Work, Job], None],
+    ) -> None:
+        super().__init__(rehearsed(snapshot), organization, now, settings, perform=perform)
+        self._snapshot = snapshot
+        self.ahead: dict[Hashable, WorkedOut[Any]] = {}
+
+    def worked_out(self, key: Hashable, make: Callable[[Reader], T], *, given: object) -> T:
+        known = self.ahead.get(key)
+        if known is None or known.given != given:
+
+            def work_out(seen: Snapshot) -> T:
+                return make(Reader(seen, self.organization, self.now, self.settings))
+
+            made, observation = self._snapshot.observed(work_out)
+            known = self.ahead[key] = WorkedOut(made, given, observation)
+        result: T = known.result
+        return result
+
+    def foresee(self, key: Hashable, make: Callable[[Reader], T], *, given: object) -> None:
+        self.worked_out(key, make, given=given)
+
+    def run(self, act: Callable[[Work], object]) -> None:
+        """Run `act` up to its first write. What else ends it is not looked at: it ends it again under the lock."""
+        with suppress(Exception):
+            act(self)
 
 
 def parse_json(text: bytes) -> Json:

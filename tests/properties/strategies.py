@@ -151,6 +151,11 @@ class CrashingStore:
 
         return self._store.write(organization_id, fatal)
 
+    @property
+    def reads_beside_writes(self) -> bool:
+        # So that what is worked out before the lock is taken dies at its moments too.
+        return True
+
     def is_awaited(self) -> bool:
         return self._store.is_awaited()
 

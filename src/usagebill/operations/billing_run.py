@@ -13,7 +13,7 @@ from usagebill.core.jobs import Job
 from usagebill.core.periods import opens_interval
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.invoices.advance_charges import regroup
-from usagebill.operations.invoices.subscription import bill
+from usagebill.operations.invoices.subscription import bill, foresee_bill
 from usagebill.operations.subscriptions.change import apply_downgrade
 from usagebill.operations.subscriptions.schedule import has_overdue_end, is_due, schedule_billing
 from usagebill.queries.billing_periods import PERIODIC
@@ -36,15 +36,16 @@ def bill_customer(work: Work, job: Job) -> None:
     due = [one for one in active if is_due(work, one) and not has_overdue_end(work, one)]
     changing = [subscription for subscription in due if _gives_way(work, subscription)]
     staying = [subscription for subscription in due if subscription not in changing]
+    grouped = [
+        (group, [Entry(subscription=subscription, reason=PERIODIC) for subscription in group])
+        for group in sharing([billable(work, subscription) for subscription in staying])
+    ]
+    for _, entries in grouped:
+        foresee_bill(work, entries, at=work.now, occasion=Occasion.PERIODIC)
     for subscription in changing:
         apply_downgrade(work, subscription)
-    for group in sharing([billable(work, subscription) for subscription in staying]):
-        bill(
-            work,
-            [Entry(subscription=subscription, reason=PERIODIC) for subscription in group],
-            at=work.now,
-            occasion=Occasion.PERIODIC,
-        )
+    for group, entries in grouped:
+        bill(work, entries, at=work.now, occasion=Occasion.PERIODIC)
         regroup(work, group, work.now, renewing=True)
     for subscription in active:
         if subscription not in changing:

@@ -22,7 +22,7 @@ from usagebill.operations.subscriptions.termination import announce_due, end_due
 from usagebill.operations.subscriptions.trial import end_trial
 from usagebill.work import Work
 
-__all__ = ["HANDLERS", "Handler", "perform"]
+__all__ = ["HANDLERS", "WORKED_OUT_AHEAD", "Handler", "perform"]
 
 Handler = Callable[[Work, Job], None]
 
@@ -53,6 +53,9 @@ HANDLERS: Mapping[str, Handler] = {
     "upgrade_now": upgrade_now,
     "check_usage_thresholds": progressive_billing.check,
 }
+
+# What these come to is worked out on a snapshot before they are done: `Work.worked_out`.
+WORKED_OUT_AHEAD = frozenset({"bill_customer", "finalize_invoice", "refresh_invoice", "check_usage_thresholds"})
 
 
 def perform(work: Work, job: Job) -> None:

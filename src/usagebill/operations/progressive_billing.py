@@ -69,7 +69,9 @@ def check(work: Work, job: Job) -> None:
     boundaries = running_boundaries(work, subscription, periods, work.now)
     billed = _billed_cents(work, subscription, boundaries)
     invoiced = _historical(work, subscription) + invoiced_cents(work, subscription)
-    current = amount_so_far(work, subscription)
+    current = work.worked_out(
+        ("amount so far", subscription.id), lambda reader: amount_so_far(reader, subscription), given=subscription
+    )
     passed = passed_thresholds(thresholds, invoiced_cents=invoiced, current_cents=current, billed_cents=billed)
     if passed and not _is_billed(work, subscription, invoiced + billed, passed):
         applied = tuple(_applied(work, one, invoiced, current, billed) for one in passed)

@@ -62,6 +62,9 @@ class WaitingJobs(Protocol):
         or not it failed. Those with a lane are left out.
         """
 
+    def ready(self, now: datetime, at_most: int) -> list[Job]:
+        """The first jobs without a lane that wait for nothing but their turn, in order of `due_at`."""
+
     def waiting(self, kind: str, subject_id: str) -> Job | None:
         """The first job of this kind for the subject in order of `due_at`, whether or not it failed."""
 
@@ -78,9 +81,12 @@ class JobQueue(WaitingJobs, Protocol):
     def add(self, job: Job) -> bool:
         """Write `job`; False (and nothing written) where its key exists already."""
 
-    def claim(self, now: datetime, *, immediate: bool = False) -> Job | None:
+    def claim(self, now: datetime, *, immediate: bool = False, key: str | None = None) -> Job | None:
         """The first job without a lane whose `run_at` has come, in order of `due_at`; of the immediate ones only, where
         asked. It stays in the queue until it is completed.
+
+        With `key` it is the job with that key or none: it is not there if it is done, or while another job of its
+        subject is due before it.
         """
 
     def lease(
@@ -256,6 +262,10 @@ class Store(Protocol):
 
     def write(self, organization_id: str | None, change: Callable[[Transaction], T]) -> T:
         """Run `change` and make it durable before returning; an exception undoes all of it."""
+
+    @property
+    def reads_beside_writes(self) -> bool:
+        """Whether others write while one reads."""
 
     def is_awaited(self) -> bool:
         """Asked within a write: whether others of this process wait for it to end."""

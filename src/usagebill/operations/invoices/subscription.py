@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from datetime import datetime
+from functools import partial
 
 from usagebill.core.dates import Occasion
 from usagebill.core.invoices.records import Invoice
@@ -14,7 +15,7 @@ from usagebill.operations.invoices.record import record
 from usagebill.rating.invoice import Entry, added_units_bill, finalized_bill, recomputed_bill, subscription_bill
 from usagebill.work import Work
 
-__all__ = ["bill", "bill_added_units", "compute", "finalize", "finalize_due"]
+__all__ = ["bill", "bill_added_units", "compute", "finalize", "finalize_due", "foresee_bill"]
 
 
 def bill(
@@ -25,8 +26,21 @@ def bill(
     The invoice is a draft while the customer's grace period lasts, and is issued at once without one. None if a run has
     billed one of the subscriptions for the very same periods already.
     """
-    owed = subscription_bill(work, entries, at=at, occasion=occasion, skip_charges=skip_charges)
+    make = partial(subscription_bill, entries=entries, at=at, occasion=occasion, skip_charges=skip_charges)
+    owed = work.worked_out(_key(entries), make, given=(entries, at, occasion, skip_charges))
     return None if owed is None else record(work, owed)
+
+
+def foresee_bill(
+    work: Work, entries: Sequence[Entry], *, at: datetime, occasion: Occasion, skip_charges: bool = False
+) -> None:
+    """Work out what `bill` is going to be asked for, if nothing is written yet and that can be done ahead."""
+    make = partial(subscription_bill, entries=entries, at=at, occasion=occasion, skip_charges=skip_charges)
+    work.foresee(_key(entries), make, given=(entries, at, occasion, skip_charges))
+
+
+def _key(entries: Sequence[Entry]) -> Hashable:
+    return ("bill", *((entry.subscription.id, entry.reason) for entry in entries))
 
 
 def bill_added_units(
@@ -41,13 +55,15 @@ def bill_added_units(
 
 def compute(work: Work, invoice: Invoice, *, finalizing: bool) -> Invoice:
     """The draft with the fees and totals that follow from what is known now, stored."""
-    return record(work, recomputed_bill(work, invoice, finalizing=finalizing))
+    make = partial(recomputed_bill, draft=invoice, finalizing=finalizing)
+    return record(work, work.worked_out(("draft", invoice.id, finalizing), make, given=invoice))
 
 
 def finalize(work: Work, invoice: Invoice) -> Invoice:
     """Finalize a draft now: with everything known by now, dated today unless it keeps its anchor."""
+    owed = work.worked_out(("finalized", invoice.id), partial(finalized_bill, draft=invoice), given=invoice)
     work.tx.jobs.cancel(f"finalize_invoice:{invoice.id}")
-    return record(work, finalized_bill(work, invoice))
+    return record(work, owed)
 
 
 def finalize_due(work: Work, job: Job) -> None:

@@ -182,6 +182,10 @@ class SqliteStore:
             if self._waiting:
                 self._waiting[0].signal.release()
 
+    @property
+    def reads_beside_writes(self) -> bool:
+        return not self._memory
+
     def is_awaited(self) -> bool:
         # Those who share the commit wait for it too.
         return self._sharing or bool(self._waiting)

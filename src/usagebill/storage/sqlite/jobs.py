@@ -84,8 +84,20 @@ class SqliteJobs:
         )
         return cursor.rowcount == 1
 
-    def claim(self, now: datetime, *, immediate: bool = False) -> Job | None:
+    def claim(self, now: datetime, *, immediate: bool = False, key: str | None = None) -> Job | None:
+        if key is not None:
+            job = self.get(key)
+            first = None if job is None else self.overdue(job.subject_id, now)
+            return first if first is not None and first == job and not first.failed and first.run_at <= now else None
         return next(iter(self._ready("", now, 1, immediate)), None)
+
+    def ready(self, now: datetime, at_most: int) -> list[Job]:
+        rows = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM jobs WHERE {_READY} AND lane = '' AND due_at <= ? ORDER BY due_at, sequence"
+            " LIMIT ?",
+            (sql_value(now), at_most),
+        ).fetchall()
+        return [job for job in map(_job, rows) if self._organization_id in (None, job.organization_id)]
 
     def _ready(self, lane: str, now: datetime, at_most: int, immediate: bool) -> list[Job]:
         """The first jobs of a lane whose time has come, those included that were held until now."""

@@ -1,0 +1,71 @@
+"""A rehearsal: an operation run on a snapshot up to its first write, for what it works out before that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from usagebill.core.jobs import Job
+from usagebill.storage.ports import Snapshot, Transaction
+
+__all__ = ["RehearsalEnds", "rehearsed"]
+
+T = TypeVar("T")
+
+
+class RehearsalEnds(Exception):
+    """The operation wants to write."""
+
+
+def _end(*_: object, **__: object) -> Any:
+    raise RehearsalEnds
+
+
+class _Jobs:
+    """Jobs that wait. The first to be completed is the rehearsed job itself, which is not written here."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._jobs = snapshot.jobs
+        self._completed = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._jobs, name)
+
+    def complete(self, job: Job) -> None:
+        if self._completed:
+            raise RehearsalEnds
+        self._completed = True
+
+    add = claim = lease = give_back = cancel = postpone = retry = _end
+
+
+class _Events:
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._events = snapshot.events
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._events, name)
+
+    append = _end
+
+
+class _Rehearsal:
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self.jobs = _Jobs(snapshot)
+        self.events = _Events(snapshot)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._snapshot, name)
+
+    def savepoint(self, change: Callable[[], T]) -> T:
+        return change()
+
+    insert = replace = delete = next_number = still_holds = _end
+
+
+def rehearsed(snapshot: Snapshot) -> Transaction:
+    """The snapshot as a transaction whose first write raises `RehearsalEnds`."""
+    tx: Any = _Rehearsal(snapshot)
+    transaction: Transaction = tx
+    return transaction

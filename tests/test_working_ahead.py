@@ -1,0 +1,155 @@
+"""A run works out what it bills before it takes the lock of the writer, and stores it only if that still stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from usagebill import Billing
+from usagebill.clock import ManualClock
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.plans import Plan
+from usagebill.storage.conditions import eq
+from usagebill.storage.event_queries import EventQuery
+from usagebill.storage.ports import Store, Transaction
+from usagebill.storage.sqlite.events import SqliteEvents
+from usagebill.work import Work
+
+START = datetime(2024, 1, 1, 9, tzinfo=UTC)
+LATER = datetime(2024, 2, 1, 1, tzinfo=UTC)
+
+
+class InterruptedStore:
+    """A store in which something happens right before the next commit of due jobs."""
+
+    def __init__(self, store: Store, interrupt: Callable[[], None]) -> None:
+        self._store = store
+        self._interrupt: Callable[[], None] | None = interrupt
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def write(self, organization_id: str | None, change: Callable[[Transaction], Any]) -> Any:
+        interrupt = self._interrupt
+        if organization_id is None and interrupt is not None:
+            self._interrupt = None
+            interrupt()
+        return self._store.write(organization_id, change)
+
+
+@pytest.fixture
+def billing(tmp_path: Path) -> Iterator[Billing]:
+    with Billing(tmp_path / "billing.db", clock=ManualClock(START), deliver=False) as billing:
+        metric = billing.billable_metrics.create(
+            name="Calls", code="calls", aggregation_type="sum_agg", field_name="value"
+        )
+        charge = {"billable_metric_id": metric.id, "charge_model": "standard", "properties": {"amount": "2"}}
+        fields = {"interval": "monthly", "amount_currency": "EUR", "pay_in_advance": False}
+        billing.plans.create(name="Basic", code="basic", amount_cents=3100, charges=[charge], **fields)
+        for customer in ("acme", "globex"):
+            billing.customers.upsert(external_id=customer, currency="EUR")
+            billing.subscriptions.create(external_customer_id=customer, plan_code="basic", external_id=customer)
+            use(billing, customer, 5)
+        yield billing
+
+
+def use(billing: Billing, subscription: str, value: int, at: datetime = START) -> None:
+    event = {"transaction_id": f"{subscription}-{value}", "code": "calls", "properties": {"value": value}}
+    billing.events.ingest([{**event, "external_subscription_id": subscription, "timestamp": at.timestamp()}])
+
+
+def run(billing: Billing) -> dict[str, int]:
+    """Bill January, strictly; what each customer's invoice comes to."""
+    clock = billing.clock
+    assert isinstance(clock, ManualClock)
+    clock.set(LATER)
+    billing.run_due(strict=True)
+    return totals(billing)
+
+
+def totals(billing: Billing) -> dict[str, int]:
+    return {
+        customer: sum(
+            invoice.total_amount_cents
+            for invoice in billing.invoices.list(external_customer_id=customer, per_page=100).items
+        )
+        for customer in ("acme", "globex")
+    }
+
+
+def interrupted(billing: Billing, interrupt: Callable[[Billing], None]) -> dict[str, int]:
+    """The same, with something done by another process between working out and storing."""
+
+    def elsewhere() -> None:
+        with Billing(str(billing.store.path), clock=billing.clock, deliver=False) as other:  # type: ignore[attr-defined]
+            interrupt(other)
+
+    clock = billing.clock
+    assert isinstance(clock, ManualClock)
+    clock.set(LATER)
+    store: Any = InterruptedStore(billing.store, elsewhere)
+    billing.store = store
+    billing.run_due(strict=True)
+    return totals(billing)
+
+
+# A month at 31.00 from its first day on, and 5 calls at 2.00.
+BILLED = 3100 + 5 * 200
+
+
+def test_usage_is_counted_on_a_snapshot(billing: Billing, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[bool] = []
+    count = SqliteEvents.tallies
+
+    def watched(self: SqliteEvents, question: EventQuery) -> Any:
+        counted.append(bool(self._connection.execute("PRAGMA query_only").fetchone()[0]))
+        return count(self, question)
+
+    monkeypatch.setattr(SqliteEvents, "tallies", watched)
+    assert run(billing) == {"acme": BILLED, "globex": BILLED}
+    assert counted
+    assert all(counted), "events were counted while the lock of the writer was held"
+
+
+def test_a_price_that_changes_meanwhile_is_billed(billing: Billing) -> None:
+    def dearer(other: Billing) -> None:
+        def change(work: Work) -> None:
+            plan = work.tx.first(Plan, eq("code", "basic"))
+            assert plan is not None
+            work.tx.replace(replace(plan, amount_cents=6200))
+
+        other.writing(change)
+
+    assert interrupted(billing, dearer) == {"acme": 6200 + 5 * 200, "globex": 6200 + 5 * 200}
+
+
+def test_a_coupon_that_comes_meanwhile_is_used_by_whom_it_is_for(billing: Billing) -> None:
+    coupon = {"name": "Off", "code": "off", "coupon_type": "fixed_amount", "amount_cents": 700}
+    billing.coupons.create(**coupon, amount_currency="EUR", frequency="once", expiration="no_expiration")
+
+    def apply(other: Billing) -> None:
+        other.applied_coupons.apply(external_customer_id="acme", coupon_code="off")
+
+    assert interrupted(billing, apply) == {"acme": BILLED - 700, "globex": BILLED}
+
+
+def test_what_another_worker_has_billed_meanwhile_is_billed_once(billing: Billing) -> None:
+    def bill_all(other: Billing) -> None:
+        other.run_due(strict=True)
+
+    assert interrupted(billing, bill_all) == {"acme": BILLED, "globex": BILLED}
+    assert billing.reading(lambda reader: reader.tx.count(Invoice)) == 2
+
+
+def test_numbers_have_no_gap_when_two_workers_meet(billing: Billing) -> None:
+    def bill_some(other: Billing) -> None:
+        other.run_batch()
+
+    interrupted(billing, bill_some)
+    assert len({invoice.number for invoice in billing.invoices.list().items}) == 2
+    assert list(billing.audit().findings) == []
