@@ -91,7 +91,7 @@ def live(life: Life, *, daily: bool) -> tuple[list[BillingPeriod], list[Subscrip
 def _run(box: Scenario, life: Life, *, daily: bool) -> None:
     box.request("POST", "/api/v1/customers", json={"customer": {"external_id": "acme", "timezone": life.zone}})
     for code, fields in PLANS:
-        box.plan(code=code, amount_cents=10_000, **fields)
+        box.plan(code=code, **fields)
     _subscribe(box, life, life.first)
     now = life.start
     for step in life.steps:

@@ -5,17 +5,30 @@ An adjustment gives other units (priced by the charge's own model), other units 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
+from usagebill.core.aggregation import Window
+from usagebill.core.charge_ledger import group_text
+from usagebill.core.charge_lines import true_up_fee
 from usagebill.core.currencies import cents_from_major, major_from_cents
 from usagebill.core.fees import Fee
 from usagebill.core.numbers import multiply, round_cents, round_to, truncate_cents
+from usagebill.core.plans import Charge
 from usagebill.core.pricing.fees import FeeAmounts
 
-__all__ = ["AdjustedFee", "Repriced", "adjusted", "may_be_repriced"]
+__all__ = [
+    "AdjustedFee",
+    "Repriced",
+    "adjusted",
+    "adjusted_line",
+    "fits",
+    "may_be_repriced",
+    "with_adjusted_lines",
+    "with_new_true_up",
+]
 
 _PRECISE_DECIMALS = 15
 _BY_EVENT = ("percentage", "dynamic", "custom")
@@ -116,3 +129,90 @@ def _at_price(fee: Fee, units: Decimal, unit_cents: Decimal) -> Fee:
         unit_amount_cents=truncate_cents(unit_cents),
         precise_unit_amount=round_to(major_from_cents(unit_cents, fee.currency), _PRECISE_DECIMALS),
     )
+
+
+def adjusted_line(adjustment: AdjustedFee) -> tuple[str | None, ...]:
+    """The line of a draft that an adjustment is of."""
+    return (
+        adjustment.subscription_id,
+        adjustment.fee_type,
+        adjustment.charge_id,
+        adjustment.charge_filter_id,
+        adjustment.fixed_charge_id,
+        adjustment.group,
+    )
+
+
+def fits(adjustment: AdjustedFee, fee: Fee) -> bool:
+    """Whether the adjustment is of this line. What brings a charge up to its minimum is never adjusted."""
+    line = (
+        fee.subscription_id,
+        fee.fee_type,
+        fee.charge_id,
+        fee.charge_filter_id,
+        fee.fixed_charge_id,
+        group_text(fee.grouped_by),
+    )
+    return fee.true_up_parent_fee_id is None and adjusted_line(adjustment) == line
+
+
+def with_adjusted_lines(
+    fees: Sequence[Fee],
+    adjustments: Sequence[AdjustedFee],
+    *,
+    empty_line: Callable[[AdjustedFee], Fee | None],
+    repricing: Callable[[Fee], Callable[[Decimal], Repriced] | None],
+) -> list[Fee]:
+    """The lines as they were adjusted, each in its place; those that are not there yet come last.
+
+    `empty_line` gives the line of nothing that an adjustment without a line starts from, None if its charge is gone.
+    `repricing` is what other units of a line cost.
+    """
+    lines = list(fees)
+    for adjustment in adjustments:
+        fee = next((line for line in lines if fits(adjustment, line)), None)
+        if fee is None:
+            fee = empty_line(adjustment)
+            if fee is None:
+                continue
+            lines.append(fee)
+        changed = adjusted(
+            fee,
+            units=adjustment.units,
+            unit_amount=adjustment.unit_precise_amount,
+            name=adjustment.invoice_display_name,
+            reprice=repricing(fee),
+        )
+        lines = [changed if line.id == changed.id else line for line in lines]
+    return lines
+
+
+def with_new_true_up(
+    fees: Sequence[Fee],
+    charge: Charge,
+    window: Window,
+    adjustments: Sequence[AdjustedFee],
+    *,
+    empty_line: Callable[[AdjustedFee], Fee | None],
+    id: str,
+) -> list[Fee]:
+    """The lines with what those of `charge` now leave of its minimum, in place of what they left of it before.
+
+    It keeps the id that it had; `id` is that of one that is new. Lines of nothing that were adjusted to be so stay.
+    """
+    former = next((fee for fee in fees if fee.charge_id == charge.id and fee.true_up_parent_fee_id), None)
+    own = [fee for fee in fees if fee.charge_id == charge.id and fee.true_up_parent_fee_id is None]
+    if all(fee.charge_filter_id for fee in own):
+        default = replace(adjustments[0], fee_type="charge", charge_id=charge.id, charge_filter_id=None)
+        own += filter(None, [empty_line(default)])
+    added = true_up_fee(charge, window, own, id=id if former is None else former.id)
+    parent_id = None if added is None else added.true_up_parent_fee_id
+    own = [replace(fee, true_up_fee_id=added.id if added is not None and fee.id == parent_id else None) for fee in own]
+    kept = [fee for fee in own if _is_something(fee) or any(fits(adjustment, fee) for adjustment in adjustments)]
+    first = next((place for place, fee in enumerate(fees) if fee.charge_id == charge.id), len(fees))
+    others = [fee for fee in fees if fee.charge_id != charge.id]
+    return [*others[:first], *kept, *filter(None, [added]), *others[first:]]
+
+
+def _is_something(fee: Fee) -> bool:
+    return bool(fee.units or fee.amount_cents or fee.events_count or fee.true_up_fee_id)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 
-from usagebill.core.adjusted_fees import AdjustedFee, Repriced, adjusted
+from usagebill.core.adjusted_fees import AdjustedFee, Repriced, with_adjusted_lines, with_new_true_up
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.core.charge_ledger import group_text
-from usagebill.core.charge_lines import charge_item, pricing_unit_object, true_up_fee
+from usagebill.core.charge_lines import charge_item, pricing_unit_object
 from usagebill.core.charge_parts import parsed_properties
 from usagebill.core.currencies import subunits
 from usagebill.core.errors import NotFound
@@ -31,30 +30,12 @@ from usagebill.rating.usage import usage_window
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader
 
-__all__ = ["adjusted_line", "empty_fee", "fits", "of_draft", "repricing", "with_adjustments"]
+__all__ = ["empty_fee", "of_draft", "repricing", "with_adjustments"]
 
 
 def of_draft(reader: Reader, invoice: Invoice) -> list[AdjustedFee]:
     """The adjustments of a draft, oldest first."""
     return reader.tx.find(AdjustedFee, eq("invoice_id", invoice.id), order=[asc("created_at")])
-
-
-def adjusted_line(one: AdjustedFee) -> tuple[str | None, ...]:
-    """The line of a draft that an adjustment is of."""
-    return (one.subscription_id, one.fee_type, one.charge_id, one.charge_filter_id, one.fixed_charge_id, one.group)
-
-
-def fits(one: AdjustedFee, fee: Fee) -> bool:
-    """Whether the adjustment is of this line."""
-    own = (
-        fee.subscription_id,
-        fee.fee_type,
-        fee.charge_id,
-        fee.charge_filter_id,
-        fee.fixed_charge_id,
-        group_text(fee.grouped_by),
-    )
-    return fee.true_up_parent_fee_id is None and adjusted_line(one) == own
 
 
 def with_adjustments(reader: Reader, context: BillingContext, fees: list[Fee]) -> list[Fee]:
@@ -64,59 +45,23 @@ def with_adjustments(reader: Reader, context: BillingContext, fees: list[Fee]) -
     """
     if context.invoice.status != "draft":
         return fees
-    lines = [one for one in of_draft(reader, context.invoice) if one.subscription_id == context.subscription.id]
-    for one in lines:
-        fee = next((fee for fee in fees if fits(one, fee)), None)
-        if fee is None:
-            fee = empty_fee(reader, context, one)
-            if fee is None:
-                continue
-            fees = [*fees, fee]
-        changed = adjusted(
-            fee,
-            units=one.units,
-            unit_amount=one.unit_precise_amount,
-            name=one.invoice_display_name,
-            reprice=repricing(reader, context.definition, fee),
-        )
-        fees = [changed if other.id == changed.id else other for other in fees]
-    repriced = {one.charge_id for one in lines if one.units is not None}
+    whole = of_draft(reader, context.invoice)
+    adjustments = [one for one in whole if one.subscription_id == context.subscription.id]
+
+    def empty_line(adjustment: AdjustedFee) -> Fee | None:
+        return empty_fee(reader, context, adjustment)
+
+    fees = with_adjusted_lines(
+        fees, adjustments, empty_line=empty_line, repricing=lambda fee: repricing(reader, context.definition, fee)
+    )
+    usage = usage_to_bill(reader, context)
+    repriced = {adjustment.charge_id for adjustment in adjustments if adjustment.units is not None}
+    if usage is None:
+        return fees
     for charge in context.definition.charges:
         if charge.id in repriced and charge.min_amount_cents > 0:
-            fees = _with_minimum(reader, context, charge, lines, fees)
+            fees = with_new_true_up(fees, charge, usage.window, adjustments, empty_line=empty_line, id=reader.new_id())
     return fees
-
-
-def _with_minimum(
-    reader: Reader, context: BillingContext, charge: Charge, lines: Sequence[AdjustedFee], fees: Sequence[Fee]
-) -> list[Fee]:
-    """The fees with what the lines of `charge` now leave of its minimum, in place of what they left of it before."""
-    whose = usage_to_bill(reader, context)
-    if whose is None:
-        return list(fees)
-    former = next((fee for fee in fees if fee.charge_id == charge.id and fee.true_up_parent_fee_id), None)
-    own = [fee for fee in fees if fee.charge_id == charge.id and fee.true_up_parent_fee_id is None]
-    if all(fee.charge_filter_id for fee in own):
-        default = replace(lines[0], fee_type="charge", charge_id=charge.id, charge_filter_id=None)
-        own += filter(None, [empty_fee(reader, context, default)])
-    added = true_up_fee(charge, whose.window, own, id=reader.new_id())
-    if added is not None and former is not None:
-        # It keeps its place on the invoice.
-        added = replace(added, id=former.id)
-    own = [_with_true_up(fee, added) for fee in own]
-    kept = [fee for fee in own if _is_something(fee) or any(fits(one, fee) for one in lines)]
-    first = next((place for place, fee in enumerate(fees) if fee.charge_id == charge.id), len(fees))
-    others = [fee for fee in fees if fee.charge_id != charge.id]
-    return [*others[:first], *kept, *filter(None, [added]), *others[first:]]
-
-
-def _with_true_up(fee: Fee, added: Fee | None) -> Fee:
-    is_parent = added is not None and added.true_up_parent_fee_id == fee.id
-    return replace(fee, true_up_fee_id=added.id if added is not None and is_parent else None)
-
-
-def _is_something(fee: Fee) -> bool:
-    return bool(fee.units or fee.amount_cents or fee.events_count or fee.true_up_fee_id)
 
 
 def repricing(reader: Reader, plan: PlanDefinition, fee: Fee) -> Callable[[Decimal], Repriced] | None:

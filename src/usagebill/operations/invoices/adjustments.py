@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Annotated
 
 from usagebill.core import limits
-from usagebill.core.adjusted_fees import AdjustedFee, may_be_repriced
+from usagebill.core.adjusted_fees import AdjustedFee, adjusted_line, fits, may_be_repriced
 from usagebill.core.charge_ledger import group_text
 from usagebill.core.errors import Forbidden, Invalid, NotFound
 from usagebill.core.fees import Fee
@@ -16,7 +16,7 @@ from usagebill.core.plans import Charge
 from usagebill.inputs import ABSENT, Input, Maybe
 from usagebill.queries.invoices import visible_invoice
 from usagebill.queries.plans import plan_definition
-from usagebill.rating.adjustments import adjusted_line, fits, of_draft
+from usagebill.rating.adjustments import of_draft
 from usagebill.storage.conditions import eq
 from usagebill.work import Reader, Work
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from decimal import Decimal
 
 from usagebill.core.add_ons import AddOn
 from usagebill.core.currencies import subunits
 from usagebill.core.fees import Fee, FeeItem
+from usagebill.core.fixed_charge_deductions import PaidInAdvance, less_paid_before, paid_before_cents
 from usagebill.core.fixed_charges import (
     Term,
     days_left,
@@ -20,7 +20,7 @@ from usagebill.core.fixed_charges import (
 )
 from usagebill.core.invoices.opening import new_fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
-from usagebill.core.numbers import ZERO, decimal_text, subtract, total
+from usagebill.core.numbers import decimal_text, total
 from usagebill.core.periods import Succession, Window, advance_window, is_same_period
 from usagebill.core.plans import FixedCharge, FixedChargeUnits
 from usagebill.core.pricing import Properties, amount_details, parse_properties
@@ -29,7 +29,6 @@ from usagebill.core.pricing.fixed_charges import (
     fixed_charge_amounts,
     fixed_charge_usage,
     units_change_amounts,
-    unused_cents,
 )
 from usagebill.core.usage import Usage
 from usagebill.queries.billing_periods import STARTING, BillingContext
@@ -185,37 +184,10 @@ def _less_what_the_old_plan_was_paid(
         or not (charge.pay_in_advance and charge.prorated)
     ):
         return fee
-    paid = _paid_by_the_old_plan(reader, context, fee)
-    taken = sum(_paid_before_cents(other) for other in others if other.add_on_id == fee.add_on_id)
-    less = min(fee.amount_cents, sum(each.left_cents for each in paid) - taken)
-    if less <= 0:
-        return fee
-    basis: dict[str, object] = {
-        **fee.basis,
-        "full_cents": decimal_text(fee.precise_amount_cents),
-        "paid_before_cents": less,
-        "paid_before": [
-            {"paid_cents": each.cents, "paid_days": each.days, "days_left": each.days_left} for each in paid
-        ],
-    }
-    precise = max(subtract(fee.precise_amount_cents, Decimal(less)), ZERO)
-    return replace(fee, amount_cents=fee.amount_cents - less, precise_amount_cents=precise, basis=basis)
+    return less_paid_before(fee, _paid_by_the_old_plan(reader, context, fee), others)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Paid:
-    """What was paid in advance for `days`, of which `days_left` have yet to come."""
-
-    cents: int
-    days: int
-    days_left: int
-
-    @property
-    def left_cents(self) -> int:
-        return unused_cents(self.cents, days=self.days_left, paid_days=self.days)
-
-
-def _paid_by_the_old_plan(reader: Reader, context: BillingContext, fee: Fee) -> list[_Paid]:
+def _paid_by_the_old_plan(reader: Reader, context: BillingContext, fee: Fee) -> list[PaidInAdvance]:
     """What the subscription before this one was billed in advance for the fee's add-on, over all of the fee's window.
 
     That one's fees may have been paid in part by the plan before it: they are worth what they came to before that.
@@ -234,18 +206,13 @@ def _paid_by_the_old_plan(reader: Reader, context: BillingContext, fee: Fee) -> 
     )
     found = []
     for each in old:
-        cents = each.amount_cents + _paid_before_cents(each)
+        cents = each.amount_cents + paid_before_cents(each)
         if cents <= 0 or each.to_datetime is None or not _covers(each, window):
             continue
         billed_at = _billing_timestamp(reader, each) or each.created_at
         days, left = days_paid_and_left(billed_at, each.to_datetime, window, context.cycle.tz)
-        found.append(_Paid(cents=cents, days=days, days_left=left))
+        found.append(PaidInAdvance(cents=cents, days=days, days_left=left))
     return found
-
-
-def _paid_before_cents(fee: Fee) -> int:
-    """What an older plan's fees have paid of the fee."""
-    return int(str(fee.basis.get("paid_before_cents", 0)))
 
 
 def _covers(fee: Fee, window: Window) -> bool:

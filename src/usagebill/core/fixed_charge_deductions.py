@@ -1,0 +1,51 @@
+"""Deductions of fixed charges: after an upgrade, what the old plan was paid in advance pays for a part of the new's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from usagebill.core.fees import Fee
+from usagebill.core.numbers import decimal_text
+from usagebill.core.pricing.fixed_charges import unused_cents
+
+__all__ = ["PaidInAdvance", "less_paid_before", "paid_before_cents"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaidInAdvance:
+    """What was paid in advance for `days`, of which `days_left` have yet to come."""
+
+    cents: int
+    days: int
+    days_left: int
+
+    @property
+    def left_cents(self) -> int:
+        """What the days to come were paid with."""
+        return unused_cents(self.cents, days=self.days_left, paid_days=self.days)
+
+
+def less_paid_before(fee: Fee, paid: Sequence[PaidInAdvance], others: Sequence[Fee]) -> Fee:
+    """The new plan's fee less what is left of what the old plan was `paid` for the same add-on, down to nothing.
+
+    That pays once: `others` are the new plan's fees before this one, which it may have paid for already.
+    """
+    taken = sum(paid_before_cents(other) for other in others if other.add_on_id == fee.add_on_id)
+    less = min(fee.amount_cents, sum(one.left_cents for one in paid) - taken)
+    if less <= 0:
+        return fee
+    basis: dict[str, object] = {
+        **fee.basis,
+        "full_cents": decimal_text(fee.precise_amount_cents),
+        "paid_before_cents": less,
+        "paid_before": [{"paid_cents": one.cents, "paid_days": one.days, "days_left": one.days_left} for one in paid],
+    }
+    precise = max(fee.precise_amount_cents - Decimal(less), Decimal(0))
+    return replace(fee, amount_cents=fee.amount_cents - less, precise_amount_cents=precise, basis=basis)
+
+
+def paid_before_cents(fee: Fee) -> int:
+    """What an older plan's fees have paid of the fee."""
+    return int(str(fee.basis.get("paid_before_cents", 0)))

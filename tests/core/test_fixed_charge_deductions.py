@@ -1,0 +1,69 @@
+"""What the old plan was paid in advance pays for a part of the new plan's fixed charges, once."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core.builders import fee
+
+from usagebill.core.fees import Fee
+from usagebill.core.fixed_charge_deductions import PaidInAdvance, less_paid_before, paid_before_cents
+
+
+def seats(cents: int, id: str = "new", add_on: str = "seats") -> Fee:
+    return fee(cents, id=id, add_on_id=add_on, fee_type="fixed_charge")
+
+
+def paid(cents: int, days: int = 30, left: int = 30) -> PaidInAdvance:
+    return PaidInAdvance(cents=cents, days=days, days_left=left)
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "less"),
+    [
+        (3000, [paid(1000)], 1000),
+        (3000, [paid(1000, left=15)], 500),
+        (3000, [paid(1000, left=0)], 0),
+        (3000, [paid(1000), paid(900, left=10)], 1000 + 300),
+        (500, [paid(1000)], 500),
+        (0, [paid(1000)], 0),
+        (3000, [], 0),
+    ],
+)
+def test_what_is_left_of_what_was_paid_is_taken_off_down_to_nothing(
+    new: int, old: list[PaidInAdvance], less: int
+) -> None:
+    owed = less_paid_before(seats(new), old, [])
+    assert (owed.amount_cents, owed.precise_amount_cents, paid_before_cents(owed)) == (new - less, new - less, less)
+
+
+def test_the_fee_says_what_it_came_to_before_and_what_was_paid() -> None:
+    owed = less_paid_before(seats(3000), [paid(1000, left=15)], [])
+    assert owed.basis == {
+        "full_cents": "3000.0",
+        "paid_before_cents": 500,
+        "paid_before": [{"paid_cents": 1000, "paid_days": 30, "days_left": 15}],
+    }
+
+
+def test_it_pays_once_for_several_fees_of_the_add_on_and_not_for_other_add_ons() -> None:
+    old = [paid(1000)]
+    first = less_paid_before(seats(700, "first"), old, [])
+    second = less_paid_before(seats(700, "second"), old, [first])
+    third = less_paid_before(seats(700, "third"), old, [first, second])
+    assert [one.amount_cents for one in (first, second, third)] == [0, 700 - 300, 700]
+    assert less_paid_before(seats(700, "other", add_on="support"), old, [first]).amount_cents == 0
+
+
+@given(st.lists(st.integers(0, 10**7), max_size=5), st.integers(0, 10**7), st.integers(1, 366), st.data())
+def test_no_more_is_taken_off_than_was_left_and_no_fee_falls_below_zero(
+    cents: list[int], old: int, days: int, data: st.DataObject
+) -> None:
+    left = PaidInAdvance(cents=old, days=days, days_left=data.draw(st.integers(0, days)))
+    fees: list[Fee] = []
+    for place, amount in enumerate(cents):
+        fees.append(less_paid_before(seats(amount, f"f{place}"), [left], fees))
+    taken = sum(cents) - sum(one.amount_cents for one in fees)
+    assert taken == min(sum(cents), left.left_cents) <= old
+    assert all(one.amount_cents >= 0 for one in fees)
