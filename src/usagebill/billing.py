@@ -105,6 +105,8 @@ class Billing(Resources):
     `vat_registry` is asked about VAT numbers, and `mailer` given e-mails, instead of those that the settings name;
     `tax_provider` is asked for the taxes of customers that are linked to one, instead of what their connection names.
 
+    With `read_only` the file is never written: a copy, or one that this process may only read.
+
     The operations are grouped by resource: `billing.customers.upsert(external_id="acme")`.
     """
 
@@ -120,10 +122,11 @@ class Billing(Resources):
         vat_registry: VatRegistry | None = None,
         mailer: Mailer | None = None,
         tax_provider: TaxProvider | None = None,
+        read_only: bool = False,
     ) -> None:
         self.clock: Clock = clock or SystemClock()
         self.settings = settings or Settings()
-        self.store: Store = path if not isinstance(path, (str, Path)) else SqliteStore(path)
+        self.store: Store = path if not isinstance(path, (str, Path)) else SqliteStore(path, read_only=read_only)
         self.clock_watch = ClockWatch(self.store, self.clock, timedelta(days=self.settings.clock_ahead_days))
         self._on_message = on_message
         self.delivers = deliver
@@ -145,7 +148,8 @@ class Billing(Resources):
         # Whether other workers have just taken what this one had worked out.
         self._contended = False
         self._wakes: list[tuple[Callable[[], None], str | None]] = []
-        self.organization = self.store.write(None, lambda tx: self._opened(tx, organization))
+        find = self.store.read if read_only else self.store.write
+        self.organization = find(None, lambda tx: self._opened(tx, organization))
         # Told once here, whatever is done with the file.
         self.clock_watch.problem()
         super().__init__(self)

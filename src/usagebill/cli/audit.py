@@ -35,10 +35,10 @@ def audit(organization: str | None, at_most: int, recount: bool, path: str, json
     where something was found.
     """
     reports: dict[str, AuditReport] = {}
-    with opened(path, organization) as billing:
+    with opened(path, organization, read_only=True) as billing:
         chosen = [billing.organization] if organization else billing.store.read(None, organizations.find_all)
         for own in chosen:
-            with opened(path, own.id) as each:
+            with opened(path, own.id, read_only=True) as each:
                 reports[own.id] = each.audit(at_most=at_most, recount=recount)
     if json_output:
         print_json({"organizations": [{"id": id, **asdict(report)} for id, report in reports.items()]})

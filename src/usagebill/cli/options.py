@@ -18,7 +18,7 @@ from usagebill.billing import Billing
 from usagebill.core.errors import BillingError, Invalid, NotFound
 from usagebill.inputs import parse_instant
 from usagebill.settings import Settings
-from usagebill.storage.sqlite.schema import NewerFile
+from usagebill.storage.sqlite.schema import NewerFile, OlderFile
 
 __all__ = [
     "as_json",
@@ -133,7 +133,7 @@ def refusals(path: str) -> Iterator[None]:
         yield
     except Invalid as problem:
         raise click.ClickException(json.dumps(problem.details, default=str)) from problem
-    except (BillingError, LookupError, NewerFile) as problem:
+    except (BillingError, LookupError, NewerFile, OlderFile) as problem:
         raise click.ClickException(str(problem)) from problem
     except sqlite3.DatabaseError as problem:
         raise click.ClickException(f"{path}: {problem}") from problem
@@ -149,9 +149,11 @@ def named(text: str) -> Iterator[None]:
 
 
 @contextmanager
-def opened(path: str, organization: str | None = None, settings: Settings | None = None) -> Iterator[Billing]:
+def opened(
+    path: str, organization: str | None = None, settings: Settings | None = None, *, read_only: bool = False
+) -> Iterator[Billing]:
     """The billing system in `path`, its refusals told in one line."""
-    with refusals(path), Billing(path, organization=organization, settings=settings) as billing:
+    with refusals(path), Billing(path, organization=organization, settings=settings, read_only=read_only) as billing:
         yield billing
 
 

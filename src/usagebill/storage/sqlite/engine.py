@@ -14,7 +14,7 @@ from time import monotonic, sleep
 from typing import Any, Generic, TypeVar
 
 from usagebill.storage.sqlite.events import prepare
-from usagebill.storage.sqlite.schema import bring_forward
+from usagebill.storage.sqlite.schema import bring_forward, check_version
 from usagebill.storage.sqlite.transaction import SqliteTransaction, TransactionLost
 
 __all__ = ["SqliteStore"]
@@ -53,6 +53,10 @@ def _make_private(path: str) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
+def _address(path: str, options: str) -> str:
+    return f"{Path(path).absolute().as_uri()}?{options}"
+
+
 class _Write(Generic[T]):
     """One caller's change, waiting for the commit that it will share."""
 
@@ -74,13 +78,14 @@ class SqliteStore:
     writer, each on a snapshot of its own.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
         if sqlite3.sqlite_version_info < _OLDEST:
             oldest = ".".join(map(str, _OLDEST))
             raise RuntimeError(f"usagebill needs SQLite {oldest} or later; this Python has {sqlite3.sqlite_version}")
         self.path = str(path)
         self._memory = self.path == ":memory:"
-        if not self._memory:
+        self._read_only = read_only
+        if not self._memory and not read_only:
             _make_private(self.path)
         self._turn = threading.Lock()
         # Who writes is settled under `_guard`: one thread commits for all who wait, then hands over to the next.
@@ -94,20 +99,44 @@ class SqliteStore:
         self._idle: deque[sqlite3.Connection] = deque()
         self._writer = self._connect()
         try:
-            bring_forward(self._writer)
+            if read_only:
+                check_version(self._writer)
+            else:
+                bring_forward(self._writer)
         except BaseException:
             self._writer.close()
             raise
         self._writer.execute("PRAGMA busy_timeout = 0")
 
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=512
+    def _connected(self, address: str) -> sqlite3.Connection:
+        return sqlite3.connect(
+            address,
+            timeout=_BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=512,
+            uri=self._read_only,
         )
+
+    def _connect(self) -> sqlite3.Connection:
+        if self._read_only:
+            connection = self._connected(_address(self.path, "mode=ro"))
+            try:
+                connection.execute("SELECT 1 FROM sqlite_schema")
+            except sqlite3.OperationalError:
+                connection.close()
+                # The files beside it cannot be made. Without them it can be read where there is nothing in them.
+                wal = Path(f"{self.path}-wal")
+                if wal.exists() and wal.stat().st_size:
+                    raise
+                connection = self._connected(_address(self.path, "immutable=1"))
+        else:
+            connection = self._connected(self.path)
         connection.execute("PRAGMA foreign_keys = ON")
         if not self._memory:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
+            if not self._read_only:
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA cache_size = -65536")
             connection.execute("PRAGMA mmap_size = 1073741824")
         connection.create_function("casefold", 1, lambda text: None if text is None else str(text).casefold())

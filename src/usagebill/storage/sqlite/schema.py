@@ -22,7 +22,7 @@ from usagebill.storage.tables import TABLES, Table, table_of
 if TYPE_CHECKING:
     import sqlite_utils
 
-__all__ = ["STEPS", "VERSION", "NewerFile", "bring_forward"]
+__all__ = ["STEPS", "VERSION", "NewerFile", "OlderFile", "bring_forward", "check_version"]
 
 VERSION = 5
 
@@ -56,6 +56,26 @@ class NewerFile(Exception):
             "Open it with the usagebill that wrote it, or a later one."
         )
         self.found = found
+
+
+class OlderFile(Exception):
+    """The file is of an earlier version, and may not be brought forward as it is only read."""
+
+    def __init__(self, found: int) -> None:
+        super().__init__(
+            f"this database has schema version {found}, and is only read: any command that writes brings it (or a copy"
+            f" of it) to version {VERSION}"
+        )
+        self.found = found
+
+
+def check_version(connection: sqlite3.Connection) -> None:
+    """Raises `NewerFile` or `OlderFile` for a schema that is not this version's."""
+    found = connection.execute("PRAGMA user_version").fetchone()[0]
+    if found > VERSION:
+        raise NewerFile(found)
+    if found < VERSION:
+        raise OlderFile(found)
 
 
 _FIXED = """
