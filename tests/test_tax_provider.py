@@ -222,6 +222,7 @@ def changed(**fields: object) -> dict[str, Any]:
         {"items": [*TAXES["items"], TAXES["items"][0]]},
         changed(tax_amount_cents="100"),
         changed(tax_amount_cents=1.5),
+        changed(tax_amount_cents=10**80 + 1),
         changed(tax_amount_cents=-1),
         changed(tax_amount_cents=True),
         changed(tax_amount_cents=None),

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from usagebill.bounded_http import Asking
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.jobs import Job
+from usagebill.core.limits import INVOICE_PART
 from usagebill.core.numbers import decimal_text, parse_decimal, round_to
 from usagebill.core.organizations import Organization
 from usagebill.core.tax_providers import (
@@ -197,6 +198,8 @@ def _cents(item: TaxedItem, value: Json) -> int:
     """Taxes of an item; below zero for an item that is."""
     if isinstance(value, bool) or not isinstance(value, int) or value * (-1 if item.amount_cents < 0 else 1) < 0:
         raise ValueError(f"not an amount in cents: {value!r}")
+    if INVOICE_PART.is_beyond(value):
+        raise ValueError("more than any amount in cents")
     return value
 
 

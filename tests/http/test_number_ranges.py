@@ -15,6 +15,7 @@ from usagebill.core import limits
 from usagebill.core.limits import Range
 from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint
+from usagebill.http.openapi import document
 from usagebill.inputs import range_of
 
 WRITING = [endpoint for endpoint in endpoints() if endpoint.body is not None]
@@ -165,3 +166,27 @@ def test_a_conversion_rate_beyond_its_range_is_refused(box: Scenario, known: dic
         sent = {**charge, "properties": {"amount": "1"}, "applied_pricing_unit": unit}
         status, answer = box.request("POST", "/api/v1/plans/unused/charges", json={"charge": sent})
         assert (status, answer["error_details"]) == (422, {"conversion_rate": ["value_is_out_of_range"]})
+
+
+def test_a_price_has_at_most_a_thousand_ranges(box: Scenario, known: dict[str, str]) -> None:
+    def answer(count: int) -> tuple[int, Any]:
+        tiers = [{**RANGE, "from_value": start, "to_value": start + 1} for start in range(0, 2 * count, 2)]
+        tiers[-1]["to_value"] = None
+        charge = {"billable_metric_id": known["metric"], "code": f"tiers{count}", "charge_model": "graduated"}
+        return box.send(
+            "POST", "/plans/unused/charges", {"charge": {**charge, "properties": {"graduated_ranges": tiers}}}
+        )
+
+    assert answer(1000)[0] == 200
+    status, refused = answer(1001)
+    assert (status, refused["error_details"]) == (422, {"properties": ["invalid_graduated_ranges"]})
+
+
+def test_the_description_of_the_api_says_the_ranges() -> None:
+    schemas: Any = document(endpoints())["components"]["schemas"]
+    assert {name: schemas["TaxInput"]["properties"]["rate"][name] for name in ("minimum", "maximum")} == {
+        "minimum": 0,
+        "maximum": 1000,
+    }
+    fee = schemas["PlanInput"]["properties"]["amount_cents"]
+    assert (fee["type"], fee["minimum"], fee["maximum"]) == (["integer", "null"], 0, 10**15)

@@ -35,6 +35,7 @@ __all__ = [
     "LINE_UNIT_PRICE",
     "MOST_FILTERS",
     "MOST_FILTER_VALUES",
+    "MOST_RANGES",
     "ONE_OFF_TOTAL",
     "ONE_OFF_UNIT_PRICE",
     "PACKAGE_SIZE",
@@ -53,6 +54,8 @@ __all__ = [
 # Filters of one charge; values that its filters accept in all, and values that a metric declares.
 MOST_FILTERS = 10_000
 MOST_FILTER_VALUES = 100_000
+# Ranges of one graduated or volume price, each of which is a line of a document.
+MOST_RANGES = 1_000
 
 # Zeros at the end of a number are no decimals.
 _DECIMALS = 30

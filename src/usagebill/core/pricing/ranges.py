@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from usagebill.core.limits import RANGE_BOUND
+from usagebill.core.limits import MOST_RANGES, RANGE_BOUND
 from usagebill.core.limits import Range as Limit
 from usagebill.core.numbers import ONE, ZERO, add, multiply, multiply_add, subtract
 from usagebill.core.pricing.properties import amount, amount_or_zero, number
@@ -110,13 +110,15 @@ def range_errors(
 ) -> list[str]:
     """The error codes of a raw list of ranges, range by range: first the amounts, then the bounds.
 
-    `missing` is for a list that is absent or empty and `invalid` for wrong bounds; `amounts` give each amount's key
-    with its limit and its code. A range must start `gap` above the end of the one before it, or one unit higher; the
-    first at 0 or 1.
+    `missing` is for a list that is absent or empty and `invalid` for wrong bounds or over 1,000 ranges; `amounts` give
+    each amount's key with its limit and its code. A range must start `gap` above the end of the one before it, or one
+    unit higher; the first at 0 or 1.
     """
     items = _items(raw)
     if not items:
         return [missing]
+    if len(items) > MOST_RANGES:
+        return [invalid]
     errors: list[str] = []
     expected: Decimal | None = ZERO
     for position, item in enumerate(items):
