@@ -14,6 +14,7 @@ from usagebill.core.events import Event, JsonValue
 from usagebill.core.filters import (
     ALL_FILTER_VALUES,
     EventScope,
+    FilterIndex,
     accepts,
     buckets,
     default_bucket,
@@ -236,6 +237,14 @@ def test_no_event_is_lost(filters: list[Filter], events: list[Event]) -> None:
     every, rest = buckets(filters, DECLARED), default_bucket(filters, DECLARED)
     for one in events:
         assert any(accepts(bucket, one) for bucket in every) != accepts(rest, one)
+
+
+@given(FILTERS, EVENTS)
+def test_an_event_is_looked_up_where_the_buckets_hold_it(filters: list[Filter], events: list[Event]) -> None:
+    index = FilterIndex(filters, DECLARED)
+    every = [*buckets(filters, DECLARED), default_bucket(filters, DECLARED)]
+    for one in events:
+        assert list(index.of_event(one)) == [place for place, bucket in enumerate(every) if accepts(bucket, one)]
 
 
 @given(FILTERS, EVENTS)

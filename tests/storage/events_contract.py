@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import count
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from usagebill.core.aggregation import AggregateResult, counts, fold
 from usagebill.core.events import Event, JsonValue, property_text
-from usagebill.core.filters import EventScope
+from usagebill.core.filters import EventScope, FilterIndex
 from usagebill.core.grouping import Group, grouped
 from usagebill.storage.event_queries import COUNTED, Arrival, EventFilter, EventQuery, concerns
 from usagebill.storage.ports import Store, Transaction
@@ -110,6 +111,13 @@ def expected(question: EventQuery, events: Iterable[Event]) -> dict[Group, Aggre
         amount = tally.amount_cents if question.amounts else D(0)
         found[group] = AggregateResult(units=tally.units, events_count=tally.events_count, amount_cents=amount)
     return found
+
+
+@dataclass(frozen=True)
+class ChargeFilter:
+    id: str
+    values: Mapping[str, tuple[str, ...]]
+    created_at: datetime = START
 
 
 class Organization:
@@ -451,6 +459,78 @@ class EventsContract:
         scanned = own.ask(lambda tx: list(tx.events.scan(question)))
         assert scanned == sorted((one for one in events if concerns(question, one)), key=lambda one: one.order)
 
+    @pytest.mark.slow
+    @settings(max_examples=100, deadline=None)
+    @given(
+        history=histories(),
+        filters=st.lists(matches.filter(lambda wanted: bool(wanted) and all(wanted.values())), max_size=5),
+        aggregation_type=st.sampled_from(sorted(COUNTED)),
+        latest=st.one_of(st.none(), instants),
+        group_keys=st.lists(st.sampled_from(KEYS), max_size=2, unique=True).map(tuple),
+        amounts=st.booleans(),
+    )
+    def test_the_answers_of_all_buckets_in_one_pass_are_those_of_each(
+        self,
+        store: Store,
+        history: History,
+        filters: list[dict[str, tuple[str, ...]]],
+        aggregation_type: str,
+        latest: datetime | None,
+        group_keys: tuple[str, ...],
+        amounts: bool,
+    ) -> None:
+        own = new_organization(store)
+        events = [
+            event(own.id, number, found, at=at, received=received, cents=cents)
+            for number, (at, received, found, cents) in enumerate(history)
+        ]
+        own.append(*events)
+        index = FilterIndex([ChargeFilter(str(place), values) for place, values in enumerate(filters)], {})
+        question = EventQuery(
+            code="calls",
+            external_subscription_id="sub",
+            aggregation_type=aggregation_type,
+            field_name="value",
+            latest=latest,
+            group_keys=group_keys,
+            amounts=amounts,
+        )
+        found = own.ask(lambda tx: tx.events.tallies_by_bucket(question, index))
+        for position in range(len(index) + 1):
+            wanted = expected(replace(question, bucket=index.bucket(position)), events)
+            if position in found:
+                assert found[position] == wanted
+            else:
+                assert all(tally.units == 0 and tally.events_count == 0 for tally in wanted.values())
+
+    @pytest.mark.parametrize("keys", [("model",), ("model", "region")])
+    def test_thousands_of_filters_and_of_values_are_no_limit(self, own: Organization, keys: tuple[str, ...]) -> None:
+        own.append(
+            *(
+                event(own.id, n, {"value": 1, "model": f"m{n}", "region": "eu"}, at=second(n))
+                for n in range(0, 60_000, 997)
+            )
+        )
+        filters = [
+            ChargeFilter(str(n), {"model": (f"m{n}",), **({"region": ("eu",)} if "region" in keys else {})})
+            for n in range(10_000)
+        ]
+        index = FilterIndex(
+            [*filters, ChargeFilter("many", {"model": tuple(f"m{n}" for n in range(10_000, 50_000))})], {}
+        )
+        question = EventQuery(
+            code="calls", external_subscription_id="sub", aggregation_type="sum_agg", field_name="value"
+        )
+        found = own.ask(lambda tx: tx.events.tallies_by_bucket(question, index))
+        events = range(0, 60_000, 997)
+        assert set(found) == {*(n for n in events if n < 10_000), 10_000, 10_001}
+        assert found[10_000][()].units == sum(10_000 <= n < 50_000 for n in events)
+        assert found[10_001][()].units == sum(n >= 50_000 for n in events)
+        for position in (0, 10_000, 10_001):
+            one = replace(question, bucket=index.bucket(position))
+            assert own.ask(lambda tx: tx.events.tallies(one)) == found[position]  # noqa: B023
+
+    @pytest.mark.slow
     @settings(max_examples=50, deadline=None)
     @given(value=st.one_of(st.from_regex(r"[-+0-9. eE_]{0,20}", fullmatch=True), st.text(max_size=20), values))
     def test_what_is_a_number_is_decided_as_the_core_does(self, store: Store, value: JsonValue) -> None:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.currencies import subunits
-from usagebill.core.filters import EventScope, buckets, default_bucket, display_name
+from usagebill.core.filters import EventScope, FilterIndex, display_name
 from usagebill.core.grouping import Breakdown
 from usagebill.core.numbers import ZERO, add
 from usagebill.core.plans import Charge, ChargeFilter
@@ -22,11 +22,17 @@ __all__ = ["ChargePart", "ChargeResult", "charge_parts", "parsed_properties", "p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChargePart:
-    """One of the prices of a charge: a filter of it, or (None) what no filter takes."""
+    """One of the prices of a charge: a filter of it, or (None) what no filter takes; `position` is its place there."""
 
     filter: ChargeFilter | None
-    bucket: EventScope
+    position: int
+    filters: FilterIndex
     raw_properties: Mapping[str, object]
+
+    @property
+    def bucket(self) -> EventScope:
+        """The events that it prices."""
+        return self.filters.bucket(self.position) if len(self.filters) else EventScope(matches={})
 
     @property
     def display_name(self) -> str | None:
@@ -94,15 +100,12 @@ def parsed_properties(charge: Charge, part: ChargePart, currency: str) -> Proper
 
 def charge_parts(charge: Charge, metric: BillableMetric) -> list[ChargePart]:
     """The filters of a charge in their order, then what none of them takes."""
-    if not charge.filters:
-        return [ChargePart(filter=None, bucket=EventScope(matches={}), raw_properties=charge.properties)]
-    declared = {each.key: each.values for each in metric.filters}
+    index = FilterIndex(charge.filters, {each.key: each.values for each in metric.filters})
     parts = [
-        ChargePart(filter=each, bucket=bucket, raw_properties=each.properties)
-        for each, bucket in zip(charge.filters, buckets(charge.filters, declared), strict=True)
+        ChargePart(filter=each, position=position, filters=index, raw_properties=each.properties)
+        for position, each in enumerate(charge.filters)
     ]
-    default = default_bucket(charge.filters, declared)
-    return [*parts, ChargePart(filter=None, bucket=default, raw_properties=charge.properties)]
+    return [*parts, ChargePart(filter=None, position=len(parts), filters=index, raw_properties=charge.properties)]
 
 
 def presentation_keys(properties: Mapping[str, object], *, in_invoice: bool = False) -> tuple[str, ...]:

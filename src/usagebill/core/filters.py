@@ -6,8 +6,9 @@ key. `buckets` says, as data that an engine can turn into a query too, which eve
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, TypeVar
 
@@ -17,6 +18,7 @@ __all__ = [
     "ALL_FILTER_VALUES",
     "EventScope",
     "Filter",
+    "FilterIndex",
     "Matches",
     "accepts",
     "buckets",
@@ -68,6 +70,120 @@ def accepts(bucket: EventScope, event: Event) -> bool:
     return _matches(bucket.matches, event) and not any(_matches(exclude, event) for exclude in bucket.excludes)
 
 
+class FilterIndex:
+    """The filters of a charge, for looking up which of them price an event; `declared` are the metric's values per key.
+
+    Positions are those of the filters in their order; the one after the last stands for what no filter takes. What it
+    costs to build is in the number of accepted values, what it costs to ask in that of the filters that match.
+    """
+
+    def __init__(self, filters: Sequence[Filter], declared: Mapping[str, Sequence[str]]) -> None:
+        any_value = {key: _Accepted(tuple(values)) for key, values in declared.items()}
+        self._filters = filters
+        self._accepted = [
+            {
+                key: any_value.get(key, _NOTHING) if values == (ALL_FILTER_VALUES,) else _Accepted(tuple(values))
+                for key, values in one.values.items()
+            }
+            for one in filters
+        ]
+        self.keys = tuple(dict.fromkeys(key for accepted in self._accepted for key in accepted))
+        # How many filters name each value. A filter is looked for by the key whose values it shares with the fewest.
+        self._named = Counter(
+            (key, value)
+            for accepted in self._accepted
+            for key, its in accepted.items()
+            if its is not any_value.get(key)
+            for value in its.distinct
+        )
+        self._any_value = any_value
+        self._by_value: dict[tuple[str, str], list[int]] = {}
+        self._by_any: dict[str, tuple[_Accepted, list[int]]] = {}
+        self._always: list[int] = []
+        for position, accepted in enumerate(self._accepted):
+            if not accepted:
+                self._always.append(position)
+                continue
+            key = min(accepted, key=lambda key: self._crowd(key, accepted[key]))
+            if accepted[key] is any_value.get(key):
+                self._by_any.setdefault(key, (accepted[key], []))[1].append(position)
+            else:
+                for value in accepted[key].distinct:
+                    self._by_value.setdefault((key, value), []).append(position)
+        self._sharing: dict[tuple[str, str], list[int]] | None = None
+
+    def __len__(self) -> int:
+        return len(self._filters)
+
+    def of_event(self, event: Event) -> tuple[int, ...]:
+        """The positions whose buckets `event` falls into: several only where filters do not exclude each other."""
+        return self.of_values([property_of(event, key) for key in self.keys])
+
+    def of_values(self, values: Sequence[str | None]) -> tuple[int, ...]:
+        """The positions whose buckets an event with these `values` of `keys` (text forms) falls into."""
+        by_key = dict(zip(self.keys, values, strict=True))
+        matching = [position for position in self._candidates(by_key) if self._matches(position, by_key)]
+        if not matching:
+            return (len(self._filters),)
+        if len(matching) == 1:
+            return (matching[0],)
+        return tuple(position for position in sorted(matching) if not any(self._gives(position, to) for to in matching))
+
+    def bucket(self, position: int) -> EventScope:
+        """The bucket at a position, as data."""
+        if position == len(self._filters):
+            return EventScope(matches={}, excludes=tuple(_matches_of(accepted) for accepted in self._accepted))
+        return EventScope(
+            matches=_matches_of(self._accepted[position]),
+            excludes=tuple(
+                _matches_of(self._accepted[other])
+                for other in self._overlapping(position)
+                if self._gives(position, other)
+            ),
+        )
+
+    def _crowd(self, key: str, accepted: _Accepted) -> int:
+        """How many filters at most are looked at for an event whose value of `key` is accepted."""
+        if accepted is self._any_value.get(key):
+            return len(self._filters)
+        return max((self._named[key, value] for value in accepted.distinct), default=0)
+
+    def _candidates(self, by_key: Mapping[str, str | None]) -> list[int]:
+        found = list(self._always)
+        for key, value in by_key.items():
+            if value is None:
+                continue
+            found += self._by_value.get((key, value), ())
+            shared = self._by_any.get(key)
+            if shared is not None and value in shared[0].distinct:
+                found += shared[1]
+        return found
+
+    def _matches(self, position: int, by_key: Mapping[str, str | None]) -> bool:
+        return all(by_key[key] in accepted.distinct for key, accepted in self._accepted[position].items())
+
+    def _overlapping(self, position: int) -> Sequence[int]:
+        """The filters, in their order, that may share values with one on its most selective key."""
+        accepted = self._accepted[position]
+        if not accepted:
+            return range(len(self._filters))
+        if self._sharing is None:
+            self._sharing = {}
+            for other, its in enumerate(self._accepted):
+                for key, values in its.items():
+                    for value in values.distinct:
+                        self._sharing.setdefault((key, value), []).append(other)
+        key = min(accepted, key=lambda key: self._crowd(key, accepted[key]) * len(accepted[key].distinct))
+        return sorted({other for value in accepted[key].distinct for other in self._sharing.get((key, value), ())})
+
+    def _gives(self, position: int, to: int) -> bool:
+        """Whether events that match both filters fall to the second of them."""
+        if position == to:
+            return False
+        older = _age(self._filters[to]) < _age(self._filters[position])
+        return _takes_from(self._accepted[to], self._accepted[position], older=older)
+
+
 def buckets(filters: Sequence[Filter], declared: Mapping[str, Sequence[str]]) -> list[EventScope]:
     """The bucket of each of a charge's `filters`, in their order; `declared` are the metric's values per key.
 
@@ -75,22 +191,13 @@ def buckets(filters: Sequence[Filter], declared: Mapping[str, Sequence[str]]) ->
     each. Of equal ones the oldest takes them all. Filters of the same keys that share values without one holding the
     other, and filters of different keys, each price the events that match both.
     """
-    expanded = [_expanded(one.values, declared) for one in filters]
-    result = []
-    for position, one in enumerate(filters):
-        excludes = tuple(
-            expanded[other_position]
-            for other_position, other in enumerate(filters)
-            if other_position != position
-            and _takes_from(expanded[other_position], expanded[position], older=_age(other) < _age(one))
-        )
-        result.append(EventScope(matches=expanded[position], excludes=excludes))
-    return result
+    index = FilterIndex(filters, declared)
+    return [index.bucket(position) for position in range(len(filters))]
 
 
 def default_bucket(filters: Sequence[Filter], declared: Mapping[str, Sequence[str]]) -> EventScope:
     """The events that match none of a charge's `filters`: priced by the charge's own properties."""
-    return EventScope(matches={}, excludes=tuple(_expanded(one.values, declared) for one in filters))
+    return FilterIndex(filters, declared).bucket(len(filters))
 
 
 def filter_of(event: Event, filters: Iterable[F], declared: Mapping[str, Sequence[str]]) -> F | None:
@@ -173,12 +280,30 @@ def _age(one: Filter) -> tuple[datetime, str]:
     return (one.created_at, one.id)
 
 
-def _takes_from(other: Matches, one: Matches, *, older: bool) -> bool:
+@dataclass(frozen=True, slots=True)
+class _Accepted:
+    """The values that a filter accepts for one key, in their order and for looking them up."""
+
+    values: tuple[str, ...]
+    distinct: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "distinct", frozenset(self.values))
+
+
+_NOTHING = _Accepted(())
+
+
+def _matches_of(accepted: Mapping[str, _Accepted]) -> Matches:
+    return {key: its.values for key, its in accepted.items()}
+
+
+def _takes_from(other: Mapping[str, _Accepted], one: Mapping[str, _Accepted], *, older: bool) -> bool:
     """Whether events that match both filters fall to `other`, which is `older` or not."""
-    if not all(key in other and set(accepted) & set(other[key]) for key, accepted in one.items()):
+    if not all(key in other and not its.distinct.isdisjoint(other[key].distinct) for key, its in one.items()):
         return False
     if len(other) > len(one):
         return True
-    if all(set(other[key]) == set(accepted) for key, accepted in one.items()):
+    if all(other[key].distinct == its.distinct for key, its in one.items()):
         return older
-    return all(set(other[key]) <= set(accepted) for key, accepted in one.items())
+    return all(other[key].distinct <= its.distinct for key, its in one.items())

@@ -25,7 +25,6 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_ledger import LedgerEntry, group_text
 from usagebill.core.charge_parts import ChargePart, charge_parts, parsed_properties
 from usagebill.core.events import Event, property_of
-from usagebill.core.filters import accepts
 from usagebill.core.grouping import TARGET_WALLET_KEY, charge_group_keys, group_of, grouped_by
 from usagebill.core.plans import Charge, PlanDefinition
 from usagebill.core.pricing import Properties, grouping_keys
@@ -99,8 +98,8 @@ def part_for(charge: Charge, metric: BillableMetric, event: Event) -> ChargePart
     Of the filters that count the event, the one with the most keys, the first of several; else the charge's own.
     """
     parts = charge_parts(charge, metric)
-    counting = [part for part in parts[:-1] if part.filter is not None and accepts(part.bucket, event)]
-    return max(counting, key=lambda part: len(part.filter.values) if part.filter else 0, default=parts[-1])
+    counting = [parts[position] for position in parts[-1].filters.of_event(event)] or [parts[-1]]
+    return max(counting, key=lambda part: len(part.filter.values) if part.filter else 0)
 
 
 def event_price(

@@ -39,7 +39,6 @@ from usagebill.core.numbers import ZERO, subtract
 from usagebill.core.periods import Window as Span
 from usagebill.core.plans import Charge
 from usagebill.core.pricing import (
-    Properties,
     grouping_keys,
     price,
 )
@@ -50,7 +49,7 @@ from usagebill.core.usage import Usage
 from usagebill.rating.carried_levels import starting_levels
 from usagebill.rating.handover import own_events
 from usagebill.rating.ledger import Ledger
-from usagebill.storage.event_queries import COUNTED, Arrival, EventQuery
+from usagebill.storage.event_queries import ALL_EVENTS, COUNTED, Arrival, EventQuery
 from usagebill.work import Reader
 
 __all__ = [
@@ -98,11 +97,12 @@ def charge_results(reader: Reader, charge: Charge, metric: BillableMetric, scope
     Without any event there is one result of zero units, which is priced too (first flat amounts are due).
     """
     results = []
-    for part in charge_parts(charge, metric):
+    parts = charge_parts(charge, metric)
+    breakdowns = _breakdowns(reader, charge, metric, parts, scope)
+    for part, usages in zip(parts, _usages(reader, charge, metric, parts, scope), strict=True):
         properties = parsed_properties(charge, part, scope.currency)
         keys = _group_keys(charge, part, scope)
-        breakdowns = _breakdowns(reader, charge, metric, part, keys, scope)
-        for group, (tally, usage) in _usages(reader, charge, metric, part, properties, keys, scope).items():
+        for group, (tally, usage) in usages.items():
             own_price = price(charge.charge_model, properties, usage)
             unit = charge.applied_pricing_unit
             results.append(
@@ -121,7 +121,7 @@ def charge_results(reader: Reader, charge: Charge, metric: BillableMetric, scope
                         scope.currency,
                         conversion_rate=None if unit is None else unit.conversion_rate,
                     ),
-                    breakdown=breakdowns.get(group, ()),
+                    breakdown=breakdowns.get((part.position, group), ()),
                 )
             )
     return results
@@ -131,28 +131,59 @@ def part_usages(
     reader: Reader, charge: Charge, metric: BillableMetric, part: ChargePart, scope: ChargeScope
 ) -> Mapping[Group, tuple[AggregateResult, Usage]]:
     """What is counted of one part of a charge, by the values of its group keys: that which `charge_results` prices."""
-    properties = parsed_properties(charge, part, scope.currency)
-    return _usages(reader, charge, metric, part, properties, _group_keys(charge, part, scope), scope)
+    return _usages(reader, charge, metric, [part], scope)[0]
 
 
 def _breakdowns(
-    reader: Reader, charge: Charge, metric: BillableMetric, part: ChargePart, keys: tuple[str, ...], scope: ChargeScope
-) -> dict[Group, Breakdown]:
+    reader: Reader, charge: Charge, metric: BillableMetric, parts: Sequence[ChargePart], scope: ChargeScope
+) -> dict[tuple[int, Group], Breakdown]:
     """The units of each group, split by the charge's presentation keys that do not price them."""
-    presented = tuple(
-        key
-        for key in presentation_keys(charge.properties)
-        if key not in keys and (scope.presented is None or key in scope.presented)
-    )
-    if not presented or metric.aggregation_type in ("weighted_sum_agg", "custom_agg"):
+    if metric.aggregation_type in ("weighted_sum_agg", "custom_agg"):
         return {}
-    question = _question(reader, metric, part.bucket, (*keys, *presented), scope)
-    rows: dict[Group, Breakdown] = {}
-    for group, tally in reader.tx.events.tallies(question).items():
-        own, shown = group[: len(keys)], group[len(keys) :]
-        units = round_units(tally.units, metric)
-        rows[own] = (*rows.get(own, ()), (grouped_by(presented, shown), units))
+    shown_keys = [
+        key for key in presentation_keys(charge.properties) if scope.presented is None or key in scope.presented
+    ]
+    rows: dict[tuple[int, Group], Breakdown] = {}
+    for keys, alike in _by_keys(charge, parts, scope).items():
+        presented = tuple(key for key in shown_keys if key not in keys)
+        if not presented:
+            continue
+        found = _tallies(reader, metric, alike, (*keys, *presented), scope)
+        for position, tallies in found.items():
+            for group, tally in tallies.items():
+                place = position, group[: len(keys)]
+                units = round_units(tally.units, metric)
+                rows[place] = (*rows.get(place, ()), (grouped_by(presented, group[len(keys) :]), units))
     return rows
+
+
+def _by_keys(
+    charge: Charge, parts: Sequence[ChargePart], scope: ChargeScope
+) -> dict[tuple[str, ...], list[ChargePart]]:
+    """The parts that are grouped by the same keys: these are counted together."""
+    alike: dict[tuple[str, ...], list[ChargePart]] = {}
+    for part in parts:
+        alike.setdefault(_group_keys(charge, part, scope), []).append(part)
+    return alike
+
+
+def _tallies(
+    reader: Reader,
+    metric: BillableMetric,
+    parts: Sequence[ChargePart],
+    keys: tuple[str, ...],
+    scope: ChargeScope,
+    *,
+    amounts: bool = False,
+) -> dict[int, dict[Group, AggregateResult]]:
+    """What each of the parts counts, by position and group: one pass over the events however many there are."""
+    if len(parts) == 1:
+        question = _question(reader, metric, parts[0].bucket, keys, scope)
+        return {parts[0].position: reader.tx.events.tallies(replace(question, amounts=amounts))}
+    question = replace(_question(reader, metric, ALL_EVENTS, keys, scope), amounts=amounts)
+    found = reader.tx.events.tallies_by_bucket(question, parts[0].filters)
+    nothing: dict[Group, AggregateResult] = {(None,) * len(keys): AggregateResult()}
+    return {part.position: found.get(part.position, nothing) for part in parts}
 
 
 def _group_keys(charge: Charge, part: ChargePart, scope: ChargeScope) -> tuple[str, ...]:
@@ -185,32 +216,67 @@ def _question(
 
 
 def _usages(
+    reader: Reader, charge: Charge, metric: BillableMetric, parts: Sequence[ChargePart], scope: ChargeScope
+) -> list[dict[Group, tuple[AggregateResult, Usage]]]:
+    """The usage of each of the parts, by group; all parts are counted in one pass, or read in one."""
+    terms = {part.position: _terms(charge, part, scope) for part in parts}
+    read = [part for part in parts if _needs_events(charge, metric, terms[part.position])]
+    events = _events_by_part(reader, metric, read, scope)
+    usages = {part.position: _read_usages(reader, charge, metric, part, events, scope) for part in read}
+    counted = [part for part in parts if part.position not in usages]
+    for keys, alike in _by_keys(charge, counted, scope).items():
+        found = _tallies(reader, metric, alike, keys, scope, amounts=charge.charge_model == "dynamic")
+        for part in alike:
+            rows = _ledger_rows(reader, charge, metric, part, scope)
+            usages[part.position] = {
+                group: (tally, _from_tally(charge, metric, tally, terms[part.position], scope, rows.get(group)))
+                for group, tally in found[part.position].items()
+            }
+    return [usages[part.position] for part in parts]
+
+
+def _terms(charge: Charge, part: ChargePart, scope: ChargeScope) -> PercentageProperties | None:
+    properties = parsed_properties(charge, part, scope.currency)
+    return properties if isinstance(properties, PercentageProperties) else None
+
+
+def _events_by_part(
+    reader: Reader, metric: BillableMetric, parts: Sequence[ChargePart], scope: ChargeScope
+) -> dict[int, list[Event]]:
+    """The events of each of the parts, in order of time."""
+    if len(parts) < 2:
+        questions = {part.position: _question(reader, metric, part.bucket, (), scope) for part in parts}
+        return {position: list(reader.tx.events.scan(question)) for position, question in questions.items()}
+    events: dict[int, list[Event]] = {part.position: [] for part in parts}
+    index = parts[0].filters
+    for event in reader.tx.events.scan(_question(reader, metric, ALL_EVENTS, (), scope)):
+        for position in index.of_event(event):
+            if position in events:
+                events[position].append(event)
+    return events
+
+
+def _read_usages(
     reader: Reader,
     charge: Charge,
     metric: BillableMetric,
     part: ChargePart,
-    properties: Properties,
-    keys: tuple[str, ...],
+    events: Mapping[int, Sequence[Event]],
     scope: ChargeScope,
 ) -> dict[Group, tuple[AggregateResult, Usage]]:
-    question = _question(reader, metric, part.bucket, keys, scope)
-    rows = _ledger_rows(reader, charge, part, scope, question) if charge.pay_in_advance and scope.current else {}
-    terms = properties if isinstance(properties, PercentageProperties) else None
-    if _needs_events(charge, metric, terms):
-        groups = _counted_groups(charge, metric, reader.tx.events.scan(question), keys)
-        levels = _levels(reader, charge, part, metric, scope, question)
-        if levels and not any(groups.values()):
-            groups = {}
-        carried: dict[Group, list[Event]] = {group: [] for group in levels}
-        return {
-            group: _from_events(charge, metric, events, terms, scope, levels.get(group, ZERO), rows.get(group))
-            for group, events in {**carried, **groups}.items()
-        }
-    question = replace(question, amounts=charge.charge_model == "dynamic")
-    tallies = reader.tx.events.tallies(question)
+    """The usage of a part that takes its events one by one."""
+    keys, terms = _group_keys(charge, part, scope), _terms(charge, part, scope)
+    groups = _counted_groups(charge, metric, events[part.position], keys)
+    rows = _ledger_rows(reader, charge, metric, part, scope)
+    levels: dict[Group, Decimal] = {}
+    if metric.aggregation_type == "weighted_sum_agg":
+        levels = _levels(reader, charge, part, metric, scope, _question(reader, metric, part.bucket, keys, scope))
+    if levels and not any(groups.values()):
+        groups = {}
+    carried: dict[Group, list[Event]] = {group: [] for group in levels}
     return {
-        group: (tally, _from_tally(charge, metric, tally, terms, scope, rows.get(group)))
-        for group, tally in tallies.items()
+        group: _from_events(charge, metric, members, terms, scope, levels.get(group, ZERO), rows.get(group))
+        for group, members in {**carried, **groups}.items()
     }
 
 
@@ -303,8 +369,11 @@ def _from_events(
 
 
 def _ledger_rows(
-    reader: Reader, charge: Charge, part: ChargePart, scope: ChargeScope, question: EventQuery
+    reader: Reader, charge: Charge, metric: BillableMetric, part: ChargePart, scope: ChargeScope
 ) -> dict[Group, LedgerRow]:
+    """Where the groups of a part stand in the ledger, for usage so far of what is paid in advance."""
+    if not charge.pay_in_advance or not scope.current:
+        return {}
     ledger = Ledger(
         reader=reader,
         subscription_id=scope.subscription.id,
@@ -312,6 +381,7 @@ def _ledger_rows(
         charge_filter=part.filter,
         window=scope.window,
     )
+    question = _question(reader, metric, ALL_EVENTS, _group_keys(charge, part, scope), scope)
     return ledger.latest(question, _billed_keys(charge, part))
 
 

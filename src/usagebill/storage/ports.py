@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event
+from usagebill.core.filters import FilterIndex
 from usagebill.core.jobs import Job
 from usagebill.storage.conditions import Condition, Order
 from usagebill.storage.event_queries import EventFilter, EventQuery, Group
@@ -140,6 +141,12 @@ class EventLog(Protocol):
         Events that do not count for the aggregation (`core.aggregation.counts`) belong to no group; where none counts,
         there is one group of Nones. Answers equal the folds of `core.aggregation`, to the last digit.
         ValueError for an aggregation that is not among `questions.COUNTED`.
+        """
+
+    def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
+        """What `tallies` says of each bucket of `filters`, by its position, in one pass over the events.
+
+        The question's own bucket is all events. Buckets in which no event counts are left out.
         """
 
 

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event
+from usagebill.core.filters import FilterIndex
 from usagebill.storage.event_queries import EventFilter, EventQuery, Group
-from usagebill.storage.sqlite.events.answers import answer, prepare, rows_sql
+from usagebill.storage.sqlite.events.answers import answer, answer_by_bucket, prepare, rows_sql
 from usagebill.storage.sqlite.events.rows import COLUMNS, event_of, microseconds, row_of
 from usagebill.storage.sqlite.rows import bounded
 
@@ -147,3 +148,6 @@ class SqliteEvents:
 
     def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
         return answer(self._connection, self._organization_id, question)
+
+    def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
+        return answer_by_bucket(self._connection, self._organization_id, question, filters)

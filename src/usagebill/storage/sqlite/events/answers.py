@@ -6,22 +6,31 @@ the aggregate functions below, which keep every digit.
 
 from __future__ import annotations
 
+import math
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final
+from itertools import product
+from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event
-from usagebill.core.filters import EventScope
+from usagebill.core.filters import EventScope, FilterIndex
 from usagebill.core.numbers import CONTEXT, ZERO, add
 from usagebill.storage.event_queries import Arrival, EventQuery, Group
 from usagebill.storage.sqlite.events.rows import member_in, microseconds
 
-__all__ = ["answer", "prepare", "rows_sql"]
+__all__ = ["answer", "answer_by_bucket", "prepare", "rows_sql"]
 
 _MILLION: Final = 1_000_000
 _BILLION: Final = 10**9
+# So many combinations of properties are remembered with where they belong.
+_PLACES_AT_MOST: Final = 100_000
+# Up to so many values are bound one by one.
+_FEW: Final = 20
 # Microseconds from the year 1 to 1970: with them no instant is negative, and texts of them sort as they do.
 _YEAR_1: Final = 62_135_596_800_000_000
 
@@ -83,8 +92,14 @@ class _Query:
         """The text form of the property `key` (`core.events.property_text`), NULL where it has none."""
         return self.member("coalesce(texts, properties)", key)
 
+    def listed(self, values: Sequence[str]) -> str:
+        """What stands behind IN for `values`: one parameter for many, as SQLite looks each name up among all others."""
+        if len(values) <= _FEW:
+            return f"({', '.join(self.bind(value) for value in values)})"
+        return f"(SELECT value FROM json_each({self.bind(_json(values))}))"
+
     def among(self, key: str, accepted: Sequence[str]) -> str:
-        return f"{self.text(key)} IN ({', '.join(self.bind(value) for value in accepted)})"
+        return f"{self.text(key)} IN {self.listed(accepted)}"
 
     def matches(self, wanted: Mapping[str, Sequence[str]]) -> str:
         return " AND ".join(f"({self.among(key, accepted)})" for key, accepted in wanted.items()) or "1"
@@ -94,7 +109,7 @@ class _Query:
 
     def is_one_of(self, key: str, values: Sequence[str | None]) -> str:
         present = [value for value in values if value is not None]
-        inside = f"{self.group(key)} IN ({', '.join(self.bind(value) for value in present)})"
+        inside = f"{self.group(key)} IN {self.listed(present)}"
         return f"({self.group(key)} IS NULL OR {inside})" if len(present) < len(values) else inside
 
     def place(self, event: Event) -> str:
@@ -144,8 +159,35 @@ def _where(query: _Query, question: EventQuery, organization_id: str) -> str:
 
 def _bucket(query: _Query, bucket: EventScope) -> list[str]:
     parts = [query.among(key, accepted) for key, accepted in bucket.matches.items()]
-    parts.extend(f"NOT coalesce({query.matches(exclude)}, 0)" for exclude in bucket.excludes)
+    # Excludes of the same keys are looked up together, by all their combinations of values.
+    combined: dict[tuple[str, ...], dict[tuple[str, ...], None]] = {}
+    apart = []
+    for exclude in bucket.excludes:
+        if exclude and math.prod(len(accepted) for accepted in exclude.values()) <= _FEW:
+            keys = tuple(sorted(exclude))
+            combined.setdefault(keys, {}).update(dict.fromkeys(product(*(exclude[key] for key in keys))))
+        else:
+            apart.append(f"coalesce({query.matches(exclude)}, 0)")
+    for keys, combinations in combined.items():
+        texts = ", ".join(query.text(key) for key in keys)
+        members = ", ".join(f"value ->> {place}" for place in range(len(keys)))
+        given = f"json_each({query.bind(_json(list(combinations)))})"
+        parts.append(f"NOT coalesce(({texts}) IN (SELECT {members} FROM {given}), 0)")
+    if apart:
+        parts.append(f"NOT {_any_of(apart)}")
     return parts
+
+
+def _any_of(tests: Sequence[str]) -> str:
+    """Whether one of the tests holds, nested no deeper than it must be: SQLite bounds how deep an expression is."""
+    if len(tests) == 1:
+        return tests[0]
+    half = len(tests) // 2
+    return f"({_any_of(tests[:half])} OR {_any_of(tests[half:])})"
+
+
+def _json(values: object) -> str:
+    return msgspec.json.encode(values).decode()
 
 
 def _number(text: str | None) -> Decimal:
@@ -171,6 +213,9 @@ class _Asked:
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         return self._connection.execute(sql, self.query.values).fetchall()
+
+    def each(self, sql: str) -> sqlite3.Cursor:
+        return self._connection.execute(sql, self.query.values)
 
     def amounts(self, counted: str = "1") -> str:
         """What adds up the prices of the events for which `counted` holds."""
@@ -344,3 +389,225 @@ _ANSWERS: Mapping[str, Callable[[_Asked, str | None], dict[Group, AggregateResul
     "latest_agg": _latest,
     "unique_count_agg": _unique_count,
 }
+
+
+def answer_by_bucket(
+    connection: sqlite3.Connection, organization_id: str, question: EventQuery, filters: FilterIndex
+) -> dict[int, dict[Group, AggregateResult]]:
+    """See `storage.ports.EventStore.tallies_by_bucket`."""
+    spread = _Spread(_Asked(connection, organization_id, question), question, filters)
+    match question.aggregation_type:
+        case "latest_agg":
+            cells = _latest_cells(spread)
+        case "unique_count_agg":
+            cells = _unique_cells(spread)
+        case _:
+            cells = _added_cells(spread)
+    buckets: dict[int, dict[Group, AggregateResult]] = {}
+    for (position, group), cell in cells.items():
+        buckets.setdefault(position, {})[group] = cell.result()
+    return buckets
+
+
+_Place: TypeAlias = tuple[int, Group]
+
+
+@dataclass(slots=True)
+class _Cell:
+    """What one group of one bucket comes to so far: whole millionths and longer numbers apart."""
+
+    millionths: int = 0
+    rest: Decimal = ZERO
+    events: int = 0
+    amount: Decimal = ZERO
+
+    def result(self) -> AggregateResult:
+        units = _from_millionths(self.millionths)
+        return AggregateResult(
+            units=units if self.rest.is_zero() else add(units, self.rest),
+            events_count=self.events,
+            amount_cents=self.amount,
+        )
+
+    def pay(self, amount: str | None) -> None:
+        if amount is not None:
+            self.amount = add(self.amount, Decimal(amount))
+
+
+class _Spread:
+    """The events of one question over the buckets of filters: rows begin with what says where each belongs."""
+
+    def __init__(self, asked: _Asked, question: EventQuery, filters: FilterIndex) -> None:
+        self.asked = asked
+        self.question = question
+        self._filters = filters
+        self._keys = filters.keys
+        self._groups = len(question.group_keys)
+        keys = self._keys
+        # One look into the JSON for all keys.
+        self._packed = len(keys) > 1 and all(map(_has_path, keys))
+        if self._packed:
+            paths = ", ".join(asked.query.bind(_path(key)) for key in keys)
+            texts = [f"json_extract(coalesce(texts, properties), {paths})"]
+        else:
+            texts = [asked.query.text(key) for key in keys]
+        # Without any key all events belong to what no filter takes.
+        self.columns = [*asked.keys, *texts] or ["NULL"]
+        self._places: dict[tuple[str | None, ...], tuple[_Place, ...]] = {}
+
+    def places(self, key: tuple[str | None, ...]) -> tuple[_Place, ...]:
+        """The buckets and groups of the events whose `columns` are `key`."""
+        known = self._places.get(key)
+        if known is None:
+            group, texts = key[: self._groups], key[self._groups :]
+            if self._packed:
+                texts = tuple(msgspec.json.decode(texts[0] or "[]"))
+            elif not self._keys:
+                texts = ()
+            known = tuple((position, group) for position in self._filters.of_values(texts))
+            if len(self._places) < _PLACES_AT_MOST:
+                self._places[key] = known
+        return known
+
+    def grouped(self, *columns: str, counting: str) -> Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]:
+        """The aggregates `columns` of all that belongs together; groups come in the order of their first events."""
+        count = len(self.columns)
+        in_order, where = "", self.asked.where
+        if self._groups:
+            in_order, where = " ORDER BY MIN(timestamp), MIN(sequence)", f"{where} AND ({counting})"
+        sql = f"SELECT {', '.join((*self.columns, *columns))} FROM events{where} GROUP BY {_places(count)}{in_order}"
+        for row in self.asked.each(sql):
+            yield self.places(row[:count]), row[count:]
+
+    def events(self, *columns: str) -> Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]:
+        """`columns` of each event, in order of time."""
+        count = len(self.columns)
+        sql = f"SELECT {', '.join((*self.columns, *columns))} FROM events{self.asked.where}"
+        for row in self.asked.each(f"{sql} ORDER BY timestamp, created_at, id"):
+            yield self.places(row[:count]), row[count:]
+
+    def distinct(self, *columns: str) -> Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]:
+        """`columns` of the events, what is the same only once, in no order."""
+        count = len(self.columns)
+        sql = f"SELECT DISTINCT {', '.join((*self.columns, *columns))} FROM events{self.asked.where}"
+        for row in self.asked.each(sql):
+            yield self.places(row[:count]), row[count:]
+
+    @property
+    def amount(self) -> str:
+        return "precise_total_amount_cents" if self.question.amounts else "NULL"
+
+
+def _added_cells(spread: _Spread) -> dict[_Place, _Cell]:
+    """Counts, sums and maxima: aggregated by the database as far as events belong together, then put together."""
+    asked, question = spread.asked, spread.question
+    if question.aggregation_type == "count_agg":
+        cells: dict[_Place, _Cell] = {}
+        for places, (count, amount) in spread.grouped("COUNT(*)", asked.amounts(), counting="1"):
+            for place in places:
+                cell = cells.setdefault(place, _Cell())
+                cell.events += count
+                cell.millionths += count * _MILLION
+                cell.pay(amount)
+        return cells
+    short, long = asked.numbers(question.field_name)
+    counting = f"{short} IS NOT NULL OR {long} IS NOT NULL"
+    columns = (f"COUNT({short})", f"COUNT({long})", asked.amounts(counting))
+    if question.aggregation_type == "max_agg":
+        largest = f"exact_max({long}) FILTER (WHERE {long} IS NOT NULL)"
+        return _largest(spread.grouped(*columns, f"MAX({short})", largest, counting=counting))
+    rest = f"exact_sum({long}) FILTER (WHERE {long} IS NOT NULL)"
+    try:
+        return _summed(spread.grouped(*columns, rest, f"SUM({short})", "0", counting=counting))
+    except sqlite3.OperationalError as problem:
+        if "overflow" not in str(problem):
+            raise
+        halves = (f"SUM({short} % {_BILLION})", f"SUM({short} / {_BILLION})")
+        return _summed(spread.grouped(*columns, rest, *halves, counting=counting))
+
+
+def _summed(rows: Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]) -> dict[_Place, _Cell]:
+    cells: dict[_Place, _Cell] = {}
+    for places, (count, long_count, amount, rest, low, high) in rows:
+        if not count and not long_count:
+            continue
+        for place in places:
+            cell = cells.get(place)
+            if cell is None:
+                cell = cells[place] = _Cell()
+            cell.events += count + long_count
+            cell.millionths += (low or 0) + (high or 0) * _BILLION
+            if rest is not None:
+                cell.rest = add(cell.rest, Decimal(rest))
+            cell.pay(amount)
+    return cells
+
+
+def _largest(rows: Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]) -> dict[_Place, _Cell]:
+    cells: dict[_Place, _Cell] = {}
+    values: dict[_Place, Decimal] = {}
+    for places, (count, long_count, amount, largest, longest) in rows:
+        if not count and not long_count:
+            continue
+        found = ([_from_millionths(largest)] if count else []) + ([Decimal(longest)] if long_count else [])
+        for place in places:
+            cell = cells.setdefault(place, _Cell())
+            cell.events += count + long_count
+            values[place] = max((*found, values[place]) if place in values else found)
+            cell.pay(amount)
+    for place, value in values.items():
+        cells[place].rest = value
+    return cells
+
+
+def _latest_cells(spread: _Spread) -> dict[_Place, _Cell]:
+    cells: dict[_Place, _Cell] = {}
+    last: dict[_Place, tuple[int | None, str | None]] = {}
+    numbers = spread.asked.numbers(spread.question.field_name)
+    for places, (short, long, amount) in spread.events(*numbers, spread.amount):
+        if short is None and long is None:
+            continue
+        for place in places:
+            last[place] = (short, long)
+            cell = cells.setdefault(place, _Cell())
+            cell.events += 1
+            cell.pay(amount)
+    for place, (short, long) in last.items():
+        cells[place].rest = max(_from_millionths(short) if long is None else Decimal(long), ZERO)
+    return cells
+
+
+def _unique_cells(spread: _Spread) -> dict[_Place, _Cell]:
+    query, field = spread.asked.query, spread.question.field_name
+    value = "NULL" if field is None else query.text(field)
+    # Hardly any event says what it does to its value, and then it adds it.
+    says = "instr(properties, '\"operation_type\"')"
+    operation = f"CASE WHEN {says} THEN coalesce({query.text('operation_type')}, 'add') ELSE 'add' END"
+    if not spread.question.group_keys and not spread.question.amounts:
+        added: dict[_Place, set[str]] = {}
+        for places, (text, done) in spread.distinct(value, operation):
+            if done == "remove":
+                break
+            if text is not None and done == "add":
+                for place in places:
+                    added.setdefault(place, set()).add(text)
+        else:
+            return {place: _counted(len(values)) for place, values in added.items()}
+    # Each value counts where its latest event adds it.
+    active: dict[_Place, dict[str, bool]] = {}
+    amounts: dict[_Place, Decimal] = {}
+    for places, (text, done, amount) in spread.events(value, operation, spread.amount):
+        if text is None or done not in ("add", "remove"):
+            continue
+        for place in places:
+            active.setdefault(place, {})[text] = done == "add"
+            if amount is not None:
+                amounts[place] = add(amounts.get(place, ZERO), Decimal(amount))
+    cells = {place: _counted(sum(values.values())) for place, values in active.items()}
+    for place, amount in amounts.items():
+        cells[place].amount = amount
+    return cells
+
+
+def _counted(units: int) -> _Cell:
+    return _Cell(millionths=units * _MILLION, events=units)
