@@ -14,6 +14,7 @@ import structlog
 from structlog.testing import capture_logs
 
 from tests.asgi import send
+from tests.scenarios import plan_fields
 from tests.service import Service, command
 from usagebill import Billing
 from usagebill.clock import ManualClock, SystemClock
@@ -47,14 +48,7 @@ def billing(tmp_path: Path, clock: MachineClock) -> Iterator[Billing]:
     """A file in which a customer waits for the bill of March."""
     with Billing(tmp_path / "billing.db", clock=clock, deliver=False) as billing:
         billing.customers.upsert(external_id="acme", currency="EUR")
-        billing.plans.create(
-            name="Basic",
-            code="basic",
-            interval="monthly",
-            amount_cents=900,
-            amount_currency="EUR",
-            pay_in_advance=False,
-        )
+        billing.plans.create(**plan_fields(amount_cents=900))
         billing.subscriptions.create(external_customer_id="acme", plan_code="basic", external_id="s1")
         billing.run_due()
         yield billing

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios import charge_on, price_ranges
+from tests.scenarios import charge_on, plan_fields, price_ranges
 from usagebill import Billing
 from usagebill.clock import ManualClock
 from usagebill.testing import Sandbox
@@ -29,19 +29,16 @@ def begin(box: Sandbox) -> None:
     billing.add_ons.create(name="Support", code="support", amount_cents=1000, amount_currency="EUR")
     for code, advance in (("arrears", False), ("advance", True)):
         billing.plans.create(
-            name=code,
-            code=code,
-            interval="monthly",
-            amount_cents=3000,
-            amount_currency="EUR",
-            pay_in_advance=advance,
-            charges=[
+            **plan_fields(
                 charge_on(storage.id, amount="0.31", prorated=True),
                 charge_on(calls.id, amount="0.07"),
-            ],
-            fixed_charges=[
-                {"add_on_code": "support", "charge_model": "standard", "units": 2, "properties": {"amount": "5"}}
-            ],
+                code=code,
+                amount_cents=3000,
+                pay_in_advance=advance,
+                fixed_charges=[
+                    {"add_on_code": "support", "charge_model": "standard", "units": 2, "properties": {"amount": "5"}}
+                ],
+            )
         )
     for name, grace, zone in (("acme", 0, "America/New_York"), ("hooli", 3, "Asia/Tokyo")):
         billing.customers.upsert(
@@ -170,14 +167,7 @@ def test_a_subscription_whose_start_is_overdue_can_be_ended() -> None:
     ended = []
     for late in (False, True):
         with Sandbox(now=START) as box:
-            box.billing.plans.create(
-                name="Plan",
-                code="plan",
-                interval="monthly",
-                amount_cents=3100,
-                amount_currency="EUR",
-                pay_in_advance=False,
-            )
+            box.billing.plans.create(**plan_fields(name="Plan", code="plan", amount_cents=3100))
             box.billing.subscriptions.create(
                 external_customer_id="acme", plan_code="plan", external_id="sub", subscription_at="2024-01-20T00:00:00Z"
             )
@@ -211,16 +201,7 @@ def billed(tmp_path: Path, charge: dict[str, Any], *, late: bool, **plan: Any) -
     with Billing(tmp_path / "billing.db", clock=clock, deliver=False) as billing:
         storage = billing.billable_metrics.create(name="GB", code="gb", aggregation_type="sum_agg", field_name="gb")
         charges = [{"billable_metric_id": storage.id, **charge}]
-        billing.plans.create(
-            name="Plan",
-            code="plan",
-            interval="monthly",
-            amount_cents=0,
-            amount_currency="EUR",
-            pay_in_advance=False,
-            charges=charges,
-            **plan,
-        )
+        billing.plans.create(**plan_fields(name="Plan", code="plan", charges=charges, **plan))
         billing.subscriptions.create(external_customer_id="acme", plan_code="plan", external_id="sub")
         billing.run_due()
         clock.set(datetime(2024, 1, 12, tzinfo=UTC))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tests.scenarios import charge_on
+from tests.scenarios import charge_on, plan_fields
 from usagebill import Billing
 from usagebill.cli import main
 from usagebill.clock import ManualClock
@@ -33,15 +33,7 @@ def file(tmp_path: Path) -> str:
     with Billing(path, clock=ManualClock(START), deliver=False) as billing:
         metric = billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
         for code in ("good", "bad"):
-            billing.plans.create(
-                name=code,
-                code=code,
-                interval="monthly",
-                amount_cents=1000,
-                amount_currency="EUR",
-                pay_in_advance=False,
-                charges=[charge_on(metric.id, amount="2")],
-            )
+            billing.plans.create(**plan_fields(charge_on(metric.id, amount="2"), code=code, amount_cents=1000))
         for name, plan in (("one", "good"), ("two", "bad"), ("three", "good")):
             billing.subscriptions.create(external_customer_id=name, external_id=name, plan_code=plan)
             billing.events.create(transaction_id=name, code="calls", external_subscription_id=name)
@@ -212,7 +204,7 @@ def test_over_http_the_reason_is_told_and_another_try_taken(file: str) -> None:
             assert answer.status == 200, answer.body
             return json.loads(answer.body)
 
-        (listed,) = [each for each in ask("GET", "/api/v1/invoices")["invoices"] if each["status"] == "failed"]
+        (listed,) = [invoice for invoice in ask("GET", "/api/v1/invoices")["invoices"] if invoice["status"] == "failed"]
         one = ask("GET", f"/api/v1/invoices/{listed['svc_id']}")["invoice"]
         assert one["error_details"][0]["error_code"] == "invoice_generation_error"
         assert ask("POST", f"/api/v1/invoices/{listed['svc_id']}/retry")["invoice"]["status"] == "pending"
@@ -317,15 +309,7 @@ def test_usage_billed_at_once_of_one_does_not_wait_for_that_of_another(tmp_path:
         metric = billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
         for code in ("good", "bad"):
             charge = {"charge_model": "standard", "properties": {"amount": "2"}, "pay_in_advance": True}
-            billing.plans.create(
-                name=code,
-                code=code,
-                interval="monthly",
-                amount_cents=0,
-                amount_currency="EUR",
-                pay_in_advance=False,
-                charges=[{"billable_metric_id": metric.id, **charge}],
-            )
+            billing.plans.create(**plan_fields({"billable_metric_id": metric.id, **charge}, code=code))
             billing.subscriptions.create(external_customer_id=code, external_id=code, plan_code=code)
     _price(file, '{"amount": "a lot"}')
     with _opened(file, 1, 6) as billing:

@@ -16,6 +16,7 @@ import pytest
 
 from tests.provider import Provider
 from tests.receiver import Received, Receiver
+from tests.scenarios import plan_fields
 from usagebill import Billing
 from usagebill.clock import ManualClock
 from usagebill.core.customers import Address
@@ -371,14 +372,7 @@ def test_previews_of_many_threads_ask_at_once_write_nothing_and_keep_no_writer_w
 
     with Billing(tmp_path / "billing.db", clock=ManualClock(NOW), tax_provider=Meeting(), deliver=False) as billing:
         billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
-        billing.plans.create(
-            name="Basic",
-            code="basic",
-            interval="monthly",
-            amount_cents=3100,
-            amount_currency="EUR",
-            pay_in_advance=False,
-        )
+        billing.plans.create(**plan_fields(amount_cents=3100))
         billing.tax_connections.create(kind="anrok", code="main", name="Anrok", url="https://tax.example")
         for name in names:
             link = {"integration_type": "anrok", "integration_code": "main", "sync_with_provider": True}

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.scenarios import plan_fields
 from usagebill import Billing
 from usagebill.clock import ManualClock
 from usagebill.core.coupons import AppliedCoupon
@@ -42,9 +43,7 @@ def prepared(path: Path) -> int:
     """A file of two months in which nothing was billed, and how many invoices are due in it."""
     with Billing(path, clock=ManualClock(START), deliver=False) as billing:
         for code, interval in (("weekly", "weekly"), ("monthly", "monthly")):
-            billing.plans.create(
-                name=code, code=code, interval=interval, amount_cents=1000, amount_currency="EUR", pay_in_advance=False
-            )
+            billing.plans.create(**plan_fields(code=code, interval=interval, amount_cents=1000))
         billing.add_ons.create(name="Setup", code="setup", amount_cents=5000, amount_currency="EUR")
         billing.coupons.create(
             name="25 off",

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.scenarios import plan_fields
 
 from usagebill import Billing, __version__
 from usagebill.cli import main
@@ -168,9 +169,7 @@ def test_unknown_jobs_are_named(file: str) -> None:
 
 def test_an_audit_says_what_it_looked_at_and_what_it_found(file: str) -> None:
     box = Billing(file, clock=ManualClock(datetime(2024, 1, 5, tzinfo=UTC)))
-    box.plans.create(
-        name="Basic", code="basic", interval="monthly", amount_cents=1000, amount_currency="EUR", pay_in_advance=False
-    )
+    box.plans.create(**plan_fields(amount_cents=1000))
     box.subscriptions.create(external_customer_id="acme", external_id="sub", plan_code="basic")
     box.run_due(datetime(2024, 3, 2, tzinfo=UTC))
     box.close()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.scenarios import plan_fields
 from tests.service import Service, command, start
 
 from usagebill import Billing
@@ -113,9 +114,7 @@ def test_what_fell_due_while_nothing_ran_is_billed_by_itself(tmp_path: Path) -> 
     clock = ManualClock(datetime(2024, 1, 1, tzinfo=UTC))
     with Billing(file, clock=clock) as billing:
         _, key = billing.writing(lambda work: api_keys.create(work))
-        billing.plans.create(
-            name="Basic", code="basic", interval="yearly", amount_cents=900, amount_currency="EUR", pay_in_advance=True
-        )
+        billing.plans.create(**plan_fields(interval="yearly", amount_cents=900, pay_in_advance=True))
         billing.customers.upsert(external_id="acme", currency="EUR")
         billing.subscriptions.create(
             external_customer_id="acme", plan_code="basic", external_id="s1", ending_at="2026-02-01T00:00:00Z"

@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 import pytest
 from tests.json_asserts import accepted, missing, refused
+from tests.scenarios import plan_fields
 
 from usagebill.core.api_keys import RESOURCES
 from usagebill.http.api import Answer, Api, Request
@@ -146,9 +147,7 @@ def test_missing_root_comes_before_the_missing_record(box: Sandbox, path: str) -
 def test_a_missing_record_comes_before_the_missing_root_of_what_is_nested(
     box: Sandbox, path: str, missing: str
 ) -> None:
-    box.billing.plans.create(
-        name="Plan", code="basic", interval="monthly", amount_cents=1, amount_currency="EUR", pay_in_advance=False
-    )
+    box.billing.plans.create(**plan_fields(name="Plan", amount_cents=1))
     box.billing.subscriptions.create(external_customer_id="acme", plan_code="basic", external_id="sub")
     status, body = box.request("PUT", f"/api/v1/{path}", json={})
     assert (status, body["code"]) == (404, f"{missing}_not_found")

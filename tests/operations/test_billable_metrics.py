@@ -60,11 +60,13 @@ def charge_of(box: Scenario, id: str) -> Charge | None:
 def filters_of(box: Scenario, id: str) -> list[dict[str, tuple[str, ...]]]:
     charge = charge_of(box, id)
     assert charge is not None
-    return [dict(one.values) for one in charge.filters]
+    return [dict(charge_filter.values) for charge_filter in charge.filters]
 
 
 def drafts_to_refresh(box: Scenario) -> list[str]:
-    return box.billing.reading(lambda work: [one.number for one in work.tx.find(Invoice) if one.refresh_wanted])
+    return box.billing.reading(
+        lambda work: [invoice.number for invoice in work.tx.find(Invoice) if invoice.refresh_wanted]
+    )
 
 
 def test_created_metric_is_shown_as_sent_and_announced(box: Scenario) -> None:

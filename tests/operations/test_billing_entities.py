@@ -207,8 +207,8 @@ def draft_of(box: Scenario, external_id: str, **fields: Any) -> None:
 def due_dates(box: Scenario) -> dict[str, tuple[str, str]]:
     drafts = box.billing.reading(lambda work: work.tx.find(Invoice))
     return {
-        one.number.removesuffix("-DRAFT"): (one.issuing_date.isoformat(), one.payment_due_date.isoformat())
-        for one in drafts
+        draft.number.removesuffix("-DRAFT"): (draft.issuing_date.isoformat(), draft.payment_due_date.isoformat())
+        for draft in drafts
     }
 
 
@@ -228,7 +228,7 @@ def test_new_taxes_refresh_the_drafts_of_the_entity(box: Scenario) -> None:
     change(box, name="x")
 
     def wanted() -> list[bool]:
-        return box.billing.reading(lambda work: [one.refresh_wanted for one in work.tx.find(Invoice)])
+        return box.billing.reading(lambda work: [invoice.refresh_wanted for invoice in work.tx.find(Invoice)])
 
     assert wanted() == [False]
     change(box, tax_codes=["vat"])

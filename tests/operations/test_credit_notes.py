@@ -254,7 +254,7 @@ def ended(box: Scenario, *, pays: int = 0, **options: Any) -> tuple[Any, list[An
     """A plan of 31.00 paid in advance for October, ended on the 15th: its invoice, and the credit notes of the end."""
     box.plan(amount_cents=3100, pay_in_advance=True)
     box.subscribe()
-    (invoice,) = [one for one in box.invoices() if one["invoice_type"] == "subscription"] or [None]
+    (invoice,) = [invoice for invoice in box.invoices() if invoice["invoice_type"] == "subscription"] or [None]
     if pays:
         paid(box, invoice, pays)
     box.travel_to("2023-10-15T12:00:00Z")
@@ -356,7 +356,7 @@ def test_a_draft_is_settled_no_further_than_it_is_due_once_issued(box: Scenario)
     box.travel_to("2023-10-15T12:00:00Z")
     box.delete("/subscriptions/sub?on_termination_credit_note=offset")
     box.travel_to("2023-12-20T00:00:00Z")
-    (note,) = [one for one in box.get("/credit_notes")["credit_notes"] if one["reason"] == "order_cancellation"]
+    (note,) = [note for note in box.get("/credit_notes")["credit_notes"] if note["reason"] == "order_cancellation"]
     assert parts(note) == (1920, 0, 0)
     invoice = box.invoice(note["svc_invoice_id"])
     assert (invoice["total_amount_cents"], invoice["total_due_amount_cents"]) == (0, 0)

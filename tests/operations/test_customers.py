@@ -32,7 +32,7 @@ def upsert(box: Scenario, **fields: object) -> Any:
 
 
 def listed(box: Scenario, query: str) -> list[str]:
-    return sorted(one["external_id"] for one in box.get(f"{PATH}?{query}")["customers"])
+    return sorted(customer["external_id"] for customer in box.get(f"{PATH}?{query}")["customers"])
 
 
 def add_entity(box: Scenario, code: str, **fields: Any) -> None:
@@ -227,7 +227,7 @@ def test_account_type_is_fixed_once_something_was_sold(box: Scenario) -> None:
 
 
 def items(shown: Any) -> list[tuple[str, str, bool]]:
-    return [(one["key"], one["value"], one["display_in_invoice"]) for one in shown["metadata"]]
+    return [(entry["key"], entry["value"], entry["display_in_invoice"]) for entry in shown["metadata"]]
 
 
 def test_metadata_is_replaced_by_id(box: Scenario) -> None:
@@ -267,7 +267,7 @@ def test_tax_codes_replace_the_taxes_and_refresh_drafts(box: Scenario) -> None:
 
 
 def sections(shown: Any) -> list[str]:
-    return [one["code"] for one in shown["applicable_invoice_custom_sections"]]
+    return [section["code"] for section in shown["applicable_invoice_custom_sections"]]
 
 
 def test_custom_sections_are_selected_skipped_or_inherited(box: Scenario) -> None:
@@ -475,7 +475,7 @@ def test_what_the_customer_has_ends_with_it(box: Scenario) -> None:
     box.delete(f"{PATH}/acme")
 
     def statuses(kind: Any) -> set[str]:
-        return set(box.billing.reading(lambda work: [one.status for one in work.tx.find(kind)]))
+        return set(box.billing.reading(lambda work: [record.status for record in work.tx.find(kind)]))
 
     assert statuses(Subscription) == {"terminated", "canceled"}
     assert statuses(AppliedCoupon) == {"terminated"}

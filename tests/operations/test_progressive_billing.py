@@ -241,6 +241,6 @@ def test_a_threshold_is_looked_at_after_the_change_of_plan_that_was_overdue(box:
     box.event("tb", value=2)
     (invoice,) = progressive(box)
     assert invoice["total_amount_cents"] == 1000
-    assert [one["plan_code"] for one in invoice["subscriptions"]] == ["small"]
+    assert [subscription["plan_code"] for subscription in invoice["subscriptions"]] == ["small"]
     box.travel_to("2024-05-02T00:00:00Z")
     assert box.billing.audit().findings == ()

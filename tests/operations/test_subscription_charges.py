@@ -62,7 +62,7 @@ def catalog_plan(box: Scenario) -> Any:
 
 
 def amounts(filters: list[Any]) -> dict[str, str]:
-    return {one["invoice_display_name"]: one["properties"]["amount"] for one in filters}
+    return {charge_filter["invoice_display_name"]: charge_filter["properties"]["amount"] for charge_filter in filters}
 
 
 def test_a_changed_charge_gives_the_subscription_a_plan_of_its_own(box: Scenario) -> None:
@@ -87,7 +87,7 @@ def test_an_own_plan_has_only_the_taxes_and_the_commitment_it_is_given(box: Scen
     assert own["usage_thresholds"] == []
     assert own["applicable_usage_thresholds"][0]["amount_cents"] == 9000
     taxed = accepted(put(box, CHARGE, "charge", tax_codes=["vat"]), "charge")
-    assert (taxed["invoice_display_name"], [one["code"] for one in taxed["taxes"]]) == ("Mine", ["vat"])
+    assert (taxed["invoice_display_name"], [tax["code"] for tax in taxed["taxes"]]) == ("Mine", ["vat"])
     assert own_plan(box)["svc_id"] == own["svc_id"]
 
 
@@ -100,7 +100,7 @@ def test_charges_are_found_by_subscription_status_and_code(box: Scenario) -> Non
     assert missing(box.send("PUT", "/subscriptions/nope/charges/storage")) == "subscription"
     assert box.send("PUT", CHARGE)[0] == 400
     shown = box.send("GET", "/subscriptions/sub1/charges")[1]
-    assert ([one["code"] for one in shown["charges"]], shown["meta"]["total_count"]) == (["storage"], 1)
+    assert ([charge["code"] for charge in shown["charges"]], shown["meta"]["total_count"]) == (["storage"], 1)
 
 
 def test_a_refused_change_gives_no_own_plan(box: Scenario) -> None:

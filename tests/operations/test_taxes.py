@@ -46,7 +46,9 @@ def draft_of(box: Scenario, external_id: str, *tax_ids: str) -> None:
 
 
 def drafts_to_refresh(box: Scenario) -> set[str]:
-    return box.billing.reading(lambda work: {one.number for one in work.tx.find(Invoice) if one.refresh_wanted})
+    return box.billing.reading(
+        lambda work: {invoice.number for invoice in work.tx.find(Invoice) if invoice.refresh_wanted}
+    )
 
 
 def test_created_tax_is_shown_with_its_exact_rate(box: Scenario) -> None:
@@ -102,7 +104,7 @@ def test_applied_to_organization_means_the_default_billing_entity(box: Scenario)
 def test_lists_go_by_name(box: Scenario) -> None:
     for name in ("b", "c", "a"):
         create(box, name=name, code=name)
-    assert [one["code"] for one in box.send("GET", "/taxes")[1]["taxes"]] == ["a", "b", "c"]
+    assert [tax["code"] for tax in box.send("GET", "/taxes")[1]["taxes"]] == ["a", "b", "c"]
 
 
 def test_changing_a_tax_refreshes_the_drafts_of_those_who_pay_it(box: Scenario) -> None:
@@ -167,7 +169,7 @@ def test_a_draft_loses_a_deleted_tax_within_five_minutes_whatever_it_was_taxed_b
         box.subscribe()
         box.event("gb", value=10)
         box.travel_to("2024-02-01T01:00:00Z")
-        assert [one["total_amount_cents"] for one in box.get("/invoices")["invoices"]] == [1200]
+        assert [invoice["total_amount_cents"] for invoice in box.get("/invoices")["invoices"]] == [1200]
         box.delete("/taxes/vat")["tax"]
         box.travel_to("2024-02-01T01:05:00Z")
-        assert [one["total_amount_cents"] for one in box.get("/invoices")["invoices"]] == [1000]
+        assert [invoice["total_amount_cents"] for invoice in box.get("/invoices")["invoices"]] == [1000]

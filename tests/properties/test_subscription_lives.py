@@ -142,14 +142,14 @@ def _everything(work: Any) -> tuple[list[BillingPeriod], list[Subscription], lis
             invoice.status,
             invoice.total_amount_cents,
             [
-                (each.timestamp, each.invoicing_reason, each.charges_from_datetime, each.charges_to_datetime)
-                for each in periods
-                if each.invoice_id == invoice.id
+                (period.timestamp, period.invoicing_reason, period.charges_from_datetime, period.charges_to_datetime)
+                for period in periods
+                if period.invoice_id == invoice.id
             ],
             [
-                (each.fee_type, each.amount_cents, each.from_datetime, each.to_datetime)
-                for each in fees
-                if each.invoice_id == invoice.id
+                (fee.fee_type, fee.amount_cents, fee.from_datetime, fee.to_datetime)
+                for fee in fees
+                if fee.invoice_id == invoice.id
             ],
         )
         for invoice in invoices
@@ -172,12 +172,12 @@ def test_usage_is_billed_once_and_without_holes(life: Life) -> None:
         if subscription.started_at is None:
             continue
         own = sorted(
-            (each.charges_from_datetime, each.charges_to_datetime)
-            for each in periods
-            if each.subscription_id == subscription.id
-            and each.charges_from_datetime is not None
-            and each.charges_to_datetime is not None
-            and each.charges_from_datetime < each.charges_to_datetime
+            (period.charges_from_datetime, period.charges_to_datetime)
+            for period in periods
+            if period.subscription_id == subscription.id
+            and period.charges_from_datetime is not None
+            and period.charges_to_datetime is not None
+            and period.charges_from_datetime < period.charges_to_datetime
         )
         covered = _start(life, subscription)
         for starts, ends in own:

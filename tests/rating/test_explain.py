@@ -169,7 +169,7 @@ def test_an_event_paid_in_advance_costs_what_it_adds() -> None:
         box.travel_to("2024-01-05T00:00:00Z")
         box.event("calls", value="9")
         box.event("calls", value="3")
-        invoice = next(one for one in box.invoices() if one["fees_amount_cents"] == 300)
+        invoice = next(invoice for invoice in box.invoices() if invoice["fees_amount_cents"] == 300)
         (fee,) = box.get(f"/invoices/{invoice['svc_id']}/explain")["invoice_explanation"]["fees"]
         assert fee["arithmetic"] == [
             "12.0 units with this event = 14.0: "

@@ -195,7 +195,7 @@ def test_notes_of_a_draft_whose_fee_is_gone_come_to_nothing() -> None:
         box.event("calls", value="10")
         box.travel_to("2024-04-01T06:00:00Z")
         (draft,) = box.get("/invoices?statuses[]=draft")["invoices"]
-        (fee,) = (one for one in box.invoice(draft["svc_id"])["fees"] if one["item"]["type"] == "charge")
+        (fee,) = (fee for fee in box.invoice(draft["svc_id"])["fees"] if fee["item"]["type"] == "charge")
         for cents, credit in ((3, 4), (2, 2), (333, 395), (4, 5)):
             items = [{"fee_id": fee["svc_id"], "amount_cents": cents}]
             box.post(

@@ -84,7 +84,7 @@ def test_what_is_given_back_pays_for_the_next_invoices(world: World) -> None:
     box.subscribe()
     box.delete("/subscriptions/sub")
     box.subscribe("small", external_id="other", billing_time="anniversary")
-    invoice = next(one for one in box.invoices() if one["fees_amount_cents"] == 5000)
+    invoice = next(invoice for invoice in box.invoices() if invoice["fees_amount_cents"] == 5000)
     assert (invoice["credit_notes_amount_cents"], invoice["total_amount_cents"]) == (gross(5000, 20), 0)
     (note,) = box.get("/credit_notes")["credit_notes"]
     assert note["balance_amount_cents"] == gross(share(10_000, 20, 28), 20) - gross(5000, 20)

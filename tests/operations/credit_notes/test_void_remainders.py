@@ -117,9 +117,9 @@ def note(work: Work, invoice: Invoice, fee_id: str, share: Decimal) -> None:
 
 def sums(notes: Sequence[CreditNote]) -> tuple[int, int, int]:
     return (
-        sum(one.total_amount_cents for one in notes),
-        sum(one.sub_total_excluding_taxes_amount_cents for one in notes),
-        sum(one.taxes_amount_cents for one in notes),
+        sum(note.total_amount_cents for note in notes),
+        sum(note.sub_total_excluding_taxes_amount_cents for note in notes),
+        sum(note.taxes_amount_cents for note in notes),
     )
 
 

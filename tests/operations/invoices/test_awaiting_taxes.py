@@ -51,7 +51,7 @@ def test_an_invoice_waits_without_number_and_taxes(box: Scenario) -> None:
     assert (invoice["fees_amount_cents"], invoice["taxes_amount_cents"], invoice["applied_taxes"]) == (3100, 0, [])
     assert [(fee["taxes_amount_cents"], fee["applied_taxes"]) for fee in invoice["fees"]] == [(0, [])]
     assert (invoice["sequential_id"], invoice["number"][-5:]) == (None, "DRAFT")
-    assert [one["external_id"] for one in invoice["subscriptions"]] == ["sub"]
+    assert [subscription["external_id"] for subscription in invoice["subscriptions"]] == ["sub"]
     assert not {"invoice.created", "invoice.drafted"} & set(box.webhook_types())
 
 
@@ -319,7 +319,8 @@ def test_an_end_that_gives_nothing_back_does_not_wait(box: Scenario) -> None:
     customer(box)
     paid_in_advance(box)
     box.travel_to("2024-03-10T12:00:00Z")
-    box.delete("/subscriptions/sub?on_termination_credit_note=skip")
+    ended = box.delete("/subscriptions/sub?on_termination_credit_note=skip")["subscription"]
+    assert ended["status"] == "terminated"
 
 
 def test_a_planned_end_gives_back_what_was_taxed_in_the_end(box: Scenario, registry: Registry) -> None:
@@ -351,7 +352,7 @@ def test_usage_billed_ahead_is_credited_while_its_invoice_waits(box: Scenario, r
     customer(box, country=None)
     box.event("gb", value=20)
     box.event("gb", value=1)
-    (ahead,) = [one for one in box.invoices() if one["invoice_type"] == "progressive_billing"]
+    (ahead,) = [invoice for invoice in box.invoices() if invoice["invoice_type"] == "progressive_billing"]
     assert (ahead["status"], ahead["fees_amount_cents"]) == ("pending", 2000)
     box.travel_to("2024-04-02T00:00:00Z")
     answer(box, registry, known=False, at="2024-04-02T02:00:00Z")

@@ -47,7 +47,7 @@ def taxes(invoice: Any) -> list[tuple[str, float, int]]:
 
 
 def errors(shown: Any) -> list[tuple[str, Any]]:
-    return [(one["error_code"], one["details"]) for one in shown["error_details"]]
+    return [(detail["error_code"], detail["details"]) for detail in shown["error_details"]]
 
 
 # Answers
@@ -273,7 +273,7 @@ def test_an_invoice_without_taxes_has_failed(box: Scenario, provider: Provider) 
     told = [("tax_error", {"tax_error": "customerAddressCouldNotResolve", "tax_error_message": "no such address"})]
     assert errors(invoice) == told
     assert errors(box.get("/customers/acme")["customer"]) == told
-    (message,) = [one for one in box.webhooks if one["webhook_type"] == "customer.tax_provider_error"]
+    (message,) = [message for message in box.webhooks if message["webhook_type"] == "customer.tax_provider_error"]
     shown = dict(message["tax_provider_customer_error"])
     assert shown.pop("svc_customer_id")
     assert shown == {
@@ -673,7 +673,7 @@ def test_a_fee_whose_taxes_are_not_given_is_kept_without_any(
     event = in_advance.event("calls", value=25)
     (fee,) = fees(box)
     assert (fee["amount_cents"], fee["taxes_amount_cents"]) == (2500, 0)
-    (message,) = [one for one in box.webhooks if one["webhook_type"] == "fee.tax_provider_error"]
+    (message,) = [message for message in box.webhooks if message["webhook_type"] == "fee.tax_provider_error"]
     assert message["tax_provider_fee_error"] == {
         "tax_provider_code": "main",
         "svc_charge_id": fee["svc_charge_id"],
@@ -691,7 +691,7 @@ def test_fees_that_were_paid_are_invoiced_with_the_taxes_that_they_have(
     for fee in fees(box):
         box.put(f"/fees/{fee['svc_id']}", fee={"payment_status": "succeeded"})
     box.travel_to("2024-04-01T01:00:00Z")
-    (invoice,) = [one for one in box.invoices() if one["invoice_type"] == "advance_charges"]
+    (invoice,) = [invoice for invoice in box.invoices() if invoice["invoice_type"] == "advance_charges"]
     assert sorted(taxes(invoice)) == [("sales_tax", 10, 250), ("sales_tax", 20, 200)]
     assert invoice["total_amount_cents"] == 3950
     assert box.billing.audit().findings == ()

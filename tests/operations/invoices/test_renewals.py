@@ -68,7 +68,7 @@ def test_an_invoiceable_charge_is_renewed_on_the_invoice_with_the_other_usage(bo
     box.event("seats", value="a")
     box.event("calls")
     box.travel_to("2024-07-01T12:00:00Z")
-    (invoice,) = [one for one in box.get("/invoices")["invoices"] if one["issuing_date"] == "2024-07-01"]
+    (invoice,) = [invoice for invoice in box.get("/invoices")["invoices"] if invoice["issuing_date"] == "2024-07-01"]
     lines = box.invoice(invoice["svc_id"])["fees"]
     assert [(fee["item"]["code"], fee["amount_cents"]) for fee in lines if fee["item"]["type"] == "charge"] == [
         ("calls", 100),

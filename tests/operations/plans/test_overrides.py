@@ -38,7 +38,7 @@ def plan_of(box: Scenario) -> Any:
 def billed(box: Scenario) -> list[int]:
     """What each invoice charges before taxes, in the order of issue."""
     invoices = box.send("GET", "/invoices?external_customer_id=acme")[1]["invoices"]
-    return [one["fees_amount_cents"] for one in invoices][::-1]
+    return [invoice["fees_amount_cents"] for invoice in invoices][::-1]
 
 
 def test_a_subscription_with_overrides_is_billed_by_them(box: Scenario) -> None:
@@ -57,8 +57,8 @@ def test_a_subscription_with_overrides_is_billed_by_them(box: Scenario) -> None:
     own = shown["plan"]
     assert (shown["plan_code"], own["name"], own["code"]) == ("basic", "Special", "basic")
     assert (own["parent_id"], own["minimum_commitment"]["amount_cents"]) == (before["svc_id"], 50)
-    assert [(one["properties"], len(one["taxes"])) for one in own["charges"]] == [({"amount": "3"}, 1)]
-    assert [(one["units"], one["invoice_display_name"]) for one in own["fixed_charges"]] == [(2, "Chairs")]
+    assert [(charge["properties"], len(charge["taxes"])) for charge in own["charges"]] == [({"amount": "3"}, 1)]
+    assert [(charge["units"], charge["invoice_display_name"]) for charge in own["fixed_charges"]] == [(2, "Chairs")]
     assert catalog_plan(box) == before
     assert billed(box) == [700 + 2 * 500]
 
@@ -117,7 +117,7 @@ def test_later_overrides_change_the_subscriptions_own_plan(box: Scenario) -> Non
     assert [message["webhook_type"] for message in messages] == ["plan.updated", "subscription.updated"]
     assert (messages[0]["plan"]["svc_id"], messages[0]["plan"]["parent_id"]) == (own["svc_id"], own["parent_id"])
     assert messages[0]["plan"]["description"] == "d"
-    assert ([one["code"] for one in again["taxes"]], again["charges"][0]["min_amount_cents"]) == (["vat"], 9)
+    assert ([tax["code"] for tax in again["taxes"]], again["charges"][0]["min_amount_cents"]) == (["vat"], 9)
     box.travel_to("2024-04-01T00:10:00Z")
     # Its charge was not used: the minimum of 9 cents is billed instead.
     assert billed(box) == [1000 + 10 * 500, 700 + 4 * 500 + 9]
@@ -194,4 +194,4 @@ def test_a_deletion_leaves_the_overrides_alone_otherwise(box: Scenario) -> None:
     accepted(subscribe(box, plan_overrides={"amount_cents": 700}), "subscription")
     (charge,) = plan_of(box)["charges"]
     box.ask("DELETE", f"/plans/basic/charges/{charge['code']}", {"cascade_updates": False})["charge"]
-    assert [one["code"] for one in plan_of(box)["charges"]] == [charge["code"]]
+    assert [charge["code"] for charge in plan_of(box)["charges"]] == [charge["code"]]

@@ -30,7 +30,7 @@ def add_filter(box: Scenario, region: str, **fields: object) -> tuple[int, Any]:
 
 
 def names(box: Scenario) -> list[str]:
-    return [one["invoice_display_name"] for one in box.send("GET", FILTERS)[1]["filters"]]
+    return [charge_filter["invoice_display_name"] for charge_filter in box.send("GET", FILTERS)[1]["filters"]]
 
 
 def test_a_charge_needs_a_code_of_its_own(box: Scenario) -> None:
@@ -48,7 +48,7 @@ def test_a_charge_needs_a_code_of_its_own(box: Scenario) -> None:
     box.jump_to("2024-03-06T00:00:00Z")
     added = box.post(CHARGES, charge={**body, "code": "t"})["charge"]
     assert (added["properties"], added["taxes"][0]["code"]) == ({"amount": "0"}, "vat")
-    assert [one["code"] for one in box.send("GET", CHARGES)[1]["charges"]] == ["t", "storage"]
+    assert [charge["code"] for charge in box.send("GET", CHARGES)[1]["charges"]] == ["t", "storage"]
     assert box.get(CHARGES + "/t")["charge"] == added
 
 
@@ -61,7 +61,7 @@ def test_a_changed_charge_loses_what_is_not_sent_again(box: Scenario) -> None:
     assert refused(box.send("PUT", CHARGES + "/storage", {"charge": {"properties": {"amount": "1"}}})) == {
         "charge_model": ["value_is_mandatory"]
     }
-    assert not any(one["webhook_type"] == "plan.updated" for one in box.webhooks)
+    assert not any(message["webhook_type"] == "plan.updated" for message in box.webhooks)
 
 
 def test_an_unused_charge_can_price_another_metric(box: Scenario) -> None:
@@ -87,7 +87,10 @@ def test_filters_stand_in_the_order_of_their_last_change(box: Scenario) -> None:
     box.put(f"{FILTERS}/{first['svc_id']}", filter={"properties": {"amount": "5"}})["filter"]
     assert names(box) == ["eu", "us"]
     page = box.send("GET", FILTERS + "?page=2&per_page=1")[1]
-    assert ([one["svc_id"] for one in page["filters"]], page["meta"]["total_pages"]) == ([first["svc_id"]], 2)
+    assert ([charge_filter["svc_id"] for charge_filter in page["filters"]], page["meta"]["total_pages"]) == (
+        [first["svc_id"]],
+        2,
+    )
 
 
 def test_a_filter_is_changed_by_what_is_sent_and_keeps_its_values(box: Scenario) -> None:
@@ -120,7 +123,7 @@ def test_fixed_charges_name_their_add_on_by_id_or_code(box: Scenario) -> None:
     assert accepted(priced, "fixed_charge")["units"] == 3
     changed = box.put(FIXED_CHARGES + "/s", fixed_charge={"units": 4, "code": "t"})["fixed_charge"]
     assert (changed["code"], changed["units"], changed["properties"]) == ("t", 4, {"amount": "1"})
-    assert [one["code"] for one in box.send("GET", FIXED_CHARGES)[1]["fixed_charges"]] == ["t"]
+    assert [charge["code"] for charge in box.send("GET", FIXED_CHARGES)[1]["fixed_charges"]] == ["t"]
     box.delete(FIXED_CHARGES + "/t")["fixed_charge"]
     assert missing(box.send("GET", FIXED_CHARGES + "/t")) == "fixed_charge"
 

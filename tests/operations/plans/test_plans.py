@@ -51,11 +51,11 @@ def test_a_plan_is_shown_as_it_was_sent(box: Scenario) -> None:
         2.5,
         {"tier": "gold", "none": None},
     )
-    assert [one["code"] for one in shown["taxes"]] == ["vat"]
+    assert [tax["code"] for tax in shown["taxes"]] == ["vat"]
     assert shown["minimum_commitment"]["amount_cents"] == 500
     assert [one["recurring"] for one in shown["usage_thresholds"]] == [False, True]
-    assert [one["code"] for one in shown["charges"]] == ["storage"]
-    assert [(one["code"], one["units"], one["properties"]) for one in shown["fixed_charges"]] == [
+    assert [charge["code"] for charge in shown["charges"]] == ["storage"]
+    assert [(charge["code"], charge["units"], charge["properties"]) for charge in shown["fixed_charges"]] == [
         ("seats", 10, {"amount": "0"})
     ]
     assert shown["bill_charges_monthly"] is None
@@ -121,8 +121,8 @@ def test_charges_without_a_code_are_named_after_their_metric(box: Scenario) -> N
     ]
     fixed_charges = [{"add_on_id": seats, "charge_model": "standard"}, {"add_on_id": seats, "charge_model": "volume"}]
     shown = box.plan(amount_cents=1000, charges=charges, fixed_charges=fixed_charges)
-    assert [one["code"] for one in shown["charges"]] == ["storage", "storage_2", "storage_5", "storage_6"]
-    assert [one["code"] for one in shown["fixed_charges"]] == ["seats", "seats_2"]
+    assert [charge["code"] for charge in shown["charges"]] == ["storage", "storage_2", "storage_5", "storage_6"]
+    assert [charge["code"] for charge in shown["fixed_charges"]] == ["seats", "seats_2"]
     taken = [charge_on(used, amount="1", code="x"), charge_on(used, amount="1", code="x")]
     assert refused(post(box, code="other", charges=taken)) == {"code": ["value_already_exist"]}
 
@@ -157,8 +157,8 @@ def test_lists_are_newest_first_and_without_fixed_charges(box: Scenario) -> None
     box.jump_to("2024-03-06T00:00:00Z")
     box.plan(amount_cents=1000, code="pro")
     shown = box.send("GET", "/plans")[1]
-    assert [one["code"] for one in shown["plans"]] == ["pro", "basic"]
-    assert all("fixed_charges" not in one for one in shown["plans"])
+    assert [plan["code"] for plan in shown["plans"]] == ["pro", "basic"]
+    assert all("fixed_charges" not in plan for plan in shown["plans"])
     assert shown["meta"]["total_count"] == 2
 
 
@@ -237,7 +237,7 @@ def test_listed_charges_are_all_that_remain(box: Scenario) -> None:
         put(box, charges=[kept, charge_on(other, amount="1"), {**charge_on(other, amount="1"), "id": "unknown"}]),
         "plan",
     )
-    assert [one["code"] for one in shown["charges"]] == ["storage", "traffic", "traffic_2"]
+    assert [charge["code"] for charge in shown["charges"]] == ["storage", "traffic", "traffic_2"]
     assert accepted(put(box, charges=None), "plan")["charges"] == shown["charges"]
     assert accepted(put(box, name="B"), "plan")["charges"] == shown["charges"]
     assert accepted(put(box, charges=[]), "plan")["charges"] == []

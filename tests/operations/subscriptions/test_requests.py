@@ -105,7 +105,7 @@ def test_lists_show_active_subscriptions_unless_asked_otherwise() -> None:
         box.delete("/subscriptions/c")
 
         def listed(query: str, path: str = "/subscriptions") -> list[str]:
-            return sorted(one["external_id"] for one in box.get(f"{path}?{query}")["subscriptions"])
+            return sorted(subscription["external_id"] for subscription in box.get(f"{path}?{query}")["subscriptions"])
 
         assert listed("") == ["a", "b", "d"]
         assert listed("status[]=terminated") == ["c"]

@@ -266,9 +266,11 @@ def assert_tiled(box: Scenario) -> None:
     """Usage is billed without a gap and without an overlap, and the audit finds nothing."""
     periods = box.billing.reading(lambda work: work.tx.find(BillingPeriod, order=[asc("timestamp"), asc("id")]))
     billed = [
-        (one.charges_from_datetime, one.charges_to_datetime)
-        for one in periods
-        if one.charges_from_datetime and one.charges_to_datetime and one.charges_from_datetime < one.charges_to_datetime
+        (period.charges_from_datetime, period.charges_to_datetime)
+        for period in periods
+        if period.charges_from_datetime
+        and period.charges_to_datetime
+        and period.charges_from_datetime < period.charges_to_datetime
     ]
     assert all(end + timedelta(microseconds=1) == start for (_, end), (start, _) in pairwise(billed))
     assert findings(box) == []
