@@ -8,10 +8,11 @@ from enum import Enum
 
 from usagebill.core.charge_ledger import LedgerEntry, LevelReached
 from usagebill.core.fees import Fee
+from usagebill.core.invoices.life_cycle import InvoiceEvent
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.payments import Payment
 
-__all__ = ["Bill", "Step"]
+__all__ = ["Bill", "Step", "issuing_event"]
 
 
 class Step(Enum):
@@ -53,3 +54,13 @@ class Bill:
     def is_new(self) -> bool:
         """Whether the invoice is not stored yet."""
         return self.invoice.status == "generating"
+
+
+def issuing_event(invoice: Invoice, *, may_be_empty: bool, sends_empty: bool) -> InvoiceEvent:
+    """What happens to an invoice whose turn to be issued it is: closed, kept until its taxes are known, or finalized.
+
+    An invoice of nothing is closed if it `may_be_empty` and its customer is not sent such invoices (`sends_empty`).
+    """
+    if may_be_empty and invoice.fees_amount_cents == 0 and not sends_empty:
+        return InvoiceEvent.CLOSE
+    return InvoiceEvent.AWAIT_TAXES if invoice.tax_status == "pending" else InvoiceEvent.FINALIZE

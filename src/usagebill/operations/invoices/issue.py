@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from usagebill.core.bills import issuing_event
 from usagebill.core.customers import finalizes_zero_amount_invoices
 from usagebill.core.dates import Occasion
 from usagebill.core.fees import Fee
@@ -62,16 +63,18 @@ def issue(work: Work, invoice: Invoice, *, may_be_empty: bool = True, message: s
     invoices: it takes no number and is seen by nobody. One whose taxes are not known yet is kept until they are.
     """
     customer, entity = customer_and_entity(work, invoice)
-    own_entity = entity_of(work, customer)
-    if may_be_empty and invoice.fees_amount_cents == 0 and not finalizes_zero_amount_invoices(customer, own_entity):
-        closed = replace(invoice, status=transition(invoice.status, InvoiceEvent.CLOSE), updated_at=work.now)
-        work.tx.replace(closed)
-        return closed
-    if invoice.tax_status == "pending":
-        return _kept_waiting(work, invoice)
+    sends_empty = finalizes_zero_amount_invoices(customer, entity_of(work, customer))
+    event = issuing_event(invoice, may_be_empty=may_be_empty, sends_empty=sends_empty)
+    status = transition(invoice.status, event)
+    if event is not InvoiceEvent.FINALIZE:
+        kept = replace(invoice, status=status, updated_at=work.now)
+        work.tx.replace(kept)
+        if event is InvoiceEvent.AWAIT_TAXES:
+            copy_subscriptions(work, kept)
+        return kept
     invoice = replace(
         numbered(work, invoice, customer, entity),
-        status=transition(invoice.status, InvoiceEvent.FINALIZE),
+        status=status,
         finalized_at=work.now,
         updated_at=work.now,
         customer_snapshot=customer_summary(work, customer),
@@ -94,13 +97,6 @@ def issue(work: Work, invoice: Invoice, *, may_be_empty: bool = True, message: s
     order_on_issue(work, invoice)
     email_on_issue(work, invoice)
     return issue_drafts(work, invoice)
-
-
-def _kept_waiting(work: Work, invoice: Invoice) -> Invoice:
-    waiting = replace(invoice, status=transition(invoice.status, InvoiceEvent.AWAIT_TAXES), updated_at=work.now)
-    work.tx.replace(waiting)
-    copy_subscriptions(work, waiting)
-    return waiting
 
 
 def _is_immediate(work: Work, invoice: Invoice) -> bool:
