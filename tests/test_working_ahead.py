@@ -63,15 +63,6 @@ def use(billing: Billing, subscription: str, value: int, at: datetime = START) -
     billing.events.ingest([{**event, "external_subscription_id": subscription, "timestamp": at.timestamp()}])
 
 
-def run(billing: Billing) -> dict[str, int]:
-    """Bill January, strictly; what each customer's invoice comes to."""
-    clock = billing.clock
-    assert isinstance(clock, ManualClock)
-    clock.set(LATER)
-    billing.run_due(strict=True)
-    return totals(billing)
-
-
 def totals(billing: Billing) -> dict[str, int]:
     return {
         customer: sum(
@@ -111,8 +102,12 @@ def test_usage_is_counted_on_a_snapshot(billing: Billing, monkeypatch: pytest.Mo
         return count(self, question)
 
     monkeypatch.setattr(SqliteEvents, "tallies", watched)
-    assert run(billing) == {"acme": BILLED, "globex": BILLED}
-    assert counted
+    clock = billing.clock
+    assert isinstance(clock, ManualClock)
+    clock.set(LATER)
+    assert billing.run_batch() == 2, "both customers are billed in one commit"
+    assert totals(billing) == {"acme": BILLED, "globex": BILLED}
+    assert len(counted) == 2, "each customer's usage is counted once"
     assert all(counted), "events were counted while the lock of the writer was held"
 
 

@@ -85,6 +85,10 @@ class JobFailed(Exception):
         self.job = job
 
 
+# What names a job: its organization and its key.
+_Key = tuple[str, str]
+
+
 @dataclass(slots=True)
 class _Batch:
     """What one commit of jobs came to. `gone` counts those that others had done meanwhile."""
@@ -376,7 +380,7 @@ class Billing(Resources):
                     break
                 batch.done += 1
                 try:
-                    work = tx.savepoint(partial(self._do, tx, job, ahead.get(job.key)))
+                    work = tx.savepoint(partial(self._do, tx, job, ahead.get((job.organization_id, job.key))))
                     batch.messages += work.messages
                     batch.kinds |= work.immediate_kinds
                 except Exception as problem:
@@ -405,11 +409,11 @@ class Billing(Resources):
         return batch.done
 
     def _claimed(
-        self, tx: Transaction, instant: datetime, worked_out: Iterator[str], batch: _Batch, *, immediate: bool
+        self, tx: Transaction, instant: datetime, worked_out: Iterator[_Key], batch: _Batch, *, immediate: bool
     ) -> Job | None:
         """The next job of a batch: of those that are worked out, then any other; None if the batch ends here."""
-        for key in worked_out:
-            job = tx.jobs.claim(instant, key=key)
+        for organization_id, key in worked_out:
+            job = tx.scoped(organization_id).jobs.claim(instant, key=key)
             if job is not None:
                 return job
             batch.gone += 1
@@ -421,26 +425,26 @@ class Billing(Resources):
     def _is_worked_out_ahead(self, job: Job) -> bool:
         return self.store.reads_beside_writes and job.kind in WORKED_OUT_AHEAD
 
-    def _worked_out_ahead(self, instant: datetime) -> dict[str, Ahead]:
-        """What the next jobs come to, by their keys: worked out on a snapshot, while others write.
+    def _worked_out_ahead(self, instant: datetime) -> dict[_Key, Ahead]:
+        """What the next jobs come to: worked out on a snapshot, while others write.
 
         They are the first that are due; if other workers have just taken those, they are some further on.
         """
         if not self.store.reads_beside_writes:
             return {}
 
-        def look(tx: Snapshot) -> dict[str, Ahead]:
+        def look(tx: Snapshot) -> dict[_Key, Ahead]:
             jobs = tx.jobs.ready(instant, _CONTENDED_WINDOW if self._contended else _AHEAD)
             rated = list(takewhile(self._is_worked_out_ahead, jobs))
             first = randrange(max(1, len(rated) - _AHEAD)) if self._contended else 0
             start = monotonic()
-            worked_out: dict[str, Ahead] = {}
+            worked_out: dict[_Key, Ahead] = {}
             for job in rated[first : first + _AHEAD]:
                 own = tx.scoped(job.organization_id)
                 organization = self._organization(own, job.organization_id)
                 rehearsal = Rehearsal(own, organization, job.due_at, self.settings, perform=perform)
                 rehearsal.run(partial(perform, job=job))
-                worked_out[job.key] = rehearsal.ahead
+                worked_out[job.organization_id, job.key] = rehearsal.ahead
                 if monotonic() - start > _LONGEST:
                     break
             return worked_out

@@ -86,8 +86,8 @@ class JobQueue(WaitingJobs, Protocol):
         """The first job without a lane whose `run_at` has come, in order of `due_at`; of the immediate ones only, where
         asked. It stays in the queue until it is completed.
 
-        With `key` it is the job with that key or none: it is not there if it is done, or while another job of its
-        subject is due before it.
+        With `key` it is the job of the organization with that key, or none: it is not there if it is done, or while
+        another job of its subject is due before it.
         """
 
     def lease(
