@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.builders import add_subscription
 from tests.json_asserts import accepted, missing, refused
-from tests.scenarios import REGION_AND_CLOUD, Scenario, charge_on, filter_on, plan_fields
+from tests.scenarios import REGION_AND_CLOUD, Scenario, charge_on, fees_of, filter_on, plan_fields
 
 pytestmark = pytest.mark.now("2024-03-05T00:00:00Z")
 
@@ -190,3 +190,27 @@ def test_the_values_of_filters_are_at_most_a_hundred_thousand() -> None:
         fields = plan_fields(charge_on(metric, amount="2", filters=halves))
         assert box.post("/plans", plan=fields, status=422)["error_details"] == {"values": ["too_many_values"]}
         assert box.plan(charge_on(metric, amount="2", filters=halves[:1]))
+
+
+@pytest.mark.slow
+def test_ten_thousand_filters_are_billed_and_explained() -> None:
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
+        box.customer()
+        names = regions(10_000)
+        metric = box.metric("calls", filters=[{"key": "region", "values": names}])
+        filters = [filter_on({"region": [name]}, amount="1") for name in names]
+        box.plan(charge_on(metric, amount="2", filters=filters))
+        box.subscribe()
+        for region in (names[0], names[5_000], "elsewhere"):
+            box.event("calls", value=1, region=region)
+        assert box.usage()["amount_cents"] == 400
+        box.travel_to("2024-02-02T00:00:00Z")
+        [invoice] = box.invoices()
+        assert (invoice["status"], sorted(fee["amount_cents"] for fee in invoice["fees"])) == (
+            "finalized",
+            [0, 100, 100, 200],
+        )
+        assert box.get(f"/invoices/{invoice['svc_id']}/explain")
+        for fee in fees_of(invoice, "charge"):
+            assert len(box.get(f"/fees/{fee['svc_id']}/events")["events"]) == 1
+        assert box.billing.audit().findings == ()
