@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from tests.scenarios import Scenario, charge_on, price_ranges
+
+from usagebill.core.fees import Fee
+from usagebill.storage.conditions import eq
+from usagebill.work import Work
 
 
 @pytest.fixture
@@ -73,6 +79,21 @@ def test_aggregated_units_are_never_below_zero(box: Scenario) -> None:
     box.event("gb", value=-14)
     shown = box.usage()["charges_usage"][0]
     assert (shown["units"], shown["total_aggregated_units"]) == ("0.0", "0.0")
+
+
+def test_the_audit_takes_aggregated_units_that_an_older_version_kept_below_zero(box: Scenario) -> None:
+    box.plan(charge_on(box.metric("gb"), amount="1"))
+    box.subscribe()
+    box.event("gb", value=-14)
+    box.travel_to("2025-07-02T00:00:00Z")
+
+    def as_kept_before(work: Work) -> None:
+        (fee,) = work.tx.find(Fee, eq("fee_type", "charge"))
+        assert fee.total_aggregated_units == 0
+        work.tx.replace(replace(fee, total_aggregated_units=Decimal(-14)))
+
+    box.billing.writing(as_kept_before)
+    assert [str(finding) for finding in box.billing.audit().findings] == []
 
 
 def test_current_usage_of_a_prorated_sum_below_zero_is_what_was_billed(box: Scenario) -> None:
