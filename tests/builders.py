@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from usagebill.core.customers import Customer
-from usagebill.core.fees import Fee, FeeItem
+from usagebill.core.fees import Fee, FeeItem, FeeType
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.subscriptions import Subscription
@@ -195,7 +195,7 @@ def add_period(work: Work, invoice: Invoice, plan_id: str, **fields: Any) -> Bil
 
 def unsaved_fee(work: Work, customer: Customer, amount_cents: int, **fields: Any) -> Fee:
     """A fee of one unit of the add-on `setup`, not in the store yet."""
-    item = FeeItem(type="add_on", item_type="AddOn", id=work.new_id(), code="setup", name="Setup")
+    item = FeeItem(type=FeeType.ADD_ON, item_type="AddOn", id=work.new_id(), code="setup", name="Setup")
     return Fee(
         **{
             **_identity(work),

@@ -20,6 +20,7 @@ from tests.scenarios import plan_fields
 from usagebill import Billing
 from usagebill.clock import ManualClock
 from usagebill.core.customers import Address
+from usagebill.core.fees import FeeType
 from usagebill.core.tax_providers import (
     BreakdownLine,
     FailureKind,
@@ -37,8 +38,8 @@ from usagebill.tax_provider import HttpTaxProvider
 
 NOW = datetime(2024, 3, 5, 12, tzinfo=UTC)
 ITEMS = (
-    TaxedItem(id="f1", code="SW1", fee_type="charge", name="Calls", units=Decimal("2.50"), amount_cents=1000),
-    TaxedItem(id="f2", code="seat", fee_type="fixed_charge", name="Seats", units=Decimal(3), amount_cents=99),
+    TaxedItem(id="f1", code="SW1", fee_type=FeeType.CHARGE, name="Calls", units=Decimal("2.50"), amount_cents=1000),
+    TaxedItem(id="f2", code="seat", fee_type=FeeType.FIXED_CHARGE, name="Seats", units=Decimal(3), amount_cents=99),
 )
 QUESTION = TaxQuestion(
     purpose=Purpose.FINALIZED,

@@ -9,9 +9,9 @@ from decimal import Decimal
 from itertools import count
 from typing import Any, TypeVar
 
-from usagebill.core.coupons import AppliedCoupon, Coupon, Targets
+from usagebill.core.coupons import AppliedCoupon, Coupon, CouponStatus, Targets
 from usagebill.core.credit_notes import CreditNote, CreditNoteItem
-from usagebill.core.fees import Fee, FeeItem
+from usagebill.core.fees import Fee, FeeItem, FeeType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.invoices.totals import AvailableCoupon, InvoiceInProgress, SettlementInputs, settled, taxed
 from usagebill.core.subscriptions import Subscription
@@ -29,7 +29,7 @@ def ids() -> Callable[[], str]:
 
 def fee(amount_cents: int, *, precise: str | None = None, **fields: Any) -> Fee:
     """A charge fee in euros. Its id is `fee` unless given."""
-    item = FeeItem(type="charge", item_type="BillableMetric", id="metric", code="calls", name="Calls")
+    item = FeeItem(type=FeeType.CHARGE, item_type="BillableMetric", id="metric", code="calls", name="Calls")
     values: dict[str, Any] = {
         "id": "fee",
         "organization_id": "organization",
@@ -85,7 +85,7 @@ def coupon(
             organization_id="organization",
             coupon_id=id,
             customer_id="customer",
-            status="active",
+            status=CouponStatus.ACTIVE,
             frequency=frequency,
             created_at=when,
             updated_at=when,

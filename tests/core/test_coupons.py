@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.builders import NOW, changed, coupon, fee, fees, settle, tax
 
-from usagebill.core.coupons import AppliedCoupon, given_back, remaining_amount, used
+from usagebill.core.coupons import AppliedCoupon, CouponStatus, given_back, remaining_amount, used
 from usagebill.core.invoices.totals import AvailableCoupon, InvoiceInProgress
 from usagebill.core.numbers import total
 
@@ -223,7 +223,7 @@ def test_an_ended_coupon_is_not_given_back() -> None:
 @pytest.mark.parametrize(("frequency", "duration", "left"), [("once", None, None), ("recurring", 3, 3)])
 def test_a_coupon_ended_by_hand_is_not_given_back(frequency: str, duration: int | None, left: int | None) -> None:
     held = used(coupon(cents=1000, frequency=frequency, duration=duration).applied, 400, 1000, NOW)
-    ended = replace(held, status="terminated", terminated_at=NOW)
+    ended = replace(held, status=CouponStatus.TERMINATED, terminated_at=NOW)
     back = given_back(ended, "active", NOW, taken_cents=400)
     assert (back.status, back.terminated_at, back.frequency_duration_remaining) == ("terminated", NOW, left)
 

@@ -18,8 +18,8 @@ from usagebill.core.subscriptions import (
     TRANSITIONS,
     Event,
     Start,
-    Status,
     Subscription,
+    SubscriptionStatus,
     cycle_of,
     is_upgrade,
     start_of,
@@ -32,29 +32,31 @@ from usagebill.core.subscriptions import (
 @pytest.mark.parametrize(
     ("events", "status"),
     [
-        ([Event.ACTIVATE, Event.TERMINATE], Status.TERMINATED),
-        ([Event.AWAIT_PAYMENT, Event.PAYMENT_SUCCEEDED, Event.TERMINATE], Status.TERMINATED),
-        ([Event.AWAIT_PAYMENT, Event.PAYMENT_FAILED], Status.CANCELED),
-        ([Event.AWAIT_PAYMENT, Event.PAYMENT_TIMED_OUT], Status.CANCELED),
-        ([Event.CANCEL], Status.CANCELED),
+        ([Event.ACTIVATE, Event.TERMINATE], SubscriptionStatus.TERMINATED),
+        ([Event.AWAIT_PAYMENT, Event.PAYMENT_SUCCEEDED, Event.TERMINATE], SubscriptionStatus.TERMINATED),
+        ([Event.AWAIT_PAYMENT, Event.PAYMENT_FAILED], SubscriptionStatus.CANCELED),
+        ([Event.AWAIT_PAYMENT, Event.PAYMENT_TIMED_OUT], SubscriptionStatus.CANCELED),
+        ([Event.CANCEL], SubscriptionStatus.CANCELED),
     ],
 )
-def test_a_life(events: list[Event], status: Status) -> None:
-    reached: str = Status.PENDING
+def test_a_life(events: list[Event], status: SubscriptionStatus) -> None:
+    reached = SubscriptionStatus.PENDING
     for event in events:
         reached = transition(reached, event)
     assert reached == status
 
 
-@pytest.mark.parametrize(("status", "event"), [pair for pair in product(Status, Event) if pair not in TRANSITIONS])
-def test_nothing_else_can_happen(status: Status, event: Event) -> None:
+@pytest.mark.parametrize(
+    ("status", "event"), [pair for pair in product(SubscriptionStatus, Event) if pair not in TRANSITIONS]
+)
+def test_nothing_else_can_happen(status: SubscriptionStatus, event: Event) -> None:
     with pytest.raises(TransitionError) as refusal:
         transition(status, event)
     assert (refusal.value.status, refusal.value.event) == (status, event)
 
 
-@pytest.mark.parametrize("ended", [Status.TERMINATED, Status.CANCELED])
-def test_an_ended_subscription_stays_as_it_is(ended: Status) -> None:
+@pytest.mark.parametrize("ended", [SubscriptionStatus.TERMINATED, SubscriptionStatus.CANCELED])
+def test_an_ended_subscription_stays_as_it_is(ended: SubscriptionStatus) -> None:
     assert not any(status is ended for status, _ in TRANSITIONS)
 
 
@@ -108,7 +110,7 @@ def test_periods_follow_from_the_subscription_and_its_plan() -> None:
         external_id="e",
         customer_id="c",
         plan_id="p",
-        status=Status.PENDING,
+        status=SubscriptionStatus.PENDING,
         billing_time="anniversary",
         subscription_at=at,
         created_at=at,
@@ -116,7 +118,7 @@ def test_periods_follow_from_the_subscription_and_its_plan() -> None:
     )
     with pytest.raises(ValueError, match="before it starts"):
         cycle_of(waiting, plan, UTC)
-    ended = replace(waiting, status=Status.TERMINATED, started_at=at, terminated_at=later)
+    ended = replace(waiting, status=SubscriptionStatus.TERMINATED, started_at=at, terminated_at=later)
     assert cycle_of(ended, plan, UTC, succession=Succession.UPGRADE) == Cycle(
         interval=Interval.YEARLY,
         billing_time=BillingTime.ANNIVERSARY,

@@ -16,7 +16,7 @@ from usagebill.core.audit import CHECKS
 from usagebill.core.coupons import AppliedCoupon, Coupon
 from usagebill.core.credit_notes import CreditNote, CreditNoteItem
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.records import BillingPeriod, Credit, Invoice
+from usagebill.core.invoices.records import BillingPeriod, Credit, CreditType, Invoice
 from usagebill.operations.audit import AuditReport, audit
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Work
@@ -256,7 +256,7 @@ def _credited(work: Work, invoice: Invoice, item_type: str, source_id: str, cent
         amount_currency=invoice.currency,
         before_taxes=item_type == "coupon",
         item_id=source_id,
-        item_type=item_type,
+        item_type=CreditType(item_type),
         item_code="x",
         item_name="x",
         created_at=work.now,

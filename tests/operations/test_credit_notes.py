@@ -10,6 +10,7 @@ from tests.json_asserts import accepted, missing, refused
 from tests.scenarios import Scenario
 
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.statuses import PaymentStatus
 from usagebill.operations.payment_status import payment_of
 from usagebill.work import Work
 
@@ -37,7 +38,7 @@ def paid(box: Scenario, invoice: Any, cents: int) -> None:
     def pay(work: Work) -> None:
         record = work.tx.get(Invoice, invoice["svc_id"])
         assert record is not None
-        status = "succeeded" if cents == record.total_amount_cents else record.payment_status
+        status = PaymentStatus.SUCCEEDED if cents == record.total_amount_cents else record.payment_status
         work.tx.replace(replace(record, total_paid_amount_cents=cents, payment_status=status))
         work.tx.insert(payment_of(work, record, cents, "bank", work.now))
 

@@ -14,7 +14,7 @@ from usagebill.core.aggregation import Window
 from usagebill.core.charge_ledger import group_text
 from usagebill.core.charge_lines import true_up_fee
 from usagebill.core.currencies import cents_from_major, major_from_cents
-from usagebill.core.fees import Fee
+from usagebill.core.fees import Fee, FeeType
 from usagebill.core.numbers import multiply, round_cents, round_to, truncate_cents
 from usagebill.core.plans import Charge
 from usagebill.core.pricing.fees import FeeAmounts
@@ -45,7 +45,7 @@ class AdjustedFee:
     organization_id: str
     invoice_id: str
     subscription_id: str
-    fee_type: str
+    fee_type: FeeType
     group: str
     created_at: datetime
     updated_at: datetime
@@ -96,7 +96,7 @@ def adjusted(
     return replace(
         _anew(fee),
         units=amounts.units,
-        total_aggregated_units=amounts.total_aggregated_units if fee.fee_type == "charge" else None,
+        total_aggregated_units=amounts.total_aggregated_units if fee.fee_type == FeeType.CHARGE else None,
         amount_cents=amounts.amount_cents,
         precise_amount_cents=amounts.precise_amount_cents,
         unit_amount_cents=amounts.unit_amount_cents,
@@ -110,7 +110,7 @@ def _anew(fee: Fee) -> Fee:
     """The fee without what told how its former amount came about."""
     return replace(
         fee,
-        events_count=0 if fee.fee_type == "charge" else None,
+        events_count=0 if fee.fee_type == FeeType.CHARGE else None,
         amount_details={},
         pricing_unit_details=None,
         presentation_breakdowns=(),
@@ -123,7 +123,7 @@ def _at_price(fee: Fee, units: Decimal, unit_cents: Decimal) -> Fee:
     return replace(
         _anew(fee),
         units=units,
-        total_aggregated_units=units if fee.fee_type == "charge" else None,
+        total_aggregated_units=units if fee.fee_type == FeeType.CHARGE else None,
         amount_cents=round_cents(precise),
         precise_amount_cents=round_to(precise, _PRECISE_DECIMALS),
         unit_amount_cents=truncate_cents(unit_cents),
@@ -203,7 +203,7 @@ def with_new_true_up(
     former = next((fee for fee in fees if fee.charge_id == charge.id and fee.true_up_parent_fee_id), None)
     own = [fee for fee in fees if fee.charge_id == charge.id and fee.true_up_parent_fee_id is None]
     if all(fee.charge_filter_id for fee in own):
-        default = replace(adjustments[0], fee_type="charge", charge_id=charge.id, charge_filter_id=None)
+        default = replace(adjustments[0], fee_type=FeeType.CHARGE, charge_id=charge.id, charge_filter_id=None)
         own += filter(None, [empty_line(default)])
     added = true_up_fee(charge, window, own, id=id if former is None else former.id)
     parent_id = None if added is None else added.true_up_parent_fee_id

@@ -12,9 +12,10 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from usagebill.core.coupons import AppliedCoupon
-from usagebill.core.credit_notes import CreditNote
+from usagebill.core.credit_notes import CreditNote, CreditStatus
 from usagebill.core.currencies import cents_from_major
-from usagebill.core.fees import AppliedTax, Fee, TaxKey
+from usagebill.core.fees import AppliedTax, Fee, FeeType, TaxKey
+from usagebill.core.invoices.life_cycle import WHOLE_REASONS, InvoiceType
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import (
     ONE,
@@ -30,7 +31,6 @@ from usagebill.core.numbers import (
 
 __all__ = [
     "CHECKS",
-    "WHOLE_REASONS",
     "BilledWindow",
     "Finding",
     "Life",
@@ -65,8 +65,6 @@ CHECKS = (
     "credits",
     "coupon",
 )
-# The billing periods that bill whole windows of usage; those of single events and thresholds lie within them.
-WHOLE_REASONS = ("subscription_starting", "subscription_periodic", "subscription_terminating")
 _HUNDRED = Decimal(100)
 _DECIMALS = 15
 _RATE_DECIMALS = 5
@@ -146,7 +144,7 @@ def audited_invoice(
         found_cents = invoice.total_paid_amount_cents
         yield _finding("invoice_paid", subject, invoice.id, "total_paid_amount_cents", paid_cents, found_cents)
     due_on = invoice.issuing_date + timedelta(days=invoice.net_payment_term)
-    if invoice.invoice_type != "credit" and invoice.payment_due_date != due_on:
+    if invoice.invoice_type != InvoiceType.CREDIT and invoice.payment_due_date != due_on:
         yield _finding("due_date", subject, invoice.id, "payment_due_date", due_on, invoice.payment_due_date)
     yield from _audited_tax_lines(invoice, fees)
     yield from _audited_shares(invoice, fees, taken["coupon"], taken["invoice"])
@@ -167,14 +165,14 @@ def _taxed(fee: Fee) -> Decimal:
 
 
 def _invoice_taxes(invoice: Invoice, fees: Sequence[Fee]) -> int:
-    if invoice.invoice_type == "advance_charges":
+    if invoice.invoice_type == InvoiceType.ADVANCE_CHARGES:
         return sum(fee.taxes_amount_cents for fee in fees)
     return round_cents(total(_share(_taxed(fee), line.rate) for fee in fees for line in fee.applied_taxes))
 
 
 def _audited_tax_lines(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Finding]:
     """Each tax line of the invoice is its rate of the fees that carry it; where these were paid before, their sum."""
-    summed = invoice.invoice_type == "advance_charges"
+    summed = invoice.invoice_type == InvoiceType.ADVANCE_CHARGES
     carried: dict[TaxKey, list[tuple[Fee, AppliedTax]]] = {}
     for fee in fees:
         for line in fee.applied_taxes:
@@ -242,7 +240,7 @@ def _audited_fee(invoice: Invoice, fee: Fee) -> Iterator[Finding]:
     # A pricing unit is rounded in its own cents first. What brings others up to a minimum is what they leave of it in
     # whole cents: `_minima` looks at it.
     wanted_cents = round_cents(fee.precise_amount_cents)
-    lone = fee.pricing_unit_details is None and fee.fee_type != "commitment" and fee.true_up_parent_fee_id is None
+    lone = fee.pricing_unit_details is None and fee.fee_type != FeeType.COMMITMENT and fee.true_up_parent_fee_id is None
     if lone and wanted_cents != fee.amount_cents:
         yield _finding("fee", subject, invoice.id, f"{what} amount_cents", wanted_cents, fee.amount_cents)
     worth = _worth(fee)
@@ -279,7 +277,7 @@ def _fee_tax_lines(invoice: Invoice, fee: Fee) -> Iterator[Finding]:
 def _worth(fee: Fee) -> Decimal | None:
     """What the fee's units come to at its price of a unit (in cents); None where no unit has a price."""
     # What was paid before for the same units is taken off a fixed charge in advance, not off its price of a unit.
-    paid_before = fee.fee_type == "fixed_charge" and fee.pay_in_advance
+    paid_before = fee.fee_type == FeeType.FIXED_CHARGE and fee.pay_in_advance
     if fee.pricing_unit_details is not None or fee.units.is_zero() or paid_before:
         return None
     # Free units of packages have no price; those of a percentage share it.
@@ -327,7 +325,7 @@ def _repeated_fees(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Finding]:
     """An invoice has one line for each thing that it bills."""
     seen: set[object] = set()
     for fee in fees:
-        if fee.subscription_id is None or fee.fee_type in ("add_on", "credit"):
+        if fee.subscription_id is None or fee.fee_type in (FeeType.ADD_ON, FeeType.CREDIT):
             continue
         key = (
             fee.subscription_id,
@@ -356,7 +354,7 @@ def _fee_periods(invoice: Invoice, fees: Sequence[Fee], periods: Sequence[Billin
     }
     for fee in fees:
         window = windows.get(fee.subscription_id or "")
-        if fee.fee_type != "charge" or fee.pay_in_advance or window is None:
+        if fee.fee_type != FeeType.CHARGE or fee.pay_in_advance or window is None:
             continue
         own = (fee.charges_from_datetime, fee.charges_to_datetime)
         if own != window:
@@ -503,9 +501,9 @@ def audited_credit_note(note: CreditNote, used_cents: int) -> Iterator[Finding]:
             yield from differs(name, "at least 0", getattr(note, name))
     if used_cents > note.credit_amount_cents:
         yield from differs("used by invoices", f"at most {note.credit_amount_cents}", used_cents)
-    balance = 0 if note.credit_status == "voided" else note.credit_amount_cents - used_cents
+    balance = 0 if note.credit_status == CreditStatus.VOIDED else note.credit_amount_cents - used_cents
     yield from differs("balance_amount_cents", balance, note.balance_amount_cents)
-    if note.credit_status != "voided" and note.credit_amount_cents > 0:
+    if note.credit_status != CreditStatus.VOIDED and note.credit_amount_cents > 0:
         status = "consumed" if balance == 0 else "available"
         yield from differs("credit_status", status, note.credit_status)
 

@@ -8,7 +8,7 @@ from enum import Enum
 
 from usagebill.core.charge_ledger import LedgerEntry, LevelReached
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.life_cycle import InvoiceEvent
+from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.payments import Payment
 
@@ -53,7 +53,7 @@ class Bill:
     @property
     def is_new(self) -> bool:
         """Whether the invoice is not stored yet."""
-        return self.invoice.status == "generating"
+        return self.invoice.status == InvoiceStatus.GENERATING
 
 
 def issuing_event(invoice: Invoice, *, may_be_empty: bool, sends_empty: bool) -> InvoiceEvent:

@@ -12,7 +12,7 @@ from usagebill.core.aggregation import Window
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_parts import ChargePart
 from usagebill.core.currencies import major_from_cents
-from usagebill.core.fees import Fee, FeeItem
+from usagebill.core.fees import Fee, FeeItem, FeeType
 from usagebill.core.invoices.opening import new_fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import decimal_text, divide, multiply, round_cents, total
@@ -36,7 +36,7 @@ __all__ = [
 def charge_item(charge: Charge, metric: BillableMetric, filter_name: str | None = None) -> FeeItem:
     """What a usage fee is for."""
     return FeeItem(
-        type="charge",
+        type=FeeType.CHARGE,
         item_type="BillableMetric",
         id=metric.id,
         code=metric.code,

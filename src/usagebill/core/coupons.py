@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
-from usagebill.core.fees import Fee
+from usagebill.core.fees import Fee, FeeType
 from usagebill.core.life_cycles import following
 from usagebill.core.numbers import ZERO, add, divide, multiply, round_cents, round_to, total, truncate_cents
 from usagebill.core.taxes import net_of_coupons
@@ -58,9 +58,9 @@ TRANSITIONS: Mapping[tuple[CouponStatus, CouponEvent], CouponStatus] = {
 }
 
 
-def transition(status: str, event: CouponEvent) -> str:
+def transition(status: CouponStatus, event: CouponEvent) -> CouponStatus:
     """The status that follows `event`; raises `TransitionError` for what is not in `TRANSITIONS`."""
-    return following(TRANSITIONS, CouponStatus(status), event).value
+    return following(TRANSITIONS, status, event)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class Coupon:
     created_at: datetime
     updated_at: datetime
     description: str | None = None
-    status: str = CouponStatus.ACTIVE.value
+    status: CouponStatus = CouponStatus.ACTIVE
     amount_cents: int | None = None
     amount_currency: str | None = None
     percentage_rate: Decimal | None = None
@@ -100,7 +100,7 @@ class AppliedCoupon:
     organization_id: str
     coupon_id: str
     customer_id: str
-    status: str
+    status: CouponStatus
     frequency: str
     created_at: datetime
     updated_at: datetime
@@ -130,7 +130,7 @@ class Targets:
     def matches(self, fee: Fee, plan_id: str | None) -> bool:
         """Whether it takes something off `fee`, whose subscription is on `plan_id`."""
         if self.billable_metric_ids is not None:
-            return fee.fee_type == "charge" and fee.billable_metric_id in self.billable_metric_ids
+            return fee.fee_type == FeeType.CHARGE and fee.billable_metric_id in self.billable_metric_ids
         if self.plan_ids is not None:
             return plan_id in self.plan_ids
         return True
@@ -220,7 +220,7 @@ def given_back(applied: AppliedCoupon, coupon_status: str, now: datetime, *, tak
     was_used_up = _is_used_up(applied, taken_cents)
     if applied.frequency == "recurring":
         duration = (duration or 0) + 1
-    if not was_used_up or coupon_status == CouponStatus.TERMINATED.value:
+    if not was_used_up or coupon_status == CouponStatus.TERMINATED:
         return replace(applied, frequency_duration_remaining=duration, updated_at=now)
     status = transition(applied.status, CouponEvent.GIVE_BACK)
     return replace(applied, status=status, frequency_duration_remaining=duration, terminated_at=None, updated_at=now)

@@ -23,15 +23,15 @@ from usagebill.core.numbers import (
     total,
     truncate_cents,
 )
+from usagebill.core.statuses import PaymentStatus
 from usagebill.core.taxes import net_of_coupons, taxable
 
 __all__ = [
-    "REASONS",
     "TRANSITIONS",
     "CreditNote",
     "CreditNoteEvent",
     "CreditNoteItem",
-    "CreditNoteStatus",
+    "CreditStatus",
     "Credited",
     "Estimate",
     "Parts",
@@ -53,19 +53,30 @@ __all__ = [
     "voided",
 ]
 
-REASONS = (
-    "duplicated_charge",
-    "product_unsatisfactory",
-    "order_change",
-    "order_cancellation",
-    "fraudulent_charge",
-    "other",
-)
 _DECIMALS = 5
 _HUNDRED = Decimal(100)
 
 
+class CreditNoteReason(StrEnum):
+    """Why something is credited."""
+
+    DUPLICATED_CHARGE = "duplicated_charge"
+    PRODUCT_UNSATISFACTORY = "product_unsatisfactory"
+    ORDER_CHANGE = "order_change"
+    ORDER_CANCELLATION = "order_cancellation"
+    FRAUDULENT_CHARGE = "fraudulent_charge"
+    OTHER = "other"
+
+
 class CreditNoteStatus(StrEnum):
+    """The state of a note: it is a draft as long as its invoice is one."""
+
+    DRAFT = "draft"
+    FINALIZED = "finalized"
+    DELETED = "deleted"
+
+
+class CreditStatus(StrEnum):
     """The state of a note's balance."""
 
     AVAILABLE = "available"
@@ -80,15 +91,15 @@ class CreditNoteEvent(StrEnum):
     VOID = "void"
 
 
-TRANSITIONS: Mapping[tuple[CreditNoteStatus, CreditNoteEvent], CreditNoteStatus] = {
-    (CreditNoteStatus.AVAILABLE, CreditNoteEvent.USE_UP): CreditNoteStatus.CONSUMED,
-    (CreditNoteStatus.AVAILABLE, CreditNoteEvent.VOID): CreditNoteStatus.VOIDED,
+TRANSITIONS: Mapping[tuple[CreditStatus, CreditNoteEvent], CreditStatus] = {
+    (CreditStatus.AVAILABLE, CreditNoteEvent.USE_UP): CreditStatus.CONSUMED,
+    (CreditStatus.AVAILABLE, CreditNoteEvent.VOID): CreditStatus.VOIDED,
 }
 
 
-def transition(status: str, event: CreditNoteEvent) -> str:
+def transition(status: CreditStatus, event: CreditNoteEvent) -> CreditStatus:
     """The status that follows `event`; raises `TransitionError` for what is not in `TRANSITIONS`."""
-    return following(TRANSITIONS, CreditNoteStatus(status), event).value
+    return following(TRANSITIONS, status, event)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +116,7 @@ class CreditNoteItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreditNote:
-    """`status`: draft, finalized or deleted. The total is credit + refund + offset; the balance what is left of credit.
+    """The total is credit + refund + offset; the balance what is left of credit.
 
     Amounts are whole cents of `currency`, taxes included and coupons taken off.
     """
@@ -119,12 +130,12 @@ class CreditNote:
     sequential_id: int
     issuing_date: date
     currency: str
-    reason: str
+    reason: CreditNoteReason
     created_at: datetime
     updated_at: datetime
-    status: str = "finalized"
-    credit_status: str = CreditNoteStatus.AVAILABLE.value
-    refund_status: str | None = None
+    status: CreditNoteStatus = CreditNoteStatus.FINALIZED
+    credit_status: CreditStatus = CreditStatus.AVAILABLE
+    refund_status: PaymentStatus | None = None
     description: str | None = None
     total_amount_cents: int = 0
     credit_amount_cents: int = 0

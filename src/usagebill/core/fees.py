@@ -6,10 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
+from enum import StrEnum
 
-__all__ = ["FEE_TYPES", "AppliedTax", "Fee", "FeeItem", "TaxKey", "with_payment_status"]
+from usagebill.core.statuses import PaymentStatus
 
-FEE_TYPES = ("charge", "add_on", "subscription", "credit", "commitment", "fixed_charge")
+__all__ = ["AppliedTax", "Fee", "FeeItem", "FeeType", "TaxKey", "with_payment_status"]
+
+
+class FeeType(StrEnum):
+    """What a fee is for."""
+
+    CHARGE = "charge"
+    ADD_ON = "add_on"
+    SUBSCRIPTION = "subscription"
+    CREDIT = "credit"
+    COMMITMENT = "commitment"
+    FIXED_CHARGE = "fixed_charge"
 
 
 # The code and the rate of a tax.
@@ -41,9 +53,9 @@ class AppliedTax:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeeItem:
-    """What the fee is for, as it was when the fee was made. `type` as in `FEE_TYPES`; `item_type` names the record."""
+    """What the fee is for, as it was when the fee was made. `item_type` names the record."""
 
-    type: str
+    type: FeeType
     item_type: str
     id: str
     code: str
@@ -67,7 +79,7 @@ class Fee:
     id: str
     organization_id: str
     customer_id: str
-    fee_type: str
+    fee_type: FeeType
     item: FeeItem
     amount_cents: int
     precise_amount_cents: Decimal
@@ -93,7 +105,7 @@ class Fee:
     pay_in_advance: bool = False
     invoiceable: bool = True
     self_billed: bool = False
-    payment_status: str = "pending"
+    payment_status: PaymentStatus = PaymentStatus.PENDING
     succeeded_at: datetime | None = None
     failed_at: datetime | None = None
     refunded_at: datetime | None = None
@@ -119,12 +131,12 @@ class Fee:
     deleted_at: datetime | None = None
 
 
-def with_payment_status(fee: Fee, status: str, at: datetime) -> Fee:
+def with_payment_status(fee: Fee, status: PaymentStatus, at: datetime) -> Fee:
     """The fee paid, failed or refunded at that instant; pending clears all three instants."""
     return replace(
         fee,
         payment_status=status,
-        succeeded_at=at if status == "succeeded" else None,
-        failed_at=at if status == "failed" else None,
-        refunded_at=at if status == "refunded" else None,
+        succeeded_at=at if status == PaymentStatus.SUCCEEDED else None,
+        failed_at=at if status == PaymentStatus.FAILED else None,
+        refunded_at=at if status == PaymentStatus.REFUNDED else None,
     )

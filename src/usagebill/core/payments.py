@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.statuses import PaymentStatus
 
 __all__ = ["CHARGES_PAID_IN_ADVANCE", "LONGEST_REFERENCE", "Payment", "payment_errors"]
 
@@ -28,8 +30,8 @@ class Payment:
     reference: str
     created_at: datetime
     updated_at: datetime
-    status: str = "succeeded"
-    payment_status: str = "succeeded"
+    status: PaymentStatus = PaymentStatus.SUCCEEDED
+    payment_status: PaymentStatus = PaymentStatus.SUCCEEDED
 
 
 def payment_errors(invoice: Invoice, amount_cents: int, reference: str) -> dict[str, list[str]]:
@@ -40,7 +42,7 @@ def payment_errors(invoice: Invoice, amount_cents: int, reference: str) -> dict[
     elif len(reference) > LONGEST_REFERENCE:
         found["reference"] = ["value_is_too_long"]
     amount = []
-    if invoice.invoice_type == "credit" and amount_cents != invoice.total_amount_cents:
+    if invoice.invoice_type == InvoiceType.CREDIT and amount_cents != invoice.total_amount_cents:
         amount.append("invalid_amount")
     if amount_cents > invoice.due_cents:
         amount.append("value_is_out_of_range")

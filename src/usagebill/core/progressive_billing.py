@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
-from usagebill.core.fees import Fee
+from usagebill.core.fees import Fee, FeeType
 from usagebill.core.numbers import ONE, ZERO, add, divide, multiply, round_to, subtract, total
 from usagebill.core.plans import UsageThreshold
 
@@ -190,7 +190,7 @@ def fees_billed_before(fees: Iterable[Fee], billed: Sequence[ProgressiveFee], su
     return [
         fee
         for fee in fees
-        if fee.subscription_id == subscription_id and fee.fee_type == "charge" and fee.charge_id in charges
+        if fee.subscription_id == subscription_id and fee.fee_type == FeeType.CHARGE and fee.charge_id in charges
     ]
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from usagebill.core.audit import Finding
 from usagebill.core.charge_ledger import group_text
-from usagebill.core.fees import Fee
+from usagebill.core.fees import Fee, FeeType
 from usagebill.core.numbers import ZERO, parse_decimal, round_cents, round_to
 from usagebill.core.subscription_fees import prorated
 
@@ -79,7 +79,7 @@ class Left:
 
 def kind_of(fee: Fee) -> str | None:
     """The kind (`KINDS`) under which the fee is recounted; None for fees that follow from nothing but themselves."""
-    if fee.fee_type == "charge":
+    if fee.fee_type == FeeType.CHARGE:
         return "usage_in_advance" if fee.event_transaction_id is not None else "usage"
     return fee.fee_type if fee.fee_type in KINDS else None
 
@@ -158,7 +158,7 @@ def own_copies(number: str, id: str, fee: Fee) -> Iterator[Finding]:
     """A subscription fee is the plan amount that it keeps, for the days that it keeps; a commitment fee what it says
     was left of its minimum. Nothing where it keeps no such copies.
     """
-    if fee.fee_type == "subscription":
+    if fee.fee_type == FeeType.SUBSCRIPTION:
         amount, days, of_days = (
             _whole(fee.amount_details.get("plan_amount_cents")),
             _whole(fee.basis.get("days")),
@@ -170,7 +170,7 @@ def own_copies(number: str, id: str, fee: Fee) -> Iterator[Finding]:
         if precise != fee.precise_amount_cents:
             what = f"fee {fee.id} ({fee.item.code}) {days} of {of_days} days of {amount}"
             yield _finding("fee_recount", number, id, what, precise, fee.precise_amount_cents)
-    elif fee.fee_type == "commitment":
+    elif fee.fee_type == FeeType.COMMITMENT:
         minimum, days, of_days, used = (
             _whole(fee.basis.get(name)) for name in ("minimum_cents", "days", "period_days", "used_cents")
         )

@@ -25,11 +25,14 @@ from usagebill.core.periods import BillingTime, Cycle, Interval, Succession
 from usagebill.core.plans import Plan, UsageThreshold
 
 __all__ = [
+    "HOLDING_ID",
+    "RUNNING",
     "TRANSITIONS",
+    "UNENDED",
     "Event",
     "Start",
-    "Status",
     "Subscription",
+    "SubscriptionStatus",
     "cycle_of",
     "is_upgrade",
     "known_since",
@@ -44,7 +47,7 @@ __all__ = [
 class Subscription:
     """`subscription_at` is the anchor of anniversary periods, `started_at` the instant from which it is billed.
 
-    `status`: pending, incomplete, active, terminated or canceled. Empty termination options mean credit and generate.
+    Empty termination options mean credit and generate.
     `fixed_charge_units` are this subscription's own numbers of units, by fixed charge id. `origin` is the plan change
     (upgrade or downgrade) that brought it about, `succession` the one that ended it. `billed_from` is where the plan
     before it stopped being billed, None where that is `started_at` or no plan was before it.
@@ -55,7 +58,7 @@ class Subscription:
     external_id: str
     customer_id: str
     plan_id: str
-    status: str
+    status: SubscriptionStatus
     billing_time: str
     subscription_at: datetime
     created_at: datetime
@@ -113,7 +116,7 @@ def known_since(subscription: Subscription) -> datetime:
     return max(subscription.created_at, subscription.activated_at or subscription.created_at)
 
 
-class Status(StrEnum):
+class SubscriptionStatus(StrEnum):
     """The state of a subscription, as the interface names it."""
 
     PENDING = "pending"
@@ -121,6 +124,14 @@ class Status(StrEnum):
     ACTIVE = "active"
     TERMINATED = "terminated"
     CANCELED = "canceled"
+
+
+# Billed now, or from a later day.
+UNENDED = (SubscriptionStatus.PENDING, SubscriptionStatus.ACTIVE)
+# Has started and has not ended, paid or not.
+RUNNING = (SubscriptionStatus.ACTIVE, SubscriptionStatus.INCOMPLETE)
+# Holds its external id.
+HOLDING_ID = (SubscriptionStatus.ACTIVE, SubscriptionStatus.PENDING, SubscriptionStatus.INCOMPLETE)
 
 
 class Event(Enum):
@@ -136,21 +147,21 @@ class Event(Enum):
 
 
 # Every subscription is created pending; one that starts at once is activated, or awaits its payment, at once.
-TRANSITIONS: Mapping[tuple[Status, Event], Status] = {
-    (Status.PENDING, Event.ACTIVATE): Status.ACTIVE,
-    (Status.PENDING, Event.AWAIT_PAYMENT): Status.INCOMPLETE,
-    (Status.PENDING, Event.CANCEL): Status.CANCELED,
-    (Status.INCOMPLETE, Event.PAYMENT_SUCCEEDED): Status.ACTIVE,
-    (Status.INCOMPLETE, Event.PAYMENT_FAILED): Status.CANCELED,
-    (Status.INCOMPLETE, Event.PAYMENT_TIMED_OUT): Status.CANCELED,
-    (Status.INCOMPLETE, Event.CANCEL): Status.CANCELED,
-    (Status.ACTIVE, Event.TERMINATE): Status.TERMINATED,
+TRANSITIONS: Mapping[tuple[SubscriptionStatus, Event], SubscriptionStatus] = {
+    (SubscriptionStatus.PENDING, Event.ACTIVATE): SubscriptionStatus.ACTIVE,
+    (SubscriptionStatus.PENDING, Event.AWAIT_PAYMENT): SubscriptionStatus.INCOMPLETE,
+    (SubscriptionStatus.PENDING, Event.CANCEL): SubscriptionStatus.CANCELED,
+    (SubscriptionStatus.INCOMPLETE, Event.PAYMENT_SUCCEEDED): SubscriptionStatus.ACTIVE,
+    (SubscriptionStatus.INCOMPLETE, Event.PAYMENT_FAILED): SubscriptionStatus.CANCELED,
+    (SubscriptionStatus.INCOMPLETE, Event.PAYMENT_TIMED_OUT): SubscriptionStatus.CANCELED,
+    (SubscriptionStatus.INCOMPLETE, Event.CANCEL): SubscriptionStatus.CANCELED,
+    (SubscriptionStatus.ACTIVE, Event.TERMINATE): SubscriptionStatus.TERMINATED,
 }
 
 
-def transition(status: str, event: Event) -> str:
+def transition(status: SubscriptionStatus, event: Event) -> SubscriptionStatus:
     """The status that follows `event`; raises `TransitionError` for what is not in `TRANSITIONS`."""
-    return following(TRANSITIONS, Status(status), event).value
+    return following(TRANSITIONS, status, event)
 
 
 class Start(Enum):

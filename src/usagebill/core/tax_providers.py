@@ -15,7 +15,8 @@ from enum import StrEnum
 
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.customers import Address, Customer
-from usagebill.core.fees import Fee
+from usagebill.core.fees import Fee, FeeType
+from usagebill.core.invoices.life_cycle import ISSUED
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ONE, ZERO, divide, multiply, round_cents, round_to, total, truncate_cents
 from usagebill.core.taxes import TaxTerms, net_of_coupons, taxable, with_terms
@@ -128,7 +129,7 @@ class TaxedItem:
 
     id: str
     code: str
-    fee_type: str
+    fee_type: FeeType
     name: str
     units: Decimal
     amount_cents: int
@@ -348,4 +349,4 @@ def withdrawal_after(purpose: Purpose, failure: ProviderFailure) -> Purpose | No
 
 def number_told(invoice: Invoice) -> str | None:
     """The number of the invoice, null while it has none of its own."""
-    return invoice.number if invoice.status in ("finalized", "voided") else None
+    return invoice.number if invoice.status in ISSUED else None

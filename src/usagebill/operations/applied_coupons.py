@@ -11,11 +11,12 @@ from usagebill.core.coupon_rules import applied_coupon_problems
 from usagebill.core.coupons import AppliedCoupon, Coupon, CouponStatus, given_back
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
-from usagebill.core.invoices.records import Invoice
+from usagebill.core.invoices.life_cycle import UNDONE
+from usagebill.core.invoices.records import CreditType, Invoice
 from usagebill.core.plans import Charge
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, value_or
 from usagebill.operations.coupons import terminate_applied
-from usagebill.queries.coupons import UNDONE, coupon_credits
+from usagebill.queries.coupons import coupon_credits
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.storage.conditions import Condition, asc, desc, eq, missing, related, within
 from usagebill.storage.ports import Page
@@ -59,7 +60,7 @@ def apply(work: Work, given: AppliedCouponInput) -> AppliedCoupon:
     of this code, `NotAllowed` where it overlaps with a coupon limited alike, and `Invalid`.
     """
     customer = customer_by_external_id(work, given.external_customer_id or "")
-    coupon = work.tx.first(Coupon, eq("code", given.coupon_code or ""), eq("status", CouponStatus.ACTIVE.value))
+    coupon = work.tx.first(Coupon, eq("code", given.coupon_code or ""), eq("status", CouponStatus.ACTIVE))
     if coupon is None:
         raise NotFound("coupon")
     if _overlaps(work, customer, coupon):
@@ -75,7 +76,7 @@ def apply(work: Work, given: AppliedCouponInput) -> AppliedCoupon:
         organization_id=work.organization.id,
         coupon_id=coupon.id,
         customer_id=customer.id,
-        status=CouponStatus.ACTIVE.value,
+        status=CouponStatus.ACTIVE,
         frequency=frequency,
         frequency_duration=duration,
         frequency_duration_remaining=duration,
@@ -99,7 +100,7 @@ def _overlaps(work: Work, customer: Customer, coupon: Coupon) -> bool:
     if not coupon.limited_plans and not coupon.limited_billable_metrics:
         return False
     plans, metrics = _reach(work, coupon)
-    for applied in work.tx.find(AppliedCoupon, eq("customer_id", customer.id), eq("status", "active")):
+    for applied in work.tx.find(AppliedCoupon, eq("customer_id", customer.id), eq("status", CouponStatus.ACTIVE)):
         other = work.tx.get(Coupon, applied.coupon_id, deleted=True)
         if other is None:
             continue
@@ -154,13 +155,13 @@ def terminate(work: Work, external_id: str, applied_coupon_id: str) -> AppliedCo
 def give_back(work: Work, invoice: Invoice) -> None:
     """Make the coupons that an undone invoice used available again. Call it once the invoice has its final status."""
     for credit in invoice.credits:
-        if credit.item_type != "coupon" or credit.source_id is None:
+        if credit.item_type != CreditType.COUPON or credit.source_id is None:
             continue
         applied = work.tx.get(AppliedCoupon, credit.source_id)
         coupon = None if applied is None else work.tx.get(Coupon, applied.coupon_id, deleted=True)
         if applied is None or coupon is None:
             continue
-        ended = coupon.status if coupon.deleted_at is None else CouponStatus.TERMINATED.value
+        ended = coupon.status if coupon.deleted_at is None else CouponStatus.TERMINATED
         taken = credit.amount_cents + sum(
             line.amount_cents
             for other, line in coupon_credits(work, applied)

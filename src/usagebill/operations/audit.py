@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from usagebill.core.audit import (
-    WHOLE_REASONS,
     BilledWindow,
     Finding,
     Life,
@@ -26,16 +25,26 @@ from usagebill.core.audit import (
 )
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.coupons import AppliedCoupon, Coupon
-from usagebill.core.credit_notes import CreditNote
+from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.customers import Customer
 from usagebill.core.days import local_date
-from usagebill.core.fees import Fee
-from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.fees import Fee, FeeType
+from usagebill.core.invoices.life_cycle import (
+    ISSUED,
+    STANDING,
+    UNDONE,
+    WHOLE_REASONS,
+    InvoiceStatus,
+    InvoiceType,
+    InvoicingReason,
+)
+from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
 from usagebill.core.payments import Payment
 from usagebill.core.periods import Cycle, Succession, billed_through, day_start, ended_on_boundary_day, max_zone_shift
 from usagebill.core.periods.schedule import next_billing_run
 from usagebill.core.recounts import Left
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.statuses import PaymentStatus
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.operations.invoices.numbering import customer_series, entity_series
 from usagebill.operations.subscriptions.schedule import ending_of, has_overdue_end
 from usagebill.queries.subscriptions import cycle, plan_of
@@ -45,11 +54,6 @@ from usagebill.work import Work
 
 __all__ = ["AuditReport", "audit"]
 
-_ISSUED = ("finalized", "voided")
-# What an invoice of these took from coupons and progressive billing, and the periods that it billed, are free again.
-_UNDONE = ("voided", "closed", "deleted")
-# What such an invoice bills, nobody else bills.
-_STANDING = ("generating", "draft", "open", "pending", "failed", "finalized", "closed")
 _INSTANT = timedelta(microseconds=1)
 _HOUR = timedelta(hours=1)
 
@@ -126,21 +130,21 @@ def _audit_customer(work: Work, customer: Customer, notes: _Notes) -> None:
     for invoice in work.tx.each(Invoice, eq("customer_id", customer.id), order=[asc("id")]):
         if invoice.sequential_id is not None:
             series.setdefault(invoice.billing_entity_id, []).append(_numbered(customer, invoice, invoice.sequential_id))
-        if invoice.status in _ISSUED:
+        if invoice.status in ISSUED:
             notes.invoices += 1
             notes.add(_audited_invoice(work, customer, invoice, notes.recounts))
         for line in invoice.credits:
             # What was taken from a credit note stays taken when the invoice is voided.
-            kept = line.item_type == "credit_note" and invoice.status == "voided"
-            if line.source_id is not None and (kept or invoice.status not in _UNDONE):
+            kept = line.item_type == CreditType.CREDIT_NOTE and invoice.status == InvoiceStatus.VOIDED
+            if line.source_id is not None and (kept or invoice.status not in UNDONE):
                 uses.setdefault(line.source_id, []).append(line.amount_cents)
-        if invoice.invoice_type == "progressive_billing" and invoice.status in _ISSUED:
+        if invoice.invoice_type == InvoiceType.PROGRESSIVE_BILLING and invoice.status in ISSUED:
             progressive.append(invoice)
     for entity_id, invoices in series.items():
         notes.add(_counted(work, customer_series(entity_id, customer.id), invoices))
     for invoice in progressive:
         notes.add(audited_progressive(invoice, sum(uses.get(invoice.id, ()))))
-    for note in work.tx.each(CreditNote, eq("customer_id", customer.id), eq("status", "finalized")):
+    for note in work.tx.each(CreditNote, eq("customer_id", customer.id), eq("status", CreditNoteStatus.FINALIZED)):
         notes.credit_notes += 1
         notes.add(audited_credit_note(note, sum(uses.get(note.id, ()))))
     for applied in work.tx.each(AppliedCoupon, eq("customer_id", customer.id)):
@@ -160,9 +164,11 @@ def _audit_customer(work: Work, customer: Customer, notes: _Notes) -> None:
 def _audited_invoice(work: Work, customer: Customer, invoice: Invoice, recounts: Recounts | None) -> Iterator[Finding]:
     fees = work.tx.find(Fee, eq("invoice_id", invoice.id))
     periods = work.tx.find(BillingPeriod, eq("invoice_id", invoice.id))
-    paid = work.tx.total(Payment, "amount_cents", eq("invoice_id", invoice.id), eq("payment_status", "succeeded"))
+    paid = work.tx.total(
+        Payment, "amount_cents", eq("invoice_id", invoice.id), eq("payment_status", PaymentStatus.SUCCEEDED)
+    )
     yield from audited_invoice(invoice, fees, periods, paid_cents=paid)
-    given = work.tx.find(CreditNote, eq("invoice_id", invoice.id), eq("status", "finalized"))
+    given = work.tx.find(CreditNote, eq("invoice_id", invoice.id), eq("status", CreditNoteStatus.FINALIZED))
     yield from audited_notes_of_invoice(invoice, fees, given)
     yield from _audited_number(customer, invoice)
     if recounts is not None:
@@ -251,16 +257,16 @@ def _audited_subscription(work: Work, subscription: Subscription) -> Iterator[Fi
     invoices: dict[str, Invoice] = {}
     for period in periods:
         invoice = work.tx.get(Invoice, period.invoice_id)
-        if invoice is not None and (invoice.status in _STANDING or invoice.status == "voided"):
+        if invoice is not None and (invoice.status in STANDING or invoice.status == InvoiceStatus.VOIDED):
             invoices[invoice.id] = invoice
     whole = [period for period in periods if period.invoice_id in invoices and period.invoicing_reason in WHOLE_REASONS]
     life = _life(work, subscription, whole)
     usage = [period for period in whole if not invoices[period.invoice_id].skip_charges]
     yield from audited_windows("usage", _windows("charges", usage, invoices), life)
-    fixed = [period for period in whole if period.invoicing_reason != "subscription_starting"]
+    fixed = [period for period in whole if period.invoicing_reason != InvoicingReason.STARTING]
     yield from audited_windows("fixed charges", _windows("fixed_charges", fixed, invoices), life)
     yield from _audited_fees(work, subscription, whole, invoices)
-    if subscription.status == "active":
+    if subscription.status == SubscriptionStatus.ACTIVE:
         yield from _audited_wait(work, subscription, usage)
 
 
@@ -268,12 +274,12 @@ def _windows(kind: str, periods: Iterable[BillingPeriod], invoices: dict[str, In
     for period in periods:
         start, end = getattr(period, f"{kind}_from_datetime"), getattr(period, f"{kind}_to_datetime")
         if start is not None and end is not None:
-            ends = period.invoicing_reason == "subscription_terminating"
+            ends = period.invoicing_reason == InvoicingReason.TERMINATING
             yield _window(start, end, invoices[period.invoice_id], ends=ends)
 
 
 def _window(start: datetime, end: datetime, invoice: Invoice, *, ends: bool = False) -> BilledWindow:
-    stands = invoice.status in _STANDING
+    stands = invoice.status in STANDING
     return BilledWindow(start=start, end=end, number=invoice.number, stands=stands, ends=ends)
 
 
@@ -316,12 +322,12 @@ def _audited_fees(
         invoice = invoices.get(fee.invoice_id or "")
         if invoice is None or invoice.id in added or fee.from_datetime is None or fee.to_datetime is None:
             continue
-        if fee.fee_type == "subscription":
+        if fee.fee_type == FeeType.SUBSCRIPTION:
             ends = fee.to_datetime == subscription.terminated_at
             windows.setdefault("subscription fee", []).append(
                 _window(fee.from_datetime, fee.to_datetime, invoice, ends=ends)
             )
-        elif fee.fee_type == "fixed_charge" and fee.pay_in_advance:
+        elif fee.fee_type == FeeType.FIXED_CHARGE and fee.pay_in_advance:
             kind = f"fixed charge {fee.item.code} {fee.fixed_charge_id}"
             windows.setdefault(kind, []).append(_window(fee.from_datetime, fee.to_datetime, invoice))
     for kind, own in windows.items():
@@ -352,7 +358,7 @@ def _fee_until(work: Work, subscription: Subscription, periods: list[BillingPeri
         and (free_until is None or period.timestamp > free_until)
         and (
             (period.recurring and period.opens_interval)
-            or (period.invoicing_reason == "subscription_terminating" and not plan.pay_in_advance)
+            or (period.invoicing_reason == InvoicingReason.TERMINATING and not plan.pay_in_advance)
         )
     ]
     return max(ends, default=None)

@@ -8,7 +8,7 @@ from inspect import signature
 from typing import Any, TypeVar
 
 from usagebill.core.plans import Plan
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.subscriptions import UNENDED, Subscription
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.plans import plan_by_code
 from usagebill.storage.conditions import Condition, any_of, eq, related, within
@@ -85,6 +85,6 @@ def of_plan(work: Work, code: str) -> None:
 
 
 def _settle_customers_of(work: Work, subscriptions: Condition, *, needed: bool) -> None:
-    living = work.tx.find(Subscription, subscriptions, within("status", ("pending", "active")))
+    living = work.tx.find(Subscription, subscriptions, within("status", UNENDED))
     for customer_id in {subscription.customer_id: None for subscription in living}:
         settle_backlog(work, customer_id, needed=needed)

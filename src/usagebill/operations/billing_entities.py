@@ -16,6 +16,7 @@ from usagebill.core.billing_entities import (
 from usagebill.core.contacts import normalized_email
 from usagebill.core.customers import Customer, dating_settings
 from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
 from usagebill.operations import draft_invoices, invoice_custom_sections, taxes, vat
@@ -256,7 +257,7 @@ def _problems(entity: BillingEntity) -> dict[str, list[str]]:
 def _move_drafts(work: Work, before: BillingEntity, after: BillingEntity) -> None:
     """Move the dates of the drafts of those customers who inherit what has changed."""
     own = related(Customer, "customer_id", eq("billing_entity_id", after.id))
-    drafts = work.tx.find(Invoice, eq("status", "draft"), own)
+    drafts = work.tx.find(Invoice, eq("status", InvoiceStatus.DRAFT), own)
     for id in dict.fromkeys(draft.customer_id for draft in drafts):
         customer = work.tx.get(Customer, id, deleted=True)
         if customer is None:

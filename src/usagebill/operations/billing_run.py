@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
+from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.invoices.sharing import sharing
 from usagebill.core.jobs import Job
 from usagebill.core.periods import opens_interval
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.subscription import bill, foresee_bill
 from usagebill.operations.subscriptions.change import apply_downgrade
 from usagebill.operations.subscriptions.schedule import has_overdue_end, is_due, schedule_billing
-from usagebill.queries.billing_periods import PERIODIC
 from usagebill.queries.subscriptions import billable, cycle, successor_of
 from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import asc, eq
@@ -30,14 +30,14 @@ def bill_customer(work: Work, job: Job) -> None:
     active = work.tx.find(
         Subscription,
         eq("customer_id", job.subject_id),
-        eq("status", "active"),
+        eq("status", SubscriptionStatus.ACTIVE),
         order=[asc("created_at"), asc("id")],
     )
     due = [one for one in active if is_due(work, one) and not has_overdue_end(work, one)]
     changing = [subscription for subscription in due if _gives_way(work, subscription)]
     staying = [subscription for subscription in due if subscription not in changing]
     grouped = [
-        (group, [Entry(subscription=subscription, reason=PERIODIC) for subscription in group])
+        (group, [Entry(subscription=subscription, reason=InvoicingReason.PERIODIC) for subscription in group])
         for group in sharing([billable(work, subscription) for subscription in staying])
     ]
     for _, entries in grouped:
@@ -55,7 +55,7 @@ def bill_customer(work: Work, job: Job) -> None:
 def _gives_way(work: Work, subscription: Subscription) -> bool:
     """Whether a scheduled downgrade takes the place of the subscription now: its interval is over."""
     following = successor_of(work, subscription)
-    if following is None or following.status != "pending":
+    if following is None or following.status != SubscriptionStatus.PENDING:
         return False
     periods = cycle(work, subscription)
     return opens_interval(periods, local_date(work.now, periods.tz))

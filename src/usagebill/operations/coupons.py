@@ -201,7 +201,7 @@ def delete(work: Work, code: str) -> Coupon:
     coupon = replace(get(work, code), deleted_at=work.now, updated_at=work.now)
     work.tx.replace(coupon)
     work.tx.jobs.cancel(f"expire_coupon:{coupon.id}")
-    for applied in work.tx.find(AppliedCoupon, eq("coupon_id", coupon.id), eq("status", "active")):
+    for applied in work.tx.find(AppliedCoupon, eq("coupon_id", coupon.id), eq("status", CouponStatus.ACTIVE)):
         terminate_applied(work, applied)
     return coupon
 

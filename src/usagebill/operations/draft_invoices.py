@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from usagebill.core.dates import DatingSettings, InvoiceDates, dates_with_new_settings, dates_with_new_term
+from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.periods.schedule import draft_finalization_at, draft_refresh_at
 from usagebill.queries.invoices import occasion_of
@@ -17,7 +18,7 @@ __all__ = ["drafts_of_customers", "drafts_of_plans", "flag", "redate", "shift", 
 
 def flag(work: Work, *conditions: Condition) -> None:
     """Have the drafts that match computed anew, within five minutes."""
-    for invoice in work.tx.find(Invoice, eq("status", "draft"), eq("refresh_wanted", False), *conditions):
+    for invoice in work.tx.find(Invoice, eq("status", InvoiceStatus.DRAFT), eq("refresh_wanted", False), *conditions):
         work.tx.replace(replace(invoice, refresh_wanted=True, updated_at=work.now))
         work.schedule(
             "refresh_invoice",
@@ -50,7 +51,7 @@ def shift(work: Work, customer_id: str, old: DatingSettings, new: DatingSettings
     """
     if (old.grace_period, old.anchor, old.adjustment) == (new.grace_period, new.anchor, new.adjustment):
         return
-    for invoice in work.tx.find(Invoice, eq("status", "draft"), eq("customer_id", customer_id)):
+    for invoice in work.tx.find(Invoice, eq("status", InvoiceStatus.DRAFT), eq("customer_id", customer_id)):
         dates = dates_with_new_settings(_dates(invoice), occasion_of(work, invoice), old, new)
         shifted = _dated(work, invoice, dates, new.net_payment_term)
         watch_draft(work, shifted)
@@ -58,7 +59,7 @@ def shift(work: Work, customer_id: str, old: DatingSettings, new: DatingSettings
 
 def redate(work: Work, customer_id: str, net_payment_term: int) -> None:
     """Have the customer's drafts due so many days after their issuing date."""
-    for invoice in work.tx.find(Invoice, eq("status", "draft"), eq("customer_id", customer_id)):
+    for invoice in work.tx.find(Invoice, eq("status", InvoiceStatus.DRAFT), eq("customer_id", customer_id)):
         _dated(work, invoice, dates_with_new_term(_dates(invoice), net_payment_term), net_payment_term)
 
 

@@ -17,7 +17,7 @@ from usagebill.core.ingestion import Received, receive
 from usagebill.core.numbers import ONE, ZERO
 from usagebill.core.plans import Charge, PlanDefinition
 from usagebill.core.pricing.estimates import INSTANT_MODELS, InstantEstimate, instant_estimate
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.taxes import taxed_fee
 from usagebill.inputs import changes
 from usagebill.operations.events import EventInput, EventsInput
@@ -147,7 +147,7 @@ def _subscription(reader: Reader, received: Received) -> Subscription:
     found = None
     if external_id:
         found = active_subscription(
-            reader.tx.find(Subscription, eq("external_id", external_id), eq("status", "active"))
+            reader.tx.find(Subscription, eq("external_id", external_id), eq("status", SubscriptionStatus.ACTIVE))
         )
     if found is None:
         raise NotFound("subscription")

@@ -8,16 +8,16 @@ from datetime import datetime
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotAllowed
-from usagebill.core.fees import FEE_TYPES, Fee, with_payment_status
+from usagebill.core.fees import Fee, FeeType, with_payment_status
+from usagebill.core.statuses import PaymentStatus
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, parse_instant
 from usagebill.queries.fees import fee_by_id
 from usagebill.storage.conditions import Condition, asc, at_least, at_most, eq, related
 from usagebill.storage.ports import Page
 from usagebill.work import Work
 
-__all__ = ["PAYMENT_STATUSES", "FeeFilters", "FeeInput", "delete", "list_all", "update"]
+__all__ = ["FeeFilters", "FeeInput", "delete", "list_all", "update"]
 
-PAYMENT_STATUSES = ("pending", "succeeded", "failed", "refunded")
 _INSTANTS = ("created_at", "succeeded_at", "failed_at", "refunded_at")
 
 
@@ -52,11 +52,11 @@ def list_all(work: Work, options: FeeFilters, paging: Paging) -> Page[Fee]:
     problems: dict[str, object] = {}
     conditions: list[Condition] = []
     if options.fee_type:
-        if options.fee_type not in FEE_TYPES:
+        if options.fee_type not in tuple(FeeType):
             problems["fee_type"] = ["value_is_invalid"]
         conditions.append(eq("fee_type", options.fee_type))
     if options.payment_status:
-        if options.payment_status not in PAYMENT_STATUSES:
+        if options.payment_status not in tuple(PaymentStatus):
             problems["payment_status"] = ["value_is_invalid"]
         conditions.append(eq("payment_status", options.payment_status))
     for column in _INSTANTS:
@@ -104,9 +104,9 @@ def update(work: Work, fee_id: str, given: FeeInput) -> Fee:
     fee = _free(work, fee_id)
     if given.payment_status is ABSENT:
         return fee
-    if given.payment_status not in PAYMENT_STATUSES:
+    if given.payment_status not in tuple(PaymentStatus):
         raise Invalid(payment_status="value_is_invalid")
-    changed = replace(with_payment_status(fee, given.payment_status, work.now), updated_at=work.now)
+    changed = replace(with_payment_status(fee, PaymentStatus(given.payment_status), work.now), updated_at=work.now)
     work.tx.replace(changed)
     return changed
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import Payment
+from usagebill.core.statuses import PaymentStatus
 from usagebill.storage.conditions import eq
 from usagebill.views.invoices import invoice_webhook_view
 from usagebill.work import Reader, Work
@@ -32,7 +33,7 @@ def payment_of(reader: Reader, invoice: Invoice, amount_cents: int, reference: s
     )
 
 
-def set_payment_status(work: Work, invoice: Invoice, status: str) -> Invoice:
+def set_payment_status(work: Work, invoice: Invoice, status: PaymentStatus) -> Invoice:
     """Store that the invoice is pending, succeeded or failed, and tell those who listen where that is news.
 
     Once it has succeeded it is no longer overdue.
@@ -40,7 +41,7 @@ def set_payment_status(work: Work, invoice: Invoice, status: str) -> Invoice:
     changed = replace(
         invoice,
         payment_status=status,
-        payment_overdue=invoice.payment_overdue and status != "succeeded",
+        payment_overdue=invoice.payment_overdue and status != PaymentStatus.SUCCEEDED,
         updated_at=work.now,
     )
     work.tx.replace(changed)

@@ -10,8 +10,10 @@ from dateutil import parser
 
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Forbidden, Invalid, NotFound
-from usagebill.core.invoices.records import VISIBLE_STATUSES, Invoice
+from usagebill.core.invoices.life_cycle import PAYABLE, VISIBLE, InvoiceType
+from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import Payment, payment_errors
+from usagebill.core.statuses import PaymentStatus
 from usagebill.inputs import ABSENT, Input, Maybe, Paging
 from usagebill.operations.payment_status import payment_of, set_payment_status
 from usagebill.queries.customers import customer_by_external_id
@@ -21,7 +23,6 @@ from usagebill.work import Work
 
 __all__ = ["PaymentFilters", "PaymentInput", "create", "get", "list_all", "list_of_customer"]
 
-_PAYABLE = ("finalized", "open")
 _LONGEST_DATE = 128
 
 
@@ -51,7 +52,7 @@ def create(work: Work, given: PaymentInput) -> Payment:
     invoice = work.tx.get(Invoice, given.invoice_id)
     if invoice is None:
         raise NotFound("invoice")
-    if invoice.invoice_type != "advance_charges" and invoice.status not in _PAYABLE:
+    if invoice.invoice_type != InvoiceType.ADVANCE_CHARGES and invoice.status not in PAYABLE:
         raise Forbidden("feature_unavailable")
     paid_at = _paid_at(work, given.paid_at)
     reference = given.reference or ""
@@ -60,11 +61,13 @@ def create(work: Work, given: PaymentInput) -> Payment:
         raise Invalid(problems)
     payment = payment_of(work, invoice, amount, reference, paid_at)
     work.tx.insert(payment)
-    paid = work.tx.total(Payment, "amount_cents", eq("invoice_id", invoice.id), eq("payment_status", "succeeded"))
+    paid = work.tx.total(
+        Payment, "amount_cents", eq("invoice_id", invoice.id), eq("payment_status", PaymentStatus.SUCCEEDED)
+    )
     invoice = replace(invoice, total_paid_amount_cents=paid, updated_at=work.now)
     work.tx.replace(invoice)
     if invoice.due_cents == 0:
-        set_payment_status(work, invoice, "succeeded")
+        set_payment_status(work, invoice, PaymentStatus.SUCCEEDED)
     return payment
 
 
@@ -81,7 +84,7 @@ def _paid_at(work: Work, sent: object) -> datetime:
 
 
 def _visible() -> Condition:
-    return related(Invoice, "invoice_id", within("status", VISIBLE_STATUSES))
+    return related(Invoice, "invoice_id", within("status", VISIBLE))
 
 
 def get(work: Work, payment_id: str) -> Payment:

@@ -12,17 +12,18 @@ from datetime import date, datetime, timedelta
 from functools import partial
 
 from usagebill.core.billing_entities import BillingEntity
-from usagebill.core.coupons import AppliedCoupon, Coupon
+from usagebill.core.coupons import AppliedCoupon, Coupon, CouponStatus
 from usagebill.core.customers import Customer
 from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
 from usagebill.core.errors import BadRequest, Invalid, NotFound
+from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.periods import day_start, next_period
 from usagebill.core.periods.calendar import BillingTime
 from usagebill.core.periods.schedule import ending_at_instant, is_unbilled, trial_end_run
 from usagebill.core.plans import Plan
-from usagebill.core.subscriptions import Subscription, is_upgrade, known_since
+from usagebill.core.subscriptions import UNENDED, Subscription, SubscriptionStatus, is_upgrade, known_since
 from usagebill.inputs import ABSENT, Input, Maybe, parse_instant, read
 from usagebill.operations import coupons, customers
 from usagebill.operations.backlog import settle_backlog
@@ -33,7 +34,7 @@ from usagebill.operations.subscriptions.change import apply_downgrade
 from usagebill.operations.subscriptions.creation import create
 from usagebill.operations.subscriptions.inputs import SubscriptionInput
 from usagebill.operations.subscriptions.termination import terminate
-from usagebill.queries.billing_periods import PERIODIC, billed_through_day
+from usagebill.queries.billing_periods import billed_through_day
 from usagebill.queries.customers import customer_by_external_id, customer_of, zone_of
 from usagebill.queries.subscriptions import cycle, plan_of
 from usagebill.rating.fees.subscription import end_of_trial
@@ -111,7 +112,7 @@ def _customer(work: Work, given: PreviewInput) -> Customer:
 
 def _coupons(work: Work, customer: Customer, sent: object) -> None:
     """Attach the coupons sent to a customer that has none: by code where it exists, else as they are described."""
-    if work.tx.first(AppliedCoupon, eq("customer_id", customer.id), eq("status", "active")) is not None:
+    if work.tx.first(AppliedCoupon, eq("customer_id", customer.id), eq("status", CouponStatus.ACTIVE)) is not None:
         return
     for each in sent if isinstance(sent, (list, tuple)) else ():
         if not isinstance(each, Mapping):
@@ -135,7 +136,7 @@ def _coupons(work: Work, customer: Customer, sent: object) -> None:
                 organization_id=work.organization.id,
                 coupon_id=coupon.id,
                 customer_id=customer.id,
-                status="active",
+                status=CouponStatus.ACTIVE,
                 frequency=coupon.frequency,
                 amount_cents=coupon.amount_cents,
                 amount_currency=coupon.amount_currency,
@@ -165,7 +166,7 @@ def _played(work: Work, customer: Customer, given: PreviewInput) -> tuple[dateti
         return _ended(work, _only(found, "termination"), _terminated_at(work, chosen["terminated_at"]))
     if chosen.get("plan_code"):
         return _changed(work, _only(found, "plan_change"), str(chosen["plan_code"]))
-    if len(found) == 1 and found[0].status == "pending":
+    if len(found) == 1 and found[0].status == SubscriptionStatus.PENDING:
         return _begun(work, found[0])
     if len(found) == 1 and (at := _end_before_run(work, found[0])) is not None:
         return _ended(work, found[0], at)
@@ -177,10 +178,10 @@ def _subscriptions(work: Work, customer: Customer, ids: Sequence[str]) -> list[S
         Subscription,
         eq("customer_id", customer.id),
         within("external_id", ids),
-        within("status", ("active", "pending")),
+        within("status", UNENDED),
     )
     # A scheduled downgrade is part of the subscription that it will follow.
-    found = [one for one in found if one.status == "active" or one.previous_subscription_id is None]
+    found = [one for one in found if one.status == SubscriptionStatus.ACTIVE or one.previous_subscription_id is None]
     if {one.external_id for one in found} != set(ids):
         raise NotFound("subscription")
     return found
@@ -250,17 +251,17 @@ def _made(work: Work, customer_id: str, act: Callable[[], object]) -> Invoice | 
 
 
 def _invoices(work: Work, customer_id: str) -> list[Invoice]:
-    return work.tx.find(Invoice, eq("customer_id", customer_id), eq("invoice_type", "subscription"))
+    return work.tx.find(Invoice, eq("customer_id", customer_id), eq("invoice_type", InvoiceType.SUBSCRIPTION))
 
 
 def _complete(work: Work, invoice: Invoice | None) -> Invoice:
     """The invoice with all that is used up at its finalization, also where it would be a draft first."""
     if invoice is None:
         raise NotFound("subscription")
-    if invoice.status != "draft":
+    if invoice.status != InvoiceStatus.DRAFT:
         return invoice
     # Drafts that are issued before it use up coupons and credits, and issue the credit notes that pay for it.
-    drafts = work.tx.find(Invoice, eq("customer_id", invoice.customer_id), eq("status", "draft"))
+    drafts = work.tx.find(Invoice, eq("customer_id", invoice.customer_id), eq("status", InvoiceStatus.DRAFT))
     for earlier in sorted(drafts, key=_turn):
         if _turn(earlier) < _turn(invoice):
             finalize(work, earlier)
@@ -332,9 +333,11 @@ def _continued(work: Work, found: Sequence[Subscription]) -> tuple[datetime, Inv
     staying = []
     invoice = None
     for one in found:
-        following = later.tx.first(Subscription, eq("previous_subscription_id", one.id), eq("status", "pending"))
+        following = later.tx.first(
+            Subscription, eq("previous_subscription_id", one.id), eq("status", SubscriptionStatus.PENDING)
+        )
         if following is None:
-            staying.append(Entry(subscription=one, reason=PERIODIC))
+            staying.append(Entry(subscription=one, reason=InvoicingReason.PERIODIC))
         else:
             invoice = _made(later, customer_id, partial(apply_downgrade, later, one))
     if staying:
@@ -346,12 +349,12 @@ def _ended(work: Work, subscription: Subscription, at: datetime) -> tuple[dateti
     later = work.at(at)
     settle_backlog(later, subscription.customer_id)
     current = later.tx.get(Subscription, subscription.id) or subscription
-    if current.status == "active":
+    if current.status == SubscriptionStatus.ACTIVE:
         ending = replace(current, on_termination_invoice="generate")
         invoice = _made(later, current.customer_id, lambda: terminate(later, ending, invoice="generate"))
     else:
         period = later.tx.first(
-            BillingPeriod, eq("subscription_id", current.id), eq("invoicing_reason", "subscription_terminating")
+            BillingPeriod, eq("subscription_id", current.id), eq("invoicing_reason", InvoicingReason.TERMINATING)
         )
         invoice = None if period is None else later.tx.get(Invoice, period.invoice_id)
     return at, _complete(later, invoice)
@@ -381,7 +384,7 @@ def _shown(work: Work, invoice: Invoice) -> JsonObject:
     """The invoice as a finalized one without ids and number: it does not exist."""
     current = work.tx.get(Invoice, invoice.id) or invoice
     shown: JsonObject = {
-        **invoice_view(work, replace(current, status="finalized", number="", sequential_id=None)),
+        **invoice_view(work, replace(current, status=InvoiceStatus.FINALIZED, number="", sequential_id=None)),
         "svc_id": None,
     }
     for name in ("fees", "credits", "applied_taxes"):

@@ -11,17 +11,24 @@ from typing import Annotated
 from usagebill.core import limits
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.events import Event
-from usagebill.core.fees import Fee
+from usagebill.core.fees import Fee, FeeType
+from usagebill.core.invoices.life_cycle import (
+    BILLED_AHEAD,
+    COUNTED_IN_LIFETIME_USAGE,
+    InvoiceStatus,
+    InvoiceType,
+    InvoicingReason,
+)
 from usagebill.core.invoices.records import AppliedThreshold, BillingPeriod, Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.periods import Boundaries
 from usagebill.core.plans import Plan, UsageThreshold
 from usagebill.core.progressive_billing import Completion, LifetimeUsage, completions, passed_thresholds
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.inputs import ABSENT, Input, Maybe, is_given
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.invoices.record import record
-from usagebill.queries.billing_periods import PROGRESSIVE, cycle_at, running_boundaries
+from usagebill.queries.billing_periods import cycle_at, running_boundaries
 from usagebill.queries.subscriptions import applicable_thresholds
 from usagebill.rating.current_usage import amount_so_far
 from usagebill.rating.invoice import progressive_bill
@@ -36,7 +43,7 @@ def follow_up(work: Work, events: Sequence[Event]) -> None:
     """Have the subscriptions of new events checked, where thresholds apply to them."""
     with_thresholds = not_empty("usage_thresholds")
     names = dict.fromkeys(event.external_subscription_id for event in events if event.external_subscription_id)
-    wanted = [within("external_id", names), eq("status", "active")]
+    wanted = [within("external_id", names), eq("status", SubscriptionStatus.ACTIVE)]
     if work.tx.first(Plan, with_thresholds) is None:
         wanted.append(with_thresholds)
     for subscription in work.tx.find(Subscription, *wanted):
@@ -51,14 +58,14 @@ def check(work: Work, job: Job) -> None:
     far, and of which subscription.
     """
     subscription = work.tx.get(Subscription, job.subject_id)
-    if subscription is None or subscription.status != "active":
+    if subscription is None or subscription.status != SubscriptionStatus.ACTIVE:
         return
     settle_backlog(work, subscription.customer_id, needed=False)
     subscription = work.tx.first(
         Subscription,
         eq("external_id", subscription.external_id),
         eq("customer_id", subscription.customer_id),
-        eq("status", "active"),
+        eq("status", SubscriptionStatus.ACTIVE),
     )
     if subscription is None:
         return
@@ -82,7 +89,9 @@ def _is_billed(work: Work, subscription: Subscription, invoiced: int, passed: Se
     """Whether there has been an invoice for these thresholds already, voided since or not."""
     highest = max(one.amount_cents for one in passed)
     periods = work.tx.find(
-        BillingPeriod, within("subscription_id", _life(work, subscription)), eq("invoicing_reason", PROGRESSIVE)
+        BillingPeriod,
+        within("subscription_id", _life(work, subscription)),
+        eq("invoicing_reason", InvoicingReason.PROGRESSIVE_BILLING),
     )
     return any(
         applied[0].invoiced_usage_amount_cents == invoiced and max(one.amount_cents for one in applied) == highest
@@ -133,9 +142,9 @@ def _billed_cents(work: Work, subscription: Subscription, boundaries: Boundaries
     last = work.tx.first(
         BillingPeriod,
         eq("subscription_id", subscription.id),
-        eq("invoicing_reason", PROGRESSIVE),
+        eq("invoicing_reason", InvoicingReason.PROGRESSIVE_BILLING),
         eq("charges_from_datetime", boundaries.charges.start),
-        related(Invoice, "invoice_id", within("status", ("finalized", "failed", "pending"))),
+        related(Invoice, "invoice_id", within("status", BILLED_AHEAD)),
         order=[desc("timestamp"), desc("id")],
     )
     invoice = None if last is None else work.tx.get(Invoice, last.invoice_id)
@@ -156,7 +165,7 @@ def _life(work: Work, subscription: Subscription) -> list[str]:
         for other in work.tx.find(
             Subscription, eq("external_id", subscription.external_id), eq("customer_id", subscription.customer_id)
         )
-        if other.status != "canceled" and other.subscription_at == subscription.subscription_at
+        if other.status != SubscriptionStatus.CANCELED and other.subscription_at == subscription.subscription_at
     ]
 
 
@@ -167,12 +176,12 @@ def invoiced_cents(work: Work, subscription: Subscription) -> int:
         Fee,
         "amount_cents",
         within("subscription_id", life),
-        eq("fee_type", "charge"),
+        eq("fee_type", FeeType.CHARGE),
         related(
             Invoice,
             "invoice_id",
-            eq("invoice_type", "subscription"),
-            within("status", ("finalized", "draft", "failed", "pending")),
+            eq("invoice_type", InvoiceType.SUBSCRIPTION),
+            within("status", COUNTED_IN_LIFETIME_USAGE),
         ),
     )
 
@@ -230,7 +239,7 @@ def get(work: Work, external_id: str, options: LifetimeUsageOptions) -> Lifetime
         raise NotFound("lifetime_usage")
     record = _stored(work, subscription) or _fresh(work, subscription)
     invoiced = invoiced_cents(work, subscription)
-    current = amount_so_far(work, subscription) if subscription.status == "active" else 0
+    current = amount_so_far(work, subscription) if subscription.status == SubscriptionStatus.ACTIVE else 0
     thresholds = applicable_thresholds(work, subscription)
     total = record.external_historical_usage_amount_cents + invoiced + current
     return LifetimeUsageNow(
@@ -250,8 +259,8 @@ def _reached(work: Work, subscription: Subscription) -> dict[int, datetime]:
     periods = work.tx.find(
         BillingPeriod,
         within("subscription_id", _life(work, subscription)),
-        eq("invoicing_reason", PROGRESSIVE),
-        related(Invoice, "invoice_id", ne("status", "voided")),
+        eq("invoicing_reason", InvoicingReason.PROGRESSIVE_BILLING),
+        related(Invoice, "invoice_id", ne("status", InvoiceStatus.VOIDED)),
     )
     invoices = work.tx.find(Invoice, within("id", [period.invoice_id for period in periods]))
     return {

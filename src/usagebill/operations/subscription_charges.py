@@ -12,7 +12,7 @@ from typing import TypeVar
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.filters import same_values
 from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, Plan
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes
 from usagebill.operations import draft_invoices
 from usagebill.operations.backlog import after_backlog, of_subscription
@@ -222,7 +222,7 @@ def update_fixed_charge(
     override.
     """
     subscription = _subscription(work, external_id, options)
-    if subscription.status == "incomplete":
+    if subscription.status == SubscriptionStatus.INCOMPLETE:
         raise Invalid(base="subscription_incomplete")
     named = _of_code(_fixed_charges(work, subscription), fixed_charge_code, "fixed_charge")
     sent = {name: value for name, value in changes(given).items() if name not in ("id", "code", "cascade_updates")}

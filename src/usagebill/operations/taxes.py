@@ -12,6 +12,7 @@ from usagebill.core.add_ons import AddOn
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ZERO
 from usagebill.core.plans import Charge, FixedCharge, Plan
@@ -108,7 +109,7 @@ def delete(work: Work, code: str) -> Tax:
     tax = get(work, code)
     flag_drafts(work, tax)
     # Whatever they were taxed by: a plan, a charge, an add-on, a commitment.
-    drafts = work.tx.find(Invoice, eq("status", "draft"))
+    drafts = work.tx.find(Invoice, eq("status", InvoiceStatus.DRAFT))
     taxed = [draft.id for draft in drafts if any(line.tax_id == tax.id for line in draft.applied_taxes)]
     draft_invoices.flag(work, within("id", taxed))
     deleted = replace(tax, deleted_at=work.now, updated_at=work.now)
@@ -160,7 +161,7 @@ def flag_drafts(work: Work, tax: Tax) -> None:
     """Flag the drafts of customers with the tax, and of those without taxes whose billing entity has it."""
     entities = [entity.id for entity in work.tx.find(BillingEntity, has_item("tax_ids", tax.id))]
     taxed = any_of(has_item("tax_ids", tax.id), within("billing_entity_id", entities))
-    drafts = work.tx.find(Invoice, eq("status", "draft"), related(Customer, "customer_id", taxed))
+    drafts = work.tx.find(Invoice, eq("status", InvoiceStatus.DRAFT), related(Customer, "customer_id", taxed))
     payers = []
     for id in {draft.customer_id for draft in drafts}:
         customer = work.tx.get(Customer, id, deleted=True)

@@ -7,6 +7,7 @@ from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
 from usagebill.core.days import local_date
+from usagebill.core.invoices.life_cycle import BILLED, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.periods import (
     Boundaries,
@@ -32,11 +33,6 @@ from usagebill.storage.conditions import desc, eq, present, related, within
 from usagebill.work import Reader
 
 __all__ = [
-    "IN_ADVANCE",
-    "PERIODIC",
-    "PROGRESSIVE",
-    "STARTING",
-    "TERMINATING",
     "BillingContext",
     "billed_through_day",
     "billing_context",
@@ -50,12 +46,6 @@ __all__ = [
     "last_run",
     "running_boundaries",
 ]
-
-IN_ADVANCE = "in_advance_charge"
-PERIODIC = "subscription_periodic"
-PROGRESSIVE = "progressive_billing"
-STARTING = "subscription_starting"
-TERMINATING = "subscription_terminating"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +67,7 @@ class BillingContext:
     @property
     def ended(self) -> bool:
         """Whether this is the billing period of the subscription's end."""
-        return self.period.invoicing_reason == TERMINATING
+        return self.period.invoicing_reason == InvoicingReason.TERMINATING
 
     @property
     def ended_after_invoice(self) -> bool:
@@ -90,7 +80,7 @@ def billing_period(
     invoice: Invoice,
     subscription: Subscription,
     boundaries: Boundaries,
-    reason: str,
+    reason: InvoicingReason,
 ) -> BillingPeriod:
     """What `invoice` is to bill of the subscription, and why (`invoicing_reason`); not stored yet."""
     charges, fixed = boundaries.charges, boundaries.fixed_charges
@@ -102,7 +92,7 @@ def billing_period(
         external_subscription_id=subscription.external_id,
         plan_id=subscription.plan_id,
         invoicing_reason=reason,
-        recurring=reason == PERIODIC,
+        recurring=reason == InvoicingReason.PERIODIC,
         timezone=invoice.timezone,
         timestamp=boundaries.timestamp,
         opens_interval=boundaries.opens_interval,
@@ -153,7 +143,7 @@ def billing_context(reader: Reader, invoice: Invoice, period: BillingPeriod) -> 
     if subscription is None:
         raise LookupError(f"no subscription {period.subscription_id}")
     periods = cycle(reader, subscription, tz=ZoneInfo(period.timezone))
-    if period.invoicing_reason != TERMINATING:
+    if period.invoicing_reason != InvoicingReason.TERMINATING:
         periods = replace(periods, terminated_at=None, succession=None)
     return BillingContext(
         invoice=invoice,
@@ -276,7 +266,7 @@ def billed_through_day(reader: Reader, subscription: Subscription, periods: Cycl
     started = None
     if plan_of(reader, subscription).pay_in_advance:
         started = reader.tx.first(
-            BillingPeriod, eq("subscription_id", subscription.id), eq("invoicing_reason", STARTING)
+            BillingPeriod, eq("subscription_id", subscription.id), eq("invoicing_reason", InvoicingReason.STARTING)
         )
     if started is None or ZoneInfo(started.timezone) == periods.tz:
         return None
@@ -312,9 +302,7 @@ def is_billed(reader: Reader, period: BillingPeriod) -> bool:
             eq("charges_to_datetime", period.charges_to_datetime),
             eq("fixed_charges_from_datetime", period.fixed_charges_from_datetime),
             eq("fixed_charges_to_datetime", period.fixed_charges_to_datetime),
-            related(
-                Invoice, "invoice_id", within("status", ("draft", "open", "pending", "failed", "finalized", "closed"))
-            ),
+            related(Invoice, "invoice_id", within("status", BILLED)),
         )
         is not None
     )

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.coupons import AppliedCoupon, Coupon
-from usagebill.core.invoices.records import Credit, Invoice
+from usagebill.core.invoices.records import Credit, CreditType, Invoice
 from usagebill.core.plans import Plan
 from usagebill.storage.conditions import asc, eq, has_item, within
 from usagebill.work import Reader
 
-__all__ = ["UNDONE", "coupon_credits", "find_coupon", "targeted_metrics", "targeted_plans"]
-
-
-# What such invoices took of a coupon is free again.
-UNDONE = ("voided", "closed", "deleted")
+__all__ = ["coupon_credits", "find_coupon", "targeted_metrics", "targeted_plans"]
 
 
 def coupon_credits(reader: Reader, applied: AppliedCoupon) -> list[tuple[Invoice, Credit]]:
@@ -28,7 +24,7 @@ def coupon_credits(reader: Reader, applied: AppliedCoupon) -> list[tuple[Invoice
         (invoice, credit)
         for invoice in invoices
         for credit in invoice.credits
-        if credit.item_type == "coupon" and credit.source_id == applied.id
+        if credit.item_type == CreditType.COUPON and credit.source_id == applied.id
     ]
 
 

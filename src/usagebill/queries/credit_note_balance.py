@@ -11,6 +11,7 @@ from usagebill.core.credit_notes import (
     Credited,
     CreditNote,
     CreditNoteItem,
+    CreditNoteStatus,
     Parts,
     creditable_fee,
     creditable_invoice,
@@ -18,8 +19,10 @@ from usagebill.core.credit_notes import (
     refundable_invoice,
 )
 from usagebill.core.fees import Fee
+from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ZERO, subtract, total, truncate_cents
+from usagebill.core.statuses import PaymentStatus
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader
 
@@ -54,7 +57,7 @@ class Balance:
     def creditable(self, pending: Sequence[CreditNoteItem] = ()) -> Decimal:
         """What is left to credit of the invoice, taxes included; nothing of a draft or of a top-up."""
         invoice = self.invoice
-        if invoice.status == "draft" or invoice.invoice_type == "credit":
+        if invoice.status == InvoiceStatus.DRAFT or invoice.invoice_type == InvoiceType.CREDIT:
             return ZERO
         return self._creditable(pending)
 
@@ -68,7 +71,9 @@ class Balance:
         """What may be paid back of the invoice."""
         invoice = self.invoice
         paid = invoice.total_paid_amount_cents
-        if invoice.status == "draft" or (invoice.payment_status != "succeeded" and paid == invoice.total_amount_cents):
+        if invoice.status == InvoiceStatus.DRAFT or (
+            invoice.payment_status != PaymentStatus.SUCCEEDED and paid == invoice.total_amount_cents
+        ):
             return 0
         return refundable_invoice(self.creditable(), paid, sum(note.refund_amount_cents for note in self.notes))
 
@@ -76,10 +81,10 @@ class Balance:
     def offsettable(self) -> int:
         """What credit notes may settle of the invoice: at most what is due."""
         invoice, due = self.invoice, self.invoice.due_cents
-        if invoice.status == "voided":
+        if invoice.status == InvoiceStatus.VOIDED:
             return 0
-        if invoice.invoice_type == "credit":
-            return invoice.total_amount_cents if due > 0 and invoice.payment_status != "succeeded" else 0
+        if invoice.invoice_type == InvoiceType.CREDIT:
+            return invoice.total_amount_cents if due > 0 and invoice.payment_status != PaymentStatus.SUCCEEDED else 0
         return max(0, min(due, truncate_cents(self.creditable())))
 
     @property
@@ -91,7 +96,7 @@ class Balance:
 
     def others(self, note_id: str | None = None) -> Parts:
         """The parts of the invoice's finalized notes (voided ones included), but for one."""
-        counted = [note for note in self.notes if note.status == "finalized" and note.id != note_id]
+        counted = [note for note in self.notes if note.status == CreditNoteStatus.FINALIZED and note.id != note_id]
         return Parts(
             credit=sum(note.credit_amount_cents for note in counted),
             refund=sum(note.refund_amount_cents for note in counted),

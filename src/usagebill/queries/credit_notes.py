@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from usagebill.core.credit_notes import CreditNote
+from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.errors import NotFound
 from usagebill.work import Reader
 
@@ -12,6 +12,6 @@ __all__ = ["finalized_credit_note"]
 def finalized_credit_note(reader: Reader, credit_note_id: str) -> CreditNote:
     """The finalized credit note with this id. Raises `NotFound`."""
     found = reader.tx.get(CreditNote, credit_note_id)
-    if found is None or found.status != "finalized":
+    if found is None or found.status != CreditNoteStatus.FINALIZED:
         raise NotFound("credit_note")
     return found

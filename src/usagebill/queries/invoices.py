@@ -6,7 +6,8 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
 from usagebill.core.dates import Occasion
 from usagebill.core.errors import NotFound
-from usagebill.core.invoices.records import VISIBLE_STATUSES, BillingPeriod, Invoice
+from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceType, InvoicingReason
+from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader
 
@@ -26,7 +27,7 @@ def periods_of(reader: Reader, invoice: Invoice) -> list[BillingPeriod]:
 def visible_invoice(reader: Reader, invoice_id: str) -> Invoice:
     """The invoice with this id. Raises `NotFound` for one that no caller may see."""
     found = reader.tx.get(Invoice, invoice_id)
-    if found is None or found.status not in VISIBLE_STATUSES:
+    if found is None or found.status not in VISIBLE:
         raise NotFound("invoice")
     return found
 
@@ -42,9 +43,9 @@ def customer_and_entity(reader: Reader, invoice: Invoice) -> tuple[Customer, Bil
 
 def occasion_of(reader: Reader, invoice: Invoice) -> Occasion:
     """What the invoice was made for, as far as its dates go."""
-    if invoice.invoice_type != "subscription":
+    if invoice.invoice_type != InvoiceType.SUBSCRIPTION:
         return Occasion.IMMEDIATE
     reasons = {period.invoicing_reason for period in reader.tx.find(BillingPeriod, eq("invoice_id", invoice.id))}
-    if "in_advance_charge" in reasons:
+    if InvoicingReason.IN_ADVANCE in reasons:
         return Occasion.IMMEDIATE
-    return Occasion.PERIODIC if "subscription_periodic" in reasons else Occasion.SUBSCRIPTION
+    return Occasion.PERIODIC if InvoicingReason.PERIODIC in reasons else Occasion.SUBSCRIPTION

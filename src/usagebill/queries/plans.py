@@ -8,7 +8,7 @@ from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.errors import NotFound
 from usagebill.core.plans import Charge, FixedCharge, Plan, PlanDefinition, UsageThreshold
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.subscriptions import UNENDED, Subscription
 from usagebill.storage.conditions import asc, eq, has, missing, within
 from usagebill.work import Reader
 
@@ -117,5 +117,5 @@ def live_of(reader: Reader, kind: type[ChargeKind], plan: Plan) -> list[ChargeKi
 
 def overrides_of(reader: Reader, plan: Plan, *, in_use: bool = True) -> list[Plan]:
     """The overrides of a plan; only those with an active or pending subscription, unless asked otherwise."""
-    alive = [has(Subscription, "plan_id", within("status", ("active", "pending")))] if in_use else []
+    alive = [has(Subscription, "plan_id", within("status", UNENDED))] if in_use else []
     return reader.tx.find(Plan, eq("parent_id", plan.id), *alive)

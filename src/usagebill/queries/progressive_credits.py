@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from usagebill.core.credit_notes import CreditNote
+from usagebill.core.credit_notes import CreditNote, CreditStatus
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.invoices.life_cycle import BILLED_AHEAD, IN_ADVANCE_REASONS, UNDONE, InvoiceType, InvoicingReason
+from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
 from usagebill.core.invoices.totals import ProgressiveBilled
 from usagebill.core.numbers import round_cents, total
 from usagebill.core.progressive_billing import BilledAhead, Place, ProgressiveFee, unbilled_since
-from usagebill.queries.coupons import UNDONE
 from usagebill.storage.conditions import at_most, eq, has_item, more, ne, within
 from usagebill.work import Reader
 
 __all__ = ["billed_ahead", "progressive_fees"]
 
-_STANDING = ("finalized", "failed", "pending")
-_COUNTED_NOTES = ("available", "consumed")
+_COUNTED_NOTES = (CreditStatus.AVAILABLE, CreditStatus.CONSUMED)
 
 
 def billed_ahead(reader: Reader, invoice: Invoice, periods: Sequence[BillingPeriod]) -> tuple[ProgressiveBilled, ...]:
     """The last progressive billing invoice of each of the `periods` of `invoice`, with what is left of it to credit."""
     found = []
     for period in periods:
-        if period.charges_from_datetime is None or period.invoicing_reason.startswith("in_advance_charge"):
+        if period.charges_from_datetime is None or period.invoicing_reason in IN_ADVANCE_REASONS:
             continue
         billed = _last_of_period(reader, invoice, period)
         if billed is not None:
@@ -37,7 +36,7 @@ def _last_of_period(reader: Reader, invoice: Invoice, period: BillingPeriod) -> 
     periods = reader.tx.find(
         BillingPeriod,
         eq("subscription_id", period.subscription_id),
-        eq("invoicing_reason", "progressive_billing"),
+        eq("invoicing_reason", InvoicingReason.PROGRESSIVE_BILLING),
         ne("invoice_id", invoice.id),
         at_most("charges_from_datetime", start),
         more("charges_to_datetime", start),
@@ -45,7 +44,7 @@ def _last_of_period(reader: Reader, invoice: Invoice, period: BillingPeriod) -> 
     if not periods:
         return None
     ids = [one.invoice_id for one in periods]
-    made = reader.tx.find(Invoice, within("id", ids), eq("invoice_type", "progressive_billing"))
+    made = reader.tx.find(Invoice, within("id", ids), eq("invoice_type", InvoiceType.PROGRESSIVE_BILLING))
     own = _place(reader, invoice)
     ahead = {one.id: _ahead(reader, one) for one in made}
     standing = [one for one in made if ahead[one.id].stands and ahead[one.id].place < own]
@@ -70,12 +69,13 @@ def _ahead(reader: Reader, invoice: Invoice) -> BilledAhead:
     surplus = sum(_net_cents(invoice, note) for note in _notes(reader, invoice) if note.automatic)
     return BilledAhead(
         place=_place(reader, invoice),
-        stands=invoice.status in _STANDING,
+        stands=invoice.status in BILLED_AHEAD,
         billed_cents=invoice.fees_amount_cents - invoice.coupons_amount_cents - surplus,
         credits=tuple(
             (_place(reader, source), credit.amount_cents)
             for credit in invoice.credits
-            if credit.item_type == "invoice" and (source := reader.tx.get(Invoice, credit.source_id or "")) is not None
+            if credit.item_type == CreditType.INVOICE
+            and (source := reader.tx.get(Invoice, credit.source_id or "")) is not None
         ),
     )
 
@@ -87,7 +87,7 @@ def _notes(reader: Reader, invoice: Invoice) -> Sequence[CreditNote]:
 def _net_cents(invoice: Invoice, note: CreditNote) -> int:
     """What the note takes back of its invoice's fees, before taxes: of a surplus its items in full (`on_surplus`), of
     any other note, and where earlier invoices were taken off, what is left of them after coupons and credits."""
-    if note.automatic and not any(credit.item_type == "invoice" for credit in invoice.credits):
+    if note.automatic and not any(credit.item_type == CreditType.INVOICE for credit in invoice.credits):
         return round_cents(total(item.precise_amount_cents for item in note.items))
     return note.sub_total_excluding_taxes_amount_cents
 
@@ -105,7 +105,7 @@ def _progressive_billed(
         )
         if other.status not in UNDONE
         for credit in other.credits
-        if credit.item_type == "invoice" and credit.source_id == billed.id
+        if credit.item_type == CreditType.INVOICE and credit.source_id == billed.id
     )
     noted = sum(_net_cents(billed, note) for note in _notes(reader, billed))
     left = billed.fees_amount_cents - billed.coupons_amount_cents - taken - noted - unbilled_cents

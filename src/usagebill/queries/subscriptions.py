@@ -10,7 +10,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.invoices.sharing import Billable
 from usagebill.core.periods import Cycle, Succession
 from usagebill.core.plans import Plan, UsageThreshold
-from usagebill.core.subscriptions import Subscription, cycle_of
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus, cycle_of
 from usagebill.queries.customers import customer_of, entity_of, zone_of
 from usagebill.queries.plans import plan_thresholds
 from usagebill.storage.conditions import desc, eq, ne
@@ -48,7 +48,7 @@ def successor_of(reader: Reader, subscription: Subscription) -> Subscription | N
     return reader.tx.first(
         Subscription,
         eq("previous_subscription_id", subscription.id),
-        ne("status", "canceled"),
+        ne("status", SubscriptionStatus.CANCELED),
         order=[desc("created_at"), desc("id")],
     )
 

@@ -14,6 +14,7 @@ from usagebill.core.charge_parts import parsed_properties
 from usagebill.core.currencies import subunits
 from usagebill.core.errors import NotFound
 from usagebill.core.fees import Fee, FeeItem
+from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.opening import new_fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ZERO
@@ -43,7 +44,7 @@ def with_adjustments(reader: Reader, context: BillingContext, fees: list[Fee]) -
 
     What brings a charge up to its minimum follows from its lines as they are then.
     """
-    if context.invoice.status != "draft":
+    if context.invoice.status != InvoiceStatus.DRAFT:
         return fees
     whole = of_draft(reader, context.invoice)
     adjustments = [one for one in whole if one.subscription_id == context.subscription.id]

@@ -17,7 +17,7 @@ from usagebill.core.grouping import Breakdown
 from usagebill.core.numbers import ZERO
 from usagebill.core.plans import Charge, PlanDefinition
 from usagebill.core.pricing.projection import Projection, project, projected_units
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.taxes import usage_taxes_cents
 from usagebill.inputs import ABSENT, Input, Maybe
 from usagebill.queries.billing_periods import cycle_at, running_boundaries
@@ -94,7 +94,7 @@ def _subscription(reader: Reader, customer: Customer, external_id: object) -> Su
             Subscription,
             eq("customer_id", customer.id),
             eq("external_id", external_id),
-            eq("status", "active"),
+            eq("status", SubscriptionStatus.ACTIVE),
             order=[desc("started_at")],
         )
         if found is not None:

@@ -19,7 +19,7 @@ from usagebill.core.grouping import Group, grouped
 from usagebill.core.invoices.counting import counting, pricing, summary
 from usagebill.core.invoices.explained import ExplainedFee, ExplainedInvoice, ExplainedUsage
 from usagebill.core.invoices.explanation import Discount, arithmetic, discounts, fee_taxes, invoice_steps
-from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
 from usagebill.core.numbers import ZERO, parse_decimal, subtract
 from usagebill.core.periods import Succession, Window
 from usagebill.core.plans import Charge, FixedCharge
@@ -89,7 +89,7 @@ def _targets(reader: Reader, invoice: Invoice) -> Mapping[str, Targets]:
 
 def _billed_before(reader: Reader, invoice: Invoice) -> Mapping[str, Sequence[ProgressiveFee]]:
     """The fees of each progressive billing invoice that `invoice` takes off, by its id."""
-    ids = [credit.source_id for credit in invoice.credits if credit.item_type == "invoice"]
+    ids = [credit.source_id for credit in invoice.credits if credit.item_type == CreditType.INVOICE]
     return {id: progressive_fees(reader, id) for id in ids if id is not None}
 
 

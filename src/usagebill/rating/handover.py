@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import cut_to_seconds, share_second
+from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod
 from usagebill.core.periods import Succession
 from usagebill.core.subscriptions import Subscription
@@ -111,7 +112,7 @@ def _billed(reader: Reader, ended: Subscription, billed_at: Arrival | None = Non
     period = reader.tx.first(
         BillingPeriod,
         eq("subscription_id", ended.id),
-        eq("invoicing_reason", "subscription_terminating"),
+        eq("invoicing_reason", InvoicingReason.TERMINATING),
         eq("charges_to_datetime", ended.terminated_at),
         order=[asc("created_at"), asc("id")],
     )

@@ -17,14 +17,13 @@ from usagebill.core.dates import InvoiceDates, Occasion, dates_at_creation, date
 from usagebill.core.error_details import GENERATION_ERROR, without
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
+from usagebill.core.invoices.life_cycle import InvoiceType, InvoicingReason
 from usagebill.core.invoices.opening import new_invoice
 from usagebill.core.invoices.records import AppliedThreshold, BillingPeriod, Invoice
 from usagebill.core.periods import Boundaries
 from usagebill.core.plans import FixedCharge
 from usagebill.core.subscriptions import Subscription
 from usagebill.queries.billing_periods import (
-    IN_ADVANCE,
-    PROGRESSIVE,
     BillingContext,
     billing_context,
     billing_period,
@@ -71,7 +70,7 @@ class Entry:
     """A subscription to be billed, and why (an `invoicing_reason`)."""
 
     subscription: Subscription
-    reason: str
+    reason: InvoicingReason
 
 
 def opened(
@@ -80,7 +79,7 @@ def opened(
     *,
     at: datetime,
     occasion: Occasion,
-    invoice_type: str = "subscription",
+    invoice_type: InvoiceType = InvoiceType.SUBSCRIPTION,
 ) -> Invoice:
     """An empty invoice of the subscription's customer, dated for billing timestamp `at`."""
     customer = customer_of(reader, subscription)
@@ -197,7 +196,7 @@ def added_units_bill(
     """
     invoice = opened(reader, subscription, at=at, occasion=Occasion.IMMEDIATE)
     boundaries = boundaries_to_bill(reader, subscription, at)
-    period = billing_period(reader, invoice, subscription, boundaries, IN_ADVANCE)
+    period = billing_period(reader, invoice, subscription, boundaries, InvoicingReason.IN_ADVANCE)
     context = billing_context(reader, invoice, period)
     return settled_bill(reader, invoice, [period], [added_units_fee(reader, context, charge, at) for charge in charges])
 
@@ -206,7 +205,7 @@ def event_bill(reader: Reader, billing: EventBilling, priced: EventPrice, event:
     """What one event costs under one charge, on an invoice of its own that is never a draft."""
     subscription = billing.subscription
     invoice = opened(reader, subscription, at=event.timestamp, occasion=Occasion.IMMEDIATE)
-    period = billing_period(reader, invoice, subscription, billing.boundaries, IN_ADVANCE)
+    period = billing_period(reader, invoice, subscription, billing.boundaries, InvoicingReason.IN_ADVANCE)
     entry = ledger_entry(reader, priced, event, subscription.id)
     bill = settled_bill(reader, invoice, [period], [advance_fee(reader, billing, priced, event, invoice)])
     return replace(bill, ledger_entries=() if entry is None else (entry,))
@@ -221,10 +220,12 @@ def progressive_bill(
     if boundaries.charges is None:
         return None
     opening = opened(
-        reader, subscription, at=reader.now, occasion=Occasion.IMMEDIATE, invoice_type="progressive_billing"
+        reader, subscription, at=reader.now, occasion=Occasion.IMMEDIATE, invoice_type=InvoiceType.PROGRESSIVE_BILLING
     )
     invoice = replace(opening, applied_usage_thresholds=applied)
-    period = billing_period(reader, invoice, subscription, replace(boundaries, timestamp=reader.now), PROGRESSIVE)
+    period = billing_period(
+        reader, invoice, subscription, replace(boundaries, timestamp=reader.now), InvoicingReason.PROGRESSIVE_BILLING
+    )
     rated = rated_usage(
         reader,
         UsageToBill(
@@ -252,8 +253,8 @@ def taxed_bill(
         step=step,
         fees=settled.fees,
         changed=settled.changed,
-        may_be_empty=invoice.invoice_type != "progressive_billing",
-        message="invoice.one_off_created" if invoice.invoice_type == "one_off" else "invoice.created",
+        may_be_empty=invoice.invoice_type != InvoiceType.PROGRESSIVE_BILLING,
+        message="invoice.one_off_created" if invoice.invoice_type == InvoiceType.ONE_OFF else "invoice.created",
     )
 
 

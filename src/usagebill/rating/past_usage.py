@@ -10,7 +10,7 @@ from usagebill.core import limits
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound
-from usagebill.core.fees import Fee
+from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.inputs import ABSENT, MOST_PER_PAGE, Input, Maybe, Paging
 from usagebill.storage.conditions import desc, eq, present, related
@@ -83,7 +83,7 @@ def _usage(reader: Reader, period: BillingPeriod, metric: BillableMetric | None)
     own = [
         fee
         for fee in fees
-        if fee.fee_type == "charge"
+        if fee.fee_type == FeeType.CHARGE
         and fee.subscription_id == period.subscription_id
         and (metric is None or fee.billable_metric_id == metric.id)
     ]

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from usagebill.core.customers import Customer, timezone
 from usagebill.core.days import local_date
 from usagebill.core.errors import Invalid, TooManyProviderRequests
-from usagebill.core.fees import Fee
+from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.tax_providers import (
     FailureKind,
@@ -123,7 +123,7 @@ def usage_taxes(
         TaxedItem(
             id=str(position),
             code=connection.item_codes.get(code, code),
-            fee_type="charge",
+            fee_type=FeeType.CHARGE,
             name=name,
             units=units,
             amount_cents=cents,

@@ -9,17 +9,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from usagebill.core.add_ons import AddOn
-from usagebill.core.coupons import AppliedCoupon, Coupon, Targets, remaining_amount
-from usagebill.core.credit_notes import CreditNote
+from usagebill.core.coupons import AppliedCoupon, Coupon, CouponStatus, Targets, remaining_amount
+from usagebill.core.credit_notes import CreditNote, CreditNoteStatus, CreditStatus
 from usagebill.core.customers import Customer, finalizes_zero_amount_invoices
 from usagebill.core.error_details import TAX_ERROR, without
-from usagebill.core.fees import Fee
+from usagebill.core.fees import Fee, FeeType
+from usagebill.core.invoices.life_cycle import UNDONE, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.invoices.totals import AvailableCoupon, InvoiceInProgress, SettlementInputs, settled, taxed
 from usagebill.core.plans import Charge, FixedCharge, Plan
+from usagebill.core.statuses import TaxStatus
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
-from usagebill.queries.coupons import UNDONE, coupon_credits
+from usagebill.queries.coupons import coupon_credits
 from usagebill.queries.customers import customer_of, entity_of
 from usagebill.queries.progressive_credits import billed_ahead
 from usagebill.queries.tax_connections import connection_of
@@ -41,10 +43,10 @@ __all__ = [
 ]
 
 # The types of invoice that use up coupons and credit notes.
-_CONSUMING_TYPES = ("subscription", "progressive_billing")
+_CONSUMING_TYPES = (InvoiceType.SUBSCRIPTION, InvoiceType.PROGRESSIVE_BILLING)
 
 # The types of invoice whose taxes are computed from those of the customer.
-_TAXED_TYPES = ("subscription", "progressive_billing", "one_off")
+_TAXED_TYPES = (InvoiceType.SUBSCRIPTION, InvoiceType.PROGRESSIVE_BILLING, InvoiceType.ONE_OFF)
 
 
 def settle(
@@ -85,7 +87,7 @@ def settle_taxes(reader: Reader, invoice: Invoice, fees: Sequence[Fee], *, provi
     `provided`: the fees have the taxes that a provider gave, and no others. A draft uses no credit notes.
     """
     customer = customer_of(reader, invoice)
-    consuming = invoice.invoice_type in _CONSUMING_TYPES and invoice.status != "draft"
+    consuming = invoice.invoice_type in _CONSUMING_TYPES and invoice.status != InvoiceStatus.DRAFT
     inputs = SettlementInputs(
         now=reader.now,
         new_id=reader.new_id,
@@ -93,7 +95,7 @@ def settle_taxes(reader: Reader, invoice: Invoice, fees: Sequence[Fee], *, provi
         available=_available(reader, customer, invoice, AFTER_TAXES) if consuming else (),
     )
     connection_id = invoice.tax_connection_id if provided else None
-    known = replace(invoice, tax_status="succeeded", tax_request_id=None, tax_connection_id=connection_id)
+    known = replace(invoice, tax_status=TaxStatus.SUCCEEDED, tax_request_id=None, tax_connection_id=connection_id)
     return taxed(known, fees, inputs)
 
 
@@ -111,19 +113,19 @@ def with_request(reader: Reader, customer: Customer, invoice: Invoice) -> Invoic
 
     An earlier request counts no more. Without a provider, the invoice as it is.
     """
-    if invoice.tax_status != "pending" or connection_of(reader, customer) is None:
+    if invoice.tax_status != TaxStatus.PENDING or connection_of(reader, customer) is None:
         return invoice
     return replace(invoice, tax_request_id=reader.new_id())
 
 
-def _tax_status(reader: Reader, invoice: Invoice, customer: Customer, fees: Sequence[Fee]) -> str | None:
+def _tax_status(reader: Reader, invoice: Invoice, customer: Customer, fees: Sequence[Fee]) -> TaxStatus | None:
     """Pending while taxes are not known, unless there is nothing to tax; succeeded once they are; else null."""
     waits = connection_of(reader, customer) is not None or waits_for_vat_check(reader, customer)
     if fees and invoice.invoice_type in _TAXED_TYPES and waits:
         amount = sum(fee.amount_cents for fee in fees)
         if amount != 0 or finalizes_zero_amount_invoices(customer, entity_of(reader, customer)):
-            return "pending"
-    return None if invoice.tax_status is None else "succeeded"
+            return TaxStatus.PENDING
+    return None if invoice.tax_status is None else TaxStatus.SUCCEEDED
 
 
 def plans_of(reader: Reader, fees: Iterable[Fee]) -> dict[str, str]:
@@ -144,11 +146,11 @@ def fee_taxes(reader: Reader, customer: Customer, fee: Fee) -> tuple[Tax, ...]:
 
     A prepaid credit is not taxed.
     """
-    if fee.fee_type == "credit":
+    if fee.fee_type == FeeType.CREDIT:
         return ()
     plan = None
     own: Sequence[str] = ()
-    if fee.subscription_id is not None and fee.fee_type != "add_on":
+    if fee.subscription_id is not None and fee.fee_type != FeeType.ADD_ON:
         subscription = reader.tx.get(Subscription, fee.subscription_id)
         plan = None if subscription is None else reader.tx.get(Plan, subscription.plan_id, deleted=True)
     if fee.charge_id is not None:
@@ -157,10 +159,10 @@ def fee_taxes(reader: Reader, customer: Customer, fee: Fee) -> tuple[Tax, ...]:
     elif fee.fixed_charge_id is not None:
         fixed = reader.tx.get(FixedCharge, fee.fixed_charge_id, deleted=True)
         own = () if fixed is None else fixed.tax_ids
-    elif fee.fee_type == "add_on" and fee.add_on_id is not None:
+    elif fee.fee_type == FeeType.ADD_ON and fee.add_on_id is not None:
         add_on = reader.tx.get(AddOn, fee.add_on_id, deleted=True)
         own = () if add_on is None else add_on.tax_ids
-    elif fee.fee_type == "commitment" and plan is not None and plan.minimum_commitment is not None:
+    elif fee.fee_type == FeeType.COMMITMENT and plan is not None and plan.minimum_commitment is not None:
         own = plan.minimum_commitment.tax_ids
     key = ("taxes of fees", customer.id, None if plan is None else plan.id, tuple(own))
     return reader.cached(key, lambda: taxes_for(reader, customer, plan, own))
@@ -175,7 +177,7 @@ def coupon_credits_cents(reader: Reader, applied: AppliedCoupon) -> int:
 def available_coupons(reader: Reader, customer: Customer, _: Invoice) -> list[AvailableCoupon]:
     """The customer's active coupons, with what they are limited to and what is left of each."""
     available = []
-    for applied in reader.tx.find(AppliedCoupon, eq("customer_id", customer.id), eq("status", "active")):
+    for applied in reader.tx.find(AppliedCoupon, eq("customer_id", customer.id), eq("status", CouponStatus.ACTIVE)):
         coupon = reader.tx.get(Coupon, applied.coupon_id, deleted=True)
         if coupon is None:
             raise LookupError(f"no coupon {applied.coupon_id}")
@@ -200,8 +202,8 @@ def available_notes(reader: Reader, customer: Customer, invoice: Invoice) -> lis
     return reader.tx.find(
         CreditNote,
         eq("customer_id", customer.id),
-        eq("status", "finalized"),
-        eq("credit_status", "available"),
+        eq("status", CreditNoteStatus.FINALIZED),
+        eq("credit_status", CreditStatus.AVAILABLE),
         eq("currency", invoice.currency),
         ne("invoice_id", invoice.id),
         more("balance_amount_cents", 0),

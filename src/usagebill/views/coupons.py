@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TypedDict
 
 from usagebill.core.coupons import AppliedCoupon, Coupon, remaining_amount
-from usagebill.queries.coupons import UNDONE, coupon_credits, find_coupon, targeted_metrics, targeted_plans
+from usagebill.core.invoices.life_cycle import UNDONE
+from usagebill.queries.coupons import coupon_credits, find_coupon, targeted_metrics, targeted_plans
 from usagebill.queries.customers import customer_of
 from usagebill.views.formats import DecimalText, Id, Instant, instant_text, optional_decimal
 from usagebill.views.invoices import CreditView, credit_view

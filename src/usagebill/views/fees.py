@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import NotRequired, TypedDict
 
 from usagebill.core.currencies import major_from_cents
-from usagebill.core.fees import AppliedTax, Fee
+from usagebill.core.fees import AppliedTax, Fee, FeeType
 from usagebill.core.numbers import ZERO, add, decimal_text, round_cents, subtract
 from usagebill.core.taxes import net_of_coupons
 from usagebill.queries.customers import find_customer
@@ -153,7 +153,7 @@ def untaxed_fee_view(reader: Reader, fee: Fee) -> UntaxedFeeView:
         "sub_total_excluding_taxes_amount_cents": round_cents(net_of_coupons(fee)),
         "sub_total_excluding_taxes_precise_amount_cents": decimal_text(max(ZERO, net_precise)),
         "units": decimal_text(fee.units),
-        "total_aggregated_units": decimal_text(units) if fee.fee_type == "charge" else None,
+        "total_aggregated_units": decimal_text(units) if fee.fee_type == FeeType.CHARGE else None,
         "events_count": fee.events_count,
         "precise_unit_amount": decimal_text(fee.precise_unit_amount),
         "amount_details": dict(fee.amount_details),

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NotRequired, TypedDict, TypeVar, cast
 
+from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import BilledPlan, BillingPeriod, Credit, Invoice
+from usagebill.core.statuses import TaxStatus
 from usagebill.queries.billing_entities import find_entity
 from usagebill.queries.customers import customer_of, find_customer
 from usagebill.queries.fees import fees_of_invoice
@@ -289,7 +291,7 @@ def credit_view(credit: Credit, invoice: Invoice) -> CreditView:
 def _error_details(reader: Reader, invoice: Invoice) -> list[ErrorDetailView]:
     """What went wrong with the invoice, and why its taxes are not known yet."""
     kept = [error_detail_view(detail) for detail in invoice.error_details]
-    if invoice.tax_status != "pending":
+    if invoice.tax_status != TaxStatus.PENDING:
         return kept
     customer = find_customer(reader, invoice.customer_id)
     return kept if customer is None else [*kept, *vat_errors(customer)]
@@ -325,7 +327,7 @@ def subscription_name(reader: Reader, period: BillingPeriod, *, kept: bool) -> s
 def _periods(reader: Reader, invoice: Invoice) -> list[BillingPeriod]:
     """The billing periods of the invoice by the name that their subscriptions are shown with."""
 
-    kept = invoice.status != "draft"
+    kept = invoice.status != InvoiceStatus.DRAFT
 
     def name(period: BillingPeriod) -> str:
         return subscription_name(reader, period, kept=kept)
@@ -352,7 +354,7 @@ def _subscriptions(reader: Reader, invoice: Invoice) -> list[SubscriptionView]:
     shown: list[SubscriptionView] = []
     for period in _periods(reader, invoice):
         subscription = find_subscription(reader, period.subscription_id)
-        if invoice.status == "draft" and subscription is not None:
+        if invoice.status == InvoiceStatus.DRAFT and subscription is not None:
             shown.append(subscription_view(reader, subscription))
         elif period.subscription_snapshot:
             shown.append(cast(SubscriptionView, dict(period.subscription_snapshot)))
@@ -446,7 +448,7 @@ def _shown_as(reader: Reader, invoice: Invoice, kind: type[_Shown]) -> _Shown:
     """The invoice's own fields, and those of its parts that `kind` has."""
     parts = {part: show(reader, invoice) for part, show in _PARTS.items() if part in kind.__annotations__}
     shown: JsonObject = {**invoice_summary(reader, invoice), **parts}
-    if invoice.invoice_type == "progressive_billing":
+    if invoice.invoice_type == InvoiceType.PROGRESSIVE_BILLING:
         shown["applied_usage_thresholds"] = _applied_thresholds(reader, invoice)
     return cast(_Shown, shown)
 

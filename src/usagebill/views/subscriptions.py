@@ -8,7 +8,7 @@ from typing import TypedDict
 from usagebill.core.days import local_date
 from usagebill.core.periods import current_billing_period, downgrade_plan_date
 from usagebill.core.plans import UsageThreshold
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.queries.customers import customer_of
 from usagebill.queries.subscriptions import (
     applicable_thresholds,
@@ -172,9 +172,13 @@ def _downgrade_date(reader: Reader, subscription: Subscription, following: Subsc
     if following is None or subscription.started_at is None:
         return None
     periods = cycle(reader, subscription)
-    if following.status == "pending":
+    if following.status == SubscriptionStatus.PENDING:
         return date_text(downgrade_plan_date(periods, reader.now))
-    if following.status == "active" and following.origin == "downgrade" and following.started_at is not None:
+    if (
+        following.status == SubscriptionStatus.ACTIVE
+        and following.origin == "downgrade"
+        and following.started_at is not None
+    ):
         return date_text(local_date(following.started_at, periods.tz))
     return None
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.core.documents.builders import NOW, credit, entity, fee, period, source, tax
 
-from usagebill.core.coupons import AppliedCoupon
+from usagebill.core.coupons import AppliedCoupon, CouponStatus
 from usagebill.core.documents.content import Content
 from usagebill.core.documents.invoices import invoice_content
 from usagebill.core.documents.sources import InvoiceSource
@@ -100,7 +100,7 @@ def applied(id: str, **fields: Any) -> AppliedCoupon:
         organization_id="o",
         coupon_id="k",
         customer_id="c",
-        status="active",
+        status=CouponStatus.ACTIVE,
         frequency="once",
         created_at=NOW,
         updated_at=NOW,

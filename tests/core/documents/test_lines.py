@@ -12,7 +12,7 @@ import pytest
 from usagebill.core.documents.content import Row
 from usagebill.core.documents.lines import Naming, fee_name, fee_rows, ordered, shown_fees
 from usagebill.core.documents.words import words_of
-from usagebill.core.fees import Fee, FeeItem
+from usagebill.core.fees import Fee, FeeItem, FeeType
 from usagebill.core.invoices.records import BilledPlan
 from usagebill.core.pricing import amount_details, parse_properties
 from usagebill.core.usage import Usage
@@ -23,7 +23,7 @@ NAMING = Naming(words=words_of("en"), locale="en", zone=UTC, subscription_names=
 
 
 def fee(kind: str = "charge", name: str = "Calls", cents: int = 100, **fields: Any) -> Fee:
-    item = FeeItem(type=kind, item_type="X", id="x", code="x", name=name, **fields.pop("item", {}))
+    item = FeeItem(type=FeeType(kind), item_type="X", id="x", code="x", name=name, **fields.pop("item", {}))
     values: dict[str, Any] = {
         "id": name,
         "organization_id": "o",

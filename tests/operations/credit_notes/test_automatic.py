@@ -11,7 +11,7 @@ import pytest
 from tests import builders
 from tests.scenarios import Scenario, charge_on
 
-from usagebill.core.credit_notes import CreditNote
+from usagebill.core.credit_notes import CreditNote, CreditNoteReason
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.operations.credit_notes import on_surplus, on_void
@@ -127,7 +127,9 @@ def test_the_note_of_a_draft_follows_its_fee(box: Scenario, amount: int, expecte
 
     def change(work: Work) -> CreditNote:
         (fee,) = work.tx.find(Fee, eq("invoice_id", invoice.id))
-        note = make(work, balance_of(work, invoice), [(fee, Decimal(1700))], None, reason="order_cancellation")
+        note = make(
+            work, balance_of(work, invoice), [(fee, Decimal(1700))], None, reason=CreditNoteReason.ORDER_CANCELLATION
+        )
         assert (note.status, note.total_amount_cents) == ("draft", 1700)
         work.tx.delete(fee)
         work.tx.insert(replace(fee, id=work.new_id(), amount_cents=amount, precise_amount_cents=Decimal(amount)))

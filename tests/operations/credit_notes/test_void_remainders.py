@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 from tests import builders
 from tests.core.builders import coupon, fee, settle, tax
 
-from usagebill.core.credit_notes import CreditNote, Parts
+from usagebill.core.credit_notes import CreditNote, CreditNoteReason, Parts
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid
 from usagebill.core.fees import Fee
+from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.invoices.totals import ProgressiveBilled
 from usagebill.core.progressive_billing import ProgressiveFee
+from usagebill.core.statuses import PaymentStatus
 from usagebill.operations.credit_notes import on_void
 from usagebill.operations.credit_notes.automatic import check_void_amounts
 from usagebill.operations.credit_notes.creation import make
@@ -93,8 +95,8 @@ def stored(work: Work, billed: BillingContext) -> Invoice:
         customer_id=owner.customer_id,
         billing_entity_id=owner.billing_entity_id,
         number=owner.number,
-        status="finalized",
-        payment_status="succeeded",
+        status=InvoiceStatus.FINALIZED,
+        payment_status=PaymentStatus.SUCCEEDED,
         total_paid_amount_cents=billed.invoice.total_amount_cents,
     )
     work.tx.replace(invoice)
@@ -112,7 +114,7 @@ def note(work: Work, invoice: Invoice, fee_id: str, share: Decimal) -> None:
     items = [(line, balance.left_of(line) * share)]
     whole = balance.credited(work, items, None).total_cents
     if whole > 0:
-        make(work, balance, items, Parts(credit=whole), reason="other")
+        make(work, balance, items, Parts(credit=whole), reason=CreditNoteReason.OTHER)
 
 
 def sums(notes: Sequence[CreditNote]) -> tuple[int, int, int]:

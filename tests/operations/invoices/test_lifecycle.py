@@ -9,7 +9,9 @@ import pytest
 from tests.json_asserts import missing, refused
 from tests.scenarios import Scenario, charge_on
 
+from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.statuses import TaxStatus
 from usagebill.work import Work
 
 pytestmark = pytest.mark.now("2023-01-01T00:00:00Z")
@@ -316,7 +318,7 @@ def test_a_failed_invoice_is_finalized_when_it_is_tried_again(box: Scenario) -> 
     def fail(work: Work) -> None:
         record = work.tx.get(Invoice, invoice["svc_id"])
         assert record is not None
-        work.tx.replace(replace(record, status="failed", tax_status="failed"))
+        work.tx.replace(replace(record, status=InvoiceStatus.FAILED, tax_status=TaxStatus.FAILED))
 
     box.billing.writing(fail)
     again = box.post(f"/invoices/{invoice['svc_id']}/retry")["invoice"]

@@ -11,6 +11,7 @@ from usagebill.core.documents.locales import date_text, money_text, rate_text
 from usagebill.core.documents.parties import customer_facts
 from usagebill.core.documents.sources import CreditNoteSource
 from usagebill.core.documents.words import Words, words_of
+from usagebill.core.invoices.life_cycle import InvoiceType
 
 __all__ = ["credit_note_content"]
 
@@ -64,7 +65,7 @@ def _table(source: CreditNoteSource, words: Words) -> Table:
     columns = (words.item, words.tax_rate, words.amount)
     naming = naming_of(source.invoice)
     fees = {fee.id: fee for fee in source.invoice.fees}
-    if source.invoice.invoice.invoice_type == "credit":
+    if source.invoice.invoice.invoice_type == InvoiceType.CREDIT:
         names = dict.fromkeys(fee_name(fee, naming) for fee in fees.values())
         name = next(iter(names), words.prepaid_fee)
         return Table(columns=columns, rows=(Row(name=name, amount=_money(source, source.note.total_amount_cents)),))
@@ -84,7 +85,7 @@ def _table(source: CreditNoteSource, words: Words) -> Table:
 
 def _totals(source: CreditNoteSource, words: Words) -> Iterable[Total]:
     note = source.note
-    if source.invoice.invoice.invoice_type != "credit":
+    if source.invoice.invoice.invoice_type != InvoiceType.CREDIT:
         if note.coupons_adjustment_amount_cents:
             yield Total(label=words.coupons, amount=_money(source, -note.coupons_adjustment_amount_cents))
         yield Total(label=words.excluding_taxes, amount=_money(source, note.sub_total_excluding_taxes_amount_cents))

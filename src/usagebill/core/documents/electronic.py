@@ -19,6 +19,7 @@ from usagebill.core.documents.parties import Contact, customer_contact, entity_c
 from usagebill.core.documents.sources import CreditNoteSource, InvoiceSource
 from usagebill.core.documents.words import words_of
 from usagebill.core.fees import Fee
+from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.numbers import ZERO, add, divide, multiply, round_to, subtract, total
 from usagebill.core.taxes import net_of_coupons, taxable
 
@@ -124,7 +125,7 @@ def is_eligible(entity: BillingEntity) -> bool:
 def invoice_document(source: InvoiceSource) -> ElectronicDocument:
     """The e-invoice of an issued invoice."""
     invoice, words, locale = source.invoice, words_of(source.locale), source.locale
-    credit = invoice.invoice_type == "credit"
+    credit = invoice.invoice_type == InvoiceType.CREDIT
     reductions = invoice.coupons_amount_cents + invoice.progressive_billing_credit_amount_cents
     prepaid, credited = invoice.prepaid_credit_amount_cents, invoice.credit_notes_amount_cents
 
@@ -190,7 +191,7 @@ def _delivered(source: InvoiceSource) -> date:
     """When the oldest of what is billed began to be delivered."""
     invoice = source.invoice
     starts: list[datetime] = []
-    if invoice.invoice_type in ("subscription", "progressive_billing", "advance_charges"):
+    if invoice.invoice_type in (InvoiceType.SUBSCRIPTION, InvoiceType.PROGRESSIVE_BILLING, InvoiceType.ADVANCE_CHARGES):
         starts = [one.charges_from_datetime for one in source.periods if one.charges_from_datetime is not None]
     return local_date(min(starts, default=invoice.created_at), source.zone)
 
@@ -263,7 +264,7 @@ def credit_note_document(source: CreditNoteSource) -> ElectronicDocument:
     """The electronic form of an issued credit note: what it takes back, in negative amounts."""
     note, of_invoice = source.note, source.invoice
     invoice, words = of_invoice.invoice, words_of(of_invoice.locale)
-    credit = invoice.invoice_type == "credit"
+    credit = invoice.invoice_type == InvoiceType.CREDIT
     fees = {fee.id: fee for fee in of_invoice.fees}
     naming = naming_of(of_invoice)
     lines = []

@@ -13,8 +13,9 @@ from usagebill.core.documents.locales import date_text, money_text, rate_text
 from usagebill.core.documents.parties import customer_contact, customer_facts, entity_contact, party
 from usagebill.core.documents.sources import InvoiceSource
 from usagebill.core.documents.words import Words, words_of
-from usagebill.core.fees import AppliedTax, Fee
-from usagebill.core.invoices.records import AppliedThreshold, Credit
+from usagebill.core.fees import AppliedTax, Fee, FeeType
+from usagebill.core.invoices.life_cycle import InvoiceType
+from usagebill.core.invoices.records import AppliedThreshold, Credit, CreditType
 from usagebill.core.numbers import divide, multiply, round_cents
 from usagebill.core.vat import REVERSE_CHARGE, TAX_EXEMPT
 
@@ -85,9 +86,9 @@ def _title(source: InvoiceSource, words: Words) -> str:
     invoice = source.invoice
     if invoice.self_billed:
         return words.self_billing_invoice
-    if invoice.invoice_type == "credit":
+    if invoice.invoice_type == InvoiceType.CREDIT:
         return words.advance_invoice
-    paid = invoice.invoice_type == "advance_charges"
+    paid = invoice.invoice_type == InvoiceType.ADVANCE_CHARGES
     if source.entity.country in _TAX_INVOICE_COUNTRIES:
         return words.paid_tax_invoice if paid else words.tax_invoice
     return words.paid_invoice if paid else words.invoice
@@ -103,7 +104,7 @@ def _money(source: InvoiceSource, cents: int) -> str:
 def _pages(source: InvoiceSource, naming: Naming) -> Iterable[Page]:
     invoice, fees = source.invoice, source.fees
     totals = tuple(_totals(source))
-    listed = ("one_off", "add_on", "credit", "advance_charges")
+    listed = (InvoiceType.ONE_OFF, InvoiceType.CREDIT, InvoiceType.ADVANCE_CHARGES)
     if invoice.invoice_type in listed or _all_in_advance(fees):
         yield Page(tables=(_plain_table(source, naming),), totals=totals)
         return
@@ -119,7 +120,7 @@ def _pages(source: InvoiceSource, naming: Naming) -> Iterable[Page]:
 
 
 def _all_in_advance(fees: Sequence[Fee]) -> bool:
-    return bool(fees) and all(fee.fee_type == "charge" and fee.pay_in_advance for fee in fees)
+    return bool(fees) and all(fee.fee_type == FeeType.CHARGE and fee.pay_in_advance for fee in fees)
 
 
 def _columns(words: Words, label: str | None = None) -> tuple[str, ...]:
@@ -129,13 +130,13 @@ def _columns(words: Words, label: str | None = None) -> tuple[str, ...]:
 def _plain_table(source: InvoiceSource, naming: Naming) -> Table:
     words = naming.words
     fees = list(source.fees)
-    if source.invoice.invoice_type not in ("one_off", "add_on", "credit"):
+    if source.invoice.invoice_type not in (InvoiceType.ONE_OFF, InvoiceType.CREDIT):
         # By the time of payment, fees that are not paid yet at the end.
         fees.sort(
             key=lambda fee: (fee.succeeded_at is None, fee.succeeded_at or fee.created_at, fee.created_at, fee.id)
         )
     rows = [row for fee in fees for row in fee_rows(fee, naming)]
-    if source.invoice.invoice_type == "advance_charges":
+    if source.invoice.invoice_type == InvoiceType.ADVANCE_CHARGES:
         rows = [row for fee in fees for row in _dated(fee, naming)]
     return Table(columns=_columns(words), rows=tuple(rows))
 
@@ -169,13 +170,13 @@ def _summary(source: InvoiceSource, naming: Naming, fees: dict[str, list[Fee]]) 
     words = naming.words
     rows: list[Row] = []
     for id, own in fees.items():
-        rest = [fee for fee in own if fee.fee_type != "commitment"]
+        rest = [fee for fee in own if fee.fee_type != FeeType.COMMITMENT]
         name = source.subscription_names.get(id, "")
         rows.append(Row(name=name, amount=_money(source, sum(fee.amount_cents for fee in rest))))
         rows += [
             Row(name=f"{name} - {fee_name(fee, naming)}", amount=_money(source, fee.amount_cents))
             for fee in own
-            if fee.fee_type == "commitment"
+            if fee.fee_type == FeeType.COMMITMENT
         ]
     return Table(columns=(words.item, words.amount), rows=tuple(rows))
 
@@ -183,7 +184,7 @@ def _summary(source: InvoiceSource, naming: Naming, fees: dict[str, list[Fee]]) 
 def _subscription_page(source: InvoiceSource, naming: Naming, id: str, *, with_total: bool = False) -> Page:
     words = naming.words
     fees = [fee for fee in source.fees if (fee.subscription_id or "") == id]
-    shown = shown_fees(fees, progressive=source.invoice.invoice_type == "progressive_billing")
+    shown = shown_fees(fees, progressive=source.invoice.invoice_type == InvoiceType.PROGRESSIVE_BILLING)
     windows: dict[tuple[date, date] | None, list[Fee]] = {}
     for fee in shown:
         windows.setdefault(_window(source, fee, naming.zone), []).append(fee)
@@ -207,14 +208,14 @@ def _subscription_page(source: InvoiceSource, naming: Naming, id: str, *, with_t
 
 
 def _billed_of(credit: Credit, subscription_id: str) -> bool:
-    return credit.item_type == "invoice" and credit.subscription_id == subscription_id
+    return credit.item_type == CreditType.INVOICE and credit.subscription_id == subscription_id
 
 
 def _window(source: InvoiceSource, fee: Fee, zone: tzinfo) -> tuple[date, date] | None:
     start, end = fee.from_datetime, fee.to_datetime
     if start is None or end is None:
         return None
-    if source.invoice.invoice_type == "progressive_billing":
+    if source.invoice.invoice_type == InvoiceType.PROGRESSIVE_BILLING:
         return local_date(start, zone), source.invoice.issuing_date
     return local_date(start, zone), local_date(end, zone)
 
@@ -234,16 +235,18 @@ def _totals(source: InvoiceSource) -> Iterable[Total]:
 
     kind = invoice.invoice_type
     last = line(
-        words.paid_already if kind == "advance_charges" else words.total, invoice.total_amount_cents, strong=True
+        words.paid_already if kind == InvoiceType.ADVANCE_CHARGES else words.total,
+        invoice.total_amount_cents,
+        strong=True,
     )
-    if kind == "credit":
+    if kind == InvoiceType.CREDIT:
         yield last
         return
-    credited = kind not in ("one_off", "add_on")
+    credited = kind is not InvoiceType.ONE_OFF
     if credited and invoice.progressive_billing_credit_amount_cents:
         yield line(words.billed_already, -invoice.progressive_billing_credit_amount_cents)
     for credit in invoice.credits if credited else ():
-        if credit.item_type == "coupon":
+        if credit.item_type == CreditType.COUPON:
             yield line(_coupon(source, credit, words), -credit.amount_cents)
     yield line(words.excluding_taxes, invoice.sub_total_excluding_taxes_amount_cents)
     yield from tax_totals(invoice.applied_taxes, invoice.currency, source.locale)
@@ -314,7 +317,7 @@ def tax_notes(source: InvoiceSource) -> Iterable[str]:
 def _notes(source: InvoiceSource, words: Words) -> Iterable[str]:
     yield from tax_notes(source)
     passed = source.invoice.applied_usage_thresholds
-    if source.invoice.invoice_type == "progressive_billing" and passed:
+    if source.invoice.invoice_type == InvoiceType.PROGRESSIVE_BILLING and passed:
         highest = max(passed, key=lambda one: (one.recurring, one.amount_cents))
         yield words.threshold.format(
             usage=_money(source, highest.lifetime_usage_amount_cents), threshold=_money(source, _passed(highest))

@@ -19,7 +19,7 @@ from usagebill.core.documents.locales import (
     units_text,
 )
 from usagebill.core.documents.words import Words
-from usagebill.core.fees import Fee
+from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.records import BilledPlan
 from usagebill.core.numbers import ONE, ZERO, divide, round_to
 
@@ -46,9 +46,9 @@ def fee_name(fee: Fee, naming: Naming) -> str:
     """What a fee is called: its display name with the values of its group and its filter."""
     shown = fee.item.invoice_display_name or fee.item.name
     words = naming.words
-    if fee.fee_type == "credit":
+    if fee.fee_type == FeeType.CREDIT:
         return words.prepaid_fee if shown == "credit" else shown
-    if fee.fee_type == "subscription":
+    if fee.fee_type == FeeType.SUBSCRIPTION:
         plan = naming.plans.get(fee.subscription_id or "")
         if plan is None:
             return shown
@@ -95,11 +95,11 @@ def shown_fees(fees: Sequence[Fee], *, progressive: bool = False) -> list[Fee]:
 
     A fee of nothing is left out where other fees of the subscription are not, unless it has a true-up.
     """
-    usage = any(fee.amount_cents and fee.fee_type in ("charge", "fixed_charge") for fee in fees)
+    usage = any(fee.amount_cents and fee.fee_type in (FeeType.CHARGE, FeeType.FIXED_CHARGE) for fee in fees)
     brought_up = {fee.true_up_parent_fee_id for fee in fees}
 
     def is_shown(fee: Fee) -> bool:
-        if fee.fee_type == "subscription":
+        if fee.fee_type == FeeType.SUBSCRIPTION:
             return not progressive and (fee.amount_cents != 0 or not usage)
         if progressive and fee.pay_in_advance:
             return False
@@ -152,7 +152,7 @@ def fee_rows(fee: Fee, naming: Naming) -> list[Row]:
         parts.append((words.conversion.format(unit=prices.unit, amount=rate_of_unit), "", "", money))
     if not parts:
         price = prices.price(fee.precise_unit_amount)
-        units = units_text(ONE if fee.fee_type == "commitment" else fee.units, locale)
+        units = units_text(ONE if fee.fee_type == FeeType.COMMITMENT else fee.units, locale)
         return [Row(name=name, units=units, unit_price=price, tax_rate=rate, amount=money, notes=notes)]
     return [
         Row(name=name, notes=notes),
@@ -175,7 +175,7 @@ def _notes(fee: Fee, naming: Naming) -> Iterable[str]:
         yield words.per_second
     elif own in naming.averaged:
         yield words.average
-    if fee.fee_type == "add_on":
+    if fee.fee_type == FeeType.ADD_ON:
         if fee.description:
             yield fee.description
         if fee.from_datetime is not None and fee.to_datetime is not None and fee.from_datetime != fee.to_datetime:

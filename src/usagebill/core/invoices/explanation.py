@@ -13,7 +13,8 @@ from decimal import Decimal
 from usagebill.core.coupons import Targets, shared_discount
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.fees import Fee, TaxKey
-from usagebill.core.invoices.records import Credit, Invoice
+from usagebill.core.invoices.life_cycle import InvoiceType
+from usagebill.core.invoices.records import Credit, CreditType, Invoice
 from usagebill.core.numbers import (
     ZERO,
     ceil_to,
@@ -246,7 +247,7 @@ def discounts(
     for credit in invoice.credits:
         if not credit.before_taxes:
             continue
-        if credit.item_type == "coupon":
+        if credit.item_type == CreditType.COUPON:
             changed = _coupon(credit, list(open_fees.values()), targets, plan_of, subtotal)
         else:
             billed = billed_before.get(credit.source_id or "", ())
@@ -320,7 +321,7 @@ def invoice_steps(invoice: Invoice, fees: Sequence[Fee]) -> tuple[Step, ...]:
         for line in invoice.applied_taxes
     ]
     for (code, rate), base in exact:
-        if invoice.invoice_type == "advance_charges":
+        if invoice.invoice_type == InvoiceType.ADVANCE_CHARGES:
             # The fees were paid with their taxes, which are only added up here.
             lines = [line.amount_cents for fee in fees for line in fee.applied_taxes if line.key == (code, rate)]
             take("tax", f"{code}: {' + '.join(map(str, lines))} = {sum(lines)}", sum(lines), left)

@@ -1,7 +1,7 @@
 """The life of an invoice: its states, what happens to it, and what follows. The whole machine is `TRANSITIONS`.
 
-Draft, pending, failed, finalized and voided invoices are seen by the customer; the others are not. A finalized invoice
-never changes but to be voided; a number is given only on the way to finalized.
+A finalized invoice never changes but to be voided; a number is given only on the way to finalized. What other code asks
+of several states at once is a named set here, so that a new state is given its place in one file.
 """
 
 from __future__ import annotations
@@ -12,7 +12,57 @@ from enum import StrEnum
 from usagebill.core.errors import NotAllowed
 from usagebill.core.life_cycles import TransitionError, following
 
-__all__ = ["REFUSALS", "TRANSITIONS", "InvoiceEvent", "InvoiceStatus", "transition"]
+__all__ = [
+    "AWAITING_PROVIDER_TAXES",
+    "BILLED",
+    "BILLED_AHEAD",
+    "BILLED_AND_KEPT",
+    "COUNTED_IN_LIFETIME_USAGE",
+    "CREDITABLE",
+    "IN_ADVANCE_REASONS",
+    "ISSUED",
+    "NOT_COLLECTABLE",
+    "NOT_YET_ISSUED",
+    "PAYABLE",
+    "REFUSALS",
+    "STANDING",
+    "TRANSITIONS",
+    "UNDONE",
+    "VISIBLE",
+    "WHOLE_REASONS",
+    "InvoiceEvent",
+    "InvoiceStatus",
+    "InvoiceType",
+    "InvoicingReason",
+    "transition",
+]
+
+
+class InvoiceType(StrEnum):
+    """What an invoice is of."""
+
+    SUBSCRIPTION = "subscription"
+    ADVANCE_CHARGES = "advance_charges"  # fees that were paid before any invoice held them
+    PROGRESSIVE_BILLING = "progressive_billing"  # usage that passed a threshold
+    ONE_OFF = "one_off"  # add-ons
+    CREDIT = "credit"  # prepaid credits
+
+
+class InvoicingReason(StrEnum):
+    """Why an invoice bills a subscription."""
+
+    STARTING = "subscription_starting"
+    PERIODIC = "subscription_periodic"
+    TERMINATING = "subscription_terminating"
+    IN_ADVANCE = "in_advance_charge"
+    IN_ADVANCE_PERIODIC = "in_advance_charge_periodic"
+    PROGRESSIVE_BILLING = "progressive_billing"
+
+
+# The billing periods that bill whole windows of usage; those of single events and thresholds lie within them.
+WHOLE_REASONS = (InvoicingReason.STARTING, InvoicingReason.PERIODIC, InvoicingReason.TERMINATING)
+# The billing periods of events that are charged as they come.
+IN_ADVANCE_REASONS = (InvoicingReason.IN_ADVANCE, InvoicingReason.IN_ADVANCE_PERIODIC)
 
 
 class InvoiceStatus(StrEnum):
@@ -68,6 +118,33 @@ TRANSITIONS: Mapping[tuple[InvoiceStatus, InvoiceEvent], InvoiceStatus] = {
     (_S.FINALIZED, _E.VOID): _S.VOIDED,
 }
 
+# Seen by the customer, in lists and by id.
+VISIBLE = (_S.DRAFT, _S.FINALIZED, _S.VOIDED, _S.FAILED, _S.PENDING)
+# Has a number, and documents: what the books hold.
+ISSUED = (_S.FINALIZED, _S.VOIDED)
+# Not issued yet: credit notes of it are drafts, which are issued with it.
+NOT_YET_ISSUED = (_S.DRAFT, _S.PENDING, _S.FAILED)
+# What an invoice of these took from coupons and progressive billing, and the periods that it billed, are free again.
+UNDONE = (_S.VOIDED, _S.CLOSED, _S.DELETED)
+# What such an invoice bills, no other invoice bills.
+BILLED = (_S.DRAFT, _S.OPEN, _S.PENDING, _S.FAILED, _S.FINALIZED, _S.CLOSED)
+# The same, the invoice that is being made included.
+STANDING = (_S.GENERATING, *BILLED)
+# Billed, and owed or paid: what was closed is neither.
+BILLED_AND_KEPT = (_S.DRAFT, _S.OPEN, _S.PENDING, _S.FAILED, _S.FINALIZED)
+# A progressive billing invoice of these has billed usage ahead, which the period's own invoice takes off.
+BILLED_AHEAD = (_S.FINALIZED, _S.FAILED, _S.PENDING)
+# Its usage counts as invoiced in the life of a subscription.
+COUNTED_IN_LIFETIME_USAGE = (_S.FINALIZED, _S.DRAFT, _S.FAILED, _S.PENDING)
+# Credit notes can be made of it.
+CREDITABLE = (_S.DRAFT, _S.FINALIZED, _S.VOIDED)
+# Payments can be recorded for it.
+PAYABLE = (_S.FINALIZED, _S.OPEN)
+# Nothing can be collected of it: it is not due yet, or no more.
+NOT_COLLECTABLE = (_S.DRAFT, _S.VOIDED)
+# A tax provider's answer is still of use to it.
+AWAITING_PROVIDER_TAXES = (_S.DRAFT, _S.PENDING)
+
 # What is answered where the state of an invoice refuses an action that a caller may ask for.
 REFUSALS: Mapping[InvoiceEvent, str] = {
     _E.DELETE: "not_deletable",
@@ -75,9 +152,9 @@ REFUSALS: Mapping[InvoiceEvent, str] = {
 }
 
 
-def transition(status: str, event: InvoiceEvent) -> str:
+def transition(status: InvoiceStatus, event: InvoiceEvent) -> InvoiceStatus:
     """The state that follows. Raises `NotAllowed` for what the table does not hold."""
     try:
-        return following(TRANSITIONS, InvoiceStatus(status), event).value
+        return following(TRANSITIONS, status, event)
     except TransitionError as problem:
         raise NotAllowed(REFUSALS.get(event, "invalid_status")) from problem

@@ -9,6 +9,7 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
 from usagebill.core.dates import InvoiceDates
 from usagebill.core.fees import Fee, FeeItem
+from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.subscriptions import Subscription
 
@@ -23,7 +24,7 @@ def draft_number(entity: BillingEntity) -> str:
 def new_invoice(
     *,
     id: str,
-    invoice_type: str,
+    invoice_type: InvoiceType,
     customer: Customer,
     issuer: BillingEntity,
     currency: str,
@@ -43,7 +44,7 @@ def new_invoice(
         customer_id=customer.id,
         billing_entity_id=issuer.id,
         invoice_type=invoice_type,
-        status="generating",
+        status=InvoiceStatus.GENERATING,
         currency=currency,
         number=draft_number(issuer),
         issuing_date=dates.issuing,

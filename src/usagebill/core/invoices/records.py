@@ -6,22 +6,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
+from enum import StrEnum
 
 from usagebill.core.error_details import ErrorDetail
 from usagebill.core.fees import AppliedTax
+from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType, InvoicingReason
+from usagebill.core.statuses import PaymentStatus, TaxStatus
 
 __all__ = [
-    "VISIBLE_STATUSES",
     "AppliedCustomSection",
     "AppliedThreshold",
     "BilledPlan",
     "BillingPeriod",
     "Credit",
+    "CreditType",
     "Invoice",
     "InvoiceMetadata",
 ]
 
-VISIBLE_STATUSES = ("draft", "finalized", "voided", "failed", "pending")
+
+class CreditType(StrEnum):
+    """What a line that reduces an invoice comes from; `INVOICE` is one of progressive billing."""
+
+    COUPON = "coupon"
+    INVOICE = "invoice"
+    CREDIT_NOTE = "credit_note"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,14 +45,14 @@ class InvoiceMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credit:
-    """A line that reduces the invoice: `item_type` coupon, invoice (progressive billing) or credit_note."""
+    """A line that reduces the invoice."""
 
     id: str
     amount_cents: int
     amount_currency: str
     before_taxes: bool
     item_id: str
-    item_type: str
+    item_type: CreditType
     item_code: str
     item_name: str
     created_at: datetime
@@ -85,9 +94,7 @@ class AppliedThreshold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invoice:
-    """`status`: generating, draft, open, pending, failed, finalized, voided, closed or deleted.
-
-    `tax_status` is null where taxes are computed at once, else pending, succeeded or failed. While a tax provider is
+    """`tax_status` is null where taxes are computed at once. While a tax provider is
     asked, `tax_request_id` names the question; `tax_connection_id` is the provider whose taxes it has.
 
     All amounts are whole cents of `currency`. `customer_snapshot` is the customer as shown when the invoice was issued,
@@ -98,8 +105,8 @@ class Invoice:
     organization_id: str
     customer_id: str
     billing_entity_id: str
-    invoice_type: str
-    status: str
+    invoice_type: InvoiceType
+    status: InvoiceStatus
     currency: str
     number: str
     issuing_date: date
@@ -111,8 +118,8 @@ class Invoice:
     sequential_id: int | None = None
     entity_sequential_id: int | None = None
     expected_finalization_date: date | None = None
-    payment_status: str = "pending"
-    tax_status: str | None = None
+    payment_status: PaymentStatus = PaymentStatus.PENDING
+    tax_status: TaxStatus | None = None
     tax_request_id: str | None = None
     tax_connection_id: str | None = None
     fees_amount_cents: int = 0
@@ -161,7 +168,7 @@ class Invoice:
     @property
     def due_cents(self) -> int:
         """What is still to be paid: neither paid nor settled by credit notes; nothing once it is voided."""
-        if self.status == "voided":
+        if self.status == InvoiceStatus.VOIDED:
             return 0
         return self.total_amount_cents - self.total_paid_amount_cents - self.total_offset_amount_cents
 
@@ -195,7 +202,7 @@ class BillingPeriod:
     external_subscription_id: str
     plan_id: str
     timestamp: datetime
-    invoicing_reason: str
+    invoicing_reason: InvoicingReason
     created_at: datetime
     recurring: bool = False
     subscription_from_datetime: datetime | None = None

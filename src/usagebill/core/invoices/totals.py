@@ -14,9 +14,11 @@ from typing import TypeVar
 from usagebill.core.coupons import AppliedCoupon, Coupon, Targets, apply_coupon, in_order, used
 from usagebill.core.credit_notes import CreditNote, after_use, share_over_fees
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.records import Credit, Invoice
+from usagebill.core.invoices.life_cycle import InvoiceType
+from usagebill.core.invoices.records import Credit, CreditType, Invoice
 from usagebill.core.numbers import ZERO
 from usagebill.core.progressive_billing import ProgressiveFee, credited_fees, fees_billed_before
+from usagebill.core.statuses import PaymentStatus, TaxStatus
 from usagebill.core.taxes import Tax, invoice_taxes, summed_fee_taxes, taxed_fee
 
 __all__ = [
@@ -139,7 +141,7 @@ def _progressive_credit(
         amount_currency=draft.invoice.currency,
         before_taxes=True,
         item_id=billed.invoice_id,
-        item_type="invoice",
+        item_type=CreditType.INVOICE,
         item_code=billed.number,
         item_name=billed.number,
         created_at=inputs.now,
@@ -184,7 +186,7 @@ def coupons_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceI
             amount_currency=invoice.currency,
             before_taxes=True,
             item_id=held.coupon.id,
-            item_type="coupon",
+            item_type=CreditType.COUPON,
             item_code=held.coupon.code,
             item_name=held.coupon.name,
             item_description=held.coupon.description,
@@ -212,7 +214,7 @@ def taxes_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceInP
     """
     invoice = draft.invoice
     subtotal = invoice.sub_total_excluding_taxes_amount_cents
-    if invoice.invoice_type == "advance_charges":
+    if invoice.invoice_type == InvoiceType.ADVANCE_CHARGES:
         fees = draft.fees
         taxes = summed_fee_taxes(fees, invoice.currency, inputs.now, inputs.new_id)
     else:
@@ -241,7 +243,7 @@ def untaxed_step(draft: InvoiceInProgress, _: SettlementInputs) -> InvoiceInProg
             taxes_rate=ZERO,
             sub_total_including_taxes_amount_cents=subtotal,
             total_amount_cents=subtotal,
-            payment_status="pending",
+            payment_status=PaymentStatus.PENDING,
         ),
     )
 
@@ -259,7 +261,7 @@ def credit_notes_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> Inv
             amount_currency=invoice.currency,
             before_taxes=False,
             item_id=note.id,
-            item_type="credit_note",
+            item_type=CreditType.CREDIT_NOTE,
             item_code=note.number,
             item_name=note.number.rsplit("-CN", 1)[0],
             item_description=note.description,
@@ -283,8 +285,8 @@ def credit_notes_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> Inv
 def payment_status_step(draft: InvoiceInProgress, _: SettlementInputs) -> InvoiceInProgress:
     """Where nothing is due, the invoice is paid; so is one of fees that were paid one by one before."""
     invoice = draft.invoice
-    paid = invoice.total_amount_cents <= 0 or invoice.invoice_type == "advance_charges"
-    status = "succeeded" if paid else "pending"
+    paid = invoice.total_amount_cents <= 0 or invoice.invoice_type == InvoiceType.ADVANCE_CHARGES
+    status = PaymentStatus.SUCCEEDED if paid else PaymentStatus.PENDING
     return replace(draft, invoice=replace(draft.invoice, payment_status=status))
 
 
@@ -298,7 +300,7 @@ def settled(invoice: Invoice, fees: Sequence[Fee], inputs: SettlementInputs) -> 
 
     With `tax_status` pending it stops before the taxes; `taxed` goes on from there.
     """
-    steps = (*STEPS_TO_TAXES, untaxed_step) if invoice.tax_status == "pending" else STEPS
+    steps = (*STEPS_TO_TAXES, untaxed_step) if invoice.tax_status == TaxStatus.PENDING else STEPS
     return _through(steps, invoice, fees, inputs)
 
 

@@ -6,11 +6,12 @@ from datetime import datetime, tzinfo
 from decimal import Decimal
 
 from usagebill.core.credit_note_remainders import within_parts
-from usagebill.core.credit_notes import CreditNote, Parts, proportional_items, surplus_items
+from usagebill.core.credit_notes import CreditNote, CreditNoteReason, Parts, proportional_items, surplus_items
 from usagebill.core.days import local_date
 from usagebill.core.errors import Invalid
-from usagebill.core.fees import Fee
-from usagebill.core.invoices.records import Invoice
+from usagebill.core.fees import Fee, FeeType
+from usagebill.core.invoices.life_cycle import UNDONE, InvoiceStatus
+from usagebill.core.invoices.records import CreditType, Invoice
 from usagebill.core.numbers import ZERO, round_cents, total, truncate_to
 from usagebill.core.periods import Period, Succession, Window
 from usagebill.core.plans import Plan
@@ -38,7 +39,7 @@ def on_termination(work: Work, ended: Subscription, *, option: str = "credit") -
     if fee is None or ended.terminated_at is None or fee.invoice_id is None:
         return None
     invoice = work.tx.get(Invoice, fee.invoice_id)
-    if invoice is None or invoice.status in ("voided", "closed", "deleted"):
+    if invoice is None or invoice.status in UNDONE:
         return None
     plan = plan_of(work, ended)
     periods = cycle_at_end(work, ended)
@@ -78,7 +79,7 @@ def on_termination(work: Work, ended: Subscription, *, option: str = "credit") -
     )
     left = invoice.total_paid_amount_cents - sum(note.refund_amount_cents for note in balance.notes)
     parts = termination_parts(option, whole, min(refundable, max(0, left)), invoice.due_cents)
-    return make(work, balance, items, parts, reason="order_cancellation")
+    return make(work, balance, items, parts, reason=CreditNoteReason.ORDER_CANCELLATION)
 
 
 def _last_fee(work: Work, subscription: Subscription) -> Fee | None:
@@ -86,8 +87,8 @@ def _last_fee(work: Work, subscription: Subscription) -> Fee | None:
     fee = work.tx.first(
         Fee,
         eq("subscription_id", subscription.id),
-        eq("fee_type", "subscription"),
-        related(Invoice, "invoice_id", ne("status", "deleted")),
+        eq("fee_type", FeeType.SUBSCRIPTION),
+        related(Invoice, "invoice_id", ne("status", InvoiceStatus.DELETED)),
         order=[desc("from_datetime"), desc("created_at"), desc("id")],
     )
     return None if fee is None or fee.amount_cents == 0 else fee
@@ -118,12 +119,12 @@ def on_surplus(work: Work, progressive: Invoice, cents: int) -> list[CreditNote]
     invoices before it the rest.
     """
     balance = balance_of(work, progressive)
-    earlier = [credit for credit in progressive.credits if credit.item_type == "invoice"]
+    earlier = [credit for credit in progressive.credits if credit.item_type == CreditType.INVOICE]
     pieces = surplus_items(balance.fees, balance.left_of_fees(), cents, gross=not earlier)
     items = [(fee, amount) for fee, amount, _ in pieces]
     given: list[CreditNote] = []
     if items and balance.credited(work, items, None).total_cents > 0:
-        given.append(make(work, balance, items, None, reason="other", automatic=True))
+        given.append(make(work, balance, items, None, reason=CreditNoteReason.OTHER, automatic=True))
     rest = cents - sum(taken for _, _, taken in pieces)
     for credit in earlier:
         source = _standing(work, credit.source_id)
@@ -136,7 +137,7 @@ def on_surplus(work: Work, progressive: Invoice, cents: int) -> list[CreditNote]
 def _standing(work: Work, invoice_id: str | None) -> Invoice | None:
     """The invoice, or where it was voided the one that it was made anew as."""
     invoice = None if invoice_id is None else work.tx.get(Invoice, invoice_id)
-    while invoice is not None and invoice.status == "voided":
+    while invoice is not None and invoice.status == InvoiceStatus.VOIDED:
         invoice = work.tx.first(Invoice, eq("voided_invoice_id", invoice.id), order=[desc("created_at"), desc("id")])
     return invoice
 
@@ -157,7 +158,7 @@ def on_void(work: Work, invoice: Invoice, *, credit_cents: int, refund_cents: in
     The amounts, in cents with taxes, have been checked by `check_void_amounts`. All notes of the invoice come to its
     total then; an amount asked for gives way by the cents that roundings of earlier notes have taken too much.
     """
-    reason, text = "other", f"Credit note created due to voided invoice {invoice.id}"
+    reason, text = CreditNoteReason.OTHER, f"Credit note created due to voided invoice {invoice.id}"
     made = []
     balance = balance_of(work, invoice)
     wanted = within_parts(Parts(credit=credit_cents, refund=refund_cents), balance.remainder)

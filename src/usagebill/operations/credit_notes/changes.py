@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from usagebill.core.credit_notes import CreditNote, CreditNoteStatus, voided
+from usagebill.core.credit_notes import CreditNote, CreditStatus, voided
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.metadata import Metadata, merged_metadata
+from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES, PaymentStatus
 from usagebill.inputs import ABSENT, Input, Maybe, is_given
 from usagebill.operations.credit_notes.creation import sent_metadata
-from usagebill.operations.credit_notes.listing import REFUND_STATUSES
 from usagebill.queries.credit_notes import finalized_credit_note
 from usagebill.work import Work
 
@@ -41,10 +41,11 @@ def update(work: Work, credit_note_id: str, given: CreditNoteUpdate) -> CreditNo
     """Set how the refund went, and merge metadata. Raises `NotFound` and `Invalid`."""
     note = finalized_credit_note(work, credit_note_id)
     if is_given(given.refund_status):
-        if given.refund_status not in REFUND_STATUSES:
+        if given.refund_status not in INVOICE_PAYMENT_STATUSES:
             raise Invalid(refund_status="value_is_invalid")
-        refunded_at = work.now if given.refund_status == "succeeded" else note.refunded_at
-        note = replace(note, refund_status=given.refund_status, refunded_at=refunded_at)
+        refund_status = PaymentStatus(given.refund_status)
+        refunded_at = work.now if refund_status is PaymentStatus.SUCCEEDED else note.refunded_at
+        note = replace(note, refund_status=refund_status, refunded_at=refunded_at)
     sent = sent_metadata(given.metadata)
     if sent is not None:
         note = replace(note, metadata=sent_metadata(merged_metadata(note.metadata, sent)))
@@ -56,7 +57,7 @@ def update(work: Work, credit_note_id: str, given: CreditNoteUpdate) -> CreditNo
 def void(work: Work, credit_note_id: str) -> CreditNote:
     """Void what is left of a note's balance. Raises `NotFound`, and `NotAllowed` where nothing is."""
     note = finalized_credit_note(work, credit_note_id)
-    if note.credit_status == CreditNoteStatus.VOIDED or note.balance_amount_cents == 0:
+    if note.credit_status == CreditStatus.VOIDED or note.balance_amount_cents == 0:
         raise NotAllowed("no_voidable_amount")
     changed = voided(note, work.now)
     work.tx.replace(changed)

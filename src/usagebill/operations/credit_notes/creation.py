@@ -10,10 +10,11 @@ from zoneinfo import ZoneInfo
 from usagebill.core import limits
 from usagebill.core.credit_note_remainders import within, within_parts
 from usagebill.core.credit_notes import (
-    REASONS,
     Credited,
     CreditNote,
     CreditNoteItem,
+    CreditNoteReason,
+    CreditNoteStatus,
     Parts,
     adjusted_parts,
     fitted_to,
@@ -26,9 +27,11 @@ from usagebill.core.customers import timezone
 from usagebill.core.days import local_date
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.records import VISIBLE_STATUSES, Invoice
+from usagebill.core.invoices.life_cycle import CREDITABLE, NOT_YET_ISSUED, VISIBLE, InvoiceType
+from usagebill.core.invoices.records import Invoice
 from usagebill.core.metadata import Metadata, metadata_errors
 from usagebill.core.numbers import parse_decimal, round_cents, round_to
+from usagebill.core.statuses import PaymentStatus
 from usagebill.inputs import Maybe, is_given, value_or
 from usagebill.operations.credit_notes.inputs import CreditNoteInput
 from usagebill.operations.documents.orders import order_on_issue
@@ -55,10 +58,6 @@ __all__ = [
     "with_amounts",
 ]
 
-_CREDITABLE_STATUSES = ("draft", "finalized", "voided")
-# Notes of such invoices are issued with them.
-_UNISSUED_STATUSES = ("draft", "pending", "failed")
-
 
 def create(work: Work, given: CreditNoteInput) -> CreditNote:
     """A credit note over items of an invoice's fees, as balance, refund and settlement of the invoice itself.
@@ -71,11 +70,11 @@ def create(work: Work, given: CreditNoteInput) -> CreditNote:
         refund=value_or(given.refund_amount_cents, 0),
         offset=value_or(given.offset_amount_cents, 0),
     )
-    unpaid = invoice.payment_status in ("pending", "failed")
-    if invoice.invoice_type == "credit" and unpaid and (parts.credit > 0 or parts.refund > 0):
+    unpaid = invoice.payment_status in (PaymentStatus.PENDING, PaymentStatus.FAILED)
+    if invoice.invoice_type == InvoiceType.CREDIT and unpaid and (parts.credit > 0 or parts.refund > 0):
         raise NotAllowed("invalid_type_or_status")
-    reason = value_or(given.reason, "other")
-    if reason not in REASONS:
+    reason = value_or(given.reason, CreditNoteReason.OTHER)
+    if reason not in tuple(CreditNoteReason):
         raise Invalid(reason="value_is_invalid")
     metadata = sent_metadata(given.metadata)
     balance = balance_of(work, invoice)
@@ -85,7 +84,7 @@ def create(work: Work, given: CreditNoteInput) -> CreditNote:
         balance,
         items,
         parts,
-        reason=reason,
+        reason=CreditNoteReason(reason),
         description=value_or(given.description, None),
         metadata=metadata,
     )
@@ -94,9 +93,9 @@ def create(work: Work, given: CreditNoteInput) -> CreditNote:
 def credited_invoice(work: Work, invoice_id: Maybe[str]) -> Invoice:
     """The invoice that a note is asked for. Raises `NotFound`, and `NotAllowed` for one that takes no notes."""
     invoice = work.tx.get(Invoice, invoice_id or "")
-    if invoice is None or invoice.status not in VISIBLE_STATUSES:
+    if invoice is None or invoice.status not in VISIBLE:
         raise NotFound("invoice")
-    if invoice.status not in _CREDITABLE_STATUSES or invoice.version_number < 2:
+    if invoice.status not in CREDITABLE or invoice.version_number < 2:
         raise NotAllowed("invalid_type_or_status")
     return invoice
 
@@ -136,7 +135,10 @@ def sent_items(balance: Balance, given: object, *, together: bool = True) -> lis
 
 
 def _is_unpaid_top_up(invoice: Invoice) -> bool:
-    return invoice.invoice_type == "credit" and invoice.payment_status in ("pending", "failed")
+    return invoice.invoice_type == InvoiceType.CREDIT and invoice.payment_status in (
+        PaymentStatus.PENDING,
+        PaymentStatus.FAILED,
+    )
 
 
 def _decimal(value: object) -> Decimal | None:
@@ -170,9 +172,9 @@ def _fitting(balance: Balance, asked: Parts, result: Credited) -> Parts:
         gross_cents=gross,
         total_cents=total_cents,
         paid_cents=paid_cents,
-        payment_succeeded=invoice.payment_status == "succeeded",
+        payment_succeeded=invoice.payment_status == PaymentStatus.SUCCEEDED,
         others=others,
-        top_up=invoice.invoice_type == "credit",
+        top_up=invoice.invoice_type == InvoiceType.CREDIT,
     )
     if problems:
         raise Invalid(problems)
@@ -186,7 +188,7 @@ def make(
     items: Sequence[tuple[Fee, Decimal]],
     parts: Parts | None,
     *,
-    reason: str,
+    reason: CreditNoteReason,
     description: str | None = None,
     metadata: Metadata | None = None,
     automatic: bool = False,
@@ -224,8 +226,8 @@ def make(
         currency=invoice.currency,
         reason=reason,
         description=description,
-        status="draft" if invoice.status in _UNISSUED_STATUSES else "finalized",
-        refund_status="pending" if given.refund > 0 else None,
+        status=CreditNoteStatus.DRAFT if invoice.status in NOT_YET_ISSUED else CreditNoteStatus.FINALIZED,
+        refund_status=PaymentStatus.PENDING if given.refund > 0 else None,
         items=stored,
         metadata=metadata,
         self_billed=invoice.self_billed,
@@ -237,14 +239,14 @@ def make(
     note = with_amounts(note, given, result)
     if void:
         note = voided(note, work.now)
-    if note.status == "finalized":
+    if note.status == CreditNoteStatus.FINALIZED:
         note = replace(
             note,
             customer_snapshot=customer_summary(work, customer),
             issuer_version_id=version_of(work, invoice.billing_entity_id),
         )
     work.tx.insert(note)
-    if note.status == "finalized":
+    if note.status == CreditNoteStatus.FINALIZED:
         settle_invoice(work, invoice, given.offset)
         tell(work, note)
     return note
@@ -292,4 +294,4 @@ def settle_invoice(work: Work, invoice: Invoice, cents: int) -> Invoice:
     current = work.tx.first(Invoice, eq("id", invoice.id)) or invoice
     settled = replace(current, total_offset_amount_cents=current.total_offset_amount_cents + cents, updated_at=work.now)
     work.tx.replace(settled)
-    return set_payment_status(work, settled, "succeeded") if settled.due_cents <= 0 else settled
+    return set_payment_status(work, settled, PaymentStatus.SUCCEEDED) if settled.due_cents <= 0 else settled

@@ -7,7 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
-from usagebill.core.credit_notes import CreditNote, CreditNoteItem, Parts, fitted_to
+from usagebill.core.credit_notes import CreditNote, CreditNoteItem, CreditNoteStatus, Parts, fitted_to
 from usagebill.core.customers import timezone
 from usagebill.core.days import local_date
 from usagebill.core.errors import NotAllowed
@@ -27,7 +27,10 @@ __all__ = ["delete_drafts", "follow", "issue_drafts"]
 
 def _drafts(work: Work, invoice: Invoice) -> list[CreditNote]:
     return work.tx.find(
-        CreditNote, eq("invoice_id", invoice.id), eq("status", "draft"), order=[asc("created_at"), asc("id")]
+        CreditNote,
+        eq("invoice_id", invoice.id),
+        eq("status", CreditNoteStatus.DRAFT),
+        order=[asc("created_at"), asc("id")],
     )
 
 
@@ -101,7 +104,7 @@ def issue_drafts(work: Work, invoice: Invoice) -> Invoice:
     for note in _drafts(work, invoice):
         issued = replace(
             note,
-            status="finalized",
+            status=CreditNoteStatus.FINALIZED,
             number=note_number(invoice, note.sequential_id),
             issuing_date=day,
             customer_snapshot=customer_summary(work, customer),
@@ -131,7 +134,7 @@ def _within_due(note: CreditNote, invoice: Invoice) -> CreditNote:
 def delete_drafts(work: Work, invoice: Invoice) -> None:
     """Let the notes of a draft go with it. Raises `NotAllowed` where one has been issued."""
     notes = work.tx.find(CreditNote, eq("invoice_id", invoice.id))
-    if any(note.status == "finalized" for note in notes):
+    if any(note.status == CreditNoteStatus.FINALIZED for note in notes):
         raise NotAllowed("credit_note_not_deletable")
     for note in notes:
-        work.tx.replace(replace(note, status="deleted", balance_amount_cents=0, updated_at=work.now))
+        work.tx.replace(replace(note, status=CreditNoteStatus.DELETED, balance_amount_cents=0, updated_at=work.now))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from usagebill.core.credit_note_estimates import CreditNoteEstimate
 from usagebill.core.credit_notes import CreditNoteItem, Estimate, estimated
 from usagebill.core.errors import NotAllowed
+from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.numbers import truncate_to
+from usagebill.core.statuses import PaymentStatus
 from usagebill.operations.credit_notes.creation import credited_invoice, sent_items
 from usagebill.operations.credit_notes.inputs import CreditNoteEstimateInput
 from usagebill.queries.credit_note_balance import balance_of
@@ -17,7 +19,7 @@ __all__ = ["estimate"]
 def estimate(work: Work, given: CreditNoteEstimateInput) -> CreditNoteEstimate:
     """What a note over these items would come to. Raises as `create` does for the invoice and the items."""
     invoice = credited_invoice(work, given.invoice_id)
-    if invoice.invoice_type == "credit" and invoice.payment_status != "succeeded":
+    if invoice.invoice_type == InvoiceType.CREDIT and invoice.payment_status != PaymentStatus.SUCCEEDED:
         raise NotAllowed("invalid_type_or_status")
     balance = balance_of(work, invoice)
     sent = sent_items(balance, given.items, together=False)
@@ -36,7 +38,7 @@ def estimate(work: Work, given: CreditNoteEstimateInput) -> CreditNoteEstimate:
     ]
     result = balance.credited(work, items, pending if empties else None)
     amounts = estimated(result, balance.refundable)
-    if invoice.invoice_type == "credit":
+    if invoice.invoice_type == InvoiceType.CREDIT:
         left = min(int(sum(amount for _, amount in items)), invoice.total_paid_amount_cents)
         amounts = Estimate(max_creditable_cents=0, max_refundable_cents=min(left, balance.refundable), taxes_cents=0)
     return CreditNoteEstimate(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from usagebill.core.credit_notes import REASONS, CreditNote
+from usagebill.core.credit_notes import CreditNote, CreditNoteReason, CreditNoteStatus, CreditStatus
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ceil_to, floor_to
+from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES
 from usagebill.inputs import ABSENT, Input, Maybe, Paging
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.filters import (
@@ -36,8 +37,6 @@ from usagebill.work import Work
 
 __all__ = ["CreditNoteFilters", "list_all", "list_of_customer"]
 
-_CREDIT_STATUSES = ("available", "consumed", "voided")
-REFUND_STATUSES = ("pending", "succeeded", "failed")
 _TYPES = ("credit", "refund", "offset")
 
 
@@ -84,7 +83,7 @@ def _conditions(work: Work, options: CreditNoteFilters) -> list[Condition]:
     self_billed = flag("self_billed", options.self_billed, problems)
     if problems:
         raise Invalid(problems)
-    conditions: list[Condition] = [eq("status", "finalized")]
+    conditions: list[Condition] = [eq("status", CreditNoteStatus.FINALIZED)]
     if (since := day(options.issuing_date_from)) is not None:
         conditions.append(at_least("issuing_date", since))
     if (until := day(options.issuing_date_to)) is not None:
@@ -94,9 +93,9 @@ def _conditions(work: Work, options: CreditNoteFilters) -> list[Condition]:
     if highest is not None:
         conditions.append(at_most("total_amount_cents", int(floor_to(highest, 0))))
     for column, value, options_known in (
-        ("credit_status", options.credit_status, _CREDIT_STATUSES),
-        ("refund_status", options.refund_status, REFUND_STATUSES),
-        ("reason", options.reason, REASONS),
+        ("credit_status", options.credit_status, tuple(CreditStatus)),
+        ("refund_status", options.refund_status, INVOICE_PAYMENT_STATUSES),
+        ("reason", options.reason, tuple(CreditNoteReason)),
     ):
         values = known_values(value, options_known)
         if values is not None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from usagebill.core.credit_notes import CreditNote
+from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.documents.cii import cii_text
 from usagebill.core.documents.credit_notes import credit_note_content
 from usagebill.core.documents.electronic import credit_note_document, invoice_document, is_eligible
@@ -17,6 +17,7 @@ from usagebill.core.documents.invoices import invoice_content
 from usagebill.core.documents.sources import CreditNoteSource, InvoiceSource
 from usagebill.core.documents.ubl import ubl_text
 from usagebill.core.errors import NotFound
+from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
@@ -100,7 +101,7 @@ def by_token(tx: Transaction, token: str) -> Document:
 
 def _invoice(work: Work, invoice_id: str) -> Invoice:
     found = work.tx.get(Invoice, invoice_id)
-    if found is None or found.status != "finalized":
+    if found is None or found.status != InvoiceStatus.FINALIZED:
         raise NotFound("invoice")
     return found
 
@@ -129,11 +130,11 @@ def generate(work: Work, job: Job) -> None:
     wanted = [str(kind) for kind in kinds] if isinstance(kinds, (list, tuple)) else []
     if job.payload["subject"] == "invoice":
         invoice = work.tx.get(Invoice, job.subject_id)
-        if invoice is not None and invoice.status == "finalized":
+        if invoice is not None and invoice.status == InvoiceStatus.FINALIZED:
             _made(work, invoice, wanted)
         return
     note = work.tx.get(CreditNote, job.subject_id)
-    if note is not None and note.status == "finalized":
+    if note is not None and note.status == CreditNoteStatus.FINALIZED:
         _made(work, note, wanted)
 
 

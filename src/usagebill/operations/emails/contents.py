@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
+from usagebill.core.credit_notes import CreditNote, CreditNoteStatus, CreditStatus
 from usagebill.core.documents.credit_notes import credit_note_content
 from usagebill.core.documents.invoices import invoice_content
 from usagebill.core.documents.words import words_of
 from usagebill.core.emails import Attachment, Email, addresses, email_texts, file_name, one_line
+from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
 from usagebill.operations.documents.files import credit_note_pdf, invoice_pdf
@@ -45,7 +46,7 @@ def prepare(work: Work, job: Job) -> Email | Unsent:
 
 def _email(work: Work, job: Job) -> Email | Unsent:
     subject = _subject(work, job)
-    if subject is None or subject.status != "finalized":
+    if subject is None or subject.status not in (InvoiceStatus.FINALIZED, CreditNoteStatus.FINALIZED):
         return Unsent(reason="it is finalized no more")
     if not job.payload["asked"] and isinstance(subject, CreditNote) and _gives_nothing(subject):
         return Unsent(reason="what it gave was voided")
@@ -98,7 +99,7 @@ def _subject(work: Work, job: Job) -> Invoice | CreditNote | None:
 def _gives_nothing(note: CreditNote) -> bool:
     """Whether a note gave credit only, and that has been voided: as what a void does not give back is."""
     others = note.refund_amount_cents + note.offset_amount_cents
-    return note.credit_status == CreditNoteStatus.VOIDED and others == 0
+    return note.credit_status == CreditStatus.VOIDED and others == 0
 
 
 def _listed(job: Job, name: str) -> tuple[str, ...]:

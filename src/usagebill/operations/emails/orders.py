@@ -6,6 +6,7 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.customers import Customer
 from usagebill.core.emails import CREDIT_NOTE_CREATED, INVOICE_FINALIZED, Recipients, addresses, message_id
+from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.invoices.records import Invoice
 from usagebill.work import Work
 
@@ -45,7 +46,9 @@ def email_on_issue(work: Work, subject: Invoice | CreditNote) -> None:
     """
     if not work.mailing:
         return
-    if isinstance(subject, Invoice) and (subject.invoice_type == "advance_charges" or subject.fees_amount_cents == 0):
+    if isinstance(subject, Invoice) and (
+        subject.invoice_type == InvoiceType.ADVANCE_CHARGES or subject.fees_amount_cents == 0
+    ):
         return
     entity = entity_of_subject(work, subject)
     sender = sender_of(work, entity)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from usagebill.core.credit_notes import CreditNote
+from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.emails import Recipients, list_problems, read_list
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
+from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.inputs import ABSENT, Input, Maybe, value_or
 from usagebill.operations.emails.orders import (
@@ -38,7 +39,7 @@ def resend_invoice(work: Work, invoice_id: str, given: ResendInput) -> None:
     a mail server; `Invalid` for missing and bad addresses.
     """
     invoice = visible_invoice(work, invoice_id)
-    if invoice.status != "finalized":
+    if invoice.status != InvoiceStatus.FINALIZED:
         raise NotAllowed("invoice_not_finalized")
     _resend(work, invoice, given)
 
@@ -50,9 +51,9 @@ def resend_credit_note(work: Work, credit_note_id: str, given: ResendInput) -> N
     there is a mail server; `Invalid` for missing and bad addresses.
     """
     note = work.tx.get(CreditNote, credit_note_id)
-    if note is None or note.status == "deleted":
+    if note is None or note.status == CreditNoteStatus.DELETED:
         raise NotFound("credit_note")
-    if note.status != "finalized":
+    if note.status != CreditNoteStatus.FINALIZED:
         raise NotAllowed("credit_note_not_finalized")
     _resend(work, note, given)
 

@@ -10,7 +10,8 @@ from usagebill.core import limits
 from usagebill.core.adjusted_fees import AdjustedFee, adjusted_line, fits, may_be_repriced
 from usagebill.core.charge_ledger import group_text
 from usagebill.core.errors import Forbidden, Invalid, NotFound
-from usagebill.core.fees import Fee
+from usagebill.core.fees import Fee, FeeType
+from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.plans import Charge
 from usagebill.inputs import ABSENT, Input, Maybe
@@ -54,7 +55,7 @@ def prepare(work: Work, invoice_id: str, given: AdjustedFeeInput) -> tuple[Invoi
     follows from other lines (minimums), or that units alone cannot price.
     """
     invoice = visible_invoice(work, invoice_id)
-    if invoice.status != "draft":
+    if invoice.status != InvoiceStatus.DRAFT:
         raise Forbidden("feature_unavailable")
     line = line_of(work, invoice, given)
     if any(_same(line, other) for other in of_draft(work, invoice)):
@@ -72,7 +73,7 @@ def removed(work: Work, invoice_id: str, fee_id: str) -> Invoice:
     invoice = visible_invoice(work, invoice_id)
     fee = _fee(work, invoice, fee_id)
     found = next((one for one in of_draft(work, invoice) if fits(one, fee)), None)
-    if found is None or invoice.status != "draft":
+    if found is None or invoice.status != InvoiceStatus.DRAFT:
         raise NotFound("adjusted_fee")
     work.tx.delete(found)
     return invoice
@@ -97,7 +98,7 @@ def line_of(reader: Reader, invoice: Invoice, given: AdjustedFeeInput) -> Adjust
         return line_in_period(reader, invoice, period, given)
     fee = _fee(reader, invoice, given.fee_id)
     line = _adjustment(reader, invoice, fee.subscription_id or "", fee.fee_type, given)
-    if fee.fee_type == "commitment" or fee.true_up_parent_fee_id is not None:
+    if fee.fee_type == FeeType.COMMITMENT or fee.true_up_parent_fee_id is not None:
         raise Invalid(adjusted_fee="value_is_invalid")
     return replace(
         line,
@@ -117,19 +118,19 @@ def line_in_period(reader: Reader, invoice: Invoice, period: BillingPeriod, give
     if given.fixed_charge_id:
         if not any(charge.id == given.fixed_charge_id for charge in plan.fixed_charges):
             raise NotFound("fixed_charge")
-        line = _adjustment(reader, invoice, period.subscription_id, "fixed_charge", given)
+        line = _adjustment(reader, invoice, period.subscription_id, FeeType.FIXED_CHARGE, given)
         return replace(line, fixed_charge_id=given.fixed_charge_id)
     charge = next((one for one in plan.charges if one.id == given.charge_id), None)
     if charge is None:
         raise NotFound("charge")
     if given.charge_filter_id and not any(one.id == given.charge_filter_id for one in charge.filters):
         raise NotFound("charge_filter")
-    line = _adjustment(reader, invoice, period.subscription_id, "charge", given)
+    line = _adjustment(reader, invoice, period.subscription_id, FeeType.CHARGE, given)
     return replace(line, charge_id=charge.id, charge_filter_id=given.charge_filter_id or None)
 
 
 def _adjustment(
-    reader: Reader, invoice: Invoice, subscription_id: str, fee_type: str, given: AdjustedFeeInput
+    reader: Reader, invoice: Invoice, subscription_id: str, fee_type: FeeType, given: AdjustedFeeInput
 ) -> AdjustedFee:
     return AdjustedFee(
         id=reader.new_id(),

@@ -8,11 +8,13 @@ from datetime import datetime
 
 from usagebill.core.bills import Bill
 from usagebill.core.dates import Occasion
-from usagebill.core.fees import Fee
+from usagebill.core.fees import Fee, FeeType
+from usagebill.core.invoices.life_cycle import InvoiceType, InvoicingReason
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import CHARGES_PAID_IN_ADVANCE
 from usagebill.core.periods import Boundaries, billing_boundaries
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.statuses import PaymentStatus
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.operations.invoices.record import record
 from usagebill.operations.payment_status import payment_of
 from usagebill.queries.billing_periods import billing_period
@@ -22,9 +24,7 @@ from usagebill.rating.invoice import opened, settled_bill
 from usagebill.storage.conditions import Condition, asc, at_most, eq, missing, within
 from usagebill.work import Reader, Work
 
-__all__ = ["IN_ADVANCE_PERIODIC", "regroup"]
-
-IN_ADVANCE_PERIODIC = "in_advance_charge_periodic"
+__all__ = ["regroup"]
 
 
 def regroup(work: Work, subscriptions: Sequence[Subscription], at: datetime, *, renewing: bool) -> list[Invoice]:
@@ -40,7 +40,7 @@ def regroup(work: Work, subscriptions: Sequence[Subscription], at: datetime, *, 
         Subscription,
         eq("customer_id", newest.customer_id),
         within("external_id", sorted({subscription.external_id for subscription in subscriptions})),
-        within("status", ("active", "terminated")),
+        within("status", (SubscriptionStatus.ACTIVE, SubscriptionStatus.TERMINATED)),
         order=[asc("started_at"), asc("id")],
     )
     if not any(_asks(work, subscription) for subscription in {one.plan_id: one for one in known}.values()):
@@ -67,9 +67,9 @@ def _asks(work: Work, subscription: Subscription) -> bool:
 def _paid(work: Work, subscription_ids: Sequence[str], at: datetime, *, renewing: bool) -> list[Fee]:
     conditions: list[Condition] = [
         within("subscription_id", subscription_ids),
-        eq("fee_type", "charge"),
+        eq("fee_type", FeeType.CHARGE),
         missing("invoice_id"),
-        eq("payment_status", "succeeded"),
+        eq("payment_status", PaymentStatus.SUCCEEDED),
         at_most("succeeded_at", at),
     ]
     if renewing:
@@ -89,10 +89,12 @@ def _regrouped_bill(
     currency: str,
 ) -> Bill:
     """An invoice of `fees` that have been paid one by one: they are only added up."""
-    empty = opened(reader, newest, at=at, occasion=Occasion.IMMEDIATE, invoice_type="advance_charges")
+    empty = opened(reader, newest, at=at, occasion=Occasion.IMMEDIATE, invoice_type=InvoiceType.ADVANCE_CHARGES)
     empty = replace(empty, skip_charges=True, currency=currency, purchase_order_number=order)
     billed = dict.fromkeys(fee.subscription_id or "" for fee in fees)
-    periods = [billing_period(reader, empty, owners[id], boundaries, IN_ADVANCE_PERIODIC) for id in billed]
+    periods = [
+        billing_period(reader, empty, owners[id], boundaries, InvoicingReason.IN_ADVANCE_PERIODIC) for id in billed
+    ]
     bill = settled_bill(reader, empty, periods, fees)
     whole = bill.invoice.total_amount_cents
     invoice = replace(bill.invoice, total_paid_amount_cents=whole)

@@ -11,9 +11,10 @@ from dataclasses import replace
 from usagebill.core.customers import Customer
 from usagebill.core.error_details import TAX_ERROR, without
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.life_cycle import InvoiceEvent, transition
+from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus, transition
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
+from usagebill.core.statuses import TaxStatus
 from usagebill.operations.invoices.issue import copy_subscriptions, tell_ready
 from usagebill.operations.invoices.record import record
 from usagebill.operations.invoices.subscription import compute
@@ -37,7 +38,7 @@ def wait_again(work: Work, invoice: Invoice) -> Invoice:
     again = replace(
         invoice,
         status=transition(invoice.status, InvoiceEvent.RETRY),
-        tax_status="pending",
+        tax_status=TaxStatus.PENDING,
         error_details=without(invoice.error_details, TAX_ERROR),
         updated_at=work.now,
     )
@@ -63,15 +64,15 @@ def tax_waiting(work: Work, job: Job) -> None:
     waiting = work.tx.find(
         Invoice,
         eq("customer_id", customer.id),
-        eq("tax_status", "pending"),
+        eq("tax_status", TaxStatus.PENDING),
         order=[asc("created_at"), asc("id")],
     )
     for invoice in waiting:
         if provider is not None:
             _ask(work, with_request(work, customer, invoice))
-        elif invoice.status == "draft":
+        elif invoice.status == InvoiceStatus.DRAFT:
             _tax_draft(work, invoice)
-        elif invoice.status == "pending":
+        elif invoice.status == InvoiceStatus.PENDING:
             fees = work.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at"), asc("id")])
             record(work, taxed_bill(work, invoice, fees))
 

@@ -13,7 +13,7 @@ from usagebill.core.events import Event, subscription_at
 from usagebill.core.fees import Fee
 from usagebill.core.jobs import Job
 from usagebill.core.periods import current_boundaries, from_start
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.invoices.record import record
 from usagebill.operations.invoices.standalone_fees import keep_standalone
@@ -65,11 +65,11 @@ def _split(work: Work, events: Sequence[Event]) -> bool:
 def _about_to_change(work: Work, events: Sequence[Event]) -> dict[str, None]:
     """The ids of the customers whose subscriptions, those of the events, have something before them that may be due."""
     names = sorted({event.external_subscription_id for event in events if event.external_subscription_id is not None})
-    pending = eq("status", "pending")
-    ending = all_of(eq("status", "active"), at_most("ending_at", work.now + _DAY))
+    pending = eq("status", SubscriptionStatus.PENDING)
+    ending = all_of(eq("status", SubscriptionStatus.ACTIVE), at_most("ending_at", work.now + _DAY))
     found = work.tx.find(Subscription, within("external_id", names), any_of(pending, ending))
     if work.tx.jobs.overdue(None, work.now) is not None:
-        active = work.tx.find(Subscription, within("external_id", names), eq("status", "active"))
+        active = work.tx.find(Subscription, within("external_id", names), eq("status", SubscriptionStatus.ACTIVE))
         found += [one for one in active if _began_before_boundary(work, one)]
     return {subscription.customer_id: None for subscription in found}
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from usagebill.core.errors import Forbidden, NotFound
-from usagebill.core.invoices.life_cycle import InvoiceEvent, transition
+from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus, InvoiceType, transition
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.jobs import Job
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.statuses import TaxStatus
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.operations.credit_notes.drafts import delete_drafts
 from usagebill.operations.invoices import subscription
 from usagebill.operations.invoices.issue import copy_subscriptions
@@ -26,9 +27,9 @@ def refresh(work: Work, invoice_id: str) -> Invoice:
     Raises `NotFound`, and `Forbidden` for other types of invoice.
     """
     invoice = visible_invoice(work, invoice_id)
-    if invoice.invoice_type != "subscription":
+    if invoice.invoice_type != InvoiceType.SUBSCRIPTION:
         raise Forbidden("feature_unavailable")
-    return _computed(work, invoice) if invoice.status == "draft" else invoice
+    return _computed(work, invoice) if invoice.status == InvoiceStatus.DRAFT else invoice
 
 
 def _computed(work: Work, invoice: Invoice) -> Invoice:
@@ -43,11 +44,11 @@ def finalize(work: Work, invoice_id: str) -> Invoice:
     Raises `NotFound` for anything but a draft, and `Forbidden` while its taxes are not known.
     """
     invoice = visible_invoice(work, invoice_id)
-    if invoice.status != "draft":
+    if invoice.status != InvoiceStatus.DRAFT:
         raise NotFound("invoice")
-    if invoice.tax_status == "pending":
+    if invoice.tax_status == TaxStatus.PENDING:
         raise Forbidden("cannot_finalize_with_pending_taxes")
-    if invoice.invoice_type != "subscription":
+    if invoice.invoice_type != InvoiceType.SUBSCRIPTION:
         raise Forbidden("feature_unavailable")
     return subscription.finalize(work, invoice)
 
@@ -68,9 +69,9 @@ def delete(work: Work, invoice_id: str) -> Invoice:
 def refresh_wanted(work: Work, job: Job) -> None:
     """Job: something that a draft shows has changed. One of ended subscriptions only stays as it was."""
     invoice = work.tx.get(Invoice, str(job.payload["invoice_id"]))
-    if invoice is None or invoice.status != "draft" or not invoice.refresh_wanted:
+    if invoice is None or invoice.status != InvoiceStatus.DRAFT or not invoice.refresh_wanted:
         return
     periods = work.tx.find(BillingPeriod, eq("invoice_id", invoice.id))
     billed = (work.tx.get(Subscription, period.subscription_id) for period in periods)
-    if any(found is not None and found.status == "active" for found in billed):
+    if any(found is not None and found.status == SubscriptionStatus.ACTIVE for found in billed):
         _computed(work, invoice)

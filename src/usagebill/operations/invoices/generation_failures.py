@@ -12,7 +12,7 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer, dating_settings, timezone
 from usagebill.core.dates import InvoiceDates, Occasion, dates_at_creation
 from usagebill.core.error_details import GENERATION_ERROR, ErrorDetail, without
-from usagebill.core.invoices.life_cycle import InvoiceEvent, transition
+from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus, InvoiceType, transition
 from usagebill.core.invoices.opening import new_invoice
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
@@ -51,7 +51,7 @@ def _detail(work: Work, reason: str) -> ErrorDetail:
 
 def _note_on_draft(work: Work, job: Job, reason: str) -> None:
     draft = work.tx.get(Invoice, str(job.payload["invoice_id"]))
-    if draft is not None and draft.status == "draft":
+    if draft is not None and draft.status == InvoiceStatus.DRAFT:
         kept = without(draft.error_details, GENERATION_ERROR)
         work.tx.replace(replace(draft, error_details=(*kept, _detail(work, reason)), updated_at=work.now))
 
@@ -64,7 +64,7 @@ def _note_in_place(work: Work, job: Job, reason: str) -> None:
             work.tx.insert(_unmade(work, customer, job, reason))
         return
     status = standing.status
-    if status == "pending":
+    if status == InvoiceStatus.PENDING:
         status = transition(status, InvoiceEvent.GENERATION_FAILED)
     work.tx.replace(replace(standing, status=status, error_details=(_detail(work, reason),), updated_at=work.now))
 
@@ -80,7 +80,7 @@ def _unmade(work: Work, customer: Customer, job: Job, reason: str) -> Invoice:
     zone, term, dates = _dated(customer, entity, job)
     unmade = new_invoice(
         id=work.new_id(),
-        invoice_type="subscription",
+        invoice_type=InvoiceType.SUBSCRIPTION,
         customer=customer,
         issuer=entity,
         currency=customer.currency or entity.default_currency,

@@ -8,11 +8,12 @@ from functools import partial
 from usagebill.core.bills import issuing_event
 from usagebill.core.customers import finalizes_zero_amount_invoices
 from usagebill.core.dates import Occasion
-from usagebill.core.fees import Fee
-from usagebill.core.invoices.life_cycle import InvoiceEvent, transition
+from usagebill.core.fees import Fee, FeeType
+from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus, InvoiceType, transition
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.periods.schedule import overdue_at
+from usagebill.core.statuses import PaymentStatus, TaxStatus
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.credit_notes.drafts import issue_drafts
 from usagebill.operations.documents.orders import order_on_issue
@@ -45,7 +46,7 @@ def draft(work: Work, invoice: Invoice) -> Invoice:
     copy_subscriptions(work, invoice)
     watch_draft(work, invoice)
     work.emit("invoice.drafted", lambda: invoice_webhook_view(work, "invoice.drafted", invoice), invoice.id)
-    if invoice.tax_status != "pending":
+    if invoice.tax_status != TaxStatus.PENDING:
         tell_ready(work, invoice)
     return invoice
 
@@ -88,10 +89,10 @@ def issue(work: Work, invoice: Invoice, *, may_be_empty: bool = True, message: s
     work.tx.replace(invoice)
     immediate = _is_immediate(work, invoice)
     copy_subscriptions(work, invoice)
-    if invoice.payment_status != "succeeded":
+    if invoice.payment_status != PaymentStatus.SUCCEEDED:
         _watch_payment(work, invoice)
     for fee in work.tx.find(Fee, eq("invoice_id", invoice.id)) if immediate else ():
-        if fee.pay_in_advance and fee.fee_type in ("charge", "fixed_charge"):
+        if fee.pay_in_advance and fee.fee_type in (FeeType.CHARGE, FeeType.FIXED_CHARGE):
             work.emit("fee.created", partial(untaxed_fee_view, work, fee), fee.id)
     work.emit(message, lambda: invoice_webhook_view(work, message, invoice), invoice.id)
     order_on_issue(work, invoice)
@@ -100,7 +101,7 @@ def issue(work: Work, invoice: Invoice, *, may_be_empty: bool = True, message: s
 
 
 def _is_immediate(work: Work, invoice: Invoice) -> bool:
-    return invoice.invoice_type == "subscription" and occasion_of(work, invoice) is Occasion.IMMEDIATE
+    return invoice.invoice_type == InvoiceType.SUBSCRIPTION and occasion_of(work, invoice) is Occasion.IMMEDIATE
 
 
 def copy_subscriptions(work: Work, invoice: Invoice) -> None:
@@ -125,7 +126,11 @@ def _watch_payment(work: Work, invoice: Invoice) -> None:
 def mark_overdue(work: Work, job: Job) -> None:
     """Job: an unpaid invoice whose due date has passed is overdue, unless a dispute over it was lost."""
     invoice = work.tx.get(Invoice, str(job.payload["invoice_id"]))
-    if invoice is None or invoice.status != "finalized" or invoice.payment_status == "succeeded":
+    if (
+        invoice is None
+        or invoice.status != InvoiceStatus.FINALIZED
+        or invoice.payment_status == PaymentStatus.SUCCEEDED
+    ):
         return
     if invoice.payment_overdue or invoice.payment_dispute_lost_at is not None:
         return

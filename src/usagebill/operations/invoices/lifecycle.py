@@ -9,14 +9,14 @@ from typing import Annotated
 
 from usagebill.core import limits
 from usagebill.core.errors import Invalid, NotAllowed
-from usagebill.core.invoices.life_cycle import InvoiceEvent, transition
+from usagebill.core.invoices.life_cycle import ISSUED, InvoiceEvent, InvoiceStatus, transition
 from usagebill.core.invoices.records import Invoice, InvoiceMetadata
+from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES, PaymentStatus
 from usagebill.inputs import ABSENT, Input, Maybe, is_given, value_or
 from usagebill.operations import applied_coupons
 from usagebill.operations.credit_notes.automatic import check_void_amounts, on_void
 from usagebill.operations.invoices import generation_failures
 from usagebill.operations.invoices.awaiting_taxes import wait_again
-from usagebill.operations.invoices.listing import PAYMENT_STATUSES
 from usagebill.operations.payment_status import set_payment_status
 from usagebill.operations.tax_connections import ask_about
 from usagebill.queries.invoices import visible_invoice
@@ -59,23 +59,24 @@ class InvoiceVoid:
 def update(work: Work, invoice_id: str, given: InvoiceUpdate) -> Invoice:
     """Set the payment status and replace the metadata of an issued invoice. Raises as `NotAllowed` and `Invalid`."""
     invoice = visible_invoice(work, invoice_id)
-    if invoice.status == "voided":
+    if invoice.status == InvoiceStatus.VOIDED:
         raise NotAllowed("update_on_voided_invoice")
     metadata = None if given.metadata is ABSENT or given.metadata is None else given.metadata
-    if metadata is not None and invoice.status == "draft":
+    if metadata is not None and invoice.status == InvoiceStatus.DRAFT:
         raise NotAllowed("metadata_on_draft_invoice")
-    status = given.payment_status if is_given(given.payment_status) else None
-    if is_given(given.payment_status) and status not in PAYMENT_STATUSES:
+    sent = given.payment_status if is_given(given.payment_status) else None
+    if is_given(given.payment_status) and sent not in INVOICE_PAYMENT_STATUSES:
         raise Invalid(payment_status="value_is_invalid")
+    status = None if sent is None else PaymentStatus(str(sent))
     if metadata is not None and len(metadata) > _MOST_METADATA:
         raise Invalid(metadata="invalid_count")
-    if status is not None and status != invoice.payment_status and invoice.status == "draft":
+    if status is not None and status != invoice.payment_status and invoice.status == InvoiceStatus.DRAFT:
         raise NotAllowed("payment_status_update_on_draft_invoice")
     if metadata is not None:
         invoice = replace(invoice, metadata=_metadata(work, invoice, metadata))
     invoice = replace(invoice, updated_at=work.now)
     work.tx.replace(invoice)
-    return invoice if status is None else set_payment_status(work, invoice, str(status))
+    return invoice if status is None else set_payment_status(work, invoice, status)
 
 
 def _metadata(work: Work, invoice: Invoice, sent: tuple[MetadataItemInput, ...]) -> tuple[InvoiceMetadata, ...]:
@@ -114,7 +115,7 @@ def lose_dispute(work: Work, invoice_id: str) -> Invoice:
     Raises `NotFound` and `NotAllowed`.
     """
     invoice = visible_invoice(work, invoice_id)
-    if invoice.status not in ("finalized", "voided"):
+    if invoice.status not in ISSUED:
         raise NotAllowed("not_disputable")
     if invoice.payment_dispute_lost_at is not None:
         return invoice
@@ -130,7 +131,7 @@ def retry(work: Work, invoice_id: str) -> Invoice:
     Raises `NotFound`, and `NotAllowed` for any other invoice.
     """
     invoice = visible_invoice(work, invoice_id)
-    if invoice.failed_job_id is not None and invoice.status == "failed":
+    if invoice.failed_job_id is not None and invoice.status == InvoiceStatus.FAILED:
         return generation_failures.retry(work, invoice)
     return wait_again(work, invoice)
 
@@ -147,7 +148,7 @@ def void(work: Work, invoice_id: str, given: InvoiceVoid) -> Invoice:
     if generate:
         check_void_amounts(work, invoice, credit_cents=credit, refund_cents=refund)
     status = transition(invoice.status, InvoiceEvent.VOID)
-    if not generate and invoice.payment_status == "succeeded":
+    if not generate and invoice.payment_status == PaymentStatus.SUCCEEDED:
         raise NotAllowed("not_voidable")
     voided = replace(invoice, status=status, voided_at=work.now, payment_overdue=False, updated_at=work.now)
     work.tx.replace(voided)

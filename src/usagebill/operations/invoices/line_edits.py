@@ -16,9 +16,11 @@ from usagebill.core.customers import dating_settings
 from usagebill.core.dates import dates_at_creation
 from usagebill.core.errors import Forbidden, Invalid, NotFound
 from usagebill.core.fees import Fee
+from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.opening import new_invoice
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ZERO
+from usagebill.core.statuses import PaymentStatus
 from usagebill.inputs import ABSENT, Input, Maybe, is_given
 from usagebill.operations.invoices import adjustments
 from usagebill.operations.invoices.adjustments import AdjustedFeeInput
@@ -101,8 +103,8 @@ def regenerate(work: Work, invoice_id: str, given: RegenerationInput) -> Invoice
     not voided, or whose lines are billed by an invoice made anew already.
     """
     voided = visible_invoice(work, invoice_id)
-    again = work.tx.first(Invoice, eq("voided_invoice_id", voided.id), ne("status", "voided"))
-    if voided.status != "voided" or again is not None:
+    again = work.tx.first(Invoice, eq("voided_invoice_id", voided.id), ne("status", InvoiceStatus.VOIDED))
+    if voided.status != InvoiceStatus.VOIDED or again is not None:
         raise Forbidden("feature_unavailable")
     ids = [one.id for one in given.fees or () if one.id]
     if len(set(ids)) < len(ids):
@@ -190,7 +192,7 @@ def _kept(reader: Reader, voided: Invoice, invoice: Invoice, id: str) -> Fee:
         invoice_id=invoice.id,
         self_billed=invoice.self_billed,
         original_fee_id=fee.original_fee_id or fee.id,
-        payment_status="pending",
+        payment_status=PaymentStatus.PENDING,
         succeeded_at=None,
         failed_at=None,
         refunded_at=None,

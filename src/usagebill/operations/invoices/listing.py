@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid
-from usagebill.core.invoices.records import VISIBLE_STATUSES, Invoice
+from usagebill.core.invoices.life_cycle import VISIBLE
+from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ceil_to, floor_to
+from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES
 from usagebill.inputs import ABSENT, Input, Maybe, Paging
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.filters import (
@@ -42,9 +44,8 @@ from usagebill.storage.conditions import (
 from usagebill.storage.ports import Page
 from usagebill.work import Work
 
-__all__ = ["PAYMENT_STATUSES", "InvoiceFilters", "list_all", "list_of_customer"]
+__all__ = ["InvoiceFilters", "list_all", "list_of_customer"]
 
-PAYMENT_STATUSES = ("pending", "succeeded", "failed")
 _SETTLEMENTS = ("payment", "credit_note")
 
 
@@ -101,9 +102,9 @@ def _page(
 
 def _conditions(work: Work, options: InvoiceFilters) -> list[Condition]:
     problems: dict[str, object] = {}
-    statuses = choices("status", either(options.status, options.statuses), VISIBLE_STATUSES, problems)
+    statuses = choices("status", either(options.status, options.statuses), VISIBLE, problems)
     payment_statuses = choices(
-        "payment_status", either(options.payment_status, options.payment_statuses), PAYMENT_STATUSES, problems
+        "payment_status", either(options.payment_status, options.payment_statuses), INVOICE_PAYMENT_STATUSES, problems
     )
     settlements = choices("settlements", options.settlements, _SETTLEMENTS, problems)
     flags = {
@@ -114,7 +115,7 @@ def _conditions(work: Work, options: InvoiceFilters) -> list[Condition]:
     metadata = metadata_conditions(options.metadata, problems)
     if problems:
         raise Invalid(problems)
-    conditions = [within("status", statuses if statuses is not None else VISIBLE_STATUSES), *metadata]
+    conditions = [within("status", statuses if statuses is not None else VISIBLE), *metadata]
     if options.billing_entity_codes:
         conditions.append(within("billing_entity_id", named_entities(work, options.billing_entity_codes)))
     if payment_statuses is not None:

@@ -15,7 +15,8 @@ from usagebill.core.currencies import CURRENCIES, major_from_cents
 from usagebill.core.customers import Customer, dating_settings, timezone
 from usagebill.core.dates import Occasion, dates_at_creation
 from usagebill.core.errors import Invalid, NotFound
-from usagebill.core.fees import Fee, FeeItem
+from usagebill.core.fees import Fee, FeeItem, FeeType
+from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.invoices.opening import new_fee, new_invoice
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ONE, multiply, round_cents, round_to
@@ -100,7 +101,7 @@ def create(work: Work, given: OneOffInput) -> Invoice:
     zone = timezone(customer, own_entity)
     opening = new_invoice(
         id=work.new_id(),
-        invoice_type="one_off",
+        invoice_type=InvoiceType.ONE_OFF,
         customer=customer,
         issuer=entity,
         currency=currency,
@@ -173,7 +174,7 @@ def _fee(reader: Reader, invoice: Invoice, line: _Line, *, provided: bool) -> Fe
         invoice=invoice,
         subscription=None,
         item=FeeItem(
-            type="add_on",
+            type=FeeType.ADD_ON,
             item_type="AddOn",
             id=add_on.id,
             code=add_on.code,

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from usagebill.core.errors import Invalid, NotAllowed
+from usagebill.core.invoices.life_cycle import NOT_COLLECTABLE
+from usagebill.core.statuses import PaymentStatus
 from usagebill.inputs import ABSENT, Input, Maybe
 from usagebill.queries.invoices import visible_invoice
 from usagebill.views.invoices import payment_failure_view
@@ -27,7 +29,7 @@ def retry_payment(work: Work, invoice_id: str, given: PaymentRetry) -> None:
     The invoice stays as it is. Raises `NotFound`, and `NotAllowed` for a draft, voided or paid one.
     """
     invoice = visible_invoice(work, invoice_id)
-    if invoice.status in ("draft", "voided") or invoice.payment_status == "succeeded":
+    if invoice.status in NOT_COLLECTABLE or invoice.payment_status == PaymentStatus.SUCCEEDED:
         raise NotAllowed("invalid_status")
     work.emit(
         "invoice.payment_failure",

@@ -16,9 +16,10 @@ from usagebill.core.credit_notes import CreditNote
 from usagebill.core.customers import Customer
 from usagebill.core.error_details import TAX_ERROR, TAX_VOIDING_ERROR, ErrorDetail, without
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.life_cycle import InvoiceEvent, transition
+from usagebill.core.invoices.life_cycle import AWAITING_PROVIDER_TAXES, InvoiceEvent, InvoiceStatus, transition
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
+from usagebill.core.statuses import TaxStatus
 from usagebill.core.tax_providers import (
     ProviderFailure,
     ProviderTaxes,
@@ -79,7 +80,7 @@ def _waiting(work: Work, job: Job) -> tuple[Invoice, Customer] | None:
     invoice = work.tx.get(Invoice, job.subject_id)
     if invoice is None or invoice.tax_request_id != job.payload["request_id"]:
         return None
-    if invoice.tax_status != "pending" or invoice.status not in ("draft", "pending"):
+    if invoice.tax_status != TaxStatus.PENDING or invoice.status not in AWAITING_PROVIDER_TAXES:
         return None
     return invoice, customer_of(work, invoice)
 
@@ -94,7 +95,7 @@ def _prepare_invoice(work: Work, job: Job) -> Asked | None:
         work.schedule("tax_waiting_invoices", customer.id, work.now)
         return None
     purpose = Purpose.DRAFT
-    if invoice.status != "draft":
+    if invoice.status != InvoiceStatus.DRAFT:
         # It will bear the date of the answer, however long ago it was made.
         purpose, invoice = Purpose.FINALIZED, redated(work, invoice)
     items = fee_items(_fees(work, invoice.id), connection.item_codes, named_by=_by_id)
@@ -149,7 +150,7 @@ def _prepare_credit_note(work: Work, job: Job) -> Asked | None:
     note = work.tx.get(CreditNote, job.subject_id)
     invoice = None if note is None else work.tx.get(Invoice, note.invoice_id)
     # A void takes back all that was told of the invoice: its own notes would take that back twice.
-    if note is None or invoice is None or invoice.status == "voided":
+    if note is None or invoice is None or invoice.status == InvoiceStatus.VOIDED:
         return None
     connection = _told_connection(work, invoice)
     if connection is None:
@@ -213,7 +214,7 @@ def _conclude_invoice(work: Work, job: Job, asked: Asked, answer: Answer) -> Non
         fees = _provided(work, _fees(work, invoice.id), answer)
         invoice = replace(invoice, tax_connection_id=asked.connection.id)
         _note_customer(work, customer, asked, answer)
-        step = Step.STAY if invoice.status == "draft" else Step.ISSUE
+        step = Step.STAY if invoice.status == InvoiceStatus.DRAFT else Step.ISSUE
         taxed = record(work, taxed_bill(work, invoice, fees, provided=True, step=step))
         if step is Step.STAY:
             _ready(work, taxed)
@@ -257,11 +258,11 @@ def _fail(
     work: Work, invoice: Invoice, customer: Customer, connection: TaxConnection, failure: ProviderFailure
 ) -> None:
     detail = _detail(work, TAX_ERROR, failure)
-    drafted = invoice.status == "draft"
+    drafted = invoice.status == InvoiceStatus.DRAFT
     failed = replace(
         invoice,
         status=invoice.status if drafted else transition(invoice.status, InvoiceEvent.TAXES_FAILED),
-        tax_status="failed",
+        tax_status=TaxStatus.FAILED,
         tax_request_id=None,
         error_details=(*invoice.error_details, detail),
         updated_at=work.now,
@@ -278,7 +279,7 @@ def _fail(
 def retry_limited(work: Work, job: Job) -> None:
     """Job: an invoice failed because its provider was asked too often; it has another try."""
     invoice = work.tx.get(Invoice, job.subject_id)
-    if invoice is None or invoice.status != "failed":
+    if invoice is None or invoice.status != InvoiceStatus.FAILED:
         return
     wait_again(work, invoice)
 
@@ -331,19 +332,19 @@ def previewed(work: Work, invoice: Invoice) -> Invoice:
     """
     invoice = work.tx.get(Invoice, invoice.id) or invoice
     customer = customer_of(work, invoice)
-    if invoice.tax_status != "pending" or connection_of(work, customer) is None:
+    if invoice.tax_status != TaxStatus.PENDING or connection_of(work, customer) is None:
         return invoice
     for earlier in work.tx.find(
         Invoice,
         eq("customer_id", customer.id),
-        eq("status", "pending"),
-        eq("tax_status", "pending"),
+        eq("status", InvoiceStatus.PENDING),
+        eq("tax_status", TaxStatus.PENDING),
         ne("id", invoice.id),
         order=[asc("created_at"), asc("id")],
     ):
         fees = _fees(work, earlier.id)
         record(work, taxed_bill(work, earlier, estimated(work, customer, fees) or fees, provided=True))
     fees = _fees(work, invoice.id)
-    issued = replace(invoice, status="pending")
+    issued = replace(invoice, status=InvoiceStatus.PENDING)
     fees = estimated(work, customer, fees) or fees
     return record(work, taxed_bill(work, issued, fees, provided=True, step=Step.STAY))

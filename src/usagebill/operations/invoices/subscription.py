@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import partial
 
 from usagebill.core.dates import Occasion
+from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.plans import FixedCharge
@@ -69,5 +70,5 @@ def finalize(work: Work, invoice: Invoice) -> Invoice:
 def finalize_due(work: Work, job: Job) -> None:
     """Job: the grace period of a draft is over."""
     invoice = work.tx.get(Invoice, str(job.payload["invoice_id"]))
-    if invoice is not None and invoice.status == "draft":
+    if invoice is not None and invoice.status == InvoiceStatus.DRAFT:
         finalize(work, invoice)

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from usagebill.core.customers import timezone
 from usagebill.core.fixed_charges import next_period_start
 from usagebill.core.plans import FixedCharge, FixedChargeUnits, Plan
-from usagebill.core.subscriptions import Subscription, cycle_of
+from usagebill.core.subscriptions import RUNNING, Subscription, SubscriptionStatus, cycle_of
 from usagebill.queries.customers import customer_of, entity_of
 from usagebill.storage.conditions import asc, eq, within
 from usagebill.work import Work
@@ -19,7 +19,7 @@ __all__ = ["units_changed", "units_of_subscription_changed"]
 
 def _effective_at(work: Work, plan: Plan, subscription: Subscription, *, immediately: bool) -> datetime:
     """Now, or when the next period of the fixed charges begins: always then while the first payment is awaited."""
-    if immediately and subscription.status == "active":
+    if immediately and subscription.status == SubscriptionStatus.ACTIVE:
         return work.now
     customer = customer_of(work, subscription)
     zone = ZoneInfo(timezone(customer, entity_of(work, customer)))
@@ -33,7 +33,7 @@ def units_of_subscription_changed(
 
     What is added at once to a fixed charge paid in advance is billed at once, all on one invoice.
     """
-    if subscription.status not in ("active", "incomplete"):
+    if subscription.status not in RUNNING:
         return
     changed = tuple(fixed_charges)
     effective_at = _effective_at(work, plan, subscription, immediately=immediately)
@@ -50,7 +50,7 @@ def units_of_subscription_changed(
             )
         )
     billed = [fixed_charge.id for fixed_charge in changed if fixed_charge.pay_in_advance]
-    if billed and immediately and subscription.status == "active":
+    if billed and immediately and subscription.status == SubscriptionStatus.ACTIVE:
         work.schedule(
             "bill_fixed_charge_units",
             subscription.customer_id,
@@ -77,7 +77,7 @@ def units_changed(
     living = work.tx.find(
         Subscription,
         eq("plan_id", plan.id),
-        within("status", ("active", "incomplete")),
+        within("status", RUNNING),
         order=[asc("created_at"), asc("id")],
     )
     for subscription in living:

@@ -9,7 +9,7 @@ from typing import Any
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.plans import Charge, FixedCharge, Plan, monthly_flag, plan_errors
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.inputs import changes, is_given, value_or
 from usagebill.operations import taxes
 from usagebill.operations.backlog import after_backlog, of_plan
@@ -120,9 +120,11 @@ def _changed(work: Work, before: Plan, given: PlanInput, *, used: bool) -> Plan:
 
 def _amount_changed(work: Work, plan: Plan, old_amount: int) -> None:
     """Have scheduled changes from and to the plan looked at again, now that its amount is another."""
-    leaves = related(Subscription, "previous_subscription_id", eq("plan_id", plan.id), eq("status", "active"))
+    leaves = related(
+        Subscription, "previous_subscription_id", eq("plan_id", plan.id), eq("status", SubscriptionStatus.ACTIVE)
+    )
     arrives = all_of(eq("plan_id", plan.id), present("previous_subscription_id"))
-    if work.tx.first(Subscription, eq("status", "pending"), any_of(leaves, arrives)) is not None:
+    if work.tx.first(Subscription, eq("status", SubscriptionStatus.PENDING), any_of(leaves, arrives)) is not None:
         reconsider_changes(work, plan, old_amount)
 
 

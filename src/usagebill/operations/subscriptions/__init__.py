@@ -2,9 +2,9 @@
 
 from usagebill.operations.subscriptions.creation import create
 from usagebill.operations.subscriptions.inputs import (
+    StatusOptions,
     SubscriptionFilters,
     SubscriptionInput,
-    SubscriptionStatus,
     SubscriptionTermination,
     SubscriptionUpdate,
 )
@@ -15,9 +15,9 @@ from usagebill.operations.subscriptions.update import find_to_change, update
 from usagebill.queries.subscriptions import cycle
 
 __all__ = [
+    "StatusOptions",
     "SubscriptionFilters",
     "SubscriptionInput",
-    "SubscriptionStatus",
     "SubscriptionTermination",
     "SubscriptionUpdate",
     "cancel_pending",

@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
+from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.invoices.sharing import sharing
 from usagebill.core.periods import Interval, Succession, day_start
 from usagebill.core.periods.schedule import is_unbilled
-from usagebill.core.subscriptions import Event, Status, Subscription, is_upgrade, known_since, transition
+from usagebill.core.subscriptions import Event, Subscription, SubscriptionStatus, is_upgrade, known_since, transition
 from usagebill.inputs import is_given, value_or
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.subscription import bill
@@ -21,7 +22,7 @@ from usagebill.operations.subscriptions.schedule import forget
 from usagebill.operations.subscriptions.start import in_trial, start
 from usagebill.operations.subscriptions.unused_time import credit_unused_time
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of
-from usagebill.queries.billing_periods import PERIODIC, STARTING, TERMINATING, billed_through_day
+from usagebill.queries.billing_periods import billed_through_day
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import billable, cycle, plan_of
 from usagebill.rating.invoice import Entry
@@ -67,7 +68,7 @@ def _following(
         customer_id=current.customer_id,
         plan_id=chosen.plan.id,
         fixed_charge_units=chosen.fixed_charge_units,
-        status=Status.PENDING.value,
+        status=SubscriptionStatus.PENDING,
         billing_time=current.billing_time,
         subscription_at=current.subscription_at,
         previous_subscription_id=current.id,
@@ -88,7 +89,9 @@ def _following(
 
 def cancel_downgrade(work: Work, current: Subscription) -> bool:
     """Cancel the downgrade that is to follow `current`, where there is one."""
-    pending = work.tx.find(Subscription, eq("previous_subscription_id", current.id), eq("status", "pending"))
+    pending = work.tx.find(
+        Subscription, eq("previous_subscription_id", current.id), eq("status", SubscriptionStatus.PENDING)
+    )
     for subscription in pending:
         work.tx.replace(
             replace(
@@ -130,7 +133,9 @@ def upgrade_to(work: Work, current: Subscription, following: Subscription, *, as
 
 def apply_downgrade(work: Work, current: Subscription) -> Subscription:
     """Job of a run: the interval of `current` is over, and the downgrade that waits for it takes its place."""
-    following = work.tx.first(Subscription, eq("previous_subscription_id", current.id), eq("status", "pending"))
+    following = work.tx.first(
+        Subscription, eq("previous_subscription_id", current.id), eq("status", SubscriptionStatus.PENDING)
+    )
     if following is None:
         raise LookupError(f"no downgrade waits for subscription {current.id}")
     # A run applies it, minutes after the midnight at which the periods of the old plan end, or days where only a new
@@ -147,10 +152,10 @@ def _succeed(
     """Start `following`; one invoice with billing timestamp `at` closes `ended` and opens what is due in advance."""
     work.emit("subscription.terminated", lambda: subscription_webhook_view(work, ended), ended.id)
     active = start(work, following, work.now, billed_from=billed_from)
-    reasons = {ended.id: TERMINATING}
+    reasons = {ended.id: InvoicingReason.TERMINATING}
     billables = [billable(work, ended)]
     if _owes_at_start(work, active):
-        reasons[active.id] = STARTING
+        reasons[active.id] = InvoicingReason.STARTING
         billables.append(billable(work, active))
     for shared in sharing(billables, succeeding=True):
         entries = [Entry(subscription=subscription, reason=reasons[subscription.id]) for subscription in shared]
@@ -172,4 +177,9 @@ def bill_closed_period(work: Work, current: Subscription) -> None:
     periods = cycle(work, current)
     billed = billed_through_day(work, current, periods)
     if is_unbilled(periods, work.now, billed_on=billed, known_since=known_since(current)):
-        bill(work, [Entry(subscription=current, reason=PERIODIC)], at=work.now, occasion=Occasion.PERIODIC)
+        bill(
+            work,
+            [Entry(subscription=current, reason=InvoicingReason.PERIODIC)],
+            at=work.now,
+            occasion=Occasion.PERIODIC,
+        )

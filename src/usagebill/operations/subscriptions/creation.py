@@ -9,7 +9,14 @@ from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.periods import BillingTime
 from usagebill.core.plans import Plan
-from usagebill.core.subscriptions import Start, Status, Subscription, start_of, started_in_past_at
+from usagebill.core.subscriptions import (
+    HOLDING_ID,
+    Start,
+    Subscription,
+    SubscriptionStatus,
+    start_of,
+    started_in_past_at,
+)
 from usagebill.inputs import is_given, value_or
 from usagebill.operations import customers
 from usagebill.operations.backlog import settle_backlog
@@ -51,7 +58,7 @@ def create(work: Work, given: SubscriptionInput) -> Subscription:
     same = (eq("customer_id", customer.id), eq("external_id", external_id))
     # What is new changes nothing of what is overdue; what is there does.
     settle_backlog(work, customer.id, needed=work.tx.count(Subscription, *same) > 0)
-    if external_id and work.tx.count(Subscription, *same, eq("status", Status.INCOMPLETE.value)):
+    if external_id and work.tx.count(Subscription, *same, eq("status", SubscriptionStatus.INCOMPLETE)):
         raise Invalid(subscription="subscription_incomplete")
     current = _current(work, customer, external_id) if external_id else None
     if external_id and current is None and _taken(work, customer, external_id):
@@ -63,7 +70,7 @@ def create(work: Work, given: SubscriptionInput) -> Subscription:
     purchase_order_number = purchase_order_number_of(given.purchase_order_number)
     if current is None:
         return _new(work, given, customer, entity, plan, external_id, purchase_order_number)
-    if current.status == Status.PENDING:
+    if current.status == SubscriptionStatus.PENDING:
         return _replanned(work, given, current, plan)
     own = entity if is_given(given.billing_entity_code) else None
     return change_plan(work, current, _overridden(work, plan, given), given, own)
@@ -113,14 +120,14 @@ def _customer(work: Work, external_id: str, entity: BillingEntity, plan: Plan, g
 def _current(work: Work, customer: Customer, external_id: str) -> Subscription | None:
     """The customer's subscription that the request speaks of: the active one, else the one that has yet to start."""
     own = (eq("customer_id", customer.id), eq("external_id", external_id))
-    return work.tx.first(Subscription, *own, eq("status", "active")) or work.tx.first(
-        Subscription, *own, eq("status", "pending"), missing("previous_subscription_id")
+    return work.tx.first(Subscription, *own, eq("status", SubscriptionStatus.ACTIVE)) or work.tx.first(
+        Subscription, *own, eq("status", SubscriptionStatus.PENDING), missing("previous_subscription_id")
     )
 
 
 def _taken(work: Work, customer: Customer, external_id: str) -> bool:
     """Whether another customer has a subscription of this external id, or will: its usage is of one of them."""
-    live = within("status", ("active", "pending", "incomplete"))
+    live = within("status", HOLDING_ID)
     others = (eq("external_id", external_id), live, ne("customer_id", customer.id))
     for customer_id in {other.customer_id: None for other in work.tx.find(Subscription, *others)}:
         # Its end may be overdue.
@@ -151,7 +158,7 @@ def _new(
         customer_id=customer.id,
         plan_id=chosen.plan.id,
         fixed_charge_units=chosen.fixed_charge_units,
-        status=Status.PENDING.value,
+        status=SubscriptionStatus.PENDING,
         billing_time=billing_time,
         subscription_at=subscription_at,
         ending_at=instant_of(given.ending_at),

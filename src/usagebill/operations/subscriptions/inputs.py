@@ -9,9 +9,9 @@ from usagebill.inputs import ABSENT, Input, Maybe, parse_instant
 from usagebill.operations.plans import PlanOverridesInput, UsageThresholdInput
 
 __all__ = [
+    "StatusOptions",
     "SubscriptionFilters",
     "SubscriptionInput",
-    "SubscriptionStatus",
     "SubscriptionTermination",
     "SubscriptionUpdate",
     "instant_of",
@@ -69,7 +69,7 @@ class SubscriptionUpdate:
 
 
 @Input
-class SubscriptionStatus:
+class StatusOptions:
     """Which of several subscriptions with one external id is meant; the active one unless said otherwise."""
 
     status: Maybe[str] = ABSENT

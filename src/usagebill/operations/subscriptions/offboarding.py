@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from usagebill.core.coupons import AppliedCoupon
+from usagebill.core.coupons import AppliedCoupon, CouponStatus
+from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.operations.coupons import terminate_applied
 from usagebill.operations.subscriptions import cancel_pending, terminate
 from usagebill.storage.conditions import asc, eq
@@ -26,13 +27,13 @@ def end_customer(work: Work, job: Job) -> None:
     """
     own = eq("customer_id", job.subject_id)
     order = [asc("created_at"), asc("id")]
-    for subscription in work.tx.find(Subscription, own, eq("status", "active"), order=order):
+    for subscription in work.tx.find(Subscription, own, eq("status", SubscriptionStatus.ACTIVE), order=order):
         terminate(work, subscription)
-    for subscription in work.tx.find(Subscription, own, eq("status", "pending"), order=order):
+    for subscription in work.tx.find(Subscription, own, eq("status", SubscriptionStatus.PENDING), order=order):
         cancel_pending(work, subscription)
-    for applied in work.tx.find(AppliedCoupon, own, eq("status", "active")):
+    for applied in work.tx.find(AppliedCoupon, own, eq("status", CouponStatus.ACTIVE)):
         terminate_applied(work, applied)
-    for draft in work.tx.find(Invoice, own, eq("status", "draft")):
+    for draft in work.tx.find(Invoice, own, eq("status", InvoiceStatus.DRAFT)):
         key = f"finalize_invoice:{draft.id}"
         work.tx.jobs.cancel(key)
         work.schedule(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from functools import partial
 
+from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.periods import Interval
 from usagebill.core.plans import Plan, cancels_downgrade
-from usagebill.core.subscriptions import Status, Subscription, is_upgrade
+from usagebill.core.subscriptions import UNENDED, Subscription, SubscriptionStatus, is_upgrade
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.invoices.subscription import bill_added_units, finalize
 from usagebill.operations.subscriptions.change import cancel_downgrade, upgrade_to
@@ -23,13 +24,13 @@ from usagebill.work import Work
 __all__ = ["amount_changed", "bill_units", "end_subscriptions", "leave_plan", "upgrade_now"]
 
 _IN_ORDER = (asc("created_at"), asc("id"))
-_ALIVE = within("status", (Status.PENDING.value, Status.ACTIVE.value))
+_ALIVE = within("status", UNENDED)
 
 
 def bill_units(work: Work, job: Job) -> None:
     """Job: units were added at once to fixed charges that a subscription pays in advance."""
     subscription = work.tx.get(Subscription, str(job.payload["subscription_id"]))
-    if subscription is None or subscription.status != Status.ACTIVE:
+    if subscription is None or subscription.status != SubscriptionStatus.ACTIVE:
         return
     ids = job.payload["fixed_charge_ids"]
     wanted = set(ids) if isinstance(ids, (list, tuple)) else set()
@@ -47,12 +48,16 @@ def amount_changed(work: Work, job: Job) -> None:
     plan = work.tx.get(Plan, job.subject_id)
     if plan is None:
         return
-    for current in work.tx.find(Subscription, eq("plan_id", plan.id), eq("status", "active"), order=_IN_ORDER):
+    for current in work.tx.find(
+        Subscription, eq("plan_id", plan.id), eq("status", SubscriptionStatus.ACTIVE), order=_IN_ORDER
+    ):
         following = _pending_after(work, current)
         if following is not None and cancels_downgrade(plan.amount_cents, plan_of(work, following).amount_cents):
             cancel_downgrade(work, current)
             work.emit("subscription.updated", partial(_view, work, current), current.id)
-    for following in work.tx.find(Subscription, eq("plan_id", plan.id), eq("status", "pending"), order=_IN_ORDER):
+    for following in work.tx.find(
+        Subscription, eq("plan_id", plan.id), eq("status", SubscriptionStatus.PENDING), order=_IN_ORDER
+    ):
         if following.previous_subscription_id is None:
             continue
         if job.error is None:
@@ -68,7 +73,7 @@ def upgrade_now(work: Work, job: Job) -> None:
     """Job: a scheduled downgrade may be none any more, since its plan has another amount."""
     following = work.tx.get(Subscription, str(job.payload["subscription_id"]))
     plan = work.tx.get(Plan, str(job.payload["plan_id"]))
-    if plan is not None and following is not None and following.status == Status.PENDING:
+    if plan is not None and following is not None and following.status == SubscriptionStatus.PENDING:
         _reconsider(work, following, plan)
 
 
@@ -77,20 +82,22 @@ def _view(work: Work, subscription: Subscription) -> EntitledSubscription:
 
 
 def _pending_after(work: Work, current: Subscription) -> Subscription | None:
-    return work.tx.first(Subscription, eq("previous_subscription_id", current.id), eq("status", "pending"))
+    return work.tx.first(
+        Subscription, eq("previous_subscription_id", current.id), eq("status", SubscriptionStatus.PENDING)
+    )
 
 
 def _reconsider(work: Work, following: Subscription, plan: Plan) -> None:
     """A scheduled downgrade to a plan that now costs as much as the current one, or more, happens at once."""
     current = work.tx.get(Subscription, str(following.previous_subscription_id))
-    if current is None or current.status != Status.ACTIVE:
+    if current is None or current.status != SubscriptionStatus.ACTIVE:
         return
     own = plan_of(work, current)
     if is_upgrade(own.amount_cents, Interval(own.interval), plan.amount_cents, Interval(plan.interval)):
         settle_backlog(work, current.customer_id)
         still = work.tx.get(Subscription, current.id)
         waiting = work.tx.get(Subscription, following.id)
-        if still is not None and waiting is not None and waiting.status == Status.PENDING:
+        if still is not None and waiting is not None and waiting.status == SubscriptionStatus.PENDING:
             upgrade_to(work, still, waiting)
 
 
@@ -117,7 +124,7 @@ def leave_plan(work: Work, job: Job) -> None:
 
 
 def _drafts_of(plan_id: str) -> tuple[Condition, ...]:
-    return eq("status", "draft"), has(BillingPeriod, "invoice_id", eq("plan_id", plan_id))
+    return eq("status", InvoiceStatus.DRAFT), has(BillingPeriod, "invoice_id", eq("plan_id", plan_id))
 
 
 def _end_on(work: Work, plan_id: str, *whose: Condition) -> None:
@@ -126,11 +133,11 @@ def _end_on(work: Work, plan_id: str, *whose: Condition) -> None:
         settle_backlog(work, customer_id)
     for subscription in work.tx.find(Subscription, *on_it, order=_IN_ORDER):
         current = work.tx.get(Subscription, subscription.id)
-        if current is None or current.status == Status.CANCELED:
+        if current is None or current.status == SubscriptionStatus.CANCELED:
             continue
-        if current.status == Status.PENDING:
+        if current.status == SubscriptionStatus.PENDING:
             cancel_pending(work, current)
-        elif current.status == Status.ACTIVE:
+        elif current.status == SubscriptionStatus.ACTIVE:
             terminate(work, current)
     for invoice in work.tx.find(Invoice, *_drafts_of(plan_id), *whose, order=_IN_ORDER):
         finalize(work, invoice)

@@ -8,9 +8,9 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
 from usagebill.core.errors import NotFound
 from usagebill.core.plans import Plan
-from usagebill.core.subscriptions import Status, Subscription
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.inputs import Paging
-from usagebill.operations.subscriptions.inputs import SubscriptionFilters, SubscriptionStatus
+from usagebill.operations.subscriptions.inputs import StatusOptions, SubscriptionFilters
 from usagebill.storage.conditions import (
     Condition,
     all_of,
@@ -27,7 +27,7 @@ from usagebill.work import Work
 
 __all__ = ["find_by_external_id", "get", "get_of_status", "list_all", "list_of_customer"]
 
-_STATUSES = frozenset(status.value for status in Status)
+_STATUSES = frozenset(SubscriptionStatus)
 
 
 def find_by_external_id(work: Work, external_id: str, *statuses: str) -> list[Subscription]:
@@ -48,14 +48,14 @@ def find_by_external_id(work: Work, external_id: str, *statuses: str) -> list[Su
 
 def get_of_status(work: Work, external_id: str, status: object = None) -> Subscription:
     """The subscription with this external id and status (active unless given). Raises `NotFound`."""
-    wanted = status if isinstance(status, str) and status in _STATUSES else Status.ACTIVE.value
+    wanted = status if isinstance(status, str) and status in _STATUSES else SubscriptionStatus.ACTIVE
     found = find_by_external_id(work, external_id, wanted)
     if not found:
         raise NotFound("subscription")
     return found[0]
 
 
-def get(work: Work, external_id: str, options: SubscriptionStatus) -> Subscription:
+def get(work: Work, external_id: str, options: StatusOptions) -> Subscription:
     """The subscription with this external id and status. Raises `NotFound`."""
     return get_of_status(work, external_id, options.status)
 
@@ -88,7 +88,7 @@ def _conditions(work: Work, options: SubscriptionFilters) -> list[Condition]:
     conditions: list[Condition] = []
     asked: Sequence[str] = options.status or ()
     if not asked:
-        conditions.append(eq("status", Status.ACTIVE.value))
+        conditions.append(eq("status", SubscriptionStatus.ACTIVE))
     elif all(status in _STATUSES for status in asked):
         conditions.append(within("status", asked))
     if options.external_id:

@@ -16,7 +16,7 @@ from usagebill.core.periods.schedule import (
     termination_alerts,
     trial_end_run,
 )
-from usagebill.core.subscriptions import Subscription, known_since
+from usagebill.core.subscriptions import UNENDED, Subscription, SubscriptionStatus, known_since
 from usagebill.queries.billing_periods import billed_through_day
 from usagebill.queries.customers import customer_of, zone_of
 from usagebill.queries.subscriptions import cycle, plan_of
@@ -51,14 +51,14 @@ def schedule(work: Work, subscription: Subscription, *, overdue: bool = False) -
     With `overdue`, what was due before now and is not done yet stays as it is.
     """
     forget(work, subscription, but_overdue=overdue)
-    if subscription.status == "pending" and subscription.previous_subscription_id is None:
+    if subscription.status == SubscriptionStatus.PENDING and subscription.previous_subscription_id is None:
         zone = zone_of(work, customer_of(work, subscription))
         _at(work, subscription, "activate_subscription", activation_at(subscription.subscription_at, zone))
-    if subscription.status == "active":
+    if subscription.status == SubscriptionStatus.ACTIVE:
         schedule_billing(work, subscription)
         _schedule_trial_end(work, subscription)
     ending_at = ending_of(subscription)
-    if subscription.status == "active" and ending_at is not None:
+    if subscription.status == SubscriptionStatus.ACTIVE and ending_at is not None:
         zone = zone_of(work, customer_of(work, subscription))
         _at(work, subscription, "end_subscription", ending_at_instant(ending_at, zone))
         schedule_alert(work, subscription)
@@ -78,9 +78,7 @@ def reschedule_customer(work: Work, customer_id: str) -> None:
 
     What is overdue, because it fails, stays: it is done as of the instant at which it was due in the zone of that time.
     """
-    for subscription in work.tx.find(
-        Subscription, eq("customer_id", customer_id), within("status", ("pending", "active"))
-    ):
+    for subscription in work.tx.find(Subscription, eq("customer_id", customer_id), within("status", UNENDED)):
         schedule(work, subscription, overdue=True)
 
 

@@ -9,12 +9,12 @@ from datetime import datetime
 from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
 from usagebill.core.fixed_charges import units_at_start
+from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.jobs import Job
 from usagebill.core.plans import FixedChargeUnits
-from usagebill.core.subscriptions import Event, Status, Subscription, transition
+from usagebill.core.subscriptions import Event, Subscription, SubscriptionStatus, transition
 from usagebill.operations.invoices.subscription import bill, bill_added_units
 from usagebill.operations.subscriptions.schedule import schedule
-from usagebill.queries.billing_periods import STARTING
 from usagebill.queries.customers import customer_of, zone_of
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import plan_of
@@ -87,7 +87,7 @@ def bill_start(work: Work, subscription: Subscription) -> None:
     if plan.pay_in_advance and not in_trial(work, subscription, started_at):
         bill(
             work,
-            [Entry(subscription=subscription, reason=STARTING)],
+            [Entry(subscription=subscription, reason=InvoicingReason.STARTING)],
             at=started_at,
             occasion=Occasion.SUBSCRIPTION,
             skip_charges=True,
@@ -103,7 +103,7 @@ def ends_invoiced(work: Work, external_id: str) -> list[datetime]:
     ended = work.tx.find(
         Subscription,
         eq("external_id", external_id),
-        eq("status", "terminated"),
+        eq("status", SubscriptionStatus.TERMINATED),
         eq("on_termination_invoice", "generate"),
         present("terminated_at"),
     )
@@ -113,5 +113,5 @@ def ends_invoiced(work: Work, external_id: str) -> list[datetime]:
 def activate_due(work: Work, job: Job) -> None:
     """Job: the local date of a future subscription has come."""
     subscription = work.tx.get(Subscription, str(job.payload["subscription_id"]))
-    if subscription is not None and subscription.status == Status.PENDING:
+    if subscription is not None and subscription.status == SubscriptionStatus.PENDING:
         bill_start(work, start(work, subscription, work.now))

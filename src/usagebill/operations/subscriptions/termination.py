@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from usagebill.core.dates import Occasion
 from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.jobs import Job
 from usagebill.core.periods.schedule import ending_at_instant, run_is_past
-from usagebill.core.subscriptions import Event, Status, Subscription, transition
+from usagebill.core.subscriptions import Event, Subscription, SubscriptionStatus, transition
 from usagebill.operations.backlog import after_backlog, of_subscription
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.subscription import bill
@@ -17,7 +18,6 @@ from usagebill.operations.subscriptions.inputs import SubscriptionTermination
 from usagebill.operations.subscriptions.reading import get_of_status
 from usagebill.operations.subscriptions.schedule import ending_of, forget, schedule, schedule_alert
 from usagebill.operations.subscriptions.unused_time import credit_unused_time
-from usagebill.queries.billing_periods import TERMINATING
 from usagebill.queries.customers import customer_of, zone_of
 from usagebill.queries.subscriptions import cycle, plan_of
 from usagebill.rating.invoice import Entry
@@ -38,8 +38,8 @@ def delete(work: Work, external_id: str, options: SubscriptionTermination) -> Su
     Raises `NotFound`, `Invalid` for an option that does not exist, and `NotAllowed` while it is not known how what
     would be given back was taxed.
     """
-    if options.status == Status.PENDING:
-        return cancel_pending(work, get_of_status(work, external_id, Status.PENDING))
+    if options.status == SubscriptionStatus.PENDING:
+        return cancel_pending(work, get_of_status(work, external_id, SubscriptionStatus.PENDING))
     active = get_of_status(work, external_id)
     return terminate(
         work,
@@ -74,7 +74,9 @@ def terminate(
     The options are the given ones, else those stored on the subscription, else credit and generate. A scheduled
     downgrade is canceled.
     """
-    if work.tx.first(Subscription, eq("previous_subscription_id", subscription.id), eq("status", "incomplete")):
+    if work.tx.first(
+        Subscription, eq("previous_subscription_id", subscription.id), eq("status", SubscriptionStatus.INCOMPLETE)
+    ):
         raise Invalid(base="next_subscription_incomplete")
     advance = plan_of(work, subscription).pay_in_advance
     termination_options(advance, credit_note, invoice)
@@ -104,7 +106,12 @@ def terminate(
     if advance:
         credit_unused_time(work, ended, option=ended.on_termination_credit_note or "credit", asked=asked)
     if ended.on_termination_invoice == "generate":
-        bill(work, [Entry(subscription=ended, reason=TERMINATING)], at=work.now, occasion=Occasion.SUBSCRIPTION)
+        bill(
+            work,
+            [Entry(subscription=ended, reason=InvoicingReason.TERMINATING)],
+            at=work.now,
+            occasion=Occasion.SUBSCRIPTION,
+        )
     regroup(work, [ended], work.now, renewing=False)
     return ended
 
@@ -136,7 +143,7 @@ def end_due(work: Work, job: Job) -> None:
     """Job: the local date of a subscription's `ending_at` has come."""
     subscription = _subject(work, job)
     ending_at = None if subscription is None else ending_of(subscription)
-    if subscription is None or subscription.status != Status.ACTIVE or ending_at is None:
+    if subscription is None or subscription.status != SubscriptionStatus.ACTIVE or ending_at is None:
         return
     if ending_at_instant(ending_at, zone_of(work, customer_of(work, subscription))) > work.now:
         schedule(work, subscription)
@@ -147,7 +154,7 @@ def end_due(work: Work, job: Job) -> None:
 def announce_due(work: Work, job: Job) -> None:
     """Job: an end is so many days ahead that it is announced."""
     subscription = _subject(work, job)
-    if subscription is None or subscription.status != Status.ACTIVE:
+    if subscription is None or subscription.status != SubscriptionStatus.ACTIVE:
         return
     announced = replace(subscription, termination_announced_at=work.now)
     work.tx.replace(announced)

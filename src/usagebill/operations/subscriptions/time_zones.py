@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from usagebill.core.customers import Customer
 from usagebill.core.jobs import Job
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.subscriptions import UNENDED, Subscription
 from usagebill.operations.subscriptions import reschedule_customer
 from usagebill.storage.conditions import eq, has, missing, within
 from usagebill.work import Work
@@ -19,6 +19,6 @@ def reschedule(work: Work, job: Job) -> None:
 
 def reschedule_entity(work: Work, job: Job) -> None:
     """Job: the time zone of a billing entity has changed, and with it that of the customers without their own."""
-    waiting = has(Subscription, "customer_id", within("status", ("pending", "active")))
+    waiting = has(Subscription, "customer_id", within("status", UNENDED))
     for customer in work.tx.find(Customer, eq("billing_entity_id", job.subject_id), missing("timezone"), waiting):
         reschedule_customer(work, customer.id)

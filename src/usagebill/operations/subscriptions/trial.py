@@ -8,12 +8,13 @@ from zoneinfo import ZoneInfo
 
 from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
-from usagebill.core.fees import Fee
+from usagebill.core.fees import Fee, FeeType
+from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod
 from usagebill.core.jobs import Job
-from usagebill.core.subscriptions import Status, Subscription
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.operations.invoices.subscription import bill
-from usagebill.queries.billing_periods import STARTING, last_run
+from usagebill.queries.billing_periods import last_run
 from usagebill.queries.subscriptions import cycle, plan_of
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.rating.invoice import Entry
@@ -27,7 +28,11 @@ __all__ = ["end_trial"]
 def end_trial(work: Work, job: Job) -> None:
     """Job: a trial is over. In advance, the rest of the period is billed, unless a run or the start has done so."""
     subscription = work.tx.get(Subscription, str(job.payload["subscription_id"]))
-    if subscription is None or subscription.status != Status.ACTIVE or subscription.trial_ended_at is not None:
+    if (
+        subscription is None
+        or subscription.status != SubscriptionStatus.ACTIVE
+        or subscription.trial_ended_at is not None
+    ):
         return
     plan = plan_of(work, subscription)
     ends_at = end_of_trial(work, subscription, plan.trial_period)
@@ -38,7 +43,7 @@ def end_trial(work: Work, job: Job) -> None:
     if plan.pay_in_advance and not _billed_since(work, ended, ends_at) and not _billed_at_start(work, ended):
         bill(
             work,
-            [Entry(subscription=ended, reason=STARTING)],
+            [Entry(subscription=ended, reason=InvoicingReason.STARTING)],
             at=work.now,
             occasion=Occasion.SUBSCRIPTION,
             skip_charges=True,
@@ -66,7 +71,7 @@ def _billed_at_start(work: Work, subscription: Subscription) -> bool:
     started_on = local_date(subscription.started_at, tz)
     billed = {
         fee.invoice_id
-        for fee in work.tx.find(Fee, eq("subscription_id", subscription.id), eq("fee_type", "subscription"))
+        for fee in work.tx.find(Fee, eq("subscription_id", subscription.id), eq("fee_type", FeeType.SUBSCRIPTION))
     }
     return any(
         period.invoice_id in billed and local_date(period.timestamp, tz) == started_on

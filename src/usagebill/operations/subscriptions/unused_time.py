@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from usagebill.core.errors import NotAllowed
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.statuses import TaxStatus
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations import credit_notes
 from usagebill.work import Work
@@ -22,5 +23,5 @@ def credit_unused_time(work: Work, ended: Subscription, *, option: str, asked: b
     note = credit_notes.on_termination(work, ended, option=option)
     if asked and note is not None:
         invoice = work.tx.get(Invoice, note.invoice_id)
-        if invoice is not None and invoice.tax_status == "pending":
+        if invoice is not None and invoice.tax_status == TaxStatus.PENDING:
             raise NotAllowed("cannot_terminate_with_pending_taxes")

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
-from usagebill.core.subscriptions import Status, Subscription, started_in_past_at
+from usagebill.core.subscriptions import UNENDED, Subscription, SubscriptionStatus, started_in_past_at
 from usagebill.inputs import is_given
 from usagebill.operations.backlog import after_backlog, of_subscription
 from usagebill.operations.plans.overrides import apply_overrides
-from usagebill.operations.subscriptions.inputs import SubscriptionStatus, SubscriptionUpdate, instant_of
+from usagebill.operations.subscriptions.inputs import StatusOptions, SubscriptionUpdate, instant_of
 from usagebill.operations.subscriptions.reading import find_by_external_id
 from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.operations.subscriptions.start import bill_start, ends_invoiced, start
@@ -26,19 +26,23 @@ __all__ = ["find_to_change", "update"]
 
 
 @after_backlog(of_subscription)
-def update(work: Work, external_id: str, given: SubscriptionUpdate, options: SubscriptionStatus) -> Subscription:
+def update(work: Work, external_id: str, given: SubscriptionUpdate, options: StatusOptions) -> Subscription:
     """Change the fields that were sent. Raises `NotFound`, `NotAllowed` or `Invalid`.
 
     A subscription that has yet to start can be moved: to a later date, or into the past, which starts it.
     """
     found = find_to_change(work, external_id, options)
-    if found.status == Status.INCOMPLETE:
+    if found.status == SubscriptionStatus.INCOMPLETE:
         raise NotAllowed("subscription_incomplete")
     entity = _entity(work, given)
-    movable = found.status == Status.PENDING and found.previous_subscription_id is None
+    movable = found.status == SubscriptionStatus.PENDING and found.previous_subscription_id is None
     starts = given.subscription_at if movable and given.subscription_at else found.subscription_at
     problems = request_errors(work, given, starts)
-    if given.activation_rules is not None and is_given(given.activation_rules) and found.status != Status.PENDING:
+    if (
+        given.activation_rules is not None
+        and is_given(given.activation_rules)
+        and found.status != SubscriptionStatus.PENDING
+    ):
         problems["activation_rules"] = ["subscription_not_pending"]
     if problems:
         raise Invalid(problems)
@@ -57,14 +61,14 @@ def update(work: Work, external_id: str, given: SubscriptionUpdate, options: Sub
     work.tx.replace(changed)
     if moved and changed.subscription_at <= work.now:
         changed = _started_in_past(work, changed)
-    elif changed.status in (Status.PENDING, Status.ACTIVE):
+    elif changed.status in UNENDED:
         schedule(work, changed)
-    if not moved or changed.status == Status.ACTIVE:
+    if not moved or changed.status == SubscriptionStatus.ACTIVE:
         work.emit("subscription.updated", lambda: entitled_subscription(work, changed), changed.id)
     return changed
 
 
-def find_to_change(work: Work, external_id: str, options: SubscriptionStatus) -> Subscription:
+def find_to_change(work: Work, external_id: str, options: StatusOptions) -> Subscription:
     """The only subscription with this external id, whatever its status; of several the one of the status given.
 
     Raises `NotFound`.
@@ -100,7 +104,7 @@ def _changed(
         changed = replace(changed, ending_at=instant_of(given.ending_at))
     if is_given(given.purchase_order_number):
         number = purchase_order_number_of(given.purchase_order_number)
-        if number != found.purchase_order_number and found.status not in (Status.PENDING, Status.ACTIVE):
+        if number != found.purchase_order_number and found.status not in UNENDED:
             raise NotAllowed("purchase_order_number_not_editable")
         changed = replace(changed, purchase_order_number=number)
     if isinstance(given.consolidate_invoice, bool):

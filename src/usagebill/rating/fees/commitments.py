@@ -10,12 +10,13 @@ from decimal import Decimal
 from usagebill.core.commitments import commitment_due, counts_toward, settlement, true_up, true_up_precise
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.days import calendar_days
-from usagebill.core.fees import Fee
+from usagebill.core.fees import Fee, FeeType
+from usagebill.core.invoices.life_cycle import BILLED, InvoiceStatus, InvoiceType, InvoicingReason
 from usagebill.core.invoices.opening import new_fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ONE, round_to
 from usagebill.core.periods import Window
-from usagebill.queries.billing_periods import STARTING, BillingContext
+from usagebill.queries.billing_periods import BillingContext
 from usagebill.rating.fees.subscription import subscription_item
 from usagebill.storage.conditions import at_most, desc, eq, has, ne, related, within
 from usagebill.work import Reader
@@ -23,13 +24,17 @@ from usagebill.work import Reader
 __all__ = ["commitment_fee"]
 
 _NAME = "Minimum commitment"
-_COUNTED = ("subscription", "charge", "fixed_charge")
+_COUNTED = (FeeType.SUBSCRIPTION, FeeType.CHARGE, FeeType.FIXED_CHARGE)
 
 
 def commitment_fee(reader: Reader, context: BillingContext, fees: Sequence[Fee]) -> Fee | None:
     """What `fees` (of this billing period) and those of earlier invoices leave of the commitment, None if nothing."""
     commitment = context.plan.minimum_commitment
-    if commitment is None or commitment.amount_cents <= 0 or context.period.invoicing_reason == STARTING:
+    if (
+        commitment is None
+        or commitment.amount_cents <= 0
+        or context.period.invoicing_reason == InvoicingReason.STARTING
+    ):
         return None
     settled = settlement(context.cycle, context.boundaries, last_fee_at=_last_fee_at(reader, context))
     if settled is None:
@@ -46,7 +51,7 @@ def commitment_fee(reader: Reader, context: BillingContext, fees: Sequence[Fee])
         id=reader.new_id(),
         invoice=invoice,
         subscription=subscription,
-        item=subscription_item(context, "commitment", commitment.invoice_display_name or _NAME),
+        item=subscription_item(context, FeeType.COMMITMENT, commitment.invoice_display_name or _NAME),
         amount_cents=cents,
         precise_amount_cents=round_to(precise, 15),
         units=ONE,
@@ -80,8 +85,8 @@ def _last_fee_at(reader: Reader, context: BillingContext) -> datetime | None:
         related(
             Invoice,
             "invoice_id",
-            ne("status", "deleted"),
-            has(Fee, "invoice_id", own, eq("fee_type", "subscription")),
+            ne("status", InvoiceStatus.DELETED),
+            has(Fee, "invoice_id", own, eq("fee_type", FeeType.SUBSCRIPTION)),
         ),
         order=[desc("timestamp")],
     )
@@ -103,17 +108,17 @@ def _is_in_force(reader: Reader, context: BillingContext, invoice_id: str) -> bo
     if invoice_id == context.invoice.id:
         return False
     invoice = reader.tx.get(Invoice, invoice_id)
-    if invoice is None or invoice.invoice_type == "progressive_billing":
+    if invoice is None or invoice.invoice_type == InvoiceType.PROGRESSIVE_BILLING:
         # The period's own invoice bills that usage too, and takes off what was billed ahead.
         return False
-    return invoice.status not in ("voided", "deleted", "generating")
+    return invoice.status in BILLED
 
 
 def _counts(fee: Fee, period: Window) -> bool:
     if fee.fee_type not in _COUNTED:
         return False
     start, end = fee.from_datetime, fee.to_datetime
-    if fee.fee_type == "charge":
+    if fee.fee_type == FeeType.CHARGE:
         start, end = fee.charges_from_datetime, fee.charges_to_datetime
         if start is not None and end is not None and fee.from_datetime is not None and fee.from_datetime > end:
             # Recurring usage renewed in advance counts in the period that it was renewed for.

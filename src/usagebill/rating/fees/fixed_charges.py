@@ -8,7 +8,7 @@ from datetime import datetime
 
 from usagebill.core.add_ons import AddOn
 from usagebill.core.currencies import subunits
-from usagebill.core.fees import Fee, FeeItem
+from usagebill.core.fees import Fee, FeeItem, FeeType
 from usagebill.core.fixed_charge_deductions import PaidInAdvance, less_paid_before, paid_before_cents
 from usagebill.core.fixed_charges import (
     Term,
@@ -18,6 +18,7 @@ from usagebill.core.fixed_charges import (
     terms_in,
     units_in,
 )
+from usagebill.core.invoices.life_cycle import BILLED, BILLED_AND_KEPT, InvoicingReason
 from usagebill.core.invoices.opening import new_fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import decimal_text, total
@@ -31,7 +32,7 @@ from usagebill.core.pricing.fixed_charges import (
     units_change_amounts,
 )
 from usagebill.core.usage import Usage
-from usagebill.queries.billing_periods import STARTING, BillingContext
+from usagebill.queries.billing_periods import BillingContext
 from usagebill.storage.conditions import asc, at_most, eq, ne, related, within
 from usagebill.work import Reader
 
@@ -57,7 +58,7 @@ def _fee(reader: Reader, context: BillingContext, charge: FixedCharge, closed: W
     due = fixed_charge_is_due(
         pay_in_advance=charge.pay_in_advance,
         ended=context.ended,
-        starting=context.period.invoicing_reason == STARTING,
+        starting=context.period.invoicing_reason == InvoicingReason.STARTING,
         billed_before=charge.pay_in_advance
         and any(_is_something(fee) for fee in _fees_for(reader, context, charge, window)),
         ended_after_invoice=context.ended_after_invoice,
@@ -149,7 +150,7 @@ def _fees_for(reader: Reader, context: BillingContext, charge: FixedCharge, wind
         within("fixed_charge_id", _family(charge)),
         ne("invoice_id", context.invoice.id),
         at_most("created_at", context.invoice.created_at),
-        related(Invoice, "invoice_id", within("status", ("draft", "open", "pending", "failed", "finalized", "closed"))),
+        related(Invoice, "invoice_id", within("status", BILLED)),
     )
     return [
         fee
@@ -179,7 +180,7 @@ def _less_what_the_old_plan_was_paid(
     What is left of them pays once: `others` are the new plan's fees before this one.
     """
     if (
-        context.period.invoicing_reason != STARTING
+        context.period.invoicing_reason != InvoicingReason.STARTING
         or context.subscription.origin != Succession.UPGRADE
         or not (charge.pay_in_advance and charge.prorated)
     ):
@@ -196,12 +197,12 @@ def _paid_by_the_old_plan(reader: Reader, context: BillingContext, fee: Fee) -> 
     old = reader.tx.find(
         Fee,
         eq("subscription_id", context.subscription.previous_subscription_id),
-        eq("fee_type", "fixed_charge"),
+        eq("fee_type", FeeType.FIXED_CHARGE),
         ne("invoice_id", fee.invoice_id),
         eq("add_on_id", fee.add_on_id),
         eq("pay_in_advance", True),
         eq("currency", fee.currency),
-        related(Invoice, "invoice_id", within("status", ("draft", "open", "pending", "failed", "finalized"))),
+        related(Invoice, "invoice_id", within("status", BILLED_AND_KEPT)),
         order=[asc("created_at"), asc("id")],
     )
     found = []
@@ -233,7 +234,7 @@ def _billing_timestamp(reader: Reader, fee: Fee) -> datetime | None:
 def fixed_charge_item(charge: FixedCharge, add_on: AddOn) -> FeeItem:
     """What a fee of the fixed charge is for."""
     return FeeItem(
-        type="fixed_charge",
+        type=FeeType.FIXED_CHARGE,
         item_type="AddOn",
         id=add_on.id,
         code=add_on.code,

@@ -9,15 +9,16 @@ from decimal import Decimal
 
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.days import local_date
-from usagebill.core.fees import Fee, FeeItem
+from usagebill.core.fees import Fee, FeeItem, FeeType
+from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoicingReason
 from usagebill.core.invoices.opening import new_fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ONE, round_cents, round_to
 from usagebill.core.periods import Succession, is_same_end
 from usagebill.core.subscription_fees import FeeFacts, billed_days, fee_is_due, fee_rule, prorated
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.subscriptions import RUNNING, Subscription
 from usagebill.core.trials import trial_end, trial_start
-from usagebill.queries.billing_periods import STARTING, BillingContext
+from usagebill.queries.billing_periods import BillingContext
 from usagebill.storage.conditions import at_most, eq, ne, related
 from usagebill.work import Reader
 
@@ -40,7 +41,9 @@ def end_of_trial(reader: Reader, subscription: Subscription, trial_period: Decim
     return trial_end(start, trial_period)
 
 
-def subscription_item(context: BillingContext, kind: str = "subscription", name: str | None = None) -> FeeItem:
+def subscription_item(
+    context: BillingContext, kind: FeeType = FeeType.SUBSCRIPTION, name: str | None = None
+) -> FeeItem:
     """What a subscription fee (or a commitment's) is for."""
     plan, subscription = context.plan, context.subscription
     return FeeItem(
@@ -102,7 +105,7 @@ def _facts(reader: Reader, context: BillingContext) -> FeeFacts:
         cycle=cycle,
         boundaries=context.boundaries,
         created_at=subscription.created_at,
-        active=subscription.status in ("active", "incomplete"),
+        active=subscription.status in RUNNING,
         predecessor=Succession(subscription.origin) if subscription.origin else None,
         first_invoice=reader.tx.count(
             BillingPeriod,
@@ -118,7 +121,7 @@ def _facts(reader: Reader, context: BillingContext) -> FeeFacts:
             and (fee.to_datetime is None or is_same_end(cycle, context.boundaries.subscription, fee.to_datetime))
             for fee in earlier
         ),
-        starting=context.period.invoicing_reason == STARTING,
+        starting=context.period.invoicing_reason == InvoicingReason.STARTING,
         advance_fixed_charges=any(charge.pay_in_advance for charge in context.definition.fixed_charges),
         ended_after_invoice=context.ended_after_invoice,
         in_trial=ends_at is not None and context.boundaries.timestamp < ends_at,
@@ -131,8 +134,8 @@ def _earlier_fees(reader: Reader, context: BillingContext) -> Sequence[Fee]:
     return reader.tx.find(
         Fee,
         eq("subscription_id", context.subscription.id),
-        eq("fee_type", "subscription"),
+        eq("fee_type", FeeType.SUBSCRIPTION),
         ne("invoice_id", context.invoice.id),
         at_most("created_at", context.invoice.created_at),
-        related(Invoice, "invoice_id", ne("status", "deleted")),
+        related(Invoice, "invoice_id", ne("status", InvoiceStatus.DELETED)),
     )

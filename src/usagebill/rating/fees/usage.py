@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.periods import Succession
 from usagebill.core.plans import PlanDefinition
-from usagebill.queries.billing_periods import TERMINATING, BillingContext
+from usagebill.queries.billing_periods import BillingContext
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import successor_of
 from usagebill.rating.fees import charges as usage
@@ -20,7 +21,7 @@ def period_usage(reader: Reader, context: BillingContext) -> usage.RatedUsage:
     charges, whose = context.boundaries.charges, usage_to_bill(reader, context)
     if charges is None or whose is None or context.invoice.skip_charges or charges.start > charges.end:
         return usage.RatedUsage()
-    if charges.start == charges.end and context.period.invoicing_reason != TERMINATING:
+    if charges.start == charges.end and context.period.invoicing_reason != InvoicingReason.TERMINATING:
         # A start has nothing to bill; an end at the very start of a period still has that instant, which it includes.
         return usage.RatedUsage()
     return usage.rated_usage(reader, whose)

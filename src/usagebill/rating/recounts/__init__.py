@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from usagebill.core.audit import WHOLE_REASONS, Finding
+from usagebill.core.audit import Finding
 from usagebill.core.fees import Fee
+from usagebill.core.invoices.life_cycle import WHOLE_REASONS, InvoiceType, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.recounts import AGAIN_BY_HAND, UNKNOWN_PERIOD, own_copies
-from usagebill.queries.billing_periods import IN_ADVANCE, PROGRESSIVE
 from usagebill.rating.recounts.advance import fee_without_invoice, lines_in_advance
 from usagebill.rating.recounts.missing_fees import lost_events
 from usagebill.rating.recounts.periods import UsageSoFar, WholePeriod
@@ -33,7 +33,7 @@ def recounted(
         return
     for fee in fees:
         yield from own_copies(invoice.number, invoice.id, fee)
-    if invoice.invoice_type == "advance_charges":
+    if invoice.invoice_type == InvoiceType.ADVANCE_CHARGES:
         for fee in fees:
             yield from fee_without_invoice(reader, fee, invoice.number, notes)
         return
@@ -48,9 +48,9 @@ def recounted(
         if period.invoicing_reason in WHOLE_REASONS:
             counted_at = invoice.finalized_at or invoice.created_at
             yield from WholePeriod(reader, invoice, period, own, notes, counted_at).findings()
-        elif period.invoicing_reason == PROGRESSIVE:
+        elif period.invoicing_reason == InvoicingReason.PROGRESSIVE_BILLING:
             yield from UsageSoFar(reader, invoice, period, own, notes, invoice.created_at).findings()
-        elif period.invoicing_reason == IN_ADVANCE:
+        elif period.invoicing_reason == InvoicingReason.IN_ADVANCE:
             yield from lines_in_advance(reader, invoice, period, own, notes)
 
 

@@ -7,11 +7,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from usagebill.core.audit import WHOLE_REASONS, Finding
+from usagebill.core.audit import Finding
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_ledger import LedgerEntry
 from usagebill.core.events import Event
-from usagebill.core.fees import Fee
+from usagebill.core.fees import Fee, FeeType
+from usagebill.core.invoices.life_cycle import WHOLE_REASONS
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.plans import Charge
 from usagebill.core.recounts import (
@@ -47,7 +48,7 @@ def lines_in_advance(
     for fee in fees:
         if fee.event_transaction_id is not None:
             yield from _event_fee(reader, fee, invoice.number, period, notes)
-        elif fee.fee_type == "fixed_charge":
+        elif fee.fee_type == FeeType.FIXED_CHARGE:
             yield from _added_units(reader, invoice, period, fee, notes)
 
 
@@ -86,7 +87,7 @@ def fee_without_invoice(reader: Reader, fee: Fee, number: str, notes: Recounts) 
     """A fee that was made without an invoice: of an event, or of what was carried into a period."""
     if fee.event_transaction_id is not None:
         yield from _event_fee(reader, fee, number, None, notes)
-    elif fee.fee_type == "charge":
+    elif fee.fee_type == FeeType.CHARGE:
         yield from _renewal(reader, fee, number, notes)
 
 

@@ -10,6 +10,7 @@ from usagebill.core.aggregation import lower_bound
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import share_second
 from usagebill.core.fees import Fee
+from usagebill.core.invoices.life_cycle import ISSUED
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.plans import Charge, FixedCharge, FixedChargeUnits, Plan, PlanDefinition
 from usagebill.core.recounts import SAME_INSTANT
@@ -125,7 +126,7 @@ def are_others_changed(reader: Reader, invoice: Invoice, at: datetime) -> bool:
     own = eq("customer_id", invoice.customer_id)
     others = reader.tx.find(Invoice, own, ne("id", invoice.id), at_most("created_at", at))
     for other in others:
-        if other.status not in ("finalized", "voided") or other.created_at == invoice.created_at:
+        if other.status not in ISSUED or other.created_at == invoice.created_at:
             return True
         if any(instant is not None and instant >= at for instant in (other.finalized_at, other.voided_at)):
             return True

@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 
 from usagebill.core.audit import Finding
 from usagebill.core.charge_ledger import CarriedLevel
-from usagebill.core.fees import Fee
+from usagebill.core.fees import Fee, FeeType
+from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.plans import Charge, PlanDefinition
 from usagebill.core.recounts import CHANGED, INVOICES_CHANGED, LEVEL_CHANGED, MOVED, SAME_INSTANT, WHILE_MADE, judged
@@ -67,7 +68,7 @@ class Lines:
 
     def usage_findings(self) -> Iterator[Finding]:
         """Recount the usage, charge by charge."""
-        found = [fee for fee in self.fees if fee.fee_type == "charge" and fee.event_transaction_id is None]
+        found = [fee for fee in self.fees if fee.fee_type == FeeType.CHARGE and fee.event_transaction_id is None]
         charges = self.context.definition.charges
         for charge in charges:
             yield from self._charge(charge, [fee for fee in found if fee.charge_id == charge.id])
@@ -107,7 +108,7 @@ class Lines:
             if charge is not None and one.charge_filter_id not in (None, *(each.id for each in charge.filters)):
                 # Its filter is gone, and with it the price.
                 return fees
-        draft = replace(self.context, invoice=replace(self.invoice, status="draft"), definition=definition)
+        draft = replace(self.context, invoice=replace(self.invoice, status=InvoiceStatus.DRAFT), definition=definition)
         return with_adjustments(self.reader.at(self.at), draft, fees)
 
     def arrivals(self, charge: Charge, last: datetime | None = None) -> tuple[list[datetime], bool]:
@@ -203,11 +204,11 @@ class WholePeriod(Lines):
         arrivals, complete = self.arrivals(charge, self.at)
         return [self.invoice.created_at, *arrivals], complete
 
-    def _of(self, fee_type: str) -> list[Fee]:
+    def _of(self, fee_type: FeeType) -> list[Fee]:
         return [fee for fee in self.fees if fee.fee_type == fee_type]
 
     def _subscription(self) -> Iterator[Finding]:
-        found, definition = self._of("subscription"), self.context.definition
+        found, definition = self._of(FeeType.SUBSCRIPTION), self.context.definition
         plan = definition.plan
         kept = found[0].amount_details.get("plan_amount_cents") if found else None
         if kept is not None and touched(plan, self.at):
@@ -230,12 +231,12 @@ class WholePeriod(Lines):
                 return CHANGED
             return units_doubt(self.reader, self.period, self.at) or self._fee_doubt()
 
-        yield from self.judge(expected, self._of("fixed_charge"), doubt)
+        yield from self.judge(expected, self._of(FeeType.FIXED_CHARGE), doubt)
 
     def _commitment(self) -> Iterator[Finding]:
-        others = [fee for fee in self.fees if fee.fee_type != "commitment"]
+        others = [fee for fee in self.fees if fee.fee_type != FeeType.COMMITMENT]
         fee = commitment_fee(self.reader.at(self.at), self.context, others)
-        yield from self.judge([] if fee is None else [fee], self._of("commitment"), lambda _: self._fee_doubt())
+        yield from self.judge([] if fee is None else [fee], self._of(FeeType.COMMITMENT), lambda _: self._fee_doubt())
 
     def _fee_doubt(self) -> str | None:
         """Why a line that follows from the plan and from what was billed before may differ without being wrong."""

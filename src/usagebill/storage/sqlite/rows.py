@@ -132,7 +132,8 @@ def _column(name: str, hint: Any) -> Column:
     if inner is date:
         return Column(name, str, date.isoformat, date.fromisoformat)
     if isinstance(inner, type) and issubclass(inner, Enum):
-        return Column(name, str, lambda member: member.value, inner)
+        members = {member.value: member for member in inner}
+        return Column(name, str, str if issubclass(inner, str) else lambda member: member.value, members.__getitem__)
     decoder = msgspec.json.Decoder(hint, strict=False, float_hook=Decimal)
     return Column(name, str, lambda value: _json.encode(value).decode(), decoder.decode)
 

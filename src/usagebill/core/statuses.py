@@ -1,0 +1,28 @@
+"""What stands in more than one kind of record: how a payment stands, and the taxes that a provider is asked for."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+__all__ = ["INVOICE_PAYMENT_STATUSES", "PaymentStatus", "TaxStatus"]
+
+
+class PaymentStatus(StrEnum):
+    """Whether an invoice, a fee or a payment is paid. Only a fee is `refunded`."""
+
+    PENDING = "pending"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    REFUNDED = "refunded"
+
+
+# What the payment of an invoice, and the refund of a credit note, can be.
+INVOICE_PAYMENT_STATUSES = (PaymentStatus.PENDING, PaymentStatus.SUCCEEDED, PaymentStatus.FAILED)
+
+
+class TaxStatus(StrEnum):
+    """Whether a tax provider has given the taxes of an invoice."""
+
+    PENDING = "pending"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
