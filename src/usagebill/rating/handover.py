@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.core.events import cut_to_seconds, share_second
+from usagebill.core.handover import handover
+from usagebill.core.handover import own_since as handover_own_since
 from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod
 from usagebill.core.periods import Succession
@@ -36,61 +36,34 @@ def own_events(
     carried over, and counts on both. Where the id was another customer's before, nothing of theirs is carried over.
     `billed_at` is when the end of the subscription is billed, if that is what is going on.
     """
-    others = _others(reader, subscription)
-    earliest = question.earliest
-    if metric.recurring:
-        others = [other for other in others if other.customer_id != subscription.customer_id]
-        own = own_since(reader, subscription)
-        earliest = max((at for at in (earliest, own) if at is not None), default=None)
-    if earliest is not None:
-        earliest = cut_to_seconds(earliest)
-        before = [
-            (other.terminated_at, arrival)
-            for other in _before(subscription, others)
-            if other.terminated_at
-            and cut_to_seconds(other.terminated_at) == earliest
-            and (
-                arrival := _billed(reader, other)
-                if other.customer_id == subscription.customer_id
-                else _made(subscription)
-            )
-        ]
-        question = replace(question, earliest=earliest)
-        if before:
-            question = replace(
-                question,
-                after=max((arrival for _, arrival in before), key=lambda arrival: (arrival.at, arrival.id)),
-                first_end=max(ended for ended, _ in before) + _INSTANT,
-            )
-    ended = subscription.terminated_at
-    if ended is None or question.latest != ended:
-        return question
-    if any(share_second(ended, other.started_at) for other in others):
-        question = replace(question, until=_billed(reader, subscription, billed_at))
-    return question
+    met = handover(
+        subscription,
+        _others(reader, subscription),
+        recurring=metric.recurring,
+        earliest=question.earliest,
+        latest=question.latest,
+    )
+    before = [
+        (other.terminated_at, arrival)
+        for other in met.predecessors
+        if other.terminated_at
+        and (
+            arrival := _billed(reader, other) if other.customer_id == subscription.customer_id else _made(subscription)
+        )
+    ]
+    question = replace(question, earliest=met.earliest)
+    if before:
+        question = replace(
+            question,
+            after=max((arrival for _, arrival in before), key=lambda arrival: (arrival.at, arrival.id)),
+            first_end=max(ended for ended, _ in before) + _INSTANT,
+        )
+    return replace(question, until=_billed(reader, subscription, billed_at)) if met.is_followed else question
 
 
 def own_since(reader: Reader, subscription: Subscription) -> datetime | None:
-    """When the external id ceased to be another customer's, None where it never was one's."""
-    ended = _before(subscription, _others(reader, subscription))
-    return max(
-        (
-            other.terminated_at
-            for other in ended
-            if other.terminated_at and other.customer_id != subscription.customer_id
-        ),
-        default=None,
-    )
-
-
-def _before(subscription: Subscription, others: Sequence[Subscription]) -> list[Subscription]:
-    """Those of `others` that had ended when the subscription started."""
-    started = subscription.started_at
-    if started is None:
-        return []
-    # One that ended as soon as it had started, at the same instant, came before where it was made before.
-    ended = [other for other in others if other.terminated_at is not None and other.terminated_at <= started]
-    return [other for other in ended if other.started_at != started or other.id < subscription.id]
+    """When the external id ceased to be another customer's, None if it never was one's."""
+    return handover_own_since(subscription, _others(reader, subscription))
 
 
 def _others(reader: Reader, subscription: Subscription) -> list[Subscription]:
