@@ -17,6 +17,7 @@ from usagebill.core.currencies import cents_from_major, major_from_cents
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.numbers import multiply, round_cents, round_to, truncate_cents
 from usagebill.core.plans import Charge
+from usagebill.core.pricing import MODELS
 from usagebill.core.pricing.fees import FeeAmounts
 
 __all__ = [
@@ -31,7 +32,6 @@ __all__ = [
 ]
 
 _PRECISE_DECIMALS = 15
-_BY_EVENT = ("percentage", "dynamic", "custom")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,8 @@ class Repriced:
 
 def may_be_repriced(charge_model: str, *, prorated: bool) -> bool:
     """Whether other units alone say what a charge costs: not where single events or days decide."""
-    return charge_model not in _BY_EVENT and not (charge_model == "graduated" and prorated)
+    model = MODELS[charge_model]
+    return model.by_quantity and not (model.prorated_by_step and prorated)
 
 
 def adjusted(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from usagebill.core import expressions
-from usagebill.core.aggregation import AGGREGATIONS
+from usagebill.core.aggregation import AGGREGATIONS, Accumulation, FieldUse
 from usagebill.core.limits import MOST_FILTER_VALUES, ROUNDING_PRECISION
 
 __all__ = [
@@ -23,10 +23,6 @@ __all__ = [
 
 ROUNDING_FUNCTIONS = ("round", "ceil", "floor")
 WEIGHTED_INTERVALS = ("seconds",)
-
-# What these do with events leaves nothing to carry into the next period.
-_NEVER_RECURRING = frozenset({"count_agg", "max_agg", "latest_agg"})
-_WITHOUT_FIELD = frozenset({"count_agg", "custom_agg"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +66,15 @@ def definition_errors(metric: BillableMetric) -> dict[str, list[str]]:
         found["name"] = ["value_is_mandatory"]
     if not metric.code:
         found["code"] = ["value_is_mandatory"]
-    if not metric.field_name and metric.aggregation_type not in _WITHOUT_FIELD:
+    aggregation = AGGREGATIONS.get(metric.aggregation_type)
+    if not metric.field_name and (aggregation is None or aggregation.field is FieldUse.NEEDED):
         found["field_name"] = ["value_is_mandatory"]
-    if metric.aggregation_type not in AGGREGATIONS:
+    if aggregation is None:
         found["aggregation_type"] = ["value_is_invalid"]
-    if metric.recurring and metric.aggregation_type in _NEVER_RECURRING:
+    if metric.recurring and aggregation is not None and not aggregation.may_recur:
         found["recurring"] = ["not_compatible_with_aggregation_type"]
-    wants_interval = metric.aggregation_type == "weighted_sum_agg" or metric.weighted_interval is not None
+    is_level = aggregation is not None and aggregation.accumulation is Accumulation.LEVEL
+    wants_interval = is_level or metric.weighted_interval is not None
     if wants_interval and metric.weighted_interval not in WEIGHTED_INTERVALS:
         found["weighted_interval"] = ["value_is_invalid"]
     if metric.rounding_function is not None and metric.rounding_function not in ROUNDING_FUNCTIONS:

@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Protocol
 
-from usagebill.core.aggregation import Window
+from usagebill.core.aggregation import AGGREGATIONS, Accumulation, Window
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_parts import ChargePart
 from usagebill.core.currencies import major_from_cents
@@ -211,6 +211,6 @@ def billed_by_next_plan(
     """
     if not window.ended_by_upgrade or not metric.recurring or charge.prorated or next_plan is None:
         return False
-    if metric.aggregation_type == "weighted_sum_agg":
+    if AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.LEVEL:
         return False
     return any(other.billable_metric_id == metric.id for other in next_plan.charges)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from usagebill.core import expressions, limits
+from usagebill.core.aggregation import AGGREGATIONS, FieldUse
 from usagebill.core.billable_metrics import (
     BillableMetric,
     MetricFilter,
@@ -207,7 +208,8 @@ def _timestamp(sent: str | Literal[Absent.ABSENT] | None, now: datetime) -> date
 
 def _refuse_custom(given: BillableMetricInput) -> None:
     # Their units come from a program of the caller's own, which no request can carry.
-    if given.aggregation_type == "custom_agg":
+    aggregation = AGGREGATIONS.get(value_or(given.aggregation_type, ""))
+    if aggregation is not None and aggregation.is_program:
         raise Forbidden("feature_unavailable")
 
 
@@ -223,7 +225,8 @@ def _filters_sent(given: BillableMetricInput) -> tuple[MetricFilter, ...] | None
 
 def _checked(work: Work, metric: BillableMetric) -> BillableMetric:
     """The metric as it is kept; raises `Invalid` where it makes no sense or its code is taken."""
-    if metric.aggregation_type == "count_agg":
+    aggregation = AGGREGATIONS.get(metric.aggregation_type)
+    if aggregation is not None and aggregation.field is FieldUse.NONE:
         metric = replace(metric, field_name=None)
     problems = definition_errors(metric)
     if metric.code:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from usagebill.core.aggregation import round_units
+from usagebill.core.aggregation import AGGREGATIONS, Accumulation, round_units
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_parts import ChargePart, parsed_properties
 from usagebill.core.errors import Invalid, NotFound
@@ -16,7 +16,8 @@ from usagebill.core.fees import Fee
 from usagebill.core.ingestion import Received, receive
 from usagebill.core.numbers import ONE, ZERO
 from usagebill.core.plans import Charge, PlanDefinition
-from usagebill.core.pricing.estimates import INSTANT_MODELS, InstantEstimate, instant_estimate
+from usagebill.core.pricing import MODELS
+from usagebill.core.pricing.estimates import InstantEstimate, instant_estimate
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.taxes import taxed_fee
 from usagebill.inputs import changes
@@ -31,8 +32,6 @@ from usagebill.storage.conditions import eq
 from usagebill.work import Reader
 
 __all__ = ["InstantFee", "estimate_batch_instant_fees", "estimate_fees", "estimate_instant_fees"]
-
-_NUMERIC_TYPES = frozenset({"sum_agg", "max_agg", "latest_agg"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +61,8 @@ def estimate_fees(reader: Reader, given: EventInput) -> list[Fee]:
     if metric is None:
         raise NotFound("billable_metric")
     event = _event(reader, received)
-    if metric.aggregation_type in _NUMERIC_TYPES:
+    aggregation = AGGREGATIONS[metric.aggregation_type]
+    if aggregation.numeric and aggregation.accumulation is not Accumulation.LEVEL:
         sent = property_of(event, metric.field_name)
         if sent is not None and numeric_value(event, metric.field_name) is None:
             raise Invalid(properties="value_is_not_valid_number")
@@ -182,7 +182,7 @@ def _evaluated(event: Event, metric: BillableMetric) -> Event:
 
 
 def _is_instant(charge: Charge) -> bool:
-    return charge.pay_in_advance and charge.charge_model in INSTANT_MODELS
+    return charge.pay_in_advance and MODELS[charge.charge_model].is_instant
 
 
 def _instant_fees(subscription: Subscription, definition: PlanDefinition, event: Event) -> list[InstantFee]:

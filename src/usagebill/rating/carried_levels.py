@@ -6,7 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from usagebill.core.aggregation import counts, initial_level
+from usagebill.core.aggregation import (
+    AGGREGATIONS,
+    Accumulation,
+    counts,
+    initial_level,
+)
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_ledger import CarriedLevel, group_pairs
 from usagebill.core.events import cut_to_seconds
@@ -38,7 +43,11 @@ def starting_levels(
     before the period where another charge billed these: that of an earlier subscription, or the one it overrides.
     """
     start = question.earliest
-    if metric.aggregation_type != "weighted_sum_agg" or not metric.recurring or start is None:
+    if (
+        AGGREGATIONS[metric.aggregation_type].accumulation is not Accumulation.LEVEL
+        or not metric.recurring
+        or start is None
+    ):
         return {}
     saved = _saved(reader, charge.id, charge_filter.id if charge_filter else None, subscription, question)
     if saved and set(question.only) <= set(group_keys):

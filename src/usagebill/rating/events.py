@@ -9,9 +9,12 @@ from decimal import Decimal
 from itertools import chain
 
 from usagebill.core.aggregation import (
+    AGGREGATIONS,
+    Accumulation,
     AdvanceUsage,
     AggregateResult,
     LedgerRow,
+    RunningTotals,
     Window,
     advance_usage,
     billable_in_advance,
@@ -27,7 +30,7 @@ from usagebill.core.charge_parts import ChargePart, charge_parts, parsed_propert
 from usagebill.core.events import Event, property_of
 from usagebill.core.grouping import TARGET_WALLET_KEY, charge_group_keys, group_of, grouped_by
 from usagebill.core.plans import Charge, PlanDefinition
-from usagebill.core.pricing import Properties, grouping_keys
+from usagebill.core.pricing import MODELS, Properties, grouping_keys
 from usagebill.core.pricing.advance import AdvancePrice, pay_in_advance_price
 from usagebill.core.pricing.fees import FeeAmounts, advance_fee_amounts
 from usagebill.core.pricing.percentage import PercentageProperties
@@ -38,9 +41,6 @@ from usagebill.storage.event_queries import COUNTED, EventQuery
 from usagebill.work import Reader
 
 __all__ = ["EventPrice", "advance_charges", "event_price", "ledger_entry", "part_for"]
-
-# Every unit costs the same: the price of an event follows from its own units, whatever was used before it.
-_LINEAR_MODELS = frozenset({"standard"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +222,8 @@ def _usage(reader: Reader, place: _Place, properties: Properties, previous: Ledg
     """The usage with the event and without it; no more of it than the charge model needs."""
     metric, event = place.metric, place.event
     terms = properties if isinstance(properties, PercentageProperties) else None
-    counted = _Counted() if place.charge.charge_model in _LINEAR_MODELS else _counted(reader, place, terms)
+    # Where every unit costs the same, an event's price follows from its own units, whatever was used before it.
+    counted = _Counted() if MODELS[place.charge.charge_model].is_linear else _counted(reader, place, terms)
     return advance_usage(
         metric,
         event,
@@ -230,7 +231,8 @@ def _usage(reader: Reader, place: _Place, properties: Properties, previous: Ledg
         previous,
         place.window,
         prorated=place.charge.prorated,
-        was_active=metric.aggregation_type == "unique_count_agg" and _was_active(reader, place),
+        was_active=AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.VALUES
+        and _was_active(reader, place),
         running_totals=counted.totals,
         event_values=counted.values,
     )
@@ -248,9 +250,9 @@ class _Counted:
 def _counted(reader: Reader, place: _Place, terms: PercentageProperties | None) -> _Counted:
     metric = place.metric
     if place.is_stored and not _needs_events(metric, terms):
-        question = replace(place.up_to, amounts=place.charge.charge_model == "dynamic")
+        question = replace(place.up_to, amounts=MODELS[place.charge.charge_model].by_event_prices)
         tally = next(iter(reader.tx.events.tallies(question).values()))
-        if terms is None or metric.aggregation_type == "sum_agg":
+        if terms is None or AGGREGATIONS[metric.aggregation_type].running_totals is not RunningTotals.COUNTED:
             return _Counted(tally=tally)
         totals = counted_totals(tally.units, free_events=terms.free_events, free_units=terms.free_total)
         return _Counted(tally=tally, totals=totals)
@@ -270,8 +272,9 @@ def _needs_events(metric: BillableMetric, terms: PercentageProperties | None) ->
         return True
     if terms is None:
         return False
+    sums = AGGREGATIONS[metric.aggregation_type].running_totals is RunningTotals.SUMMED
     has_free_units = bool(terms.free_events or terms.free_total)
-    return terms.is_bounded or (metric.aggregation_type == "sum_agg" and has_free_units)
+    return terms.is_bounded or (sums and has_free_units)
 
 
 def _events(reader: Reader, place: _Place) -> Iterator[Event]:

@@ -12,9 +12,12 @@ from datetime import datetime, tzinfo
 from decimal import Decimal
 
 from usagebill.core.aggregation import (
+    AGGREGATIONS,
+    Accumulation,
     AggregateResult,
     LedgerRow,
     Operation,
+    RunningTotals,
     Window,
     counted_totals,
     counts,
@@ -39,6 +42,7 @@ from usagebill.core.numbers import ZERO, subtract
 from usagebill.core.periods import Window as Span
 from usagebill.core.plans import Charge
 from usagebill.core.pricing import (
+    MODELS,
     grouping_keys,
     price,
 )
@@ -138,7 +142,7 @@ def _breakdowns(
     reader: Reader, charge: Charge, metric: BillableMetric, parts: Sequence[ChargePart], scope: ChargeScope
 ) -> dict[tuple[int, Group], Breakdown]:
     """The units of each group, split by the charge's presentation keys that do not price them."""
-    if metric.aggregation_type in ("weighted_sum_agg", "custom_agg"):
+    if metric.aggregation_type not in COUNTED:
         return {}
     shown_keys = [
         key for key in presentation_keys(charge.properties) if scope.presented is None or key in scope.presented
@@ -225,7 +229,7 @@ def _usages(
     usages = {part.position: _read_usages(reader, charge, metric, part, events, scope) for part in read}
     counted = [part for part in parts if part.position not in usages]
     for keys, alike in _by_keys(charge, counted, scope).items():
-        found = _tallies(reader, metric, alike, keys, scope, amounts=charge.charge_model == "dynamic")
+        found = _tallies(reader, metric, alike, keys, scope, amounts=MODELS[charge.charge_model].by_event_prices)
         for part in alike:
             rows = _ledger_rows(reader, charge, metric, part, scope)
             usages[part.position] = {
@@ -269,7 +273,7 @@ def _read_usages(
     groups = _counted_groups(charge, metric, events[part.position], keys)
     rows = _ledger_rows(reader, charge, metric, part, scope)
     levels: dict[Group, Decimal] = {}
-    if metric.aggregation_type == "weighted_sum_agg":
+    if AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.LEVEL:
         levels = _levels(reader, charge, part, metric, scope, _question(reader, metric, part.bucket, keys, scope))
     if levels and not any(groups.values()):
         groups = {}
@@ -285,7 +289,7 @@ def _counted_groups(
 ) -> dict[Group, list[Event]]:
     """The events that count, by group. A group of a prorated unique count to which nothing was ever added is none."""
     groups = grouped((event for event in events if counts(metric.aggregation_type, metric.field_name, event)), keys)
-    if keys and charge.prorated and metric.aggregation_type == "unique_count_agg":
+    if keys and charge.prorated and AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.VALUES:
         groups = {
             group: members
             for group, members in groups.items()
@@ -299,8 +303,8 @@ def _needs_events(charge: Charge, metric: BillableMetric, terms: PercentagePrope
         return True
     if terms is None:
         return False
-    sums_free_units = metric.aggregation_type == "sum_agg" and bool(terms.free_events or terms.free_total)
-    return terms.is_bounded or sums_free_units
+    sums = AGGREGATIONS[metric.aggregation_type].running_totals is RunningTotals.SUMMED
+    return terms.is_bounded or (sums and bool(terms.free_events or terms.free_total))
 
 
 def _from_tally(
@@ -312,7 +316,7 @@ def _from_tally(
     row: LedgerRow | None,
 ) -> Usage:
     totals: tuple[Decimal, ...] = ()
-    if terms is not None and metric.aggregation_type in ("count_agg", "unique_count_agg"):
+    if terms is not None and AGGREGATIONS[metric.aggregation_type].running_totals is RunningTotals.COUNTED:
         totals = counted_totals(tally.units, free_events=terms.free_events, free_units=terms.free_total)
     if charge.pay_in_advance and scope.current:
         usage = current_usage(metric, tally, row, scope.window, running_totals=totals)
@@ -327,7 +331,7 @@ def _as_billed(
 
     A removal pays one, and what was carried into the period paid at renewal.
     """
-    if metric.aggregation_type != "unique_count_agg" or row is None:
+    if AGGREGATIONS[metric.aggregation_type].accumulation is not Accumulation.VALUES or row is None:
         return usage
     carried = max(int(subtract(tally.units, row.current)), 0)
     paid = max(carried - free_events_of(terms, usage.running_totals), 0)
@@ -410,7 +414,11 @@ def _levels(
 def level_reached(reader: Reader, result: ChargeResult, scope: ChargeScope) -> LevelReached | None:
     """Where a recurring weighted sum stands at the end of the window of `scope`; None for any other metric."""
     metric = result.metric
-    if metric.aggregation_type != "weighted_sum_agg" or not metric.recurring or result.tally.level is None:
+    if (
+        AGGREGATIONS[metric.aggregation_type].accumulation is not Accumulation.LEVEL
+        or not metric.recurring
+        or result.tally.level is None
+    ):
         return None
     return LevelReached(
         level=CarriedLevel(

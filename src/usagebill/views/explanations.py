@@ -6,13 +6,18 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import TypedDict
 
-from usagebill.core.aggregation import operation_of
+from usagebill.core.aggregation import (
+    AGGREGATIONS,
+    Accumulation,
+    operation_of,
+)
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import Event, property_of
 from usagebill.core.invoices.explained import ExplainedEvent, ExplainedFee, ExplainedInvoice, ExplainedUsage
 from usagebill.core.invoices.explanation import Discount, Step, TaxStep
 from usagebill.core.numbers import decimal_text, round_to
 from usagebill.core.plans import Charge
+from usagebill.core.pricing import MODELS
 from usagebill.core.taxes import net_of_coupons
 from usagebill.views.formats import (
     DecimalText,
@@ -158,8 +163,10 @@ def event_of_fee_view(_: Reader, explained: ExplainedEvent) -> ExplainedEventVie
 
 
 def _event_view(event: Event, metric: BillableMetric, charge: Charge) -> ExplainedEventView:
-    operation = operation_of(event) if metric.aggregation_type == "unique_count_agg" else None
-    own_price = event.precise_total_amount_cents if charge.charge_model == "dynamic" else None
+    operation = (
+        operation_of(event) if AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.VALUES else None
+    )
+    own_price = event.precise_total_amount_cents if MODELS[charge.charge_model].by_event_prices else None
     return {
         "transaction_id": event.transaction_id,
         "timestamp": millisecond_text(event.timestamp),

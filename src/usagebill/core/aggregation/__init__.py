@@ -18,36 +18,40 @@ from usagebill.core.aggregation.advance import (
 )
 from usagebill.core.aggregation.bucket import active_before, prorated, usage, usage_of
 from usagebill.core.aggregation.custom import Program, Running
-from usagebill.core.aggregation.lists import counted_totals, event_values, running_totals, summed_totals
-from usagebill.core.aggregation.metric import (
-    Metric,
-    Window,
+from usagebill.core.aggregation.lists import counted_totals, summed_totals
+from usagebill.core.aggregation.metric import Metric, Window, round_units
+from usagebill.core.aggregation.proration import Prorated, persisted_units
+from usagebill.core.aggregation.registry import AGGREGATIONS, event_values, fold, running_totals
+from usagebill.core.aggregation.scope import (
     billable_in_advance,
     counts,
     counts_history,
     in_scope,
     lacks_property,
     lower_bound,
-    round_units,
 )
-from usagebill.core.aggregation.proration import Prorated, persisted_units
-from usagebill.core.aggregation.registry import AGGREGATIONS, fold
 from usagebill.core.aggregation.tally import AggregateResult, Aggregation, fold_events
+from usagebill.core.aggregation.traits import Accumulation, AggregationType, FieldUse, Question, RunningTotals
 from usagebill.core.aggregation.unique_count import Operation, operation_of
 from usagebill.core.aggregation.weighted_sum import initial_level
 
 __all__ = [
     "AGGREGATIONS",
+    "Accumulation",
     "AdvanceUsage",
     "AggregateResult",
     "Aggregation",
+    "AggregationType",
     "EventUnits",
+    "FieldUse",
     "LedgerRow",
     "Metric",
     "Operation",
     "Program",
     "Prorated",
+    "Question",
     "Running",
+    "RunningTotals",
     "Window",
     "active_before",
     "advance_usage",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import assert_never
 
 from usagebill.core.aggregation.metric import Metric, Window, round_units
 from usagebill.core.aggregation.proration import persisted_units
+from usagebill.core.aggregation.registry import AGGREGATIONS
 from usagebill.core.aggregation.tally import AggregateResult
+from usagebill.core.aggregation.traits import Accumulation
 from usagebill.core.aggregation.unique_count import Operation, operation_of
 from usagebill.core.days import days_between
 from usagebill.core.events import Event, numeric_value
@@ -65,13 +68,16 @@ def event_units(
     inside a period, and growing back up to the most that was billed is free. A prorated maximum grows by the units
     billed, for the days from the event's to the last of `window`, rounded up to 5 decimals.
     """
-    match metric.aggregation_type:
-        case "sum_agg":
+    accumulation = AGGREGATIONS[metric.aggregation_type].accumulation
+    match accumulation:
+        case Accumulation.SUM:
             units = _summed(numeric_value(event, metric.field_name) or ZERO, previous)
-        case "unique_count_agg":
+        case Accumulation.VALUES:
             units = _unique(operation_of(event), previous, was_active=was_active)
-        case _:
+        case Accumulation.NOTHING | Accumulation.LEVEL:
             return EventUnits(billed=ONE, shown=ONE)
+        case _:
+            assert_never(accumulation)
     if units.row is None:
         return units
     prorated = add(previous.maximum_prorated if previous else ZERO, _prorated(units.billed, event, window))
@@ -142,7 +148,7 @@ def current_usage(
     rounding applies.
     """
     present = tally.units
-    if metric.aggregation_type not in ("sum_agg", "unique_count_agg"):
+    if AGGREGATIONS[metric.aggregation_type].accumulation not in (Accumulation.SUM, Accumulation.VALUES):
         priced = present
     elif prorated is None:
         priced = present if row is None else add(subtract(present, row.current), row.maximum)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import Decimal
+from typing import assert_never
 
 from usagebill.core.aggregation.custom import Program, unchanged
-from usagebill.core.aggregation.lists import event_values, running_totals
-from usagebill.core.aggregation.metric import Metric, Window, in_scope, round_units
+from usagebill.core.aggregation.metric import Metric, Window, round_units
 from usagebill.core.aggregation.proration import Prorated, prorated_sum, prorated_unique_count
-from usagebill.core.aggregation.registry import fold
-from usagebill.core.aggregation.tally import AggregateResult
+from usagebill.core.aggregation.registry import AGGREGATIONS, event_values, fold, running_totals
+from usagebill.core.aggregation.scope import in_scope
+from usagebill.core.aggregation.tally import AggregateResult, fold_events
+from usagebill.core.aggregation.traits import Accumulation
+from usagebill.core.aggregation.unique_count import UniqueCount
 from usagebill.core.events import Event, property_of
 from usagebill.core.numbers import ZERO, truncate_to
 from usagebill.core.usage import Usage
@@ -20,11 +23,18 @@ __all__ = ["active_before", "prorated", "usage", "usage_of"]
 
 def prorated(metric: Metric, events: Iterable[Event], window: Window) -> Prorated | None:
     """The prorated quantity of a recurring sum or unique count; None for metrics that are not prorated."""
-    if metric.recurring and metric.aggregation_type == "sum_agg":
-        return prorated_sum(events, metric.field_name, window)
-    if metric.recurring and metric.aggregation_type == "unique_count_agg":
-        return prorated_unique_count(events, metric.field_name, window)
-    return None
+    if not metric.recurring:
+        return None
+    accumulation = AGGREGATIONS[metric.aggregation_type].accumulation
+    match accumulation:
+        case Accumulation.SUM:
+            return prorated_sum(events, metric.field_name, window)
+        case Accumulation.VALUES:
+            return prorated_unique_count(events, metric.field_name, window)
+        case Accumulation.NOTHING | Accumulation.LEVEL:
+            return None
+        case _:
+            assert_never(accumulation)
 
 
 def usage_of(
@@ -49,7 +59,7 @@ def usage_of(
             running_totals=running_totals,
             event_values=event_values,
         )
-    counts_units = metric.aggregation_type == "unique_count_agg"
+    counts_units = AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.VALUES
     return Usage(
         units=round_units(proration.units, metric),
         full_units=round_units(tally.units, metric),
@@ -101,4 +111,5 @@ def active_before(events: Iterable[Event], event: Event, field_name: str | None)
     """Whether the unique value of `event` is active before it: its latest earlier event is an `add`."""
     value = property_of(event, field_name)
     earlier = (other for other in events if other.order < event.order and property_of(other, field_name) == value)
-    return fold("unique_count_agg", earlier, field_name=field_name).units == 1
+    active = UniqueCount(field_name=field_name)
+    return active.result(fold_events(active, earlier)).units == 1

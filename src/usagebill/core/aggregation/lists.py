@@ -1,65 +1,43 @@
-"""Per-event lists that some charge models need beside the units: one value an event, and running totals."""
+"""Lists that some charge models need beside the units: the values of single events, and running totals."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
-from usagebill.core.aggregation.metric import Metric
 from usagebill.core.aggregation.unique_count import operation_of
-from usagebill.core.events import Event, cut_to_seconds, numeric_value, property_of
+from usagebill.core.events import Event, numeric_value, property_of
 from usagebill.core.numbers import ONE, ZERO, add, ceil_to
 
-__all__ = ["counted_totals", "event_values", "running_totals", "summed_totals"]
+__all__ = ["counted_totals", "largest_only", "last_only", "numbers", "one_each_operation", "ones", "summed_totals"]
 
 
-def event_values(metric: Metric, events: Iterable[Event], start: datetime) -> tuple[Decimal, ...]:
-    """One value an event of the period from `start`, in order of time; also where the metric counts all history.
-
-    count: 1 each. unique_count: 1 each, repeats and removals too. sum and weighted_sum: the field. max and latest:
-    the aggregated value at the event that set it, 0 at the others. custom: none.
-    """
-    first = cut_to_seconds(start)
-    current = sorted((event for event in events if event.timestamp >= first), key=lambda event: event.order)
-    numbers = [value for event in current if (value := numeric_value(event, metric.field_name)) is not None]
-    match metric.aggregation_type:
-        case "count_agg":
-            return (ONE,) * len(current)
-        case "unique_count_agg":
-            counting = (
-                event
-                for event in current
-                if property_of(event, metric.field_name) is not None and operation_of(event) is not None
-            )
-            return tuple(ONE for _ in counting)
-        case "sum_agg" | "weighted_sum_agg":
-            return tuple(numbers)
-        case "max_agg" if numbers:
-            return _only(numbers.index(max(numbers)), numbers)
-        case "latest_agg" if numbers:
-            return _only(len(numbers) - 1, [max(value, ZERO) for value in numbers])
-        case _:
-            return ()
+def ones(events: Sequence[Event], _: str | None) -> tuple[Decimal, ...]:
+    """1 for each event."""
+    return (ONE,) * len(events)
 
 
-def running_totals(
-    metric: Metric, events: Iterable[Event], units: Decimal, *, free_events: int | None, free_units: Decimal | None
-) -> tuple[Decimal, ...]:
-    """Running totals of the units, from which a percentage charge takes its free units; none where neither limit is
-    set (`free_units_per_events` and `free_units_per_total_aggregation` of the charge).
+def one_each_operation(events: Sequence[Event], field_name: str | None) -> tuple[Decimal, ...]:
+    """1 for each event that adds or removes a value, repeats too."""
+    operations = (event for event in events if property_of(event, field_name) is not None and operation_of(event))
+    return tuple(ONE for _ in operations)
 
-    `events` are all that the aggregation counts (all history for a recurring sum), `units` what it gave.
-    """
-    match metric.aggregation_type:
-        case "count_agg" | "unique_count_agg":
-            return counted_totals(units, free_events=free_events, free_units=free_units)
-        case "sum_agg":
-            ordered = sorted(events, key=lambda event: event.order)
-            values = (value for event in ordered if (value := numeric_value(event, metric.field_name)) is not None)
-            return summed_totals(values, free_events=free_events, free_units=free_units)
-        case _:
-            return ()
+
+def numbers(events: Sequence[Event], field_name: str | None) -> tuple[Decimal, ...]:
+    """The field of each event that has a number there."""
+    return tuple(value for event in events if (value := numeric_value(event, field_name)) is not None)
+
+
+def largest_only(events: Sequence[Event], field_name: str | None) -> tuple[Decimal, ...]:
+    """The largest number at the event that set it, 0 at the others."""
+    values = numbers(events, field_name)
+    return _only(values.index(max(values)), values) if values else ()
+
+
+def last_only(events: Sequence[Event], field_name: str | None) -> tuple[Decimal, ...]:
+    """The last number (at least 0) at the event that set it, 0 at the others."""
+    values = [max(value, ZERO) for value in numbers(events, field_name)]
+    return _only(len(values) - 1, values) if values else ()
 
 
 def counted_totals(units: Decimal, *, free_events: int | None, free_units: Decimal | None) -> tuple[Decimal, ...]:
@@ -88,5 +66,5 @@ def summed_totals(
     return tuple(totals)
 
 
-def _only(position: int, values: list[Decimal]) -> tuple[Decimal, ...]:
+def _only(position: int, values: Sequence[Decimal]) -> tuple[Decimal, ...]:
     return tuple(value if index == position else ZERO for index, value in enumerate(values))

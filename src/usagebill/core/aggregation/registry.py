@@ -1,34 +1,36 @@
-"""Every aggregation type by its wire value, and the fold of events by type: what storage engines are tested against."""
+"""Every aggregation type by its wire value, with its traits; and the fold of events by type: what storage engines are
+tested against."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from decimal import Decimal
+from typing import assert_never
 
 from usagebill.core.aggregation.count import Count
 from usagebill.core.aggregation.custom import Custom, Program, unchanged
 from usagebill.core.aggregation.latest import Latest
+from usagebill.core.aggregation.lists import (
+    counted_totals,
+    largest_only,
+    last_only,
+    numbers,
+    one_each_operation,
+    ones,
+    summed_totals,
+)
 from usagebill.core.aggregation.max import Max
-from usagebill.core.aggregation.metric import Window
+from usagebill.core.aggregation.metric import Metric, Window
 from usagebill.core.aggregation.sum import Sum
 from usagebill.core.aggregation.tally import AggregateResult, Aggregation, State, fold_events
+from usagebill.core.aggregation.traits import Accumulation, AggregationType, FieldUse, Question, RunningTotals
 from usagebill.core.aggregation.unique_count import UniqueCount
 from usagebill.core.aggregation.weighted_sum import WeightedSum
-from usagebill.core.events import Event
+from usagebill.core.events import Event, cut_to_seconds
 from usagebill.core.numbers import ZERO
 
-__all__ = ["AGGREGATIONS", "Question", "fold"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """All that any aggregation is built from."""
-
-    field_name: str | None
-    window: Window | None
-    initial_level: Decimal
-    program: Program
+__all__ = ["AGGREGATIONS", "event_values", "fold", "running_totals"]
 
 
 def _run(aggregation: Aggregation[State], events: Iterable[Event]) -> AggregateResult:
@@ -49,14 +51,105 @@ def _weighted_sum(question: Question, events: Iterable[Event]) -> AggregateResul
     return _run(weighted, events)
 
 
-AGGREGATIONS: Mapping[str, Callable[[Question, Iterable[Event]], AggregateResult]] = {
-    "count_agg": lambda question, events: _run(Count(), events),
-    "sum_agg": lambda question, events: _run(Sum(field_name=question.field_name), events),
-    "max_agg": lambda question, events: _run(Max(field_name=question.field_name), events),
-    "latest_agg": lambda question, events: _run(Latest(field_name=question.field_name), events),
-    "unique_count_agg": lambda question, events: _run(UniqueCount(field_name=question.field_name), events),
-    "weighted_sum_agg": _weighted_sum,
-    "custom_agg": lambda question, events: _run(Custom(program=question.program), events),
+AGGREGATIONS: Mapping[str, AggregationType] = {
+    "count_agg": AggregationType(
+        fold=lambda question, events: _run(Count(), events),
+        field=FieldUse.NONE,
+        numeric=False,
+        may_recur=False,
+        in_advance=True,
+        by_percentage=True,
+        accumulation=Accumulation.NOTHING,
+        running_totals=RunningTotals.COUNTED,
+        event_values=ones,
+        sums_event_prices=False,
+        is_program=False,
+        words="number of events: {units}",
+    ),
+    "sum_agg": AggregationType(
+        fold=lambda question, events: _run(Sum(field_name=question.field_name), events),
+        field=FieldUse.NEEDED,
+        numeric=True,
+        may_recur=True,
+        in_advance=True,
+        by_percentage=True,
+        accumulation=Accumulation.SUM,
+        running_totals=RunningTotals.SUMMED,
+        event_values=numbers,
+        sums_event_prices=True,
+        is_program=False,
+        words="sum of {field} of {events} events: {units}",
+    ),
+    "max_agg": AggregationType(
+        fold=lambda question, events: _run(Max(field_name=question.field_name), events),
+        field=FieldUse.NEEDED,
+        numeric=True,
+        may_recur=False,
+        in_advance=False,
+        by_percentage=True,
+        accumulation=Accumulation.NOTHING,
+        running_totals=RunningTotals.NONE,
+        event_values=largest_only,
+        sums_event_prices=False,
+        is_program=False,
+        words="largest {field} of {events} events: {units}",
+    ),
+    "latest_agg": AggregationType(
+        fold=lambda question, events: _run(Latest(field_name=question.field_name), events),
+        field=FieldUse.NEEDED,
+        numeric=True,
+        may_recur=False,
+        in_advance=False,
+        by_percentage=False,
+        accumulation=Accumulation.NOTHING,
+        running_totals=RunningTotals.NONE,
+        event_values=last_only,
+        sums_event_prices=False,
+        is_program=False,
+        words="latest {field} of {events} events: {units}",
+    ),
+    "unique_count_agg": AggregationType(
+        fold=lambda question, events: _run(UniqueCount(field_name=question.field_name), events),
+        field=FieldUse.NEEDED,
+        numeric=False,
+        may_recur=True,
+        in_advance=True,
+        by_percentage=True,
+        accumulation=Accumulation.VALUES,
+        running_totals=RunningTotals.COUNTED,
+        event_values=one_each_operation,
+        sums_event_prices=False,
+        is_program=False,
+        words="number of distinct values of {field}: {units}",
+    ),
+    "weighted_sum_agg": AggregationType(
+        fold=_weighted_sum,
+        field=FieldUse.NEEDED,
+        numeric=True,
+        may_recur=True,
+        in_advance=False,
+        by_percentage=True,
+        accumulation=Accumulation.LEVEL,
+        running_totals=RunningTotals.NONE,
+        event_values=numbers,
+        sums_event_prices=False,
+        is_program=False,
+        words="{field} of {events} events weighed by how long each level was held: {units}",
+    ),
+    "custom_agg": AggregationType(
+        fold=lambda question, events: _run(Custom(program=question.program), events),
+        field=FieldUse.OPTIONAL,
+        numeric=False,
+        may_recur=True,
+        in_advance=True,
+        by_percentage=True,
+        accumulation=Accumulation.NOTHING,
+        running_totals=RunningTotals.NONE,
+        event_values=None,
+        sums_event_prices=False,
+        is_program=True,
+        words="custom_agg over {events} events: {units}",
+    ),
 }
 
 
@@ -71,8 +164,42 @@ def fold(
 ) -> AggregateResult:
     """What `aggregation_type` says of `events`, in whatever order they come; they are taken to be in its scope.
 
-    `window` and `initial_level` matter to weighted_sum_agg only (ValueError without a window), `program` to
-    custom_agg only. KeyError for an unknown type.
+    `window` and `initial_level` matter to a level held over time only (ValueError without a window), `program` to
+    custom aggregations only. KeyError for an unknown type.
     """
     question = Question(field_name=field_name, window=window, initial_level=initial_level, program=program)
-    return AGGREGATIONS[aggregation_type](question, events)
+    return AGGREGATIONS[aggregation_type].fold(question, events)
+
+
+def event_values(metric: Metric, events: Iterable[Event], start: datetime) -> tuple[Decimal, ...]:
+    """One value an event of the period from `start`, in order of time; also where the metric counts all history.
+
+    None for a type that knows no values of single events: no charge of it has bounds on them.
+    """
+    values_of = AGGREGATIONS[metric.aggregation_type].event_values
+    if values_of is None:
+        return ()
+    first = cut_to_seconds(start)
+    current = sorted((event for event in events if event.timestamp >= first), key=lambda event: event.order)
+    return values_of(current, metric.field_name)
+
+
+def running_totals(
+    metric: Metric, events: Iterable[Event], units: Decimal, *, free_events: int | None, free_units: Decimal | None
+) -> tuple[Decimal, ...]:
+    """Running totals of the units, from which a percentage charge takes its free units; none where neither limit is
+    set (`free_units_per_events` and `free_units_per_total_aggregation` of the charge).
+
+    `events` are all that the aggregation counts (all history for a recurring sum), `units` what it gave.
+    """
+    kind = AGGREGATIONS[metric.aggregation_type].running_totals
+    match kind:
+        case RunningTotals.NONE:
+            return ()
+        case RunningTotals.COUNTED:
+            return counted_totals(units, free_events=free_events, free_units=free_units)
+        case RunningTotals.SUMMED:
+            values = numbers(sorted(events, key=lambda event: event.order), metric.field_name)
+            return summed_totals(values, free_events=free_events, free_units=free_units)
+        case _:
+            assert_never(kind)

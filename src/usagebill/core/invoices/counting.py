@@ -11,6 +11,7 @@ from decimal import Decimal
 from itertools import islice
 
 from usagebill.core.aggregation import (
+    AGGREGATIONS,
     AggregateResult,
     Metric,
     Window,
@@ -70,7 +71,7 @@ def counting(
     Events out of the metric's scope are left out. `initial_level` is where a recurring weighted sum starts.
     """
     counted = sorted((event for event in events if in_scope(metric, event, window)), key=lambda event: event.order)
-    count = _COUNTS.get(metric.aggregation_type, _custom)
+    count = _COUNTS.get(metric.aggregation_type, _in_words)
     lines = count(metric, counted, window, is_prorated and metric.recurring, initial_level)
     if metric.rounding_function is not None:
         lines.append(_rounding(metric))
@@ -166,8 +167,12 @@ def _weighed(metric: Metric, events: list[Event], window: Window, _prorated: boo
     return [*_listed(lines), f"sum {_text(area)} / ({window.period_days} x 86400 seconds), the period, rounded up"]
 
 
-def _custom(metric: Metric, events: list[Event], _window: Window, _prorated: bool, _level: Decimal) -> list[str]:
-    return [f"{metric.aggregation_type} over {len(events)} events"]
+def _in_words(metric: Metric, events: list[Event], window: Window, _prorated: bool, _level: Decimal) -> list[str]:
+    aggregation = AGGREGATIONS[metric.aggregation_type]
+    if aggregation.is_program:
+        return [f"{metric.aggregation_type} over {len(events)} events"]
+    tally = fold(metric.aggregation_type, events, field_name=metric.field_name, window=window)
+    return [aggregation.words.format(field=metric.field_name, events=tally.events_count, units=_text(tally.units))]
 
 
 def summary(metric: Metric, tally: AggregateResult, usage: Usage) -> tuple[str, ...]:
@@ -176,15 +181,8 @@ def summary(metric: Metric, tally: AggregateResult, usage: Usage) -> tuple[str, 
     `tally` is what was counted of them, `usage` what is billed of that.
     """
     units, events, field = _text(tally.units), tally.events_count, metric.field_name
-    texts = {
-        "count_agg": f"number of events: {units}",
-        "sum_agg": f"sum of {field} of {events} events: {units}",
-        "max_agg": f"largest {field} of {events} events: {units}",
-        "latest_agg": f"latest {field} of {events} events: {units}",
-        "unique_count_agg": f"number of distinct values of {field}: {units}",
-        "weighted_sum_agg": f"{field} of {events} events weighed by how long each level was held: {units}",
-    }
-    lines = [texts.get(metric.aggregation_type, f"{metric.aggregation_type} over {events} events: {units}")]
+    words = AGGREGATIONS[metric.aggregation_type].words
+    lines = [words.format(field=field, events=events, units=units)]
     if usage.full_units is not None:
         lines.append(f"sum, rounded up to 5 decimals: {_text(usage.units)} prorated units")
     if metric.rounding_function is not None:

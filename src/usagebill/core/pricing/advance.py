@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from usagebill.core.numbers import ZERO, decimal_text, subtract
-from usagebill.core.pricing import amount_details, graduated_percentage, percentage, standard
+from usagebill.core.pricing import MODELS, amount_details, graduated_percentage, percentage, standard
 from usagebill.core.pricing import price as model_price
 from usagebill.core.usage import Usage
 
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from usagebill.core.pricing import Properties
 
 __all__ = ["AdvancePrice", "pay_in_advance_price"]
-
-# The flat amount of the first range is due at zero usage in arrears; in advance the first unit pays it.
-_FIRST_FLAT_AMOUNT = frozenset({"graduated", "graduated_percentage"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +66,8 @@ def _basis(charge_model: str, properties: Properties, with_usage: Usage, before:
 
 
 def _amount(charge_model: str, properties: Properties, usage: Usage) -> Decimal:
-    if usage.units.is_zero() and charge_model in _FIRST_FLAT_AMOUNT:
+    # What is due at no usage in arrears, the first unit pays in advance.
+    if usage.units.is_zero() and MODELS[charge_model].costs_at_zero:
         return ZERO
     return model_price(charge_model, properties, usage).amount
 

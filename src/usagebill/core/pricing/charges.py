@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
+from usagebill.core.aggregation import AGGREGATIONS, Accumulation, AggregationType
 from usagebill.core.limits import CHARGE_MINIMUM, CONVERSION_RATE, FIXED_UNITS
 from usagebill.core.numbers import parse_decimal
 from usagebill.core.pricing import MODELS, validate_properties
+from usagebill.core.pricing.model import Model
 from usagebill.core.pricing.properties import is_blank, number
 
 __all__ = ["ChargeTerms", "Errors", "charge_errors", "fixed_charge_errors", "pricing_unit_errors"]
 
 Errors = dict[str, tuple[str, ...]]
-
-_ADVANCE_AGGREGATIONS = frozenset({"count_agg", "sum_agg", "unique_count_agg", "custom_agg"})
-_PRORATED_IN_ARREARS = frozenset({"standard", "volume", "graduated"})
-_PERCENTAGES = frozenset({"percentage", "graduated_percentage"})
-_FIXED_CHARGE_MODELS = frozenset({"standard", "graduated", "volume"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,20 +36,25 @@ class ChargeTerms:
 
 def charge_errors(terms: ChargeTerms) -> Errors:
     """Every error of a usage charge, by field; empty where it may be saved. `properties` are normalized ones."""
-    model, aggregation = terms.charge_model, terms.aggregation_type
-    if model is None or model not in MODELS:
-        return {"charge_model": ("value_is_mandatory" if is_blank(model) else "value_is_invalid",)}
+    name, aggregation = terms.charge_model, AGGREGATIONS[terms.aggregation_type]
+    if name is None or name not in MODELS:
+        return {"charge_model": ("value_is_mandatory" if is_blank(name) else "value_is_invalid",)}
     errors: Errors = {}
-    property_errors = validate_properties(model, terms.properties)
-    if model in _PERCENTAGES and aggregation == "latest_agg":
+    model = MODELS[name]
+    property_errors = validate_properties(name, terms.properties)
+    if model.by_percentage and not aggregation.by_percentage:
+        property_errors = (*property_errors, "invalid_value")
+    if aggregation.event_values is None and model.needs_event_values(terms.properties):
         property_errors = (*property_errors, "invalid_value")
     if property_errors:
         errors["properties"] = property_errors
-    if terms.pay_in_advance and (model == "volume" or aggregation not in _ADVANCE_AGGREGATIONS):
+    if terms.pay_in_advance and not (model.in_advance and aggregation.in_advance):
         errors["pay_in_advance"] = ("invalid_aggregation_type_or_charge_model",)
-    if terms.prorated and not _may_be_prorated(terms, model):
+    if terms.prorated and not _may_be_prorated(terms, model, aggregation):
         errors["prorated"] = ("invalid_billable_metric_or_charge_model",)
-    if (model == "dynamic" and aggregation != "sum_agg") or (model == "custom" and aggregation != "custom_agg"):
+    if (model.by_event_prices and not aggregation.sums_event_prices) or (
+        model.by_program and not aggregation.is_program
+    ):
         errors["charge_model"] = ("invalid_aggregation_type_or_charge_model",)
     if not CHARGE_MINIMUM.holds(terms.min_amount_cents):
         errors["min_amount_cents"] = ("value_is_out_of_range",)
@@ -63,10 +66,10 @@ def charge_errors(terms: ChargeTerms) -> Errors:
     return errors
 
 
-def _may_be_prorated(terms: ChargeTerms, model: str) -> bool:
-    if not terms.recurring or terms.aggregation_type == "weighted_sum_agg":
+def _may_be_prorated(terms: ChargeTerms, model: Model[Any], aggregation: AggregationType) -> bool:
+    if not terms.recurring or aggregation.accumulation is Accumulation.LEVEL:
         return False
-    return model == "standard" if terms.pay_in_advance else model in _PRORATED_IN_ARREARS
+    return model.prorated_in_advance if terms.pay_in_advance else model.prorated_in_arrears
 
 
 def _regrouping_errors(terms: ChargeTerms) -> Errors:
@@ -103,7 +106,8 @@ def fixed_charge_errors(
     prorated: bool = False,
 ) -> Errors:
     """Every error of a fixed charge, by field; `units` as they were sent, a number or its text."""
-    if charge_model is None or charge_model not in _FIXED_CHARGE_MODELS:
+    model = MODELS.get(charge_model or "")
+    if charge_model is None or model is None or not model.of_fixed_charges:
         return {"charge_model": ("value_is_mandatory" if is_blank(charge_model) else "value_is_invalid",)}
     errors: Errors = {}
     property_errors = validate_properties(charge_model, properties)
@@ -114,9 +118,9 @@ def fixed_charge_errors(
         errors["units"] = ("is not a number",)
     elif not FIXED_UNITS.holds(quantity):
         errors["units"] = ("value_is_out_of_range",)
-    if charge_model == "volume" and pay_in_advance:
+    if pay_in_advance and not model.in_advance:
         errors["pay_in_advance"] = ("invalid_charge_model",)
-    if charge_model == "graduated" and pay_in_advance and prorated:
+    if model.prorated_by_step and pay_in_advance and prorated:
         errors["prorated"] = ("invalid_charge_model",)
     return errors
 

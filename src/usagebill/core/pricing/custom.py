@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from usagebill.core.numbers import divide
-from usagebill.core.pricing.model import Model, Price
+from usagebill.core.pricing.model import Model, Price, never
 from usagebill.core.usage import Usage
 
 __all__ = ["CUSTOM", "CustomProperties", "price"]
@@ -48,4 +48,18 @@ CUSTOM: Model[CustomProperties] = Model(
     parse=parse,
     price=price,
     amount_details=amount_details,
+    in_advance=True,
+    prorated_in_arrears=False,
+    prorated_in_advance=False,
+    of_fixed_charges=False,
+    by_units=False,
+    by_quantity=False,
+    is_linear=False,
+    is_instant=False,
+    costs_at_zero=False,
+    prorated_by_step=False,
+    by_percentage=False,
+    by_event_prices=False,
+    by_program=True,
+    needs_event_values=never,
 )

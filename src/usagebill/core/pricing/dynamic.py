@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from usagebill.core.numbers import ZERO, divide
-from usagebill.core.pricing.model import Model, Price
+from usagebill.core.pricing.model import Model, Price, never
 from usagebill.core.usage import Usage
 
 __all__ = ["DYNAMIC", "DynamicProperties", "price"]
@@ -49,4 +49,18 @@ DYNAMIC: Model[DynamicProperties] = Model(
     parse=parse,
     price=price,
     amount_details=amount_details,
+    in_advance=True,
+    prorated_in_arrears=False,
+    prorated_in_advance=False,
+    of_fixed_charges=False,
+    by_units=False,
+    by_quantity=False,
+    is_linear=False,
+    is_instant=False,
+    costs_at_zero=False,
+    prorated_by_step=False,
+    by_percentage=False,
+    by_event_prices=True,
+    by_program=False,
+    needs_event_values=never,
 )

@@ -9,10 +9,7 @@ from usagebill.core.currencies import cents_from_major, exponent
 from usagebill.core.numbers import ZERO, divide, multiply, round_to
 from usagebill.core.pricing import Properties, percentage, standard
 
-__all__ = ["INSTANT_MODELS", "InstantEstimate", "instant_estimate"]
-
-# The charge models whose price of one event does not depend on other events.
-INSTANT_MODELS = frozenset({"standard", "percentage"})
+__all__ = ["InstantEstimate", "instant_estimate"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from usagebill.core.numbers import ZERO, divide, multiply, round_cents, subtract
-from usagebill.core.pricing import Properties, price
+from usagebill.core.pricing import MODELS, Properties, price
 from usagebill.core.pricing.fees import FeeAmounts, fee_amounts
 from usagebill.core.pricing.model import NOTHING
 from usagebill.core.usage import ProrationStep, Usage
@@ -28,7 +28,7 @@ def fixed_charge_amounts(
 def fixed_charge_usage(charge_model: str, *, units: Decimal, full_units: Decimal | None) -> Usage:
     """The units of a fixed charge as its charge model prices them; see `fixed_charge_amounts`."""
     stretches = None
-    if full_units is not None and charge_model == "graduated":
+    if full_units is not None and MODELS[charge_model].prorated_by_step:
         stretches = (ProrationStep(full=full_units, prorated=units),)
     return Usage(units=units, full_units=full_units, stretches=stretches)
 

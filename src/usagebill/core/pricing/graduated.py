@@ -9,7 +9,7 @@ from decimal import Decimal
 from usagebill.core.limits import CHARGE_AMOUNT
 from usagebill.core.numbers import ZERO, add, decimal_text
 from usagebill.core.pricing import prorated_graduated
-from usagebill.core.pricing.model import Model, Price
+from usagebill.core.pricing.model import Model, Price, never
 from usagebill.core.pricing.ranges import Ranges, Share, default_range, range_errors, shares, sum_over_ranges
 from usagebill.core.usage import Usage
 
@@ -82,4 +82,18 @@ GRADUATED: Model[GraduatedProperties] = Model(
     parse=parse,
     price=price,
     amount_details=amount_details,
+    in_advance=True,
+    prorated_in_arrears=True,
+    prorated_in_advance=False,
+    of_fixed_charges=True,
+    by_units=True,
+    by_quantity=True,
+    is_linear=False,
+    is_instant=False,
+    costs_at_zero=True,
+    prorated_by_step=True,
+    by_percentage=False,
+    by_event_prices=False,
+    by_program=False,
+    needs_event_values=never,
 )

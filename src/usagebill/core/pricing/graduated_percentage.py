@@ -9,7 +9,7 @@ from decimal import Decimal
 from usagebill.core.limits import CHARGE_AMOUNT, CHARGE_RATE
 from usagebill.core.numbers import ZERO, add, decimal_text, divide, multiply, round_to, subtract
 from usagebill.core.pricing.graduated import bound
-from usagebill.core.pricing.model import Model, Price
+from usagebill.core.pricing.model import Model, Price, never
 from usagebill.core.pricing.ranges import Ranges, Share, default_range, range_errors, shares, sum_over_ranges
 from usagebill.core.usage import Usage
 
@@ -100,4 +100,18 @@ GRADUATED_PERCENTAGE: Model[GraduatedPercentageProperties] = Model(
     parse=parse,
     price=price,
     amount_details=amount_details,
+    in_advance=True,
+    prorated_in_arrears=False,
+    prorated_in_advance=False,
+    of_fixed_charges=False,
+    by_units=False,
+    by_quantity=True,
+    is_linear=False,
+    is_instant=False,
+    costs_at_zero=True,
+    prorated_by_step=False,
+    by_percentage=True,
+    by_event_prices=False,
+    by_program=False,
+    needs_event_values=never,
 )

@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 from usagebill.core.numbers import CONTEXT, ZERO
 from usagebill.core.usage import Usage
 
-__all__ = ["NOTHING", "Model", "Price"]
+__all__ = ["NOTHING", "Model", "Price", "never"]
 
 P = TypeVar("P")
 
@@ -27,6 +27,11 @@ class Price(NamedTuple):
         return CONTEXT.divide(self.amount, self.divisor) if self.divisor else ZERO
 
 
+def never(_: Mapping[str, object]) -> bool:
+    """Whatever the properties are, usage is priced as a whole."""
+    return False
+
+
 NOTHING = Price(amount=ZERO, divisor=ZERO)
 
 
@@ -37,6 +42,14 @@ class Model(Generic[P]):
     `name` is its wire value, `keys` the property names that it keeps and `defaults` the properties of a charge that
     is sent none. `validate` gives the error codes of raw properties, in order; `parse` reads valid ones, with the
     subunits of the currency that the charge is priced in. `price` and `amount_details` are total for any usage.
+
+    The traits have no defaults either: `in_advance`, `prorated_in_arrears` and `prorated_in_advance` say how a charge
+    may be billed, `of_fixed_charges` whether fixed charges have it. `by_units`: units alone decide the price, so that
+    it can be projected; `by_quantity`: other units can be put in by hand. `is_linear`: every unit costs the same.
+    `is_instant`: the price of one event depends on no other. `costs_at_zero`: there is something to pay for no units.
+    `prorated_by_step`: the ranges price each prorated step. `by_percentage` prices amounts, `by_event_prices` what
+    events bring along, `by_program` what the seller's program says. `needs_event_values` tells of raw properties
+    whether they price events one by one.
     """
 
     name: str
@@ -46,3 +59,17 @@ class Model(Generic[P]):
     parse: Callable[[Mapping[str, object], int], P]
     price: Callable[[P, Usage], Price]
     amount_details: Callable[[P, Usage], dict[str, object]]
+    in_advance: bool
+    prorated_in_arrears: bool
+    prorated_in_advance: bool
+    of_fixed_charges: bool
+    by_units: bool
+    by_quantity: bool
+    is_linear: bool
+    is_instant: bool
+    costs_at_zero: bool
+    prorated_by_step: bool
+    by_percentage: bool
+    by_event_prices: bool
+    by_program: bool
+    needs_event_values: Callable[[Mapping[str, object]], bool]

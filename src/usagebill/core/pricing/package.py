@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from usagebill.core.limits import FREE_UNITS, PACKAGE_SIZE
 from usagebill.core.numbers import ONE, ZERO, add, decimal_text, divide, floor_to, multiply, subtract
-from usagebill.core.pricing.model import Model, Price
+from usagebill.core.pricing.model import Model, Price, never
 from usagebill.core.pricing.properties import amount, amount_or_zero, is_whole, whole
 from usagebill.core.usage import Usage
 
@@ -80,4 +80,18 @@ PACKAGE: Model[PackageProperties] = Model(
     parse=parse,
     price=price,
     amount_details=amount_details,
+    in_advance=True,
+    prorated_in_arrears=False,
+    prorated_in_advance=False,
+    of_fixed_charges=False,
+    by_units=True,
+    by_quantity=True,
+    is_linear=False,
+    is_instant=False,
+    costs_at_zero=False,
+    prorated_by_step=False,
+    by_percentage=False,
+    by_event_prices=False,
+    by_program=False,
+    needs_event_values=never,
 )

@@ -214,6 +214,11 @@ def parse(properties: Mapping[str, object], subunits: int) -> PercentageProperti
     )
 
 
+def _bounds_events(properties: Mapping[str, object]) -> bool:
+    bounds = (properties.get("per_transaction_min_amount"), properties.get("per_transaction_max_amount"))
+    return not all(is_blank(bound) for bound in bounds)
+
+
 PERCENTAGE: Model[PercentageProperties] = Model(
     name="percentage",
     keys=(
@@ -229,4 +234,18 @@ PERCENTAGE: Model[PercentageProperties] = Model(
     parse=parse,
     price=price,
     amount_details=amount_details,
+    in_advance=True,
+    prorated_in_arrears=False,
+    prorated_in_advance=False,
+    of_fixed_charges=False,
+    by_units=False,
+    by_quantity=False,
+    is_linear=False,
+    is_instant=True,
+    costs_at_zero=False,
+    prorated_by_step=False,
+    by_percentage=True,
+    by_event_prices=False,
+    by_program=False,
+    needs_event_values=_bounds_events,
 )

@@ -6,15 +6,12 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from usagebill.core.numbers import ZERO, divide, multiply, round_to
-from usagebill.core.pricing import Properties, price
+from usagebill.core.pricing import MODELS, Properties, price
 from usagebill.core.pricing.fees import fee_amounts
 from usagebill.core.pricing.model import Price
 from usagebill.core.usage import Usage
 
 __all__ = ["Projection", "project", "projected_units"]
-
-# These prices depend on units alone: the projected units are priced. Of all others the amount so far is extended.
-_PRICED_BY_UNITS = frozenset({"standard", "graduated", "package", "volume"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +60,8 @@ def project(
         due = price(charge_model, properties, usage)
     elif days <= 0 or period_days <= 0:
         return Projection(units=ZERO, amount_cents=0, pricing_unit_amount_cents=None if conversion_rate is None else 0)
-    elif charge_model in _PRICED_BY_UNITS:
+    elif MODELS[charge_model].by_units:
+        # Units alone decide these prices: the projected units are priced. Of all others the amount so far is extended.
         units = projected_units(usage.units, days, period_days)
         ahead = Usage(units=units)
         due = price(charge_model, properties, ahead)

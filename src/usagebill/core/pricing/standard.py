@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from usagebill.core.numbers import multiply
-from usagebill.core.pricing.model import Model, Price
+from usagebill.core.pricing.model import Model, Price, never
 from usagebill.core.pricing.properties import amount, amount_or_zero
 from usagebill.core.usage import Usage
 
@@ -49,4 +49,18 @@ STANDARD: Model[StandardProperties] = Model(
     parse=parse,
     price=price,
     amount_details=amount_details,
+    in_advance=True,
+    prorated_in_arrears=True,
+    prorated_in_advance=True,
+    of_fixed_charges=True,
+    by_units=True,
+    by_quantity=True,
+    is_linear=True,
+    is_instant=True,
+    costs_at_zero=False,
+    prorated_by_step=False,
+    by_percentage=False,
+    by_event_prices=False,
+    by_program=False,
+    needs_event_values=never,
 )

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from usagebill.core.limits import CHARGE_AMOUNT
 from usagebill.core.numbers import ONE, ZERO, add, decimal_text, divide, multiply, round_to
-from usagebill.core.pricing.model import Model, Price
+from usagebill.core.pricing.model import Model, Price, never
 from usagebill.core.pricing.ranges import Range, Ranges, default_range, range_errors
 from usagebill.core.usage import Usage
 
@@ -80,4 +80,18 @@ VOLUME: Model[VolumeProperties] = Model(
     parse=parse,
     price=price,
     amount_details=amount_details,
+    in_advance=False,
+    prorated_in_arrears=True,
+    prorated_in_advance=False,
+    of_fixed_charges=True,
+    by_units=True,
+    by_quantity=True,
+    is_linear=False,
+    is_instant=False,
+    costs_at_zero=False,
+    prorated_by_step=False,
+    by_percentage=False,
+    by_event_prices=False,
+    by_program=False,
+    needs_event_values=never,
 )

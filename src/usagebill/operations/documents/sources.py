@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from zoneinfo import ZoneInfo
 
+from usagebill.core.aggregation import AGGREGATIONS, Accumulation
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.credit_notes import CreditNote
@@ -84,7 +85,7 @@ def _prorated(work: Work, fees: tuple[Fee, ...]) -> tuple[frozenset[str], frozen
     for id in {fee.charge_id for fee in fees if fee.charge_id}:
         charge = work.tx.get(Charge, id, deleted=True)
         metric = None if charge is None else work.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
-        if metric is not None and metric.aggregation_type == "weighted_sum_agg":
+        if metric is not None and AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.LEVEL:
             per_second.add(id)
         elif charge is not None and charge.prorated:
             averaged.add(id)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from usagebill.core.aggregation import AGGREGATIONS, Accumulation
 from usagebill.core.audit import Finding
 from usagebill.core.charge_ledger import CarriedLevel
 from usagebill.core.fees import Fee, FeeType
@@ -145,9 +146,10 @@ class Lines:
             return CHANGED
         if context.ended and metric.recurring and self._next_plan_is_another():
             return CHANGED
-        if metric.aggregation_type == "weighted_sum_agg" and self._is_level_another(charge):
+        is_level = AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.LEVEL
+        if is_level and self._is_level_another(charge):
             return LEVEL_CHANGED
-        if (charge.prorated or metric.aggregation_type == "weighted_sum_agg") and has_moved(self.reader, self.period):
+        if (charge.prorated or is_level) and has_moved(self.reader, self.period):
             return MOVED
         if is_followed_since(self.reader, context.subscription, at):
             return INVOICES_CHANGED

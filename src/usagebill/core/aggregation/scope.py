@@ -1,0 +1,78 @@
+"""Scope: which events a billable metric sees."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from usagebill.core.aggregation.metric import Metric, Window
+from usagebill.core.aggregation.registry import AGGREGATIONS
+from usagebill.core.aggregation.traits import Accumulation, FieldUse
+from usagebill.core.aggregation.unique_count import operation_of
+from usagebill.core.events import Event, cut_to_seconds, numeric_value, property_of
+
+__all__ = ["billable_in_advance", "counts", "counts_history", "in_scope", "lacks_property", "lower_bound"]
+
+
+def counts_history(aggregation_type: str, *, recurring: bool) -> bool:
+    """Whether all earlier events of the external subscription id count, those of earlier subscriptions included.
+
+    True for recurring sum and unique count. A recurring weighted sum takes its history from its initial
+    level instead.
+    """
+    return recurring and AGGREGATIONS[aggregation_type].accumulation in (Accumulation.SUM, Accumulation.VALUES)
+
+
+def lower_bound(aggregation_type: str, *, recurring: bool, start: datetime) -> datetime | None:
+    """The timestamp from which on (inclusive) events count, None where all history does.
+
+    It is the whole second of `start`: senders mostly have whole seconds, and a subscription may start within one.
+    """
+    return None if counts_history(aggregation_type, recurring=recurring) else cut_to_seconds(start)
+
+
+def in_scope(metric: Metric, event: Event, window: Window) -> bool:
+    """Whether the timestamp of `event` lies where `metric` looks for the period `window`."""
+    earliest = lower_bound(metric.aggregation_type, recurring=metric.recurring, start=window.start)
+    return (earliest is None or earliest <= event.timestamp) and event.timestamp <= window.end
+
+
+def counts(aggregation_type: str, field_name: str | None, event: Event) -> bool:
+    """Whether the aggregation sees anything in `event`: what does not count belongs to no group either.
+
+    A number where one is added up or compared; a value and an operation that is known for a unique count; any event
+    for the other types.
+    """
+    aggregation = AGGREGATIONS[aggregation_type]
+    if aggregation.numeric:
+        return numeric_value(event, field_name) is not None
+    if aggregation.accumulation is Accumulation.VALUES:
+        return property_of(event, field_name) is not None and operation_of(event) is not None
+    return True
+
+
+def lacks_property(metric: Metric, event: Event) -> bool:
+    """Whether `event` cannot count for `metric` (`missing_aggregation_property` of the hourly check).
+
+    Its field is missing or null, or is not numeric where a number is needed. Never where no property is read.
+    """
+    aggregation = AGGREGATIONS[metric.aggregation_type]
+    if aggregation.field is FieldUse.NONE or metric.field_name is None:
+        return False
+    if aggregation.numeric:
+        return numeric_value(event, metric.field_name) is None
+    return property_of(event, metric.field_name) is None
+
+
+def billable_in_advance(metric: Metric, event: Event) -> bool:
+    """Whether `event` is priced at once by pay-in-advance charges on `metric`.
+
+    Always where no property is needed; otherwise its field must hold something (not null, empty or false), which is a
+    number where one is needed, and a unique count's operation must be `add` or `remove`.
+    """
+    aggregation = AGGREGATIONS[metric.aggregation_type]
+    if aggregation.field is not FieldUse.NEEDED or metric.field_name is None:
+        return True
+    value = event.properties.get(metric.field_name)
+    if value is None or value is False or value == "" or lacks_property(metric, event):
+        return False
+    return aggregation.accumulation is not Accumulation.VALUES or operation_of(event) is not None
