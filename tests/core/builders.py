@@ -16,6 +16,8 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.invoices.totals import AvailableCoupon, InvoiceInProgress, SettlementInputs, settled, taxed
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
+from usagebill.core.wallet_transactions import WalletTransaction
+from usagebill.core.wallets import Wallet
 
 T = TypeVar("T")
 
@@ -225,3 +227,39 @@ def settle(
 def changed(draft: InvoiceInProgress, kind: type[T]) -> list[T]:
     """The records of one kind that an invoice has used, as they are afterwards."""
     return [record for record in draft.changed if isinstance(record, kind)]
+
+
+def wallet(id: str = "wallet", *, rate: str = "1", currency: str = "EUR", **fields: Any) -> Wallet:
+    """An empty active wallet."""
+    values: dict[str, Any] = {
+        "id": id,
+        "organization_id": "organization",
+        "customer_id": "customer",
+        "code": id,
+        "currency": currency,
+        "rate_amount": Decimal(rate),
+        "created_at": NOW,
+        "updated_at": NOW,
+        **fields,
+    }
+    return Wallet(**values)
+
+
+def inbound(id: str, cents: int, **fields: Any) -> WalletTransaction:
+    """A settled grant of so many cents at a rate of 1, nothing of it used yet."""
+    values: dict[str, Any] = {
+        "id": id,
+        "organization_id": "organization",
+        "wallet_id": "wallet",
+        "customer_id": "customer",
+        "transaction_type": "inbound",
+        "transaction_status": "granted",
+        "status": "settled",
+        "amount_cents": cents,
+        "credit_amount": Decimal(cents) / 100,
+        "remaining_amount_cents": cents,
+        "created_at": NOW,
+        "updated_at": NOW,
+        **fields,
+    }
+    return WalletTransaction(**values)

@@ -203,6 +203,7 @@ TABLES_OF_VERSIONS = {
     3: "15de01ad15221522",
     4: "f561fbb8465a45f6",
     5: "ffad9c86bb99d11c",
+    6: "22a040449df67d01",
 }
 
 

@@ -28,9 +28,12 @@ from usagebill.core.payments import Payment
 from usagebill.core.plans import Charge, FixedCharge, FixedChargeUnits, Plan
 from usagebill.core.pricing_units import PricingUnit
 from usagebill.core.progressive_billing import LifetimeUsage
+from usagebill.core.recurring_rules import RecurringTransactionRule
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.tax_providers import TaxConnection
 from usagebill.core.taxes import Tax
+from usagebill.core.wallet_transactions import WalletConsumption, WalletTransaction
+from usagebill.core.wallets import Wallet
 from usagebill.core.webhooks import SigningKey, WebhookEndpoint, WebhookMessage
 
 __all__ = ["TABLES", "Table", "table_of"]
@@ -137,6 +140,33 @@ TABLES: tuple[Table, ...] = (
     Table(kind=InvoiceCustomSection, name="invoice_custom_sections", unique=(("code",),)),
     Table(kind=SigningKey, name="signing_keys"),
     Table(kind=Document, name="documents", unique=(("subject_id", "kind"),)),
+    # A wallet's code is unique among the active wallets of its customer: `operations.wallets` sees to it.
+    Table(kind=Wallet, name="wallets", indexes=(("customer_id", "status"),), references={"customer_id": Customer}),
+    Table(
+        kind=WalletTransaction,
+        name="wallet_transactions",
+        indexes=(
+            ("wallet_id", "created_at"),
+            # What is left to be drawn from: few of the transactions of a wallet that has been used for years.
+            ("wallet_id", "remaining_amount_cents"),
+            ("wallet_id", "status"),
+            ("invoice_id",),
+        ),
+        references={"wallet_id": Wallet, "customer_id": Customer},
+    ),
+    Table(
+        kind=WalletConsumption,
+        name="wallet_consumptions",
+        always_unique=(("inbound_id", "outbound_id"),),
+        indexes=(("outbound_id",), ("wallet_id",)),
+        references={"inbound_id": WalletTransaction, "outbound_id": WalletTransaction},
+    ),
+    Table(
+        kind=RecurringTransactionRule,
+        name="recurring_transaction_rules",
+        indexes=(("wallet_id", "status"),),
+        references={"wallet_id": Wallet},
+    ),
 )
 
 _BY_KIND = {table.kind: table for table in TABLES}

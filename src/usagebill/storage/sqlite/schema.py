@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STEPS", "VERSION", "NewerFile", "OlderFile", "bring_forward", "check_version"]
 
-VERSION = 5
+VERSION = 6
 
 
 def _lanes(connection: sqlite3.Connection) -> None:

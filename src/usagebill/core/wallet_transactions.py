@@ -1,0 +1,244 @@
+"""Wallet transactions: credits that come in or go out, their life, and which of them paid for which.
+
+The life of a transaction is `TRANSITIONS`; only inbound purchased ones ever wait. Whatever goes out is drawn from
+settled inbound transactions, a `WalletConsumption` for each, so that every cent spent leads back to a grant or to a
+payment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+
+from usagebill.core.life_cycles import following
+from usagebill.core.numbers import total
+from usagebill.core.wallets import LOWEST_PRIORITY, PaymentMethodChoice
+
+__all__ = [
+    "TRANSITIONS",
+    "Draw",
+    "MetadataPair",
+    "TransactionKind",
+    "TransactionSource",
+    "TransactionType",
+    "WalletConsumption",
+    "WalletTransaction",
+    "WalletTransactionEvent",
+    "WalletTransactionStatus",
+    "after_draw",
+    "available_cents",
+    "consumption_order",
+    "drawn",
+    "paid",
+    "pending_credits",
+    "transition",
+    "unpaid",
+]
+
+
+class WalletTransactionStatus(StrEnum):
+    """The state of a transaction."""
+
+    PENDING = "pending"
+    SETTLED = "settled"
+    FAILED = "failed"
+
+
+class WalletTransactionEvent(StrEnum):
+    """What can happen to it, by way of its top-up invoice."""
+
+    PAID = "paid"
+    PAYMENT_FAILED = "payment_failed"
+    OFFSET = "offset"  # a credit note settled the invoice: nobody paid
+
+
+_S, _E = WalletTransactionStatus, WalletTransactionEvent
+
+# A settled transaction stays settled: what was credited by then is voided by hand.
+TRANSITIONS: Mapping[tuple[WalletTransactionStatus, WalletTransactionEvent], WalletTransactionStatus] = {
+    (_S.PENDING, _E.PAID): _S.SETTLED,
+    (_S.PENDING, _E.PAYMENT_FAILED): _S.FAILED,
+    (_S.PENDING, _E.OFFSET): _S.FAILED,
+    (_S.FAILED, _E.PAID): _S.SETTLED,
+    (_S.FAILED, _E.PAYMENT_FAILED): _S.FAILED,
+    (_S.FAILED, _E.OFFSET): _S.FAILED,
+    (_S.SETTLED, _E.PAID): _S.SETTLED,
+    (_S.SETTLED, _E.PAYMENT_FAILED): _S.SETTLED,
+    (_S.SETTLED, _E.OFFSET): _S.SETTLED,
+}
+
+
+def transition(status: str, event: WalletTransactionEvent) -> str:
+    """The status that follows `event` by `TRANSITIONS`."""
+    return following(TRANSITIONS, WalletTransactionStatus(status), event).value
+
+
+class TransactionType(StrEnum):
+    """Which way credits go."""
+
+    INBOUND = "inbound"
+    OUTBOUND = "outbound"
+
+
+class TransactionKind(StrEnum):
+    """Why (`transaction_status` in the API): purchased and granted ones come in, the others go out."""
+
+    PURCHASED = "purchased"
+    GRANTED = "granted"
+    VOIDED = "voided"
+    INVOICED = "invoiced"
+
+
+class TransactionSource(StrEnum):
+    """What brought a transaction about: a request or an invoice, or a recurring rule of this trigger."""
+
+    MANUAL = "manual"
+    INTERVAL = "interval"
+    THRESHOLD = "threshold"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataPair:
+    """A value that the caller keeps with a transaction or a recurring rule."""
+
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalletTransaction:
+    """Credits that came in or went out, and their worth in cents of the wallet's currency; neither is negative.
+
+    `remaining_amount_cents` is what is left of a settled inbound transaction; null on all others. `invoice_id` is the
+    invoice of a purchase, or the one that was paid; `voided_invoice_id` the one whose void gave the credits back,
+    `credit_note_id` the one that refunded them. `rule_id` is the recurring rule that made it.
+    """
+
+    id: str
+    organization_id: str
+    wallet_id: str
+    customer_id: str
+    transaction_type: str
+    transaction_status: str
+    status: str
+    amount_cents: int
+    credit_amount: Decimal
+    created_at: datetime
+    updated_at: datetime
+    source: str = TransactionSource.MANUAL.value
+    remaining_amount_cents: int | None = None
+    priority: int = LOWEST_PRIORITY
+    invoice_id: str | None = None
+    credit_note_id: str | None = None
+    voided_invoice_id: str | None = None
+    billing_entity_id: str | None = None
+    rule_id: str | None = None
+    invoice_requires_successful_payment: bool = False
+    name: str | None = None
+    purchase_order_number: str | None = None
+    metadata: tuple[MetadataPair, ...] = ()
+    payment_method: PaymentMethodChoice | None = None
+    skip_invoice_custom_sections: bool = False
+    invoice_custom_section_ids: tuple[str, ...] = ()
+    settled_at: datetime | None = None
+    failed_at: datetime | None = None
+
+    @property
+    def is_inbound(self) -> bool:
+        """Whether it adds credits."""
+        return self.transaction_type == TransactionType.INBOUND.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalletConsumption:
+    """Cents that an outbound transaction took from an inbound one; a pair has at most one."""
+
+    id: str
+    organization_id: str
+    wallet_id: str
+    inbound_id: str
+    outbound_id: str
+    amount_cents: int
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Cents to take from an inbound transaction."""
+
+    inbound: WalletTransaction
+    amount_cents: int
+
+
+def paid(transaction: WalletTransaction, now: datetime) -> WalletTransaction:
+    """The purchase once its invoice is paid; one that is settled already stays as it is."""
+    status = transition(transaction.status, WalletTransactionEvent.PAID)
+    if status == transaction.status:
+        return transaction
+    return replace(
+        transaction, status=status, settled_at=now, remaining_amount_cents=transaction.amount_cents, updated_at=now
+    )
+
+
+def unpaid(transaction: WalletTransaction, event: WalletTransactionEvent, now: datetime) -> WalletTransaction:
+    """The purchase once its payment failed, or its invoice was settled without one; only a pending one changes."""
+    status = transition(transaction.status, event)
+    if status == transaction.status:
+        return transaction
+    return replace(transaction, status=status, failed_at=now, updated_at=now)
+
+
+def consumption_order(inbound: Iterable[WalletTransaction]) -> list[WalletTransaction]:
+    """The inbound transactions that something is left of, in the order in which they are drawn from.
+
+    By priority, granted before purchased, then older ones first.
+    """
+    return sorted(
+        (transaction for transaction in inbound if (transaction.remaining_amount_cents or 0) > 0),
+        key=lambda transaction: (
+            transaction.priority,
+            transaction.transaction_status != TransactionKind.GRANTED.value,
+            transaction.created_at,
+            transaction.id,
+        ),
+    )
+
+
+def available_cents(inbound: Iterable[WalletTransaction]) -> int:
+    """What is left of the inbound transactions, in cents."""
+    return sum(transaction.remaining_amount_cents or 0 for transaction in inbound)
+
+
+def drawn(inbound: Iterable[WalletTransaction], amount_cents: int) -> list[Draw]:
+    """What to take from which inbound transaction, in order, to make up `amount_cents`.
+
+    Raises `ValueError` where less is left of them.
+    """
+    draws: list[Draw] = []
+    missing = amount_cents
+    for transaction in consumption_order(inbound):
+        if missing <= 0:
+            break
+        part = min(missing, transaction.remaining_amount_cents or 0)
+        draws.append(Draw(transaction, part))
+        missing -= part
+    if missing > 0:
+        raise ValueError(f"{missing} of {amount_cents} cents are not there")
+    return draws
+
+
+def after_draw(draw: Draw, now: datetime) -> WalletTransaction:
+    """The inbound transaction once the cents were taken."""
+    left = (draw.inbound.remaining_amount_cents or 0) - draw.amount_cents
+    if left < 0:
+        raise ValueError(f"transaction {draw.inbound.id} has no {draw.amount_cents} cents left")
+    return replace(draw.inbound, remaining_amount_cents=left, updated_at=now)
+
+
+def pending_credits(transactions: Sequence[WalletTransaction]) -> Decimal:
+    """The credits of transactions that wait for their payment."""
+    pending = WalletTransactionStatus.PENDING.value
+    return total(transaction.credit_amount for transaction in transactions if transaction.status == pending)

@@ -1,0 +1,239 @@
+"""Wallets: prepaid credits of a customer, what a credit is worth in money, and how a balance moves.
+
+A wallet keeps two balances that move side by side: `credits_balance` by the credits of each transaction,
+`balance_cents` by its money. Rounding sets them apart by fractions of a cent; it is the money that pays for invoices.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+
+from usagebill.core.currencies import major_from_cents, rounded_cents
+from usagebill.core.fees import Fee
+from usagebill.core.life_cycles import following
+from usagebill.core.metadata import Metadata
+from usagebill.core.numbers import ZERO, add, divide, floor_to, multiply, round_to, subtract
+
+__all__ = [
+    "CREDIT_DECIMALS",
+    "FEE_TYPES",
+    "LOWEST_PRIORITY",
+    "MOST_ACTIVE_WALLETS",
+    "TRANSITIONS",
+    "PaymentMethodChoice",
+    "Wallet",
+    "WalletEvent",
+    "WalletStatus",
+    "cents_of_credits",
+    "code_of_name",
+    "credits_of_cents",
+    "decreased",
+    "exact_credits",
+    "floored_credits",
+    "given_back",
+    "in_order_of_use",
+    "increased",
+    "is_priority",
+    "may_pay",
+    "taken_credits",
+    "terminated",
+    "transition",
+    "whole_cent_credits",
+]
+
+# Credits, and the rate of a wallet, have so many decimals.
+CREDIT_DECIMALS = 5
+MOST_ACTIVE_WALLETS = 6
+# The priority of wallets and transactions: 1 is used first.
+LOWEST_PRIORITY = 50
+# What a wallet can be limited to, besides the charges of some metrics.
+FEE_TYPES = ("charge", "add_on", "subscription", "credit", "commitment", "fixed_charge", "product")
+
+
+class WalletStatus(StrEnum):
+    """The state of a wallet."""
+
+    ACTIVE = "active"
+    TERMINATED = "terminated"
+
+
+class WalletEvent(StrEnum):
+    """What can happen to it."""
+
+    TERMINATE = "terminate"
+
+
+# A terminated wallet keeps its balance, and never comes back.
+TRANSITIONS: Mapping[tuple[WalletStatus, WalletEvent], WalletStatus] = {
+    (WalletStatus.ACTIVE, WalletEvent.TERMINATE): WalletStatus.TERMINATED,
+}
+
+
+def transition(status: str, event: WalletEvent) -> str:
+    """The status that follows `event`; raises `TransitionError` for what is not in `TRANSITIONS`."""
+    return following(TRANSITIONS, WalletStatus(status), event).value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaymentMethodChoice:
+    """What top-ups are to be paid with: `kind` provider or manual, and the customer's method with this id, if any."""
+
+    kind: str = "provider"
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wallet:
+    """Prepaid credits of a customer, each worth `rate_amount` major units of `currency`.
+
+    `balance_cents` is at every moment the sum of what its settled inbound transactions still have (their
+    `remaining_amount_cents`), and never below zero. `consumed_credits` are all credits that went out, less those given
+    back. The `ongoing` values tell what would be left once the usage so far is billed; they are those of the last
+    refresh, and may be below zero.
+
+    `fee_types` and `billable_metric_ids` limit what it pays for, both empty: everything. `billing_entity_id` is the
+    customer's where it is null. `expiration_at` is the first instant at which it is no longer used.
+    """
+
+    id: str
+    organization_id: str
+    customer_id: str
+    code: str
+    currency: str
+    rate_amount: Decimal
+    created_at: datetime
+    updated_at: datetime
+    name: str | None = None
+    status: str = WalletStatus.ACTIVE.value
+    priority: int = LOWEST_PRIORITY
+    billing_entity_id: str | None = None
+    purchase_order_number: str | None = None
+    balance_cents: int = 0
+    credits_balance: Decimal = ZERO
+    consumed_credits: Decimal = ZERO
+    ongoing_balance_cents: int = 0
+    ongoing_usage_balance_cents: int = 0
+    credits_ongoing_balance: Decimal = ZERO
+    credits_ongoing_usage_balance: Decimal = ZERO
+    depleted_ongoing_balance: bool = False
+    expiration_at: datetime | None = None
+    terminated_at: datetime | None = None
+    # When the balance last moved, and when it last went down.
+    last_balance_sync_at: datetime | None = None
+    last_consumed_credit_at: datetime | None = None
+    invoice_requires_successful_payment: bool = False
+    paid_top_up_min_amount_cents: int | None = None
+    paid_top_up_max_amount_cents: int | None = None
+    fee_types: tuple[str, ...] = ()
+    billable_metric_ids: tuple[str, ...] = ()
+    metadata: Metadata | None = None
+    payment_method: PaymentMethodChoice = PaymentMethodChoice()
+    skip_invoice_custom_sections: bool = False
+    invoice_custom_section_ids: tuple[str, ...] = ()
+
+
+def floored_credits(credits: Decimal) -> Decimal:
+    """Credits as they are kept: what a caller sends beyond five decimals is cut off."""
+    return floor_to(credits, CREDIT_DECIMALS)
+
+
+def cents_of_credits(credits: Decimal, rate: Decimal, currency: str) -> int:
+    """What credits are worth, in whole cents, half away from zero."""
+    return rounded_cents(multiply(credits, rate), currency)
+
+
+def exact_credits(cents: Decimal | int, rate: Decimal, currency: str) -> Decimal:
+    """The credits that an amount in (fractions of) cents comes to, unrounded."""
+    return divide(major_from_cents(cents, currency), rate)
+
+
+def credits_of_cents(cents: Decimal | int, rate: Decimal, currency: str) -> Decimal:
+    """The credits that an amount in (fractions of) cents comes to, with five decimals, half away from zero."""
+    return round_to(exact_credits(cents, rate, currency), CREDIT_DECIMALS)
+
+
+def whole_cent_credits(credits: Decimal, rate: Decimal, currency: str) -> tuple[int, Decimal]:
+    """What a top-up of `credits` comes to: whole cents, and the credits that these are worth.
+
+    Nobody buys or is granted a fraction of a cent: 4.399999 credits of 0.01 EUR are 4 cents, and so 4 credits.
+    """
+    cents = cents_of_credits(floored_credits(credits), rate, currency)
+    return cents, credits_of_cents(cents, rate, currency)
+
+
+def taken_credits(wallet: Wallet, cents: int) -> Decimal:
+    """The credits of the wallet that go when it pays `cents`, at most those it has: rounding never overdraws it."""
+    return min(credits_of_cents(cents, wallet.rate_amount, wallet.currency), wallet.credits_balance)
+
+
+def increased(wallet: Wallet, cents: int, credits: Decimal, now: datetime) -> Wallet:
+    """The wallet once credits came in."""
+    return replace(
+        wallet,
+        balance_cents=wallet.balance_cents + cents,
+        credits_balance=add(wallet.credits_balance, credits),
+        last_balance_sync_at=now,
+        updated_at=now,
+    )
+
+
+def given_back(wallet: Wallet, cents: int, credits: Decimal, now: datetime) -> Wallet:
+    """The wallet once credits that an invoice had consumed came back."""
+    consumed = max(ZERO, subtract(wallet.consumed_credits, credits))
+    return replace(increased(wallet, cents, credits, now), consumed_credits=consumed)
+
+
+def decreased(wallet: Wallet, cents: int, credits: Decimal, now: datetime) -> Wallet:
+    """The wallet once credits went out. Raises `ValueError` where it has fewer: callers check before."""
+    if cents > wallet.balance_cents or credits > wallet.credits_balance:
+        raise ValueError(f"wallet {wallet.id} does not hold {cents} cents and {credits} credits")
+    return replace(
+        wallet,
+        balance_cents=wallet.balance_cents - cents,
+        credits_balance=subtract(wallet.credits_balance, credits),
+        consumed_credits=add(wallet.consumed_credits, credits),
+        last_balance_sync_at=now,
+        last_consumed_credit_at=now,
+        updated_at=now,
+    )
+
+
+def terminated(wallet: Wallet, now: datetime) -> Wallet:
+    """The wallet once it ended, by request or because it expired. What is left in it stays, and is used no more."""
+    status = transition(wallet.status, WalletEvent.TERMINATE)
+    return replace(wallet, status=status, terminated_at=now, updated_at=now)
+
+
+def in_order_of_use(wallets: Iterable[Wallet]) -> list[Wallet]:
+    """The wallets in the order in which they pay: by priority, older ones first within each."""
+    return sorted(wallets, key=lambda wallet: (wallet.priority, wallet.created_at, wallet.id))
+
+
+def may_pay(wallet: Wallet, fee: Fee) -> bool:
+    """Whether the wallet pays for such fees: it is unlimited, or limited to their type or to their metric."""
+    if not wallet.fee_types and not wallet.billable_metric_ids:
+        return True
+    if fee.fee_type in wallet.fee_types:
+        return True
+    return fee.fee_type == "charge" and fee.billable_metric_id in wallet.billable_metric_ids
+
+
+def is_priority(number: int) -> bool:
+    """Whether it is a priority of wallets and transactions, 1 to 50."""
+    return 1 <= number <= LOWEST_PRIORITY
+
+
+_RUN = re.compile(r"[^a-z0-9_-]+")
+
+
+def code_of_name(name: str | None) -> str:
+    """The code of a wallet that was sent none: its name in plain small letters, `default` where nothing is left."""
+    decomposed = unicodedata.normalize("NFKD", (name or "").lower())
+    plain = "".join(letter for letter in decomposed if not unicodedata.combining(letter))
+    return _RUN.sub("_", plain).strip("_") or "default"

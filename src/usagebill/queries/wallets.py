@@ -1,0 +1,116 @@
+"""Wallets: which a customer has, what came into them and went out, and their recurring rules."""
+
+from __future__ import annotations
+
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.customers import Customer
+from usagebill.core.errors import NotFound
+from usagebill.core.recurring_rules import RecurringTransactionRule, RuleStatus, is_running
+from usagebill.core.wallet_transactions import TransactionType, WalletTransaction, WalletTransactionStatus
+from usagebill.core.wallets import Wallet, WalletStatus, in_order_of_use
+from usagebill.queries.billing_entities import find_entity
+from usagebill.queries.customers import customer_of, entity_of
+from usagebill.storage.conditions import asc, desc, eq, more
+from usagebill.work import Reader
+
+__all__ = [
+    "active_wallets",
+    "drawable_transactions",
+    "pending_transactions",
+    "running_rule",
+    "transaction_of_invoice",
+    "transactions_paying",
+    "wallet_by_code",
+    "wallet_by_id",
+    "wallet_entity",
+    "wallet_of",
+    "wallet_transaction_by_id",
+    "wallets_of_customer",
+]
+
+
+def wallet_by_id(reader: Reader, wallet_id: str) -> Wallet:
+    """The wallet with this id, active or terminated. Raises `NotFound`."""
+    wallet = reader.tx.get(Wallet, wallet_id)
+    if wallet is None:
+        raise NotFound("wallet")
+    return wallet
+
+
+def wallet_by_code(reader: Reader, customer: Customer, code: str) -> Wallet:
+    """The customer's wallet with this code: the active one, else the one that ended last. Raises `NotFound`."""
+    wallet = reader.tx.first(
+        Wallet,
+        eq("customer_id", customer.id),
+        eq("code", code),
+        order=[asc("status"), desc("terminated_at"), desc("created_at")],
+    )
+    if wallet is None:
+        raise NotFound("wallet")
+    return wallet
+
+
+def wallets_of_customer(reader: Reader, customer_id: str) -> list[Wallet]:
+    """All wallets of the customer, terminated ones too, oldest first."""
+    return reader.tx.find(Wallet, eq("customer_id", customer_id), order=[asc("created_at"), asc("id")])
+
+
+def active_wallets(reader: Reader, customer_id: str) -> list[Wallet]:
+    """The customer's active wallets, in the order in which they pay."""
+    active = eq("status", WalletStatus.ACTIVE.value)
+    return in_order_of_use(reader.tx.find(Wallet, eq("customer_id", customer_id), active))
+
+
+def wallet_of(reader: Reader, transaction: WalletTransaction) -> Wallet:
+    """The wallet that the transaction belongs to, as it is now."""
+    wallet = reader.tx.get(Wallet, transaction.wallet_id)
+    if wallet is None:
+        raise LookupError(f"no wallet {transaction.wallet_id}")
+    return wallet
+
+
+def wallet_entity(reader: Reader, wallet: Wallet) -> BillingEntity:
+    """Who invoices top-ups of the wallet: its own billing entity, else its customer's."""
+    entity = None if wallet.billing_entity_id is None else find_entity(reader, wallet.billing_entity_id)
+    return entity_of(reader, customer_of(reader, wallet)) if entity is None else entity
+
+
+def wallet_transaction_by_id(reader: Reader, transaction_id: str) -> WalletTransaction:
+    """The transaction with this id. Raises `NotFound`."""
+    transaction = reader.tx.get(WalletTransaction, transaction_id)
+    if transaction is None:
+        raise NotFound("wallet_transaction")
+    return transaction
+
+
+def drawable_transactions(reader: Reader, wallet: Wallet) -> list[WalletTransaction]:
+    """The wallet's inbound transactions that something is left of."""
+    return reader.tx.find(WalletTransaction, eq("wallet_id", wallet.id), more("remaining_amount_cents", 0))
+
+
+def pending_transactions(reader: Reader, wallet: Wallet) -> list[WalletTransaction]:
+    """The wallet's purchases that wait for their payment."""
+    waiting = eq("status", WalletTransactionStatus.PENDING.value)
+    return reader.tx.find(WalletTransaction, eq("wallet_id", wallet.id), waiting)
+
+
+def transaction_of_invoice(reader: Reader, invoice_id: str) -> WalletTransaction | None:
+    """The purchase that a top-up invoice is for."""
+    inbound = eq("transaction_type", TransactionType.INBOUND.value)
+    return reader.tx.first(WalletTransaction, eq("invoice_id", invoice_id), inbound)
+
+
+def transactions_paying(reader: Reader, invoice_id: str) -> list[WalletTransaction]:
+    """The outbound transactions by which wallets paid for an invoice, in the order in which they did."""
+    outbound = eq("transaction_type", TransactionType.OUTBOUND.value)
+    order = [asc("created_at"), asc("id")]
+    return reader.tx.find(WalletTransaction, eq("invoice_id", invoice_id), outbound, order=order)
+
+
+def running_rule(reader: Reader, wallet: Wallet) -> RecurringTransactionRule | None:
+    """The wallet's recurring rule, if it has one that is neither terminated nor expired; there is one at most."""
+    active = eq("status", RuleStatus.ACTIVE.value)
+    rules = reader.tx.find(
+        RecurringTransactionRule, eq("wallet_id", wallet.id), active, order=[asc("created_at"), asc("id")]
+    )
+    return next((rule for rule in rules if is_running(rule, reader.now)), None)
