@@ -16,7 +16,12 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.invoices.totals import AvailableCoupon, InvoiceInProgress, SettlementInputs, settled, taxed
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
-from usagebill.core.wallet_transactions import WalletTransaction
+from usagebill.core.wallet_transactions import (
+    TransactionKind,
+    TransactionType,
+    WalletTransaction,
+    WalletTransactionStatus,
+)
 from usagebill.core.wallets import Wallet
 
 T = TypeVar("T")
@@ -252,9 +257,9 @@ def inbound(id: str, cents: int, **fields: Any) -> WalletTransaction:
         "organization_id": "organization",
         "wallet_id": "wallet",
         "customer_id": "customer",
-        "transaction_type": "inbound",
-        "transaction_status": "granted",
-        "status": "settled",
+        "transaction_type": TransactionType.INBOUND,
+        "transaction_status": TransactionKind.GRANTED,
+        "status": WalletTransactionStatus.SETTLED,
         "amount_cents": cents,
         "credit_amount": Decimal(cents) / 100,
         "remaining_amount_cents": cents,

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from tests.core.builders import NOW, inbound
 
 from usagebill.core.wallet_transactions import (
+    TransactionKind,
     WalletTransaction,
     WalletTransactionEvent,
+    WalletTransactionStatus,
     after_draw,
     available_cents,
     consumption_order,
@@ -23,6 +25,7 @@ from usagebill.core.wallet_transactions import (
     unpaid,
 )
 
+GRANTED, PURCHASED = TransactionKind.GRANTED, TransactionKind.PURCHASED
 LATER = NOW + timedelta(days=1)
 
 
@@ -30,7 +33,7 @@ def _taken(transactions: list[WalletTransaction], cents: int) -> dict[str, int]:
     return {draw.inbound.id: draw.amount_cents for draw in drawn(transactions, cents)}
 
 
-def _of(id: str, cents: int, *, kind: str = "granted", priority: int = 50, age: int = 0) -> WalletTransaction:
+def _of(id: str, cents: int, *, kind: TransactionKind = GRANTED, priority: int = 50, age: int = 0) -> WalletTransaction:
     return inbound(id, cents, transaction_status=kind, priority=priority, created_at=NOW - timedelta(days=age))
 
 
@@ -38,18 +41,18 @@ def test_grants_are_drawn_from_before_purchases_and_priority_beats_both() -> Non
     transactions = [
         _of("A", 2000, priority=1),
         _of("B", 2500, priority=2, age=3),
-        _of("D", 3000, priority=2, age=2, kind="purchased"),
+        _of("D", 3000, priority=2, age=2, kind=PURCHASED),
         _of("C", 2500, priority=2, age=1),
     ]
     assert _taken(transactions, 8000) == {"A": 2000, "B": 2500, "C": 2500, "D": 1000}
-    bought_first = [_of("bought", 2000, kind="purchased", priority=1), _of("granted", 6000)]
+    bought_first = [_of("bought", 2000, kind=PURCHASED, priority=1), _of("granted", 6000)]
     assert _taken(bought_first, 8000) == {"bought": 2000, "granted": 6000}
-    same = [_of("bought", 3000, kind="purchased", age=9), _of("granted", 5000)]
+    same = [_of("bought", 3000, kind=PURCHASED, age=9), _of("granted", 5000)]
     assert list(_taken(same, 8000).items()) == [("granted", 5000), ("bought", 3000)]
 
 
 def test_older_purchases_are_drawn_from_first() -> None:
-    transactions = [_of(f"p{age}", 1000, kind="purchased", age=age) for age in (1, 3, 2)]
+    transactions = [_of(f"p{age}", 1000, kind=PURCHASED, age=age) for age in (1, 3, 2)]
     assert list(_taken(transactions, 2500).items()) == [("p3", 1000), ("p2", 1000), ("p1", 500)]
 
 
@@ -64,7 +67,7 @@ def test_more_than_there_is_cannot_be_drawn() -> None:
 )
 def test_what_goes_out_leads_back_to_what_came_in(came: list[tuple[int, int, bool, int]], takes: list[int]) -> None:
     held = {
-        f"t{place}": _of(f"t{place}", cents, kind="granted" if granted else "purchased", priority=priority, age=age)
+        f"t{place}": _of(f"t{place}", cents, kind=GRANTED if granted else PURCHASED, priority=priority, age=age)
         for place, (cents, priority, granted, age) in enumerate(came)
     }
     before = available_cents(held.values())
@@ -85,7 +88,14 @@ def test_what_goes_out_leads_back_to_what_came_in(came: list[tuple[int, int, boo
 
 
 def _purchase(**fields: Any) -> WalletTransaction:
-    return inbound("p", 1000, transaction_status="purchased", status="pending", remaining_amount_cents=None, **fields)
+    return inbound(
+        "p",
+        1000,
+        transaction_status=PURCHASED,
+        status=WalletTransactionStatus.PENDING,
+        remaining_amount_cents=None,
+        **fields,
+    )
 
 
 def test_a_payment_settles_a_purchase_once_even_after_a_failure() -> None:

@@ -11,6 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.core.builders import NOW, fee, wallet
 
+from usagebill.core.fees import FeeType
 from usagebill.core.life_cycles import TransitionError
 from usagebill.core.wallets import (
     Wallet,
@@ -130,7 +131,7 @@ def test_wallets_pay_by_priority_then_by_age() -> None:
 
 def test_limits_to_fee_types_and_metrics_are_alternatives() -> None:
     charge = fee(100, billable_metric_id="storage")
-    subscription = replace(charge, fee_type="subscription", billable_metric_id=None)
+    subscription = replace(charge, fee_type=FeeType.SUBSCRIPTION, billable_metric_id=None)
 
     def paid_by(held: Wallet) -> tuple[bool, bool]:
         return may_pay(held, charge), may_pay(held, subscription)

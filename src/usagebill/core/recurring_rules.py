@@ -57,12 +57,12 @@ class RecurringTransactionRule:
     id: str
     organization_id: str
     wallet_id: str
-    trigger: str
+    trigger: RuleTrigger
     created_at: datetime
     updated_at: datetime
-    status: str = RuleStatus.ACTIVE.value
-    method: str = RuleMethod.FIXED.value
-    interval: str | None = None
+    status: RuleStatus = RuleStatus.ACTIVE
+    method: RuleMethod = RuleMethod.FIXED
+    interval: RuleInterval | None = None
     threshold_credits: Decimal = ZERO
     paid_credits: Decimal = ZERO
     granted_credits: Decimal = ZERO
@@ -83,4 +83,4 @@ class RecurringTransactionRule:
 
 def is_running(rule: RecurringTransactionRule, now: datetime) -> bool:
     """Whether the rule acts at `now`: neither terminated nor expired."""
-    return rule.status == RuleStatus.ACTIVE.value and (rule.expiration_at is None or now < rule.expiration_at)
+    return rule.status == RuleStatus.ACTIVE and (rule.expiration_at is None or now < rule.expiration_at)

@@ -71,9 +71,9 @@ TRANSITIONS: Mapping[tuple[WalletTransactionStatus, WalletTransactionEvent], Wal
 }
 
 
-def transition(status: str, event: WalletTransactionEvent) -> str:
+def transition(status: WalletTransactionStatus, event: WalletTransactionEvent) -> WalletTransactionStatus:
     """The status that follows `event` by `TRANSITIONS`."""
-    return following(TRANSITIONS, WalletTransactionStatus(status), event).value
+    return following(TRANSITIONS, status, event)
 
 
 class TransactionType(StrEnum):
@@ -121,14 +121,14 @@ class WalletTransaction:
     organization_id: str
     wallet_id: str
     customer_id: str
-    transaction_type: str
-    transaction_status: str
-    status: str
+    transaction_type: TransactionType
+    transaction_status: TransactionKind
+    status: WalletTransactionStatus
     amount_cents: int
     credit_amount: Decimal
     created_at: datetime
     updated_at: datetime
-    source: str = TransactionSource.MANUAL.value
+    source: TransactionSource = TransactionSource.MANUAL
     remaining_amount_cents: int | None = None
     priority: int = LOWEST_PRIORITY
     invoice_id: str | None = None
@@ -149,7 +149,7 @@ class WalletTransaction:
     @property
     def is_inbound(self) -> bool:
         """Whether it adds credits."""
-        return self.transaction_type == TransactionType.INBOUND.value
+        return self.transaction_type == TransactionType.INBOUND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +200,7 @@ def consumption_order(inbound: Iterable[WalletTransaction]) -> list[WalletTransa
         (transaction for transaction in inbound if (transaction.remaining_amount_cents or 0) > 0),
         key=lambda transaction: (
             transaction.priority,
-            transaction.transaction_status != TransactionKind.GRANTED.value,
+            transaction.transaction_status != TransactionKind.GRANTED,
             transaction.created_at,
             transaction.id,
         ),
@@ -240,5 +240,5 @@ def after_draw(draw: Draw, now: datetime) -> WalletTransaction:
 
 def pending_credits(transactions: Sequence[WalletTransaction]) -> Decimal:
     """The credits of transactions that wait for their payment."""
-    pending = WalletTransactionStatus.PENDING.value
+    pending = WalletTransactionStatus.PENDING
     return total(transaction.credit_amount for transaction in transactions if transaction.status == pending)

@@ -15,7 +15,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from usagebill.core.currencies import major_from_cents, rounded_cents
-from usagebill.core.fees import Fee
+from usagebill.core.fees import Fee, FeeType
 from usagebill.core.life_cycles import following
 from usagebill.core.metadata import Metadata
 from usagebill.core.numbers import ZERO, add, divide, floor_to, multiply, round_to, subtract
@@ -75,9 +75,9 @@ TRANSITIONS: Mapping[tuple[WalletStatus, WalletEvent], WalletStatus] = {
 }
 
 
-def transition(status: str, event: WalletEvent) -> str:
+def transition(status: WalletStatus, event: WalletEvent) -> WalletStatus:
     """The status that follows `event`; raises `TransitionError` for what is not in `TRANSITIONS`."""
-    return following(TRANSITIONS, WalletStatus(status), event).value
+    return following(TRANSITIONS, status, event)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class Wallet:
     created_at: datetime
     updated_at: datetime
     name: str | None = None
-    status: str = WalletStatus.ACTIVE.value
+    status: WalletStatus = WalletStatus.ACTIVE
     priority: int = LOWEST_PRIORITY
     billing_entity_id: str | None = None
     purchase_order_number: str | None = None
@@ -221,7 +221,7 @@ def may_pay(wallet: Wallet, fee: Fee) -> bool:
         return True
     if fee.fee_type in wallet.fee_types:
         return True
-    return fee.fee_type == "charge" and fee.billable_metric_id in wallet.billable_metric_ids
+    return fee.fee_type == FeeType.CHARGE and fee.billable_metric_id in wallet.billable_metric_ids
 
 
 def is_priority(number: int) -> bool:

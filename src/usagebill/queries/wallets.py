@@ -57,7 +57,7 @@ def wallets_of_customer(reader: Reader, customer_id: str) -> list[Wallet]:
 
 def active_wallets(reader: Reader, customer_id: str) -> list[Wallet]:
     """The customer's active wallets, in the order in which they pay."""
-    active = eq("status", WalletStatus.ACTIVE.value)
+    active = eq("status", WalletStatus.ACTIVE)
     return in_order_of_use(reader.tx.find(Wallet, eq("customer_id", customer_id), active))
 
 
@@ -90,26 +90,26 @@ def drawable_transactions(reader: Reader, wallet: Wallet) -> list[WalletTransact
 
 def pending_transactions(reader: Reader, wallet: Wallet) -> list[WalletTransaction]:
     """The wallet's purchases that wait for their payment."""
-    waiting = eq("status", WalletTransactionStatus.PENDING.value)
+    waiting = eq("status", WalletTransactionStatus.PENDING)
     return reader.tx.find(WalletTransaction, eq("wallet_id", wallet.id), waiting)
 
 
 def transaction_of_invoice(reader: Reader, invoice_id: str) -> WalletTransaction | None:
     """The purchase that a top-up invoice is for."""
-    inbound = eq("transaction_type", TransactionType.INBOUND.value)
+    inbound = eq("transaction_type", TransactionType.INBOUND)
     return reader.tx.first(WalletTransaction, eq("invoice_id", invoice_id), inbound)
 
 
 def transactions_paying(reader: Reader, invoice_id: str) -> list[WalletTransaction]:
     """The outbound transactions by which wallets paid for an invoice, in the order in which they did."""
-    outbound = eq("transaction_type", TransactionType.OUTBOUND.value)
+    outbound = eq("transaction_type", TransactionType.OUTBOUND)
     order = [asc("created_at"), asc("id")]
     return reader.tx.find(WalletTransaction, eq("invoice_id", invoice_id), outbound, order=order)
 
 
 def running_rule(reader: Reader, wallet: Wallet) -> RecurringTransactionRule | None:
     """The wallet's recurring rule, if it has one that is neither terminated nor expired; there is one at most."""
-    active = eq("status", RuleStatus.ACTIVE.value)
+    active = eq("status", RuleStatus.ACTIVE)
     rules = reader.tx.find(
         RecurringTransactionRule, eq("wallet_id", wallet.id), active, order=[asc("created_at"), asc("id")]
     )
