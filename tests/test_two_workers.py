@@ -17,7 +17,7 @@ from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.invoices.records import Invoice
 from usagebill.storage.conditions import eq
-from usagebill.work import Work
+from usagebill.work import Reader
 
 pytestmark = pytest.mark.slow
 
@@ -101,7 +101,7 @@ def worked(path: Path, processes: int) -> list[tuple[int, int]]:
     return [(int(tried), int(failed)) for tried, failed in answers]
 
 
-def amounts(work: Work) -> list[tuple[str, int]]:
+def amounts(work: Reader) -> list[tuple[str, int]]:
     return sorted(
         (invoice.customer_id, invoice.total_amount_cents)
         for invoice in work.tx.find(Invoice, eq("status", "finalized"))

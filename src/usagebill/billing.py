@@ -40,6 +40,7 @@ from usagebill.work import (
     Drawings,
     DrawingWanted,
     JsonObject,
+    Reader,
     Rehearsal,
     TaxAnswers,
     TaxesWanted,
@@ -246,14 +247,16 @@ class Billing(Resources):
         finally:
             self.serving_seconds += monotonic() - began
 
-    def reading(self, question: Callable[[Work], T], organization: Organization | None = None) -> T:
+    def reading(self, question: Callable[[Reader], T], organization: Organization | None = None) -> T:
         """Answer a question from one consistent snapshot."""
         own = organization or self.organization
 
         def ask(answers: TaxAnswers, drawings: Drawings) -> T:
-            return self.store.read(
-                own.id, lambda tx: question(self._work(tx, own, self.clock.now(), answers, drawings))
-            )
+            def look(tx: Snapshot) -> T:
+                now = self.clock.now()
+                return question(Reader(tx, own, now, self.settings, tax_answers=answers, drawings=drawings))
+
+            return self.store.read(own.id, look)
 
         with self._serving():
             return self._answering(ask)
@@ -284,10 +287,10 @@ class Billing(Resources):
     def view(self, record: object) -> Any:
         """A record as the JSON object that the HTTP API shows (decimals as `Decimal`); a page as a list of them."""
 
-        def shown(work: Work) -> Any:
+        def shown(reader: Reader) -> Any:
             if isinstance(record, Page):
-                return [VIEWS[type(item)](work, item) for item in record.items]
-            return VIEWS[type(record)](work, record)
+                return [VIEWS[type(item)](reader, item) for item in record.items]
+            return VIEWS[type(record)](reader, record)
 
         return with_prefix(self.reading(shown), "svc_", self.settings.id_prefix)
 

@@ -16,7 +16,7 @@ import attrs
 
 from usagebill.core.numbers import is_bounded
 from usagebill.inputs import Paging, read
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = [
     "BoundOperation",
@@ -42,7 +42,7 @@ _PAGING = ("page", "per_page")
 class Runner(Protocol):
     """What runs an operation in a transaction: `Billing`."""
 
-    def reading(self, question: Callable[[Work], T]) -> T: ...
+    def reading(self, question: Callable[[Reader], T]) -> T: ...
     def writing(self, change: Callable[[Work], T]) -> T: ...
 
 
@@ -54,7 +54,7 @@ class Message:
     shown: type
 
 
-Views: TypeAlias = Mapping[type, Callable[[Work, Any], Mapping[str, Any]]]
+Views: TypeAlias = Mapping[type, Callable[[Reader, Any], Mapping[str, Any]]]
 Messages: TypeAlias = Mapping[str, Message]
 
 

@@ -19,7 +19,7 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Credit, CreditType, Invoice
 from usagebill.operations.audit import AuditReport, audit
 from usagebill.storage.conditions import asc, eq
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 pytestmark = pytest.mark.now("2024-01-10T08:00:00Z")
 
@@ -61,23 +61,23 @@ def found(box: Scenario) -> set[str]:
     return {finding.check for finding in box.billing.audit().findings}
 
 
-def invoices(work: Work) -> list[Invoice]:
+def invoices(work: Reader) -> list[Invoice]:
     return work.tx.find(Invoice, eq("status", "finalized"), order=[asc("created_at"), asc("id")])
 
 
-def fee_of(work: Work, invoice: Invoice, fee_type: str) -> Fee:
+def fee_of(work: Reader, invoice: Invoice, fee_type: str) -> Fee:
     fee = work.tx.first(Fee, eq("invoice_id", invoice.id), eq("fee_type", fee_type))
     assert fee is not None
     return fee
 
 
-def usage_invoice(work: Work, at: int = 0) -> Invoice:
+def usage_invoice(work: Reader, at: int = 0) -> Invoice:
     return [each for each in invoices(work) if work.tx.count(Fee, eq("invoice_id", each.id), eq("fee_type", "charge"))][
         at
     ]
 
 
-def period_of(work: Work, at: int) -> BillingPeriod:
+def period_of(work: Reader, at: int) -> BillingPeriod:
     periods = work.tx.find(
         BillingPeriod, eq("external_subscription_id", "other"), eq("recurring", True), order=[asc("timestamp")]
     )

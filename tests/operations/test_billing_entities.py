@@ -16,7 +16,7 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.invoices.records import Invoice
 from usagebill.operations import customers, invoice_custom_sections
 from usagebill.queries.customers import customer_by_external_id
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 pytestmark = pytest.mark.now("2024-03-05T00:00:00Z")
 
@@ -312,7 +312,7 @@ def test_new_time_zone_of_the_entity_moves_the_next_bill_of_those_who_inherit_it
     box.travel_to("2024-03-31T20:00:00Z")
 
     def billed() -> list[str]:
-        def numbers(work: Work) -> list[str]:
+        def numbers(work: Reader) -> list[str]:
             customers_billed = [customer_by_external_id(work, name) for name in ("inherits", "own")]
             invoices = {invoice.customer_id for invoice in work.tx.find(Invoice)}
             return [one.external_id for one in customers_billed if one.id in invoices]

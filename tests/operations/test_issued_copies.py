@@ -18,7 +18,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.operations.documents.sources import credit_note_source, invoice_source
 from usagebill.operations.invoice_custom_sections import InvoiceCustomSectionInput, create, update
 from usagebill.operations.issuers import issuer
-from usagebill.work import Work
+from usagebill.work import Reader
 
 
 def graduated(first: str) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def shown(box: Scenario) -> dict[str, Any]:
     return {**pages, **box.billing.reading(documents)}
 
 
-def documents(work: Work) -> dict[str, Any]:
+def documents(work: Reader) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for invoice in work.tx.find(Invoice):
         source = invoice_source(work, invoice)

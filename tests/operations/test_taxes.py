@@ -17,7 +17,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.plans import Charge, FixedCharge, MinimumCommitment, Plan
 from usagebill.operations import customers
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 NOW = datetime(2024, 3, 5, tzinfo=UTC)
 
@@ -145,7 +145,7 @@ def test_deleted_tax_is_taken_off_everything_that_had_it(box: Scenario) -> None:
     shown = box.delete("/taxes/vat")["tax"]
     assert (shown["code"], shown["applied_to_organization"]) == ("vat", False)
 
-    def everything(work: Work) -> list[tuple[str, ...]]:
+    def everything(work: Reader) -> list[tuple[str, ...]]:
         kinds: tuple[Any, ...] = (BillingEntity, Customer, Plan, Charge, FixedCharge, AddOn)
         commitments = [plan.minimum_commitment for plan in work.tx.find(Plan)]
         return [one.tax_ids for kind in kinds for one in work.tx.find(kind)] + [

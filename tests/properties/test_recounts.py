@@ -15,7 +15,7 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.operations.audit import AuditReport, audit
 from usagebill.storage.conditions import asc, eq, missing, related, within
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,7 @@ def test_a_recount_of_what_was_billed_by_the_rules_finds_nothing(life: PricedLif
         assert done <= len(box.billing.reading(recountable)) <= done + left
 
 
-def recountable(work: Work) -> list[Fee]:
+def recountable(work: Reader) -> list[Fee]:
     """The fees of issued invoices, and those without one, that follow from something."""
     kinds = within("fee_type", ("charge", "subscription", "fixed_charge", "commitment"))
     issued = related(Invoice, "invoice_id", within("status", ("finalized", "voided")))

@@ -17,7 +17,7 @@ from usagebill.core.numbers import divide
 from usagebill.core.recounts import AGAIN_BY_HAND, CHANGED
 from usagebill.operations.audit import AuditReport, audit
 from usagebill.storage.conditions import asc, eq, missing, present
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 Plant = Callable[[Work], None]
 DAY = timedelta(days=1)
@@ -72,11 +72,11 @@ def box() -> Iterator[Scenario]:
         yield box
 
 
-def invoices(work: Work) -> list[Invoice]:
+def invoices(work: Reader) -> list[Invoice]:
     return work.tx.find(Invoice, eq("status", "finalized"), order=[asc("created_at"), asc("id")])
 
 
-def fees_of(work: Work, fee_type: str, **fields: Any) -> list[Fee]:
+def fees_of(work: Reader, fee_type: str, **fields: Any) -> list[Fee]:
     """The fees of a type on invoices, oldest first."""
     wanted = [eq(name, value) for name, value in fields.items()]
     return work.tx.find(
@@ -113,7 +113,7 @@ def dropped(work: Work, fee: Fee) -> None:
     totalled(work, fee.invoice_id)
 
 
-def arrears(work: Work) -> list[Fee]:
+def arrears(work: Reader) -> list[Fee]:
     return fees_of(work, "charge", event_transaction_id=None)
 
 
@@ -350,7 +350,7 @@ def small(box: Scenario, **fields: Any) -> Scenario:
     return box
 
 
-def first_usage(work: Work) -> Fee:
+def first_usage(work: Reader) -> Fee:
     return fees_of(work, "charge")[0]
 
 

@@ -34,7 +34,7 @@ from usagebill.inputs import Paging, read
 from usagebill.logs import plain_traceback
 from usagebill.operations import api_keys
 from usagebill.storage.ports import Page, Transaction
-from usagebill.work import Json, JsonObject, Work, encode_json, parse_json, with_prefix
+from usagebill.work import Json, JsonObject, Reader, encode_json, parse_json, with_prefix
 
 __all__ = ["Answer", "Api", "Request", "request_id"]
 
@@ -348,7 +348,7 @@ class Api:
             except ValueError as problem:
                 raise BadRequest("Bad Request") from problem
 
-        def act(work: Work) -> Json:
+        def act(work: Reader) -> Json:
             arguments: dict[str, Any] = dict(path)
             merged = {**body, **parameters} if isinstance(body, dict) else parameters
             if endpoint.query is not None:
@@ -379,7 +379,7 @@ class Api:
             raise BadRequest(f"BadRequest: param is missing or the value is empty or invalid: {endpoint.root}")
         return found
 
-    def _shown(self, endpoint: Endpoint, work: Work, result: Any) -> Json:
+    def _shown(self, endpoint: Endpoint, work: Reader, result: Any) -> Json:
         if endpoint.view is None:
             return b""
         shown: Json

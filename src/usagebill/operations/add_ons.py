@@ -13,7 +13,7 @@ from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, value_or
 from usagebill.operations import taxes
 from usagebill.storage.conditions import eq
 from usagebill.storage.ports import Page
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["AddOnInput", "create", "delete", "get", "list_all", "update"]
 
@@ -29,17 +29,17 @@ class AddOnInput:
     tax_codes: Maybe[tuple[str, ...]] = ABSENT
 
 
-def get(work: Work, code: str) -> AddOn:
+def get(reader: Reader, code: str) -> AddOn:
     """The add-on with this code. Raises `NotFound`."""
-    found = work.tx.first(AddOn, eq("code", code))
+    found = reader.tx.first(AddOn, eq("code", code))
     if found is None:
         raise NotFound("add_on")
     return found
 
 
-def list_all(work: Work, paging: Paging) -> Page[AddOn]:
+def list_all(reader: Reader, paging: Paging) -> Page[AddOn]:
     """Add-ons, newest first."""
-    return work.page(AddOn, paging=paging)
+    return reader.page(AddOn, paging=paging)
 
 
 def create(work: Work, given: AddOnInput) -> AddOn:
@@ -88,12 +88,12 @@ def delete(work: Work, code: str) -> AddOn:
     return deleted
 
 
-def _check(work: Work, add_on: AddOn, *, without_amount: bool) -> None:
+def _check(reader: Reader, add_on: AddOn, *, without_amount: bool) -> None:
     problems = definition_errors(add_on)
     if without_amount:
         problems["amount_cents"] = ["is not a number"]
     if add_on.code:
-        other = work.tx.first(AddOn, eq("code", add_on.code))
+        other = reader.tx.first(AddOn, eq("code", add_on.code))
         if other is not None and other.id != add_on.id:
             problems["code"] = ["value_already_exist"]
     if problems:

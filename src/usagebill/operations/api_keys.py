@@ -14,7 +14,7 @@ from usagebill.core.secrets import Secret
 from usagebill.inputs import ABSENT, Absent
 from usagebill.storage.conditions import asc, eq
 from usagebill.storage.ports import Transaction
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["by_hash", "create", "list_live", "note_use", "revoke", "rotate", "update"]
 
@@ -47,14 +47,14 @@ def create(
     return key, secret.value
 
 
-def list_live(work: Work) -> list[ApiKey]:
+def list_live(reader: Reader) -> list[ApiKey]:
     """The keys that are valid now, oldest first."""
-    return [key for key in work.tx.find(ApiKey, order=[asc("created_at")]) if is_valid(key, work.now)]
+    return [key for key in reader.tx.find(ApiKey, order=[asc("created_at")]) if is_valid(key, reader.now)]
 
 
-def _live(work: Work, id: str) -> ApiKey:
-    key = work.tx.get(ApiKey, id)
-    if key is None or not is_valid(key, work.now):
+def _live(reader: Reader, id: str) -> ApiKey:
+    key = reader.tx.get(ApiKey, id)
+    if key is None or not is_valid(key, reader.now):
         raise NotFound("api_key")
     return key
 

@@ -20,7 +20,7 @@ from usagebill.queries.coupons import coupon_credits
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.storage.conditions import Condition, asc, desc, eq, missing, related, within
 from usagebill.storage.ports import Page
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = [
     "AppliedCouponFilters",
@@ -95,13 +95,13 @@ def apply(work: Work, given: AppliedCouponInput) -> AppliedCoupon:
     return applied
 
 
-def _overlaps(work: Work, customer: Customer, coupon: Coupon) -> bool:
+def _overlaps(reader: Reader, customer: Customer, coupon: Coupon) -> bool:
     """Whether an active coupon of the customer reduces plans or metrics that this one is limited to."""
     if not coupon.limited_plans and not coupon.limited_billable_metrics:
         return False
-    plans, metrics = _reach(work, coupon)
-    for applied in work.tx.find(AppliedCoupon, eq("customer_id", customer.id), eq("status", CouponStatus.ACTIVE)):
-        other = work.tx.get(Coupon, applied.coupon_id, deleted=True)
+    plans, metrics = _reach(reader, coupon)
+    for applied in reader.tx.find(AppliedCoupon, eq("customer_id", customer.id), eq("status", CouponStatus.ACTIVE)):
+        other = reader.tx.get(Coupon, applied.coupon_id, deleted=True)
         if other is None:
             continue
         if set(other.plan_ids) & plans or set(other.billable_metric_ids) & metrics:
@@ -109,29 +109,29 @@ def _overlaps(work: Work, customer: Customer, coupon: Coupon) -> bool:
     return False
 
 
-def _reach(work: Work, coupon: Coupon) -> tuple[set[str], set[str]]:
+def _reach(reader: Reader, coupon: Coupon) -> tuple[set[str], set[str]]:
     """The plans and metrics of a limited coupon, and the plans that charge its metrics, or what its plans charge."""
     plans, metrics = set(coupon.plan_ids), set(coupon.billable_metric_ids)
-    charged_metrics = {charge.billable_metric_id for charge in work.tx.find(Charge, within("plan_id", plans))}
-    charging_plans = {charge.plan_id for charge in work.tx.find(Charge, within("billable_metric_id", metrics))}
+    charged_metrics = {charge.billable_metric_id for charge in reader.tx.find(Charge, within("plan_id", plans))}
+    charging_plans = {charge.plan_id for charge in reader.tx.find(Charge, within("billable_metric_id", metrics))}
     return plans | charging_plans, metrics | charged_metrics
 
 
-def list_all(work: Work, options: AppliedCouponFilters, paging: Paging) -> Page[AppliedCoupon]:
+def list_all(reader: Reader, options: AppliedCouponFilters, paging: Paging) -> Page[AppliedCoupon]:
     """Coupons of customers, the latest first; those of deleted customers are left out."""
     conditions = [related(Customer, "customer_id", missing("deleted_at")), *_conditions(options)]
     if options.external_customer_id:
         conditions.append(related(Customer, "customer_id", eq("external_id", options.external_customer_id)))
-    return work.page(AppliedCoupon, *conditions, paging=paging, order=[desc("created_at"), asc("id")])
+    return reader.page(AppliedCoupon, *conditions, paging=paging, order=[desc("created_at"), asc("id")])
 
 
 def list_of_customer(
-    work: Work, external_id: str, options: AppliedCouponFilters, paging: Paging
+    reader: Reader, external_id: str, options: AppliedCouponFilters, paging: Paging
 ) -> Page[AppliedCoupon]:
     """The coupons of one customer, the latest first. Raises `NotFound` for an unknown customer."""
-    own = eq("customer_id", customer_by_external_id(work, external_id).id)
+    own = eq("customer_id", customer_by_external_id(reader, external_id).id)
     order = [desc("created_at"), asc("id")]
-    return work.page(AppliedCoupon, own, *_conditions(options), paging=paging, order=order)
+    return reader.page(AppliedCoupon, own, *_conditions(options), paging=paging, order=order)
 
 
 def _conditions(options: AppliedCouponFilters) -> list[Condition]:

@@ -50,7 +50,7 @@ from usagebill.operations.subscriptions.schedule import ending_of, has_overdue_e
 from usagebill.queries.subscriptions import cycle, plan_of
 from usagebill.rating.recounts import Recounts, lost_events, recounted, recounted_without_invoice
 from usagebill.storage.conditions import asc, eq, present
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["AuditReport", "audit"]
 
@@ -98,18 +98,18 @@ class _Notes:
                 self.findings.append(finding)
 
 
-def audit(work: Work, *, at_most: int = 1000, recount: bool = True) -> AuditReport:
+def audit(reader: Reader, *, at_most: int = 1000, recount: bool = True) -> AuditReport:
     """Recompute everything that was issued from its own records, and say what differs.
 
     With `recount`, each fee is also counted anew from its events, its plan and its days. `at_most` findings are given
     in full, all are counted.
     """
     notes = _Notes(at_most, Recounts() if recount else None)
-    for customer in work.tx.each(Customer, order=[asc("id")], deleted=True):
+    for customer in reader.tx.each(Customer, order=[asc("id")], deleted=True):
         notes.customers += 1
-        _audit_customer(work.without_memory(), customer, notes)
-    for entity in work.tx.find(BillingEntity, deleted=True):
-        notes.add(_entity_numbers(work, entity))
+        _audit_customer(reader.without_memory(), customer, notes)
+    for entity in reader.tx.find(BillingEntity, deleted=True):
+        notes.add(_entity_numbers(reader, entity))
     return AuditReport(
         customers=notes.customers,
         subscriptions=notes.subscriptions,
@@ -123,16 +123,16 @@ def audit(work: Work, *, at_most: int = 1000, recount: bool = True) -> AuditRepo
     )
 
 
-def _audit_customer(work: Work, customer: Customer, notes: _Notes) -> None:
+def _audit_customer(reader: Reader, customer: Customer, notes: _Notes) -> None:
     uses: dict[str, list[int]] = {}
     series: dict[str, list[Numbered]] = {}
     progressive: list[Invoice] = []
-    for invoice in work.tx.each(Invoice, eq("customer_id", customer.id), order=[asc("id")]):
+    for invoice in reader.tx.each(Invoice, eq("customer_id", customer.id), order=[asc("id")]):
         if invoice.sequential_id is not None:
             series.setdefault(invoice.billing_entity_id, []).append(_numbered(customer, invoice, invoice.sequential_id))
         if invoice.status in ISSUED:
             notes.invoices += 1
-            notes.add(_audited_invoice(work, customer, invoice, notes.recounts))
+            notes.add(_audited_invoice(reader, customer, invoice, notes.recounts))
         for line in invoice.credits:
             # What was taken from a credit note stays taken when the invoice is voided.
             kept = line.item_type == CreditType.CREDIT_NOTE and invoice.status == InvoiceStatus.VOIDED
@@ -141,38 +141,40 @@ def _audit_customer(work: Work, customer: Customer, notes: _Notes) -> None:
         if invoice.invoice_type == InvoiceType.PROGRESSIVE_BILLING and invoice.status in ISSUED:
             progressive.append(invoice)
     for entity_id, invoices in series.items():
-        notes.add(_counted(work, customer_series(entity_id, customer.id), invoices))
+        notes.add(_counted(reader, customer_series(entity_id, customer.id), invoices))
     for invoice in progressive:
         notes.add(audited_progressive(invoice, sum(uses.get(invoice.id, ()))))
-    for note in work.tx.each(CreditNote, eq("customer_id", customer.id), eq("status", CreditNoteStatus.FINALIZED)):
+    for note in reader.tx.each(CreditNote, eq("customer_id", customer.id), eq("status", CreditNoteStatus.FINALIZED)):
         notes.credit_notes += 1
         notes.add(audited_credit_note(note, sum(uses.get(note.id, ()))))
-    for applied in work.tx.each(AppliedCoupon, eq("customer_id", customer.id)):
+    for applied in reader.tx.each(AppliedCoupon, eq("customer_id", customer.id)):
         notes.coupons += 1
-        coupon = work.tx.get(Coupon, applied.coupon_id, deleted=True)
+        coupon = reader.tx.get(Coupon, applied.coupon_id, deleted=True)
         code = applied.coupon_id if coupon is None else coupon.code
         notes.add(audited_coupon(applied, code, uses.get(applied.id, ())))
-    for subscription in work.tx.each(Subscription, eq("customer_id", customer.id), order=[asc("id")]):
+    for subscription in reader.tx.each(Subscription, eq("customer_id", customer.id), order=[asc("id")]):
         notes.subscriptions += 1
-        notes.add(_audited_subscription(work, subscription))
+        notes.add(_audited_subscription(reader, subscription))
         if notes.recounts is not None:
-            notes.add(lost_events(work, subscription))
+            notes.add(lost_events(reader, subscription))
     if notes.recounts is not None:
-        notes.add(recounted_without_invoice(work, customer.id, notes.recounts))
+        notes.add(recounted_without_invoice(reader, customer.id, notes.recounts))
 
 
-def _audited_invoice(work: Work, customer: Customer, invoice: Invoice, recounts: Recounts | None) -> Iterator[Finding]:
-    fees = work.tx.find(Fee, eq("invoice_id", invoice.id))
-    periods = work.tx.find(BillingPeriod, eq("invoice_id", invoice.id))
-    paid = work.tx.total(
+def _audited_invoice(
+    reader: Reader, customer: Customer, invoice: Invoice, recounts: Recounts | None
+) -> Iterator[Finding]:
+    fees = reader.tx.find(Fee, eq("invoice_id", invoice.id))
+    periods = reader.tx.find(BillingPeriod, eq("invoice_id", invoice.id))
+    paid = reader.tx.total(
         Payment, "amount_cents", eq("invoice_id", invoice.id), eq("payment_status", PaymentStatus.SUCCEEDED)
     )
     yield from audited_invoice(invoice, fees, periods, paid_cents=paid)
-    given = work.tx.find(CreditNote, eq("invoice_id", invoice.id), eq("status", CreditNoteStatus.FINALIZED))
+    given = reader.tx.find(CreditNote, eq("invoice_id", invoice.id), eq("status", CreditNoteStatus.FINALIZED))
     yield from audited_notes_of_invoice(invoice, fees, given)
     yield from _audited_number(customer, invoice)
     if recounts is not None:
-        yield from recounted(work, invoice, fees, periods, recounts)
+        yield from recounted(reader, invoice, fees, periods, recounts)
 
 
 # Numbers
@@ -203,15 +205,15 @@ def _numbered(customer: Customer, invoice: Invoice, position: int) -> Numbered:
     return Numbered(id=invoice.id, number=invoice.number, series=series, position=position)
 
 
-def _counted(work: Work, sequence: str, invoices: list[Numbered]) -> Iterator[Finding]:
+def _counted(reader: Reader, sequence: str, invoices: list[Numbered]) -> Iterator[Finding]:
     invoices.sort(key=lambda invoice: (invoice.position, invoice.id))
     yield from audited_numbers(invoices)
-    yield from _ends(work, sequence, invoices[-1])
+    yield from _ends(reader, sequence, invoices[-1])
 
 
-def _ends(work: Work, sequence: str, last: Numbered) -> Iterator[Finding]:
+def _ends(reader: Reader, sequence: str, last: Numbered) -> Iterator[Finding]:
     """The last invoice of a series has the number that was given last."""
-    given = work.tx.last_number(sequence)
+    given = reader.tx.last_number(sequence)
     if given != last.position:
         yield Finding(
             check="number_gap" if given > last.position else "number_repeated",
@@ -223,12 +225,12 @@ def _ends(work: Work, sequence: str, last: Numbered) -> Iterator[Finding]:
         )
 
 
-def _entity_numbers(work: Work, entity: BillingEntity) -> Iterator[Finding]:
+def _entity_numbers(reader: Reader, entity: BillingEntity) -> Iterator[Finding]:
     last: Numbered | None = None
 
     def in_order() -> Iterator[Numbered]:
         nonlocal last
-        for invoice in work.tx.each(
+        for invoice in reader.tx.each(
             Invoice,
             eq("billing_entity_id", entity.id),
             present("entity_sequential_id"),
@@ -244,30 +246,30 @@ def _entity_numbers(work: Work, entity: BillingEntity) -> Iterator[Finding]:
 
     yield from audited_numbers(in_order())
     if last is not None:
-        yield from _ends(work, entity_series(entity.id), last)
+        yield from _ends(reader, entity_series(entity.id), last)
 
 
 # Periods
 
 
-def _audited_subscription(work: Work, subscription: Subscription) -> Iterator[Finding]:
+def _audited_subscription(reader: Reader, subscription: Subscription) -> Iterator[Finding]:
     if subscription.started_at is None:
         return
-    periods = work.tx.find(BillingPeriod, eq("subscription_id", subscription.id), order=[asc("timestamp"), asc("id")])
+    periods = reader.tx.find(BillingPeriod, eq("subscription_id", subscription.id), order=[asc("timestamp"), asc("id")])
     invoices: dict[str, Invoice] = {}
     for period in periods:
-        invoice = work.tx.get(Invoice, period.invoice_id)
+        invoice = reader.tx.get(Invoice, period.invoice_id)
         if invoice is not None and (invoice.status in STANDING or invoice.status == InvoiceStatus.VOIDED):
             invoices[invoice.id] = invoice
     whole = [period for period in periods if period.invoice_id in invoices and period.invoicing_reason in WHOLE_REASONS]
-    life = _life(work, subscription, whole)
+    life = _life(reader, subscription, whole)
     usage = [period for period in whole if not invoices[period.invoice_id].skip_charges]
     yield from audited_windows("usage", _windows("charges", usage, invoices), life)
     fixed = [period for period in whole if period.invoicing_reason != InvoicingReason.STARTING]
     yield from audited_windows("fixed charges", _windows("fixed_charges", fixed, invoices), life)
-    yield from _audited_fees(work, subscription, whole, invoices)
+    yield from _audited_fees(reader, subscription, whole, invoices)
     if subscription.status == SubscriptionStatus.ACTIVE:
-        yield from _audited_wait(work, subscription, usage)
+        yield from _audited_wait(reader, subscription, usage)
 
 
 def _windows(kind: str, periods: Iterable[BillingPeriod], invoices: dict[str, Invoice]) -> Iterator[BilledWindow]:
@@ -283,14 +285,14 @@ def _window(start: datetime, end: datetime, invoice: Invoice, *, ends: bool = Fa
     return BilledWindow(start=start, end=end, number=invoice.number, stands=stands, ends=ends)
 
 
-def _cycle(work: Work, subscription: Subscription, periods: list[BillingPeriod]) -> Cycle:
+def _cycle(reader: Reader, subscription: Subscription, periods: list[BillingPeriod]) -> Cycle:
     """The subscription's cycle where its last invoice saw its days begin and end."""
-    return cycle(work, subscription, tz=ZoneInfo(periods[-1].timezone) if periods else None)
+    return cycle(reader, subscription, tz=ZoneInfo(periods[-1].timezone) if periods else None)
 
 
-def _life(work: Work, subscription: Subscription, periods: list[BillingPeriod]) -> Life:
+def _life(reader: Reader, subscription: Subscription, periods: list[BillingPeriod]) -> Life:
     """From its start until its end; of one that started in the past only from where it was told of."""
-    own = _cycle(work, subscription, periods)
+    own = _cycle(reader, subscription, periods)
     begins, ends = own.started_at, subscription.terminated_at
     if subscription.succession is None and subscription.on_termination_invoice == "skip":
         ends = None
@@ -306,7 +308,7 @@ def _life(work: Work, subscription: Subscription, periods: list[BillingPeriod]) 
 
 
 def _audited_fees(
-    work: Work, subscription: Subscription, periods: list[BillingPeriod], invoices: dict[str, Invoice]
+    reader: Reader, subscription: Subscription, periods: list[BillingPeriod], invoices: dict[str, Invoice]
 ) -> Iterator[Finding]:
     """Subscription fees, and the fees of each fixed charge paid in advance, bill no period twice.
 
@@ -315,10 +317,10 @@ def _audited_fees(
     windows: dict[str, list[BilledWindow]] = {}
     added = {
         period.invoice_id
-        for period in work.tx.find(BillingPeriod, eq("subscription_id", subscription.id))
+        for period in reader.tx.find(BillingPeriod, eq("subscription_id", subscription.id))
         if period.invoicing_reason not in WHOLE_REASONS
     }
-    for fee in work.tx.find(Fee, eq("subscription_id", subscription.id)):
+    for fee in reader.tx.find(Fee, eq("subscription_id", subscription.id)):
         invoice = invoices.get(fee.invoice_id or "")
         if invoice is None or invoice.id in added or fee.from_datetime is None or fee.to_datetime is None:
             continue
@@ -338,16 +340,16 @@ def _audited_fees(
                 subscription_id=subscription.id,
                 external_id=subscription.external_id,
                 billed_from=None,
-                billed_until=_fee_until(work, subscription, periods) if kind == "subscription fee" else None,
+                billed_until=_fee_until(reader, subscription, periods) if kind == "subscription fee" else None,
             ),
-            slack=max_zone_shift(_cycle(work, subscription, periods)),
+            slack=max_zone_shift(_cycle(reader, subscription, periods)),
             may_pause=kind != "subscription fee",
         )
 
 
-def _fee_until(work: Work, subscription: Subscription, periods: list[BillingPeriod]) -> datetime | None:
+def _fee_until(reader: Reader, subscription: Subscription, periods: list[BillingPeriod]) -> datetime | None:
     """Until when fees must have been billed: the end of the last period whose invoice carries one."""
-    plan = plan_of(work, subscription)
+    plan = plan_of(reader, subscription)
     free_until = subscription.trial_ended_at
     if plan.trial_period and free_until is None:
         return None
@@ -364,25 +366,28 @@ def _fee_until(work: Work, subscription: Subscription, periods: list[BillingPeri
     return max(ends, default=None)
 
 
-def _audited_wait(work: Work, subscription: Subscription, periods: list[BillingPeriod]) -> Iterator[Finding]:
+def _audited_wait(reader: Reader, subscription: Subscription, periods: list[BillingPeriod]) -> Iterator[Finding]:
     """A run waits for every active subscription, due no later than its open period is to be billed; or its end does."""
-    if has_overdue_end(work, subscription) and work.tx.jobs.overdue(subscription.customer_id, work.now) is not None:
+    if (
+        has_overdue_end(reader, subscription)
+        and reader.tx.jobs.overdue(subscription.customer_id, reader.now) is not None
+    ):
         return
-    own = cycle(work, subscription)
+    own = cycle(reader, subscription)
     recurring = [period for period in periods if period.recurring]
     last = recurring[-1] if recurring else None
     billed_on = None if last is None else billed_through(own, run_at=last.timestamp, run_tz=ZoneInfo(last.timezone))
     after = max(own.started_at, subscription.created_at) if last is None else last.timestamp
     due = next_billing_run(own, after, billed_on=billed_on, ending_at=ending_of(subscription))
     # A billing day that only a new time zone has put behind is billed within the hour.
-    due = max(due, work.now + _HOUR) if last is None or ZoneInfo(last.timezone) != own.tz else due
-    job = work.tx.jobs.waiting("bill_customer", subscription.customer_id)
+    due = max(due, reader.now + _HOUR) if last is None or ZoneInfo(last.timezone) != own.tz else due
+    job = reader.tx.jobs.waiting("bill_customer", subscription.customer_id)
     if job is None or job.due_at > due:
         yield Finding(
             check="period_never_billed",
             subject=f"subscription {subscription.external_id}",
             subject_id=subscription.id,
-            detail=f"the period open since {after.isoformat()} (plan {plan_of(work, subscription).code})",
+            detail=f"the period open since {after.isoformat()} (plan {plan_of(reader, subscription).code})",
             expected=f"a run that waits, due by {due.isoformat()}",
             found="none" if job is None else f"one due at {job.due_at.isoformat()}",
         )

@@ -27,7 +27,7 @@ from usagebill.operations import draft_invoices
 from usagebill.storage.conditions import eq, missing, related
 from usagebill.storage.ports import Page
 from usagebill.views.billable_metrics import billable_metric_view
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = [
     "BillableMetricInput",
@@ -91,17 +91,17 @@ _EDITABLE = (
 )
 
 
-def get(work: Work, code: str) -> BillableMetric:
+def get(reader: Reader, code: str) -> BillableMetric:
     """The metric with this code. Raises `NotFound`."""
-    found = work.tx.first(BillableMetric, eq("code", code))
+    found = reader.tx.first(BillableMetric, eq("code", code))
     if found is None:
         raise NotFound("billable_metric")
     return found
 
 
-def list_all(work: Work, paging: Paging) -> Page[BillableMetric]:
+def list_all(reader: Reader, paging: Paging) -> Page[BillableMetric]:
     """Billable metrics, newest first."""
-    return work.page(BillableMetric, paging=paging)
+    return reader.page(BillableMetric, paging=paging)
 
 
 def create(work: Work, given: BillableMetricInput) -> BillableMetric:
@@ -166,7 +166,7 @@ def delete(work: Work, code: str) -> BillableMetric:
     return deleted
 
 
-def evaluate_expression(work: Work, given: ExpressionInput) -> str:
+def evaluate_expression(reader: Reader, given: ExpressionInput) -> str:
     """The value that an expression has for an event, as text: numbers as decimals. Raises `Invalid`.
 
     All property values count as text. The event's timestamp is in Unix seconds and defaults to now.
@@ -182,7 +182,7 @@ def evaluate_expression(work: Work, given: ExpressionInput) -> str:
         value = expressions.evaluate(
             parsed,
             code=value_or(event.code, ""),
-            timestamp=_timestamp(event.timestamp, work.now),
+            timestamp=_timestamp(event.timestamp, reader.now),
             properties=_texts(value_or(event.properties, {})),
         )
         return expressions.value_text(value)
@@ -223,14 +223,14 @@ def _filters_sent(given: BillableMetricInput) -> tuple[MetricFilter, ...] | None
     return merged_filters(sent)
 
 
-def _checked(work: Work, metric: BillableMetric) -> BillableMetric:
+def _checked(reader: Reader, metric: BillableMetric) -> BillableMetric:
     """The metric as it is kept; raises `Invalid` where it makes no sense or its code is taken."""
     aggregation = AGGREGATIONS.get(metric.aggregation_type)
     if aggregation is not None and aggregation.field is FieldUse.NONE:
         metric = replace(metric, field_name=None)
     problems = definition_errors(metric)
     if metric.code:
-        other = work.tx.first(BillableMetric, eq("code", metric.code))
+        other = reader.tx.first(BillableMetric, eq("code", metric.code))
         if other is not None and other.id != metric.id:
             problems["code"] = ["value_already_exist"]
     if problems:
@@ -238,9 +238,9 @@ def _checked(work: Work, metric: BillableMetric) -> BillableMetric:
     return metric
 
 
-def _is_used(work: Work, metric: BillableMetric) -> bool:
+def _is_used(reader: Reader, metric: BillableMetric) -> bool:
     on_a_plan = related(Plan, "plan_id", missing("deleted_at"))
-    return work.tx.first(Charge, eq("billable_metric_id", metric.id), on_a_plan) is not None
+    return reader.tx.first(Charge, eq("billable_metric_id", metric.id), on_a_plan) is not None
 
 
 def _adapt_charges(work: Work, metric: BillableMetric) -> None:

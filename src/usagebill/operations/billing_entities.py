@@ -23,7 +23,7 @@ from usagebill.operations import draft_invoices, invoice_custom_sections, taxes,
 from usagebill.queries.billing_entities import forget_default_entity
 from usagebill.storage.conditions import asc, desc, eq, missing, related
 from usagebill.timezones import is_timezone
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = [
     "BillingEntityInput",
@@ -121,9 +121,9 @@ _OPTIONAL = frozenset(
 _IN_CAPITALS = ("country", "default_currency", "document_number_prefix")
 
 
-def get(work: Work, code: str) -> BillingEntity:
+def get(reader: Reader, code: str) -> BillingEntity:
     """The billing entity with this code, an archived one too where no active one has it. Raises `NotFound`."""
-    found = work.tx.first(BillingEntity, eq("code", code), missing("archived_at")) or work.tx.first(
+    found = reader.tx.first(BillingEntity, eq("code", code), missing("archived_at")) or reader.tx.first(
         BillingEntity, eq("code", code), order=[desc("archived_at")]
     )
     if found is None:
@@ -131,9 +131,9 @@ def get(work: Work, code: str) -> BillingEntity:
     return found
 
 
-def list_all(work: Work) -> list[BillingEntity]:
+def list_all(reader: Reader) -> list[BillingEntity]:
     """The active billing entities, oldest first: the first is the default one."""
-    return work.tx.find(BillingEntity, missing("archived_at"), order=[asc("created_at"), asc("id")])
+    return reader.tx.find(BillingEntity, missing("archived_at"), order=[asc("created_at"), asc("id")])
 
 
 def create(work: Work, given: BillingEntityInput) -> BillingEntity:
@@ -218,15 +218,15 @@ def _is_null(found: dict[str, Any], name: str) -> bool:
     return name in found and found[name] is None
 
 
-def _with_more(work: Work, entity: BillingEntity, given: BillingEntityInput) -> BillingEntity:
+def _with_more(reader: Reader, entity: BillingEntity, given: BillingEntityInput) -> BillingEntity:
     if is_given(given.logo):
         if given.logo:
             _check_logo(given.logo)
         entity = replace(entity, logo_url=given.logo or None)
     if given.tax_codes is not ABSENT and given.tax_codes is not None:
-        entity = replace(entity, tax_ids=taxes.ids_of_codes(work, given.tax_codes, any_case=True))
+        entity = replace(entity, tax_ids=taxes.ids_of_codes(reader, given.tax_codes, any_case=True))
     if given.invoice_custom_section_codes is not ABSENT and given.invoice_custom_section_codes is not None:
-        ids = invoice_custom_sections.ids_of_codes(work, given.invoice_custom_section_codes)
+        ids = invoice_custom_sections.ids_of_codes(reader, given.invoice_custom_section_codes)
         entity = replace(entity, invoice_custom_section_ids=ids)
     return replace(
         entity,

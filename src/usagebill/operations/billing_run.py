@@ -20,7 +20,7 @@ from usagebill.operations.subscriptions.schedule import has_overdue_end, is_due,
 from usagebill.queries.subscriptions import billable, cycle, successor_of
 from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import asc, eq
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["bill_customer"]
 
@@ -52,10 +52,10 @@ def bill_customer(work: Work, job: Job) -> None:
             schedule_billing(work, subscription)
 
 
-def _gives_way(work: Work, subscription: Subscription) -> bool:
+def _gives_way(reader: Reader, subscription: Subscription) -> bool:
     """Whether a scheduled downgrade takes the place of the subscription now: its interval is over."""
-    following = successor_of(work, subscription)
+    following = successor_of(reader, subscription)
     if following is None or following.status != SubscriptionStatus.PENDING:
         return False
-    periods = cycle(work, subscription)
-    return opens_interval(periods, local_date(work.now, periods.tz))
+    periods = cycle(reader, subscription)
+    return opens_interval(periods, local_date(reader.now, periods.tz))

@@ -18,7 +18,7 @@ from usagebill.core.plans import Plan
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, is_given, parse_instant, value_or
 from usagebill.storage.conditions import asc, desc, eq, missing, within
 from usagebill.storage.ports import Page
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = [
     "CouponInput",
@@ -73,46 +73,46 @@ _UNTIL_APPLIED = (
 )
 
 
-def get(work: Work, code: str) -> Coupon:
+def get(reader: Reader, code: str) -> Coupon:
     """The coupon with this code. Raises `NotFound`."""
-    found = work.tx.first(Coupon, eq("code", code))
+    found = reader.tx.first(Coupon, eq("code", code))
     if found is None:
         raise NotFound("coupon")
     return found
 
 
-def list_all(work: Work, paging: Paging) -> Page[Coupon]:
+def list_all(reader: Reader, paging: Paging) -> Page[Coupon]:
     """Coupons: active ones first, those that expire after those that do not, the next to expire first."""
     order = [asc("status"), asc("expiration"), asc("expiration_at"), desc("created_at"), asc("id")]
-    return work.page(Coupon, paging=paging, order=order)
+    return reader.page(Coupon, paging=paging, order=order)
 
 
-def _expiration(work: Work, value: Maybe[object]) -> datetime | None:
+def _expiration(reader: Reader, value: Maybe[object]) -> datetime | None:
     """The instant given, which must lie in the future."""
     if value is ABSENT or value is None or value == "":
         return None
     found = value if isinstance(value, datetime) else parse_instant(value) if isinstance(value, str) else None
-    if found is None or found <= work.now:
+    if found is None or found <= reader.now:
         raise Invalid(expiration_at="invalid_date")
     return found
 
 
-def _ids(work: Work, kind: type[Plan] | type[BillableMetric], codes: Iterable[str], plural: str) -> tuple[str, ...]:
+def _ids(reader: Reader, kind: type[Plan] | type[BillableMetric], codes: Iterable[str], plural: str) -> tuple[str, ...]:
     wanted = tuple(dict.fromkeys(codes))
     own = (missing("parent_id"),) if kind is Plan else ()
-    by_code = {found.code: found.id for found in work.tx.find(kind, within("code", wanted), *own)}
+    by_code = {found.code: found.id for found in reader.tx.find(kind, within("code", wanted), *own)}
     if len(by_code) != len(wanted):
         raise NotFound(plural)
     return tuple(by_code[code] for code in wanted)
 
 
-def _targets(work: Work, given: Maybe[CouponTargets]) -> dict[str, Any]:
+def _targets(reader: Reader, given: Maybe[CouponTargets]) -> dict[str, Any]:
     """The limits sent, by field of the coupon; nothing where none are. Giving one kind takes the other away."""
     if given is ABSENT or given is None:
         return {}
     plan_codes, metric_codes = value_or(given.plan_codes, ()), value_or(given.billable_metric_codes, ())
-    plans = _ids(work, Plan, plan_codes, "plans")
-    metrics = _ids(work, BillableMetric, metric_codes, "billable_metrics")
+    plans = _ids(reader, Plan, plan_codes, "plans")
+    metrics = _ids(reader, BillableMetric, metric_codes, "billable_metrics")
     if plans and metrics:
         raise NotAllowed("only_one_limitation_type_per_coupon_allowed")
     fields: dict[str, Any] = {}
@@ -123,11 +123,11 @@ def _targets(work: Work, given: Maybe[CouponTargets]) -> dict[str, Any]:
     return fields
 
 
-def _checked(work: Work, coupon: Coupon, given: CouponInput) -> Coupon:
+def _checked(reader: Reader, coupon: Coupon, given: CouponInput) -> Coupon:
     problems = coupon_problems(coupon)
     if given.reusable is None:
         problems["reusable"] = ["value_is_reserved"]
-    other = work.tx.first(Coupon, eq("code", coupon.code)) if coupon.code else None
+    other = reader.tx.first(Coupon, eq("code", coupon.code)) if coupon.code else None
     if other is not None and other.id != coupon.id:
         problems["code"] = ["value_already_exist"]
     if problems:

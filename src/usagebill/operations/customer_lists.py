@@ -23,7 +23,7 @@ from usagebill.storage.conditions import (
     within,
 )
 from usagebill.storage.ports import Page
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["CustomerFilters", "entity_ids_of_codes", "list_all"]
 
@@ -51,22 +51,22 @@ class CustomerFilters:
     metadata: Maybe[Mapping[str, object]] = ABSENT
 
 
-def entity_ids_of_codes(work: Work, codes: Sequence[str]) -> tuple[str, ...]:
+def entity_ids_of_codes(reader: Reader, codes: Sequence[str]) -> tuple[str, ...]:
     """The ids of the active billing entities with these codes. Raises `NotFound` for an unknown one."""
-    found = {entity.code: entity.id for entity in work.tx.find(BillingEntity, missing("archived_at"))}
+    found = {entity.code: entity.id for entity in reader.tx.find(BillingEntity, missing("archived_at"))}
     if not found.keys() >= set(codes):
         raise NotFound("billing_entity")
     return tuple(found[code] for code in codes)
 
 
-def list_all(work: Work, options: CustomerFilters, paging: Paging) -> Page[Customer]:
+def list_all(reader: Reader, options: CustomerFilters, paging: Paging) -> Page[Customer]:
     """Customers, newest first. Raises `Invalid` for filters that say nothing, `NotFound` for a billing entity."""
     problems = _problems(options)
     conditions = metadata_conditions(options.metadata, problems)
     if problems:
         raise Invalid(problems)
     if options.billing_entity_codes:
-        conditions.append(within("billing_entity_id", entity_ids_of_codes(work, options.billing_entity_codes)))
+        conditions.append(within("billing_entity_id", entity_ids_of_codes(reader, options.billing_entity_codes)))
     if options.external_id:
         conditions.append(eq("external_id", options.external_id))
     elif options.search_term and options.search_term.strip():
@@ -86,7 +86,7 @@ def list_all(work: Work, options: CustomerFilters, paging: Paging) -> Page[Custo
         conditions.append(_filled("customer_type", options.has_customer_type))
     if options.has_tax_identification_number:
         conditions.append(_filled("tax_identification_number", options.has_tax_identification_number))
-    return work.page(Customer, *conditions, paging=paging)
+    return reader.page(Customer, *conditions, paging=paging)
 
 
 def _filled(column: str, wanted: str) -> Condition:

@@ -35,7 +35,7 @@ from usagebill.queries.customers import customer_by_external_id, entity_of
 from usagebill.storage.conditions import eq, missing, present
 from usagebill.timezones import is_timezone
 from usagebill.views.customers import customer_summary
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = [
     "AddressInput",
@@ -145,9 +145,9 @@ _INHERITED = (
 )
 
 
-def default_entity(work: Work) -> BillingEntity:
+def default_entity(reader: Reader) -> BillingEntity:
     """The oldest active billing entity. Raises `NotFound`."""
-    found = default_entity_or_none(work)
+    found = default_entity_or_none(reader)
     if found is None:
         raise NotFound("billing_entity")
     return found
@@ -214,16 +214,16 @@ def delete(work: Work, external_id: str) -> Customer:
     return deleted
 
 
-def checkout_url(work: Work, external_id: str) -> Customer:
+def checkout_url(reader: Reader, external_id: str) -> Customer:
     """Where the customer leaves a payment method with its provider; refused, since nobody is connected to one."""
-    customer_by_external_id(work, external_id)
+    customer_by_external_id(reader, external_id)
     raise Invalid(base="no_linked_payment_provider")
 
 
-def _entity(work: Work, given: CustomerInput) -> BillingEntity:
+def _entity(reader: Reader, given: CustomerInput) -> BillingEntity:
     if not given.billing_entity_code:
-        return default_entity(work)
-    found = work.tx.first(BillingEntity, eq("code", given.billing_entity_code), missing("archived_at"))
+        return default_entity(reader)
+    found = reader.tx.first(BillingEntity, eq("code", given.billing_entity_code), missing("archived_at"))
     if found is None:
         raise NotFound("billing_entity")
     return found
@@ -242,27 +242,27 @@ def _check_lists(given: CustomerInput) -> None:
         raise Invalid(invoice_custom_sections="skip_sections_and_selected_ids_sent_together")
 
 
-def _new(work: Work, external_id: str, entity: BillingEntity) -> Customer:
+def _new(reader: Reader, external_id: str, entity: BillingEntity) -> Customer:
     return Customer(
-        id=work.new_id(),
-        organization_id=work.organization.id,
+        id=reader.new_id(),
+        organization_id=reader.organization.id,
         external_id=external_id,
         billing_entity_id=entity.id,
         sequential_id=0,
         slug="",
-        created_at=work.now,
-        updated_at=work.now,
+        created_at=reader.now,
+        updated_at=reader.now,
     )
 
 
-def _fields(work: Work, before: Customer | None, given: CustomerInput) -> dict[str, Any]:
+def _fields(reader: Reader, before: Customer | None, given: CustomerInput) -> dict[str, Any]:
     """The plain fields that were sent, as they are kept."""
     found = _texts(changes(given, *_PLAIN))
     if isinstance(found.get("email"), str):
         found["email"] = normalized_email(found["email"])
     if is_given(given.finalize_zero_amount_invoice):
         found["finalize_zero_amount_invoice"] = given.finalize_zero_amount_invoice or "inherit"
-    if given.account_type and (before is None or _may_change_account_type(work, before)):
+    if given.account_type and (before is None or _may_change_account_type(reader, before)):
         found["account_type"] = given.account_type
     settings = value_or(given.billing_configuration, BillingConfigurationInput())
     return {**found, **changes(settings, *_INHERITED)}
@@ -284,28 +284,28 @@ def _shipping_address(address: Address, given: CustomerInput) -> Address:
     return replace(address, **_texts(changes(sent)))
 
 
-def _may_change_account_type(work: Work, customer: Customer) -> bool:
+def _may_change_account_type(reader: Reader, customer: Customer) -> bool:
     """Nothing has been sold to the customer yet."""
     own = eq("customer_id", customer.id)
     return not (
-        work.tx.count(Subscription, own)
-        or work.tx.count(Invoice, own)
-        or work.tx.count(AppliedCoupon, own, present("amount_currency"))
+        reader.tx.count(Subscription, own)
+        or reader.tx.count(Invoice, own)
+        or reader.tx.count(AppliedCoupon, own, present("amount_currency"))
     )
 
 
-def _with_sections(work: Work, customer: Customer, given: CustomerInput) -> Customer:
+def _with_sections(reader: Reader, customer: Customer, given: CustomerInput) -> Customer:
     if given.skip_invoice_custom_sections:
         return replace(customer, skip_invoice_custom_sections=True, invoice_custom_section_ids=())
     if given.invoice_custom_section_codes is not None and given.invoice_custom_section_codes is not ABSENT:
-        ids = invoice_custom_sections.ids_of_codes(work, given.invoice_custom_section_codes)
+        ids = invoice_custom_sections.ids_of_codes(reader, given.invoice_custom_section_codes)
         return replace(customer, skip_invoice_custom_sections=False, invoice_custom_section_ids=ids)
     if given.skip_invoice_custom_sections is False:
         return replace(customer, skip_invoice_custom_sections=False)
     return customer
 
 
-def _metadata(work: Work, stored: tuple[MetadataItem, ...], given: CustomerInput) -> tuple[MetadataItem, ...]:
+def _metadata(reader: Reader, stored: tuple[MetadataItem, ...], given: CustomerInput) -> tuple[MetadataItem, ...]:
     """The items after a request: known ids are changed, the others made, what is not sent goes after that.
 
     A key is therefore taken as long as its item is there, even if the request leaves that item out.
@@ -317,11 +317,11 @@ def _metadata(work: Work, stored: tuple[MetadataItem, ...], given: CustomerInput
     for sent in given.metadata:
         known = items.get(sent.id) if sent.id else None
         item = MetadataItem(
-            id=work.new_id() if known is None else known.id,
+            id=reader.new_id() if known is None else known.id,
             key=_sent_text(sent.key, "" if known is None else known.key),
             value=_sent_text(sent.value, "" if known is None else known.value),
             display_in_invoice=value_or(sent.display_in_invoice, False),
-            created_at=work.now if known is None else known.created_at,
+            created_at=reader.now if known is None else known.created_at,
         )
         problems = metadata_errors(item, [other for other in items.values() if other.id != item.id])
         if problems:

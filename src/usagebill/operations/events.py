@@ -21,7 +21,7 @@ from usagebill.storage.conditions import desc, eq, present, within
 from usagebill.storage.event_queries import EventFilter
 from usagebill.storage.ports import Page
 from usagebill.views.events import EventsErrors
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = [
     "EventFilters",
@@ -148,8 +148,8 @@ def _taken_in(work: Work, sent: Sequence[Mapping[str, object]]) -> tuple[list[Ev
     return events, problems
 
 
-def _metrics(work: Work, codes: Iterable[str]) -> dict[str, BillableMetric]:
-    return {metric.code: metric for metric in work.tx.find(BillableMetric, within("code", sorted(codes)))}
+def _metrics(reader: Reader, codes: Iterable[str]) -> dict[str, BillableMetric]:
+    return {metric.code: metric for metric in reader.tx.find(BillableMetric, within("code", sorted(codes)))}
 
 
 def _with_result(metric: BillableMetric, one: Received) -> Mapping[str, JsonValue]:
@@ -187,8 +187,8 @@ def follow_up(work: Work, events: Sequence[Event], metrics: Mapping[str, Billabl
         )
 
 
-def _is_billed_in_advance(work: Work, metric: BillableMetric) -> bool:
-    charge = work.tx.first(Charge, eq("billable_metric_id", metric.id), eq("pay_in_advance", True))
+def _is_billed_in_advance(reader: Reader, metric: BillableMetric) -> bool:
+    charge = reader.tx.first(Charge, eq("billable_metric_id", metric.id), eq("pay_in_advance", True))
     return charge is not None
 
 
@@ -222,34 +222,34 @@ def check_received(work: Work, job: Job) -> None:
 # Lists
 
 
-def get(work: Work, transaction_id: str) -> Event:
+def get(reader: Reader, transaction_id: str) -> Event:
     """The event with this transaction id; of several subscriptions' the first received. Raises `NotFound`."""
-    found = work.tx.events.get(transaction_id)
+    found = reader.tx.events.get(transaction_id)
     if found is None:
         raise NotFound("event")
     return found
 
 
-def list_all(work: Work, options: EventFilters, paging: Paging) -> Page[Event]:
+def list_all(reader: Reader, options: EventFilters, paging: Paging) -> Page[Event]:
     """Events by timestamp, latest first, then by transaction id."""
     wanted = EventFilter(
         code=options.code or None,
         external_subscription_id=options.external_subscription_id or None,
-        timestamp_from=_earliest(work, options),
+        timestamp_from=_earliest(reader, options),
         timestamp_to=options.timestamp_to or None,
     )
-    items = work.tx.events.find(wanted, limit=paging.per_page, offset=(paging.page - 1) * paging.per_page)
-    return Page(items=items, page=paging.page, per_page=paging.per_page, total_count=work.tx.events.count(wanted))
+    items = reader.tx.events.find(wanted, limit=paging.per_page, offset=(paging.page - 1) * paging.per_page)
+    return Page(items=items, page=paging.page, per_page=paging.per_page, total_count=reader.tx.events.count(wanted))
 
 
-def _earliest(work: Work, options: EventFilters) -> datetime | None:
+def _earliest(reader: Reader, options: EventFilters) -> datetime | None:
     if not options.timestamp_from_started_at:
         return options.timestamp_from or None
     if not options.external_subscription_id:
         raise Invalid(external_subscription_id="required with timestamp_from_started_at")
     if is_given(options.timestamp_from) and options.timestamp_from is not None:
         raise Invalid(timestamp_from="cannot be used with timestamp_from_started_at")
-    latest = work.tx.first(
+    latest = reader.tx.first(
         Subscription,
         eq("external_id", options.external_subscription_id),
         present("started_at"),

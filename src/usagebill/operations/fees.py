@@ -14,7 +14,7 @@ from usagebill.inputs import ABSENT, Input, Maybe, Paging, parse_instant
 from usagebill.queries.fees import fee_by_id
 from usagebill.storage.conditions import Condition, asc, at_least, at_most, eq, related
 from usagebill.storage.ports import Page
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["FeeFilters", "FeeInput", "delete", "list_all", "update"]
 
@@ -47,7 +47,7 @@ class FeeFilters:
     refunded_at_to: Maybe[str] = ABSENT
 
 
-def list_all(work: Work, options: FeeFilters, paging: Paging) -> Page[Fee]:
+def list_all(reader: Reader, options: FeeFilters, paging: Paging) -> Page[Fee]:
     """The fees that match, the oldest first. Raises `Invalid` for an unknown type, status or date."""
     problems: dict[str, object] = {}
     conditions: list[Condition] = []
@@ -77,7 +77,7 @@ def list_all(work: Work, options: FeeFilters, paging: Paging) -> Page[Fee]:
         conditions.append(related(BillableMetric, "billable_metric_id", eq("code", options.billable_metric_code)))
     if options.event_transaction_id:
         conditions.append(eq("event_transaction_id", options.event_transaction_id))
-    return work.page(Fee, *conditions, paging=paging, order=[asc("created_at"), asc("id")])
+    return reader.page(Fee, *conditions, paging=paging, order=[asc("created_at"), asc("id")])
 
 
 def _instant(field: str, value: Maybe[str], problems: dict[str, object]) -> datetime | None:
@@ -89,8 +89,8 @@ def _instant(field: str, value: Maybe[str], problems: dict[str, object]) -> date
     return found
 
 
-def _free(work: Work, fee_id: str) -> Fee:
-    fee = fee_by_id(work, fee_id)
+def _free(reader: Reader, fee_id: str) -> Fee:
+    fee = fee_by_id(reader, fee_id)
     if fee.invoice_id is not None:
         raise NotAllowed("invoiced_fee")
     return fee

@@ -15,7 +15,7 @@ from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, value_or
 from usagebill.queries.billing_entities import forget_default_entity
 from usagebill.storage.conditions import asc, eq, has_item, within
 from usagebill.storage.ports import Page
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["InvoiceCustomSectionInput", "create", "delete", "get", "ids_of_codes", "list_all", "update"]
 
@@ -32,23 +32,23 @@ class InvoiceCustomSectionInput:
     display_name: Maybe[str] = ABSENT
 
 
-def get(work: Work, code: str) -> InvoiceCustomSection:
+def get(reader: Reader, code: str) -> InvoiceCustomSection:
     """The section with this code. Raises `NotFound`."""
-    found = work.tx.first(InvoiceCustomSection, eq("code", code))
+    found = reader.tx.first(InvoiceCustomSection, eq("code", code))
     if found is None:
         raise NotFound("invoice_custom_section")
     return found
 
 
-def list_all(work: Work, paging: Paging) -> Page[InvoiceCustomSection]:
+def list_all(reader: Reader, paging: Paging) -> Page[InvoiceCustomSection]:
     """Sections by name."""
-    return work.page(InvoiceCustomSection, paging=paging, order=(asc("name"),))
+    return reader.page(InvoiceCustomSection, paging=paging, order=(asc("name"),))
 
 
-def ids_of_codes(work: Work, codes: Iterable[str]) -> tuple[str, ...]:
+def ids_of_codes(reader: Reader, codes: Iterable[str]) -> tuple[str, ...]:
     """The ids of the sections with these codes, each once, in their order; unknown codes are left out."""
     wanted = tuple(dict.fromkeys(codes))
-    by_code = {one.code: one.id for one in work.tx.find(InvoiceCustomSection, within("code", wanted))}
+    by_code = {one.code: one.id for one in reader.tx.find(InvoiceCustomSection, within("code", wanted))}
     return tuple(by_code[code] for code in wanted if code in by_code)
 
 
@@ -94,10 +94,10 @@ def delete(work: Work, code: str) -> InvoiceCustomSection:
     return deleted
 
 
-def _check(work: Work, section: InvoiceCustomSection) -> None:
+def _check(reader: Reader, section: InvoiceCustomSection) -> None:
     problems = definition_errors(section)
     if section.code:
-        other = work.tx.first(InvoiceCustomSection, eq("code", section.code))
+        other = reader.tx.first(InvoiceCustomSection, eq("code", section.code))
         if other is not None and other.id != section.id:
             problems["code"] = ["value_already_exist"]
     if problems:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from usagebill.core.billing_entities import BillingEntity, BillingEntityVersion
 from usagebill.core.invoices.records import Invoice
 from usagebill.storage.conditions import desc, eq
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["issuer", "version_of"]
 
@@ -39,10 +39,10 @@ def _is_alike(one: BillingEntity, other: BillingEntity) -> bool:
     return replace(one, updated_at=other.updated_at) == other
 
 
-def issuer(work: Work, invoice: Invoice, version_id: str | None) -> BillingEntity:
+def issuer(reader: Reader, invoice: Invoice, version_id: str | None) -> BillingEntity:
     """The billing entity as the copy `version_id` has it, else as it is now."""
-    version = None if version_id is None else work.tx.get(BillingEntityVersion, version_id)
-    entity = version.entity if version else work.tx.get(BillingEntity, invoice.billing_entity_id, deleted=True)
+    version = None if version_id is None else reader.tx.get(BillingEntityVersion, version_id)
+    entity = version.entity if version else reader.tx.get(BillingEntity, invoice.billing_entity_id, deleted=True)
     if entity is None:
         raise LookupError(f"invoice {invoice.id} has lost its billing entity")
     return entity

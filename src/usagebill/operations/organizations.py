@@ -16,7 +16,7 @@ from usagebill.operations import billing_entities, customers, vat, webhook_endpo
 from usagebill.operations.webhook_endpoints import WebhookEndpointInput
 from usagebill.storage.conditions import asc
 from usagebill.storage.ports import Transaction
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["OrganizationInput", "create", "find_all", "get", "update"]
 
@@ -62,11 +62,11 @@ def find_all(tx: Transaction) -> list[Organization]:
     return tx.find(Organization, order=[asc("created_at")])
 
 
-def get(work: Work) -> Organization:
+def get(reader: Reader) -> Organization:
     """The organization as it is now."""
-    found = work.tx.get(Organization, work.organization.id)
+    found = reader.tx.get(Organization, reader.organization.id)
     if found is None:
-        raise LookupError(f"no organization {work.organization.id}")
+        raise LookupError(f"no organization {reader.organization.id}")
     return found
 
 

@@ -19,7 +19,7 @@ from usagebill.operations.payment_status import payment_of, set_payment_status
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.storage.conditions import Condition, eq, related, within
 from usagebill.storage.ports import Page
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["PaymentFilters", "PaymentInput", "create", "get", "list_all", "list_of_customer"]
 
@@ -71,13 +71,13 @@ def create(work: Work, given: PaymentInput) -> Payment:
     return payment
 
 
-def _paid_at(work: Work, sent: object) -> datetime:
+def _paid_at(reader: Reader, sent: object) -> datetime:
     if sent is None or sent is ABSENT or sent == "":
-        return work.now
+        return reader.now
     if not isinstance(sent, str) or len(sent) > _LONGEST_DATE:
         raise Invalid(paid_at="invalid_date")
     try:
-        found = parser.parse(sent, default=datetime(work.now.year, 1, 1, tzinfo=UTC))
+        found = parser.parse(sent, default=datetime(reader.now.year, 1, 1, tzinfo=UTC))
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError) as problem:
         raise Invalid(paid_at="invalid_date") from problem
@@ -87,15 +87,15 @@ def _visible() -> Condition:
     return related(Invoice, "invoice_id", within("status", VISIBLE))
 
 
-def get(work: Work, payment_id: str) -> Payment:
+def get(reader: Reader, payment_id: str) -> Payment:
     """One payment. Raises `NotFound`, also while its invoice is not to be seen."""
-    found = work.tx.first(Payment, eq("id", payment_id), _visible())
+    found = reader.tx.first(Payment, eq("id", payment_id), _visible())
     if found is None:
         raise NotFound("payment")
     return found
 
 
-def list_all(work: Work, options: PaymentFilters, paging: Paging) -> Page[Payment]:
+def list_all(reader: Reader, options: PaymentFilters, paging: Paging) -> Page[Payment]:
     """Payments, newest first, of one customer or invoice if asked. Raises `Invalid` for an id that is none."""
     conditions = [_visible()]
     if options.external_customer_id:
@@ -106,11 +106,11 @@ def list_all(work: Work, options: PaymentFilters, paging: Paging) -> Page[Paymen
         except ValueError as problem:
             raise Invalid(invoice_id="is in invalid format") from problem
         conditions.append(eq("invoice_id", options.invoice_id.lower()))
-    return work.page(Payment, *conditions, paging=paging)
+    return reader.page(Payment, *conditions, paging=paging)
 
 
-def list_of_customer(work: Work, external_id: str, options: PaymentFilters, paging: Paging) -> Page[Payment]:
+def list_of_customer(reader: Reader, external_id: str, options: PaymentFilters, paging: Paging) -> Page[Payment]:
     """The payments of one customer. Raises `NotFound`."""
-    customer = customer_by_external_id(work, external_id)
+    customer = customer_by_external_id(reader, external_id)
     only = PaymentFilters(external_customer_id=customer.external_id, invoice_id=options.invoice_id)
-    return list_all(work, only, paging)
+    return list_all(reader, only, paging)

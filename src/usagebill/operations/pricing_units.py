@@ -7,7 +7,7 @@ from usagebill.core.pricing_units import PricingUnit, pricing_unit_definition_er
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, value_or
 from usagebill.storage.conditions import eq
 from usagebill.storage.ports import Page
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["PricingUnitInput", "create", "list_all"]
 
@@ -41,6 +41,6 @@ def create(work: Work, given: PricingUnitInput) -> PricingUnit:
     return unit
 
 
-def list_all(work: Work, paging: Paging) -> Page[PricingUnit]:
+def list_all(reader: Reader, paging: Paging) -> Page[PricingUnit]:
     """Pricing units, newest first."""
-    return work.page(PricingUnit, paging=paging)
+    return reader.page(PricingUnit, paging=paging)

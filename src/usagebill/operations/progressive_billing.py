@@ -34,7 +34,7 @@ from usagebill.rating.current_usage import amount_so_far
 from usagebill.rating.invoice import progressive_bill
 from usagebill.storage.conditions import desc, eq, ne, not_empty, related, within
 from usagebill.views.subscriptions import threshold_reached_view
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["LifetimeUsageInput", "LifetimeUsageNow", "LifetimeUsageOptions", "check", "follow_up", "get", "put"]
 
@@ -85,17 +85,17 @@ def check(work: Work, job: Job) -> None:
         _bill(work, subscription, boundaries, passed, applied)
 
 
-def _is_billed(work: Work, subscription: Subscription, invoiced: int, passed: Sequence[UsageThreshold]) -> bool:
+def _is_billed(reader: Reader, subscription: Subscription, invoiced: int, passed: Sequence[UsageThreshold]) -> bool:
     """Whether there has been an invoice for these thresholds already, voided since or not."""
     highest = max(one.amount_cents for one in passed)
-    periods = work.tx.find(
+    periods = reader.tx.find(
         BillingPeriod,
-        within("subscription_id", _life(work, subscription)),
+        within("subscription_id", _life(reader, subscription)),
         eq("invoicing_reason", InvoicingReason.PROGRESSIVE_BILLING),
     )
     return any(
         applied[0].invoiced_usage_amount_cents == invoiced and max(one.amount_cents for one in applied) == highest
-        for invoice in work.tx.find(Invoice, within("id", [period.invoice_id for period in periods]))
+        for invoice in reader.tx.find(Invoice, within("id", [period.invoice_id for period in periods]))
         if (applied := invoice.applied_usage_thresholds)
     )
 
@@ -116,15 +116,15 @@ def _bill(
         work.emit("subscription.usage_threshold_reached", partial(threshold_reached_view, work, subscription, one))
 
 
-def _applied(work: Work, threshold: UsageThreshold, invoiced: int, current: int, billed: int) -> AppliedThreshold:
+def _applied(reader: Reader, threshold: UsageThreshold, invoiced: int, current: int, billed: int) -> AppliedThreshold:
     return AppliedThreshold(
-        id=work.new_id(),
+        id=reader.new_id(),
         usage_threshold_id=threshold.id,
         amount_cents=threshold.amount_cents,
         recurring=threshold.recurring,
         threshold_display_name=threshold.threshold_display_name,
         lifetime_usage_amount_cents=invoiced + current,
-        created_at=work.now,
+        created_at=reader.now,
         threshold_created_at=threshold.created_at,
         threshold_updated_at=threshold.updated_at,
         invoiced_usage_amount_cents=invoiced + billed,
@@ -132,14 +132,14 @@ def _applied(work: Work, threshold: UsageThreshold, invoiced: int, current: int,
     )
 
 
-def _billed_cents(work: Work, subscription: Subscription, boundaries: Boundaries) -> int:
+def _billed_cents(reader: Reader, subscription: Subscription, boundaries: Boundaries) -> int:
     """The usage of the running charges period that its last progressive billing invoice was made for.
 
     That is what the invoice bills, and what is billed otherwise: usage paid in advance passes a threshold once, too.
     """
     if boundaries.charges is None:
         return 0
-    last = work.tx.first(
+    last = reader.tx.first(
         BillingPeriod,
         eq("subscription_id", subscription.id),
         eq("invoicing_reason", InvoicingReason.PROGRESSIVE_BILLING),
@@ -147,7 +147,7 @@ def _billed_cents(work: Work, subscription: Subscription, boundaries: Boundaries
         related(Invoice, "invoice_id", within("status", BILLED_AHEAD)),
         order=[desc("timestamp"), desc("id")],
     )
-    invoice = None if last is None else work.tx.get(Invoice, last.invoice_id)
+    invoice = None if last is None else reader.tx.get(Invoice, last.invoice_id)
     if invoice is None:
         return 0
     applied = invoice.applied_usage_thresholds
@@ -158,21 +158,21 @@ def _billed_cents(work: Work, subscription: Subscription, boundaries: Boundaries
 # Lifetime usage
 
 
-def _life(work: Work, subscription: Subscription) -> list[str]:
+def _life(reader: Reader, subscription: Subscription) -> list[str]:
     """The ids of the subscriptions that followed each other since the first of them, this one included."""
     return [
         other.id
-        for other in work.tx.find(
+        for other in reader.tx.find(
             Subscription, eq("external_id", subscription.external_id), eq("customer_id", subscription.customer_id)
         )
         if other.status != SubscriptionStatus.CANCELED and other.subscription_at == subscription.subscription_at
     ]
 
 
-def invoiced_cents(work: Work, subscription: Subscription) -> int:
+def invoiced_cents(reader: Reader, subscription: Subscription) -> int:
     """The usage fees, before coupons and taxes, of standing subscription invoices in the life of the subscription."""
-    life = _life(work, subscription)
-    return work.tx.total(
+    life = _life(reader, subscription)
+    return reader.tx.total(
         Fee,
         "amount_cents",
         within("subscription_id", life),
@@ -186,13 +186,13 @@ def invoiced_cents(work: Work, subscription: Subscription) -> int:
     )
 
 
-def _stored(work: Work, subscription: Subscription) -> LifetimeUsage | None:
+def _stored(reader: Reader, subscription: Subscription) -> LifetimeUsage | None:
     """What was said of the life of the subscription: an upgrade goes on with it, a new start does not."""
-    return work.tx.first(LifetimeUsage, within("subscription_id", _life(work, subscription)))
+    return reader.tx.first(LifetimeUsage, within("subscription_id", _life(reader, subscription)))
 
 
-def _historical(work: Work, subscription: Subscription) -> int:
-    stored = _stored(work, subscription)
+def _historical(reader: Reader, subscription: Subscription) -> int:
+    stored = _stored(reader, subscription)
     return 0 if stored is None else stored.external_historical_usage_amount_cents
 
 
@@ -219,9 +219,9 @@ class LifetimeUsageOptions:
     status: Maybe[str] = ABSENT
 
 
-def _subscription(work: Work, external_id: str, options: LifetimeUsageOptions) -> Subscription:
+def _subscription(reader: Reader, external_id: str, options: LifetimeUsageOptions) -> Subscription:
     status = options.subscription_status or options.status or "active"
-    found = work.tx.first(
+    found = reader.tx.first(
         Subscription,
         eq("external_id", external_id),
         eq("status", status),
@@ -232,37 +232,37 @@ def _subscription(work: Work, external_id: str, options: LifetimeUsageOptions) -
     return found
 
 
-def get(work: Work, external_id: str, options: LifetimeUsageOptions) -> LifetimeUsageNow:
+def get(reader: Reader, external_id: str, options: LifetimeUsageOptions) -> LifetimeUsageNow:
     """The lifetime usage of a subscription: historical, invoiced and current, and how far its thresholds are."""
-    subscription = _subscription(work, external_id, options)
+    subscription = _subscription(reader, external_id, options)
     if subscription.started_at is None:
         raise NotFound("lifetime_usage")
-    record = _stored(work, subscription) or _fresh(work, subscription)
-    invoiced = invoiced_cents(work, subscription)
-    current = amount_so_far(work, subscription) if subscription.status == SubscriptionStatus.ACTIVE else 0
-    thresholds = applicable_thresholds(work, subscription)
+    record = _stored(reader, subscription) or _fresh(reader, subscription)
+    invoiced = invoiced_cents(reader, subscription)
+    current = amount_so_far(reader, subscription) if subscription.status == SubscriptionStatus.ACTIVE else 0
+    thresholds = applicable_thresholds(reader, subscription)
     total = record.external_historical_usage_amount_cents + invoiced + current
     return LifetimeUsageNow(
         record=record,
         subscription=subscription,
         invoiced_cents=invoiced,
         current_cents=current,
-        at=work.now,
-        completions=tuple(completions(thresholds, total, _reached(work, subscription), work.now))
+        at=reader.now,
+        completions=tuple(completions(thresholds, total, _reached(reader, subscription), reader.now))
         if thresholds
         else None,
     )
 
 
-def _reached(work: Work, subscription: Subscription) -> dict[int, datetime]:
+def _reached(reader: Reader, subscription: Subscription) -> dict[int, datetime]:
     """Lifetime usage of each progressive billing invoice, and when it was made."""
-    periods = work.tx.find(
+    periods = reader.tx.find(
         BillingPeriod,
-        within("subscription_id", _life(work, subscription)),
+        within("subscription_id", _life(reader, subscription)),
         eq("invoicing_reason", InvoicingReason.PROGRESSIVE_BILLING),
         related(Invoice, "invoice_id", ne("status", InvoiceStatus.VOIDED)),
     )
-    invoices = work.tx.find(Invoice, within("id", [period.invoice_id for period in periods]))
+    invoices = reader.tx.find(Invoice, within("id", [period.invoice_id for period in periods]))
     return {
         applied.lifetime_usage_amount_cents: applied.created_at
         for invoice in invoices
@@ -270,14 +270,14 @@ def _reached(work: Work, subscription: Subscription) -> dict[int, datetime]:
     }
 
 
-def _fresh(work: Work, subscription: Subscription) -> LifetimeUsage:
+def _fresh(reader: Reader, subscription: Subscription) -> LifetimeUsage:
     return LifetimeUsage(
         id=subscription.id,
-        organization_id=work.organization.id,
+        organization_id=reader.organization.id,
         subscription_id=subscription.id,
         external_subscription_id=subscription.external_id,
-        created_at=subscription.started_at or work.now,
-        updated_at=subscription.started_at or work.now,
+        created_at=subscription.started_at or reader.now,
+        updated_at=subscription.started_at or reader.now,
     )
 
 

@@ -26,7 +26,7 @@ from usagebill.operations.subscriptions import get_of_status
 from usagebill.queries.plans import metric_of, plan_definition
 from usagebill.queries.subscriptions import plan_of
 from usagebill.storage.ports import Page
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = [
     "WhichSubscription",
@@ -54,8 +54,8 @@ class WhichSubscription:
     status: Maybe[str] = ABSENT
 
 
-def _subscription(work: Work, external_id: str, options: WhichSubscription) -> Subscription:
-    return get_of_status(work, external_id, options.subscription_status or options.status or None)
+def _subscription(reader: Reader, external_id: str, options: WhichSubscription) -> Subscription:
+    return get_of_status(reader, external_id, options.subscription_status or options.status or None)
 
 
 def _page(items: tuple[R, ...], paging: Paging) -> Page[R]:
@@ -96,16 +96,16 @@ def _written(work: Work, charge: Charge) -> Charge:
     return charge
 
 
-def list_charges(work: Work, external_id: str, options: WhichSubscription, paging: Paging) -> Page[Charge]:
+def list_charges(reader: Reader, external_id: str, options: WhichSubscription, paging: Paging) -> Page[Charge]:
     """The charges of the subscription's plan, newest first. Raises `NotFound`."""
-    subscription = _subscription(work, external_id, options)
-    return _page(plan_definition(work, subscription.plan_id).charges, paging)
+    subscription = _subscription(reader, external_id, options)
+    return _page(plan_definition(reader, subscription.plan_id).charges, paging)
 
 
-def get_charge(work: Work, external_id: str, charge_code: str, options: WhichSubscription) -> Charge:
+def get_charge(reader: Reader, external_id: str, charge_code: str, options: WhichSubscription) -> Charge:
     """One charge of the subscription's plan. Raises `NotFound`."""
-    subscription = _subscription(work, external_id, options)
-    return _of_code(plan_definition(work, subscription.plan_id).charges, charge_code, "charge")
+    subscription = _subscription(reader, external_id, options)
+    return _of_code(plan_definition(reader, subscription.plan_id).charges, charge_code, "charge")
 
 
 @after_backlog(of_subscription)
@@ -118,17 +118,17 @@ def update_charge(
 
 
 def list_filters(
-    work: Work, external_id: str, charge_code: str, options: WhichSubscription, paging: Paging
+    reader: Reader, external_id: str, charge_code: str, options: WhichSubscription, paging: Paging
 ) -> Page[tuple[Charge, ChargeFilter]]:
     """The filters of a charge, in their order. Raises `NotFound`."""
-    return page_of_filters(get_charge(work, external_id, charge_code, options), paging)
+    return page_of_filters(get_charge(reader, external_id, charge_code, options), paging)
 
 
 def get_filter(
-    work: Work, external_id: str, charge_code: str, filter_id: str, options: WhichSubscription
+    reader: Reader, external_id: str, charge_code: str, filter_id: str, options: WhichSubscription
 ) -> tuple[Charge, ChargeFilter]:
     """One filter of a charge, with the charge. Raises `NotFound`."""
-    charge = get_charge(work, external_id, charge_code, options)
+    charge = get_charge(reader, external_id, charge_code, options)
     return charge, pick_filter(charge, filter_id)
 
 
@@ -197,19 +197,23 @@ def _shown(subscription: Subscription, charge: FixedCharge) -> FixedCharge:
     return replace(charge, units=subscription.fixed_charge_units.get(charge.id, charge.units))
 
 
-def _fixed_charges(work: Work, subscription: Subscription) -> tuple[FixedCharge, ...]:
-    return tuple(_shown(subscription, charge) for charge in plan_definition(work, subscription.plan_id).fixed_charges)
+def _fixed_charges(reader: Reader, subscription: Subscription) -> tuple[FixedCharge, ...]:
+    return tuple(_shown(subscription, charge) for charge in plan_definition(reader, subscription.plan_id).fixed_charges)
 
 
-def list_fixed_charges(work: Work, external_id: str, options: WhichSubscription, paging: Paging) -> Page[FixedCharge]:
+def list_fixed_charges(
+    reader: Reader, external_id: str, options: WhichSubscription, paging: Paging
+) -> Page[FixedCharge]:
     """The fixed charges of the subscription's plan with its own units, newest first. Raises `NotFound`."""
-    return _page(_fixed_charges(work, _subscription(work, external_id, options)), paging)
+    return _page(_fixed_charges(reader, _subscription(reader, external_id, options)), paging)
 
 
-def get_fixed_charge(work: Work, external_id: str, fixed_charge_code: str, options: WhichSubscription) -> FixedCharge:
+def get_fixed_charge(
+    reader: Reader, external_id: str, fixed_charge_code: str, options: WhichSubscription
+) -> FixedCharge:
     """One fixed charge of the subscription's plan, with its own units. Raises `NotFound`."""
-    subscription = _subscription(work, external_id, options)
-    return _of_code(_fixed_charges(work, subscription), fixed_charge_code, "fixed_charge")
+    subscription = _subscription(reader, external_id, options)
+    return _of_code(_fixed_charges(reader, subscription), fixed_charge_code, "fixed_charge")
 
 
 @after_backlog(of_subscription)

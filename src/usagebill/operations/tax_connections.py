@@ -14,7 +14,7 @@ from usagebill.core.tax_providers import TaxConnection, connection_errors
 from usagebill.inputs import ABSENT, Input, Maybe, changes, value_or
 from usagebill.operations import draft_invoices
 from usagebill.storage.conditions import asc, eq, has_item
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = [
     "IntegrationCustomerInput",
@@ -71,14 +71,14 @@ def _check(connection: TaxConnection) -> None:
         raise Invalid(problems)
 
 
-def list_all(work: Work) -> list[TaxConnection]:
+def list_all(reader: Reader) -> list[TaxConnection]:
     """All connections, oldest first."""
-    return work.tx.find(TaxConnection, order=[asc("created_at"), asc("id")])
+    return reader.tx.find(TaxConnection, order=[asc("created_at"), asc("id")])
 
 
-def get(work: Work, code: str) -> TaxConnection:
+def get(reader: Reader, code: str) -> TaxConnection:
     """The connection with this code, the oldest where several kinds have it. Raises `NotFound`."""
-    found = work.tx.first(TaxConnection, eq("code", code), order=[asc("created_at"), asc("id")])
+    found = reader.tx.first(TaxConnection, eq("code", code), order=[asc("created_at"), asc("id")])
     if found is None:
         raise NotFound("tax_connection")
     return found
@@ -128,7 +128,7 @@ class IntegrationCustomerInput:
     targeted_object: Maybe[str] = ABSENT
 
 
-def linked(work: Work, customer: Customer, sent: Maybe[Sequence[IntegrationCustomerInput]]) -> Customer:
+def linked(reader: Reader, customer: Customer, sent: Maybe[Sequence[IntegrationCustomerInput]]) -> Customer:
     """The customer with the links that a request asks for; those whose id it does not send are undone.
 
     Nothing changes where none are sent at all. What names no connection is skipped, and so is a new link that neither
@@ -140,22 +140,22 @@ def linked(work: Work, customer: Customer, sent: Maybe[Sequence[IntegrationCusto
     kept: list[IntegrationCustomer] = []
     for each in sent:
         known = before.get(each.id) if each.id else None
-        connection = _named(work, each)
+        connection = _named(reader, each)
         if connection is None:
             link = known
         elif known is not None:
             link = _changed(known, connection, each)
         else:
-            link = _made(work, customer, connection, each)
+            link = _made(reader, customer, connection, each)
         if link is not None:
             kept.append(link)
     return replace(customer, integration_customers=tuple(kept))
 
 
-def _named(work: Work, sent: IntegrationCustomerInput) -> TaxConnection | None:
+def _named(reader: Reader, sent: IntegrationCustomerInput) -> TaxConnection | None:
     if not sent.integration_type or not sent.integration_code:
         return None
-    return work.tx.first(TaxConnection, eq("kind", sent.integration_type), eq("code", sent.integration_code))
+    return reader.tx.first(TaxConnection, eq("kind", sent.integration_type), eq("code", sent.integration_code))
 
 
 def _changed(
@@ -176,19 +176,19 @@ def _changed(
 
 
 def _made(
-    work: Work, customer: Customer, connection: TaxConnection, sent: IntegrationCustomerInput
+    reader: Reader, customer: Customer, connection: TaxConnection, sent: IntegrationCustomerInput
 ) -> IntegrationCustomer | None:
     told, synced = value_or(sent.external_customer_id, None), bool(value_or(sent.sync_with_provider, False))
     if not told and not synced:
         return None
     return IntegrationCustomer(
-        id=work.new_id(),
+        id=reader.new_id(),
         integration_type=connection.kind,
         integration_code=connection.code,
         connection_id=connection.id,
         external_customer_id=told or customer.external_id,
         sync_with_provider=synced,
-        created_at=work.now,
+        created_at=reader.now,
     )
 
 

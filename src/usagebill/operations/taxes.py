@@ -22,7 +22,7 @@ from usagebill.operations import draft_invoices
 from usagebill.queries.billing_entities import default_entity, forget_default_entity
 from usagebill.storage.conditions import any_of, asc, desc, eq, has_item, present, related, within
 from usagebill.storage.ports import Page
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["TaxInput", "create", "delete", "flag_drafts", "get", "ids_of_codes", "list_all", "update"]
 
@@ -42,29 +42,29 @@ class TaxInput:
     applied_to_organization: Maybe[bool] = ABSENT
 
 
-def get(work: Work, code: str) -> Tax:
+def get(reader: Reader, code: str) -> Tax:
     """The tax with this code. Raises `NotFound`."""
-    found = work.tx.first(Tax, eq("code", code))
+    found = reader.tx.first(Tax, eq("code", code))
     if found is None:
         raise NotFound("tax")
     return found
 
 
-def ids_of_codes(work: Work, codes: Iterable[str], *, any_case: bool = False) -> tuple[str, ...]:
+def ids_of_codes(reader: Reader, codes: Iterable[str], *, any_case: bool = False) -> tuple[str, ...]:
     """The ids of the taxes with these codes, each once, in their order. Raises `NotFound` for an unknown code."""
     ids: dict[str, None] = {}
-    by_folded = {tax.code.casefold(): tax for tax in work.tx.find(Tax)} if any_case else {}
+    by_folded = {tax.code.casefold(): tax for tax in reader.tx.find(Tax)} if any_case else {}
     for code in codes:
-        tax = by_folded.get(code.casefold()) if any_case else work.tx.first(Tax, eq("code", code))
+        tax = by_folded.get(code.casefold()) if any_case else reader.tx.first(Tax, eq("code", code))
         if tax is None:
             raise NotFound("tax")
         ids[tax.id] = None
     return tuple(ids)
 
 
-def list_all(work: Work, paging: Paging) -> Page[Tax]:
+def list_all(reader: Reader, paging: Paging) -> Page[Tax]:
     """Taxes by name."""
-    return work.page(Tax, paging=paging, order=(asc("name"), desc("created_at")))
+    return reader.page(Tax, paging=paging, order=(asc("name"), desc("created_at")))
 
 
 def create(work: Work, given: TaxInput) -> Tax:
@@ -130,7 +130,7 @@ def _without(ids: tuple[str, ...], id: str) -> tuple[str, ...]:
     return tuple(one for one in ids if one != id)
 
 
-def _check(work: Work, name: str | None, code: str | None, rate: Decimal | None, *, id: str | None) -> None:
+def _check(reader: Reader, name: str | None, code: str | None, rate: Decimal | None, *, id: str | None) -> None:
     problems: dict[str, object] = {}
     if not name:
         problems["name"] = ["value_is_mandatory"]
@@ -141,7 +141,7 @@ def _check(work: Work, name: str | None, code: str | None, rate: Decimal | None,
     if not code:
         problems["code"] = ["value_is_mandatory"]
     else:
-        other = work.tx.first(Tax, eq("code", code))
+        other = reader.tx.first(Tax, eq("code", code))
         if other is not None and other.id != id:
             problems["code"] = ["value_already_exist"]
     if problems:

@@ -20,7 +20,7 @@ from usagebill.operations import draft_invoices, taxes
 from usagebill.queries.customers import entity_of
 from usagebill.storage.conditions import eq, present
 from usagebill.views.customers import checked_customer
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["NumberToCheck", "assign", "change_rates", "check_key", "conclude", "make_taxes", "prepare", "switch_off"]
 
@@ -131,18 +131,18 @@ def assign(
     return replace(after, vat_check=check)
 
 
-def _is_affected(work: Work, before: Customer, sent: Mapping[str, object]) -> bool:
+def _is_affected(reader: Reader, before: Customer, sent: Mapping[str, object]) -> bool:
     if any(getattr(before, name) != value for name, value in sent.items()):
         return True
-    return not any(vat.is_eu_code(tax.code) for tax in _taxes(work, before.tax_ids))
+    return not any(vat.is_eu_code(tax.code) for tax in _taxes(reader, before.tax_ids))
 
 
-def _taxes(work: Work, ids: Collection[str]) -> list[Tax]:
-    return [tax for id in ids if (tax := work.tx.get(Tax, id)) is not None]
+def _taxes(reader: Reader, ids: Collection[str]) -> list[Tax]:
+    return [tax for id in ids if (tax := reader.tx.get(Tax, id)) is not None]
 
 
-def _without_eu_taxes(work: Work, ids: Collection[str]) -> tuple[str, ...]:
-    return tuple(tax.id for tax in _taxes(work, ids) if not vat.is_eu_code(tax.code))
+def _without_eu_taxes(reader: Reader, ids: Collection[str]) -> tuple[str, ...]:
+    return tuple(tax.id for tax in _taxes(reader, ids) if not vat.is_eu_code(tax.code))
 
 
 def _country(entity: BillingEntity) -> str:
@@ -224,9 +224,9 @@ def prepare(work: Work, job: Job, *, registry: bool) -> NumberToCheck | None:
     return None
 
 
-def _checked(work: Work, customer_id: str, check_id: str) -> Customer | None:
+def _checked(reader: Reader, customer_id: str, check_id: str) -> Customer | None:
     """The customer, while this check of its number is the one that counts."""
-    customer = work.tx.get(Customer, customer_id, deleted=True)
+    customer = reader.tx.get(Customer, customer_id, deleted=True)
     if customer is None or customer.vat_check is None or customer.vat_check.id != check_id:
         return None
     return customer

@@ -20,7 +20,7 @@ from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, value_or
 from usagebill.operations import webhooks
 from usagebill.storage.conditions import asc, desc, eq
 from usagebill.storage.ports import Page
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["WebhookEndpointInput", "create", "delete", "get", "list_all", "update"]
 
@@ -35,17 +35,17 @@ class WebhookEndpointInput:
     event_types: Maybe[object] = ABSENT
 
 
-def get(work: Work, id: str) -> WebhookEndpoint:
+def get(reader: Reader, id: str) -> WebhookEndpoint:
     """The endpoint with this id. Raises `NotFound`."""
-    found = work.tx.get(WebhookEndpoint, id)
+    found = reader.tx.get(WebhookEndpoint, id)
     if found is None:
         raise NotFound("webhook_endpoint")
     return found
 
 
-def list_all(work: Work, paging: Paging) -> Page[WebhookEndpoint]:
+def list_all(reader: Reader, paging: Paging) -> Page[WebhookEndpoint]:
     """Endpoints by address."""
-    return work.page(WebhookEndpoint, paging=paging, order=(asc("webhook_url"), desc("created_at")))
+    return reader.page(WebhookEndpoint, paging=paging, order=(asc("webhook_url"), desc("created_at")))
 
 
 def create(work: Work, given: WebhookEndpointInput) -> WebhookEndpoint:
@@ -110,12 +110,12 @@ def _event_types(sent: object) -> tuple[str, ...] | None:
     return kept
 
 
-def _problems(work: Work, endpoint: WebhookEndpoint, before: WebhookEndpoint | None = None) -> dict[str, list[str]]:
+def _problems(reader: Reader, endpoint: WebhookEndpoint, before: WebhookEndpoint | None = None) -> dict[str, list[str]]:
     problems = endpoint_errors(endpoint)
     is_new_url = before is None or before.webhook_url != endpoint.webhook_url
-    if not problems and is_new_url and _names_private(endpoint.webhook_url) and webhooks.reaches_public_only(work):
+    if not problems and is_new_url and _names_private(endpoint.webhook_url) and webhooks.reaches_public_only(reader):
         problems["webhook_url"] = ["address_not_public"]
-    other = work.tx.first(WebhookEndpoint, eq("webhook_url", endpoint.webhook_url))
+    other = reader.tx.first(WebhookEndpoint, eq("webhook_url", endpoint.webhook_url))
     if other is not None and other.id != endpoint.id:
         problems["webhook_url"] = ["value_already_exist"]
     return problems

@@ -44,7 +44,7 @@ from usagebill.storage.conditions import (
     within,
 )
 from usagebill.storage.ports import Page
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = [
     "Attempt",
@@ -212,10 +212,10 @@ def _parsed(pem: str) -> rsa.RSAPrivateKey:
     return key
 
 
-def reaches_public_only(work: Work) -> bool:
+def reaches_public_only(reader: Reader) -> bool:
     """Whether messages may only be sent to addresses on the public internet."""
-    chosen = work.settings.private_networks
-    return chosen == "refused" or (chosen == "auto" and work.tx.is_shared())
+    chosen = reader.settings.private_networks
+    return chosen == "refused" or (chosen == "auto" and reader.tx.is_shared())
 
 
 def note_attempt(work: Work, job: Job, made: Attempt, http_status: int | None, response: str) -> WebhookMessage | None:

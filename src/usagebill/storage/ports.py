@@ -178,15 +178,15 @@ class Snapshot(Protocol):
     def scoped(self, organization_id: str) -> Snapshot:
         """The same snapshot, within one organization."""
 
+    def is_shared(self) -> bool:
+        """Whether the store holds more than one organization."""
+
     def observed(self, question: Callable[[Snapshot], T]) -> tuple[T, Observation]:
         """What the question comes to, and what it was worked out from: `still_holds` says later whether that stands."""
 
     @property
     def organization_id(self) -> str | None:
         """The organization it is within; None: all of them."""
-
-    def is_shared(self) -> bool:
-        """Whether the store holds more than one organization."""
 
     def get(self, kind: type[R], id: str, *, deleted: bool = False) -> R | None:
         """The record with this id."""

@@ -24,7 +24,7 @@ from usagebill.queries.credit_note_balance import Balance, balance_of
 from usagebill.queries.subscriptions import plan_of
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.storage.conditions import desc, eq, ne, related
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["check_void_amounts", "on_surplus", "on_termination", "on_void"]
 
@@ -82,9 +82,9 @@ def on_termination(work: Work, ended: Subscription, *, option: str = "credit") -
     return make(work, balance, items, parts, reason=CreditNoteReason.ORDER_CANCELLATION)
 
 
-def _last_fee(work: Work, subscription: Subscription) -> Fee | None:
+def _last_fee(reader: Reader, subscription: Subscription) -> Fee | None:
     """The fee of the last period billed; where its invoice was made anew after a void, the later one."""
-    fee = work.tx.first(
+    fee = reader.tx.first(
         Fee,
         eq("subscription_id", subscription.id),
         eq("fee_type", FeeType.SUBSCRIPTION),
@@ -134,17 +134,17 @@ def on_surplus(work: Work, progressive: Invoice, cents: int) -> list[CreditNote]
     return given
 
 
-def _standing(work: Work, invoice_id: str | None) -> Invoice | None:
+def _standing(reader: Reader, invoice_id: str | None) -> Invoice | None:
     """The invoice, or where it was voided the one that it was made anew as."""
-    invoice = None if invoice_id is None else work.tx.get(Invoice, invoice_id)
+    invoice = None if invoice_id is None else reader.tx.get(Invoice, invoice_id)
     while invoice is not None and invoice.status == InvoiceStatus.VOIDED:
-        invoice = work.tx.first(Invoice, eq("voided_invoice_id", invoice.id), order=[desc("created_at"), desc("id")])
+        invoice = reader.tx.first(Invoice, eq("voided_invoice_id", invoice.id), order=[desc("created_at"), desc("id")])
     return invoice
 
 
-def check_void_amounts(work: Work, invoice: Invoice, *, credit_cents: int, refund_cents: int) -> None:
+def check_void_amounts(reader: Reader, invoice: Invoice, *, credit_cents: int, refund_cents: int) -> None:
     """Raises `Invalid` where a void may not give back so much of the invoice."""
-    balance = balance_of(work, invoice)
+    balance = balance_of(reader, invoice)
     creditable = balance.creditable()
     asked = credit_cents + refund_cents
     negative = credit_cents < 0 or refund_cents < 0

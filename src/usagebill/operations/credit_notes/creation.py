@@ -44,7 +44,7 @@ from usagebill.queries.customers import customer_of, entity_of
 from usagebill.storage.conditions import eq
 from usagebill.views.credit_notes import issued_credit_note
 from usagebill.views.customers import customer_summary
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = [
     "create",
@@ -90,9 +90,9 @@ def create(work: Work, given: CreditNoteInput) -> CreditNote:
     )
 
 
-def credited_invoice(work: Work, invoice_id: Maybe[str]) -> Invoice:
+def credited_invoice(reader: Reader, invoice_id: Maybe[str]) -> Invoice:
     """The invoice that a note is asked for. Raises `NotFound`, and `NotAllowed` for one that takes no notes."""
-    invoice = work.tx.get(Invoice, invoice_id or "")
+    invoice = reader.tx.get(Invoice, invoice_id or "")
     if invoice is None or invoice.status not in VISIBLE:
         raise NotFound("invoice")
     if invoice.status not in CREDITABLE or invoice.version_number < 2:
@@ -151,14 +151,14 @@ def _decimal(value: object) -> Decimal | None:
     return parse_decimal(value.strip()) if isinstance(value, str) else None
 
 
-def _stored_item(work: Work, invoice: Invoice, fee: Fee, amount: Decimal) -> CreditNoteItem:
+def _stored_item(reader: Reader, invoice: Invoice, fee: Fee, amount: Decimal) -> CreditNoteItem:
     return CreditNoteItem(
-        id=work.new_id(),
+        id=reader.new_id(),
         fee_id=fee.id,
         amount_cents=round_cents(amount),
         precise_amount_cents=round_to(amount, 5),
         amount_currency=invoice.currency,
-        created_at=work.now,
+        created_at=reader.now,
     )
 
 

@@ -20,13 +20,13 @@ from usagebill.queries.credit_note_balance import balance_of
 from usagebill.queries.customers import customer_of, entity_of
 from usagebill.storage.conditions import asc, eq
 from usagebill.views.customers import customer_summary
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["delete_drafts", "follow", "issue_drafts"]
 
 
-def _drafts(work: Work, invoice: Invoice) -> list[CreditNote]:
-    return work.tx.find(
+def _drafts(reader: Reader, invoice: Invoice) -> list[CreditNote]:
+    return reader.tx.find(
         CreditNote,
         eq("invoice_id", invoice.id),
         eq("status", CreditNoteStatus.DRAFT),

@@ -33,7 +33,7 @@ from usagebill.storage.conditions import (
     within,
 )
 from usagebill.storage.ports import Page
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["CreditNoteFilters", "list_all", "list_of_customer"]
 
@@ -61,22 +61,22 @@ class CreditNoteFilters:
     search_term: Maybe[str] = ABSENT
 
 
-def list_all(work: Work, options: CreditNoteFilters, paging: Paging) -> Page[CreditNote]:
+def list_all(reader: Reader, options: CreditNoteFilters, paging: Paging) -> Page[CreditNote]:
     """The credit notes that match, the latest first."""
-    conditions = _conditions(work, options)
+    conditions = _conditions(reader, options)
     if options.external_customer_id:
         conditions.append(related(Customer, "customer_id", eq("external_id", options.external_customer_id)))
-    return work.page(CreditNote, *conditions, paging=paging, order=[desc("created_at"), asc("id")])
+    return reader.page(CreditNote, *conditions, paging=paging, order=[desc("created_at"), asc("id")])
 
 
-def list_of_customer(work: Work, external_id: str, options: CreditNoteFilters, paging: Paging) -> Page[CreditNote]:
+def list_of_customer(reader: Reader, external_id: str, options: CreditNoteFilters, paging: Paging) -> Page[CreditNote]:
     """The credit notes of one customer, the latest first. Raises `NotFound` for an unknown customer."""
-    own = eq("customer_id", customer_by_external_id(work, external_id).id)
-    conditions = [own, *_conditions(work, options)]
-    return work.page(CreditNote, *conditions, paging=paging, order=[desc("created_at"), asc("id")])
+    own = eq("customer_id", customer_by_external_id(reader, external_id).id)
+    conditions = [own, *_conditions(reader, options)]
+    return reader.page(CreditNote, *conditions, paging=paging, order=[desc("created_at"), asc("id")])
 
 
-def _conditions(work: Work, options: CreditNoteFilters) -> list[Condition]:
+def _conditions(reader: Reader, options: CreditNoteFilters) -> list[Condition]:
     problems: dict[str, object] = {}
     lowest = amount("amount_from", options.amount_from, problems)
     highest = amount("amount_to", options.amount_to, problems)
@@ -112,5 +112,5 @@ def _conditions(work: Work, options: CreditNoteFilters) -> list[Condition]:
     if self_billed is not None:
         conditions.append(eq("self_billed", self_billed))
     if options.billing_entity_codes:
-        conditions.append(within("billing_entity_id", named_entities(work, options.billing_entity_codes)))
+        conditions.append(within("billing_entity_id", named_entities(reader, options.billing_entity_codes)))
     return conditions + search_conditions(options.search_term, ("id", "number"), CUSTOMER_COLUMNS)

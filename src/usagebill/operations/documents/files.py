@@ -27,7 +27,7 @@ from usagebill.queries.credit_notes import finalized_credit_note
 from usagebill.storage.ports import Transaction
 from usagebill.views.credit_notes import credit_note_of_customer
 from usagebill.views.invoices import invoice_webhook_view
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = [
     "by_token",
@@ -99,8 +99,8 @@ def by_token(tx: Transaction, token: str) -> Document:
     return document
 
 
-def _invoice(work: Work, invoice_id: str) -> Invoice:
-    found = work.tx.get(Invoice, invoice_id)
+def _invoice(reader: Reader, invoice_id: str) -> Invoice:
+    found = reader.tx.get(Invoice, invoice_id)
     if found is None or found.status != InvoiceStatus.FINALIZED:
         raise NotFound("invoice")
     return found
@@ -113,8 +113,8 @@ def _downloaded(work: Work, subject: S, kind: str) -> S | None:
     return None
 
 
-def _content(work: Work, document_id: str | None) -> bytes:
-    found = None if document_id is None else work.tx.get(Document, document_id)
+def _content(reader: Reader, document_id: str | None) -> bytes:
+    found = None if document_id is None else reader.tx.get(Document, document_id)
     if found is None:
         raise NotFound("document")
     return found.content
@@ -163,10 +163,10 @@ def _tell(work: Work, made: Invoice | CreditNote) -> None:
         work.emit("credit_note.generated", lambda: credit_note_of_customer(work, made), made.id)
 
 
-def _drawing(work: Work, subject: Invoice | CreditNote, kind: str) -> Callable[[], bytes]:
+def _drawing(reader: Reader, subject: Invoice | CreditNote, kind: str) -> Callable[[], bytes]:
     if isinstance(subject, Invoice):
-        return partial(_drawn, invoice_source(work, subject), kind)
-    return partial(_drawn, credit_note_source(work, subject), kind)
+        return partial(_drawn, invoice_source(reader, subject), kind)
+    return partial(_drawn, credit_note_source(reader, subject), kind)
 
 
 def _drawn(source: InvoiceSource | CreditNoteSource, kind: str) -> bytes:

@@ -19,28 +19,28 @@ from usagebill.printing.countries import country_name
 from usagebill.storage.conditions import asc, eq
 from usagebill.views.customers import customer_summary
 from usagebill.views.invoices import billed_plan, subscription_name
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["credit_note_source", "invoice_source"]
 
 
-def invoice_source(work: Work, invoice: Invoice, note: CreditNote | None = None) -> InvoiceSource:
+def invoice_source(reader: Reader, invoice: Invoice, note: CreditNote | None = None) -> InvoiceSource:
     """An issued invoice with what its documents show: its own copies, or those of a credit note of it."""
-    customer = (note.customer_snapshot if note else None) or invoice.customer_snapshot or _customer(work, invoice)
-    entity = issuer(work, invoice, (note.issuer_version_id if note else None) or invoice.issuer_version_id)
+    customer = (note.customer_snapshot if note else None) or invoice.customer_snapshot or _customer(reader, invoice)
+    entity = issuer(reader, invoice, (note.issuer_version_id if note else None) or invoice.issuer_version_id)
     locale = _locale(customer) or entity.document_locale
-    fees = tuple(work.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at"), asc("id")]))
-    periods = tuple(work.tx.find(BillingPeriod, eq("invoice_id", invoice.id), order=[asc("created_at"), asc("id")]))
+    fees = tuple(reader.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at"), asc("id")]))
+    periods = tuple(reader.tx.find(BillingPeriod, eq("invoice_id", invoice.id), order=[asc("created_at"), asc("id")]))
     plans: dict[str, BilledPlan] = {}
     names: dict[str, str] = {}
     for period in periods:
-        plan = period.plan or billed_plan(work, period)
+        plan = period.plan or billed_plan(reader, period)
         if plan is not None:
             plans[period.subscription_id] = plan
-        names[period.subscription_id] = subscription_name(work, period, kept=True)
-    applied = [work.tx.get(AppliedCoupon, line.source_id) for line in invoice.credits if line.source_id]
+        names[period.subscription_id] = subscription_name(reader, period, kept=True)
+    applied = [reader.tx.get(AppliedCoupon, line.source_id) for line in invoice.credits if line.source_id]
     codes = {str(code) for code in (entity.country, customer.get("country")) if code}
-    averaged, per_second = _prorated(work, fees)
+    averaged, per_second = _prorated(reader, fees)
     return InvoiceSource(
         invoice=invoice,
         fees=fees,
@@ -58,19 +58,19 @@ def invoice_source(work: Work, invoice: Invoice, note: CreditNote | None = None)
     )
 
 
-def credit_note_source(work: Work, note: CreditNote) -> CreditNoteSource:
+def credit_note_source(reader: Reader, note: CreditNote) -> CreditNoteSource:
     """An issued credit note with what its documents show."""
-    invoice = work.tx.get(Invoice, note.invoice_id)
+    invoice = reader.tx.get(Invoice, note.invoice_id)
     if invoice is None:
         raise LookupError(f"credit note {note.id} has lost its invoice")
-    return CreditNoteSource(note=note, invoice=invoice_source(work, invoice, note))
+    return CreditNoteSource(note=note, invoice=invoice_source(reader, invoice, note))
 
 
-def _customer(work: Work, invoice: Invoice) -> Mapping[str, object]:
-    found = work.tx.get(Customer, invoice.customer_id, deleted=True)
+def _customer(reader: Reader, invoice: Invoice) -> Mapping[str, object]:
+    found = reader.tx.get(Customer, invoice.customer_id, deleted=True)
     if found is None:
         raise LookupError(f"invoice {invoice.id} has lost its customer")
-    return customer_summary(work, found)
+    return customer_summary(reader, found)
 
 
 def _locale(customer: Mapping[str, object]) -> str | None:
@@ -79,18 +79,18 @@ def _locale(customer: Mapping[str, object]) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _prorated(work: Work, fees: tuple[Fee, ...]) -> tuple[frozenset[str], frozenset[str]]:
+def _prorated(reader: Reader, fees: tuple[Fee, ...]) -> tuple[frozenset[str], frozenset[str]]:
     """The charges and fixed charges whose units are prorated by the day, and those weighed by the second."""
     averaged, per_second = set(), set()
     for id in {fee.charge_id for fee in fees if fee.charge_id}:
-        charge = work.tx.get(Charge, id, deleted=True)
-        metric = None if charge is None else work.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
+        charge = reader.tx.get(Charge, id, deleted=True)
+        metric = None if charge is None else reader.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
         if metric is not None and AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.LEVEL:
             per_second.add(id)
         elif charge is not None and charge.prorated:
             averaged.add(id)
     for id in {fee.fixed_charge_id for fee in fees if fee.fixed_charge_id}:
-        fixed = work.tx.get(FixedCharge, id, deleted=True)
+        fixed = reader.tx.get(FixedCharge, id, deleted=True)
         if fixed is not None and fixed.prorated:
             averaged.add(id)
     return frozenset(averaged), frozenset(per_second)

@@ -18,7 +18,7 @@ from usagebill.operations.documents.files import credit_note_pdf, invoice_pdf
 from usagebill.operations.documents.sources import credit_note_source, invoice_source
 from usagebill.operations.emails.orders import customer_addresses, entity_of_subject, sender_of
 from usagebill.views.documents import document_url
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["Unsent", "note_reached", "prepare"]
 
@@ -90,10 +90,10 @@ def _email(work: Work, job: Job) -> Email | Unsent:
     )
 
 
-def _subject(work: Work, job: Job) -> Invoice | CreditNote | None:
+def _subject(reader: Reader, job: Job) -> Invoice | CreditNote | None:
     if job.payload["subject"] == "invoice":
-        return work.tx.get(Invoice, job.subject_id)
-    return work.tx.get(CreditNote, job.subject_id)
+        return reader.tx.get(Invoice, job.subject_id)
+    return reader.tx.get(CreditNote, job.subject_id)
 
 
 def _gives_nothing(note: CreditNote) -> bool:

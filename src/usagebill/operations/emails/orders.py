@@ -8,22 +8,22 @@ from usagebill.core.customers import Customer
 from usagebill.core.emails import CREDIT_NOTE_CREATED, INVOICE_FINALIZED, Recipients, addresses, message_id
 from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.invoices.records import Invoice
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["customer_addresses", "email_on_issue", "entity_of_subject", "is_switched_on", "order_email", "sender_of"]
 
 
-def entity_of_subject(work: Work, subject: Invoice | CreditNote) -> BillingEntity:
+def entity_of_subject(reader: Reader, subject: Invoice | CreditNote) -> BillingEntity:
     """The billing entity that issued an invoice or credit note, as it is now."""
-    found = work.tx.get(BillingEntity, subject.billing_entity_id, deleted=True)
+    found = reader.tx.get(BillingEntity, subject.billing_entity_id, deleted=True)
     if found is None:
         raise LookupError(f"{subject.id} has lost its billing entity")
     return found
 
 
-def customer_addresses(work: Work, subject: Invoice | CreditNote) -> tuple[str, ...]:
+def customer_addresses(reader: Reader, subject: Invoice | CreditNote) -> tuple[str, ...]:
     """Where its customer is reached now."""
-    found = work.tx.get(Customer, subject.customer_id, deleted=True)
+    found = reader.tx.get(Customer, subject.customer_id, deleted=True)
     return addresses(None if found is None else found.email)
 
 
@@ -32,10 +32,10 @@ def is_switched_on(entity: BillingEntity, subject: Invoice | CreditNote) -> bool
     return (INVOICE_FINALIZED if isinstance(subject, Invoice) else CREDIT_NOTE_CREATED) in entity.email_settings
 
 
-def sender_of(work: Work, entity: BillingEntity) -> str | None:
+def sender_of(reader: Reader, entity: BillingEntity) -> str | None:
     """The address that the billing entity's e-mails come from; None where it has none of its own to be answered at."""
     own = addresses(entity.email)
-    return (work.settings.email_from or own[0]) if own else None
+    return (reader.settings.email_from or own[0]) if own else None
 
 
 def email_on_issue(work: Work, subject: Invoice | CreditNote) -> None:

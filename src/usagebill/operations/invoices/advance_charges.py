@@ -57,14 +57,14 @@ def regroup(work: Work, subscriptions: Sequence[Subscription], at: datetime, *, 
     ]
 
 
-def _asks(work: Work, subscription: Subscription) -> bool:
+def _asks(reader: Reader, subscription: Subscription) -> bool:
     return any(
         charge.pay_in_advance and not charge.invoiceable and charge.regroup_paid_fees == "invoice"
-        for charge in plan_definition(work, subscription.plan_id).charges
+        for charge in plan_definition(reader, subscription.plan_id).charges
     )
 
 
-def _paid(work: Work, subscription_ids: Sequence[str], at: datetime, *, renewing: bool) -> list[Fee]:
+def _paid(reader: Reader, subscription_ids: Sequence[str], at: datetime, *, renewing: bool) -> list[Fee]:
     conditions: list[Condition] = [
         within("subscription_id", subscription_ids),
         eq("fee_type", FeeType.CHARGE),
@@ -74,7 +74,7 @@ def _paid(work: Work, subscription_ids: Sequence[str], at: datetime, *, renewing
     ]
     if renewing:
         conditions.append(at_most("charges_to_datetime", at))
-    return work.tx.find(Fee, *conditions, order=[asc("created_at"), asc("id")])
+    return reader.tx.find(Fee, *conditions, order=[asc("created_at"), asc("id")])
 
 
 def _regrouped_bill(

@@ -24,7 +24,7 @@ from usagebill.rating.events import advance_charges, event_price, ledger_entry
 from usagebill.rating.fees.in_advance import advance_fee, event_billing
 from usagebill.rating.invoice import event_bill
 from usagebill.storage.conditions import all_of, any_of, at_most, eq, within
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["bill_event", "process_events"]
 
@@ -62,22 +62,22 @@ def _split(work: Work, events: Sequence[Event]) -> bool:
     return True
 
 
-def _about_to_change(work: Work, events: Sequence[Event]) -> dict[str, None]:
+def _about_to_change(reader: Reader, events: Sequence[Event]) -> dict[str, None]:
     """The ids of the customers whose subscriptions, those of the events, have something before them that may be due."""
     names = sorted({event.external_subscription_id for event in events if event.external_subscription_id is not None})
     pending = eq("status", SubscriptionStatus.PENDING)
-    ending = all_of(eq("status", SubscriptionStatus.ACTIVE), at_most("ending_at", work.now + _DAY))
-    found = work.tx.find(Subscription, within("external_id", names), any_of(pending, ending))
-    if work.tx.jobs.overdue(None, work.now) is not None:
-        active = work.tx.find(Subscription, within("external_id", names), eq("status", SubscriptionStatus.ACTIVE))
-        found += [one for one in active if _began_before_boundary(work, one)]
+    ending = all_of(eq("status", SubscriptionStatus.ACTIVE), at_most("ending_at", reader.now + _DAY))
+    found = reader.tx.find(Subscription, within("external_id", names), any_of(pending, ending))
+    if reader.tx.jobs.overdue(None, reader.now) is not None:
+        active = reader.tx.find(Subscription, within("external_id", names), eq("status", SubscriptionStatus.ACTIVE))
+        found += [one for one in active if _began_before_boundary(reader, one)]
     return {subscription.customer_id: None for subscription in found}
 
 
-def _began_before_boundary(work: Work, subscription: Subscription) -> bool:
+def _began_before_boundary(reader: Reader, subscription: Subscription) -> bool:
     """Whether the running period began so shortly after the start that a first run has to tell them apart."""
-    periods = cycle_at(work, subscription, work.now)
-    window = current_boundaries(periods, work.now).charges
+    periods = cycle_at(reader, subscription, reader.now)
+    window = current_boundaries(periods, reader.now).charges
     return from_start(periods, window) != window
 
 
@@ -124,9 +124,9 @@ def bill_event(work: Work, event: Event) -> list[Fee]:
     return fees
 
 
-def _billed_charges(work: Work, event: Event) -> set[str | None]:
+def _billed_charges(reader: Reader, event: Event) -> set[str | None]:
     """The charges that have a fee for the event already, taken back or not."""
-    found = work.tx.find(
+    found = reader.tx.find(
         Fee,
         eq("event_transaction_id", event.transaction_id),
         eq("external_subscription_id", event.external_subscription_id),

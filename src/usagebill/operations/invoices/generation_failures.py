@@ -18,7 +18,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
 from usagebill.queries.customers import entity_of
 from usagebill.storage.conditions import eq
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["clear", "note", "retry"]
 
@@ -44,9 +44,9 @@ def note(work: Work, job: Job, reason: str) -> None:
         _note_in_place(work, job, reason)
 
 
-def _detail(work: Work, reason: str) -> ErrorDetail:
+def _detail(reader: Reader, reason: str) -> ErrorDetail:
     details = {GENERATION_ERROR: reason}
-    return ErrorDetail(id=work.new_id(), error_code=GENERATION_ERROR, details=details, created_at=work.now)
+    return ErrorDetail(id=reader.new_id(), error_code=GENERATION_ERROR, details=details, created_at=reader.now)
 
 
 def _note_on_draft(work: Work, job: Job, reason: str) -> None:
@@ -69,17 +69,17 @@ def _note_in_place(work: Work, job: Job, reason: str) -> None:
     work.tx.replace(replace(standing, status=status, error_details=(_detail(work, reason),), updated_at=work.now))
 
 
-def _in_place_of(work: Work, job: Job) -> Invoice | None:
+def _in_place_of(reader: Reader, job: Job) -> Invoice | None:
     """The invoice that shows the failure of the job."""
     own = eq("customer_id", job.subject_id)
-    return work.tx.first(Invoice, own, eq("failed_job_id", job.id))
+    return reader.tx.first(Invoice, own, eq("failed_job_id", job.id))
 
 
-def _unmade(work: Work, customer: Customer, job: Job, reason: str) -> Invoice:
-    entity = entity_of(work, customer)
+def _unmade(reader: Reader, customer: Customer, job: Job, reason: str) -> Invoice:
+    entity = entity_of(reader, customer)
     zone, term, dates = _dated(customer, entity, job)
     unmade = new_invoice(
-        id=work.new_id(),
+        id=reader.new_id(),
         invoice_type=InvoiceType.SUBSCRIPTION,
         customer=customer,
         issuer=entity,
@@ -87,10 +87,10 @@ def _unmade(work: Work, customer: Customer, job: Job, reason: str) -> Invoice:
         timezone=zone,
         dates=dates,
         net_payment_term=term,
-        now=work.now,
+        now=reader.now,
     )
     status = transition(unmade.status, InvoiceEvent.GENERATION_FAILED)
-    return replace(unmade, status=status, failed_job_id=job.id, error_details=(_detail(work, reason),))
+    return replace(unmade, status=status, failed_job_id=job.id, error_details=(_detail(reader, reason),))
 
 
 def _dated(customer: Customer, entity: BillingEntity, job: Job) -> tuple[str, int, InvoiceDates]:

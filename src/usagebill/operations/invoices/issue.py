@@ -28,7 +28,7 @@ from usagebill.views.customers import customer_summary
 from usagebill.views.fees import untaxed_fee_view
 from usagebill.views.invoices import billed_plan, invoice_webhook_view
 from usagebill.views.subscriptions import subscription_view
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = [
     "copy_subscriptions",
@@ -100,8 +100,8 @@ def issue(work: Work, invoice: Invoice, *, may_be_empty: bool = True, message: s
     return issue_drafts(work, invoice)
 
 
-def _is_immediate(work: Work, invoice: Invoice) -> bool:
-    return invoice.invoice_type == InvoiceType.SUBSCRIPTION and occasion_of(work, invoice) is Occasion.IMMEDIATE
+def _is_immediate(reader: Reader, invoice: Invoice) -> bool:
+    return invoice.invoice_type == InvoiceType.SUBSCRIPTION and occasion_of(reader, invoice) is Occasion.IMMEDIATE
 
 
 def copy_subscriptions(work: Work, invoice: Invoice) -> None:

@@ -21,7 +21,7 @@ from usagebill.operations.payment_status import set_payment_status
 from usagebill.operations.tax_connections import ask_about
 from usagebill.queries.invoices import visible_invoice
 from usagebill.views.invoices import invoice_webhook_view, payment_dispute_lost_view
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["InvoiceUpdate", "InvoiceVoid", "MetadataItemInput", "lose_dispute", "retry", "update", "void"]
 
@@ -79,13 +79,13 @@ def update(work: Work, invoice_id: str, given: InvoiceUpdate) -> Invoice:
     return invoice if status is None else set_payment_status(work, invoice, status)
 
 
-def _metadata(work: Work, invoice: Invoice, sent: tuple[MetadataItemInput, ...]) -> tuple[InvoiceMetadata, ...]:
+def _metadata(reader: Reader, invoice: Invoice, sent: tuple[MetadataItemInput, ...]) -> tuple[InvoiceMetadata, ...]:
     stored = {item.id: item for item in invoice.metadata}
     found = []
     for item in sent:
         known = stored.get(item.id) if item.id else None
         if known is None:
-            known = InvoiceMetadata(id=work.new_id(), key="", value="", created_at=work.now)
+            known = InvoiceMetadata(id=reader.new_id(), key="", value="", created_at=reader.now)
         key = known.key if item.key is ABSENT else value_or(item.key, "")
         value = known.value if item.value is ABSENT else value_or(item.value, "")
         found.append(replace(known, key=key, value=value))

@@ -42,7 +42,7 @@ from usagebill.storage.conditions import (
     within,
 )
 from usagebill.storage.ports import Page
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["InvoiceFilters", "list_all", "list_of_customer"]
 
@@ -76,31 +76,31 @@ class InvoiceFilters:
     search_term: Maybe[str] = ABSENT
 
 
-def list_all(work: Work, options: InvoiceFilters, paging: Paging) -> Page[Invoice]:
+def list_all(reader: Reader, options: InvoiceFilters, paging: Paging) -> Page[Invoice]:
     """The invoices that match, the latest issuing date first."""
-    conditions = _conditions(work, options)
+    conditions = _conditions(reader, options)
     external_id = options.external_customer_id or options.customer_external_id
     if external_id:
         conditions.append(related(Customer, "customer_id", eq("external_id", external_id)))
-    return _page(work, conditions, options, paging, of_customer=bool(external_id))
+    return _page(reader, conditions, options, paging, of_customer=bool(external_id))
 
 
-def list_of_customer(work: Work, external_id: str, options: InvoiceFilters, paging: Paging) -> Page[Invoice]:
+def list_of_customer(reader: Reader, external_id: str, options: InvoiceFilters, paging: Paging) -> Page[Invoice]:
     """The invoices of one customer. Raises `NotFound` for an unknown customer."""
-    customer = customer_by_external_id(work, external_id)
-    conditions = [eq("customer_id", customer.id), *_conditions(work, options)]
-    return _page(work, conditions, options, paging, of_customer=True)
+    customer = customer_by_external_id(reader, external_id)
+    conditions = [eq("customer_id", customer.id), *_conditions(reader, options)]
+    return _page(reader, conditions, options, paging, of_customer=True)
 
 
 def _page(
-    work: Work, conditions: list[Condition], options: InvoiceFilters, paging: Paging, *, of_customer: bool
+    reader: Reader, conditions: list[Condition], options: InvoiceFilters, paging: Paging, *, of_customer: bool
 ) -> Page[Invoice]:
     columns = () if of_customer else CUSTOMER_COLUMNS
     conditions += search_conditions(options.search_term, ("number",), columns)
-    return work.page(Invoice, *conditions, paging=paging, order=[desc("issuing_date"), desc("created_at"), asc("id")])
+    return reader.page(Invoice, *conditions, paging=paging, order=[desc("issuing_date"), desc("created_at"), asc("id")])
 
 
-def _conditions(work: Work, options: InvoiceFilters) -> list[Condition]:
+def _conditions(reader: Reader, options: InvoiceFilters) -> list[Condition]:
     problems: dict[str, object] = {}
     statuses = choices("status", either(options.status, options.statuses), VISIBLE, problems)
     payment_statuses = choices(
@@ -117,7 +117,7 @@ def _conditions(work: Work, options: InvoiceFilters) -> list[Condition]:
         raise Invalid(problems)
     conditions = [within("status", statuses if statuses is not None else VISIBLE), *metadata]
     if options.billing_entity_codes:
-        conditions.append(within("billing_entity_id", named_entities(work, options.billing_entity_codes)))
+        conditions.append(within("billing_entity_id", named_entities(reader, options.billing_entity_codes)))
     if payment_statuses is not None:
         conditions.append(within("payment_status", payment_statuses))
     if settlements is not None:

@@ -123,14 +123,14 @@ def create(work: Work, given: OneOffInput) -> Invoice:
     return record(work, replace(bill, message="invoice.one_off_created"))
 
 
-def _line(work: Work, sent: OneOffFeeInput) -> _Line:
-    add_on = work.tx.first(AddOn, eq("code", sent.add_on_code or ""))
+def _line(reader: Reader, sent: OneOffFeeInput) -> _Line:
+    add_on = reader.tx.first(AddOn, eq("code", sent.add_on_code or ""))
     if add_on is None:
         raise NotFound("add_on")
     if not limits.LINE_UNITS.holds(value_or(sent.units, ONE)):
         raise Invalid(units="value_is_out_of_range")
     if not sent.from_datetime and not sent.to_datetime:
-        return _Line(add_on=add_on, sent=sent, starts=work.now, ends=work.now)
+        return _Line(add_on=add_on, sent=sent, starts=reader.now, ends=reader.now)
     starts, ends = _instant(sent.from_datetime), _instant(sent.to_datetime)
     if starts is None or ends is None or starts > ends:
         raise Invalid(boundaries="values_are_invalid")
@@ -143,16 +143,16 @@ def _instant(value: object) -> datetime | None:
     return parse_instant(value) if isinstance(value, str) else None
 
 
-def _entity(work: Work, customer: Customer, code: Maybe[str]) -> BillingEntity:
+def _entity(reader: Reader, customer: Customer, code: Maybe[str]) -> BillingEntity:
     if not is_given(code) or not code:
-        return entity_of(work, customer)
-    found = work.tx.first(BillingEntity, eq("code", code), missing("archived_at"))
+        return entity_of(reader, customer)
+    found = reader.tx.first(BillingEntity, eq("code", code), missing("archived_at"))
     if found is None:
         raise NotFound("billing_entity")
     return found
 
 
-def _sections(work: Work, given: OneOffInput) -> tuple[str, ...] | None:
+def _sections(reader: Reader, given: OneOffInput) -> tuple[str, ...] | None:
     """The custom sections asked for; None where the customer's are to be shown."""
     choice = given.invoice_custom_section
     if choice is ABSENT or choice is None:
@@ -160,7 +160,7 @@ def _sections(work: Work, given: OneOffInput) -> tuple[str, ...] | None:
     if value_or(choice.skip_invoice_custom_sections, False):
         return ()
     codes = value_or(choice.invoice_custom_section_codes, ())
-    return invoice_custom_sections.ids_of_codes(work, codes) if codes else None
+    return invoice_custom_sections.ids_of_codes(reader, codes) if codes else None
 
 
 def _fee(reader: Reader, invoice: Invoice, line: _Line, *, provided: bool) -> Fee:

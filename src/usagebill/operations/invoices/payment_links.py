@@ -11,7 +11,7 @@ from usagebill.core.statuses import PaymentStatus
 from usagebill.inputs import ABSENT, Input, Maybe
 from usagebill.queries.invoices import visible_invoice
 from usagebill.views.invoices import payment_failure_view
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["PaymentRetry", "payment_url", "retry_payment"]
 
@@ -38,7 +38,7 @@ def retry_payment(work: Work, invoice_id: str, given: PaymentRetry) -> None:
     )
 
 
-def payment_url(work: Work, invoice_id: str) -> NoReturn:
+def payment_url(reader: Reader, invoice_id: str) -> NoReturn:
     """Where the customer pays an invoice at its provider; refused, since nobody is connected to one."""
-    visible_invoice(work, invoice_id)
+    visible_invoice(reader, invoice_id)
     raise Invalid(base="no_linked_payment_provider")

@@ -45,7 +45,7 @@ from usagebill.rating.provider_taxes import Asked, estimated, question
 from usagebill.rating.settlement import fee_taxes
 from usagebill.storage.conditions import asc, eq, ne
 from usagebill.views.tax_providers import customer_tax_error, fee_tax_error
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["conclude", "prepare", "previewed", "retry_limited"]
 
@@ -67,22 +67,22 @@ def prepare(work: Work, job: Job) -> Asked | None:
     return found
 
 
-def _fees(work: Work, invoice_id: str) -> list[Fee]:
-    return work.tx.find(Fee, eq("invoice_id", invoice_id), order=[asc("created_at"), asc("id")])
+def _fees(reader: Reader, invoice_id: str) -> list[Fee]:
+    return reader.tx.find(Fee, eq("invoice_id", invoice_id), order=[asc("created_at"), asc("id")])
 
 
 def _by_id(fee: Fee) -> str:
     return fee.id
 
 
-def _waiting(work: Work, job: Job) -> tuple[Invoice, Customer] | None:
+def _waiting(reader: Reader, job: Job) -> tuple[Invoice, Customer] | None:
     """The invoice that waits for the answer to this very question."""
-    invoice = work.tx.get(Invoice, job.subject_id)
+    invoice = reader.tx.get(Invoice, job.subject_id)
     if invoice is None or invoice.tax_request_id != job.payload["request_id"]:
         return None
     if invoice.tax_status != TaxStatus.PENDING or invoice.status not in AWAITING_PROVIDER_TAXES:
         return None
-    return invoice, customer_of(work, invoice)
+    return invoice, customer_of(reader, invoice)
 
 
 def _prepare_invoice(work: Work, job: Job) -> Asked | None:
@@ -126,40 +126,40 @@ def _prepare_fee(work: Work, job: Job) -> Asked | None:
     return question(work, customer, connection, Purpose.FINALIZED, items, currency=fee.currency, document_id=fee.id)
 
 
-def _told_connection(work: Work, invoice: Invoice) -> TaxConnection | None:
+def _told_connection(reader: Reader, invoice: Invoice) -> TaxConnection | None:
     """The provider that has the invoice on its books."""
-    return None if invoice.tax_connection_id is None else work.tx.get(TaxConnection, invoice.tax_connection_id)
+    return None if invoice.tax_connection_id is None else reader.tx.get(TaxConnection, invoice.tax_connection_id)
 
 
-def _prepare_void(work: Work, job: Job) -> Asked | None:
-    invoice = work.tx.get(Invoice, job.subject_id)
-    connection = None if invoice is None else _told_connection(work, invoice)
+def _prepare_void(reader: Reader, job: Job) -> Asked | None:
+    invoice = reader.tx.get(Invoice, job.subject_id)
+    connection = None if invoice is None else _told_connection(reader, invoice)
     if invoice is None or connection is None:
         return None
     purpose = Purpose(str(job.payload["purpose"] or Purpose.VOID))
-    items = fee_items(_fees(work, invoice.id), connection.item_codes, named_by=_by_id)
+    items = fee_items(_fees(reader, invoice.id), connection.item_codes, named_by=_by_id)
     if purpose is not Purpose.VOID:
         items = tuple(replace(item, amount_cents=-item.amount_cents) for item in items)
-    customer = customer_of(work, invoice)
+    customer = customer_of(reader, invoice)
     return question(
-        work, customer, connection, purpose, items, invoice, number=number_told(invoice), document_id=invoice.id
+        reader, customer, connection, purpose, items, invoice, number=number_told(invoice), document_id=invoice.id
     )
 
 
-def _prepare_credit_note(work: Work, job: Job) -> Asked | None:
-    note = work.tx.get(CreditNote, job.subject_id)
-    invoice = None if note is None else work.tx.get(Invoice, note.invoice_id)
+def _prepare_credit_note(reader: Reader, job: Job) -> Asked | None:
+    note = reader.tx.get(CreditNote, job.subject_id)
+    invoice = None if note is None else reader.tx.get(Invoice, note.invoice_id)
     # A void takes back all that was told of the invoice: its own notes would take that back twice.
     if note is None or invoice is None or invoice.status == InvoiceStatus.VOIDED:
         return None
-    connection = _told_connection(work, invoice)
+    connection = _told_connection(reader, invoice)
     if connection is None:
         return None
-    fees = {fee.id: fee for fee in _fees(work, invoice.id)}
+    fees = {fee.id: fee for fee in _fees(reader, invoice.id)}
     items = credit_note_items(note, fees, connection.item_codes)
-    customer = customer_of(work, invoice)
+    customer = customer_of(reader, invoice)
     return question(
-        work, customer, connection, Purpose.CREDIT_NOTE, items, invoice, number=note.number, document_id=note.id
+        reader, customer, connection, Purpose.CREDIT_NOTE, items, invoice, number=note.number, document_id=note.id
     )
 
 
@@ -222,9 +222,9 @@ def _conclude_invoice(work: Work, job: Job, asked: Asked, answer: Answer) -> Non
         _fail(work, invoice, customer, asked.connection, answer)
 
 
-def _provided(work: Work, fees: Sequence[Fee], answer: ProviderTaxes) -> list[Fee]:
+def _provided(reader: Reader, fees: Sequence[Fee], answer: ProviderTaxes) -> list[Fee]:
     taxes = {item.item_id: item for item in answer.items}
-    return [provider_taxed(fee, taxes[fee.id], work.now, work.new_id) for fee in fees]
+    return [provider_taxed(fee, taxes[fee.id], reader.now, reader.new_id) for fee in fees]
 
 
 def _note_customer(work: Work, customer: Customer, asked: Asked, answer: ProviderTaxes) -> None:
@@ -247,11 +247,11 @@ def _ready(work: Work, draft: Invoice) -> None:
     tell_ready(work, draft)
 
 
-def _detail(work: Work, error_code: str, failure: ProviderFailure) -> ErrorDetail:
+def _detail(reader: Reader, error_code: str, failure: ProviderFailure) -> ErrorDetail:
     details: dict[str, object] = {error_code: failure.code}
     if failure.message:
         details[f"{error_code}_message"] = failure.message
-    return ErrorDetail(id=work.new_id(), error_code=error_code, details=details, created_at=work.now)
+    return ErrorDetail(id=reader.new_id(), error_code=error_code, details=details, created_at=reader.now)
 
 
 def _fail(

@@ -15,7 +15,7 @@ from usagebill.operations.plans.records import changed_plans, remove
 from usagebill.operations.plans.units import units_changed
 from usagebill.queries.plans import metric_of, overrides_of
 from usagebill.storage.conditions import eq
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = [
     "FixedChargeChange",
@@ -42,8 +42,8 @@ def cascade_amount(work: Work, plan: Plan, old_amount: int, changed: Callable[[P
             changed(after, old_amount)
 
 
-def _copied_filter(work: Work, one: ChargeFilter) -> ChargeFilter:
-    return replace(one, id=work.new_id(), created_at=work.now, updated_at=work.now)
+def _copied_filter(reader: Reader, one: ChargeFilter) -> ChargeFilter:
+    return replace(one, id=reader.new_id(), created_at=reader.now, updated_at=reader.now)
 
 
 def cascade_added_charge(work: Work, charge: Charge) -> None:
@@ -59,10 +59,10 @@ def cascade_added_charge(work: Work, charge: Charge) -> None:
             changed_plans(work, [child.id])
 
 
-def _children(work: Work, charge: Charge) -> list[Charge]:
-    parent = work.tx.get(Plan, charge.plan_id)
-    reached = set() if parent is None else {child.id for child in overrides_of(work, parent)}
-    return [child for child in work.tx.find(Charge, eq("parent_id", charge.id)) if child.plan_id in reached]
+def _children(reader: Reader, charge: Charge) -> list[Charge]:
+    parent = reader.tx.get(Plan, charge.plan_id)
+    reached = set() if parent is None else {child.id for child in overrides_of(reader, parent)}
+    return [child for child in reader.tx.find(Charge, eq("parent_id", charge.id)) if child.plan_id in reached]
 
 
 def cascade_removed_charge(work: Work, charge: Charge) -> None:
@@ -112,7 +112,7 @@ def _by_values(filters: Iterable[ChargeFilter]) -> dict[Hashable, ChargeFilter]:
     return found
 
 
-def _cascaded_filters(work: Work, before: Charge, after: Charge, child: Charge) -> tuple[ChargeFilter, ...]:
+def _cascaded_filters(reader: Reader, before: Charge, after: Charge, child: Charge) -> tuple[ChargeFilter, ...]:
     """The filters of an override's charge once those of the plan's charge went from `before` to `after`."""
     if before.filters == after.filters:
         return child.filters
@@ -120,7 +120,7 @@ def _cascaded_filters(work: Work, before: Charge, after: Charge, child: Charge) 
     removed = olds.keys() - news.keys()
     filters = {one.id: one for one in child.filters if identity(one.values) not in removed}
     owns = _by_values(filters.values())
-    declared = declared_values(metric_of(work, child))
+    declared = declared_values(metric_of(reader, child))
     for new in after.filters:
         old = olds.get(identity(new.values))
         if old is not None and old.properties == new.properties:
@@ -130,11 +130,11 @@ def _cascaded_filters(work: Work, before: Charge, after: Charge, child: Charge) 
             prices = new.properties if same_prices(own.properties, old.properties) else own.properties
             prices = _with_groupings(prices, new.properties, _FILTER_GROUPINGS)
             if prices != own.properties:
-                filters[own.id] = owns[identity(new.values)] = replace(own, properties=prices, updated_at=work.now)
+                filters[own.id] = owns[identity(new.values)] = replace(own, properties=prices, updated_at=reader.now)
         elif own is None and old is None:
             values = trimmed_values(new.values, declared)
             if values is not None:
-                copied = replace(_copied_filter(work, new), values=values)
+                copied = replace(_copied_filter(reader, new), values=values)
                 filters[copied.id] = copied
                 owns.setdefault(identity(values), copied)
     return tuple(filters.values())

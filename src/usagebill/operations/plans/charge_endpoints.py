@@ -33,7 +33,7 @@ from usagebill.operations.plans.update import apply_fixed_charge_changes
 from usagebill.queries.plans import is_used, metric_of, plan_by_code
 from usagebill.storage.conditions import asc, desc, eq
 from usagebill.storage.ports import Page
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = [
     "create_charge",
@@ -64,16 +64,16 @@ def _wanted(options: ChargeOptions | FilterOptions | FixedChargeOptions) -> bool
     return value_or(options.cascade_updates, False) or bool(root and value_or(root.cascade_updates, False))
 
 
-def list_charges(work: Work, code: str, paging: Paging) -> Page[Charge]:
+def list_charges(reader: Reader, code: str, paging: Paging) -> Page[Charge]:
     """The charges of a plan, newest first. Raises `NotFound`."""
-    plan = plan_by_code(work, code)
-    return work.page(Charge, eq("plan_id", plan.id), paging=paging, order=[desc("created_at"), desc("id")])
+    plan = plan_by_code(reader, code)
+    return reader.page(Charge, eq("plan_id", plan.id), paging=paging, order=[desc("created_at"), desc("id")])
 
 
-def get_charge(work: Work, code: str, charge_code: str) -> Charge:
+def get_charge(reader: Reader, code: str, charge_code: str) -> Charge:
     """One charge of a plan. Raises `NotFound`."""
     order = [asc("created_at"), asc("id")]
-    found = work.tx.first(Charge, eq("plan_id", plan_by_code(work, code).id), eq("code", charge_code), order=order)
+    found = reader.tx.first(Charge, eq("plan_id", plan_by_code(reader, code).id), eq("code", charge_code), order=order)
     if found is None:
         raise NotFound("charge")
     return found
@@ -142,14 +142,14 @@ def pick_filter(charge: Charge, filter_id: str) -> ChargeFilter:
     return found
 
 
-def list_filters(work: Work, code: str, charge_code: str, paging: Paging) -> Page[tuple[Charge, ChargeFilter]]:
+def list_filters(reader: Reader, code: str, charge_code: str, paging: Paging) -> Page[tuple[Charge, ChargeFilter]]:
     """The filters of a charge, the one changed longest ago first. Raises `NotFound`."""
-    return page_of_filters(get_charge(work, code, charge_code), paging)
+    return page_of_filters(get_charge(reader, code, charge_code), paging)
 
 
-def get_filter(work: Work, code: str, charge_code: str, filter_id: str) -> tuple[Charge, ChargeFilter]:
+def get_filter(reader: Reader, code: str, charge_code: str, filter_id: str) -> tuple[Charge, ChargeFilter]:
     """One filter of a charge, with the charge. Raises `NotFound`."""
-    charge = get_charge(work, code, charge_code)
+    charge = get_charge(reader, code, charge_code)
     return charge, pick_filter(charge, filter_id)
 
 
@@ -196,17 +196,17 @@ def delete_filter(
     return _write_filters(work, charge, left, cascade=_wanted(options)), removed
 
 
-def list_fixed_charges(work: Work, code: str, paging: Paging) -> Page[FixedCharge]:
+def list_fixed_charges(reader: Reader, code: str, paging: Paging) -> Page[FixedCharge]:
     """The fixed charges of a plan, newest first. Raises `NotFound`."""
-    plan = plan_by_code(work, code)
-    return work.page(FixedCharge, eq("plan_id", plan.id), paging=paging, order=[desc("created_at"), desc("id")])
+    plan = plan_by_code(reader, code)
+    return reader.page(FixedCharge, eq("plan_id", plan.id), paging=paging, order=[desc("created_at"), desc("id")])
 
 
-def get_fixed_charge(work: Work, code: str, fixed_charge_code: str) -> FixedCharge:
+def get_fixed_charge(reader: Reader, code: str, fixed_charge_code: str) -> FixedCharge:
     """One fixed charge of a plan. Raises `NotFound`."""
     order = [asc("created_at"), asc("id")]
-    found = work.tx.first(
-        FixedCharge, eq("plan_id", plan_by_code(work, code).id), eq("code", fixed_charge_code), order=order
+    found = reader.tx.first(
+        FixedCharge, eq("plan_id", plan_by_code(reader, code).id), eq("code", fixed_charge_code), order=order
     )
     if found is None:
         raise NotFound("fixed_charge")

@@ -19,7 +19,7 @@ from usagebill.operations.plans.filters import merged_filters
 from usagebill.operations.plans.inputs import AppliedPricingUnitInput, ChargeInput
 from usagebill.operations.plans.records import code_errors, refuse
 from usagebill.storage.conditions import eq
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["changed_charge", "new_charge", "overridden_charge"]
 
@@ -28,7 +28,7 @@ def _properties(charge_model: str, properties: Mapping[str, object] | None) -> M
     return normalized_properties(charge_model, properties) if charge_model in MODELS else {}
 
 
-def _check(work: Work, charge: Charge, metric: BillableMetric) -> None:
+def _check(reader: Reader, charge: Charge, metric: BillableMetric) -> None:
     """Raises `Invalid` where the terms of the charge make no sense or its code is taken."""
     errors = charge_errors(
         ChargeTerms(
@@ -43,7 +43,7 @@ def _check(work: Work, charge: Charge, metric: BillableMetric) -> None:
             regroup_paid_fees=charge.regroup_paid_fees,
         )
     )
-    refuse({**errors, **code_errors(work, charge)})
+    refuse({**errors, **code_errors(reader, charge)})
 
 
 def _rate(value: object) -> Decimal:
@@ -51,10 +51,10 @@ def _rate(value: object) -> Decimal:
     return found if isinstance(found, Decimal) else Decimal(str(found))
 
 
-def _applied_unit(work: Work, given: AppliedPricingUnitInput) -> AppliedPricingUnit | None:
+def _applied_unit(reader: Reader, given: AppliedPricingUnitInput) -> AppliedPricingUnit | None:
     """The pricing unit that is sent. Raises `Invalid` where there is no such unit, or no rate above zero."""
     code, rate = value_or(given.code, ""), value_or(given.conversion_rate, None)
-    unit = work.tx.first(PricingUnit, eq("code", code))
+    unit = reader.tx.first(PricingUnit, eq("code", code))
     refuse(pricing_unit_errors(rate, is_known=unit is not None))
     if unit is None:
         return None
@@ -146,18 +146,18 @@ def _still_declared(charge: Charge, metric: BillableMetric) -> tuple[ChargeFilte
     return tuple(replace(one, values=values) for one, values in trimmed if values is not None)
 
 
-def _with_lists(work: Work, charge: Charge, metric: BillableMetric, given: ChargeInput) -> Charge:
+def _with_lists(reader: Reader, charge: Charge, metric: BillableMetric, given: ChargeInput) -> Charge:
     """`charge` with the filters, the taxes and the conversion rate that are sent."""
     if is_given(given.filters) and given.filters is not None:
-        charge = replace(charge, filters=merged_filters(work, charge, metric, value_or(given.filters, ())))
+        charge = replace(charge, filters=merged_filters(reader, charge, metric, value_or(given.filters, ())))
     if given.applied_pricing_unit:
         charge = _with_rate(charge, given.applied_pricing_unit)
     if is_given(given.tax_codes) and given.tax_codes is not None:
-        charge = replace(charge, tax_ids=taxes.ids_of_codes(work, value_or(given.tax_codes, ())))
+        charge = replace(charge, tax_ids=taxes.ids_of_codes(reader, value_or(given.tax_codes, ())))
     return charge
 
 
-def overridden_charge(work: Work, charge: Charge, metric: BillableMetric, given: ChargeInput) -> Charge:
+def overridden_charge(reader: Reader, charge: Charge, metric: BillableMetric, given: ChargeInput) -> Charge:
     """The charge of an override with what is sent of it, and nothing else, changed. Not stored."""
     changed = charge
     if is_given(given.invoice_display_name):
@@ -167,5 +167,5 @@ def overridden_charge(work: Work, charge: Charge, metric: BillableMetric, given:
     if is_given(given.properties) and given.properties is not None:
         properties = value_or(given.properties, {})
         changed = replace(changed, properties=_properties(charge.charge_model, properties))
-    _check(work, changed, metric)
-    return _with_lists(work, replace(changed, updated_at=work.now), metric, given)
+    _check(reader, changed, metric)
+    return _with_lists(reader, replace(changed, updated_at=reader.now), metric, given)

@@ -36,7 +36,7 @@ from usagebill.operations.plans.records import refuse
 from usagebill.storage.conditions import eq, missing
 from usagebill.storage.ports import Page
 from usagebill.views.plans import plan_summary
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = [
     "add_charges",
@@ -52,9 +52,9 @@ __all__ = [
 ]
 
 
-def list_all(work: Work, paging: Paging) -> Page[Plan]:
+def list_all(reader: Reader, paging: Paging) -> Page[Plan]:
     """The plans that are no overrides, newest first, those that are being deleted included."""
-    return work.page(Plan, missing("parent_id"), paging=paging)
+    return reader.page(Plan, missing("parent_id"), paging=paging)
 
 
 def create(work: Work, given: PlanInput) -> Plan:
@@ -108,28 +108,28 @@ def create(work: Work, given: PlanInput) -> Plan:
     return plan
 
 
-def metric_of_item(work: Work, given: ChargeInput) -> BillableMetric:
+def metric_of_item(reader: Reader, given: ChargeInput) -> BillableMetric:
     """The metric that a charge in a plan's body names. Raises `NotFound` of the many."""
-    found = work.tx.get(BillableMetric, given.billable_metric_id) if given.billable_metric_id else None
+    found = reader.tx.get(BillableMetric, given.billable_metric_id) if given.billable_metric_id else None
     if found is None:
         raise NotFound("billable_metrics")
     return found
 
 
-def add_on_of_item(work: Work, given: FixedChargeInput) -> AddOn:
+def add_on_of_item(reader: Reader, given: FixedChargeInput) -> AddOn:
     """The add-on that a fixed charge in a plan's body names. Raises `NotFound` of the many."""
     if given.add_on_id:
-        found = work.tx.get(AddOn, given.add_on_id)
+        found = reader.tx.get(AddOn, given.add_on_id)
     else:
-        found = work.tx.first(AddOn, eq("code", given.add_on_code)) if given.add_on_code else None
+        found = reader.tx.first(AddOn, eq("code", given.add_on_code)) if given.add_on_code else None
     if found is None:
         raise NotFound("add_ons")
     return found
 
 
-def refuse_taken_code(work: Work, plan: Plan) -> None:
+def refuse_taken_code(reader: Reader, plan: Plan) -> None:
     """Raises `Invalid` where another plan that is no override has the plan's code."""
-    other = work.tx.first(Plan, eq("code", plan.code), missing("parent_id"))
+    other = reader.tx.first(Plan, eq("code", plan.code), missing("parent_id"))
     if other is not None and other.id != plan.id:
         raise Invalid(code="value_already_exist")
 
@@ -141,18 +141,18 @@ def sent_metadata(metadata: object) -> dict[str, str | None]:
     return sent
 
 
-def sent_thresholds(work: Work, given: Iterable[UsageThresholdInput]) -> tuple[UsageThreshold, ...]:
+def sent_thresholds(reader: Reader, given: Iterable[UsageThresholdInput]) -> tuple[UsageThreshold, ...]:
     """Usage thresholds as they are kept, in the order of their amounts. Raises `Invalid`."""
     items = tuple(given)
     refuse(threshold_errors([(value_or(item.amount_cents, None), value_or(item.recurring, False)) for item in items]))
     thresholds = [
         UsageThreshold(
-            id=work.new_id(),
+            id=reader.new_id(),
             amount_cents=value_or(item.amount_cents, 0),
             recurring=value_or(item.recurring, False),
             threshold_display_name=value_or(item.threshold_display_name, None),
-            created_at=work.now,
-            updated_at=work.now,
+            created_at=reader.now,
+            updated_at=reader.now,
         )
         for item in items
     ]
@@ -160,7 +160,7 @@ def sent_thresholds(work: Work, given: Iterable[UsageThresholdInput]) -> tuple[U
 
 
 def sent_commitment(
-    work: Work, commitment: MinimumCommitment | None, given: MinimumCommitmentInput
+    reader: Reader, commitment: MinimumCommitment | None, given: MinimumCommitmentInput
 ) -> MinimumCommitment | None:
     """The minimum commitment with what is sent of it; none where nothing at all is sent. Raises `Invalid`."""
     if not changes(given):
@@ -168,11 +168,13 @@ def sent_commitment(
     amount = value_or(given.amount_cents, None if commitment is None else commitment.amount_cents)
     refuse(commitment_errors(None if is_given(given.amount_cents) and given.amount_cents is None else amount))
     changed = commitment or MinimumCommitment(
-        id=work.new_id(), amount_cents=amount or 0, created_at=work.now, updated_at=work.now
+        id=reader.new_id(), amount_cents=amount or 0, created_at=reader.now, updated_at=reader.now
     )
-    changed = replace(changed, amount_cents=amount or 0, updated_at=work.now, **changes(given, "invoice_display_name"))
+    changed = replace(
+        changed, amount_cents=amount or 0, updated_at=reader.now, **changes(given, "invoice_display_name")
+    )
     if is_given(given.tax_codes) and given.tax_codes is not None:
-        changed = replace(changed, tax_ids=taxes.ids_of_codes(work, value_or(given.tax_codes, ())))
+        changed = replace(changed, tax_ids=taxes.ids_of_codes(reader, value_or(given.tax_codes, ())))
     return changed
 
 

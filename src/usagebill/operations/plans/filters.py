@@ -15,7 +15,7 @@ from usagebill.core.pricing import MODELS, normalized_properties, validate_prope
 from usagebill.inputs import is_given, value_or
 from usagebill.operations.plans.inputs import ChargeFilterInput
 from usagebill.operations.plans.records import refuse
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["changed_filter", "check_filters", "check_number_of_filters", "merged_filters", "new_filter", "sent_values"]
 
@@ -52,30 +52,30 @@ def _kept_properties(charge: Charge, properties: Mapping[str, object] | None) ->
     return normalized_properties(charge.charge_model, properties, of_filter=True)
 
 
-def new_filter(work: Work, charge: Charge, given: ChargeFilterInput) -> ChargeFilter:
+def new_filter(reader: Reader, charge: Charge, given: ChargeFilterInput) -> ChargeFilter:
     """A filter of `charge` as it is sent, not yet checked. Raises `Invalid` where it has no values."""
     return ChargeFilter(
-        id=work.new_id(),
+        id=reader.new_id(),
         values=sent_values(given),
         properties=_kept_properties(charge, value_or(given.properties, {})),
         invoice_display_name=value_or(given.invoice_display_name, None),
-        created_at=work.now,
-        updated_at=work.now,
+        created_at=reader.now,
+        updated_at=reader.now,
     )
 
 
-def changed_filter(work: Work, charge: Charge, one: ChargeFilter, given: ChargeFilterInput) -> ChargeFilter:
+def changed_filter(reader: Reader, charge: Charge, one: ChargeFilter, given: ChargeFilterInput) -> ChargeFilter:
     """`one` with the name and the properties that are sent; its values stay as they are."""
     changed = one
     if is_given(given.invoice_display_name):
         changed = replace(changed, invoice_display_name=value_or(given.invoice_display_name, None))
     if given.properties:
         changed = replace(changed, properties=_kept_properties(charge, given.properties))
-    return changed if changed == one else replace(changed, updated_at=work.now)
+    return changed if changed == one else replace(changed, updated_at=reader.now)
 
 
 def merged_filters(
-    work: Work, charge: Charge, metric: BillableMetric, sent: Iterable[ChargeFilterInput]
+    reader: Reader, charge: Charge, metric: BillableMetric, sent: Iterable[ChargeFilterInput]
 ) -> tuple[ChargeFilter, ...]:
     """The filters of `charge` once `sent` is their whole list, in that order.
 
@@ -90,7 +90,7 @@ def merged_filters(
         left.setdefault(identity(one.values), deque()).append(one)
     merged = []
     for given in wanted:
-        fresh = new_filter(work, charge, given)
+        fresh = new_filter(reader, charge, given)
         alike = left.get(identity(fresh.values))
         if alike:
             known = alike.popleft()

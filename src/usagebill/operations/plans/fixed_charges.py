@@ -17,7 +17,7 @@ from usagebill.inputs import is_given, value_or
 from usagebill.operations import taxes
 from usagebill.operations.plans.inputs import FixedChargeInput
 from usagebill.operations.plans.records import code_errors, refuse
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["changed_fixed_charge", "check_units", "new_fixed_charge", "overridden_fixed_charge", "units_sent"]
 
@@ -45,7 +45,7 @@ def _properties(charge_model: str, properties: Mapping[str, object] | None) -> d
     return normalized_properties(charge_model, properties) if charge_model in MODELS else {}
 
 
-def _check(work: Work, fixed_charge: FixedCharge, units: object) -> None:
+def _check(reader: Reader, fixed_charge: FixedCharge, units: object) -> None:
     """Raises `Invalid` where the terms make no sense or the code is taken. `units` are as they were sent."""
     errors = fixed_charge_errors(
         fixed_charge.charge_model,
@@ -54,7 +54,7 @@ def _check(work: Work, fixed_charge: FixedCharge, units: object) -> None:
         pay_in_advance=fixed_charge.pay_in_advance,
         prorated=fixed_charge.prorated,
     )
-    refuse({**errors, **code_errors(work, fixed_charge)})
+    refuse({**errors, **code_errors(reader, fixed_charge)})
 
 
 def new_fixed_charge(work: Work, plan: Plan, add_on: AddOn, given: FixedChargeInput, *, code: str) -> FixedCharge:
@@ -113,9 +113,9 @@ def changed_fixed_charge(work: Work, fixed_charge: FixedCharge, given: FixedChar
     return changed
 
 
-def overridden_fixed_charge(work: Work, fixed_charge: FixedCharge, given: FixedChargeInput) -> FixedCharge:
+def overridden_fixed_charge(reader: Reader, fixed_charge: FixedCharge, given: FixedChargeInput) -> FixedCharge:
     """The fixed charge of an override with what is sent of it, and nothing else, changed. Not stored."""
-    changed = replace(fixed_charge, updated_at=work.now)
+    changed = replace(fixed_charge, updated_at=reader.now)
     units: object = fixed_charge.units
     if is_given(given.units):
         units = value_or(given.units, None)
@@ -124,7 +124,7 @@ def overridden_fixed_charge(work: Work, fixed_charge: FixedCharge, given: FixedC
         changed = replace(changed, invoice_display_name=value_or(given.invoice_display_name, None))
     if is_given(given.properties) and given.properties is not None:
         changed = replace(changed, properties=_properties(fixed_charge.charge_model, value_or(given.properties, {})))
-    _check(work, changed, units)
+    _check(reader, changed, units)
     if is_given(given.tax_codes) and given.tax_codes is not None:
-        changed = replace(changed, tax_ids=taxes.ids_of_codes(work, value_or(given.tax_codes, ())))
+        changed = replace(changed, tax_ids=taxes.ids_of_codes(reader, value_or(given.tax_codes, ())))
     return changed

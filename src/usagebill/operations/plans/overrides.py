@@ -24,7 +24,7 @@ from usagebill.operations.plans.inputs import ChargeInput, FixedChargeInput, Pla
 from usagebill.operations.plans.records import changed_plans, reconsider_changes, refuse
 from usagebill.operations.plans.units import units_of_subscription_changed
 from usagebill.queries.plans import metric_of, plan_definition
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["Overridden", "apply_overrides", "is_units_only", "override"]
 
@@ -120,10 +120,10 @@ def _refuse_other_model(charge: Charge | FixedCharge, item: ChargeInput | FixedC
         raise Forbidden("cannot_override_charge_model")
 
 
-def _with_sent_fields(work: Work, plan: Plan, given: PlanOverridesInput) -> Plan:
+def _with_sent_fields(reader: Reader, plan: Plan, given: PlanOverridesInput) -> Plan:
     """`plan` with the fields of its own that are sent; null clears only what may be absent."""
     sent = {name: value for name, value in changes(given, *_ALWAYS_THERE).items() if value is not None}
-    changed = replace(plan, updated_at=work.now, **sent, **changes(given, *_OPTIONAL))
+    changed = replace(plan, updated_at=reader.now, **sent, **changes(given, *_OPTIONAL))
     refuse(
         plan_errors(
             name=changed.name,
@@ -136,13 +136,13 @@ def _with_sent_fields(work: Work, plan: Plan, given: PlanOverridesInput) -> Plan
         )
     )
     if given.tax_codes is not None and is_given(given.tax_codes):
-        changed = replace(changed, tax_ids=taxes.ids_of_codes(work, value_or(given.tax_codes, ())))
+        changed = replace(changed, tax_ids=taxes.ids_of_codes(reader, value_or(given.tax_codes, ())))
     if given.usage_thresholds is not None and is_given(given.usage_thresholds):
-        changed = replace(changed, usage_thresholds=sent_thresholds(work, value_or(given.usage_thresholds, ())))
+        changed = replace(changed, usage_thresholds=sent_thresholds(reader, value_or(given.usage_thresholds, ())))
     if given.metadata is not None and is_given(given.metadata):
         changed = replace(changed, metadata=sent_metadata(given.metadata))
     if given.minimum_commitment:
-        commitment = sent_commitment(work, plan.minimum_commitment, given.minimum_commitment)
+        commitment = sent_commitment(reader, plan.minimum_commitment, given.minimum_commitment)
         changed = replace(changed, minimum_commitment=commitment)
     return changed
 
@@ -188,19 +188,19 @@ def override(work: Work, plan: Plan, given: PlanOverridesInput, *, units: Mappin
     return child
 
 
-def _copied_charge(work: Work, child: Plan, charge: Charge, item: ChargeInput | None) -> Charge:
+def _copied_charge(reader: Reader, child: Plan, charge: Charge, item: ChargeInput | None) -> Charge:
     _refuse_other_model(charge, item)
     copy = replace(
         charge,
-        id=work.new_id(),
+        id=reader.new_id(),
         plan_id=child.id,
         parent_id=charge.id,
-        filters=tuple(replace(one, id=work.new_id()) for one in charge.filters),
+        filters=tuple(replace(one, id=reader.new_id()) for one in charge.filters),
         tax_ids=(),
-        created_at=work.now,
-        updated_at=work.now,
+        created_at=reader.now,
+        updated_at=reader.now,
     )
-    return copy if item is None else overridden_charge(work, copy, metric_of(work, charge), item)
+    return copy if item is None else overridden_charge(reader, copy, metric_of(reader, charge), item)
 
 
 def _changed_in_place(work: Work, child: Plan, given: PlanOverridesInput) -> Plan:

@@ -10,19 +10,19 @@ from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.operations import draft_invoices
 from usagebill.queries.plans import ChargeKind, forget_definition
 from usagebill.storage.conditions import eq, missing, ne
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["changed_plans", "code_errors", "reconsider_changes", "refuse", "remove"]
 
 
-def code_errors(work: Work, charge: Charge | FixedCharge) -> dict[str, tuple[str, ...]]:
+def code_errors(reader: Reader, charge: Charge | FixedCharge) -> dict[str, tuple[str, ...]]:
     """What is wrong with the code of a charge, as field -> codes. Charges of overrides share their parents' codes."""
     if not charge.code:
         return {"code": ("value_is_mandatory",)}
     if charge.parent_id is not None:
         return {}
     same_code = eq("plan_id", charge.plan_id), eq("code", charge.code), missing("parent_id"), ne("id", charge.id)
-    return {} if work.tx.first(type(charge), *same_code) is None else {"code": ("value_already_exist",)}
+    return {} if reader.tx.first(type(charge), *same_code) is None else {"code": ("value_already_exist",)}
 
 
 def refuse(errors: Mapping[str, Iterable[str]]) -> None:

@@ -12,18 +12,18 @@ from usagebill.core.plans import FixedCharge, FixedChargeUnits, Plan
 from usagebill.core.subscriptions import RUNNING, Subscription, SubscriptionStatus, cycle_of
 from usagebill.queries.customers import customer_of, entity_of
 from usagebill.storage.conditions import asc, eq, within
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["units_changed", "units_of_subscription_changed"]
 
 
-def _effective_at(work: Work, plan: Plan, subscription: Subscription, *, immediately: bool) -> datetime:
+def _effective_at(reader: Reader, plan: Plan, subscription: Subscription, *, immediately: bool) -> datetime:
     """Now, or when the next period of the fixed charges begins: always then while the first payment is awaited."""
     if immediately and subscription.status == SubscriptionStatus.ACTIVE:
-        return work.now
-    customer = customer_of(work, subscription)
-    zone = ZoneInfo(timezone(customer, entity_of(work, customer)))
-    return next_period_start(cycle_of(subscription, plan, zone), work.now)
+        return reader.now
+    customer = customer_of(reader, subscription)
+    zone = ZoneInfo(timezone(customer, entity_of(reader, customer)))
+    return next_period_start(cycle_of(subscription, plan, zone), reader.now)
 
 
 def units_of_subscription_changed(

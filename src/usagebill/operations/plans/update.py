@@ -39,7 +39,7 @@ from usagebill.operations.plans.units import units_changed
 from usagebill.queries.plans import is_used, live_of, metric_of, plan_by_code
 from usagebill.storage.conditions import all_of, any_of, eq, present, related
 from usagebill.views.plans import plan_summary
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["apply_fixed_charge_changes", "update"]
 
@@ -82,22 +82,22 @@ def _is_listed(items: object) -> bool:
     return is_given(items) and items is not None
 
 
-def _metric(work: Work, given: ChargeInput, known: Mapping[str, Charge]) -> BillableMetric:
+def _metric(reader: Reader, given: ChargeInput, known: Mapping[str, Charge]) -> BillableMetric:
     existing = known.get(given.id) if given.id else None
-    return metric_of(work, existing) if existing and not given.billable_metric_id else metric_of_item(work, given)
+    return metric_of(reader, existing) if existing and not given.billable_metric_id else metric_of_item(reader, given)
 
 
-def _add_on(work: Work, given: FixedChargeInput, known: Mapping[str, FixedCharge]) -> AddOn | None:
-    return None if given.id and given.id in known else add_on_of_item(work, given)
+def _add_on(reader: Reader, given: FixedChargeInput, known: Mapping[str, FixedCharge]) -> AddOn | None:
+    return None if given.id and given.id in known else add_on_of_item(reader, given)
 
 
-def _changed(work: Work, before: Plan, given: PlanInput, *, used: bool) -> Plan:
+def _changed(reader: Reader, before: Plan, given: PlanInput, *, used: bool) -> Plan:
     """`before` with what is sent of its own fields, its taxes, thresholds, commitment and metadata."""
     sent: dict[str, Any] = changes(given, *(_ALWAYS_EDITABLE if used else _EDITABLE))
     fields = ("name", "code", "interval", "amount_cents", "amount_currency", "pay_in_advance", "trial_period")
     refuse(plan_errors(**{name: sent.get(name, getattr(before, name)) for name in fields}))
-    after = replace(before, updated_at=work.now, **sent)
-    refuse_taken_code(work, after)
+    after = replace(before, updated_at=reader.now, **sent)
+    refuse_taken_code(reader, after)
     if not used:
         # Both follow the interval of this very body: one that names none makes the plan bill by its interval.
         interval = value_or(given.interval, "")
@@ -107,13 +107,13 @@ def _changed(work: Work, before: Plan, given: PlanInput, *, used: bool) -> Plan:
             bill_fixed_charges_monthly=monthly_flag(interval, value_or(given.bill_fixed_charges_monthly, None)),
         )
     if given.tax_codes is not None and is_given(given.tax_codes):
-        after = replace(after, tax_ids=taxes.ids_of_codes(work, value_or(given.tax_codes, ())))
+        after = replace(after, tax_ids=taxes.ids_of_codes(reader, value_or(given.tax_codes, ())))
     if given.usage_thresholds is not None and is_given(given.usage_thresholds):
-        after = replace(after, usage_thresholds=sent_thresholds(work, value_or(given.usage_thresholds, ())))
+        after = replace(after, usage_thresholds=sent_thresholds(reader, value_or(given.usage_thresholds, ())))
     if given.metadata is not None and is_given(given.metadata):
         after = replace(after, metadata=sent_metadata(given.metadata))
     if given.minimum_commitment:
-        commitment = sent_commitment(work, before.minimum_commitment, given.minimum_commitment)
+        commitment = sent_commitment(reader, before.minimum_commitment, given.minimum_commitment)
         after = replace(after, minimum_commitment=commitment)
     return after
 

@@ -28,7 +28,7 @@ from usagebill.queries.subscriptions import billable, cycle, plan_of
 from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import eq
 from usagebill.views.subscriptions import entitled_subscription, subscription_webhook_view
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["apply_downgrade", "bill_closed_period", "cancel_downgrade", "change_plan", "upgrade_to"]
 
@@ -53,7 +53,7 @@ def change_plan(
 
 
 def _following(
-    work: Work,
+    reader: Reader,
     current: Subscription,
     chosen: Overridden,
     given: SubscriptionInput,
@@ -62,8 +62,8 @@ def _following(
 ) -> Subscription:
     name = given.name.strip() if isinstance(given.name, str) else ""
     return Subscription(
-        id=work.new_id(),
-        organization_id=work.organization.id,
+        id=reader.new_id(),
+        organization_id=reader.organization.id,
         external_id=current.external_id,
         customer_id=current.customer_id,
         plan_id=chosen.plan.id,
@@ -81,9 +81,9 @@ def _following(
         if is_given(given.purchase_order_number)
         else current.purchase_order_number,
         progressive_billing_disabled=value_or(given.progressive_billing_disabled, False),
-        created_at=work.now,
-        updated_at=work.now,
-        **choices_of(work, given, None),
+        created_at=reader.now,
+        updated_at=reader.now,
+        **choices_of(reader, given, None),
     )
 
 
@@ -164,12 +164,12 @@ def _succeed(
     return active
 
 
-def _owes_at_start(work: Work, subscription: Subscription) -> bool:
+def _owes_at_start(reader: Reader, subscription: Subscription) -> bool:
     """Whether a subscription that has just started owes anything in advance."""
-    found = plan_definition(work, subscription.plan_id)
+    found = plan_definition(reader, subscription.plan_id)
     if any(charge.pay_in_advance for charge in found.fixed_charges):
         return True
-    return found.plan.pay_in_advance and not in_trial(work, subscription, work.now)
+    return found.plan.pay_in_advance and not in_trial(reader, subscription, reader.now)
 
 
 def bill_closed_period(work: Work, current: Subscription) -> None:

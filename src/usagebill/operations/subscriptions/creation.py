@@ -28,7 +28,7 @@ from usagebill.operations.subscriptions.start import bill_start, ends_invoiced, 
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of, request_errors
 from usagebill.queries.customers import zone_of
 from usagebill.storage.conditions import eq, missing, ne, within
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["create"]
 
@@ -81,18 +81,18 @@ def _overridden(work: Work, plan: Plan, given: SubscriptionInput) -> Overridden:
     return apply_overrides(work, plan, given.plan_overrides) if given.plan_overrides else Overridden(plan=plan)
 
 
-def _entity(work: Work, given: SubscriptionInput) -> BillingEntity:
+def _entity(reader: Reader, given: SubscriptionInput) -> BillingEntity:
     if not given.billing_entity_code:
-        return customers.default_entity(work)
-    found = work.tx.first(BillingEntity, eq("code", given.billing_entity_code), missing("archived_at"))
+        return customers.default_entity(reader)
+    found = reader.tx.first(BillingEntity, eq("code", given.billing_entity_code), missing("archived_at"))
     if found is None:
         raise NotFound("billing_entity")
     return found
 
 
-def _plan(work: Work, given: SubscriptionInput) -> Plan:
+def _plan(reader: Reader, given: SubscriptionInput) -> Plan:
     code = given.plan_code or ""
-    found = work.tx.first(Plan, eq("code", code), missing("parent_id"))
+    found = reader.tx.first(Plan, eq("code", code), missing("parent_id"))
     if found is None:
         raise NotFound("plan")
     return found
@@ -117,10 +117,10 @@ def _customer(work: Work, external_id: str, entity: BillingEntity, plan: Plan, g
     return found
 
 
-def _current(work: Work, customer: Customer, external_id: str) -> Subscription | None:
+def _current(reader: Reader, customer: Customer, external_id: str) -> Subscription | None:
     """The customer's subscription that the request speaks of: the active one, else the one that has yet to start."""
     own = (eq("customer_id", customer.id), eq("external_id", external_id))
-    return work.tx.first(Subscription, *own, eq("status", SubscriptionStatus.ACTIVE)) or work.tx.first(
+    return reader.tx.first(Subscription, *own, eq("status", SubscriptionStatus.ACTIVE)) or reader.tx.first(
         Subscription, *own, eq("status", SubscriptionStatus.PENDING), missing("previous_subscription_id")
     )
 

@@ -19,7 +19,7 @@ from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import plan_of
 from usagebill.storage.conditions import Condition, asc, eq, has, within
 from usagebill.views.subscriptions import EntitledSubscription, entitled_subscription
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["amount_changed", "bill_units", "end_subscriptions", "leave_plan", "upgrade_now"]
 
@@ -77,12 +77,12 @@ def upgrade_now(work: Work, job: Job) -> None:
         _reconsider(work, following, plan)
 
 
-def _view(work: Work, subscription: Subscription) -> EntitledSubscription:
-    return entitled_subscription(work, subscription)
+def _view(reader: Reader, subscription: Subscription) -> EntitledSubscription:
+    return entitled_subscription(reader, subscription)
 
 
-def _pending_after(work: Work, current: Subscription) -> Subscription | None:
-    return work.tx.first(
+def _pending_after(reader: Reader, current: Subscription) -> Subscription | None:
+    return reader.tx.first(
         Subscription, eq("previous_subscription_id", current.id), eq("status", SubscriptionStatus.PENDING)
     )
 

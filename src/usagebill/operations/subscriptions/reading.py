@@ -23,21 +23,21 @@ from usagebill.storage.conditions import (
     within,
 )
 from usagebill.storage.ports import Page
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["find_by_external_id", "get", "get_of_status", "list_all", "list_of_customer"]
 
 _STATUSES = frozenset(SubscriptionStatus)
 
 
-def find_by_external_id(work: Work, external_id: str, *statuses: str) -> list[Subscription]:
+def find_by_external_id(reader: Reader, external_id: str, *statuses: str) -> list[Subscription]:
     """Subscriptions with this external id and one of `statuses` (any, where none is named), the one meant first:
     those that have not ended, then the latest ended, the latest started.
     """
     conditions: list[Condition] = [eq("external_id", external_id)]
     if statuses:
         conditions.append(within("status", statuses))
-    found = work.tx.find(Subscription, *conditions, order=[desc("started_at"), desc("created_at"), desc("id")])
+    found = reader.tx.find(Subscription, *conditions, order=[desc("started_at"), desc("created_at"), desc("id")])
     ended = sorted(
         (subscription for subscription in found if subscription.terminated_at is not None),
         key=lambda subscription: subscription.terminated_at or subscription.created_at,
@@ -46,45 +46,45 @@ def find_by_external_id(work: Work, external_id: str, *statuses: str) -> list[Su
     return [subscription for subscription in found if subscription.terminated_at is None] + ended
 
 
-def get_of_status(work: Work, external_id: str, status: object = None) -> Subscription:
+def get_of_status(reader: Reader, external_id: str, status: object = None) -> Subscription:
     """The subscription with this external id and status (active unless given). Raises `NotFound`."""
     wanted = status if isinstance(status, str) and status in _STATUSES else SubscriptionStatus.ACTIVE
-    found = find_by_external_id(work, external_id, wanted)
+    found = find_by_external_id(reader, external_id, wanted)
     if not found:
         raise NotFound("subscription")
     return found[0]
 
 
-def get(work: Work, external_id: str, options: StatusOptions) -> Subscription:
+def get(reader: Reader, external_id: str, options: StatusOptions) -> Subscription:
     """The subscription with this external id and status. Raises `NotFound`."""
-    return get_of_status(work, external_id, options.status)
+    return get_of_status(reader, external_id, options.status)
 
 
-def list_all(work: Work, options: SubscriptionFilters, paging: Paging) -> Page[Subscription]:
+def list_all(reader: Reader, options: SubscriptionFilters, paging: Paging) -> Page[Subscription]:
     """A page of subscriptions, those with the latest `subscription_at` first. Raises `NotFound` for an unknown
     billing entity code.
     """
-    conditions = _conditions(work, options)
+    conditions = _conditions(reader, options)
     if options.external_customer_id:
         conditions.append(related(Customer, "customer_id", eq("external_id", options.external_customer_id)))
-    return work.page(Subscription, *conditions, paging=paging, order=_ORDER)
+    return reader.page(Subscription, *conditions, paging=paging, order=_ORDER)
 
 
 def list_of_customer(
-    work: Work, external_customer_id: str, options: SubscriptionFilters, paging: Paging
+    reader: Reader, external_customer_id: str, options: SubscriptionFilters, paging: Paging
 ) -> Page[Subscription]:
     """The same for one customer. Raises `NotFound` where there is none."""
-    customer = work.tx.first(Customer, eq("external_id", external_customer_id))
+    customer = reader.tx.first(Customer, eq("external_id", external_customer_id))
     if customer is None:
         raise NotFound("customer")
-    conditions = [*_conditions(work, options), eq("customer_id", customer.id)]
-    return work.page(Subscription, *conditions, paging=paging, order=_ORDER)
+    conditions = [*_conditions(reader, options), eq("customer_id", customer.id)]
+    return reader.page(Subscription, *conditions, paging=paging, order=_ORDER)
 
 
 _ORDER = (desc("subscription_at"), desc("created_at"))
 
 
-def _conditions(work: Work, options: SubscriptionFilters) -> list[Condition]:
+def _conditions(reader: Reader, options: SubscriptionFilters) -> list[Condition]:
     conditions: list[Condition] = []
     asked: Sequence[str] = options.status or ()
     if not asked:
@@ -101,12 +101,12 @@ def _conditions(work: Work, options: SubscriptionFilters) -> list[Condition]:
     if isinstance(overridden, bool):
         conditions.append(related(Plan, "plan_id", present("parent_id") if overridden else missing("parent_id")))
     if options.billing_entity_codes:
-        conditions.append(_issued_by(work, options.billing_entity_codes))
+        conditions.append(_issued_by(reader, options.billing_entity_codes))
     return conditions
 
 
-def _issued_by(work: Work, codes: Sequence[str]) -> Condition:
-    entities = work.tx.find(BillingEntity, within("code", codes))
+def _issued_by(reader: Reader, codes: Sequence[str]) -> Condition:
+    entities = reader.tx.find(BillingEntity, within("code", codes))
     if {entity.code for entity in entities} != set(codes):
         raise NotFound("billing_entity")
     ids = [entity.id for entity in entities]

@@ -22,7 +22,7 @@ from usagebill.queries.customers import customer_of, zone_of
 from usagebill.queries.subscriptions import cycle, plan_of
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.storage.conditions import eq, within
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = [
     "ending_of",
@@ -93,28 +93,28 @@ def schedule_billing(work: Work, subscription: Subscription) -> None:
     )
 
 
-def is_due(work: Work, subscription: Subscription) -> bool:
+def is_due(reader: Reader, subscription: Subscription) -> bool:
     """Whether a run at this instant bills the subscription."""
-    return _next_run(work, subscription, after=work.now - _INSTANT) == work.now
+    return _next_run(reader, subscription, after=reader.now - _INSTANT) == reader.now
 
 
-def has_overdue_end(work: Work, subscription: Subscription) -> bool:
+def has_overdue_end(reader: Reader, subscription: Subscription) -> bool:
     """Whether the active subscription should have ended by now, and what ends it has failed: nothing is to be billed
     beyond that end, which is still to come.
     """
-    customer = customer_of(work, subscription)
-    if customer.deleted_at is not None or plan_of(work, subscription).deleted_at is not None:
+    customer = customer_of(reader, subscription)
+    if customer.deleted_at is not None or plan_of(reader, subscription).deleted_at is not None:
         return True
     ending_at = ending_of(subscription)
-    return ending_at is not None and ending_at_instant(ending_at, zone_of(work, customer)) < work.now
+    return ending_at is not None and ending_at_instant(ending_at, zone_of(reader, customer)) < reader.now
 
 
-def _next_run(work: Work, subscription: Subscription, *, after: datetime) -> datetime:
-    periods = cycle(work, subscription)
+def _next_run(reader: Reader, subscription: Subscription, *, after: datetime) -> datetime:
+    periods = cycle(reader, subscription)
     return next_billing_run(
         periods,
         after,
-        billed_on=billed_through_day(work, subscription, periods),
+        billed_on=billed_through_day(reader, subscription, periods),
         known_since=known_since(subscription),
         ending_at=ending_of(subscription),
     )

@@ -22,7 +22,7 @@ from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import eq, present
 from usagebill.views.subscriptions import entitled_subscription
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["activate_due", "bill_start", "ends_invoiced", "in_trial", "start"]
 
@@ -72,9 +72,9 @@ def note_units(work: Work, subscription: Subscription) -> None:
             )
 
 
-def in_trial(work: Work, subscription: Subscription, at: datetime) -> bool:
+def in_trial(reader: Reader, subscription: Subscription, at: datetime) -> bool:
     """Whether the subscription's fee is free at `at`."""
-    ends_at = end_of_trial(work, subscription, plan_of(work, subscription).trial_period)
+    ends_at = end_of_trial(reader, subscription, plan_of(reader, subscription).trial_period)
     return ends_at is not None and at < ends_at
 
 
@@ -98,9 +98,9 @@ def bill_start(work: Work, subscription: Subscription) -> None:
         bill_added_units(work, subscription, at_once, at=units_at_start(started_at))
 
 
-def ends_invoiced(work: Work, external_id: str) -> list[datetime]:
+def ends_invoiced(reader: Reader, external_id: str) -> list[datetime]:
     """When the ended subscriptions of this external id, of whatever customer, whose ends were invoiced, ended."""
-    ended = work.tx.find(
+    ended = reader.tx.find(
         Subscription,
         eq("external_id", external_id),
         eq("status", SubscriptionStatus.TERMINATED),

@@ -23,7 +23,7 @@ from usagebill.queries.subscriptions import cycle, plan_of
 from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import eq
 from usagebill.views.subscriptions import entitled_subscription, subscription_webhook_view
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["announce_due", "cancel_pending", "delete", "end_due", "terminate", "termination_options"]
 
@@ -135,8 +135,8 @@ def cancel_pending(work: Work, pending: Subscription) -> Subscription:
     return canceled
 
 
-def _subject(work: Work, job: Job) -> Subscription | None:
-    return work.tx.get(Subscription, str(job.payload["subscription_id"]))
+def _subject(reader: Reader, job: Job) -> Subscription | None:
+    return reader.tx.get(Subscription, str(job.payload["subscription_id"]))
 
 
 def end_due(work: Work, job: Job) -> None:

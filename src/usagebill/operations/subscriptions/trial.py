@@ -20,7 +20,7 @@ from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import eq
 from usagebill.views.subscriptions import subscription_webhook_view
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["end_trial"]
 
@@ -51,29 +51,29 @@ def end_trial(work: Work, job: Job) -> None:
     work.emit("subscription.trial_ended", lambda: subscription_webhook_view(work, ended), ended.id)
 
 
-def _billed_since(work: Work, subscription: Subscription, ends_at: datetime) -> bool:
+def _billed_since(reader: Reader, subscription: Subscription, ends_at: datetime) -> bool:
     """Whether a run on the day of the trial's end, or later, has billed the subscription: it billed that day too.
 
     The end is noticed within the hour after it, which may be the next day.
     """
-    last = last_run(work, subscription)
+    last = last_run(reader, subscription)
     if last is None:
         return False
-    day = local_date(ends_at, cycle(work, subscription).tz)
+    day = local_date(ends_at, cycle(reader, subscription).tz)
     return local_date(last.timestamp, ZoneInfo(last.timezone)) >= day
 
 
-def _billed_at_start(work: Work, subscription: Subscription) -> bool:
+def _billed_at_start(reader: Reader, subscription: Subscription) -> bool:
     """Whether an invoice of the day of the start carries a subscription fee."""
     if subscription.started_at is None:
         return False
-    tz = cycle(work, subscription).tz
+    tz = cycle(reader, subscription).tz
     started_on = local_date(subscription.started_at, tz)
     billed = {
         fee.invoice_id
-        for fee in work.tx.find(Fee, eq("subscription_id", subscription.id), eq("fee_type", FeeType.SUBSCRIPTION))
+        for fee in reader.tx.find(Fee, eq("subscription_id", subscription.id), eq("fee_type", FeeType.SUBSCRIPTION))
     }
     return any(
         period.invoice_id in billed and local_date(period.timestamp, tz) == started_on
-        for period in work.tx.find(BillingPeriod, eq("subscription_id", subscription.id))
+        for period in reader.tx.find(BillingPeriod, eq("subscription_id", subscription.id))
     )

@@ -20,7 +20,7 @@ from usagebill.queries.subscriptions import plan_of
 from usagebill.storage.conditions import desc, eq, missing
 from usagebill.views.plans import plan_summary
 from usagebill.views.subscriptions import entitled_subscription
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["find_to_change", "update"]
 
@@ -68,16 +68,16 @@ def update(work: Work, external_id: str, given: SubscriptionUpdate, options: Sta
     return changed
 
 
-def find_to_change(work: Work, external_id: str, options: StatusOptions) -> Subscription:
+def find_to_change(reader: Reader, external_id: str, options: StatusOptions) -> Subscription:
     """The only subscription with this external id, whatever its status; of several the one of the status given.
 
     Raises `NotFound`.
     """
-    all_of_them = find_by_external_id(work, external_id)
+    all_of_them = find_by_external_id(reader, external_id)
     if len(all_of_them) == 1:
         return all_of_them[0]
     wanted = options.status if options.status in ("pending", "incomplete") else "active"
-    found = work.tx.first(
+    found = reader.tx.first(
         Subscription, eq("external_id", external_id), eq("status", wanted), order=[desc("subscription_at")]
     )
     if found is None:
@@ -85,19 +85,19 @@ def find_to_change(work: Work, external_id: str, options: StatusOptions) -> Subs
     return found
 
 
-def _entity(work: Work, given: SubscriptionUpdate) -> BillingEntity | None:
+def _entity(reader: Reader, given: SubscriptionUpdate) -> BillingEntity | None:
     if not given.billing_entity_code:
         return None
-    found = work.tx.first(BillingEntity, eq("code", given.billing_entity_code), missing("archived_at"))
+    found = reader.tx.first(BillingEntity, eq("code", given.billing_entity_code), missing("archived_at"))
     if found is None:
         raise NotFound("billing_entity")
     return found
 
 
 def _changed(
-    work: Work, found: Subscription, given: SubscriptionUpdate, entity: BillingEntity | None, advance: bool
+    reader: Reader, found: Subscription, given: SubscriptionUpdate, entity: BillingEntity | None, advance: bool
 ) -> Subscription:
-    changed = replace(found, updated_at=work.now, **choices_of(work, given, found))
+    changed = replace(found, updated_at=reader.now, **choices_of(reader, given, found))
     if is_given(given.name):
         changed = replace(changed, name=given.name or None)
     if is_given(given.ending_at):

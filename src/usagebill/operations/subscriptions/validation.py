@@ -13,7 +13,7 @@ from usagebill.inputs import is_given, value_or
 from usagebill.operations.invoice_custom_sections import ids_of_codes
 from usagebill.operations.plans.creation import sent_thresholds
 from usagebill.operations.subscriptions.inputs import SubscriptionInput, SubscriptionUpdate, instant_of
-from usagebill.work import Work
+from usagebill.work import Reader
 
 __all__ = ["choices_of", "purchase_order_number_of", "request_errors"]
 
@@ -23,14 +23,14 @@ _EARLIEST_YEAR, _LATEST_YEAR = 1900, 9998
 
 
 def request_errors(
-    work: Work, given: SubscriptionInput | SubscriptionUpdate, subscription_at: object
+    reader: Reader, given: SubscriptionInput | SubscriptionUpdate, subscription_at: object
 ) -> dict[str, object]:
     """What is wrong with the dates and the payment method of a request, by field."""
     problems: dict[str, object] = {}
     starts = instant_of(subscription_at)
     if starts is None or not _EARLIEST_YEAR <= starts.year <= _LATEST_YEAR:
         problems["subscription_at"] = ["invalid_date"]
-    if given.ending_at and not _is_later(work, instant_of(given.ending_at), starts):
+    if given.ending_at and not _is_later(reader, instant_of(given.ending_at), starts):
         problems["ending_at"] = ["invalid_date"]
     if not _is_payment_method(given.payment_method):
         problems["payment_method"] = ["invalid_payment_method"]
@@ -39,11 +39,11 @@ def request_errors(
     return problems
 
 
-def _is_later(work: Work, ending: datetime | None, starts: datetime | None) -> bool:
+def _is_later(reader: Reader, ending: datetime | None, starts: datetime | None) -> bool:
     if ending is None:
         return False
     day = ending.astimezone(UTC).date()
-    return day > work.now.astimezone(UTC).date() and (starts is None or day > starts.astimezone(UTC).date())
+    return day > reader.now.astimezone(UTC).date() and (starts is None or day > starts.astimezone(UTC).date())
 
 
 def _is_payment_method(method: object) -> bool:
@@ -93,12 +93,12 @@ def _payment_method(method: object) -> dict[str, str | None]:
 
 
 def choices_of(
-    work: Work, given: SubscriptionInput | SubscriptionUpdate, before: Subscription | None
+    reader: Reader, given: SubscriptionInput | SubscriptionUpdate, before: Subscription | None
 ) -> dict[str, Any]:
     """The fields that a request's payment method, custom sections and usage thresholds set."""
     fields: dict[str, Any] = dict(_payment_method(given.payment_method))
     if given.usage_thresholds is not None and is_given(given.usage_thresholds):
-        fields["usage_thresholds"] = sent_thresholds(work, value_or(given.usage_thresholds, ()))
+        fields["usage_thresholds"] = sent_thresholds(reader, value_or(given.usage_thresholds, ()))
     choice = given.invoice_custom_section
     if choice:
         codes = choice.invoice_custom_section_codes
@@ -107,7 +107,7 @@ def choices_of(
             if before is None
             else Selection(skip=before.skip_invoice_custom_sections, section_ids=before.invoice_custom_section_ids),
             skip=choice.skip_invoice_custom_sections if isinstance(choice.skip_invoice_custom_sections, bool) else None,
-            section_ids=None if not is_given(codes) else ids_of_codes(work, codes or ()),
+            section_ids=None if not is_given(codes) else ids_of_codes(reader, codes or ()),
         )
         fields["skip_invoice_custom_sections"] = selection.skip
         fields["invoice_custom_section_ids"] = selection.section_ids
