@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
 from usagebill.core.errors import NotFound
@@ -10,12 +11,13 @@ from usagebill.core.wallet_transactions import TransactionType, WalletTransactio
 from usagebill.core.wallets import Wallet, WalletStatus, in_order_of_use
 from usagebill.queries.billing_entities import find_entity
 from usagebill.queries.customers import customer_of, entity_of
-from usagebill.storage.conditions import asc, desc, eq, more
+from usagebill.storage.conditions import asc, desc, eq, more, within
 from usagebill.work import Reader
 
 __all__ = [
     "active_wallets",
     "drawable_transactions",
+    "metrics_of",
     "pending_transactions",
     "running_rule",
     "transaction_of_invoice",
@@ -73,6 +75,12 @@ def wallet_entity(reader: Reader, wallet: Wallet) -> BillingEntity:
     """Who invoices top-ups of the wallet: its own billing entity, else its customer's."""
     entity = None if wallet.billing_entity_id is None else find_entity(reader, wallet.billing_entity_id)
     return entity_of(reader, customer_of(reader, wallet)) if entity is None else entity
+
+
+def metrics_of(reader: Reader, wallet: Wallet) -> list[BillableMetric]:
+    """The live metrics whose charges the wallet is limited to, in the order in which they were sent."""
+    known = {metric.id: metric for metric in reader.tx.find(BillableMetric, within("id", wallet.billable_metric_ids))}
+    return [known[id] for id in wallet.billable_metric_ids if id in known]
 
 
 def wallet_transaction_by_id(reader: Reader, transaction_id: str) -> WalletTransaction:

@@ -11,7 +11,7 @@ from usagebill.queries.invoice_custom_sections import live_sections
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Reader
 
-__all__ = ["CustomSectionView", "section_view", "sections_view"]
+__all__ = ["AppliedSectionView", "CustomSectionView", "applied_sections_view", "section_view", "sections_view"]
 
 
 class CustomSectionView(TypedDict):
@@ -24,6 +24,13 @@ class CustomSectionView(TypedDict):
     applied_to_organization: bool
     organization_id: Id
     created_at: Instant
+
+
+class AppliedSectionView(TypedDict):
+    svc_id: Id
+    created_at: Instant
+    invoice_custom_section: CustomSectionView
+    invoice_custom_section_id: Id
 
 
 def section_view(reader: Reader, section: InvoiceCustomSection) -> CustomSectionView:
@@ -45,3 +52,16 @@ def section_view(reader: Reader, section: InvoiceCustomSection) -> CustomSection
 def sections_view(reader: Reader, ids: Iterable[str]) -> list[CustomSectionView]:
     """The live sections among `ids`, by name."""
     return [section_view(reader, section) for section in live_sections(reader, ids)]
+
+
+def applied_sections_view(reader: Reader, ids: Iterable[str]) -> list[AppliedSectionView]:
+    """The live sections among `ids`, as those who select them show them."""
+    return [
+        {
+            "svc_id": section["svc_id"],
+            "created_at": section["created_at"],
+            "invoice_custom_section": section,
+            "invoice_custom_section_id": section["svc_id"],
+        }
+        for section in sections_view(reader, ids)
+    ]

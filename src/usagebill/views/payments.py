@@ -11,7 +11,14 @@ from usagebill.queries.invoices import find_invoice
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Reader
 
-__all__ = ["payment_view"]
+__all__ = ["PaymentMethodView", "payment_view"]
+
+
+class PaymentMethodView(TypedDict):
+    """What is to be paid with: `payment_method_type` provider or manual."""
+
+    payment_method_type: str
+    payment_method_id: Id | None
 
 
 class PaymentView(TypedDict):

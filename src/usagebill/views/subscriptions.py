@@ -20,7 +20,8 @@ from usagebill.queries.subscriptions import (
 )
 from usagebill.views.customers import CustomerSummary, customer_summary
 from usagebill.views.formats import Day, Id, Instant, date_text, instant_text, millisecond_text
-from usagebill.views.invoice_custom_sections import CustomSectionView, sections_view
+from usagebill.views.invoice_custom_sections import AppliedSectionView, applied_sections_view
+from usagebill.views.payments import PaymentMethodView
 from usagebill.views.plans import ApplicableThresholdView, PlanView, ThresholdView, plan_view, threshold_view
 from usagebill.work import Reader
 
@@ -35,18 +36,6 @@ __all__ = [
     "subscription_webhook_view",
     "threshold_reached_view",
 ]
-
-
-class PaymentMethodView(TypedDict):
-    payment_method_type: str
-    payment_method_id: Id | None
-
-
-class AppliedSectionView(TypedDict):
-    svc_id: Id
-    created_at: Instant
-    invoice_custom_section: CustomSectionView
-    invoice_custom_section_id: Id
 
 
 class SubscriptionView(TypedDict):
@@ -155,15 +144,7 @@ def subscription_view(reader: Reader, subscription: Subscription) -> Subscriptio
             "payment_method_id": subscription.payment_method_id,
         },
         "activation_rules": [],
-        "applied_invoice_custom_sections": [
-            {
-                "svc_id": section["svc_id"],
-                "created_at": section["created_at"],
-                "invoice_custom_section": section,
-                "invoice_custom_section_id": section["svc_id"],
-            }
-            for section in sections_view(reader, subscription.invoice_custom_section_ids)
-        ],
+        "applied_invoice_custom_sections": applied_sections_view(reader, subscription.invoice_custom_section_ids),
     }
 
 

@@ -1,0 +1,85 @@
+"""The ledger of wallets: the one place where credits come into a wallet and go out of it.
+
+A movement stores the transaction, what it was drawn from and the wallet's balance together. So a balance is at every
+moment what its transactions come to; `usagebill audit` checks it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from usagebill.core.wallet_transactions import (
+    TransactionType,
+    WalletConsumption,
+    WalletTransaction,
+    after_draw,
+    drawn,
+)
+from usagebill.core.wallets import Wallet, decreased, given_back, increased
+from usagebill.queries.wallets import drawable_transactions, wallet_of
+from usagebill.views.wallet_transactions import wallet_transaction_message
+from usagebill.views.wallets import wallet_message
+from usagebill.work import Work
+
+__all__ = ["bring_in", "give_back", "keep", "take_out", "tell_changed", "tell_wallet"]
+
+
+def bring_in(work: Work, transaction: WalletTransaction) -> Wallet:
+    """The wallet with the credits of a settled inbound transaction, which is stored already."""
+    wallet = wallet_of(work, transaction)
+    return _moved(work, increased(wallet, transaction.amount_cents, transaction.credit_amount, work.now))
+
+
+def give_back(work: Work, transaction: WalletTransaction) -> Wallet:
+    """The wallet with credits that an invoice had consumed and a settled inbound transaction gives back."""
+    wallet = wallet_of(work, transaction)
+    return _moved(work, given_back(wallet, transaction.amount_cents, transaction.credit_amount, work.now))
+
+
+def take_out(work: Work, transaction: WalletTransaction, *, source: WalletTransaction | None = None) -> Wallet:
+    """The wallet without the credits of an outbound transaction, which is stored already.
+
+    They are drawn from its inbound transactions in the order of consumption, or from `source` alone. Raises
+    `ValueError` where less is left of them: callers check before.
+    """
+    if transaction.transaction_type != TransactionType.OUTBOUND:
+        raise ValueError(f"transaction {transaction.id} brings credits in")
+    wallet = wallet_of(work, transaction)
+    inbound = drawable_transactions(work, wallet) if source is None else [source]
+    for draw in drawn(inbound, transaction.amount_cents):
+        work.tx.replace(after_draw(draw, work.now))
+        work.tx.insert(
+            WalletConsumption(
+                id=work.new_id(),
+                organization_id=work.organization.id,
+                wallet_id=wallet.id,
+                inbound_id=draw.inbound.id,
+                outbound_id=transaction.id,
+                amount_cents=draw.amount_cents,
+                created_at=work.now,
+            )
+        )
+    return _moved(work, decreased(wallet, transaction.amount_cents, transaction.credit_amount, work.now))
+
+
+def _moved(work: Work, wallet: Wallet) -> Wallet:
+    work.tx.replace(wallet)
+    tell_wallet(work, "wallet.updated", wallet)
+    return wallet
+
+
+def keep(work: Work, transaction: WalletTransaction) -> WalletTransaction:
+    """Store a new transaction, and tell those who listen."""
+    work.tx.insert(transaction)
+    work.emit("wallet_transaction.created", partial(wallet_transaction_message, work, transaction), transaction.id)
+    return transaction
+
+
+def tell_changed(work: Work, transaction: WalletTransaction) -> None:
+    """Say that a transaction was settled, or failed."""
+    work.emit("wallet_transaction.updated", partial(wallet_transaction_message, work, transaction), transaction.id)
+
+
+def tell_wallet(work: Work, webhook_type: str, wallet: Wallet) -> None:
+    """Say what happened to a wallet."""
+    work.emit(webhook_type, partial(wallet_message, work, wallet), wallet.id)

@@ -1,0 +1,201 @@
+"""How wallets and their recurring rules are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NotRequired, TypedDict
+
+from usagebill.core.metadata import Metadata
+from usagebill.core.numbers import decimal_text
+from usagebill.core.recurring_rules import RecurringTransactionRule
+from usagebill.core.wallet_transactions import MetadataPair
+from usagebill.core.wallets import PaymentMethodChoice, Wallet
+from usagebill.queries.customers import customer_of
+from usagebill.queries.wallets import metrics_of, running_rule, wallet_entity
+from usagebill.views.formats import DecimalText, Id, Instant, instant_text, millisecond_text
+from usagebill.views.formats import optional_decimal as optional
+from usagebill.views.invoice_custom_sections import AppliedSectionView, applied_sections_view
+from usagebill.views.payments import PaymentMethodView
+from usagebill.work import Reader
+
+__all__ = [
+    "MetadataPairView",
+    "WalletMessage",
+    "WalletSummary",
+    "WalletView",
+    "metadata_pairs_view",
+    "payment_method_view",
+    "wallet_message",
+    "wallet_summary",
+    "wallet_view",
+]
+
+
+class MetadataPairView(TypedDict):
+    key: str
+    value: str
+
+
+class RecurringRuleView(TypedDict):
+    svc_id: Id
+    trigger: str
+    method: str
+    interval: str | None
+    status: str
+    threshold_credits: DecimalText
+    paid_credits: DecimalText
+    granted_credits: DecimalText
+    target_ongoing_balance: DecimalText | None
+    grants_target_top_up: bool
+    started_at: Instant | None
+    created_at: Instant
+    expiration_at: Instant | None
+    invoice_requires_successful_payment: bool
+    ignore_paid_top_up_limits: bool
+    transaction_name: str | None
+    transaction_metadata: list[MetadataPairView]
+    purchase_order_number: str | None
+    payment_method: PaymentMethodView
+    applied_invoice_custom_sections: list[AppliedSectionView]
+
+
+class AppliesToView(TypedDict):
+    fee_types: list[str]
+    billable_metric_codes: list[str]
+
+
+class WalletSummary(TypedDict):
+    """A wallet as its transactions show it."""
+
+    svc_id: Id
+    svc_customer_id: Id
+    external_customer_id: str
+    billing_entity_code: str
+    status: str
+    currency: str
+    name: str | None
+    code: str
+    priority: int
+    rate_amount: DecimalText
+    credits_balance: DecimalText
+    credits_ongoing_balance: DecimalText
+    credits_ongoing_usage_balance: DecimalText
+    balance_cents: int
+    ongoing_balance_cents: int
+    ongoing_usage_balance_cents: int
+    consumed_credits: DecimalText
+    created_at: Instant
+    expiration_at: Instant | None
+    last_balance_sync_at: Instant | None
+    last_consumed_credit_at: Instant | None
+    terminated_at: Instant | None
+    invoice_requires_successful_payment: bool
+    paid_top_up_min_amount_cents: int | None
+    paid_top_up_max_amount_cents: int | None
+    purchase_order_number: str | None
+    payment_method: PaymentMethodView
+    applied_invoice_custom_sections: list[AppliedSectionView]
+    metadata: NotRequired[Metadata]
+
+
+class WalletMessage(WalletSummary):
+    """The message about a wallet."""
+
+    recurring_transaction_rules: list[RecurringRuleView]
+
+
+class WalletView(WalletMessage):
+    applies_to: AppliesToView
+
+
+def payment_method_view(choice: PaymentMethodChoice | None) -> PaymentMethodView:
+    """What top-ups are paid with; the provider of the customer unless something else was chosen."""
+    choice = choice or PaymentMethodChoice()
+    return {"payment_method_type": choice.kind, "payment_method_id": choice.id}
+
+
+def metadata_pairs_view(pairs: Sequence[MetadataPair]) -> list[MetadataPairView]:
+    """Pairs in the order in which they were sent."""
+    return [{"key": pair.key, "value": pair.value} for pair in pairs]
+
+
+def _rule_view(reader: Reader, rule: RecurringTransactionRule) -> RecurringRuleView:
+    return {
+        "svc_id": rule.id,
+        "trigger": rule.trigger,
+        "method": rule.method,
+        "interval": rule.interval,
+        "status": rule.status,
+        "threshold_credits": decimal_text(rule.threshold_credits),
+        "paid_credits": decimal_text(rule.paid_credits),
+        "granted_credits": decimal_text(rule.granted_credits),
+        "target_ongoing_balance": optional(rule.target_ongoing_balance),
+        "grants_target_top_up": rule.grants_target_top_up,
+        "started_at": instant_text(rule.started_at),
+        "created_at": instant_text(rule.created_at),
+        "expiration_at": instant_text(rule.expiration_at),
+        "invoice_requires_successful_payment": rule.invoice_requires_successful_payment,
+        "ignore_paid_top_up_limits": rule.ignore_paid_top_up_limits,
+        "transaction_name": rule.transaction_name,
+        "transaction_metadata": metadata_pairs_view(rule.transaction_metadata),
+        "purchase_order_number": rule.purchase_order_number,
+        "payment_method": payment_method_view(rule.payment_method),
+        "applied_invoice_custom_sections": applied_sections_view(reader, rule.invoice_custom_section_ids),
+    }
+
+
+def wallet_summary(reader: Reader, wallet: Wallet) -> WalletSummary:
+    """The wallet without its rules and limits of use. `metadata` is there only if the wallet has any."""
+    customer = customer_of(reader, wallet)
+    shown: WalletSummary = {
+        "svc_id": wallet.id,
+        "svc_customer_id": customer.id,
+        "external_customer_id": customer.external_id,
+        "billing_entity_code": wallet_entity(reader, wallet).code,
+        "status": wallet.status,
+        "currency": wallet.currency,
+        "name": wallet.name,
+        "code": wallet.code,
+        "priority": wallet.priority,
+        "rate_amount": decimal_text(wallet.rate_amount),
+        "credits_balance": decimal_text(wallet.credits_balance),
+        "credits_ongoing_balance": decimal_text(wallet.credits_ongoing_balance),
+        "credits_ongoing_usage_balance": decimal_text(wallet.credits_ongoing_usage_balance),
+        "balance_cents": wallet.balance_cents,
+        "ongoing_balance_cents": wallet.ongoing_balance_cents,
+        "ongoing_usage_balance_cents": wallet.ongoing_usage_balance_cents,
+        "consumed_credits": decimal_text(wallet.consumed_credits),
+        "created_at": instant_text(wallet.created_at),
+        "expiration_at": instant_text(wallet.expiration_at),
+        "last_balance_sync_at": instant_text(wallet.last_balance_sync_at),
+        "last_consumed_credit_at": instant_text(wallet.last_consumed_credit_at),
+        "terminated_at": millisecond_text(wallet.terminated_at),
+        "invoice_requires_successful_payment": wallet.invoice_requires_successful_payment,
+        "paid_top_up_min_amount_cents": wallet.paid_top_up_min_amount_cents,
+        "paid_top_up_max_amount_cents": wallet.paid_top_up_max_amount_cents,
+        "purchase_order_number": wallet.purchase_order_number,
+        "payment_method": payment_method_view(wallet.payment_method),
+        "applied_invoice_custom_sections": applied_sections_view(reader, wallet.invoice_custom_section_ids),
+    }
+    if wallet.metadata is not None:
+        shown["metadata"] = wallet.metadata
+    return shown
+
+
+def wallet_message(reader: Reader, wallet: Wallet) -> WalletMessage:
+    """The wallet with its recurring rule, if one is running."""
+    rule = running_rule(reader, wallet)
+    rules = [] if rule is None else [_rule_view(reader, rule)]
+    return {**wallet_summary(reader, wallet), "recurring_transaction_rules": rules}
+
+
+def wallet_view(reader: Reader, wallet: Wallet) -> WalletView:
+    """The wallet with its rule and what it is limited to."""
+    metrics = metrics_of(reader, wallet)
+    return {
+        **wallet_message(reader, wallet),
+        "applies_to": {
+            "fee_types": list(wallet.fee_types),
+            "billable_metric_codes": [metric.code for metric in metrics],
+        },
+    }
