@@ -116,7 +116,7 @@ def test_the_command_line_names_the_customer_the_reason_and_the_way_back(file: s
     assert again["failed"] == []
     assert _cli("jobs", "list", "--db", file, code=0) == []
     with Billing(file, deliver=False) as billing:
-        assert "2024-02-01" in {str(each.issuing_date) for each in billing.invoices.list_of_customer("two").items}
+        assert "2024-02-01" in {str(item.issuing_date) for item in billing.invoices.list_of_customer("two").items}
 
 
 def test_an_invoice_that_could_not_be_made_is_shown_as_failed_with_the_reason(file: str) -> None:
@@ -289,7 +289,7 @@ def test_the_end_of_a_deleted_customer_that_fails_is_shown_too(file: str) -> Non
     with _opened(file, 2, 3) as billing:
         billing.run_due()
         assert _failed(billing) == []
-        ended = [each for each in billing.invoices.list().items if each.customer_id == failed.customer_id]
+        ended = [item for item in billing.invoices.list().items if item.customer_id == failed.customer_id]
         assert [(str(each.issuing_date), each.total_amount_cents) for each in ended] == [("2024-01-06", 265)]
 
 

@@ -76,7 +76,7 @@ def test_an_email_arrives_once_for_all_whom_it_is_for() -> None:
         (mail,) = server.received
     assert (mail.sender, mail.recipients) == ("billing@seller.example", EVERYBODY)
     message = mail.message
-    assert [(one.display_name, one.addr_spec) for one in message["From"].addresses] == [
+    assert [(address.display_name, address.addr_spec) for address in message["From"].addresses] == [
         ("Lumen, Ltd", "billing@seller.example")
     ]
     assert message["Reply-To"] == "billing@seller.example, books@seller.example"
@@ -240,8 +240,8 @@ def test_names_and_numbers_stay_within_their_headers(name: str, subject: str, fi
     assert [key for key in read if key not in ("MIME-Version", "Content-Type")] == [
         *("From", "Reply-To", "To", "Cc", "Subject", "Date", "Message-ID", "Auto-Submitted", "Content-Language")
     ]
-    assert [one.addr_spec for one in read["From"].addresses] == ["billing@seller.example"]
-    assert [one.addr_spec for one in read["To"].addresses] == ["anna@acme.example", "bob@acme.example"]
+    assert [address.addr_spec for address in read["From"].addresses] == ["billing@seller.example"]
+    assert [address.addr_spec for address in read["To"].addresses] == ["anna@acme.example", "bob@acme.example"]
     assert read.defects == []
 
 

@@ -353,7 +353,7 @@ def test_a_provider_that_breaks_is_one_that_does_not_answer() -> None:
             billing.run_due()
             clock.set(clock.now() + timedelta(hours=1))
         assert shown(billing) == ("failed", 0, 500)
-    (told,) = [one for one in messages if one["webhook_type"] == "customer.tax_provider_error"]
+    (told,) = [message for message in messages if message["webhook_type"] == "customer.tax_provider_error"]
     assert told["tax_provider_customer_error"]["provider_error"]["message"] == "RuntimeError: out of order"
 
 

@@ -118,10 +118,10 @@ def _number(value: object) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, (str, int, Decimal)):
         raise _Bad("is not a number")
     if isinstance(value, str):
-        found = parse_decimal(value.strip())
-        if found is None:
+        number = parse_decimal(value.strip())
+        if number is None:
             raise _Bad("is not a number")
-        return found
+        return number
     if not is_bounded(value):
         raise _Bad("value_is_out_of_range")
     return Decimal(value)

@@ -110,7 +110,7 @@ def _mailbox(address: str) -> str:
 
 
 def _mailboxes(addresses: Iterable[str]) -> str:
-    return ", ".join(_mailbox(one) for one in addresses)
+    return ", ".join(_mailbox(address) for address in addresses)
 
 
 def _is_international(email: Email) -> bool:
@@ -278,6 +278,6 @@ def send_email(postman: Postman, organization: Organization, job: Job) -> None:
     if not refused:
         postman.writing(lambda work: work.tx.jobs.complete(job), organization)
         return
-    reached = [one for one in email.recipients if one not in refused]
+    reached = [recipient for recipient in email.recipients if recipient not in refused]
     postman.writing(lambda work: contents.note_reached(work, job, reached), organization)
     raise Undelivered(_listed(refused), final=all(said.startswith("5") for said in refused.values()))

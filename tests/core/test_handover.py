@@ -27,7 +27,7 @@ def other(**fields: Any) -> Subscription:
 
 def predecessors(*others: Subscription, recurring: bool = False, earliest: datetime | None = START) -> list[str]:
     met = handover(current(), others, recurring=recurring, earliest=earliest, latest=END)
-    return [one.id for one in met.predecessors]
+    return [predecessor.id for predecessor in met.predecessors]
 
 
 @pytest.mark.parametrize(

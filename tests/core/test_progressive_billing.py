@@ -69,7 +69,8 @@ def test_a_recurring_threshold_goes_on_from_what_was_invoiced(invoiced: int, cur
 
 def shown(total: int, *fixed: int, recurring: int | None = None) -> list[tuple[int, Decimal]]:
     return [
-        (one.amount_cents, one.ratio) for one in completions(thresholds(*fixed, recurring=recurring), total, {}, NOW)
+        (completion.amount_cents, completion.ratio)
+        for completion in completions(thresholds(*fixed, recurring=recurring), total, {}, NOW)
     ]
 
 

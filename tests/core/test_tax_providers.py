@@ -45,7 +45,7 @@ def taxed(cents: int, *lines: BreakdownLine, amount: int = 1000) -> Fee:
 def test_two_lines_of_one_fee_stand_side_by_side() -> None:
     found = taxed(170, line("0.12", 120, "State"), line("0.05", 50, "City"))
     assert (found.taxes_amount_cents, found.taxes_rate, found.taxes_base_rate) == (170, 17, 1)
-    assert [(each.code, each.rate, each.amount_cents) for each in found.applied_taxes] == [
+    assert [(tax.code, tax.rate, tax.amount_cents) for tax in found.applied_taxes] == [
         ("state", 12, 120),
         ("city", 5, 50),
     ]
@@ -60,7 +60,7 @@ def test_lines_are_named_by_the_provider_and_belong_to_no_tax_of_the_organizatio
 def test_a_part_of_the_fee_is_taxed_where_the_first_line_comes_to_less_than_its_rate() -> None:
     found = taxed(75, line("0.1", 50, "State"), line("0.05", 25, "City"))
     assert found.taxes_base_rate == Decimal("0.5")
-    assert [each.amount_cents for each in found.applied_taxes] == [50, 25]
+    assert [tax.amount_cents for tax in found.applied_taxes] == [50, 25]
     assert (found.taxes_amount_cents, found.taxes_rate) == (75, 15)
 
 
@@ -72,7 +72,7 @@ def test_more_than_the_rate_of_the_whole_fee_taxes_the_whole_fee() -> None:
 def test_a_part_that_has_no_end_of_decimals_still_gives_the_tax_that_was_told() -> None:
     found = taxed(10, line("0.1", 10), line("0.005", 1, "City"), amount=300)
     assert found.taxes_base_rate < 1
-    assert [each.amount_cents for each in found.applied_taxes] == [10, 1]
+    assert [tax.amount_cents for tax in found.applied_taxes] == [10, 1]
     assert found.taxes_precise_amount_cents == Decimal("10.5")
     assert found.taxes_amount_cents == 11
 
@@ -96,7 +96,7 @@ def test_reasons_for_no_tax_are_lines_of_nothing(type: str, name: str, code: str
 
 def test_a_reason_that_comes_first_does_not_untax_the_lines_after_it() -> None:
     found = taxed(20, line("0.06", 0, "State", "exempt"), line("0.02", 20, "City"))
-    assert [(each.code, each.rate, each.amount_cents) for each in found.applied_taxes] == [
+    assert [(tax.code, tax.rate, tax.amount_cents) for tax in found.applied_taxes] == [
         ("exempt", 0, 0),
         ("city", 2, 20),
     ]
@@ -123,7 +123,7 @@ def test_what_the_seller_bears_is_not_asked_of_the_customer() -> None:
 
 def test_lines_of_one_code_are_one_line() -> None:
     found = taxed(70, line("0.06", 60, "Sales tax"), line("0.01", 10, "Sales Tax"))
-    assert [(each.code, each.rate, each.amount_cents) for each in found.applied_taxes] == [("sales_tax", 7, 70)]
+    assert [(tax.code, tax.rate, tax.amount_cents) for tax in found.applied_taxes] == [("sales_tax", 7, 70)]
 
 
 def test_no_lines_no_taxes() -> None:

@@ -36,9 +36,9 @@ def test_every_endpoint_is_described(described: dict[str, Any]) -> None:
 
 def test_operations_have_names_of_their_own_and_a_summary(described: dict[str, Any]) -> None:
     operations = [one for methods in described["paths"].values() for one in methods.values()]
-    names = [one["operationId"] for one in operations]
+    names = [operation["operationId"] for operation in operations]
     assert len(set(names)) == len(names)
-    assert [one["operationId"] for one in operations if not one["summary"]] == []
+    assert [operation["operationId"] for operation in operations if not operation["summary"]] == []
 
 
 def test_an_operation_says_what_it_takes_and_needs(described: dict[str, Any]) -> None:

@@ -72,9 +72,11 @@ def fee_of(work: Reader, invoice: Invoice, fee_type: str) -> Fee:
 
 
 def usage_invoice(work: Reader, at: int = 0) -> Invoice:
-    return [each for each in invoices(work) if work.tx.count(Fee, eq("invoice_id", each.id), eq("fee_type", "charge"))][
-        at
-    ]
+    return [
+        invoice
+        for invoice in invoices(work)
+        if work.tx.count(Fee, eq("invoice_id", invoice.id), eq("fee_type", "charge"))
+    ][at]
 
 
 def period_of(work: Reader, at: int) -> BillingPeriod:

@@ -249,8 +249,8 @@ def test_what_is_no_logo_is_refused_when_it_is_stored(content: bytes, code: str)
 @pytest.mark.parametrize(("content", "code"), UNSHOWN.values(), ids=UNSHOWN.keys())
 def test_no_document_fails_for_its_logo(content: bytes, code: str) -> None:
     def store(work: Work) -> None:
-        for one in work.tx.find(BillingEntity):
-            work.tx.replace(replace(one, logo_url=data_url(content)))
+        for entity in work.tx.find(BillingEntity):
+            work.tx.replace(replace(entity, logo_url=data_url(content)))
 
     with Scenario(now="2024-01-05T00:00:00Z") as box:
         box.billing.writing(store)

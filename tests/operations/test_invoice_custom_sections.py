@@ -27,7 +27,7 @@ def test_sections_are_made_changed_and_listed_by_name(box: Scenario) -> None:
     changed = box.billing.writing(lambda work: invoice_custom_sections.update(work, "bank", given))
     assert (changed.details, changed.display_name, changed.name) == ("BIC", "Bank account", "Bank")
     page = box.billing.reading(lambda work: invoice_custom_sections.list_all(work, Paging()))
-    assert [one.code for one in page.items] == ["about", "bank"]
+    assert [item.code for item in page.items] == ["about", "bank"]
 
 
 def test_names_and_codes_are_needed_and_codes_are_unique(box: Scenario) -> None:

@@ -149,7 +149,7 @@ def test_deleted_tax_is_taken_off_everything_that_had_it(box: Scenario) -> None:
         kinds: tuple[Any, ...] = (BillingEntity, Customer, Plan, Charge, FixedCharge, AddOn)
         commitments = [plan.minimum_commitment for plan in work.tx.find(Plan)]
         return [one.tax_ids for kind in kinds for one in work.tx.find(kind)] + [
-            one.tax_ids for one in commitments if one is not None
+            commitment.tax_ids for commitment in commitments if commitment is not None
         ]
 
     assert box.billing.reading(everything) == [(kept,)] * 7

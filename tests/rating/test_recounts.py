@@ -413,7 +413,7 @@ def test_what_a_draft_took_in_late_is_counted_and_what_came_after_it_was_issued_
         report = box.billing.audit()
         assert (report.findings, report.not_recounted) == ((), ())
         assert box.billing.reading(first_usage).units == 9
-        assert {one.check for one in report_with(box, twice_the_first).findings} == {"fee_recount"}
+        assert {finding.check for finding in report_with(box, twice_the_first).findings} == {"fee_recount"}
 
 
 def test_a_line_adjusted_by_hand_is_held_to_the_adjustment() -> None:
@@ -427,7 +427,7 @@ def test_a_line_adjusted_by_hand_is_held_to_the_adjustment() -> None:
         report = box.billing.audit()
         assert (report.findings, report.not_recounted) == ((), ())
         assert box.billing.reading(first_usage).units == 7
-        assert {one.check for one in report_with(box, twice_the_first).findings} == {"fee_recount"}
+        assert {finding.check for finding in report_with(box, twice_the_first).findings} == {"fee_recount"}
 
 
 def test_lines_put_by_hand_in_the_place_of_void_ones_are_not_recounted() -> None:
@@ -456,4 +456,4 @@ def test_usage_that_passed_a_threshold_is_what_had_come_in_by_then() -> None:
         box.event("calls", value="1")
         report = box.billing.audit()
         assert (report.findings, report.not_recounted) == ((), ())
-        assert {one.check for one in report_with(box, twice_the_first).findings} == {"fee_recount"}
+        assert {finding.check for finding in report_with(box, twice_the_first).findings} == {"fee_recount"}

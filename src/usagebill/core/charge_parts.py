@@ -116,7 +116,7 @@ def presentation_keys(properties: Mapping[str, object], *, in_invoice: bool = Fa
     keys = properties.get("presentation_group_keys")
     if not isinstance(keys, (list, tuple)):
         return ()
-    found = [each for each in keys if isinstance(each, Mapping)]
+    found = [key for key in keys if isinstance(key, Mapping)]
     if in_invoice:
         found = [each for each in found if (each.get("options") or {}).get("display_in_invoice")]
     return tuple(str(each["value"]) for each in found)

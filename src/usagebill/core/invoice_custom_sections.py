@@ -61,7 +61,7 @@ def invoice_section_ids(resources: Sequence[Selection], customer_ids: Iterable[s
     Resources that skip do not count; where all do, there is none. Those of the others' own selections come together,
     with the customer's (`customer_ids`) where one of them has none; with no selection at all the customer's alone.
     """
-    counting = [one for one in resources if not one.skip]
+    counting = [resource for resource in resources if not resource.skip]
     if resources and not counting:
         return ()
     chosen = [id for one in counting for id in one.section_ids]

@@ -58,11 +58,13 @@ class Completion:
 
 
 def _fixed(thresholds: Iterable[UsageThreshold]) -> list[UsageThreshold]:
-    return sorted((one for one in thresholds if not one.recurring), key=lambda one: one.amount_cents)
+    return sorted(
+        (threshold for threshold in thresholds if not threshold.recurring), key=lambda threshold: threshold.amount_cents
+    )
 
 
 def _recurring(thresholds: Iterable[UsageThreshold]) -> UsageThreshold | None:
-    return next((one for one in thresholds if one.recurring), None)
+    return next((threshold for threshold in thresholds if threshold.recurring), None)
 
 
 def passed_thresholds(

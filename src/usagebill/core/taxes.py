@@ -116,27 +116,27 @@ def with_terms(
     lines = tuple(
         AppliedTax(
             id=new_id(),
-            tax_id=each.tax_id,
-            name=each.name,
-            code=each.code,
-            rate=each.rate,
-            description=each.description,
-            amount_cents=round_cents(_share(base, each.rate)),
+            tax_id=term.tax_id,
+            name=term.name,
+            code=term.code,
+            rate=term.rate,
+            description=term.description,
+            amount_cents=round_cents(_share(base, term.rate)),
             amount_currency=fee.currency,
             created_at=now,
             base_amount_cents=truncate_cents(net),
-            precise_amount_cents=round_to(_share(precise_base, each.rate), _PRECISE_DECIMALS),
+            precise_amount_cents=round_to(_share(precise_base, term.rate), _PRECISE_DECIMALS),
         )
-        for each in terms
+        for term in terms
     )
     return replace(
         fee,
         applied_taxes=lines,
         taxes_base_rate=base_rate,
-        taxes_rate=total(each.rate for each in terms),
-        taxes_amount_cents=round_cents(total(_share(base, each.rate) for each in terms)),
+        taxes_rate=total(term.rate for term in terms),
+        taxes_amount_cents=round_cents(total(_share(base, term.rate) for term in terms)),
         taxes_precise_amount_cents=round_to(
-            total(_share(precise_base, each.rate) for each in terms), _PRECISE_DECIMALS
+            total(_share(precise_base, term.rate) for term in terms), _PRECISE_DECIMALS
         ),
     )
 

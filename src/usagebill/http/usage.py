@@ -105,7 +105,7 @@ def _charge_usage(usage: ChargeUsage, currency: str, *, is_projected: bool) -> C
 
 def current_usage_view(_: Work, usage: CurrentUsage) -> UsageView:
     """Usage of a period, charge by charge; with projections where they were asked for."""
-    charges = [_charge_usage(each, usage.currency, is_projected=usage.is_projected) for each in usage.charges]
+    charges = [_charge_usage(charge, usage.currency, is_projected=usage.is_projected) for charge in usage.charges]
     return usage_view(
         start=usage.start,
         end=usage.end,
@@ -115,7 +115,9 @@ def current_usage_view(_: Work, usage: CurrentUsage) -> UsageView:
         amount_cents=usage.amount_cents,
         taxes_amount_cents=usage.taxes_amount_cents,
         charges_usage=charges,
-        projected_amount_cents=sum(each["projected_amount_cents"] for each in charges) if usage.is_projected else None,
+        projected_amount_cents=sum(charge["projected_amount_cents"] for charge in charges)
+        if usage.is_projected
+        else None,
     )
 
 

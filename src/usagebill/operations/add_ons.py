@@ -31,10 +31,10 @@ class AddOnInput:
 
 def get(reader: Reader, code: str) -> AddOn:
     """The add-on with this code. Raises `NotFound`."""
-    found = reader.tx.first(AddOn, eq("code", code))
-    if found is None:
+    add_on = reader.tx.first(AddOn, eq("code", code))
+    if add_on is None:
         raise NotFound("add_on")
-    return found
+    return add_on
 
 
 def list_all(reader: Reader, paging: Paging) -> Page[AddOn]:

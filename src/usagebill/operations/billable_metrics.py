@@ -93,10 +93,10 @@ _EDITABLE = (
 
 def get(reader: Reader, code: str) -> BillableMetric:
     """The metric with this code. Raises `NotFound`."""
-    found = reader.tx.first(BillableMetric, eq("code", code))
-    if found is None:
+    metric = reader.tx.first(BillableMetric, eq("code", code))
+    if metric is None:
         raise NotFound("billable_metric")
-    return found
+    return metric
 
 
 def list_all(reader: Reader, paging: Paging) -> Page[BillableMetric]:

@@ -33,7 +33,11 @@ def bill_customer(work: Work, job: Job) -> None:
         eq("status", SubscriptionStatus.ACTIVE),
         order=[asc("created_at"), asc("id")],
     )
-    due = [one for one in active if is_due(work, one) and not has_overdue_end(work, one)]
+    due = [
+        subscription
+        for subscription in active
+        if is_due(work, subscription) and not has_overdue_end(work, subscription)
+    ]
     changing = [subscription for subscription in due if _gives_way(work, subscription)]
     staying = [subscription for subscription in due if subscription not in changing]
     grouped = [

@@ -75,10 +75,10 @@ _UNTIL_APPLIED = (
 
 def get(reader: Reader, code: str) -> Coupon:
     """The coupon with this code. Raises `NotFound`."""
-    found = reader.tx.first(Coupon, eq("code", code))
-    if found is None:
+    coupon = reader.tx.first(Coupon, eq("code", code))
+    if coupon is None:
         raise NotFound("coupon")
-    return found
+    return coupon
 
 
 def list_all(reader: Reader, paging: Paging) -> Page[Coupon]:

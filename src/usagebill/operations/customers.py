@@ -223,10 +223,10 @@ def checkout_url(reader: Reader, external_id: str) -> Customer:
 def _entity(reader: Reader, given: CustomerInput) -> BillingEntity:
     if not given.billing_entity_code:
         return default_entity(reader)
-    found = reader.tx.first(BillingEntity, eq("code", given.billing_entity_code), missing("archived_at"))
-    if found is None:
+    entity = reader.tx.first(BillingEntity, eq("code", given.billing_entity_code), missing("archived_at"))
+    if entity is None:
         raise NotFound("billing_entity")
-    return found
+    return entity
 
 
 def _check_lists(given: CustomerInput) -> None:

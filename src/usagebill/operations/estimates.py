@@ -116,8 +116,8 @@ def estimate_batch_instant_fees(reader: Reader, given: EventsInput) -> list[Inst
     groups: dict[str | None, list[Received]] = {}
     if not given.events:
         raise Invalid(events="no_events")
-    for one in given.events:
-        received = _received(reader, _members(one))
+    for event in given.events:
+        received = _received(reader, _members(event))
         groups.setdefault(received.external_subscription_id, []).append(received)
     fees: list[InstantFee] = []
     for events in groups.values():

@@ -83,10 +83,10 @@ def list_all(reader: Reader, options: FeeFilters, paging: Paging) -> Page[Fee]:
 def _instant(field: str, value: Maybe[str], problems: dict[str, object]) -> datetime | None:
     if not value:
         return None
-    found = parse_instant(value)
-    if found is None:
+    instant = parse_instant(value)
+    if instant is None:
         problems[field] = ["invalid_date"]
-    return found
+    return instant
 
 
 def _free(reader: Reader, fee_id: str) -> Fee:

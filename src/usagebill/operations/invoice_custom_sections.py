@@ -34,10 +34,10 @@ class InvoiceCustomSectionInput:
 
 def get(reader: Reader, code: str) -> InvoiceCustomSection:
     """The section with this code. Raises `NotFound`."""
-    found = reader.tx.first(InvoiceCustomSection, eq("code", code))
-    if found is None:
+    section = reader.tx.first(InvoiceCustomSection, eq("code", code))
+    if section is None:
         raise NotFound("invoice_custom_section")
-    return found
+    return section
 
 
 def list_all(reader: Reader, paging: Paging) -> Page[InvoiceCustomSection]:
@@ -48,7 +48,7 @@ def list_all(reader: Reader, paging: Paging) -> Page[InvoiceCustomSection]:
 def ids_of_codes(reader: Reader, codes: Iterable[str]) -> tuple[str, ...]:
     """The ids of the sections with these codes, each once, in their order; unknown codes are left out."""
     wanted = tuple(dict.fromkeys(codes))
-    by_code = {one.code: one.id for one in reader.tx.find(InvoiceCustomSection, within("code", wanted))}
+    by_code = {section.code: section.id for section in reader.tx.find(InvoiceCustomSection, within("code", wanted))}
     return tuple(by_code[code] for code in wanted if code in by_code)
 
 

@@ -64,10 +64,10 @@ def find_all(tx: Transaction) -> list[Organization]:
 
 def get(reader: Reader) -> Organization:
     """The organization as it is now."""
-    found = reader.tx.get(Organization, reader.organization.id)
-    if found is None:
+    organization = reader.tx.get(Organization, reader.organization.id)
+    if organization is None:
         raise LookupError(f"no organization {reader.organization.id}")
-    return found
+    return organization
 
 
 def update(work: Work, given: OrganizationInput) -> Organization:

@@ -89,10 +89,10 @@ def _visible() -> Condition:
 
 def get(reader: Reader, payment_id: str) -> Payment:
     """One payment. Raises `NotFound`, also while its invoice is not to be seen."""
-    found = reader.tx.first(Payment, eq("id", payment_id), _visible())
-    if found is None:
+    payment = reader.tx.first(Payment, eq("id", payment_id), _visible())
+    if payment is None:
         raise NotFound("payment")
-    return found
+    return payment
 
 
 def list_all(reader: Reader, options: PaymentFilters, paging: Paging) -> Page[Payment]:

@@ -221,15 +221,15 @@ class LifetimeUsageOptions:
 
 def _subscription(reader: Reader, external_id: str, options: LifetimeUsageOptions) -> Subscription:
     status = options.subscription_status or options.status or "active"
-    found = reader.tx.first(
+    subscription = reader.tx.first(
         Subscription,
         eq("external_id", external_id),
         eq("status", status),
         order=[desc("terminated_at"), desc("started_at")],
     )
-    if found is None:
+    if subscription is None:
         raise NotFound("subscription")
-    return found
+    return subscription
 
 
 def get(reader: Reader, external_id: str, options: LifetimeUsageOptions) -> LifetimeUsageNow:

@@ -78,10 +78,10 @@ def list_all(reader: Reader) -> list[TaxConnection]:
 
 def get(reader: Reader, code: str) -> TaxConnection:
     """The connection with this code, the oldest where several kinds have it. Raises `NotFound`."""
-    found = reader.tx.first(TaxConnection, eq("code", code), order=[asc("created_at"), asc("id")])
-    if found is None:
+    connection = reader.tx.first(TaxConnection, eq("code", code), order=[asc("created_at"), asc("id")])
+    if connection is None:
         raise NotFound("tax_connection")
-    return found
+    return connection
 
 
 def update(work: Work, code: str, given: TaxConnectionInput) -> TaxConnection:

@@ -44,10 +44,10 @@ class TaxInput:
 
 def get(reader: Reader, code: str) -> Tax:
     """The tax with this code. Raises `NotFound`."""
-    found = reader.tx.first(Tax, eq("code", code))
-    if found is None:
+    tax = reader.tx.first(Tax, eq("code", code))
+    if tax is None:
         raise NotFound("tax")
-    return found
+    return tax
 
 
 def ids_of_codes(reader: Reader, codes: Iterable[str], *, any_case: bool = False) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ def delete(work: Work, code: str) -> Tax:
 
 
 def _without(ids: tuple[str, ...], id: str) -> tuple[str, ...]:
-    return tuple(one for one in ids if one != id)
+    return tuple(id_ for id_ in ids if id_ != id)
 
 
 def _check(reader: Reader, name: str | None, code: str | None, rate: Decimal | None, *, id: str | None) -> None:

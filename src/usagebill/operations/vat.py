@@ -39,8 +39,8 @@ def make_taxes(work: Work) -> None:
 
 
 def _make(work: Work, wanted: EuTax) -> Tax:
-    found = work.tx.first(Tax, eq("code", wanted.code))
-    if found is None:
+    tax = work.tx.first(Tax, eq("code", wanted.code))
+    if tax is None:
         made = Tax(
             id=work.new_id(),
             organization_id=work.organization.id,
@@ -54,8 +54,8 @@ def _make(work: Work, wanted: EuTax) -> Tax:
         )
         work.tx.insert(made)
         return made
-    restored = replace(found, name=wanted.name, rate=wanted.rate, description=wanted.description, auto_generated=True)
-    if restored != found:
+    restored = replace(tax, name=wanted.name, rate=wanted.rate, description=wanted.description, auto_generated=True)
+    if restored != tax:
         restored = replace(restored, updated_at=work.now)
         work.tx.replace(restored)
         taxes.flag_drafts(work, restored)

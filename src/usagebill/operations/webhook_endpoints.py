@@ -37,10 +37,10 @@ class WebhookEndpointInput:
 
 def get(reader: Reader, id: str) -> WebhookEndpoint:
     """The endpoint with this id. Raises `NotFound`."""
-    found = reader.tx.get(WebhookEndpoint, id)
-    if found is None:
+    endpoint = reader.tx.get(WebhookEndpoint, id)
+    if endpoint is None:
         raise NotFound("webhook_endpoint")
-    return found
+    return endpoint
 
 
 def list_all(reader: Reader, paging: Paging) -> Page[WebhookEndpoint]:

@@ -111,10 +111,10 @@ def delivery_key(message_id: str) -> str:
 
 def get(work: Work, id: str) -> WebhookMessage:
     """The message with this id. Raises `NotFound`."""
-    found = work.tx.get(WebhookMessage, id)
-    if found is None:
+    message = work.tx.get(WebhookMessage, id)
+    if message is None:
         raise NotFound("webhook")
-    return found
+    return message
 
 
 def list_all(work: Work, endpoint_id: str, options: MessageFilters, paging: Paging) -> Page[WebhookMessage]:

@@ -55,6 +55,6 @@ def markup(text: str) -> str:
 def _line(line: str) -> str:
     parts = []
     for font, characters in groupby(line, _font):
-        shown = escape("".join(one if one.isprintable() else " " for one in characters), quote=False)
+        shown = escape("".join(character if character.isprintable() else " " for character in characters), quote=False)
         parts.append(shown if font is None else f'<font name="{font}">{shown}</font>')
     return "".join(parts)

@@ -11,7 +11,7 @@ __all__ = ["finalized_credit_note"]
 
 def finalized_credit_note(reader: Reader, credit_note_id: str) -> CreditNote:
     """The finalized credit note with this id. Raises `NotFound`."""
-    found = reader.tx.get(CreditNote, credit_note_id)
-    if found is None or found.status != CreditNoteStatus.FINALIZED:
+    note = reader.tx.get(CreditNote, credit_note_id)
+    if note is None or note.status != CreditNoteStatus.FINALIZED:
         raise NotFound("credit_note")
-    return found
+    return note

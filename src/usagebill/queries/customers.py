@@ -21,18 +21,18 @@ class Owned(Protocol):
 
 def customer_of(reader: Reader, owned: Owned) -> Customer:
     """The customer whose subscription, invoice, fee, ... this is; deleted ones too."""
-    found = reader.tx.get(Customer, owned.customer_id, deleted=True)
-    if found is None:
+    customer = reader.tx.get(Customer, owned.customer_id, deleted=True)
+    if customer is None:
         raise LookupError(f"no customer {owned.customer_id}")
-    return found
+    return customer
 
 
 def entity_of(reader: Reader, customer: Customer) -> BillingEntity:
     """The billing entity that the customer belongs to."""
-    found = reader.tx.get(BillingEntity, customer.billing_entity_id, deleted=True)
-    if found is None:
+    entity = reader.tx.get(BillingEntity, customer.billing_entity_id, deleted=True)
+    if entity is None:
         raise LookupError(f"no billing entity {customer.billing_entity_id}")
-    return found
+    return entity
 
 
 def zone_of(reader: Reader, customer: Customer) -> ZoneInfo:
@@ -42,10 +42,10 @@ def zone_of(reader: Reader, customer: Customer) -> ZoneInfo:
 
 def customer_by_external_id(reader: Reader, external_id: str) -> Customer:
     """The customer with this external id. Raises `NotFound`."""
-    found = reader.tx.first(Customer, eq("external_id", external_id))
-    if found is None:
+    customer = reader.tx.first(Customer, eq("external_id", external_id))
+    if customer is None:
         raise NotFound("customer")
-    return found
+    return customer
 
 
 def find_customer(reader: Reader, customer_id: str) -> Customer | None:

@@ -23,7 +23,7 @@ def fees_of_invoice(reader: Reader, invoice: Invoice) -> list[Fee]:
 
 def fee_by_id(reader: Reader, fee_id: str) -> Fee:
     """The fee with this id, with an invoice or without. Raises `NotFound`."""
-    found = reader.tx.get(Fee, fee_id)
-    if found is None:
+    fee = reader.tx.get(Fee, fee_id)
+    if fee is None:
         raise NotFound("fee")
-    return found
+    return fee

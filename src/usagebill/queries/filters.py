@@ -55,10 +55,10 @@ def search_conditions(term: Maybe[str], columns: tuple[str, ...], of_customer: t
 def named_entities(reader: Reader, codes: Iterable[str]) -> list[str]:
     """The ids of the billing entities with these codes, archived ones included. Raises `NotFound` for others."""
     wanted = set(codes)
-    found = reader.tx.find(BillingEntity, within("code", wanted), deleted=True)
-    if {entity.code for entity in found} != wanted:
+    entities = reader.tx.find(BillingEntity, within("code", wanted), deleted=True)
+    if {entity.code for entity in entities} != wanted:
         raise NotFound("billing_entity")
-    return [entity.id for entity in found]
+    return [entity.id for entity in entities]
 
 
 def either(single: object, several: object) -> object:
@@ -101,11 +101,11 @@ def amount(field: str, value: Maybe[str], problems: dict[str, object]) -> Decima
     """
     if not value:
         return None
-    found = parse_decimal(value.strip())
-    if found is None:
+    number = parse_decimal(value.strip())
+    if number is None:
         problems[field] = ["value_is_invalid"]
         return None
-    return max(-_LARGEST_AMOUNT, min(found, _LARGEST_AMOUNT))
+    return max(-_LARGEST_AMOUNT, min(number, _LARGEST_AMOUNT))
 
 
 def day(value: Maybe[str]) -> date | None:

@@ -26,10 +26,10 @@ def periods_of(reader: Reader, invoice: Invoice) -> list[BillingPeriod]:
 
 def visible_invoice(reader: Reader, invoice_id: str) -> Invoice:
     """The invoice with this id. Raises `NotFound` for one that no caller may see."""
-    found = reader.tx.get(Invoice, invoice_id)
-    if found is None or found.status not in VISIBLE:
+    invoice = reader.tx.get(Invoice, invoice_id)
+    if invoice is None or invoice.status not in VISIBLE:
         raise NotFound("invoice")
-    return found
+    return invoice
 
 
 def customer_and_entity(reader: Reader, invoice: Invoice) -> tuple[Customer, BillingEntity]:

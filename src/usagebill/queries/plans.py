@@ -91,18 +91,18 @@ ChargeKind = TypeVar("ChargeKind", Charge, FixedCharge)
 
 def plan_by_code(reader: Reader, code: str) -> Plan:
     """The plan with this code; overrides cannot be reached by theirs. Raises `NotFound`."""
-    found = reader.tx.first(Plan, eq("code", code), missing("parent_id"))
-    if found is None:
+    plan = reader.tx.first(Plan, eq("code", code), missing("parent_id"))
+    if plan is None:
         raise NotFound("plan")
-    return found
+    return plan
 
 
 def metric_of(reader: Reader, charge: Charge) -> BillableMetric:
     """The billable metric that a charge prices, deleted or not."""
-    found = reader.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
-    if found is None:
+    metric = reader.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
+    if metric is None:
         raise LookupError(f"no billable metric {charge.billable_metric_id}")
-    return found
+    return metric
 
 
 def is_used(reader: Reader, plan: Plan) -> bool:

@@ -21,18 +21,18 @@ __all__ = ["applicable_thresholds", "billable", "cycle", "find_subscription", "i
 
 def plan_of(reader: Reader, subscription: Subscription) -> Plan:
     """The plan (or override) that a subscription is on, deleted ones included."""
-    found = reader.tx.get(Plan, subscription.plan_id, deleted=True)
-    if found is None:
+    plan = reader.tx.get(Plan, subscription.plan_id, deleted=True)
+    if plan is None:
         raise LookupError(f"no plan {subscription.plan_id}")
-    return found
+    return plan
 
 
 def issuer_of(reader: Reader, subscription: Subscription, customer: Customer) -> BillingEntity:
     """The billing entity that invoices the subscription: its own, else the customer's."""
-    own = None
+    entity = None
     if subscription.billing_entity_id is not None:
-        own = reader.tx.get(BillingEntity, subscription.billing_entity_id, deleted=True)
-    return own or entity_of(reader, customer)
+        entity = reader.tx.get(BillingEntity, subscription.billing_entity_id, deleted=True)
+    return entity or entity_of(reader, customer)
 
 
 def cycle(reader: Reader, subscription: Subscription, *, tz: ZoneInfo | None = None) -> Cycle:

@@ -72,7 +72,7 @@ def repricing(reader: Reader, plan: PlanDefinition, fee: Fee) -> Callable[[Decim
     """
     currency = fee.currency
     if fee.charge_id is not None:
-        charge = next((one for one in plan.charges if one.id == fee.charge_id), None)
+        charge = next((charge for charge in plan.charges if charge.id == fee.charge_id), None)
         charge = charge or reader.tx.get(Charge, fee.charge_id, deleted=True)
         metric = reader.tx.get(BillableMetric, fee.billable_metric_id or "", deleted=True)
         if charge is None or metric is None:
@@ -96,7 +96,7 @@ def repricing(reader: Reader, plan: PlanDefinition, fee: Fee) -> Callable[[Decim
         return by_model
     if fee.fixed_charge_id is None:
         return None
-    fixed = next((one for one in plan.fixed_charges if one.id == fee.fixed_charge_id), None)
+    fixed = next((charge for charge in plan.fixed_charges if charge.id == fee.fixed_charge_id), None)
     found = fixed or reader.tx.get(FixedCharge, fee.fixed_charge_id, deleted=True)
     if found is None:
         raise LookupError(f"fee {fee.id} has lost its fixed charge")
@@ -125,7 +125,7 @@ def empty_fee(reader: Reader, context: BillingContext, line: AdjustedFee) -> Fee
         now=reader.now,
     )
     fee = replace(line_fee, from_datetime=span.start, to_datetime=span.end)
-    charge = next((one for one in context.definition.charges if one.id == line.charge_id), None)
+    charge = next((charge for charge in context.definition.charges if charge.id == line.charge_id), None)
     if charge is not None:
         metric = context.definition.metrics[charge.billable_metric_id]
         fee = replace(fee, charge_id=charge.id, charge_filter_id=line.charge_filter_id)
@@ -142,7 +142,7 @@ def empty_fee(reader: Reader, context: BillingContext, line: AdjustedFee) -> Fee
             charges_from_datetime=span.start,
             charges_to_datetime=span.end,
         )
-    fixed = next((one for one in context.definition.fixed_charges if one.id == line.fixed_charge_id), None)
+    fixed = next((charge for charge in context.definition.fixed_charges if charge.id == line.fixed_charge_id), None)
     if fixed is None:
         return None
     return replace(

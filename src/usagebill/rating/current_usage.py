@@ -90,15 +90,15 @@ class ProjectedUsageOptions:
 
 def _subscription(reader: Reader, customer: Customer, external_id: object) -> Subscription:
     if isinstance(external_id, str) and external_id:
-        found = reader.tx.first(
+        subscription = reader.tx.first(
             Subscription,
             eq("customer_id", customer.id),
             eq("external_id", external_id),
             eq("status", SubscriptionStatus.ACTIVE),
             order=[desc("started_at")],
         )
-        if found is not None:
-            return found
+        if subscription is not None:
+            return subscription
     raise NotAllowed("no_active_subscription")
 
 
@@ -147,7 +147,7 @@ def _group_filter(options: UsageOptions) -> dict[str, tuple[str, ...]]:
     only: dict[str, tuple[str, ...]] = {}
     for key, value in given.items():
         values = value if isinstance(value, (list, tuple)) else [value]
-        only[str(key)] = tuple(str(each) for each in values)
+        only[str(key)] = tuple(str(value) for value in values)
     return only
 
 

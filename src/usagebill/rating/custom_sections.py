@@ -43,8 +43,8 @@ def _selected(reader: Reader, invoice: Invoice, periods: Sequence[BillingPeriod]
     customer, entity = customer_and_entity(reader, invoice)
     subscriptions = (reader.tx.get(Subscription, period.subscription_id) for period in periods)
     selections = [
-        Selection(skip=one.skip_invoice_custom_sections, section_ids=one.invoice_custom_section_ids)
-        for one in subscriptions
-        if one is not None
+        Selection(skip=subscription.skip_invoice_custom_sections, section_ids=subscription.invoice_custom_section_ids)
+        for subscription in subscriptions
+        if subscription is not None
     ]
     return invoice_section_ids(selections, customer_section_ids(customer, entity))

@@ -62,7 +62,7 @@ def _known_at(reader: Reader, fee: Fee) -> datetime:
 def part_of(fee: Fee, charge: Charge, metric: BillableMetric) -> ChargePart | None:
     """The part of `charge` that the fee bills; None where its filter is gone."""
     parts = charge_parts(charge, metric)
-    return next((one for one in parts if (one.filter.id if one.filter else None) == fee.charge_filter_id), None)
+    return next((part for part in parts if (part.filter.id if part.filter else None) == fee.charge_filter_id), None)
 
 
 def events_paid_in_advance(reader: Reader, fee: Fee) -> list[Event]:

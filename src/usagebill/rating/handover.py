@@ -68,8 +68,8 @@ def own_since(reader: Reader, subscription: Subscription) -> datetime | None:
 
 def _others(reader: Reader, subscription: Subscription) -> list[Subscription]:
     """The other subscriptions of the same external id, of whatever customer."""
-    found = reader.tx.find(Subscription, eq("external_id", subscription.external_id))
-    return [other for other in found if other.id != subscription.id]
+    subscriptions = reader.tx.find(Subscription, eq("external_id", subscription.external_id))
+    return [other for other in subscriptions if other.id != subscription.id]
 
 
 def _made(subscription: Subscription) -> Arrival:

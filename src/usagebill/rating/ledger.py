@@ -35,10 +35,10 @@ class Ledger:
 
     def before(self, event_id: str, group: str) -> LedgerRow | None:
         """The latest row of a group that is not the event's own."""
-        found = self.reader.tx.first(
+        ledger_entry = self.reader.tx.first(
             LedgerEntry, *self._conditions(), eq("group", group), ne("event_id", event_id), order=_LATEST_FIRST
         )
-        return None if found is None else _row(found)
+        return None if ledger_entry is None else _row(ledger_entry)
 
     def made_before(self, entry: LedgerEntry) -> LedgerRow | None:
         """The latest row of the group of `entry` that there was when it was made."""

@@ -59,10 +59,10 @@ def lifetime_usage_object(
     if completions is not None:
         shown["usage_thresholds"] = [
             {
-                "amount_cents": one.amount_cents,
-                "completion_ratio": rate_number(round_to(one.ratio, _RATIO_DECIMALS)),
-                "reached_at": instant_text(one.reached_at),
+                "amount_cents": completion.amount_cents,
+                "completion_ratio": rate_number(round_to(completion.ratio, _RATIO_DECIMALS)),
+                "reached_at": instant_text(completion.reached_at),
             }
-            for one in completions
+            for completion in completions
         ]
     return shown

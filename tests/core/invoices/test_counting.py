@@ -167,7 +167,7 @@ def test_the_prorated_terms_add_up_to_the_units(steps: list[tuple[int, Decimal]]
     events = [event(f"e{day}", day, str(value)) for day, value in steps]
     *terms, last = counting(recurring, events, WINDOW, is_prorated=True)
     numbers = [re.search(r"(-?[\d.]+) x (\d+) / (\d+) days", term) for term in terms]
-    whole = sum(Decimal(found[1]) * int(found[2]) / int(found[3]) for found in numbers if found is not None)
+    whole = sum(Decimal(number[1]) * int(number[2]) / int(number[3]) for number in numbers if number is not None)
     units = usage(recurring, events, WINDOW, is_prorated=True).units
     assert f"{units.normalize():f}" in last
     assert 0 <= units - whole + Decimal("1e-15") < Decimal("0.00002")

@@ -153,7 +153,7 @@ def test_details_of_ranges_account_for_every_unit_and_the_whole_amount(
         ("graduated", "graduated_ranges", "per_unit_amount"),
         ("graduated_percentage", "graduated_percentage_ranges", "rate"),
     ):
-        listed = [{**one, rate: one["per_unit_amount"]} for one in ranges]
+        listed = [{**range_, rate: range_["per_unit_amount"]} for range_ in ranges]
         parsed = parse_properties(model, {key: listed}, subunits=100)
         entries: Any = amount_details(model, parsed, Usage(units=units))[key]
         assert sum((D(entry["units"]) for entry in entries), D(0)) == units
@@ -187,7 +187,7 @@ def test_stretches_of_more_digits_than_the_usual_decimals_keep_every_one() -> No
 @given(ranges=range_lists(touching=False), units=UNITS)
 def test_volume_prices_all_units_alike(ranges: list[dict[str, Any]], units: Decimal) -> None:
     parsed = parse_properties("volume", {"volume_ranges": ranges}, subunits=100)
-    holding = next(one for one in ranges if one["to_value"] is None or units <= one["to_value"])
+    holding = next(range_ for range_ in ranges if range_["to_value"] is None or units <= range_["to_value"])
     expected = add(multiply(units, D(holding["per_unit_amount"])), D(holding["flat_amount"]))
     assert price("volume", parsed, Usage(units=units)).amount == expected
 

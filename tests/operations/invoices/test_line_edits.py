@@ -131,8 +131,8 @@ def test_a_minimum_is_what_adjusted_lines_leave_of_it(box: Scenario) -> None:
 
     def line(units: str) -> str:
         charges = (fee for fee in box.invoice(id)["fees"] if fee["item"]["type"] == "charge")
-        found = next(fee for fee in charges if fee["units"] == units)
-        return str(found["svc_id"])
+        charge = next(fee for fee in charges if fee["units"] == units)
+        return str(charge["svc_id"])
 
     true_up = line("1.0")
     with pytest.raises(Invalid, match="adjusted_fee"):

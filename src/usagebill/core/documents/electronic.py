@@ -192,7 +192,7 @@ def _delivered(source: InvoiceSource) -> date:
     invoice = source.invoice
     starts: list[datetime] = []
     if invoice.invoice_type in (InvoiceType.SUBSCRIPTION, InvoiceType.PROGRESSIVE_BILLING, InvoiceType.ADVANCE_CHARGES):
-        starts = [one.charges_from_datetime for one in source.periods if one.charges_from_datetime is not None]
+        starts = [period.charges_from_datetime for period in source.periods if period.charges_from_datetime is not None]
     return local_date(min(starts, default=invoice.created_at), source.zone)
 
 

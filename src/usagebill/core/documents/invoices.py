@@ -285,7 +285,7 @@ def tax_totals(lines: Sequence[AppliedTax], currency: str, locale: str) -> Itera
     words = words_of(locale)
     if not lines:
         yield Total(label=words.no_tax, amount=money_text(0, currency, locale))
-    for applied in sorted(sorted(lines, key=lambda one: one.name), key=lambda one: one.rate, reverse=True):
+    for applied in sorted(sorted(lines, key=lambda line: line.name), key=lambda line: line.rate, reverse=True):
         base = money_text(_base_cents(applied), currency, locale)
         label = words.tax_on.format(name=applied.name, rate=rate_text(applied.rate, locale), base=base)
         yield Total(label=label, amount=money_text(applied.amount_cents, currency, locale))

@@ -196,7 +196,7 @@ def _parts(fee: Fee, prices: _Prices, words: Words) -> Iterable[_Line]:
     for key in ("graduated_ranges", "graduated_percentage_ranges"):
         ranges = details.get(key)
         if isinstance(ranges, (list, tuple)):
-            yield from _ranges([one for one in ranges if isinstance(one, Mapping)], prices, words)
+            yield from _ranges([range_ for range_ in ranges if isinstance(range_, Mapping)], prices, words)
     if "per_package_size" in details:
         yield from _package(fee, prices, words)
     elif "fixed_fee_unit_amount" in details:

@@ -95,9 +95,9 @@ def arithmetic(fee: Fee, priced: Sequence[str] = ()) -> tuple[str, ...]:
 def _paid_before_lines(fee: Fee) -> list[str]:
     """The old plan's fees that pay for a part of the fee."""
     return [
-        f"the old plan was paid {_major(each['paid_cents'], fee)} for {each['paid_days']} days, "
-        f"{each['days_left']} of which are left"
-        for each in _rows(fee.basis["paid_before"])
+        f"the old plan was paid {_major(row['paid_cents'], fee)} for {row['paid_days']} days, "
+        f"{row['days_left']} of which are left"
+        for row in _rows(fee.basis["paid_before"])
     ]
 
 
@@ -186,7 +186,7 @@ def _model_lines(details: Mapping[str, object], units: Decimal) -> list[str]:
     """The steps that the details of a charge model hold: ranges, packages, percentages, volumes."""
     ranges = details.get("graduated_ranges") or details.get("graduated_percentage_ranges")
     if isinstance(ranges, (list, tuple)):
-        return [_range_line(each) for each in ranges if isinstance(each, Mapping)]
+        return [_range_line(range_) for range_ in ranges if isinstance(range_, Mapping)]
     if "per_package_size" in details:
         paid, size = _number(details, "paid_units"), _number(details, "per_package_size")
         packages = ceil_to(divide(paid, size), 0) if size else ZERO

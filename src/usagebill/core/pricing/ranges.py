@@ -79,10 +79,10 @@ class Share:
 def shares(ranges: Ranges, units: Decimal) -> list[Share]:
     """How `units` spread over the ranges that they reach, in order. The first range is always reached."""
     result = []
-    for one in ranges.ranges:
-        last = one.to_value is None or units <= one.to_value
-        inside = subtract(units if one.to_value is None or last else one.to_value, one.floor)
-        result.append(Share(range=one, units=inside, amount=multiply(inside, one.rate)))
+    for range_ in ranges.ranges:
+        last = range_.to_value is None or units <= range_.to_value
+        inside = subtract(units if range_.to_value is None or last else range_.to_value, range_.floor)
+        result.append(Share(range=range_, units=inside, amount=multiply(inside, range_.rate)))
         if last:
             break
     return result

@@ -33,9 +33,9 @@ def price(properties: VolumeProperties, usage: Usage) -> Price:
 
 def range_of(ranges: Ranges, full: Decimal) -> Range:
     """The range that prices all units where the full ones are `full`."""
-    for one in ranges.ranges[:-1]:
-        if one.to_value is not None and full <= one.to_value:
-            return one
+    for range_ in ranges.ranges[:-1]:
+        if range_.to_value is not None and full <= range_.to_value:
+            return range_
     return ranges.ranges[-1]
 
 

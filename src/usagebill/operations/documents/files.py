@@ -100,10 +100,10 @@ def by_token(tx: Transaction, token: str) -> Document:
 
 
 def _invoice(reader: Reader, invoice_id: str) -> Invoice:
-    found = reader.tx.get(Invoice, invoice_id)
-    if found is None or found.status != InvoiceStatus.FINALIZED:
+    invoice = reader.tx.get(Invoice, invoice_id)
+    if invoice is None or invoice.status != InvoiceStatus.FINALIZED:
         raise NotFound("invoice")
-    return found
+    return invoice
 
 
 def _downloaded(work: Work, subject: S, kind: str) -> S | None:

@@ -67,10 +67,10 @@ def credit_note_source(reader: Reader, note: CreditNote) -> CreditNoteSource:
 
 
 def _customer(reader: Reader, invoice: Invoice) -> Mapping[str, object]:
-    found = reader.tx.get(Customer, invoice.customer_id, deleted=True)
-    if found is None:
+    customer = reader.tx.get(Customer, invoice.customer_id, deleted=True)
+    if customer is None:
         raise LookupError(f"invoice {invoice.id} has lost its customer")
-    return customer_summary(reader, found)
+    return customer_summary(reader, customer)
 
 
 def _locale(customer: Mapping[str, object]) -> str | None:

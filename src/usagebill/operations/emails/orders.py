@@ -15,16 +15,16 @@ __all__ = ["customer_addresses", "email_on_issue", "entity_of_subject", "is_swit
 
 def entity_of_subject(reader: Reader, subject: Invoice | CreditNote) -> BillingEntity:
     """The billing entity that issued an invoice or credit note, as it is now."""
-    found = reader.tx.get(BillingEntity, subject.billing_entity_id, deleted=True)
-    if found is None:
+    entity = reader.tx.get(BillingEntity, subject.billing_entity_id, deleted=True)
+    if entity is None:
         raise LookupError(f"{subject.id} has lost its billing entity")
-    return found
+    return entity
 
 
 def customer_addresses(reader: Reader, subject: Invoice | CreditNote) -> tuple[str, ...]:
     """Where its customer is reached now."""
-    found = reader.tx.get(Customer, subject.customer_id, deleted=True)
-    return addresses(None if found is None else found.email)
+    customer = reader.tx.get(Customer, subject.customer_id, deleted=True)
+    return addresses(None if customer is None else customer.email)
 
 
 def is_switched_on(entity: BillingEntity, subject: Invoice | CreditNote) -> bool:

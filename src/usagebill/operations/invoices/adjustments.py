@@ -120,7 +120,7 @@ def line_in_period(reader: Reader, invoice: Invoice, period: BillingPeriod, give
             raise NotFound("fixed_charge")
         line = _adjustment(reader, invoice, period.subscription_id, FeeType.FIXED_CHARGE, given)
         return replace(line, fixed_charge_id=given.fixed_charge_id)
-    charge = next((one for one in plan.charges if one.id == given.charge_id), None)
+    charge = next((charge for charge in plan.charges if charge.id == given.charge_id), None)
     if charge is None:
         raise NotFound("charge")
     if given.charge_filter_id and not any(one.id == given.charge_filter_id for one in charge.filters):

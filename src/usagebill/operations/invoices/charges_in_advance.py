@@ -67,11 +67,11 @@ def _about_to_change(reader: Reader, events: Sequence[Event]) -> dict[str, None]
     names = sorted({event.external_subscription_id for event in events if event.external_subscription_id is not None})
     pending = eq("status", SubscriptionStatus.PENDING)
     ending = all_of(eq("status", SubscriptionStatus.ACTIVE), at_most("ending_at", reader.now + _DAY))
-    found = reader.tx.find(Subscription, within("external_id", names), any_of(pending, ending))
+    subscriptions = reader.tx.find(Subscription, within("external_id", names), any_of(pending, ending))
     if reader.tx.jobs.overdue(None, reader.now) is not None:
         active = reader.tx.find(Subscription, within("external_id", names), eq("status", SubscriptionStatus.ACTIVE))
-        found += [one for one in active if _began_before_boundary(reader, one)]
-    return {subscription.customer_id: None for subscription in found}
+        subscriptions += [subscription for subscription in active if _began_before_boundary(reader, subscription)]
+    return {subscription.customer_id: None for subscription in subscriptions}
 
 
 def _began_before_boundary(reader: Reader, subscription: Subscription) -> bool:
@@ -126,10 +126,10 @@ def bill_event(work: Work, event: Event) -> list[Fee]:
 
 def _billed_charges(reader: Reader, event: Event) -> set[str | None]:
     """The charges that have a fee for the event already, taken back or not."""
-    found = reader.tx.find(
+    fees = reader.tx.find(
         Fee,
         eq("event_transaction_id", event.transaction_id),
         eq("external_subscription_id", event.external_subscription_id),
         deleted=True,
     )
-    return {fee.charge_id for fee in found}
+    return {fee.charge_id for fee in fees}

@@ -106,7 +106,7 @@ def regenerate(work: Work, invoice_id: str, given: RegenerationInput) -> Invoice
     again = work.tx.first(Invoice, eq("voided_invoice_id", voided.id), ne("status", InvoiceStatus.VOIDED))
     if voided.status != InvoiceStatus.VOIDED or again is not None:
         raise Forbidden("feature_unavailable")
-    ids = [one.id for one in given.fees or () if one.id]
+    ids = [fee.id for fee in given.fees or () if fee.id]
     if len(set(ids)) < len(ids):
         raise Invalid(fees="duplicated_values")
     return record(work, _regenerated_bill(work, voided, given))
@@ -164,9 +164,9 @@ def _line(
 ) -> Fee:
     if given.id:
         fee = _kept(reader, voided, invoice, given.id)
-        period = next((one for one in periods if one.subscription_id == fee.subscription_id), None)
+        period = next((period for period in periods if period.subscription_id == fee.subscription_id), None)
     else:
-        period = next((one for one in periods if one.subscription_id == given.subscription_id), None)
+        period = next((period for period in periods if period.subscription_id == given.subscription_id), None)
         if period is None:
             raise NotFound("subscription")
         fee = _new(reader, invoice, period, given)

@@ -146,10 +146,10 @@ def _instant(value: object) -> datetime | None:
 def _entity(reader: Reader, customer: Customer, code: Maybe[str]) -> BillingEntity:
     if not is_given(code) or not code:
         return entity_of(reader, customer)
-    found = reader.tx.first(BillingEntity, eq("code", code), missing("archived_at"))
-    if found is None:
+    entity = reader.tx.first(BillingEntity, eq("code", code), missing("archived_at"))
+    if entity is None:
         raise NotFound("billing_entity")
-    return found
+    return entity
 
 
 def _sections(reader: Reader, given: OneOffInput) -> tuple[str, ...] | None:

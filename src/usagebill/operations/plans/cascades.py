@@ -160,7 +160,9 @@ def cascade_fixed_charges(work: Work, plan: Plan, changes: Iterable[FixedChargeC
     if not wanted:
         return
     for child in overrides_of(work, plan):
-        own = {one.parent_id: one for one in work.tx.find(FixedCharge, eq("plan_id", child.id))}
+        own = {
+            fixed_charge.parent_id: fixed_charge for fixed_charge in work.tx.find(FixedCharge, eq("plan_id", child.id))
+        }
         at_once: list[FixedCharge] = []
         next_period: list[FixedCharge] = []
         for change in wanted:

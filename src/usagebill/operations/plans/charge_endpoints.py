@@ -73,10 +73,10 @@ def list_charges(reader: Reader, code: str, paging: Paging) -> Page[Charge]:
 def get_charge(reader: Reader, code: str, charge_code: str) -> Charge:
     """One charge of a plan. Raises `NotFound`."""
     order = [asc("created_at"), asc("id")]
-    found = reader.tx.first(Charge, eq("plan_id", plan_by_code(reader, code).id), eq("code", charge_code), order=order)
-    if found is None:
+    charge = reader.tx.first(Charge, eq("plan_id", plan_by_code(reader, code).id), eq("code", charge_code), order=order)
+    if charge is None:
         raise NotFound("charge")
-    return found
+    return charge
 
 
 @after_backlog(of_plan)
@@ -205,12 +205,12 @@ def list_fixed_charges(reader: Reader, code: str, paging: Paging) -> Page[FixedC
 def get_fixed_charge(reader: Reader, code: str, fixed_charge_code: str) -> FixedCharge:
     """One fixed charge of a plan. Raises `NotFound`."""
     order = [asc("created_at"), asc("id")]
-    found = reader.tx.first(
+    fixed_charge = reader.tx.first(
         FixedCharge, eq("plan_id", plan_by_code(reader, code).id), eq("code", fixed_charge_code), order=order
     )
-    if found is None:
+    if fixed_charge is None:
         raise NotFound("fixed_charge")
-    return found
+    return fixed_charge
 
 
 @after_backlog(of_plan)

@@ -84,18 +84,18 @@ def _overridden(work: Work, plan: Plan, given: SubscriptionInput) -> Overridden:
 def _entity(reader: Reader, given: SubscriptionInput) -> BillingEntity:
     if not given.billing_entity_code:
         return customers.default_entity(reader)
-    found = reader.tx.first(BillingEntity, eq("code", given.billing_entity_code), missing("archived_at"))
-    if found is None:
+    entity = reader.tx.first(BillingEntity, eq("code", given.billing_entity_code), missing("archived_at"))
+    if entity is None:
         raise NotFound("billing_entity")
-    return found
+    return entity
 
 
 def _plan(reader: Reader, given: SubscriptionInput) -> Plan:
     code = given.plan_code or ""
-    found = reader.tx.first(Plan, eq("code", code), missing("parent_id"))
-    if found is None:
+    plan = reader.tx.first(Plan, eq("code", code), missing("parent_id"))
+    if plan is None:
         raise NotFound("plan")
-    return found
+    return plan
 
 
 def _text(value: object) -> str:

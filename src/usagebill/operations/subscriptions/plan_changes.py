@@ -112,7 +112,7 @@ def end_subscriptions(work: Work, plan: Plan, *, together: bool) -> None:
         return
     alive = work.tx.find(Subscription, eq("plan_id", plan.id), _ALIVE, order=_IN_ORDER)
     drafts = work.tx.find(Invoice, *_drafts_of(plan.id), order=_IN_ORDER)
-    customer_ids = (*(one.customer_id for one in alive), *(one.customer_id for one in drafts))
+    customer_ids = (*(one.customer_id for one in alive), *(draft.customer_id for draft in drafts))
     for customer_id in dict.fromkeys(customer_ids):
         key = f"leave_plan:{plan.id}:{customer_id}"
         work.schedule("leave_plan", customer_id, work.now, key=key, payload={"plan_id": plan.id})
@@ -129,7 +129,9 @@ def _drafts_of(plan_id: str) -> tuple[Condition, ...]:
 
 def _end_on(work: Work, plan_id: str, *whose: Condition) -> None:
     on_it = (eq("plan_id", plan_id), _ALIVE, *whose)
-    for customer_id in {found.customer_id: None for found in work.tx.find(Subscription, *on_it, order=_IN_ORDER)}:
+    for customer_id in {
+        subscription.customer_id: None for subscription in work.tx.find(Subscription, *on_it, order=_IN_ORDER)
+    }:
         settle_backlog(work, customer_id)
     for subscription in work.tx.find(Subscription, *on_it, order=_IN_ORDER):
         current = work.tx.get(Subscription, subscription.id)

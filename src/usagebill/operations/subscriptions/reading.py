@@ -37,22 +37,24 @@ def find_by_external_id(reader: Reader, external_id: str, *statuses: str) -> lis
     conditions: list[Condition] = [eq("external_id", external_id)]
     if statuses:
         conditions.append(within("status", statuses))
-    found = reader.tx.find(Subscription, *conditions, order=[desc("started_at"), desc("created_at"), desc("id")])
+    subscriptions = reader.tx.find(
+        Subscription, *conditions, order=[desc("started_at"), desc("created_at"), desc("id")]
+    )
     ended = sorted(
-        (subscription for subscription in found if subscription.terminated_at is not None),
+        (subscription for subscription in subscriptions if subscription.terminated_at is not None),
         key=lambda subscription: subscription.terminated_at or subscription.created_at,
         reverse=True,
     )
-    return [subscription for subscription in found if subscription.terminated_at is None] + ended
+    return [subscription for subscription in subscriptions if subscription.terminated_at is None] + ended
 
 
 def get_of_status(reader: Reader, external_id: str, status: object = None) -> Subscription:
     """The subscription with this external id and status (active unless given). Raises `NotFound`."""
     wanted = status if isinstance(status, str) and status in _STATUSES else SubscriptionStatus.ACTIVE
-    found = find_by_external_id(reader, external_id, wanted)
-    if not found:
+    by_external_id = find_by_external_id(reader, external_id, wanted)
+    if not by_external_id:
         raise NotFound("subscription")
-    return found[0]
+    return by_external_id[0]
 
 
 def get(reader: Reader, external_id: str, options: StatusOptions) -> Subscription:

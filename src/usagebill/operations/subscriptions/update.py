@@ -31,24 +31,24 @@ def update(work: Work, external_id: str, given: SubscriptionUpdate, options: Sta
 
     A subscription that has yet to start can be moved: to a later date, or into the past, which starts it.
     """
-    found = find_to_change(work, external_id, options)
-    if found.status == SubscriptionStatus.INCOMPLETE:
+    to_change = find_to_change(work, external_id, options)
+    if to_change.status == SubscriptionStatus.INCOMPLETE:
         raise NotAllowed("subscription_incomplete")
     entity = _entity(work, given)
-    movable = found.status == SubscriptionStatus.PENDING and found.previous_subscription_id is None
-    starts = given.subscription_at if movable and given.subscription_at else found.subscription_at
+    movable = to_change.status == SubscriptionStatus.PENDING and to_change.previous_subscription_id is None
+    starts = given.subscription_at if movable and given.subscription_at else to_change.subscription_at
     problems = request_errors(work, given, starts)
     if (
         given.activation_rules is not None
         and is_given(given.activation_rules)
-        and found.status != SubscriptionStatus.PENDING
+        and to_change.status != SubscriptionStatus.PENDING
     ):
         problems["activation_rules"] = ["subscription_not_pending"]
     if problems:
         raise Invalid(problems)
-    advance = plan_of(work, found).pay_in_advance
+    advance = plan_of(work, to_change).pay_in_advance
     termination_options(advance, given.on_termination_credit_note or None, given.on_termination_invoice or None)
-    changed = _changed(work, found, given, entity, advance)
+    changed = _changed(work, to_change, given, entity, advance)
     moved = movable and bool(given.subscription_at)
     if moved:
         changed = replace(changed, subscription_at=instant_of(starts) or changed.subscription_at)
@@ -77,21 +77,21 @@ def find_to_change(reader: Reader, external_id: str, options: StatusOptions) -> 
     if len(all_of_them) == 1:
         return all_of_them[0]
     wanted = options.status if options.status in ("pending", "incomplete") else "active"
-    found = reader.tx.first(
+    subscription = reader.tx.first(
         Subscription, eq("external_id", external_id), eq("status", wanted), order=[desc("subscription_at")]
     )
-    if found is None:
+    if subscription is None:
         raise NotFound("subscription")
-    return found
+    return subscription
 
 
 def _entity(reader: Reader, given: SubscriptionUpdate) -> BillingEntity | None:
     if not given.billing_entity_code:
         return None
-    found = reader.tx.first(BillingEntity, eq("code", given.billing_entity_code), missing("archived_at"))
-    if found is None:
+    entity = reader.tx.first(BillingEntity, eq("code", given.billing_entity_code), missing("archived_at"))
+    if entity is None:
         raise NotFound("billing_entity")
-    return found
+    return entity
 
 
 def _changed(

@@ -64,7 +64,7 @@ def _renewed(context: BillingContext, *, invoiceable: bool) -> Iterator[Charge]:
 
 def _is_renewed(reader: Reader, context: BillingContext, charge: Charge) -> bool:
     """Whether the charge has its renewals after this elapsed period already, taken back or not."""
-    found = reader.tx.first(
+    fee = reader.tx.first(
         Fee,
         eq("charge_id", charge.id),
         eq("subscription_id", context.subscription.id),
@@ -73,7 +73,7 @@ def _is_renewed(reader: Reader, context: BillingContext, charge: Charge) -> bool
         eq("charges_to_datetime", _elapsed(context).end),
         deleted=True,
     )
-    return found is not None
+    return fee is not None
 
 
 def _elapsed(context: BillingContext) -> Window:

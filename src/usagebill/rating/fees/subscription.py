@@ -32,12 +32,12 @@ def end_of_trial(reader: Reader, subscription: Subscription, trial_period: Decim
     """
     if not trial_period:
         return None
-    own = reader.tx.find(
+    subscriptions = reader.tx.find(
         Subscription,
         eq("customer_id", subscription.customer_id),
         eq("external_id", subscription.external_id),
     )
-    start = trial_start((other.started_at for other in own), subscription.subscription_at)
+    start = trial_start((other.started_at for other in subscriptions), subscription.subscription_at)
     return trial_end(start, trial_period)
 
 

@@ -56,7 +56,7 @@ def _added_units(
     reader: Reader, invoice: Invoice, period: BillingPeriod, fee: Fee, notes: Recounts
 ) -> Iterator[Finding]:
     context = context_as_of(reader, invoice, period, invoice.created_at)
-    charge = next((one for one in context.definition.fixed_charges if one.id == fee.fixed_charge_id), None)
+    charge = next((charge for charge in context.definition.fixed_charges if charge.id == fee.fixed_charge_id), None)
     if charge is None:
         notes.leave(fee, CHANGED)
         return
@@ -106,7 +106,7 @@ def _renewal(reader: Reader, fee: Fee, number: str, notes: Recounts) -> Iterator
         return
     at = fee.created_at
     context = context_as_of(reader, invoice, period, at)
-    charge = next((one for one in context.definition.charges if one.id == fee.charge_id), None)
+    charge = next((charge for charge in context.definition.charges if charge.id == fee.charge_id), None)
     if charge is None:
         notes.leave(fee, CHANGED)
         return
@@ -114,7 +114,7 @@ def _renewal(reader: Reader, fee: Fee, number: str, notes: Recounts) -> Iterator
 
     def expected(then: datetime) -> Fee | None:
         lines = renewals_of(reader.at(then), context, charge)
-        return next((one for one in lines if line_key(one) == line_key(fee)), None)
+        return next((line for line in lines if line_key(line) == line_key(fee)), None)
 
     def doubt() -> str | None:
         if touched(charge, at) or touched(metric, at):
@@ -173,7 +173,7 @@ def _event_fee(
             return CHANGED
         if period is None or charge.prorated:
             own = eq("subscription_id", subscription.id)
-            if len({each.timezone for each in reader.tx.find(BillingPeriod, own)}) > 1:
+            if len({period.timezone for period in reader.tx.find(BillingPeriod, own)}) > 1:
                 return MOVED
         alone = list(differences("", "", expected(event.created_at - _INSTANT, is_stored=False), fee))
         return SAME_INSTANT if alone != list(differences("", "", expected(event.created_at), fee)) else None

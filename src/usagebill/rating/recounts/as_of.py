@@ -42,7 +42,7 @@ def definition_then(reader: Reader, plan_id: str, at: datetime) -> PlanDefinitio
         order = [asc("created_at"), asc("id")]
         charges = tuple(reader.tx.find(Charge, eq("plan_id", plan_id), order=order, deleted=True))
         fixed = tuple(reader.tx.find(FixedCharge, eq("plan_id", plan_id), order=order, deleted=True))
-        metric_ids, add_on_ids = {one.billable_metric_id for one in charges}, {one.add_on_id for one in fixed}
+        metric_ids, add_on_ids = {charge.billable_metric_id for charge in charges}, {one.add_on_id for one in fixed}
         metrics = reader.tx.find(BillableMetric, within("id", metric_ids), deleted=True)
         add_ons = reader.tx.find(AddOn, within("id", add_on_ids), deleted=True)
         return PlanDefinition(
@@ -76,8 +76,8 @@ def _plan_then(
     """The plan that was billed. One that the subscription got for itself later is that of drafts made anew only."""
     if subscription.plan_id == period.plan_id or invoice.created_at == at:
         return period.plan_id
-    own = reader.tx.get(Plan, subscription.plan_id, deleted=True)
-    return period.plan_id if own is None or own.created_at > at else own.id
+    plan = reader.tx.get(Plan, subscription.plan_id, deleted=True)
+    return period.plan_id if plan is None or plan.created_at > at else plan.id
 
 
 def context_as_of(reader: Reader, invoice: Invoice, period: BillingPeriod, at: datetime) -> BillingContext:
