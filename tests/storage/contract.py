@@ -14,6 +14,8 @@ import pytest
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
+from usagebill.core.fees import Fee, FeeItem, FeeType
+from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
@@ -120,6 +122,46 @@ class Tenant:
                 "status": "active",
                 "billing_time": "calendar",
                 "subscription_at": NOW,
+                "created_at": NOW,
+                "updated_at": NOW,
+                **fields,
+            }
+        )
+
+    def invoice(self, customer: Customer, **fields: Any) -> Invoice:
+        id = f"invoice-{next(NUMBERS)}"
+        return Invoice(
+            **{
+                "id": id,
+                "organization_id": self.id,
+                "customer_id": customer.id,
+                "billing_entity_id": customer.billing_entity_id,
+                "invoice_type": "subscription",
+                "status": "finalized",
+                "currency": "EUR",
+                "number": id,
+                "issuing_date": NOW.date(),
+                "payment_due_date": NOW.date(),
+                "net_payment_term": 0,
+                "created_at": NOW,
+                "updated_at": NOW,
+                **fields,
+            }
+        )
+
+    def fee(self, customer: Customer, **fields: Any) -> Fee:
+        id = f"fee-{next(NUMBERS)}"
+        return Fee(
+            **{
+                "id": id,
+                "organization_id": self.id,
+                "customer_id": customer.id,
+                "fee_type": "charge",
+                "item": FeeItem(type=FeeType.CHARGE, item_type="BillableMetric", id="metric", code="gb", name="Gb"),
+                "amount_cents": 100,
+                "precise_amount_cents": Decimal(100),
+                "currency": "EUR",
+                "units": Decimal(1),
                 "created_at": NOW,
                 "updated_at": NOW,
                 **fields,

@@ -14,6 +14,7 @@ from tests.storage.events_contract import event
 from usagebill.core.customers import Address, Customer
 from usagebill.core.taxes import Tax
 from usagebill.core.webhooks import WebhookMessage
+from usagebill.storage.conditions import contains
 from usagebill.storage.event_queries import EventFilter
 from usagebill.storage.ports import Duplicate
 from usagebill.storage.sqlite import SqliteStore, schema
@@ -41,6 +42,18 @@ def shape(file: Path) -> tuple[int, list[tuple[str, str]]]:
     return version, made
 
 
+def without_lists(file: Path) -> list[str]:
+    """What takes from a file all that makes its lists quick, which versions before had not."""
+    connection = sqlite3.connect(file)
+    made = connection.execute(
+        "SELECT type, name FROM sqlite_schema WHERE type = 'trigger' OR (type = 'index' AND sql LIKE 'CREATE INDEX%')"
+        " OR (type = 'table' AND (name GLOB '*_counts' OR name GLOB '*_texts' OR name GLOB '*_search'"
+        " OR name IN ('customers_metadata', 'invoices_metadata'))) ORDER BY type = 'table'"
+    ).fetchall()
+    connection.close()
+    return [f'DROP {kind} "{name}"' for kind, name in made]
+
+
 def make_older(file: Path) -> tuple[Tenant, Customer, Tax]:
     """A file with some rows as it was one version ago: without a few columns, an index and a table."""
     store = SqliteStore(file)
@@ -55,6 +68,7 @@ def make_older(file: Path) -> tuple[Tenant, Customer, Tax]:
     own.write(lambda tx: tx.next_number("invoices"))
     own.write(lambda tx: tx.jobs.add(own.job("k")))
     store.close()
+    run(file, *without_lists(file))
     run(
         file,
         "ALTER TABLE customers DROP COLUMN skip_invoice_custom_sections",
@@ -76,6 +90,11 @@ def test_an_older_file_is_brought_forward_with_its_rows(file: Path, monkeypatch:
     expected = replace(customer, skip_invoice_custom_sections=False, shipping_address=Address())
     assert own.read(lambda tx: tx.get(Customer, customer.id)) == expected
     assert own.read(lambda tx: tx.find(Tax)) == [tax]
+    # Lists know what was there before them.
+    assert own.read(lambda tx: (tx.count(Customer), tx.count(Tax))) == (1, 1)
+    for term, number in (("ad", 1), ("ADA", 1), ("bob", 0)):
+        searched = contains(("name", "external_id"), term)
+        assert own.read(lambda tx, searched=searched: tx.count(Customer, searched)) == number  # type: ignore[misc]
     assert own.read(lambda tx: tx.events.find(EventFilter())) == [event(own.id, 1, {"value": "0.1"})]
     assert own.write(lambda tx: tx.next_number("invoices")) == 2
     assert own.read(lambda tx: tx.jobs.get("k")) is not None
@@ -204,6 +223,7 @@ TABLES_OF_VERSIONS = {
     4: "f561fbb8465a45f6",
     5: "ffad9c86bb99d11c",
     6: "22a040449df67d01",
+    7: "dd971dbe417736ec",
 }
 
 

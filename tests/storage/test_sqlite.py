@@ -16,6 +16,7 @@ from tests.storage.jobs_contract import JobsContract
 from tests.storage.observations_contract import ObservationsContract
 from tests.storage.records_contract import RecordsContract
 
+from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.taxes import Tax
 from usagebill.storage.ports import Store, Transaction
 from usagebill.storage.sqlite import SqliteStore
@@ -92,23 +93,23 @@ def test_a_full_disk_undoes_the_whole_write_whatever_it_makes_of_errors(tmp_path
     """The engine ends the transaction then: each later statement would be one of its own."""
     store = SqliteStore(tmp_path / "billing.db")
     own = new_tenant(store)
-    own.insert(own.tax("before"))
+    own.insert(own.entity(code="before"))
     full(store)
 
     def go_on_regardless(tx: Transaction) -> None:
-        tx.insert(own.tax("first"))
+        tx.insert(own.entity(code="first"))
         for number in range(3):
             try:
-                tx.savepoint(lambda number=number: tx.insert(own.tax(f"t{number}", name="x" * 10**6)))  # type: ignore[misc]
+                tx.savepoint(lambda number=number: tx.insert(own.entity(code=f"t{number}", name="x" * 10**6)))  # type: ignore[misc]
             except Exception:
-                tx.insert(own.tax(f"after {number}"))
+                tx.insert(own.entity(code=f"after {number}"))
 
     with pytest.raises(sqlite3.OperationalError, match="full"):
         own.write(go_on_regardless)
-    assert [tax.code for tax in own.read(lambda tx: tx.find(Tax))] == ["before"]
+    assert [entity.code for entity in own.read(lambda tx: tx.find(BillingEntity))] == ["before"]
     store._writer.execute("PRAGMA max_page_count = 1000000")
-    own.insert(own.tax("later"))
-    assert [tax.code for tax in own.read(lambda tx: tx.find(Tax))] == ["before", "later"]
+    own.insert(own.entity(code="later"))
+    assert [entity.code for entity in own.read(lambda tx: tx.find(BillingEntity))] == ["before", "later"]
     store.close()
 
 
@@ -125,7 +126,7 @@ def test_writes_that_share_a_commit_fail_together_on_a_full_disk(tmp_path: Path)
 
     def insert(code: str, name: str) -> None:
         try:
-            own.insert(own.tax(code, name=name))
+            own.insert(own.entity(code=code, name=name))
         except sqlite3.OperationalError as problem:
             told.append(f"{code}: {problem}")
 
@@ -142,5 +143,5 @@ def test_writes_that_share_a_commit_fail_together_on_a_full_disk(tmp_path: Path)
     for thread in (holder, *others):
         thread.join(30)
     assert sorted(told) == ["large: database or disk is full", "small: database or disk is full"]
-    assert own.read(lambda tx: tx.find(Tax)) == []
+    assert own.read(lambda tx: tx.find(BillingEntity)) == []
     store.close()

@@ -22,6 +22,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.documents.files import Document
 from usagebill.core.fees import Fee
 from usagebill.core.invoice_custom_sections import InvoiceCustomSection
+from usagebill.core.invoices.life_cycle import VISIBLE
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.organizations import Organization
 from usagebill.core.payments import Payment
@@ -35,6 +36,20 @@ from usagebill.core.taxes import Tax
 from usagebill.core.wallet_transactions import WalletConsumption, WalletTransaction
 from usagebill.core.wallets import Wallet
 from usagebill.core.webhooks import SigningKey, WebhookEndpoint, WebhookMessage
+from usagebill.storage.conditions import (
+    all_of,
+    asc,
+    desc,
+    eq,
+    less_than_column,
+    missing,
+    more,
+    ne,
+    present,
+    related,
+    within,
+)
+from usagebill.storage.listings import Joined, Listing
 
 __all__ = ["TABLES", "Table", "table_of"]
 
@@ -43,8 +58,9 @@ __all__ = ["TABLES", "Table", "table_of"]
 class Table:
     """`unique`: each tuple of columns is unique within an organization, among live records where any can be deleted.
 
-    `always_unique` counts deleted ones too. `indexes` serve queries; each is led by the organization.
-    `references` names the column -> record kind that must exist.
+    `always_unique` counts deleted ones too. `indexes` serve queries; each is led by the organization. A column may be
+    followed by ` DESC`. `references` names the column -> record kind that must exist. `listing` says how the records
+    are listed, where anybody lists them by the page.
     """
 
     kind: type
@@ -53,21 +69,56 @@ class Table:
     always_unique: tuple[tuple[str, ...], ...] = ()
     indexes: tuple[tuple[str, ...], ...] = ()
     references: Mapping[str, type] = field(default_factory=dict)
+    listing: Listing | None = None
 
+
+PARTIALLY_PAID = all_of(
+    more("total_paid_amount_cents", 0), less_than_column("total_paid_amount_cents", "total_amount_cents")
+)
+_LATEST = ("created_at DESC", "id")
+_PLAIN = Listing()
 
 TABLES: tuple[Table, ...] = (
     Table(kind=Organization, name="organizations"),
     Table(kind=ApiKey, name="api_keys", always_unique=(("value_hash",),)),
     Table(kind=BillingEntity, name="billing_entities", unique=(("code",),)),
     Table(kind=BillingEntityVersion, name="billing_entity_versions", indexes=(("billing_entity_id", "created_at"),)),
-    Table(kind=Customer, name="customers", unique=(("external_id",),), indexes=(("created_at",),)),
-    Table(kind=BillableMetric, name="billable_metrics", unique=(("code",),)),
-    Table(kind=AddOn, name="add_ons", unique=(("code",),)),
-    Table(kind=Tax, name="taxes", unique=(("code",),)),
+    Table(
+        kind=Customer,
+        name="customers",
+        unique=(("external_id",),),
+        # Lists of what belongs to a customer find deleted ones too.
+        indexes=(("external_id",), ("state", *_LATEST), ("zipcode", *_LATEST)),
+        listing=Listing(
+            facets=(
+                "account_type",
+                "customer_type",
+                "country",
+                "currency",
+                "billing_entity_id",
+                all_of(present("tax_identification_number"), ne("tax_identification_number", "")),
+            ),
+            searched=("name", "firstname", "lastname", "legal_name", "external_id", "email"),
+            items=("metadata",),
+        ),
+    ),
+    Table(kind=BillableMetric, name="billable_metrics", unique=(("code",),), indexes=(("code",),), listing=_PLAIN),
+    Table(kind=AddOn, name="add_ons", unique=(("code",),), listing=_PLAIN),
+    Table(
+        kind=Tax,
+        name="taxes",
+        unique=(("code",),),
+        listing=Listing(order=(asc("name"), desc("created_at"))),
+    ),
     Table(kind=TaxConnection, name="tax_connections", unique=(("kind", "code"),)),
-    Table(kind=PricingUnit, name="pricing_units", always_unique=(("code",),)),
+    Table(kind=PricingUnit, name="pricing_units", always_unique=(("code",),), listing=_PLAIN),
     # A plan's code is unique among plans that are no overrides: `operations.plans` sees to it.
-    Table(kind=Plan, name="plans", indexes=(("code",), ("parent_id",), ("usage_thresholds",))),
+    Table(
+        kind=Plan,
+        name="plans",
+        indexes=(("code",), ("parent_id",), ("usage_thresholds",), ("amount_currency",)),
+        listing=Listing(facets=(missing("parent_id"),)),
+    ),
     Table(
         kind=Charge, name="charges", indexes=(("plan_id",), ("billable_metric_id", "pay_in_advance"), ("parent_id",))
     ),
@@ -75,15 +126,58 @@ TABLES: tuple[Table, ...] = (
     Table(
         kind=Subscription,
         name="subscriptions",
-        indexes=(("external_id", "status"), ("customer_id",), ("plan_id",), ("previous_subscription_id",)),
+        indexes=(
+            ("external_id", "status"),
+            ("customer_id", "subscription_at DESC", *_LATEST),
+            ("plan_id", "status"),
+            ("previous_subscription_id",),
+        ),
         references={"customer_id": Customer, "plan_id": Plan},
+        listing=Listing(
+            order=(desc("subscription_at"), desc("created_at")),
+            facets=(
+                "status",
+                "billing_entity_id",
+                Joined(Plan, "plan_id", "code"),
+                Joined(Plan, "plan_id", "amount_currency"),
+                related(Plan, "plan_id", present("parent_id")),
+                related(Plan, "plan_id", missing("parent_id")),
+                Joined(Customer, "customer_id", "billing_entity_id"),
+            ),
+            lead="status",
+        ),
     ),
     Table(kind=FixedChargeUnits, name="fixed_charge_units", indexes=(("subscription_id", "fixed_charge_id"),)),
     Table(
         kind=Invoice,
         name="invoices",
-        indexes=(("customer_id", "issuing_date"), ("issuing_date", "created_at"), ("status",), ("number",)),
+        indexes=(
+            ("customer_id", "issuing_date DESC", *_LATEST),
+            ("status",),
+            ("number",),
+        ),
         references={"customer_id": Customer, "billing_entity_id": BillingEntity},
+        listing=Listing(
+            order=(desc("issuing_date"), desc("created_at")),
+            facets=(
+                "status",
+                "payment_status",
+                "payment_overdue",
+                "self_billed",
+                "invoice_type",
+                "currency",
+                "billing_entity_id",
+                present("payment_dispute_lost_at"),
+                more("total_paid_amount_cents", 0),
+                more("total_offset_amount_cents", 0),
+                PARTIALLY_PAID,
+            ),
+            ranges=("issuing_date", "total_amount_cents"),
+            shown=within("status", VISIBLE),
+            searched=("number",),
+            folded=("purchase_order_number",),
+            items=("metadata",),
+        ),
     ),
     Table(
         kind=BillingPeriod,
@@ -93,7 +187,7 @@ TABLES: tuple[Table, ...] = (
             ("subscription_id", "timestamp"),
             # The last run: charges paid in advance make a period an event, which recur in none.
             ("subscription_id", "recurring", "timestamp"),
-            ("external_subscription_id",),
+            ("external_subscription_id", "charges_from_datetime DESC", *_LATEST),
         ),
         references={"invoice_id": Invoice},
     ),
@@ -103,25 +197,61 @@ TABLES: tuple[Table, ...] = (
         indexes=(
             ("invoice_id",),
             ("subscription_id", "fee_type"),
-            ("external_subscription_id",),
-            ("customer_id",),
+            ("external_subscription_id", "created_at", "id"),
+            ("customer_id", "created_at", "id"),
             ("charge_id",),
             ("event_transaction_id",),
         ),
         references={"customer_id": Customer},
+        listing=Listing(
+            order=(asc("created_at"),),
+            facets=("fee_type", "currency", "payment_status", "billable_metric_id"),
+            ranges=("created_at", "succeeded_at", "failed_at", "refunded_at"),
+        ),
     ),
-    Table(kind=Coupon, name="coupons", unique=(("code",),)),
+    Table(
+        kind=Coupon,
+        name="coupons",
+        unique=(("code",),),
+        indexes=(("code",),),
+        listing=Listing(order=(asc("status"), asc("expiration"), asc("expiration_at"), desc("created_at"))),
+    ),
     Table(
         kind=AppliedCoupon,
         name="applied_coupons",
-        indexes=(("customer_id", "status"), ("coupon_id",)),
+        indexes=(
+            ("customer_id", "status"),
+            ("customer_id", *_LATEST),
+            ("coupon_id", *_LATEST, "status", "customer_id"),
+        ),
         references={"customer_id": Customer, "coupon_id": Coupon},
+        # By day, so that a deep page skips what would each be looked up.
+        listing=Listing(
+            facets=("status", related(Customer, "customer_id", missing("deleted_at"))), ranges=("created_at",)
+        ),
     ),
     Table(
         kind=CreditNote,
         name="credit_notes",
-        indexes=(("invoice_id",), ("customer_id", "credit_status"), ("created_at",)),
+        indexes=(("invoice_id",), ("customer_id", "credit_status"), ("customer_id", *_LATEST)),
         references={"customer_id": Customer, "invoice_id": Invoice},
+        listing=Listing(
+            facets=(
+                "credit_status",
+                "refund_status",
+                "reason",
+                "currency",
+                "self_billed",
+                "billing_entity_id",
+                more("credit_amount_cents", 0),
+                more("refund_amount_cents", 0),
+                more("offset_amount_cents", 0),
+            ),
+            ranges=("issuing_date", "total_amount_cents"),
+            shown=eq("status", "finalized"),
+            searched=("id", "number"),
+            folded=("purchase_order_number",),
+        ),
     ),
     Table(
         kind=LedgerEntry,
@@ -129,15 +259,32 @@ TABLES: tuple[Table, ...] = (
         always_unique=(("charge_id", "event_id"),),
         indexes=(("subscription_id", "charge_id", "timestamp"),),
     ),
-    Table(kind=Payment, name="payments", indexes=(("invoice_id",), ("customer_id",))),
+    Table(
+        kind=Payment,
+        name="payments",
+        indexes=(("invoice_id",), ("customer_id", *_LATEST)),
+        listing=Listing(facets=(related(Invoice, "invoice_id", within("status", VISIBLE)),), ranges=("created_at",)),
+    ),
     Table(kind=AdjustedFee, name="adjusted_fees", indexes=(("invoice_id",),)),
     Table(kind=LifetimeUsage, name="lifetime_usages", unique=(("subscription_id",),)),
     Table(kind=CarriedLevel, name="saved_levels", indexes=(("charge_id", "subscription_id"),)),
-    Table(kind=WebhookEndpoint, name="webhook_endpoints", unique=(("webhook_url",),)),
     Table(
-        kind=WebhookMessage, name="webhook_messages", indexes=(("webhook_endpoint_id", "updated_at"), ("updated_at",))
+        kind=WebhookEndpoint,
+        name="webhook_endpoints",
+        unique=(("webhook_url",),),
+        listing=Listing(order=(asc("webhook_url"), desc("created_at"))),
     ),
-    Table(kind=InvoiceCustomSection, name="invoice_custom_sections", unique=(("code",),)),
+    Table(
+        kind=WebhookMessage,
+        name="webhook_messages",
+        indexes=(("webhook_endpoint_id", "updated_at DESC", *_LATEST), ("updated_at",)),
+    ),
+    Table(
+        kind=InvoiceCustomSection,
+        name="invoice_custom_sections",
+        unique=(("code",),),
+        listing=Listing(order=(asc("name"),)),
+    ),
     Table(kind=SigningKey, name="signing_keys"),
     Table(kind=Document, name="documents", unique=(("subject_id", "kind"),)),
     # A wallet's code is unique among the active wallets of its customer: `operations.wallets` sees to it.

@@ -15,9 +15,10 @@ from typing import Any, Generic, TypeVar
 
 from usagebill.storage.sqlite.events import prepare
 from usagebill.storage.sqlite.schema import bring_forward, check_version
+from usagebill.storage.sqlite.texts import folded
 from usagebill.storage.sqlite.transaction import SqliteTransaction, TransactionLost
 
-__all__ = ["SqliteStore"]
+__all__ = ["SqliteStore", "functions"]
 
 T = TypeVar("T")
 
@@ -57,6 +58,18 @@ def _address(path: str, options: str) -> str:
     return f"{Path(path).absolute().as_uri()}?{options}"
 
 
+def functions(connection: sqlite3.Connection) -> None:
+    """Give a connection the functions that the schema and its queries use."""
+    # The index of purchase order numbers is of folded texts: the same text always gives the same.
+    connection.create_function("casefold", 1, _casefold, deterministic=True)
+    connection.create_function("folded", 1, folded, deterministic=True)
+    prepare(connection)
+
+
+def _casefold(text: object) -> str | None:
+    return None if text is None else str(text).casefold()
+
+
 class _Write(Generic[T]):
     """One caller's change, waiting for the commit that it will share."""
 
@@ -69,6 +82,12 @@ class _Write(Generic[T]):
         self.signal.acquire()
         self.result: T
         self.error: BaseException | None = None
+
+
+def _flushed(write: _Write[T], tx: SqliteTransaction) -> T:
+    result = write.change(tx)
+    tx.flush()
+    return result
 
 
 class SqliteStore:
@@ -139,8 +158,7 @@ class SqliteStore:
                 connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA cache_size = -65536")
             connection.execute("PRAGMA mmap_size = 1073741824")
-        connection.create_function("casefold", 1, lambda text: None if text is None else str(text).casefold())
-        prepare(connection)
+        functions(connection)
         return connection
 
     @contextmanager
@@ -228,10 +246,10 @@ class SqliteStore:
                 tx = SqliteTransaction(connection, write.organization_id)
                 if not self._sharing:
                     # Alone, it needs no savepoint: these cost a copy of every page that is changed.
-                    write.result = write.change(tx)
+                    write.result = _flushed(write, tx)
                     continue
                 try:
-                    write.result = tx.savepoint(partial(write.change, tx))
+                    write.result = tx.savepoint(partial(_flushed, write, tx))
                 except Exception as problem:
                     write.error = problem
             connection.execute("COMMIT")

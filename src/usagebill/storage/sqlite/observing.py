@@ -25,6 +25,7 @@ __all__ = ["Observation", "ObservedEvents", "Observer", "latest_event", "observa
 Statement = tuple[str, tuple[Any, ...]]
 Rows = list[tuple[Any, ...]]
 
+_KEPT = re.compile(r'_(?:counts|texts|search|metadata)"')
 _TABLE = re.compile(r'\b(?:FROM|JOIN)\s+"?(\w+)"?')
 
 
@@ -36,6 +37,11 @@ class Observation:
         self.latest = latest
         self.statements: dict[Statement, Rows] = {}
         self.questions: list[EventQuery] = []
+
+    @property
+    def looks_at_lists(self) -> bool:
+        """Whether anything was answered from what is kept for lists, which is written after the records."""
+        return any(_KEPT.search(sql) for sql, _ in self.statements)
 
 
 class _Answered:

@@ -1,4 +1,8 @@
-"""Queries: conditions and orders as SQL."""
+"""Queries: conditions and orders as SQL.
+
+What a condition says of another record can be asked in two ways: `gathered`, as a set of ids, which is quick where few
+records match, or of one record after another while a list is walked in its order, which is quick where many do.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +31,52 @@ from usagebill.storage.conditions import (
     Within,
 )
 from usagebill.storage.sqlite.rows import sql_value
+from usagebill.storage.sqlite.texts import holds_items_sql, holds_text_sql, items_sql, text_sql
 from usagebill.storage.tables import table_of
 
-__all__ = ["can_be_deleted", "kinds_in", "order_sql", "quoted", "where_sql"]
+__all__ = [
+    "can_be_deleted",
+    "condition_sql",
+    "implies",
+    "is_narrowed",
+    "is_nullable",
+    "is_selective",
+    "kinds_in",
+    "literal_sql",
+    "looks_up",
+    "order_sql",
+    "order_terms",
+    "quoted",
+    "where_sql",
+]
 
 # A statement takes some 32,000 values in all: longer lists come as one.
 _MOST_VARIABLES = 500
 _json = msgspec.json.Encoder()
 _OPERATORS = frozenset({"=", "!=", "<", "<=", ">", ">="})
+
+
+def implies(conditions: Sequence[Condition], wanted: Condition | None) -> bool:
+    """Whether every record that satisfies `conditions` satisfies `wanted`, one value of a column or one of several."""
+    if wanted is None:
+        return True
+    options = _options(wanted)
+    for condition in conditions:
+        if isinstance(condition, AllOf) and implies(condition.conditions, wanted):
+            return True
+        asked = _options(condition)
+        if options is not None and asked is not None and asked[0] == options[0] and asked[1] <= options[1]:
+            return True
+    return False
+
+
+def _options(condition: Condition) -> tuple[str, frozenset[object]] | None:
+    match condition:
+        case Compare(column, "=", value):
+            return column, frozenset((value,))
+        case Within(column, values):
+            return column, frozenset(values)
+    return None
 
 
 @cache
@@ -63,12 +105,70 @@ def kinds_in(condition: Condition) -> frozenset[type]:
     return frozenset()
 
 
-def _many(conditions: Sequence[Condition], table: str, values: list[Any], joint: str, nothing: str) -> str:
-    parts = [_one(condition, table, values) for condition in conditions]
+@cache
+def is_nullable(kind: type, column: str) -> bool:
+    """Whether records of this kind may lack a value in the column."""
+    return any(item.name == column and "None" in str(item.type) for item in fields(kind))
+
+
+@cache
+def _narrowing(kind: type) -> frozenset[str]:
+    """The columns whose values lead to few records each, by an index."""
+    table = table_of(kind)
+    listing = table.listing
+    wide = {facet for facet in listing.facets if isinstance(facet, str)} if listing else set()
+    leading = {rule[0].split(" ")[0] for rule in (*table.indexes, *table.unique, *table.always_unique)}
+    return frozenset({"id", *leading} - wide)
+
+
+def looks_up(conditions: Sequence[Condition]) -> bool:
+    """Whether texts or items are looked for, which are written after their records."""
+    for condition in conditions:
+        match condition:
+            case Search() | Item():
+                return True
+            case AnyOf(inner) | AllOf(inner) | Related(_, _, inner) | Has(_, _, inner):
+                if looks_up(inner):
+                    return True
+            case Negate(negated):
+                if looks_up((negated,)):
+                    return True
+    return False
+
+
+def is_narrowed(kind: type, conditions: Sequence[Condition]) -> bool:
+    """Whether columns of the records themselves lead to few, which are better looked at one by one."""
+    return any(
+        isinstance(condition, Compare) and condition.operator == "=" and condition.column in _narrowing(kind)
+        for condition in conditions
+    )
+
+
+def is_selective(kind: type, conditions: Sequence[Condition]) -> bool:
+    """Whether an index leads to the few records of `kind` for which all conditions hold."""
+    for condition in conditions:
+        match condition:
+            case Compare(column, "=", _) | Within(column, _):
+                if column in _narrowing(kind):
+                    return True
+            case Search(columns, text):
+                if text_sql(kind, columns, text, "t", []) is not None:
+                    return True
+            case Related(other, _, inner):
+                if is_selective(other, inner):
+                    return True
+    return False
+
+
+def _many(
+    kind: type, conditions: Sequence[Condition], table: str, values: list[Any], joint: str, nothing: str, gathered: bool
+) -> str:
+    parts = [condition_sql(kind, condition, table, values, gathered) for condition in conditions]
     return "(" + f" {joint} ".join(parts) + ")" if parts else nothing
 
 
-def _one(condition: Condition, table: str, values: list[Any]) -> str:
+def condition_sql(kind: type, condition: Condition, table: str, values: list[Any], gathered: bool) -> str:
+    """The condition on the record of `kind` that `table` names; what it binds is put on `values`."""
     match condition:
         case Compare(column, operator, value):
             if operator not in _OPERATORS:
@@ -90,6 +190,10 @@ def _one(condition: Condition, table: str, values: list[Any]) -> str:
         case Null(column, present):
             return f"{table}.{quoted(column)} IS {'NOT ' if present else ''}NULL"
         case Search(columns, text):
+            ask = text_sql if gathered else holds_text_sql
+            indexed = ask(kind, columns, text, table, values)
+            if indexed is not None:
+                return indexed
             parts = []
             for column in columns:
                 values.append(text.casefold())
@@ -97,8 +201,11 @@ def _one(condition: Condition, table: str, values: list[Any]) -> str:
             return "(" + " OR ".join(parts) + ")"
         case SameText(column, text):
             values.append(text.casefold())
-            return f"casefold({table}.{quoted(column)}) = ?"
+            return f"(casefold({table}.{quoted(column)}) = ? AND {table}.{quoted(column)} IS NOT NULL)"
         case Item(column, members):
+            indexed = (items_sql if gathered else holds_items_sql)(kind, column, members, table, values)
+            if indexed is not None:
+                return indexed
             source = f"json_each(coalesce({table}.{quoted(column)}, '[]')) item"
             if isinstance(members, str):
                 values.append(members)
@@ -113,32 +220,53 @@ def _one(condition: Condition, table: str, values: list[Any]) -> str:
             name = f"{table}.{quoted(column)}"
             return f"({name} > '[]' OR {name} < '[]')"
         case AnyOf(conditions):
-            return _many(conditions, table, values, "OR", "0")
+            return _many(kind, conditions, table, values, "OR", "0", gathered)
         case AllOf(conditions):
-            return _many(conditions, table, values, "AND", "1")
+            return _many(kind, conditions, table, values, "AND", "1", gathered)
         case Negate(inner):
-            return f"NOT coalesce({_one(inner, table, values)}, 0)"
-        case Related(kind, column, conditions):
-            other = table_of(kind).name
+            return f"NOT coalesce({condition_sql(kind, inner, table, values, False)}, 0)"
+        case Related(other_kind, column, conditions):
+            other = table_of(other_kind).name
             alias = f"{table}_{other}"
-            inside = _many(conditions, alias, values, "AND", "1")
+            if gathered and is_selective(other_kind, conditions):
+                inside = _many(other_kind, conditions, alias, values, "AND", "1", True)
+                return (
+                    f"{table}.{quoted(column)} IN (SELECT {alias}.id FROM {quoted(other)} {alias}"
+                    f" WHERE {alias}.organization_id = {table}.organization_id AND {inside})"
+                )
+            inside = _many(other_kind, conditions, alias, values, "AND", "1", False)
             return (
                 f"EXISTS (SELECT 1 FROM {quoted(other)} {alias} WHERE {alias}.id = {table}.{quoted(column)}"
                 f" AND {alias}.organization_id = {table}.organization_id AND {inside})"
             )
-        case Has(kind, column, conditions):
-            other = table_of(kind).name
+        case Has(other_kind, column, conditions):
+            other = table_of(other_kind).name
             alias = f"{table}_{other}"
-            inside = _many(conditions, alias, values, "AND", "1")
-            live = f" AND {alias}.deleted_at IS NULL" if can_be_deleted(kind) else ""
+            inside = _many(other_kind, conditions, alias, values, "AND", "1", False)
+            live = f" AND {alias}.deleted_at IS NULL" if can_be_deleted(other_kind) else ""
             return (
                 f"EXISTS (SELECT 1 FROM {quoted(other)} {alias} WHERE {alias}.{quoted(column)} = {table}.id"
                 f" AND {alias}.organization_id = {table}.organization_id{live} AND {inside})"
             )
 
 
+def literal_sql(kind: type, condition: Condition, table: str) -> str:
+    """The condition with its values written out, for what a schema says. Texts and whole numbers only."""
+    values: list[Any] = []
+    sql = condition_sql(kind, condition, table, values, False)
+    for value in values:
+        written = str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"
+        sql = sql.replace("?", written, 1)
+    return sql
+
+
 def where_sql(
-    kind: type, conditions: Sequence[Condition], organization_id: str | None, deleted: bool
+    kind: type,
+    conditions: Sequence[Condition],
+    organization_id: str | None,
+    deleted: bool,
+    *,
+    gathered: bool = True,
 ) -> tuple[str, list[Any]]:
     """The WHERE clause for records of `kind` (its table aliased `t`), and the values it binds."""
     values: list[Any] = []
@@ -148,13 +276,24 @@ def where_sql(
         values.append(organization_id)
     if not deleted and can_be_deleted(kind):
         parts.append("t.deleted_at IS NULL")
-    parts.extend(_one(condition, "t", values) for condition in conditions)
+    parts.extend(condition_sql(kind, condition, "t", values, gathered) for condition in conditions)
     return (" WHERE " + " AND ".join(parts) if parts else ""), values
 
 
-def order_sql(order: Sequence[Order]) -> str:
-    """The ORDER BY clause, which ends with the id so that it leaves nothing open."""
-    parts = [f"t.{quoted(item.column)} {'DESC' if item.descending else 'ASC'} NULLS LAST" for item in order]
+def order_terms(kind: type, order: Sequence[Order], prefix: str = "") -> list[str]:
+    """What is sorted by, ending with the id so that it leaves nothing open. Absent values come last either way."""
+    terms = []
+    for item in order:
+        column = prefix + quoted(item.column)
+        if not item.descending and is_nullable(kind, item.column):
+            # `NULLS LAST` would keep an index from giving this order.
+            terms.append(f"({column} IS NULL)")
+        terms.append(f"{column} DESC" if item.descending else column)
     if not any(item.column == "id" for item in order):
-        parts.append("t.id ASC")
-    return " ORDER BY " + ", ".join(parts)
+        terms.append(f'{prefix}"id"')
+    return terms
+
+
+def order_sql(kind: type, order: Sequence[Order]) -> str:
+    """The ORDER BY clause of records of `kind`, whose table is aliased `t`."""
+    return " ORDER BY " + ", ".join(order_terms(kind, order, "t."))

@@ -8,15 +8,18 @@ transaction; a newer file is refused.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from usagebill.storage.sqlite.counts import count_definitions, fill_counts, index_definitions
+from usagebill.storage.sqlite.events.lists import count_all_events
 from usagebill.storage.sqlite.queries import can_be_deleted
 from usagebill.storage.sqlite.rows import codec_of
+from usagebill.storage.sqlite.texts import fill_texts, text_definitions
 from usagebill.storage.tables import TABLES, Table, table_of
 
 if TYPE_CHECKING:
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STEPS", "VERSION", "NewerFile", "OlderFile", "bring_forward", "check_version"]
 
-VERSION = 6
+VERSION = 7
 
 
 def _lanes(connection: sqlite3.Connection) -> None:
@@ -44,7 +47,7 @@ def _lanes(connection: sqlite3.Connection) -> None:
 
 
 # version -> what to do to the rows of a file older than that version, once its tables have their columns.
-STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {3: _lanes}
+STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {3: _lanes, 7: count_all_events}
 
 
 class NewerFile(Exception):
@@ -92,6 +95,10 @@ CREATE TABLE IF NOT EXISTS events (
     sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, organization_id TEXT NOT NULL, transaction_id TEXT NOT NULL,
     code TEXT NOT NULL, external_subscription_id TEXT, timestamp INTEGER NOT NULL, properties TEXT NOT NULL,
     precise_total_amount_cents TEXT, created_at INTEGER NOT NULL, texts TEXT, millionths TEXT, long_numbers TEXT);
+CREATE TABLE IF NOT EXISTS event_counts (
+    organization_id TEXT NOT NULL, external_subscription_id TEXT NOT NULL, slot INTEGER NOT NULL, code TEXT NOT NULL,
+    n INTEGER NOT NULL, PRIMARY KEY (organization_id, external_subscription_id, slot, code)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS event_counts_made (id INTEGER PRIMARY KEY, sequence INTEGER NOT NULL);
 """
 _FIXED_INDEXES = """
 CREATE UNIQUE INDEX IF NOT EXISTS jobs_id ON jobs (id);
@@ -158,9 +165,55 @@ def _make(db: sqlite_utils.Database, table: Table) -> None:
             f'CREATE UNIQUE INDEX IF NOT EXISTS "{table.name}_unique_{"_".join(rule)}"'
             f' ON "{table.name}" ({listed}){where}'
         )
-    for index in (("created_at", "id"), *table.indexes) if "created_at" in columns else table.indexes:
-        listed = ", ".join(f'"{column}"' for column in ("organization_id", *index))
-        db.execute(f'CREATE INDEX IF NOT EXISTS "{table.name}_{"_".join(index)}" ON "{table.name}" ({listed})')
+    wanted = dict(_indexes(table, "created_at" in columns))
+    made = dict(
+        db.execute(
+            "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = ? AND sql NOT LIKE '%UNIQUE%'",
+            [table.name],
+        ).fetchall()
+    )
+    for name in made:
+        if made[name] != wanted.get(name):
+            db.execute(f'DROP INDEX "{name}"')
+    for name, statement in wanted.items():
+        if made.get(name) != statement:
+            db.execute(statement)
+
+
+def _indexes(table: Table, has_created_at: bool) -> Iterator[tuple[str, str]]:
+    """Name and statement of every index that is no rule of uniqueness."""
+    yield from index_definitions(table)
+    by_time = has_created_at and (table.listing is None or table.listing.order[0].column != "created_at")
+    for index in (("created_at", "id"), *table.indexes) if by_time else table.indexes:
+        words = [column.split(" ") for column in ("organization_id", *index)]
+        listed = ", ".join(" ".join((f'"{column}"', *direction)) for column, *direction in words)
+        name = f"{table.name}_{'_'.join(column for column, *_ in words[1:])}"
+        yield name, f'CREATE INDEX "{name}" ON "{table.name}" ({listed})'
+
+
+def _make_lists(connection: sqlite3.Connection, table: Table, *, anew: bool) -> None:
+    """Make what lists of the table need, and fill it, where the file does not have exactly that; `anew` in any case,
+    for where rows were changed by hand.
+    """
+    if table.listing is None:
+        return
+    for definitions, fill in (
+        (list(count_definitions(table)), fill_counts),
+        (list(text_definitions(table)), fill_texts),
+    ):
+        made = dict(
+            connection.execute(
+                f"SELECT name, sql FROM sqlite_schema WHERE name IN ({','.join('?' * len(definitions))})",
+                [name for _, name, _ in definitions],
+            ).fetchall()
+        )
+        if not anew and all(made.get(name) == statement for _, name, statement in definitions):
+            continue
+        for kind, name, _ in definitions[::-1]:
+            connection.execute(f'DROP {kind.upper()} IF EXISTS "{name}"')
+        for _, _, statement in definitions:
+            connection.execute(statement)
+        fill(connection, table)
 
 
 # How many rows the planner is to believe that a table has, and how many share one value of a column that names a thing.
@@ -223,9 +276,11 @@ def bring_forward(connection: sqlite3.Connection) -> None:
             db = sqlite_utils.Database(connection)
             for table in TABLES:
                 _make(db, table)
-            for version in range(found + 1, VERSION + 1):
-                if found and version in STEPS:
-                    STEPS[version](connection)
+            steps = [STEPS[version] for version in range(found + 1, VERSION + 1) if found and version in STEPS]
+            for step in steps:
+                step(connection)
+            for table in TABLES:
+                _make_lists(connection, table, anew=bool(steps))
             _run(connection, _FIXED_INDEXES)
             _state_statistics(connection)
             connection.execute(f"PRAGMA user_version = {VERSION}")

@@ -13,6 +13,8 @@ from usagebill.storage.conditions import Condition, Order
 from usagebill.storage.ports import Duplicate
 from usagebill.storage.sqlite.events import SqliteEvents
 from usagebill.storage.sqlite.jobs import SqliteJobs
+from usagebill.storage.sqlite.kept import Kept
+from usagebill.storage.sqlite.lists import Lists
 from usagebill.storage.sqlite.observing import (
     Observation,
     ObservedEvents,
@@ -22,7 +24,7 @@ from usagebill.storage.sqlite.observing import (
     latest_event,
     observation_holds,
 )
-from usagebill.storage.sqlite.queries import kinds_in, order_sql, quoted, where_sql
+from usagebill.storage.sqlite.queries import kinds_in, looks_up, order_sql, quoted, where_sql
 from usagebill.storage.sqlite.rows import bounded, codec_of, sql_value, whole_number
 from usagebill.storage.tables import TABLES, Table, table_of
 
@@ -31,6 +33,8 @@ __all__ = ["SqliteTransaction", "TransactionLost"]
 R = TypeVar("R")
 T = TypeVar("T")
 
+# Rows that one statement reads by their ids.
+_AT_ONCE = 500
 # More records than this are not kept: a transaction may read a whole file.
 _KNOWN_AT_MOST = 10_000
 
@@ -57,13 +61,14 @@ class _Memory:
     An answer holds until a record of a kind that it looks at is written: `writes` counts those.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, connection: sqlite3.Connection) -> None:
         self.records: dict[tuple[type, str], Any] = {}
         self.answers: dict[tuple[type, str, tuple[Any, ...]], tuple[int, list[Any]]] = {}
         self.writes: Counter[type] = Counter()
         # What snapshots were answered, for all their observations; what a writer has repeated of them.
         self.answered: dict[Statement, Rows] = {}
         self.repeated: dict[Statement, tuple[int, ...]] = {}
+        self.kept = Kept(connection)
 
     def clear(self) -> None:
         self.records.clear()
@@ -107,8 +112,10 @@ class SqliteTransaction:
     ) -> None:
         self._connection = connection
         self._organization_id = organization_id
-        self._memory = memory or _Memory()
+        self._memory = memory or _Memory(connection)
+        self._kept = self._memory.kept
         self._known = self._memory.records
+        self._lists = None if organization_id is None else Lists(connection, organization_id, self._kept.flush)
         self.jobs = SqliteJobs(connection, organization_id)
         self.events = SqliteEvents(connection, organization_id)
 
@@ -134,15 +141,19 @@ class SqliteTransaction:
 
     def still_holds(self, observation: Observation) -> bool:
         """Whether everything that was observed, in an earlier snapshot, is answered in the same way now."""
+        if observation.looks_at_lists:
+            self._kept.flush()
         return observation_holds(self._connection, observation, _Written(self._memory.writes), self._memory.repeated)
 
     def savepoint(self, change: Callable[[], T]) -> T:
         """Run `change`; where it raises, its effects alone are undone and the exception goes on."""
+        kept = self._kept.state()
         self._connection.execute("SAVEPOINT attempt")
         try:
             result = change()
         except BaseException as problem:
             self._memory.clear()
+            self._kept.restore(kept)
             if not self._connection.in_transaction:
                 raise problem if isinstance(problem, TransactionLost) else TransactionLost(problem) from problem
             self._connection.execute("ROLLBACK TO attempt")
@@ -150,6 +161,10 @@ class SqliteTransaction:
             raise
         self._connection.execute("RELEASE attempt")
         return result
+
+    def flush(self) -> None:
+        """Write what is kept for lists, before the transaction commits."""
+        self._kept.flush()
 
     def get(self, kind: type[R], id: str, *, deleted: bool = False) -> R | None:
         found: R | None = self._known.get((kind, id))
@@ -178,12 +193,18 @@ class SqliteTransaction:
         offset: int = 0,
         deleted: bool = False,
     ) -> list[R]:
+        if limit is not None and not deleted and self._lists is not None:
+            ids = self._lists.ids(kind, conditions, order, limit, offset)
+            if ids is not None:
+                return self._named(kind, ids)
+        if looks_up(conditions):
+            self._kept.flush()
         where, values = where_sql(kind, conditions, self._organization_id, deleted)
         bounds = ""
         if limit is not None:
             bounds = " LIMIT ? OFFSET ?"
             values += [bounded(limit), bounded(offset)]
-        rest = where + order_sql(order) + bounds
+        rest = where + order_sql(kind, order) + bounds
         memory, question = self._memory, (kind, rest, tuple(values))
         others = frozenset().union(*map(kinds_in, conditions)) if conditions else frozenset()
         # Counts only grow, so that their sum is another one after any write.
@@ -193,6 +214,16 @@ class SqliteTransaction:
             known = (written, self._found(kind, rest, values))
             memory.answers[question] = known
         return list(known[1])
+
+    def _named(self, kind: type[R], ids: Sequence[str]) -> list[R]:
+        """The records with these ids, in this order."""
+        unread = [id for id in ids if (kind, id) not in self._known]
+        found: dict[str, R] = {id: self._known[kind, id] for id in ids if (kind, id) in self._known}
+        for start in range(0, len(unread), _AT_ONCE):
+            some = unread[start : start + _AT_ONCE]
+            for record in self._select(kind, f"t.id IN ({','.join('?' * len(some))})", some):
+                found[record.id] = record  # type: ignore[attr-defined]
+        return [found[id] for id in ids]
 
     def _found(self, kind: type[R], rest: str, values: list[Any]) -> list[R]:
         records = self._rows(kind, rest, values)
@@ -207,10 +238,12 @@ class SqliteTransaction:
     ) -> Iterator[R]:
         where, values = where_sql(kind, conditions, self._organization_id, deleted)
         codec = codec_of(kind)
-        for row in self._connection.execute(_select_sql(kind) + where + order_sql(order), values):
+        for row in self._connection.execute(_select_sql(kind) + where + order_sql(kind, order), values):
             yield codec.record(row)
 
     def count(self, kind: type[Any], *conditions: Condition, deleted: bool = False) -> int:
+        if self._lists is not None and not deleted:
+            return self._lists.count(kind, conditions)
         return int(self._scalar(kind, "COUNT(*)", conditions, deleted))
 
     def total(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int:
@@ -231,6 +264,7 @@ class SqliteTransaction:
             codec = codec_of(type(record))
             self._execute(f"INSERT INTO {quoted(table.name)} {codec.insert}", codec.row(record))
             self._known[type(record), record.id] = record  # type: ignore[attr-defined]
+            self._kept.inserted(type(record), record.id)  # type: ignore[attr-defined]
 
     def replace(self, record: object) -> None:
         self._check_organization(record)
@@ -242,7 +276,12 @@ class SqliteTransaction:
         names, values = codec_of(type(record)).changes(old, record)
         if names:
             assigned = ",".join(f'"{name}"=?' for name in names)
-            self._execute(f"UPDATE {quoted(table.name)} SET {assigned} WHERE id = ?", (*values, id))
+            touched = self._kept.changes(type(record), id, names)
+            try:
+                self._execute(f"UPDATE {quoted(table.name)} SET {assigned} WHERE id = ?", (*values, id))
+            finally:
+                # Also where it was refused: it is counted as it stands.
+                self._kept.changed(id, touched)
         self._known[type(record), id] = record
 
     def _written(self, kind: type) -> Table:
@@ -254,9 +293,14 @@ class SqliteTransaction:
         for record in records:
             self._check_organization(record)
             id = record.id  # type: ignore[attr-defined]
+            owner = record.organization_id  # type: ignore[attr-defined]
+            if self._connection.execute(
+                f"SELECT 1 FROM {quoted(table_of(type(record)).name)} WHERE id = ? AND organization_id = ?", (id, owner)
+            ).fetchone():
+                self._kept.goes(type(record), id)
             self._execute(
                 f"DELETE FROM {quoted(self._written(type(record)).name)} WHERE id = ? AND organization_id = ?",
-                (id, record.organization_id),  # type: ignore[attr-defined]
+                (id, owner),
             )
             self._known.pop((type(record), id), None)
 

@@ -12,6 +12,7 @@ from usagebill.core.events import Event
 from usagebill.core.filters import FilterIndex
 from usagebill.storage.event_queries import EventFilter, EventQuery, Group
 from usagebill.storage.sqlite.events.answers import answer, answer_by_bucket, prepare, rows_sql
+from usagebill.storage.sqlite.events.lists import EventLists, count_new_events
 from usagebill.storage.sqlite.events.rows import COLUMNS, event_of, microseconds, row_of
 from usagebill.storage.sqlite.rows import bounded
 
@@ -56,6 +57,7 @@ class SqliteEvents:
             if not taken:
                 raise
             return taken
+        count_new_events(self._connection, last, len(events))
         return []
 
     def _taken(self, events: Sequence[Event]) -> list[int]:
@@ -95,6 +97,9 @@ class SqliteEvents:
         return sorted(found, key=lambda event: event.order)
 
     def find(self, wanted: EventFilter, *, limit: int | None = None, offset: int = 0) -> list[Event]:
+        lists = EventLists(self._connection, self._organization_id)
+        if limit is not None and lists.has_counts(wanted.external_subscription_id):
+            return lists.find(wanted, limit, offset)
         where, values = self._matching(wanted)
         # The few events of one subscription are sorted; of many, the index by time gives the first at once.
         place = "+timestamp" if self._are_few(wanted.external_subscription_id) else "timestamp"
@@ -115,6 +120,9 @@ class SqliteEvents:
         return bool(counted.fetchone()[0] < _FEW)
 
     def count(self, wanted: EventFilter) -> int:
+        lists = EventLists(self._connection, self._organization_id)
+        if lists.has_counts(wanted.external_subscription_id):
+            return lists.count(wanted)
         where, values = self._matching(wanted)
         return int(self._connection.execute(f"SELECT COUNT(*) FROM events{where}", values).fetchone()[0])
 

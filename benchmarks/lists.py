@@ -1,0 +1,247 @@
+"""What lists, filters and searches cost in a file with a million rows of each kind, beside one with a thousand.
+
+    python -m benchmarks.lists                                  # 1,000,000 rows and 5,000,000 events beside 1,000
+    python -m benchmarks.lists --rows 100000 --events 500000    # smaller
+    python -m benchmarks.lists --only invoices                  # the questions whose address has this in it
+    python -m benchmarks.lists --cache /var/tmp/lists           # where the files are kept for the next time
+
+Each question goes through the API, without a network: key, filter, page, count, and what is shown of each record.
+Times are of the CPU, so that a busy machine gives the same ones; the first of several warms the page cache.
+Page 1 should cost at most 3 times what it costs in the small file, or a full page of the same list there, and 50 ms;
+page 10,000 at most 300 ms; a search 100 ms. Pages hold 100 records, so that page 10,000 is the end of the list.
+
+The files take some 2 KB a row and list, 0.5 KB an event: 18 GB as a whole. Remove the cache when you are done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+from benchmarks.list_rows import fill, open_filled
+
+from usagebill.http.api import Api, Request
+from usagebill.http.app import endpoints
+
+MOST_TIMES = 3.0
+MOST_MS = {"page": 50.0, "deep": 300.0, "search": 100.0}
+# What is faster than this in the big file is not compared: it is all parsing and showing.
+_NOTHING_MS = 3.0
+
+# Addresses; `{n}` is a number that each file has records of.
+_LISTS = (
+    "customers",
+    "subscriptions",
+    "invoices",
+    "fees",
+    "credit_notes",
+    "applied_coupons",
+    "payments",
+    "plans",
+    "coupons",
+    "add_ons",
+    "billable_metrics",
+    "taxes",
+    "events",
+)
+_FILTERS = (
+    "customers?external_id=cust-{n}",
+    "customers?account_type[]=partner",
+    "customers?customer_type=individual",
+    "customers?has_customer_type=false",
+    "customers?has_tax_identification_number=true",
+    "customers?countries[]=MT",
+    "customers?countries[]=DE&currencies[]=EUR",
+    "customers?states[]=S7",
+    "customers?zipcodes[]=00421",
+    "customers?currencies[]=GBP",
+    "customers?billing_entity_codes[]=default",
+    "customers?metadata[tier]=gold",
+    "customers?metadata[tier]=",
+    "subscriptions?status[]=terminated",
+    "subscriptions?status[]=canceled",
+    "subscriptions?status[]=active&status[]=terminated&status[]=canceled",
+    "subscriptions?external_customer_id=cust-{n}",
+    "subscriptions?external_id=sub-{n}",
+    "subscriptions?plan_code=plan-24",
+    "subscriptions?plan_code=basic",
+    "subscriptions?currency=EUR",
+    "subscriptions?overridden=true",
+    "subscriptions?overridden=false",
+    "subscriptions?billing_entity_codes[]=default",
+    "customers/cust-{n}/subscriptions",
+    "invoices?external_customer_id=cust-{n}",
+    "customers/cust-{n}/invoices",
+    "invoices?status=draft",
+    "invoices?status=failed",
+    "invoices?statuses[]=finalized&statuses[]=voided",
+    "invoices?payment_status=pending",
+    "invoices?payment_status=failed",
+    "invoices?payment_overdue=true",
+    "invoices?payment_dispute_lost=true",
+    "invoices?payment_dispute_lost=false",
+    "invoices?partially_paid=true",
+    "invoices?partially_paid=false",
+    "invoices?self_billed=true",
+    "invoices?invoice_type=one_off",
+    "invoices?invoice_type=progressive_billing",
+    "invoices?currency=USD",
+    "invoices?issuing_date_from=2024-01-01",
+    "invoices?issuing_date_from=2022-01-01&issuing_date_to=2022-06-30",
+    "invoices?amount_from=4711",
+    "invoices?amount_from=10000&amount_to=10100",
+    "invoices?amount_to=249999&payment_status=failed",
+    "invoices?purchase_order_number=po-{n}",
+    "invoices?settlements[]=payment",
+    "invoices?settlements[]=credit_note",
+    "invoices?billing_entity_codes[]=default",
+    "invoices?metadata[tier]=gold",
+    "invoices?metadata[tier]=",
+    "fees?external_customer_id=cust-{n}",
+    "fees?external_subscription_id=sub-{n}",
+    "fees?currency=usd",
+    "fees?fee_type=charge",
+    "fees?fee_type=commitment",
+    "fees?billable_metric_code=metric-1",
+    "fees?payment_status=succeeded",
+    "fees?event_transaction_id=tx-{n}",
+    "fees?created_at_from=2023-01-01",
+    "fees?created_at_from=2023-01-15T12:00:00Z&created_at_to=2023-02-17T07:30:00Z",
+    "fees?succeeded_at_from=2023-01-01",
+    "fees?failed_at_to=2023-01-01",
+    "fees?refunded_at_from=2023-01-01",
+    "credit_notes?external_customer_id=cust-{n}",
+    "customers/cust-{n}/credit_notes",
+    "credit_notes?issuing_date_from=2023-01-01",
+    "credit_notes?amount_from=4711",
+    "credit_notes?amount_from=10000&amount_to=10100",
+    "credit_notes?credit_status=available",
+    "credit_notes?refund_status=failed",
+    "credit_notes?reason=order_change",
+    "credit_notes?types[]=refund",
+    "credit_notes?currency=GBP",
+    "credit_notes?invoice_number=ACM-00007-000",
+    "credit_notes?purchase_order_number=po-{n}",
+    "credit_notes?self_billed=true",
+    "credit_notes?billing_entity_codes[]=default",
+    "applied_coupons?status=active",
+    "applied_coupons?status=terminated",
+    "applied_coupons?external_customer_id=cust-{n}",
+    "applied_coupons?coupon_code[]=coupon-8",
+    "customers/cust-{n}/applied_coupons",
+    "payments?external_customer_id=cust-{n}",
+    "customers/cust-{n}/payments",
+    "events?external_subscription_id=busy",
+    "events?external_subscription_id=busy&code=storage",
+    "events?external_subscription_id=busy&code=rare",
+    "events?external_subscription_id=sub-7",
+    "events?code=api_calls",
+    "events?code=rare",
+    "events?timestamp_from=2024-01-01",
+    "events?external_subscription_id=busy&timestamp_from=2023-12-24T12:00:00Z&timestamp_to=2024-03-01",
+)
+_SEARCHES = (
+    "customers?search_term=Juniper Textiles 99",
+    "customers?search_term=billing{n}@",
+    "customers?search_term=no such thing",
+    "invoices?search_term=ACM-00{n}",
+    "invoices?search_term=billing{n}@",
+    "invoices?search_term=no such thing",
+    "customers/cust-{n}/invoices?search_term=ACM",
+    "credit_notes?search_term=00{n}-000-CN",
+    "credit_notes?search_term=billing{n}@",
+    "customers?search_term=Juniper",
+    "customers?search_term=7x",
+)
+_DEEP = (
+    *_LISTS,
+    "invoices?statuses[]=finalized&statuses[]=voided",
+    "invoices?payment_status=succeeded",
+    "subscriptions?status[]=active&status[]=terminated&status[]=canceled",
+    "fees?currency=eur",
+    "events?external_subscription_id=busy",
+)
+
+
+class _File:
+    def __init__(self, path: Path, rows: int, events: int) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.with_suffix(".key").exists():
+            path.unlink(missing_ok=True)
+            print(f"filling {path} with {rows:,} rows of each kind and {events:,} events", flush=True)
+            fill(path, rows, events)
+        self.billing, key = open_filled(path)
+        self._api = Api(self.billing, endpoints())
+        self._headers = {"authorization": f"Bearer {key}"}
+
+    def ask(self, address: str, times: int) -> tuple[float, int, int]:
+        """The best of so many milliseconds of CPU time, how many records are shown, and how many there are."""
+        target, _, query = address.partition("?")
+        request = Request(
+            method="GET", path=f"/api/v1/{target}", query=query.replace(" ", "%20"), headers=self._headers
+        )
+        best = float("inf")
+        for _ in range(times):
+            start = time.process_time()
+            answer = self._api.answer(request)
+            best = min(best, time.process_time() - start)
+        assert answer.status == 200, (address, answer.body)
+        body = json.loads(answer.body)
+        total = body["meta"]["total_count"]
+        return best * 1000, len(next(value for name, value in body.items() if name != "meta")), total
+
+
+def _judged(full_ms: float, small_ms: float | None, ms: float, most_ms: float) -> str:
+    """`full_ms` is what a full page of the same list costs in the small file, whose pages are often not full."""
+    kept = ms <= most_ms and (small_ms is None or ms <= max(_NOTHING_MS, small_ms * MOST_TIMES, full_ms * MOST_TIMES))
+    return "keeps" if kept else "MISSES"
+
+
+def main() -> None:
+    reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    reader.add_argument("--rows", type=int, default=1_000_000)
+    reader.add_argument("--events", type=int, default=5_000_000)
+    reader.add_argument("--small", type=int, default=1_000, help="rows of the file that is compared")
+    reader.add_argument("--cache", type=Path, default=Path("/tmp/usagebill-lists"))
+    reader.add_argument("--only", default="", help="only the addresses that this is in")
+    reader.add_argument("--times", type=int, default=5, help="the best of so many")
+    asked = reader.parse_args()
+    small = _File(asked.cache / f"{asked.small}.db", asked.small, asked.small)
+    large = _File(asked.cache / f"{asked.rows}.db", asked.rows, asked.events)
+    missed = 0
+    full = {name: small.ask(name, asked.times)[0] for name in _LISTS}
+    print(f"{'':68} {'rows':>9} {'small ms':>9} {'large ms':>9} {'times':>6}")
+    for title, kind, addresses in (
+        ("page 1", "page", (*_LISTS, *_FILTERS)),
+        ("search", "search", _SEARCHES),
+        ("page 10,000", "deep", _DEEP),
+    ):
+        print(title)
+        for address in addresses:
+            if asked.only not in address:
+                continue
+            if kind == "deep":
+                page = min(10_000, max(asked.rows, 100) // 100)
+                deep = f"{address}{'&' if '?' in address else '?'}page={page}"
+                ms, shown, total = large.ask(deep, 2)
+                if not shown:
+                    # The list is shorter than that.
+                    deep = deep.replace(f"page={page}", f"page={max(1, total // 100)}")
+                    ms, shown, total = large.ask(deep, 2)
+                small_ms = None
+            else:
+                small_ms, _, _ = small.ask(address.format(n=421), asked.times)
+                ms, _, total = large.ask(address.format(n=421), asked.times)
+            full_ms = full.get(address.partition("?")[0], 0.0)
+            judged = _judged(full_ms, small_ms if kind == "page" else None, ms, MOST_MS[kind])
+            missed += judged == "MISSES"
+            compared = "" if small_ms is None else f"{small_ms:9.1f}"
+            times = "" if small_ms is None else f"{ms / small_ms:6.1f}"
+            print(f"  {address:66} {total:9,} {compared:>9} {ms:9.1f} {times:>6}  {judged}", flush=True)
+    print(f"{missed} missed" if missed else "all kept")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Listings: how the records of a kind are listed, so that engines can keep what makes their lists quick.
+
+A list is in one order, and is narrowed by columns with few values (facets), bounds of a column (ranges), pieces of text
+(searched), whole texts in any case (folded) and what JSON lists hold (items). An engine may keep counts by facet and
+range, indexes in the order of the list, and one made for text; what a query means never depends on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from usagebill.storage.conditions import Condition, Order, desc
+
+__all__ = ["Facet", "Joined", "Listing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The column `inner` of the record of `kind` whose id stands in `column`."""
+
+    kind: type
+    column: str
+    inner: str
+
+
+# A column, a column of a record that is referred to, or a condition that holds or does not.
+Facet = str | Joined | Condition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """`order` is the list's own, which ends with the id, smallest first.
+
+    `facets` have few values together. `ranges` are columns of dates, instants or cents. `shown` holds for every record
+    that a list shows, whatever else is asked; live records only, where any can be deleted. `lead` names a facet of
+    which most lists ask for one value.
+    """
+
+    order: tuple[Order, ...] = (desc("created_at"),)
+    facets: tuple[Facet, ...] = ()
+    ranges: tuple[str, ...] = ()
+    shown: Condition | None = None
+    lead: str | None = None
+    searched: tuple[str, ...] = ()
+    folded: tuple[str, ...] = ()
+    items: tuple[str, ...] = ()

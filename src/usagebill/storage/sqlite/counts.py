@@ -1,0 +1,565 @@
+"""Counts: how many records a list holds, kept by facet and range, so that no list counts its records one by one.
+
+`<table>_counts` has a number for each combination of facets that occurs (`storage.listings`), and one more for each
+slot of each range: a day, or amounts of the same first three digits. They are written with the records (`kept`). What
+a bound cuts in two is counted in the table itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from datetime import date, timedelta
+from typing import Any
+
+from usagebill.storage.conditions import (
+    AllOf,
+    AnyOf,
+    Columns,
+    Compare,
+    Condition,
+    Has,
+    Item,
+    Negate,
+    NotEmpty,
+    Null,
+    Related,
+    SameText,
+    Search,
+    Within,
+)
+from usagebill.storage.listings import Facet, Joined
+from usagebill.storage.sqlite.queries import (
+    can_be_deleted,
+    condition_sql,
+    implies,
+    is_nullable,
+    literal_sql,
+    order_terms,
+    quoted,
+)
+from usagebill.storage.sqlite.rows import sql_value
+from usagebill.storage.tables import Table, table_of
+
+__all__ = [
+    "Counted",
+    "Span",
+    "add_counts_sql",
+    "count_definitions",
+    "counted",
+    "counted_columns",
+    "facet_names",
+    "fill_counts",
+    "has_facets",
+    "index_definitions",
+    "joined_facets",
+    "move_counts_sql",
+    "referred_columns",
+    "shown_sql",
+    "slot_bounds",
+    "whole_range",
+]
+
+# How absent values are kept: no text and no number equals it.
+_ABSENT = "x''"
+_DIGITS = 3
+# Of the longest number that an integer column holds, those that follow.
+_ZEROS = 16
+_DAY = 10
+_BOUNDS = (">=", "<=")
+
+
+def shown_sql(table: Table, row: str) -> str:
+    """What holds of a `row` that lists show."""
+    assert table.listing is not None
+    tests = ["t.deleted_at IS NULL"] if can_be_deleted(table.kind) else []
+    if table.listing.shown is not None:
+        tests.append(_shown_sql(table.listing.shown))
+    return _of_row(" AND ".join(tests) or "1", row)
+
+
+def _shown_sql(shown: Condition) -> str:
+    """The condition on `t`, one value after the other: SQLite makes a table of a list of them, for every row written.
+
+    The pluses keep it from comparing a partial index with what is bound to a statement, which it would then prepare
+    anew each time.
+    """
+    match shown:
+        case Compare(column, "=", value):
+            values: tuple[object, ...] = (value,)
+        case Within(column, values):
+            pass
+        case _:
+            raise TypeError(shown)
+    return (
+        "("
+        + " OR ".join(f"+t.{quoted(column)} = '{value}'" for value in sorted(str(sql_value(value)) for value in values))
+        + ")"
+    )
+
+
+def _of_row(sql: str, row: str) -> str:
+    """SQL about `t` as SQL about `row`; where that is empty, about the table of an index."""
+    return re.sub(r"\bt\.", f"{row}." if row else "", sql)
+
+
+def _own_facets(table: Table) -> list[tuple[int, Facet]]:
+    """The facets, and their places, that the record itself decides."""
+    assert table.listing is not None
+    return [
+        (place, facet) for place, facet in enumerate(table.listing.facets) if not isinstance(facet, (Joined, Related))
+    ]
+
+
+def has_facets(table: Table) -> bool:
+    """Whether there is an index from facets to records."""
+    return bool(_own_facets(table))
+
+
+def facet_names(table: Table) -> str:
+    """The columns of the counts, as `c`, that `joined_facets` joins."""
+    return ", ".join(("c.organization_id", *(f"c.f{place}" for place, _ in _own_facets(table))))
+
+
+def joined_facets(table: Table) -> str:
+    """How records, as `t`, are joined to counts, as `c`, by the index of facets."""
+    tests = []
+    for place, facet in _own_facets(table):
+        if isinstance(facet, str):
+            nullable = is_nullable(table.kind, facet)
+            tests.append(f"t.{quoted(facet)} " + (f"IS nullif(c.f{place}, {_ABSENT})" if nullable else f"= c.f{place}"))
+        else:
+            tests.append(f"{_stored(table, facet, 't')} = c.f{place}")
+    return " AND ".join(("t.organization_id = c.organization_id", *tests))
+
+
+def _stored(table: Table, facet: Facet, row: str) -> str:
+    """The value of a facet as it is kept, which is never absent. `row` names the record, or is empty."""
+    if isinstance(facet, str):
+        column = f"{row}.{quoted(facet)}" if row else quoted(facet)
+        return f"coalesce({column}, {_ABSENT})" if is_nullable(table.kind, facet) else column
+    if isinstance(facet, Joined):
+        other = table_of(facet.kind).name
+        return (
+            f"coalesce((SELECT o.{quoted(facet.inner)} FROM {quoted(other)} o"
+            f" WHERE o.id = {row}.{quoted(facet.column)}), {_ABSENT})"
+        )
+    return f"coalesce({_of_row(literal_sql(table.kind, facet, 't'), row)}, 0)"
+
+
+# Ranges
+
+
+def _range_kind(table: Table, column: str) -> str:
+    if column.endswith("_cents"):
+        return "cents"
+    hint = next(str(item.type) for item in fields(table.kind) if item.name == column)
+    return "instant" if "datetime" in hint else "date"
+
+
+def _slot(table: Table, column: str, row: str) -> str:
+    name = f"{row}.{quoted(column)}"
+    match _range_kind(table, column):
+        case "date":
+            return name
+        case "instant":
+            return f"substr({name}, 1, {_DAY})"
+    steps = " ".join(
+        f"WHEN {name} < {step * 10**_DIGITS} THEN {name} / {step} * {step}"
+        for step in (10**zeros for zeros in range(1, _ZEROS))
+    )
+    return (
+        f"CASE WHEN typeof({name}) != 'integer' OR {name} < {10**_DIGITS} THEN {name} {steps}"
+        f" ELSE {name} / {10**_ZEROS} * {10**_ZEROS} END"
+    )
+
+
+def _cents_slot(cents: int) -> int:
+    """The first amount of the slot that holds `cents`."""
+    if cents < 10**_DIGITS:
+        return cents
+    return cents // _step_of(cents) * _step_of(cents)
+
+
+def _step_of(cents: int) -> int:
+    """How many amounts share the slot of `cents`."""
+    step: int = 10 ** max(0, min(len(str(cents)) - _DIGITS, _ZEROS))
+    return step
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """A bound of a range in two: slots that lie wholly within it, and what it cuts (None: nothing), as SQL tests of
+    `slot` and of the column, each with one value or two.
+    """
+
+    slots: tuple[str, object]
+    cut: tuple[tuple[str, object], ...] = ()
+    # The slot that is cut.
+    at: object = None
+
+
+def _lower(kind: str, value: Any) -> _Bound:
+    stored: Any = sql_value(value)
+    if kind == "date" or (kind == "cents" and not isinstance(stored, int)):
+        return _Bound(("slot >= ?", stored))
+    if kind == "cents":
+        slot = _cents_slot(stored)
+        if slot == stored:
+            return _Bound(("slot >= ?", stored))
+        end = sql_value(slot + _step_of(stored))
+        # Longer amounts are texts, with slots of their own: numbers sort before any text.
+        end = end if isinstance(end, int) else ""
+        return _Bound(("slot > ?", slot), ((">= ?", stored), ("< ?", end)), slot)
+    day = stored[:_DAY]
+    if stored == _midnight(day):
+        return _Bound(("slot >= ?", day))
+    return _Bound(("slot > ?", day), ((">= ?", stored), ("< ?", _next_day(day))), day)
+
+
+def _upper(kind: str, value: Any) -> _Bound:
+    stored: Any = sql_value(value)
+    if kind == "date" or (kind == "cents" and not isinstance(stored, int)):
+        return _Bound(("slot <= ?", stored))
+    if kind == "cents":
+        slot = _cents_slot(stored)
+        if _cents_slot(stored + 1) != slot:
+            return _Bound(("slot <= ?", stored))
+        return _Bound(("slot < ?", slot), ((">= ?", slot), ("<= ?", stored)), slot)
+    day = stored[:_DAY]
+    return _Bound(("slot < ?", day), ((">= ?", _midnight(day)), ("<= ?", stored)), day)
+
+
+def _midnight(day: str) -> str:
+    return f"{day}T00:00:00.000000+00:00"
+
+
+def _next_day(day: str) -> str:
+    # Of the last day there is, all that is later.
+    return "~" if day == date.max.isoformat() else _midnight((date.fromisoformat(day) + timedelta(days=1)).isoformat())
+
+
+def slot_bounds(table: Table, column: str, lowest: object, highest: object) -> tuple[tuple[str, object], ...]:
+    """Tests of the column that hold from the first to the last of these slots, of days."""
+    if _range_kind(table, column) == "date":
+        return (">= ?", lowest), ("<= ?", highest)
+    return (">= ?", _midnight(str(lowest))), ("< ?", _next_day(str(highest)))
+
+
+# Questions
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Part of a range: tests of its slots, and for each slot that a bound cuts tests of the column in the table."""
+
+    column: str
+    slots: tuple[tuple[str, object], ...]
+    cuts: tuple[tuple[tuple[str, object], ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What the counts are asked instead of the table. `facets` is SQL over the counts, aliased `c`."""
+
+    facets: str
+    values: tuple[Any, ...]
+    conditions: tuple[Condition, ...]
+    span: Span | None
+    # Whether the record alone decides all facets that are asked for.
+    own: bool
+
+
+def _flat(conditions: Sequence[Condition], facets: Sequence[Facet]) -> Iterator[Condition]:
+    for condition in conditions:
+        if isinstance(condition, AllOf) and condition not in facets:
+            yield from _flat(condition.conditions, facets)
+        else:
+            yield condition
+
+
+def counted(kind: type, conditions: Sequence[Condition]) -> tuple[Counted, list[Condition]] | None:
+    """What the counts know of these conditions, and the conditions that they know nothing of; None where they know
+    nothing of such records at all.
+    """
+    table = table_of(kind)
+    listing = table.listing
+    if listing is None or not implies(conditions, listing.shown):
+        return None
+    tests: list[str] = []
+    values: list[Any] = []
+    known: list[Condition] = []
+    rest: list[Condition] = []
+    bounds: dict[str, list[Compare]] = {}
+    own = True
+    for condition in _flat(conditions, listing.facets):
+        sought: list[Any] = []
+        sql = _facet_sql(table, condition, sought)
+        if sql is not None:
+            tests.append(sql)
+            values.extend(sought)
+            known.append(condition)
+            own = own and _is_own(table, condition)
+        elif listing.shown is not None and not isinstance(listing.shown, Within) and condition == listing.shown:
+            known.append(condition)
+        elif (
+            isinstance(condition, Compare) and condition.column in listing.ranges and condition.operator in (">=", "<=")
+        ):
+            bounds.setdefault(condition.column, []).append(condition)
+        else:
+            rest.append(condition)
+    span = None
+    if len(bounds) > 1:
+        rest += [bound for several in bounds.values() for bound in several]
+    for column, several in bounds.items() if len(bounds) == 1 else ():
+        span = _span(table, column, several)
+        if span is None:
+            rest += several
+    return Counted(" AND ".join(tests) or "1", tuple(values), tuple(known), span, own), rest
+
+
+def _span(table: Table, column: str, bounds: Sequence[Compare]) -> Span | None:
+    kind = _range_kind(table, column)
+    lowest = [bound.value for bound in bounds if bound.operator == ">="]
+    highest = [bound.value for bound in bounds if bound.operator == "<="]
+    if len(lowest) > 1 or len(highest) > 1:
+        return None
+    nothing = (("slot < ?", ""), ("slot > ?", ""))
+    if lowest and highest and lowest[0] > highest[0]:  # type: ignore[operator]
+        return Span(column, nothing, ())
+    lower = _lower(kind, lowest[0]) if lowest else None
+    upper = _upper(kind, highest[0]) if highest else None
+    if lower and upper and lower.cut and upper.cut and lower.at == upper.at:
+        # Both cut the same slot, so that none lies between them.
+        return Span(column, nothing, ((lower.cut[0], upper.cut[1]),))
+    several = [bound for bound in (lower, upper) if bound is not None]
+    return Span(column, tuple(bound.slots for bound in several), tuple(bound.cut for bound in several if bound.cut))
+
+
+def _is_own(table: Table, condition: Condition) -> bool:
+    """Whether the condition looks at nothing but the record and facets of its own."""
+    assert table.listing is not None
+    match condition:
+        case Related(_, column, _):
+            return condition not in table.listing.facets and column in table.listing.facets
+        case AnyOf(several) | AllOf(several):
+            return all(_is_own(table, inner) for inner in several)
+        case Negate(inner):
+            return _is_own(table, inner)
+    return True
+
+
+def _facet_sql(table: Table, condition: Condition, values: list[Any]) -> str | None:
+    """The condition as one on facets; None where facets cannot tell."""
+    assert table.listing is not None
+    facets = table.listing.facets
+    if condition in facets:
+        return f"c.f{facets.index(condition)} = 1"
+    match condition:
+        case Null(column, present) if Null(column, not present) in facets:
+            return f"c.f{facets.index(Null(column, not present))} = 0"
+        case Compare(column, operator, _) if column in facets:
+            return _test(table, column, facets.index(column), condition, values) if operator else None
+        case Within(column, _) | Null(column, _) if column in facets:
+            return _test(table, column, facets.index(column), condition, values)
+        case AnyOf(several) | AllOf(several):
+            parts = [_facet_sql(table, inner, values) for inner in several]
+            if any(part is None for part in parts):
+                return None
+            joint = " OR " if isinstance(condition, AnyOf) else " AND "
+            return "(" + joint.join(part for part in parts if part) + ")" if parts else str(int(joint == " AND "))
+        case Negate(inner):
+            inside = _facet_sql(table, inner, values)
+            return None if inside is None else f"NOT {inside}"
+        case Related(kind, column, conditions):
+            if column in facets:
+                other = table_of(kind).name
+                tests = [condition_sql(kind, inner, "o", values, True) for inner in conditions]
+                return (
+                    f"c.f{facets.index(column)} IN (SELECT o.id FROM {quoted(other)} o"
+                    f" WHERE o.organization_id = c.organization_id AND {' AND '.join(tests) or '1'})"
+                )
+            tests = []
+            for inner in conditions:
+                joined = Joined(kind, column, getattr(inner, "column", ""))
+                if not isinstance(inner, (Compare, Within, Null)) or joined not in facets:
+                    return None
+                tests.append(_test(table, joined, facets.index(joined), inner, values))
+            return "(" + " AND ".join(tests) + ")" if tests else None
+    return None
+
+
+def _test(table: Table, facet: str | Joined, place: int, condition: Condition, values: list[Any]) -> str:
+    name = f"c.f{place}"
+    match condition:
+        case Compare(_, operator, value):
+            values.append(sql_value(value))
+            if operator == "=":
+                return f"{name} = ?"
+            return f"({name} {operator} ? AND {name} != {_ABSENT})"
+        case Within(_, options):
+            values.extend(map(sql_value, options))
+            return f"{name} IN ({','.join('?' * len(options))})" if options else "0"
+        case Null(_, present):
+            return f"{name} {'!=' if present else '='} {_ABSENT}"
+    raise TypeError(condition)
+
+
+# The schema
+
+
+def index_definitions(table: Table) -> Iterator[tuple[str, str]]:
+    """Name and statement of the indexes that lists go through.
+
+    `<table>_listed` is in the order of the list and holds what lists are narrowed by; `<table>_facets` leads from
+    facets to their records, `<table>_ranged_<column>` from a range, `<table>_folded_<column>` from a whole text.
+    """
+    listing = table.listing
+    if listing is None:
+        return
+    order = order_terms(table.kind, listing.order)
+    carried: list[str] = []
+    for facet in listing.facets:
+        carried += [facet] if isinstance(facet, str) else _columns(facet)
+    carried += listing.ranges
+    if listing.shown is not None:
+        carried += _columns(listing.shown)
+    sorted_by = {"id", *(item.column for item in listing.order)}
+    more = [quoted(column) for column in dict.fromkeys(carried) if column not in sorted_by]
+    shown = shown_sql(table, "")
+    yield _index(table, "listed", [*order, *more], shown)
+    if listing.lead is not None:
+        yield _index(table, "listed_by_lead", [quoted(listing.lead), *order, *more], shown)
+    own = [quoted(facet) if isinstance(facet, str) else _stored(table, facet, "") for _, facet in _own_facets(table)]
+    if own:
+        yield _index(table, "facets", [*own, *order], shown)
+    for column in listing.ranges:
+        if column != listing.order[0].column:
+            there = f" AND {quoted(column)} IS NOT NULL" if is_nullable(table.kind, column) else ""
+            yield _index(table, f"ranged_{column}", [quoted(column), *order], shown + there)
+    for column in listing.folded:
+        there = f"{quoted(column)} IS NOT NULL"
+        yield _index(table, f"folded_{column}", [f"casefold({quoted(column)})"], there)
+
+
+def _index(table: Table, suffix: str, columns: Sequence[str], shown: str) -> tuple[str, str]:
+    name = f"{table.name}_{suffix}"
+    where = "" if shown == "1" else f" WHERE {shown}"
+    return name, f'CREATE INDEX "{name}" ON "{table.name}" ("organization_id", {", ".join(columns)}){where}'
+
+
+def count_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
+    """Type, name and statement of everything that the counts of a table need, in the order to make them."""
+    listing = table.listing
+    if listing is None:
+        return
+    name = f"{table.name}_counts"
+    places = "".join(f", f{place}" for place in range(len(listing.facets)))
+    declared = "".join(f", f{place} NOT NULL" for place in range(len(listing.facets)))
+    yield (
+        "table",
+        name,
+        (
+            f'CREATE TABLE "{name}" (organization_id TEXT NOT NULL, ranged TEXT NOT NULL, slot NOT NULL{declared},'
+            f" n INTEGER NOT NULL, PRIMARY KEY (organization_id, ranged, slot{places})) WITHOUT ROWID"
+        ),
+    )
+
+
+def _ranges(table: Table) -> tuple[str, ...]:
+    """What records are counted by: each range, and by none where no range counts them all."""
+    assert table.listing is not None
+    return table.listing.ranges if whole_range(table) else ("", *table.listing.ranges)
+
+
+def whole_range(table: Table) -> str:
+    """The range that counts all records: that of the list's own order, if it is one; else none."""
+    assert table.listing is not None
+    column = table.listing.order[0].column
+    return column if column in table.listing.ranges else ""
+
+
+def _is_counted(table: Table, row: str, ranged: str) -> str:
+    there = f" AND {row}.{quoted(ranged)} IS NOT NULL" if ranged and is_nullable(table.kind, ranged) else ""
+    return shown_sql(table, row) + there
+
+
+def _counted_columns(table: Table, row: str, number: str, ranged: str) -> str:
+    assert table.listing is not None
+    slot = _slot(table, ranged, row) if ranged else "''"
+    stored = "".join(f", {_stored(table, facet, row)}" for facet in table.listing.facets)
+    return f"{row}.organization_id, '{ranged}', {slot}{stored}, {number}"
+
+
+def move_counts_sql(table: Table, tests: str, sign: str, source: str = "") -> Iterator[str]:
+    """Statements that add the records, as `t`, for which `tests` hold to the counts, or with a minus take them away."""
+    if table.listing is None:
+        return
+    places = ", ".join(str(place) for place in range(1, 4 + len(table.listing.facets)))
+    for ranged in _ranges(table):
+        yield (
+            f'INSERT INTO "{table.name}_counts" SELECT {_counted_columns(table, "t", f"{sign}COUNT(*)", ranged)}'
+            f' FROM {source} "{table.name}" t WHERE {tests} AND {_is_counted(table, "t", ranged)}'
+            f" GROUP BY {places} ON CONFLICT DO UPDATE SET n = n + excluded.n"
+        )
+
+
+def add_counts_sql(table: Table) -> Iterator[str]:
+    """Statements that add the records whose ids a JSON list has to the counts."""
+    return move_counts_sql(table, "t.id IN (SELECT value FROM json_each(?))", "")
+
+
+def counted_columns(table: Table) -> list[str]:
+    """The columns whose change may change what is counted."""
+    assert table.listing is not None
+    return list(dict.fromkeys((*_watched(table), *table.listing.ranges)))
+
+
+def _watched(table: Table) -> list[str]:
+    """The columns that facets look at, and those that decide whether lists show a record."""
+    assert table.listing is not None
+    listing = table.listing
+    found = ["deleted_at"] if can_be_deleted(table.kind) else []
+    for facet in (*listing.facets, *((listing.shown,) if listing.shown else ())):
+        found += [facet] if isinstance(facet, str) else _columns(facet)
+    return list(dict.fromkeys(found))
+
+
+def _columns(asked: Joined | Condition) -> list[str]:
+    match asked:
+        case Joined(_, column, _) | Related(_, column, _):
+            return [column]
+        case Columns(left, _, right):
+            return [left, right]
+        case AnyOf(several) | AllOf(several):
+            return [column for inner in several for column in _columns(inner)]
+        case Negate(inner):
+            return _columns(inner)
+        case Search(columns, _):
+            return list(columns)
+        case Compare(column) | Within(column) | Null(column) | SameText(column) | Item(column) | NotEmpty(column):
+            return [column]
+        case Has():
+            raise TypeError("what refers to a record is no facet of it")
+
+
+def referred_columns(table: Table) -> dict[tuple[type, str], set[str]]:
+    """The columns of other records that are counted: by their kind, and by the column that names the record."""
+    if table.listing is None:
+        return {}
+    found: dict[tuple[type, str], set[str]] = {}
+    for facet in table.listing.facets:
+        match facet:
+            case Joined(kind, column, inner):
+                found.setdefault((kind, column), set()).add(inner)
+            case Related(kind, column, conditions):
+                inner_columns = {name for inner in conditions for name in _columns(inner)}
+                found.setdefault((kind, column), set()).update(inner_columns)
+    return found
+
+
+def fill_counts(connection: Any, table: Table) -> None:
+    """Count all records that the table holds, where its counts are empty."""
+    for statement in move_counts_sql(table, "1", ""):
+        connection.execute(statement)

@@ -1,0 +1,312 @@
+"""Lists of events: how many there are and which a page shows, without reading those that are skipped.
+
+`event_counts` has the number of events of each organization by hour and code, and the same of each subscription that
+has many. It is brought up to date every so many events, by the transaction that stores them; what came since is counted
+as it is. Events are never changed or deleted, so a count stays true.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from heapq import merge
+from itertools import groupby
+from typing import Any, Final
+
+from usagebill.core.events import Event
+from usagebill.storage.event_queries import EventFilter
+from usagebill.storage.sqlite.events.rows import COLUMNS, event_of, microseconds
+from usagebill.storage.sqlite.rows import bounded
+
+__all__ = ["EventLists", "count_all_events", "count_new_events"]
+
+_HOUR: Final = 3_600_000_000
+# The hour of an event, also before 1970: SQLite divides towards zero.
+_SLOT: Final = f"(timestamp - (timestamp % {_HOUR} + {_HOUR}) % {_HOUR}) / {_HOUR}"
+# Events are counted whenever so many have come.
+_EVERY: Final = 10_000
+# A subscription with so many events has counts of its own. Of every so many events one has its subscription looked at.
+_MANY: Final = 10_000
+_LOOKED_AT: Final = 2_000
+# So many codes are merged; the events of more are sorted.
+_MERGED: Final = 200
+_ADD: Final = " ON CONFLICT DO UPDATE SET n = n + excluded.n"
+_EARLIEST: Final = -(2**62)
+_LATEST: Final = 2**62
+
+
+def _own_key(external_subscription_id: str | None) -> str:
+    """What names a subscription in the counts; all of the organization's have an empty one."""
+    return "" if external_subscription_id is None else f"={external_subscription_id}"
+
+
+def count_new_events(connection: sqlite3.Connection, last: int, count: int) -> None:
+    """Count what has not been counted, if `count` events after sequence `last` are the ones that make it many."""
+    top = last + count
+    if last // _EVERY == top // _EVERY:
+        return
+    done = _counted_up_to(connection)
+    window = (done, top)
+    connection.execute(
+        f"INSERT INTO event_counts SELECT organization_id, '', {_SLOT}, code, COUNT(*) FROM events"
+        f" WHERE sequence > ? AND sequence <= ? GROUP BY 1, 2, 3, 4{_ADD}",
+        window,
+    )
+    connection.execute(
+        f"INSERT INTO event_counts SELECT organization_id, '=' || external_subscription_id, {_SLOT}, code, COUNT(*)"
+        " FROM events e WHERE sequence > ? AND sequence <= ? AND EXISTS (SELECT 1 FROM event_counts c WHERE"
+        " c.organization_id = e.organization_id AND c.external_subscription_id = '=' || e.external_subscription_id)"
+        f" GROUP BY 1, 2, 3, 4{_ADD}",
+        window,
+    )
+    some = connection.execute(
+        "SELECT DISTINCT organization_id, external_subscription_id FROM events WHERE sequence > ? AND sequence <= ?"
+        " AND sequence % ? = 0 AND external_subscription_id IS NOT NULL",
+        (*window, _LOOKED_AT),
+    ).fetchall()
+    for organization_id, external_subscription_id in some:
+        lists = EventLists(connection, organization_id)
+        if not lists.has_counts(external_subscription_id) and lists.has_many(external_subscription_id):
+            _count_subscription(connection, organization_id, external_subscription_id)
+    _note(connection, top)
+
+
+def count_all_events(connection: sqlite3.Connection) -> None:
+    """Count all events of a file that has no counts yet."""
+    top = connection.execute("SELECT coalesce(MAX(sequence), 0) FROM events").fetchone()[0]
+    connection.execute("DELETE FROM event_counts")
+    connection.execute(
+        f"INSERT INTO event_counts SELECT organization_id, '', {_SLOT}, code, COUNT(*) FROM events GROUP BY 1, 2, 3, 4"
+    )
+    many = connection.execute(
+        "SELECT organization_id, external_subscription_id FROM events WHERE external_subscription_id IS NOT NULL"
+        " GROUP BY 1, 2 HAVING COUNT(*) >= ?",
+        (_MANY,),
+    ).fetchall()
+    for organization_id, external_subscription_id in many:
+        _count_subscription(connection, organization_id, external_subscription_id)
+    _note(connection, top)
+
+
+def _count_subscription(connection: sqlite3.Connection, organization_id: str, external_subscription_id: str) -> None:
+    connection.execute(
+        f"INSERT INTO event_counts SELECT organization_id, ?, {_SLOT}, code, COUNT(*) FROM events"
+        " WHERE organization_id = ? AND external_subscription_id = ? GROUP BY 1, 3, 4",
+        (_own_key(external_subscription_id), organization_id, external_subscription_id),
+    )
+
+
+def _counted_up_to(connection: sqlite3.Connection) -> int:
+    row = connection.execute("SELECT sequence FROM event_counts_made").fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def _note(connection: sqlite3.Connection, top: int) -> None:
+    connection.execute("INSERT OR REPLACE INTO event_counts_made (id, sequence) VALUES (1, ?)", (top,))
+
+
+class EventLists:
+    """The lists of events of one organization, on a connection."""
+
+    def __init__(self, connection: sqlite3.Connection, organization_id: str) -> None:
+        self._connection = connection
+        self._organization_id = organization_id
+
+    def has_counts(self, external_subscription_id: str | None) -> bool:
+        """Whether the events of the subscription (None: all of the organization) have counts of their own."""
+        row = self._connection.execute(
+            "SELECT 1 FROM event_counts WHERE organization_id = ? AND external_subscription_id = ? LIMIT 1",
+            (self._organization_id, _own_key(external_subscription_id)),
+        ).fetchone()
+        return row is not None
+
+    def has_many(self, external_subscription_id: str) -> bool:
+        """Whether the subscription has so many events that it should."""
+        counted = self._connection.execute(
+            "SELECT COUNT(*) FROM (SELECT 1 FROM events WHERE organization_id = ? AND external_subscription_id = ?"
+            " LIMIT ?)",
+            (self._organization_id, external_subscription_id, _MANY),
+        )
+        return bool(counted.fetchone()[0] >= _MANY)
+
+    def count(self, wanted: EventFilter) -> int:
+        """How many events match; only where `has_counts`."""
+        first, last = _bounds(wanted)
+        return sum(number for _, number in self._slots(wanted, first, last))
+
+    def find(self, wanted: EventFilter, limit: int, offset: int) -> list[Event]:
+        """The events that match, as `EventLog.find` orders them; only where `has_counts`."""
+        first, last = _bounds(wanted)
+        slots: list[int] = []
+        reached = 0
+        for slot, number in self._slots(wanted, first, last):
+            if not slots and number <= offset:
+                offset -= number
+                continue
+            slots.append(slot)
+            reached += number
+            if reached >= offset + limit:
+                break
+        if not slots or not limit:
+            return []
+        first, last = max(first, slots[-1] * _HOUR), min(last, (slots[0] + 1) * _HOUR - 1)
+        if wanted.external_subscription_id is None and wanted.code is not None:
+            return self._of_hours(wanted, slots, (first, last), limit, offset)
+        source, values = self._source(wanted, first, last)
+        times = [row[0] for row in self._times(wanted, first, last, offset + limit)]
+        if offset >= len(times):
+            return []
+        latest, earliest = times[offset], times[-1]
+        rows = self._connection.execute(
+            f"SELECT {COLUMNS} {source} ORDER BY timestamp DESC, transaction_id, sequence LIMIT ? OFFSET ?",
+            (*values[:-2], earliest, latest, limit, offset - times.index(latest)),
+        )
+        return [event_of(row) for row in rows]
+
+    def _of_hours(
+        self, wanted: EventFilter, slots: list[int], bounds: tuple[int, int], limit: int, offset: int
+    ) -> list[Event]:
+        """A page of a code of all subscriptions: hours without it are passed over."""
+        rows: list[tuple[Any, ...]] = []
+        for slot in slots:
+            rows += self._connection.execute(
+                f"SELECT timestamp, transaction_id, sequence, {COLUMNS} FROM events INDEXED BY events_listed"
+                " WHERE organization_id = ? AND code = ? AND timestamp >= ? AND timestamp <= ?",
+                (
+                    self._organization_id,
+                    wanted.code,
+                    max(bounds[0], slot * _HOUR),
+                    min(bounds[1], (slot + 1) * _HOUR - 1),
+                ),
+            )
+        rows.sort(key=lambda row: (-row[0], row[1], row[2]))
+        return [event_of(row[3:]) for row in rows[offset : offset + limit]]
+
+    # What is counted
+
+    def _slots(self, wanted: EventFilter, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """The hours between both instants in which events match, the latest first, and how many do."""
+        code_test, code_values = ("", ()) if wanted.code is None else (" AND code = ?", (wanted.code,))
+        counts = self._connection.execute(
+            "SELECT slot, SUM(n) FROM event_counts WHERE organization_id = ? AND external_subscription_id = ?"
+            f" AND slot >= ? AND slot <= ?{code_test} GROUP BY slot ORDER BY slot DESC",
+            (
+                self._organization_id,
+                _own_key(wanted.external_subscription_id),
+                first // _HOUR,
+                last // _HOUR,
+                *code_values,
+            ),
+        )
+        done = _counted_up_to(self._connection)
+        tests, values = _tests(wanted, self._organization_id, "+")
+        since = self._connection.execute(
+            f"SELECT {_SLOT}, COUNT(*) FROM events WHERE sequence > ?{tests}"
+            " AND +timestamp >= ? AND +timestamp <= ? GROUP BY 1 ORDER BY 1 DESC",
+            (done, *values, first, last),
+        ).fetchall()
+        exact = (
+            (
+                slot,
+                number
+                if first <= slot * _HOUR and (slot + 1) * _HOUR - 1 <= last
+                else self._cut(wanted, max(first, slot * _HOUR), min(last, (slot + 1) * _HOUR - 1), done),
+            )
+            for slot, number in counts
+        )
+        for slot, several in groupby(merge(exact, since, key=lambda pair: -pair[0]), key=lambda pair: pair[0]):
+            number = sum(number for _, number in several)
+            if number:
+                yield slot, number
+
+    def _cut(self, wanted: EventFilter, first: int, last: int, done: int) -> int:
+        """The events of a part of an hour, of those that the counts include."""
+        source, values = self._source(wanted, first, last)
+        return int(
+            self._connection.execute(f"SELECT COUNT(*) {source} AND sequence <= ?", (*values, done)).fetchone()[0]
+        )
+
+    # Where events are
+
+    def _codes(self, wanted: EventFilter, first: int, last: int) -> list[str]:
+        """The codes of a subscription's events between both instants, and perhaps some more."""
+        if wanted.code is not None:
+            return [wanted.code]
+        rows = self._connection.execute(
+            "SELECT DISTINCT code FROM event_counts WHERE organization_id = ? AND external_subscription_id = ?"
+            " AND slot >= ? AND slot <= ?"
+            " UNION SELECT code FROM events WHERE sequence > ? AND +organization_id = ?"
+            " AND +external_subscription_id = ?",
+            (
+                self._organization_id,
+                _own_key(wanted.external_subscription_id),
+                first // _HOUR,
+                last // _HOUR,
+                _counted_up_to(self._connection),
+                self._organization_id,
+                wanted.external_subscription_id,
+            ),
+        )
+        return [row[0] for row in rows]
+
+    def _source(self, wanted: EventFilter, first: int, last: int) -> tuple[str, list[Any]]:
+        """FROM and WHERE, which end with both bounds of the timestamp, and their values."""
+        if wanted.external_subscription_id is None:
+            tests, values = _tests(wanted, self._organization_id)
+            return (
+                f"FROM events INDEXED BY events_listed WHERE 1{tests} AND timestamp >= ? AND timestamp <= ?",
+                [*values, first, last],
+            )
+        codes = self._codes(wanted, first, last)
+        return (
+            "FROM events INDEXED BY events_usage WHERE organization_id = ? AND external_subscription_id = ?"
+            f" AND code IN ({','.join('?' * len(codes))}) AND timestamp >= ? AND timestamp <= ?",
+            [self._organization_id, wanted.external_subscription_id, *codes, first, last],
+        )
+
+    def _times(self, wanted: EventFilter, first: int, last: int, limit: int) -> sqlite3.Cursor:
+        """The timestamps of the latest events between both instants, the latest first."""
+        codes = () if wanted.external_subscription_id is None else self._codes(wanted, first, last)
+        if not codes or len(codes) > _MERGED:
+            source, values = self._source(wanted, first, last)
+            return self._connection.execute(
+                f"SELECT timestamp {source} ORDER BY timestamp DESC LIMIT ?", (*values, bounded(limit))
+            )
+        part = (
+            "SELECT * FROM (SELECT timestamp FROM events INDEXED BY events_usage WHERE organization_id = ?"
+            " AND external_subscription_id = ? AND code = ? AND timestamp >= ? AND timestamp <= ?"
+            " ORDER BY timestamp DESC LIMIT ?)"
+        )
+        values = [
+            value
+            for code in codes
+            for value in (
+                self._organization_id,
+                wanted.external_subscription_id,
+                code,
+                first,
+                last,
+                bounded(limit),
+            )
+        ]
+        return self._connection.execute(
+            f"{' UNION ALL '.join([part] * len(codes))} ORDER BY 1 DESC LIMIT ?", (*values, bounded(limit))
+        )
+
+
+def _bounds(wanted: EventFilter) -> tuple[int, int]:
+    """The first and the last instant that are asked for, both inclusive."""
+    return (
+        _EARLIEST if wanted.timestamp_from is None else microseconds(wanted.timestamp_from),
+        _LATEST if wanted.timestamp_to is None else microseconds(wanted.timestamp_to),
+    )
+
+
+def _tests(wanted: EventFilter, organization_id: str, plus: str = "") -> tuple[str, list[Any]]:
+    """What the filter asks but for the time. With `plus`, no index is used for it."""
+    tests, values = f" AND {plus}organization_id = ?", [organization_id]
+    for column, value in (("code", wanted.code), ("external_subscription_id", wanted.external_subscription_id)):
+        if value is not None:
+            tests += f" AND {plus}{column} = ?"
+            values.append(value)
+    return tests, values

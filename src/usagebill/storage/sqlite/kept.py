@@ -1,0 +1,135 @@
+"""Kept: what makes lists quick is written with the records, in their transaction.
+
+Counts, texts and items of a record are taken away before it changes, and added for many records at once: before the
+transaction commits, or asks for them. Triggers would do the same row by row, and have SQLite copy every page that a
+statement changes.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+from usagebill.storage.sqlite.counts import add_counts_sql, counted_columns, move_counts_sql, referred_columns
+from usagebill.storage.sqlite.texts import add_texts_sql, remove_items_sql, remove_texts_sql, text_columns
+from usagebill.storage.tables import TABLES, Table, table_of
+
+__all__ = ["Kept"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Statements:
+    """What is done for records of a kind: `remove` for one id, `forget` when it is gone for good, `add` for a JSON
+    list of ids. `columns` are those that decide.
+    """
+
+    columns: frozenset[str]
+    remove: tuple[str, ...]
+    forget: tuple[str, ...]
+    add: tuple[str, ...]
+
+
+@cache
+def _statements(kind: type) -> _Statements | None:
+    table = table_of(kind)
+    if table.listing is None:
+        return None
+    return _Statements(
+        columns=frozenset((*counted_columns(table), *text_columns(table))),
+        remove=(*move_counts_sql(table, "t.id = ?", "-"), *remove_items_sql(table)),
+        forget=tuple(remove_texts_sql(table)),
+        add=(*add_counts_sql(table), *add_texts_sql(table)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Referring:
+    """Records of `table` that are counted by what another record says; each statement takes that record's id."""
+
+    table: Table
+    columns: frozenset[str]
+    remove: tuple[str, ...]
+    add: tuple[str, ...]
+
+
+@cache
+def _referring(kind: type) -> tuple[_Referring, ...]:
+    found = []
+    for table in TABLES:
+        for (other, column), inner in referred_columns(table).items():
+            if other is kind:
+                own = f't."{column}" = o.id AND t.organization_id = o.organization_id'
+                source = f'"{table_of(kind).name}" o CROSS JOIN'
+                remove = move_counts_sql(table, f"o.id = ? AND {own}", "-", source)
+                add = move_counts_sql(table, f"o.id = ? AND {own}", "", source)
+                found.append(_Referring(table, frozenset(inner), tuple(remove), tuple(add)))
+    return tuple(found)
+
+
+class Kept:
+    """What a transaction still has to add."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._pending: dict[type, dict[str, None]] = {}
+
+    def state(self) -> dict[type, dict[str, None]]:
+        """What `restore` takes when what was done since is undone."""
+        return {kind: dict(ids) for kind, ids in self._pending.items()}
+
+    def restore(self, state: dict[type, dict[str, None]]) -> None:
+        self._pending = state
+
+    def inserted(self, kind: type, id: str) -> None:
+        """A record has been written that was not there."""
+        if _statements(kind) is not None:
+            self._pending.setdefault(kind, {})[id] = None
+
+    def changes(self, kind: type, id: str, columns: Iterable[str]) -> list[_Referring]:
+        """A record is about to change in these columns; `changed` takes the answer once it has."""
+        columns = frozenset(columns)
+        touched = [referring for referring in _referring(kind) if not referring.columns.isdisjoint(columns)]
+        if touched:
+            # Those that wait would be taken away without having been added.
+            self.flush([referring.table.kind for referring in touched])
+            for referring in touched:
+                self._run(referring.remove, id)
+        statements = _statements(kind)
+        if statements is not None and not statements.columns.isdisjoint(columns):
+            pending = self._pending.setdefault(kind, {})
+            if id not in pending:
+                self._run(statements.remove, id)
+                pending[id] = None
+        return touched
+
+    def changed(self, id: str, touched: Iterable[_Referring]) -> None:
+        """The record with this id has changed."""
+        for referring in touched:
+            self._run(referring.add, id)
+
+    def goes(self, kind: type, id: str) -> None:
+        """A record is about to be removed for good."""
+        statements = _statements(kind)
+        if statements is None:
+            return
+        pending = self._pending.get(kind, {})
+        if id in pending:
+            del pending[id]
+        else:
+            self._run(statements.remove, id)
+        self._run(statements.forget, id)
+
+    def flush(self, kinds: Iterable[type] | None = None) -> None:
+        """Add what waits, of these kinds only where they are named, so that lists know it."""
+        for kind in list(self._pending if kinds is None else kinds):
+            ids = self._pending.pop(kind, None)
+            statements = _statements(kind)
+            if ids and statements is not None:
+                self._run(statements.add, json.dumps(list(ids)))
+
+    def _run(self, statements: Iterable[str], value: str) -> None:
+        for statement in statements:
+            self._connection.execute(statement, (value,))

@@ -1,0 +1,327 @@
+"""Lists: which records a page shows and how many there are, by whichever way costs least.
+
+The counts (`counts`) say beforehand how many records match. Few are gathered by the index of what narrows the list, and
+sorted; of many, a walk through the index in the order of the list soon has a page of them. Either way only ids are
+read until it is settled which records the page shows.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from usagebill.storage.conditions import (
+    AllOf,
+    AnyOf,
+    Compare,
+    Condition,
+    Negate,
+    Order,
+    Related,
+    Search,
+    Within,
+    eq,
+)
+from usagebill.storage.sqlite.counts import (
+    Counted,
+    Span,
+    counted,
+    facet_names,
+    has_facets,
+    joined_facets,
+    shown_sql,
+    slot_bounds,
+    whole_range,
+)
+from usagebill.storage.sqlite.queries import is_narrowed, is_selective, kinds_in, looks_up, order_sql, quoted, where_sql
+from usagebill.storage.sqlite.rows import bounded
+from usagebill.storage.sqlite.texts import broad_search
+from usagebill.storage.tables import table_of
+
+__all__ = ["Lists"]
+
+# Up to this many records are sorted; a walk of so many entries of an index takes as long.
+_FEW = 20_000
+_WALKED = 20_000
+# If one of so many matches, a walk begins where the counts say that any does.
+_SOME = 3
+# Up to this many ids of other records are looked up first, so that an index can give the order of the list.
+_IDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """How many records match, of how many that the list shows."""
+
+    matching: int
+    all: int
+
+
+def _gathers(matching: int, entries: int) -> bool:
+    """Whether to sort what matches costs less than a walk over so many entries, which it may take."""
+    return matching <= min(entries, _FEW)
+
+
+def _guides(size: _Size, entries: int) -> bool:
+    """Whether a walk is to begin where the counts say: what matches may all be old, and far down the list."""
+    return entries > _WALKED or size.matching * _SOME < size.all
+
+
+class Lists:
+    """The lists of one organization, on a connection."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, organization_id: str, flush: Callable[[Iterable[type]], None]
+    ) -> None:
+        self._connection = connection
+        self._organization_id = organization_id
+        self._flush = flush
+
+    def count(self, kind: type, conditions: Sequence[Condition]) -> int:
+        """How many live records match."""
+        known = counted(kind, conditions)
+        if known is not None or looks_up(conditions):
+            self._flush((kind, *(other for condition in conditions for other in kinds_in(condition))))
+        if known is None:
+            return self._counted_one_by_one(kind, self._resolved(conditions))
+        counts, rest = known
+        if not rest:
+            return self._size(kind, counts).matching
+        if len(rest) == 1 and isinstance(rest[0], Negate) and counts.span is None:
+            without = self._counted_one_by_one(kind, [*counts.conditions, rest[0].condition])
+            return self._size(kind, counts).matching - without
+        return self._counted_one_by_one(kind, self._resolved(conditions))
+
+    def ids(
+        self, kind: type, conditions: Sequence[Condition], order: Sequence[Order], limit: int, offset: int
+    ) -> list[str] | None:
+        """The ids of one page; None where the records have no such list."""
+        table = table_of(kind)
+        if table.listing is None or tuple(order) not in (table.listing.order, (*table.listing.order, Order("id"))):
+            return None
+        known = counted(kind, conditions)
+        if known is not None or looks_up(conditions):
+            self._flush((kind, *(other for condition in conditions for other in kinds_in(condition))))
+        if known is None:
+            return self._gathered(kind, self._resolved(conditions), order, limit, offset)
+        counts, rest = known
+        if rest:
+            if self._is_broad(kind, rest) and not is_narrowed(kind, conditions):
+                return self._walked(kind, conditions, order, limit, offset)
+            return self._gathered(kind, self._resolved(conditions), order, limit, offset)
+        size = self._size(kind, counts)
+        if size.matching <= offset:
+            return []
+        if size.matching == size.all:
+            # All that the list shows: nothing is left to look at.
+            conditions = ()
+        entries = min((offset + limit) * size.all // size.matching, size.all)
+        if size.matching < size.all and _gathers(size.matching, entries):
+            if counts.span is not None:
+                return self._gathered(kind, self._resolved(conditions), order, limit, offset, counts.span.column)
+            if counts.own and has_facets(table):
+                return self._of_facets(kind, counts, order, limit, offset)
+            return self._gathered(kind, self._resolved(conditions), order, limit, offset)
+        if _guides(size, entries):
+            return self._guided(kind, conditions, counts, order, limit, offset)
+        return self._walked(kind, conditions, order, limit, offset)
+
+    # Counting
+
+    def _counts_sql(self, kind: type) -> str:
+        return f'"{table_of(kind).name}_counts" c WHERE c.organization_id = ? AND c.ranged = ?'
+
+    def _size(self, kind: type, counts: Counted) -> _Size:
+        span = counts.span
+        matching, all_shown = self._connection.execute(
+            f"SELECT coalesce(SUM(n) FILTER (WHERE {counts.facets}), 0), coalesce(SUM(n), 0)"
+            f" FROM {self._counts_sql(kind)}",
+            (*counts.values, self._organization_id, whole_range(table_of(kind))),
+        ).fetchone()
+        if span is None:
+            return _Size(matching, all_shown)
+        tests, values = _slot_tests(span)
+        within = self._connection.execute(
+            f"SELECT coalesce(SUM(n), 0) FROM {self._counts_sql(kind)}{tests} AND {counts.facets}",
+            (self._organization_id, span.column, *values, *counts.values),
+        ).fetchone()[0]
+        for cut in span.cuts:
+            within += self._counted_one_by_one(kind, counts.conditions, span.column, cut)
+        return _Size(within, all_shown)
+
+    def _counted_one_by_one(
+        self,
+        kind: type,
+        conditions: Sequence[Condition],
+        column: str = "",
+        cut: Sequence[tuple[str, object]] = (),
+    ) -> int:
+        if _is_nothing(conditions):
+            return 0
+        gathered = not is_narrowed(kind, conditions)
+        where, values = where_sql(kind, conditions, self._organization_id, False, gathered=gathered)
+        where += self._shown(kind, conditions)
+        for test, value in cut:
+            where += f" AND t.{quoted(column)} {test}"
+            values.append(value)
+        counted = self._connection.execute(f"SELECT COUNT(*) FROM {quoted(table_of(kind).name)} t{where}", values)
+        return int(counted.fetchone()[0])
+
+    # Pages
+
+    def _shown(self, kind: type, conditions: Sequence[Condition]) -> str:
+        """What an index of shown records holds, said once more as the index says it, so that it can be used."""
+        table = table_of(kind)
+        if table.listing is None or counted(kind, conditions) is None:
+            return ""
+        return f" AND {shown_sql(table, 't')}"
+
+    def _gathered(
+        self,
+        kind: type,
+        conditions: Sequence[Condition],
+        order: Sequence[Order],
+        limit: int,
+        offset: int,
+        ranged: str = "",
+    ) -> list[str]:
+        if _is_nothing(conditions):
+            return []
+        table = table_of(kind)
+        gathered = not is_narrowed(kind, conditions)
+        where, values = where_sql(kind, conditions, self._organization_id, False, gathered=gathered)
+        where += self._shown(kind, conditions)
+        # The planner does not know how few lie within a range: it is told to go through its index.
+        index = f' INDEXED BY "{table.name}_ranged_{ranged}"' if ranged and ranged != order[0].column else ""
+        return self._page(f"{quoted(table.name)} t{index}{where}", values, kind, order, limit, offset)
+
+    def _of_facets(self, kind: type, counts: Counted, order: Sequence[Order], limit: int, offset: int) -> list[str]:
+        table = table_of(kind)
+        # Combinations of what the record alone decides: those that differ in the rest lead to the same records.
+        groups = f"SELECT DISTINCT {facet_names(table)} FROM {self._counts_sql(kind)} AND c.n > 0 AND {counts.facets}"
+        source = (
+            f'({groups}) c CROSS JOIN {quoted(table.name)} t INDEXED BY "{table.name}_facets"'
+            f" ON {joined_facets(table)} AND {shown_sql(table, 't')}"
+        )
+        return self._page(
+            source, [self._organization_id, whole_range(table), *counts.values], kind, order, limit, offset
+        )
+
+    def _walked(
+        self,
+        kind: type,
+        conditions: Sequence[Condition],
+        order: Sequence[Order],
+        limit: int,
+        offset: int,
+        guide: Sequence[tuple[str, object]] = (),
+    ) -> list[str]:
+        table = table_of(kind)
+        assert table.listing is not None
+        where, values = where_sql(kind, conditions, self._organization_id, False, gathered=False)
+        for test, value in guide:
+            where += f" AND t.{quoted(order[0].column)} {test}"
+            values.append(value)
+        lead = table.listing.lead
+        leads = lead is not None and any(
+            isinstance(condition, Compare) and condition.column == lead and condition.operator == "="
+            for condition in conditions
+        )
+        index = f"{table.name}_listed" + ("_by_lead" if leads else "")
+        source = f'{quoted(table.name)} t INDEXED BY "{index}"{where} AND {shown_sql(table, "t")}'
+        return self._page(source, values, kind, order, limit, offset)
+
+    def _guided(
+        self,
+        kind: type,
+        conditions: Sequence[Condition],
+        counts: Counted,
+        order: Sequence[Order],
+        limit: int,
+        offset: int,
+    ) -> list[str]:
+        """A walk that begins at the slot in which the page begins, and goes no further than the page does."""
+        first = order[0]
+        span = counts.span
+        listing = table_of(kind).listing
+        if listing is None or first.column not in listing.ranges:
+            return self._walked(kind, conditions, order, limit, offset)
+        if span is not None and (span.column != first.column or span.cuts):
+            return self._walked(kind, conditions, order, limit, offset)
+        tests, values = _slot_tests(span) if span is not None else ("", [])
+        slots = self._connection.execute(
+            f"SELECT slot, SUM(n) FROM {self._counts_sql(kind)}{tests} AND {counts.facets}"
+            f" GROUP BY slot HAVING SUM(n) > 0 ORDER BY slot{' DESC' if first.descending else ''}",
+            (self._organization_id, first.column, *values, *counts.values),
+        )
+        reached = 0
+        begins = ends = None
+        for slot, number in slots:
+            if begins is None:
+                if number <= offset:
+                    offset -= number
+                    continue
+                begins = slot
+            ends = slot
+            reached += number
+            if reached >= offset + limit:
+                break
+        if begins is None:
+            return []
+        lowest, highest = (ends, begins) if first.descending else (begins, ends)
+        guide = slot_bounds(table_of(kind), first.column, lowest, highest)
+        return self._walked(kind, conditions, order, limit, offset, guide)
+
+    def _page(
+        self, source: str, values: Sequence[Any], kind: type, order: Sequence[Order], limit: int, offset: int
+    ) -> list[str]:
+        rows = self._connection.execute(
+            f"SELECT t.id FROM {source}{order_sql(kind, order)} LIMIT ? OFFSET ?",
+            (*values, bounded(limit), bounded(offset)),
+        )
+        return [row[0] for row in rows]
+
+    # Conditions
+
+    def _resolved(self, conditions: Sequence[Condition]) -> list[Condition]:
+        """The conditions with the few ids that those on other records come to."""
+        resolved: list[Condition] = []
+        for condition in conditions:
+            resolved.append(condition)
+            if not isinstance(condition, Related) or not is_selective(condition.kind, condition.conditions):
+                continue
+            where, values = where_sql(condition.kind, condition.conditions, self._organization_id, True)
+            rows = self._connection.execute(
+                f"SELECT t.id FROM {quoted(table_of(condition.kind).name)} t{where} LIMIT ?", (*values, _IDS + 1)
+            ).fetchall()
+            if len(rows) <= _IDS:
+                ids = tuple(row[0] for row in rows)
+                resolved[-1] = eq(condition.column, ids[0]) if len(ids) == 1 else Within(condition.column, ids)
+        return resolved
+
+    def _is_broad(self, kind: type, conditions: Sequence[Condition]) -> bool:
+        """Whether a walk soon meets records that match: all conditions say what a record is not, or look for a common
+        text.
+        """
+        return all(isinstance(condition, Negate) or self._searches_broadly(kind, condition) for condition in conditions)
+
+    def _searches_broadly(self, kind: type, condition: Condition) -> bool:
+        match condition:
+            case Search(columns, text):
+                return broad_search(self._connection, kind, columns, text, _FEW)
+            case AnyOf(several) | AllOf(several):
+                return any(self._searches_broadly(kind, inner) for inner in several)
+            case Related(other, _, several):
+                return any(self._searches_broadly(other, inner) for inner in several)
+        return False
+
+
+def _is_nothing(conditions: Sequence[Condition]) -> bool:
+    """Whether no record can match."""
+    return any(isinstance(condition, Within) and not condition.values for condition in conditions)
+
+
+def _slot_tests(span: Span) -> tuple[str, list[object]]:
+    return "".join(f" AND c.{test}" for test, _ in span.slots), [value for _, value in span.slots]

@@ -1,0 +1,469 @@
+"""Lists say the same whichever way they are asked, go through indexes however they are narrowed, and count exactly."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.sample_records import VERBS, in_order, invoiced, path_of, request_of, world
+from tests.scenarios import Scenario
+from tests.storage.contract import NOW, Tenant, new_tenant, second
+from tests.storage.events_contract import event
+
+from usagebill.core.customers import Customer, MetadataItem
+from usagebill.core.events import Event
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.plans import Plan
+from usagebill.core.subscriptions import Subscription
+from usagebill.http.app import endpoints
+from usagebill.http.endpoints import Endpoint
+from usagebill.storage.conditions import at_least, at_most, contains, desc, eq, has_item, negate, related, within
+from usagebill.storage.event_queries import EventFilter
+from usagebill.storage.ports import Transaction
+from usagebill.storage.sqlite import SqliteStore, lists
+from usagebill.storage.sqlite.counts import count_definitions, fill_counts
+from usagebill.storage.sqlite.events import lists as event_lists
+from usagebill.storage.sqlite.queries import where_sql
+from usagebill.storage.tables import TABLES, table_of
+
+# What each filter of a list is asked for: something that is there, something that is not, and what cuts a range in two.
+ASKED: dict[str, tuple[str, ...]] = {
+    "account_type": ("account_type[]=customer", "account_type[]=partner"),
+    "amount_from": ("amount_from=1", "amount_from=123457"),
+    "amount_to": ("amount_to=4711", "amount_to=0"),
+    "billable_metric_code": ("billable_metric_code=gb", "billable_metric_code=none"),
+    "billing_entity_codes": ("billing_entity_codes[]=default",),
+    "code": ("code=gb", "code=none"),
+    "countries": ("countries[]=DE", "countries[]=FR&countries[]=DE"),
+    "coupon_code": ("coupon_code[]=ten", "coupon_code[]=none"),
+    "created_at_from": ("created_at_from=2024-03-05", "created_at_from=2024-03-05T10:00:00Z"),
+    "created_at_to": ("created_at_to=2024-03-31", "created_at_to=2024-04-01T01:00:00Z"),
+    "credit_status": ("credit_status=available", "credit_status[]=consumed"),
+    "currencies": ("currencies[]=EUR", "currencies[]=USD"),
+    "currency": ("currency=EUR", "currency=USD"),
+    "customer_external_id": ("customer_external_id=acme",),
+    "customer_type": ("customer_type=company",),
+    "event_transaction_id": ("event_transaction_id=t9",),
+    "external_customer_id": ("external_customer_id=acme", "external_customer_id=none"),
+    "external_id": ("external_id=acme", "external_id=sub"),
+    "external_subscription_id": ("external_subscription_id=sub",),
+    "failed_at_from": ("failed_at_from=2024-01-01",),
+    "failed_at_to": ("failed_at_to=2024-01-01T12:00:00Z",),
+    "fee_type": ("fee_type=charge", "fee_type=commitment"),
+    "has_customer_type": ("has_customer_type=true", "has_customer_type=false"),
+    "has_tax_identification_number": ("has_tax_identification_number=true", "has_tax_identification_number=false"),
+    "invoice_id": ("invoice_id={invoice_id}",),
+    "invoice_number": ("invoice_number=none",),
+    "invoice_type": ("invoice_type=one_off", "invoice_type=credit"),
+    "issuing_date_from": ("issuing_date_from=2024-03-06",),
+    "issuing_date_to": ("issuing_date_to=2024-03-06", "issuing_date_from=2024-03-05&issuing_date_to=2024-03-05"),
+    "metadata": ("metadata[tier]=gold", "metadata[tier]="),
+    "overridden": ("overridden=true", "overridden=false"),
+    "overriden": ("overriden=true",),
+    "partially_paid": ("partially_paid=true", "partially_paid=false"),
+    "payment_dispute_lost": ("payment_dispute_lost=true", "payment_dispute_lost=false"),
+    "payment_overdue": ("payment_overdue=true", "payment_overdue=false"),
+    "payment_status": ("payment_status=pending",),
+    "payment_statuses": ("payment_statuses[]=pending&payment_statuses[]=failed",),
+    "plan_code": ("plan_code=basic", "plan_code=none"),
+    "purchase_order_number": ("purchase_order_number=po-1",),
+    "reason": ("reason=other", "reason[]=order_change"),
+    "refund_status": ("refund_status=pending",),
+    "refunded_at_from": ("refunded_at_from=2024-01-01",),
+    "refunded_at_to": ("refunded_at_to=2024-01-01",),
+    "search_term": ("search_term=acme", "search_term=ac", "search_term=none", "search_term=-0"),
+    "self_billed": ("self_billed=true", "self_billed=false"),
+    "settlements": (
+        "settlements[]=payment",
+        "settlements[]=credit_note",
+        "settlements[]=payment&settlements[]=credit_note",
+    ),
+    "states": ("states[]=CA",),
+    "status": ("status=finalized", "status[]=active&status[]=pending", "status=active", "status=draft"),
+    "statuses": ("statuses[]=finalized&statuses[]=draft",),
+    "succeeded_at_from": ("succeeded_at_from=2024-01-01",),
+    "succeeded_at_to": ("succeeded_at_to=2024-01-01",),
+    "timestamp_from": ("timestamp_from=2024-03-05",),
+    "timestamp_from_started_at": ("timestamp_from_started_at=true&external_subscription_id=sub",),
+    "timestamp_to": ("timestamp_to=2024-03-05T12:00:00Z",),
+    "types": ("types[]=credit", "types[]=refund&types[]=offset"),
+    "zipcodes": ("zipcodes[]=10115",),
+}
+# What belongs to one thing and is few, or is asked of its periods one by one.
+SMALL = ("/charges", "/filters", "/fixed_charges", "/past_usage", "/fees/{fee_id}/events", "/webhook_endpoints")
+LISTS = [endpoint for endpoint in endpoints() if endpoint.paged and not endpoint.path.endswith(SMALL)]
+
+
+def filters_of(endpoint: Endpoint) -> list[str]:
+    return [] if endpoint.query is None else [field.name for field in attrs.fields(endpoint.query)]
+
+
+@pytest.fixture(scope="module")
+def filled() -> Iterator[tuple[Scenario, dict[str, str]]]:
+    """A world with everything in it: some invoices paid, some partly, drafts, credit notes, overrides."""
+    with Scenario(now="2024-03-05T10:00:00Z") as box:
+        known = world(box)
+        invoiced(box, known)
+        customer = {
+            "external_id": "acme",
+            "name": "Acme",
+            "country": "DE",
+            "metadata": [{"key": "tier", "value": "gold"}],
+        }
+        assert box.request("POST", "/api/v1/customers", json={"customer": customer})[0] == 200
+        override = {"plan_overrides": {"amount_cents": 5}, "plan_code": "basic", "external_customer_id": "acme"}
+        assert (
+            box.request("POST", "/api/v1/subscriptions", json={"subscription": {**override, "external_id": "o"}})[0]
+            == 200
+        )
+        yield box, known
+
+
+def questions(endpoint: Endpoint, known: dict[str, str]) -> list[str]:
+    path = path_of(endpoint, known, {"external_id": "acme", "external_customer_id": "acme"})
+    asked = [path]
+    for name in filters_of(endpoint):
+        asked += [f"{path}?{query.format(**known)}" for query in ASKED[name]]
+    return asked
+
+
+@contextmanager
+def ways(monkeypatch: pytest.MonkeyPatch, gathers: bool, guides: bool) -> Iterator[None]:
+    with monkeypatch.context() as patch:
+        patch.setattr(lists, "_gathers", lambda *_: gathers)
+        patch.setattr(lists, "_guides", lambda *_: guides)
+        yield
+
+
+WALK, GATHER, GUIDED = (False, False), (True, False), (False, True)
+
+
+@contextmanager
+def plainly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Asked without counts, walks and texts: what a query means."""
+    with monkeypatch.context() as patch:
+        patch.setattr(lists.Lists, "ids", lambda *_: None)
+
+        def count(self: lists.Lists, kind: type, conditions: Any) -> int:
+            where, values = where_sql(kind, conditions, self._organization_id, False, gathered=False)
+            found = self._connection.execute(f'SELECT COUNT(*) FROM "{table_of(kind).name}" t{where}', values)
+            return int(found.fetchone()[0])
+
+        patch.setattr(lists.Lists, "count", count)
+        yield
+
+
+@pytest.mark.parametrize("endpoint", LISTS, ids=lambda endpoint: endpoint.path)
+def test_a_list_is_the_same_whichever_way_it_is_asked(
+    filled: tuple[Scenario, dict[str, str]], endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box, known = filled
+    told = 0
+    for asked in questions(endpoint, known):
+        for page in ("per_page=2", "per_page=2&page=2"):
+            address = f"{asked}{'&' if '?' in asked else '?'}{page}"
+            with plainly(monkeypatch):
+                expected = box.request("GET", address)
+            assert expected[0] in (200, 404, 422), (address, expected)
+            told += expected[0] == 200 and expected[1]["meta"]["total_count"] > 0
+            for way in (WALK, GATHER, GUIDED):
+                with ways(monkeypatch, *way):
+                    assert box.request("GET", address) == expected, (address, way)
+    assert told > 0
+
+
+# The ids of a page, and what is counted.
+_ASKS = re.compile(r"SELECT (t\.id FROM|COUNT|coalesce\(SUM|slot)")
+
+
+def plans_of(box: Scenario, address: str) -> list[tuple[str, str]]:
+    """The statements that a request makes of tables that are listed, and each step of how SQLite answers them."""
+    connection = box.billing.store._writer  # type: ignore[attr-defined]
+    seen: list[str] = []
+    connection.set_trace_callback(seen.append)
+    try:
+        status, _ = box.request("GET", address)
+    finally:
+        connection.set_trace_callback(None)
+    assert status in (200, 404, 422), address
+    steps = []
+    for statement in seen:
+        if _ASKS.match(statement):
+            steps += [(statement, row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}")]
+    return steps
+
+
+# Tables and things that are few for whoever asks, and that what is asked of one row goes through.
+_HARMLESS = re.compile(r"SCAN (item|\(subquery-\d+\)|(s|\w+_search) VIRTUAL TABLE INDEX|c\b|x\b)|SCAN \d+ CONSTANT")
+
+
+@pytest.mark.parametrize("endpoint", LISTS, ids=lambda endpoint: endpoint.path)
+def test_no_list_reads_a_table_or_sorts_one(
+    filled: tuple[Scenario, dict[str, str]], endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box, known = filled
+    for asked in questions(endpoint, known):
+        for way in (WALK, GATHER):
+            with ways(monkeypatch, *way):
+                for statement, step in plans_of(box, asked):
+                    assert not step.startswith("SCAN") or _HARMLESS.match(step), (asked, step, statement)
+                    walked = "_listed" in statement
+                    assert "TEMP B-TREE FOR ORDER BY" not in step or not walked, (asked, step, statement)
+                    if re.match(r"SEARCH t USING .*\(organization_id=\?\)$", step):
+                        # All of an organization's: only in the order of the list, until the page is full.
+                        assert "_listed" in step, (asked, step, statement)
+                        assert "OFFSET" in statement, (asked, step, statement)
+
+
+def test_every_filter_of_every_list_is_asked() -> None:
+    names = {name for endpoint in LISTS for name in filters_of(endpoint)}
+    assert names == set(ASKED)
+
+
+def recounted(box_connection: Any) -> None:
+    """The counts equal those made anew from the rows."""
+    for table in TABLES:
+        if table.listing is None:
+            continue
+        kept = box_connection.execute(f'SELECT * FROM "{table.name}_counts" WHERE n != 0').fetchall()
+        name = f"{table.name}_counts"
+        (made,) = [sql for kind, made_name, sql in count_definitions(table) if made_name == name]
+        box_connection.execute("SAVEPOINT recount")
+        box_connection.execute(f'DELETE FROM "{name}"')
+        fill_counts(box_connection, table)
+        assert sorted(map(repr, kept)) == sorted(
+            map(repr, box_connection.execute(f'SELECT * FROM "{name}"').fetchall())
+        ), (table.name, made)
+        box_connection.execute("ROLLBACK TO recount")
+        box_connection.execute("RELEASE recount")
+
+
+def test_counts_follow_whatever_the_api_does() -> None:
+    with Scenario(now="2024-03-05T10:00:00Z") as box:
+        known = world(box)
+        invoiced(box, known)
+        for verb, endpoint in sorted(VERBS, key=in_order):
+            path, body = request_of(verb, endpoint, known)
+            box.request(verb, path, json=body)
+        recounted(box.billing.store._writer)  # type: ignore[attr-defined]
+
+
+_COUNTRIES = st.sampled_from([None, "DE", "FR"])
+_NAMES = st.sampled_from(
+    [None, "", "Ada", "ADA Lovelace", "Straße", "STRASSE 1", 'say "x"', "a\0b", "\ufffd", "éÉ", "x_%"]
+)
+_TERMS = st.sampled_from(["a", "ad", "ada", "ADA L", "ss", "STRA", '"x', "\0", "a\0b", "\ufffd", "É", "x_%", "_"])
+_TIERS = st.sampled_from([(), ("gold",), ("silver",)])
+_CENTS = st.sampled_from([0, 7, 999, 1000, 1001, 1009, 1010, 123_456, 10**18, 2**63 - 1, 2**63, 10**30])
+
+
+def _tiers(values: tuple[str, ...]) -> tuple[MetadataItem, ...]:
+    return tuple(MetadataItem(id="m", key="tier", value=value, created_at=NOW) for value in values)
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[SqliteStore]:
+    opened = SqliteStore(":memory:")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def own_store() -> Iterator[SqliteStore]:
+    opened = SqliteStore(":memory:")
+    yield opened
+    opened.close()
+
+
+class TestHistories:
+    """Counts, texts and items after any history of writes."""
+
+    @settings(max_examples=60, deadline=None)
+    @given(data=st.data())
+    def test_of_customers(self, store: SqliteStore, data: st.DataObject) -> None:
+        own = new_tenant(store)
+        entity = own.entity()
+        own.insert(entity)
+        people: list[Customer] = []
+        for _ in range(data.draw(st.integers(1, 8))):
+            action = data.draw(st.sampled_from(["insert", "replace", "delete", "remove"])) if people else "insert"
+            fields = {
+                "name": data.draw(_NAMES),
+                "country": data.draw(_COUNTRIES),
+                "metadata": _tiers(data.draw(_TIERS)),
+                "tax_identification_number": data.draw(st.sampled_from([None, "", "DE1"])),
+            }
+            if action == "insert":
+                people.append(own.customer(entity, **fields))
+                own.insert(people[-1])
+                continue
+            place = data.draw(st.integers(0, len(people) - 1))
+            if action == "remove":
+                gone = people.pop(place)
+                own.write(lambda tx, gone=gone: tx.delete(gone))  # type: ignore[misc]
+                continue
+            at = NOW if action == "delete" else None
+            people[place] = replace(people[place], **fields, deleted_at=at)  # type: ignore[arg-type]
+            changed = people[place]
+            own.write(lambda tx, changed=changed: tx.replace(changed))  # type: ignore[misc]
+        recounted(store._writer)
+        live = [person for person in people if person.deleted_at is None]
+        term = data.draw(_TERMS)
+        searched = contains(("name",), term)
+        expected = {person.id for person in live if person.name and term.casefold() in person.name.casefold()}
+        found = own.read(lambda tx: tx.find(Customer, searched, order=[desc("created_at")], limit=99))
+        assert {person.id for person in found} == expected
+        assert own.read(lambda tx: tx.count(Customer, searched)) == len(expected)
+        gold = {person.id for person in live if any(item.value == "gold" for item in person.metadata)}
+        bare = {person.id for person in live if not person.metadata}
+        assert own.read(lambda tx: tx.count(Customer, has_item("metadata", key="tier", value="gold"))) == len(gold)
+        assert own.read(lambda tx: tx.count(Customer, negate(has_item("metadata", key="tier")))) == len(bare)
+        assert own.read(lambda tx: tx.count(Customer, within("country", ("DE", "FR")))) == sum(
+            person.country is not None for person in live
+        )
+
+    def test_what_belongs_to_others_is_counted_as_they_change(self, store: SqliteStore) -> None:
+        own = new_tenant(store)
+        entity, other = own.entity(), own.entity()
+        customer, plan = own.customer(entity), own.plan(amount_currency="EUR")
+        subscriptions = [own.subscription(customer, plan) for _ in range(3)]
+        own.insert(entity, other, customer, plan, *subscriptions)
+
+        def of_currency(currency: str) -> int:
+            asked = related(Plan, "plan_id", eq("amount_currency", currency))
+            return own.read(lambda tx: tx.count(Subscription, eq("status", "active"), asked))
+
+        def issued_by(id: str) -> int:
+            return own.read(
+                lambda tx: tx.count(Subscription, related(Customer, "customer_id", eq("billing_entity_id", id)))
+            )
+
+        assert (of_currency("EUR"), of_currency("USD"), issued_by(entity.id), issued_by(other.id)) == (3, 0, 3, 0)
+        own.write(lambda tx: tx.replace(replace(plan, amount_currency="USD")))
+        own.write(lambda tx: tx.replace(replace(customer, billing_entity_id=other.id)))
+        assert (of_currency("EUR"), of_currency("USD"), issued_by(entity.id), issued_by(other.id)) == (0, 3, 0, 3)
+        recounted(store._writer)
+
+    @settings(max_examples=100, deadline=None)
+    @given(data=st.data())
+    def test_bounds_of_amounts(self, store: SqliteStore, data: st.DataObject) -> None:
+        own, invoices = _invoices(store, data.draw(st.lists(_CENTS, max_size=8)))
+        lowest, highest = data.draw(_CENTS), data.draw(_CENTS)
+        shown = within("status", ("finalized",))
+        for conditions, expected in (
+            ([at_least("total_amount_cents", lowest)], [cents for cents in invoices if cents >= lowest]),
+            ([at_most("total_amount_cents", highest)], [cents for cents in invoices if cents <= highest]),
+            (
+                [at_least("total_amount_cents", lowest), at_most("total_amount_cents", highest)],
+                [cents for cents in invoices if lowest <= cents <= highest],
+            ),
+        ):
+            assert own.read(lambda tx, asked=conditions: tx.count(Invoice, shown, *asked)) == len(expected)  # type: ignore[misc]
+
+    @settings(max_examples=100, deadline=None)
+    @given(data=st.data())
+    def test_bounds_of_instants(self, store: SqliteStore, data: st.DataObject) -> None:
+        own = new_tenant(store)
+        entity = own.entity()
+        customer = own.customer(entity)
+        instants = st.sampled_from([-86_400 * 2, -86_400, -50_000, -45_016, -45_015, 0, 0.5, 3600, 41_384, 86_400]).map(
+            second
+        )
+        fees = [
+            own.fee(customer, created_at=data.draw(instants), succeeded_at=data.draw(st.none() | instants))
+            for _ in range(data.draw(st.integers(0, 8)))
+        ]
+        own.insert(entity, customer, *fees)
+        lowest, highest = data.draw(instants), data.draw(instants)
+        for column in ("created_at", "succeeded_at"):
+            values = [getattr(fee, column) for fee in fees if getattr(fee, column) is not None]
+            asked = [at_least(column, lowest), at_most(column, highest)]
+            for conditions, expected in (
+                (asked[:1], [value for value in values if value >= lowest]),
+                (asked[1:], [value for value in values if value <= highest]),
+                (asked, [value for value in values if lowest <= value <= highest]),
+            ):
+                assert own.read(lambda tx, these=conditions: tx.count(Fee, *these)) == len(expected)  # type: ignore[misc]
+
+
+def _invoices(store: SqliteStore, amounts: list[int]) -> tuple[Tenant, list[int]]:
+    own = new_tenant(store)
+    entity = own.entity()
+    customer = own.customer(entity)
+    own.insert(entity, customer, *(own.invoice(customer, total_amount_cents=cents) for cents in amounts))
+    return own, amounts
+
+
+class TestEvents:
+    @settings(max_examples=150, deadline=None)
+    @given(data=st.data())
+    def test_lists_of_counted_events(self, store: SqliteStore, data: st.DataObject) -> None:
+        """However many were counted when, and however many hours and subscriptions they lie in."""
+        own = new_tenant(store)
+        seconds = st.sampled_from([-1_800_000_000, -7200, -3600, -1815.123456, -1815.2, 0, 0.5, 1, 3600, 90_000])
+        codes, subscriptions = st.sampled_from(["a", "b", "c"]), st.sampled_from(["s", "t", None])
+        sent: list[Event] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(event_lists, "_EVERY", 3)
+            patch.setattr(event_lists, "_LOOKED_AT", 1)
+            patch.setattr(event_lists, "_MANY", data.draw(st.integers(1, 4)))
+            patch.setattr(event_lists, "_MERGED", data.draw(st.sampled_from([1, 200])))
+            for _ in range(data.draw(st.integers(0, 4))):
+                batch = [
+                    replace(
+                        event(own.id, len(sent) + place, {}),
+                        timestamp=second(data.draw(seconds)),
+                        code=data.draw(codes),
+                        external_subscription_id=data.draw(subscriptions),
+                    )
+                    for place in range(data.draw(st.integers(1, 4)))
+                ]
+                own.write(lambda tx, batch=batch: tx.events.append(batch))  # type: ignore[misc]
+                sent += batch
+            wanted = EventFilter(
+                code=data.draw(st.none() | codes),
+                external_subscription_id=data.draw(subscriptions),
+                timestamp_from=data.draw(st.none() | seconds.map(second)),
+                timestamp_to=data.draw(st.none() | seconds.map(second)),
+            )
+            expected = sorted(
+                (one for one in sent if _is_wanted(wanted, one)),
+                key=lambda one: (-one.timestamp.timestamp(), one.transaction_id),
+            )
+            offset, limit = data.draw(st.integers(0, 4)), data.draw(st.integers(1, 4))
+            assert own.read(lambda tx: tx.events.count(wanted)) == len(expected)
+            page = own.read(lambda tx: tx.events.find(wanted, limit=limit, offset=offset))
+            assert page == expected[offset : offset + limit]
+
+    def test_events_that_are_undone_are_not_counted(self, own_store: SqliteStore) -> None:
+        own = new_tenant(own_store)
+
+        def fail(tx: Transaction) -> None:
+            tx.events.append([event(own.id, number, {}) for number in range(5)])
+            raise ArithmeticError
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(event_lists, "_EVERY", 3)
+            with pytest.raises(ArithmeticError):
+                own.write(fail)
+            own.write(lambda tx: tx.events.append([event(own.id, number, {}) for number in range(4)]))
+            # One of these is there already, so none is stored.
+            assert own.write(lambda tx: tx.events.append([event(own.id, number, {}) for number in (5, 6, 3)])) == [2]
+            assert own.read(lambda tx: tx.events.count(EventFilter())) == 4
+
+
+def _is_wanted(wanted: EventFilter, one: Event) -> bool:
+    return (
+        wanted.code in (None, one.code)
+        and wanted.external_subscription_id in (None, one.external_subscription_id)
+        and (wanted.timestamp_from is None or wanted.timestamp_from <= one.timestamp)
+        and (wanted.timestamp_to is None or one.timestamp <= wanted.timestamp_to)
+    )
