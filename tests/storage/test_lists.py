@@ -25,7 +25,18 @@ from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint
-from usagebill.storage.conditions import at_least, at_most, contains, desc, eq, has_item, negate, related, within
+from usagebill.storage.conditions import (
+    at_least,
+    at_most,
+    contains,
+    desc,
+    eq,
+    has_item,
+    negate,
+    related,
+    same_text,
+    within,
+)
 from usagebill.storage.event_queries import EventFilter
 from usagebill.storage.ports import Transaction
 from usagebill.storage.sqlite import SqliteStore, lists
@@ -351,6 +362,20 @@ class TestHistories:
         own.write(lambda tx: tx.replace(replace(customer, billing_entity_id=other.id)))
         assert (of_currency("EUR"), of_currency("USD"), issued_by(entity.id), issued_by(other.id)) == (0, 3, 0, 3)
         recounted(store._writer)
+
+    def test_whole_texts_in_any_case(self, store: SqliteStore) -> None:
+        own = new_tenant(store)
+        entity = own.entity()
+        customer = own.customer(entity)
+        numbers = [None, "", "PO-1", "po-1", "Straße", "a\0"]
+        invoices = [own.invoice(customer, purchase_order_number=number) for number in numbers]
+        own.insert(entity, customer, *invoices)
+        for asked, expected in (("Po-1", 2), ("STRASSE", 1), ("po", 0), ("", 1), ("A\0", 1)):
+            same = same_text("purchase_order_number", asked)
+            assert own.read(lambda tx, same=same: tx.count(Invoice, same)) == expected, asked  # type: ignore[misc]
+            assert len(own.read(lambda tx, same=same: tx.find(Invoice, same))) == expected, asked  # type: ignore[misc]
+        own.write(lambda tx: tx.replace(replace(invoices[2], purchase_order_number="other")))
+        assert own.read(lambda tx: tx.count(Invoice, same_text("purchase_order_number", "PO-1"))) == 1
 
     @settings(max_examples=100, deadline=None)
     @given(data=st.data())

@@ -224,6 +224,7 @@ TABLES_OF_VERSIONS = {
     5: "ffad9c86bb99d11c",
     6: "22a040449df67d01",
     7: "dd971dbe417736ec",
+    8: "0192df88cd502304",
 }
 
 

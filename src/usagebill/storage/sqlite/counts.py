@@ -413,7 +413,7 @@ def index_definitions(table: Table) -> Iterator[tuple[str, str]]:
     """Name and statement of the indexes that lists go through.
 
     `<table>_listed` is in the order of the list and holds what lists are narrowed by; `<table>_facets` leads from
-    facets to their records, `<table>_ranged_<column>` from a range, `<table>_folded_<column>` from a whole text.
+    facets to their records, `<table>_ranged_<column>` from a range.
     """
     listing = table.listing
     if listing is None:
@@ -438,9 +438,6 @@ def index_definitions(table: Table) -> Iterator[tuple[str, str]]:
         if column != listing.order[0].column:
             there = f" AND {quoted(column)} IS NOT NULL" if is_nullable(table.kind, column) else ""
             yield _index(table, f"ranged_{column}", [quoted(column), *order], shown + there)
-    for column in listing.folded:
-        there = f"{quoted(column)} IS NOT NULL"
-        yield _index(table, f"folded_{column}", [f"casefold({quoted(column)})"], there)
 
 
 def _index(table: Table, suffix: str, columns: Sequence[str], shown: str) -> tuple[str, str]:

@@ -31,7 +31,7 @@ from usagebill.storage.conditions import (
     Within,
 )
 from usagebill.storage.sqlite.rows import sql_value
-from usagebill.storage.sqlite.texts import holds_items_sql, holds_text_sql, items_sql, text_sql
+from usagebill.storage.sqlite.texts import holds_items_sql, holds_text_sql, items_sql, same_text_sql, text_sql
 from usagebill.storage.tables import table_of
 
 __all__ = [
@@ -125,7 +125,7 @@ def looks_up(conditions: Sequence[Condition]) -> bool:
     """Whether texts or items are looked for, which are written after their records."""
     for condition in conditions:
         match condition:
-            case Search() | Item():
+            case Search() | SameText() | Item():
                 return True
             case AnyOf(inner) | AllOf(inner) | Related(_, _, inner) | Has(_, _, inner):
                 if looks_up(inner):
@@ -200,8 +200,11 @@ def condition_sql(kind: type, condition: Condition, table: str, values: list[Any
                 parts.append(f"instr(casefold({table}.{quoted(column)}), ?) > 0")
             return "(" + " OR ".join(parts) + ")"
         case SameText(column, text):
+            indexed = same_text_sql(kind, column, text, table, values, gathered)
+            if indexed is not None:
+                return indexed
             values.append(text.casefold())
-            return f"(casefold({table}.{quoted(column)}) = ? AND {table}.{quoted(column)} IS NOT NULL)"
+            return f"casefold({table}.{quoted(column)}) = ?"
         case Item(column, members):
             indexed = (items_sql if gathered else holds_items_sql)(kind, column, members, table, values)
             if indexed is not None:

@@ -1,8 +1,9 @@
 """Texts: the index in which searches look for pieces of text, and that of what metadata holds.
 
-For a kind that is searched, `<table>_texts` holds the searched columns with their case folded (`folded`), and
-`<table>_search` the places of every three letters of them. For one that is looked up by its metadata,
-`<table>_metadata` has a row for each item. Both are written with the records (`kept`).
+For a kind that is searched, `<table>_texts` holds the searched columns with their case folded (`folded`), and those of
+which a whole text is asked for; `<table>_search` has the places of every three letters of the searched ones. For one
+that is looked up by its metadata, `<table>_metadata` has a row for each item. All are written with the records
+(`kept`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ __all__ = [
     "items_sql",
     "remove_items_sql",
     "remove_texts_sql",
+    "same_text_sql",
     "text_columns",
     "text_definitions",
     "text_sql",
@@ -77,6 +79,18 @@ def holds_text_sql(kind: type, columns: Sequence[str], text: str, table: str, va
         return None
     tests = _contained(columns, text.casefold(), values)
     return f'EXISTS (SELECT 1 FROM "{table_of(kind).name}_texts" x WHERE x.id = {table}.id AND ({tests}))'
+
+
+def same_text_sql(kind: type, column: str, text: str, table: str, values: list[Any], gathered: bool) -> str | None:
+    """That the column is `text` in any case; None without an index."""
+    listing = table_of(kind).listing
+    if listing is None or column not in listing.folded or not text or "\0" in text or _REPLACED in text:
+        return None
+    values.append(text.casefold())
+    tests = f'x."{column}" = ? AND x."{column}" != \'\''
+    if gathered:
+        return f'{table}.id IN (SELECT x.id FROM "{table_of(kind).name}_texts" x WHERE {tests})'
+    return f'EXISTS (SELECT 1 FROM "{table_of(kind).name}_texts" x WHERE x.id = {table}.id AND {tests})'
 
 
 def _contained(columns: Sequence[str], term: str, values: list[Any]) -> str:
@@ -170,6 +184,9 @@ def _search_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
         f'CREATE VIRTUAL TABLE "{search}" USING fts5({listed}, content="{texts}", content_rowid="sequence",'
         ' tokenize="trigram case_sensitive 1")',
     )
+    for column in table.listing.folded:
+        index = f"{texts}_{column}"
+        yield "index", index, f'CREATE INDEX "{index}" ON "{texts}" ("{column}") WHERE "{column}" != \'\''
     new = ", ".join(f'new."{column}"' for column in columns)
     old = ", ".join(f'old."{column}"' for column in columns)
     add = f'INSERT INTO "{search}" (rowid, {listed}) VALUES (new.sequence, {new});'
@@ -194,7 +211,7 @@ def _item_definitions(table: Table, column: str) -> Iterator[tuple[str, str, str
 def text_columns(table: Table) -> list[str]:
     """The columns whose change may change texts or items."""
     assert table.listing is not None
-    return [*table.listing.searched, *table.listing.items]
+    return [*table.listing.searched, *table.listing.folded, *table.listing.items]
 
 
 def remove_items_sql(table: Table) -> Iterator[str]:
@@ -238,7 +255,7 @@ def add_texts_sql(table: Table, tests: str = "t.id IN (SELECT value FROM json_ea
 def _stored(table: Table) -> list[str]:
     # The id is searched like any other column where it is listed, and stands for the record in any case.
     assert table.listing is not None
-    return [column for column in table.listing.searched if column != "id"]
+    return [column for column in (*table.listing.searched, *table.listing.folded) if column != "id"]
 
 
 def _each(column: str) -> str:
