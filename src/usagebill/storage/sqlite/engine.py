@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from usagebill.storage.sqlite.events import prepare
 from usagebill.storage.sqlite.schema import bring_forward, check_version
 from usagebill.storage.sqlite.texts import folded
-from usagebill.storage.sqlite.transaction import SqliteTransaction, TransactionLost
+from usagebill.storage.sqlite.transaction import SqliteTransaction, TransactionLost, UndoneAlone
 
 __all__ = ["SqliteStore", "functions"]
 
@@ -242,13 +242,15 @@ class SqliteStore:
         try:
             _begin(connection)
             for write in writes:
-                tx = SqliteTransaction(connection, write.organization_id)
                 if not self._sharing:
-                    # Alone, it needs no savepoint: these cost a copy of every page that is changed.
-                    write.result = _flushed(write, tx)
+                    # Alone, it is undone with the transaction.
+                    write.result = _flushed(write, SqliteTransaction(connection, write.organization_id))
                     continue
+                alone = UndoneAlone(connection)
+                # It is asked for what it has of a connection, and no more.
+                tx = SqliteTransaction(alone, write.organization_id)  # type: ignore[arg-type]
                 try:
-                    write.result = tx.savepoint(partial(_flushed, write, tx))
+                    write.result = alone.run(partial(_flushed, write, tx))
                 except Exception as problem:
                     write.error = problem
             connection.execute("COMMIT")

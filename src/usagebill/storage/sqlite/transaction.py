@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any, TypeVar
@@ -28,7 +28,7 @@ from usagebill.storage.sqlite.queries import kinds_in, looks_up, order_sql, quot
 from usagebill.storage.sqlite.rows import bounded, codec_of, sql_value, whole_number
 from usagebill.storage.tables import TABLES, Table, table_of
 
-__all__ = ["SqliteTransaction", "TransactionLost"]
+__all__ = ["SqliteTransaction", "TransactionLost", "UndoneAlone"]
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -53,6 +53,58 @@ class TransactionLost(BaseException):
     def __init__(self, cause: BaseException) -> None:
         super().__init__(str(cause))
         self.cause = cause
+
+
+class UndoneAlone:
+    """The connection of one of the writes that share a transaction: `run` undoes that write by itself.
+
+    A savepoint costs a copy of every page that is changed, so it is set when something else than events is written
+    first. Events are only ever appended, and can be deleted again.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._is_saved = False
+        self._last_event: int | None = None
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._connection.in_transaction
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        if not self._is_saved and not sql.startswith("SELECT "):
+            self._save()
+        return self._connection.execute(sql, values)
+
+    def executemany(self, sql: str, rows: Iterable[Sequence[Any]]) -> sqlite3.Cursor:
+        if not self._is_saved:
+            if not sql.startswith("INSERT INTO events "):
+                self._save()
+            elif self._last_event is None:
+                self._last_event = latest_event(self._connection)
+        return self._connection.executemany(sql, rows)
+
+    def _save(self) -> None:
+        self._connection.execute("SAVEPOINT alone")
+        self._is_saved = True
+
+    def run(self, change: Callable[[], T]) -> T:
+        """Run `change`, which writes over this connection; where it raises, its effects alone are undone."""
+        try:
+            result = change()
+        except BaseException as problem:
+            if not self._connection.in_transaction:
+                raise problem if isinstance(problem, TransactionLost) else TransactionLost(problem) from problem
+            if self._is_saved:
+                self._connection.execute("ROLLBACK TO alone")
+                self._connection.execute("RELEASE alone")
+            if self._last_event is not None:
+                # Those that follow are this write's own: nobody else has written since.
+                self._connection.execute("DELETE FROM events WHERE sequence > ?", (self._last_event,))
+            raise
+        if self._is_saved:
+            self._connection.execute("RELEASE alone")
+        return result
 
 
 class _Memory:
