@@ -65,10 +65,11 @@ OUTSIDE: Mapping[str, Callable[[Billing, Organization, Job], None]] = {
 _MOST_QUESTIONS = 20
 # How many jobs share one commit.
 _BATCH = 50
-# How many of them are worked out before the lock is taken, and among how many of those that are due they are chosen
-# while other workers take the first ones.
+# How many of them are worked out before the lock is taken; among how many of those that are due they are chosen while
+# other workers take the first ones; and for how many batches that goes on.
 _AHEAD = 20
 _CONTENDED_WINDOW = 1000
+_KEEPS_AWAY = 50
 # How many seconds a batch goes on: where nobody of this process waits to write, and where somebody does.
 _LONGEST = 0.1
 _OTHERS_WAIT = 0.01
@@ -150,8 +151,8 @@ class Billing(Resources):
         timeouts = self.settings.webhook_timeout, self.settings.vat_registry_timeout, self.settings.tax_provider_timeout
         self.lease = max(_LEASE, timedelta(seconds=3 * max(timeouts)) + _BEYOND)
         self.serving_seconds = 0.0
-        # Whether other workers have just taken what this one had worked out.
-        self._contended = False
+        # For how many batches more this worker keeps away from the first jobs, since others take those.
+        self._keeps_away = 0
         self._wakes: list[tuple[Callable[[], None], str | None]] = []
         find = self.store.read if read_only else self.store.write
         self.organization = find(None, lambda tx: self._opened(tx, organization))
@@ -400,8 +401,8 @@ class Billing(Resources):
                 return 0
             ahead = {} if immediate else self._worked_out_ahead(instant)
             batch = self.store.write(None, act)
-            self._contended = batch.gone > 0
-            if batch.done or not self._contended:
+            self._keeps_away = _KEEPS_AWAY if batch.gone else max(0, self._keeps_away - 1)
+            if batch.done or not batch.gone:
                 break
         self._tell(batch.messages)
         if on_failure is not None:
@@ -437,9 +438,9 @@ class Billing(Resources):
             return {}
 
         def look(tx: Snapshot) -> dict[_Key, Ahead]:
-            jobs = tx.jobs.ready(instant, _CONTENDED_WINDOW if self._contended else _AHEAD)
+            jobs = tx.jobs.ready(instant, _CONTENDED_WINDOW if self._keeps_away else _AHEAD)
             rated = list(takewhile(self._is_worked_out_ahead, jobs))
-            first = randrange(max(1, len(rated) - _AHEAD)) if self._contended else 0
+            first = randrange(max(1, len(rated) - _AHEAD)) if self._keeps_away else 0
             start = monotonic()
             worked_out: dict[_Key, Ahead] = {}
             for job in rated[first : first + _AHEAD]:
