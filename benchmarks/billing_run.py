@@ -3,7 +3,9 @@
     python -m benchmarks.billing_run                     # 1,000 and 10,000 subscriptions
     python -m benchmarks.billing_run 1000 10000 50000    # as many as one likes
     python -m benchmarks.billing_run --steps 1000        # where the time goes, by step
-    python -m benchmarks.billing_run --workers 2 5000    # as many processes on one file
+    python -m benchmarks.billing_run --workers 2 5000    # as many processes on one file, beside one alone
+    python -m benchmarks.billing_run --ingest 200000 500 # how long ingested events wait while 500 subscriptions are
+                                                         # billed, and one with so many events of a weighted sum
 
 Each subscription is a customer of its own on one plan: a monthly fee, three usage charges (standard on a sum,
 graduated on a count, package on a unique count), one fixed charge, and 100 events of its own in the month.
@@ -24,7 +26,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -39,6 +41,7 @@ START = datetime(2024, 1, 1, tzinfo=UTC)
 BILLED = datetime(2024, 2, 1, 1, tzinfo=UTC)
 MOST_GROWTH = 1.2
 MOST_READS = 5
+LONGEST_WAIT = 20  # milliseconds
 SHARED = ("customers", "billing_entities", "plans", "charges", "fixed_charges", "billable_metrics", "add_ons", "taxes")
 
 
@@ -164,18 +167,18 @@ def statements_of_one_invoice(billing: Billing) -> Counter[str]:
 
 
 STEPS = (
-    ("usage fees: all", "rating/fees/charges.py", "usage_fees"),
+    ("usage fees: all", "rating/fees/usage.py", "period_usage"),
     ("  events counted by the store", "storage/sqlite/events", "tallies"),
     ("  pricing", "core/pricing/__init__.py", "price"),
     ("fixed charge fees", "fees/fixed_charges.py", "fixed_charge_fees"),
     ("subscription fee", "fees/subscription.py", "subscription_fee"),
-    ("coupons, taxes, credits, totals", "invoices/totals.py", "settle"),
+    ("coupons, taxes, credits, totals", "rating/settlement.py", "settle"),
     ("issuing: number, dates, messages", "invoices/issue.py", "issue"),
     ("next run scheduled", "subscriptions/schedule.py", "schedule_billing"),
     ("records read", "sqlite/transaction.py", "_rows"),
     ("records written", "sqlite/transaction.py", "insert"),
     ("records replaced", "sqlite/transaction.py", "replace"),
-    ("definitions read", "definitions", "definition"),
+    ("definitions read", "queries/plans.py", "plan_definition"),
 )
 
 
@@ -230,24 +233,100 @@ def measure(count: int) -> float:
     return spent / made
 
 
-def measure_workers(count: int, workers: int) -> None:
-    """So many processes on one file: how long they take together, and that no invoice comes twice."""
+def started(file: Path) -> subprocess.Popen[bytes]:
+    """A process of its own that does the run."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen([sys.executable, __file__, "--run", str(file)], env=environment, stdout=subprocess.PIPE)
+
+
+def measure_workers(count: int, workers: int) -> float:
+    """So many processes on one file: invoices a second of wall time, and that no invoice comes twice."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "billing.db"
         with open_billing(file, START) as billing:
             fill(billing, count)
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         start = time.perf_counter()
-        running = [
-            subprocess.Popen([sys.executable, __file__, "--run", str(file)], env=environment, stdout=subprocess.PIPE)
-            for _ in range(workers)
-        ]
+        running = [started(file) for _ in range(workers)]
         shares = [int(process.communicate()[0]) for process in running]
         spent = time.perf_counter() - start
         with open_billing(file, BILLED) as billing:
             made = invoices(billing)
     assert made == count, f"{made} invoices for {count} subscriptions"
     print(f"{workers} workers: {made:,} invoices in {spent:.1f} s, {made / spent:,.0f}/s; jobs of each: {shares}")
+    return made / spent
+
+
+def fill_heavy(billing: Billing, count: int) -> None:
+    """One more customer, with so many changes of a level that is weighted by time: the dearest way of counting."""
+    level = billing.billable_metrics.create(
+        name="Level", code="level", aggregation_type="weighted_sum_agg", field_name="value", weighted_interval="seconds"
+    )
+    billing.plans.create(
+        name="Heavy",
+        code="heavy",
+        interval="monthly",
+        amount_cents=0,
+        amount_currency="EUR",
+        pay_in_advance=False,
+        charges=[{"billable_metric_id": level.id, "charge_model": "standard", "properties": {"amount": "1"}}],
+    )
+    billing.customers.upsert(external_id="heavy", currency="EUR")
+    billing.subscriptions.create(external_customer_id="heavy", plan_code="heavy", external_id="heavy")
+    first = int(START.timestamp()) + 1
+    for start in range(0, count, 10_000):
+        billing.events.ingest(
+            {
+                "transaction_id": f"heavy-{number}",
+                "code": "level",
+                "external_subscription_id": "heavy",
+                "timestamp": first + number * 2_600_000 // count,
+                "properties": {"value": 1 if number % 2 else -1},
+            }
+            for number in range(start, min(start + 10_000, count))
+        )
+
+
+def waits(billing: Billing, name: str, going_on: Callable[[int], bool]) -> list[float]:
+    """The milliseconds that events take, sent one after the other while something goes on."""
+    taken: list[float] = []
+    while going_on(len(taken)):
+        event = {
+            "transaction_id": f"{name}-{len(taken)}",
+            "code": "calls",
+            "external_subscription_id": "c0",
+            "timestamp": BILLED.timestamp(),
+        }
+        start = time.perf_counter()
+        billing.events.ingest([event])
+        taken.append((time.perf_counter() - start) * 1000)
+        time.sleep(0.002)
+    return sorted(taken)
+
+
+def print_waits(name: str, taken: list[float]) -> float:
+    p99 = taken[min(len(taken) - 1, len(taken) * 99 // 100)]
+    print(
+        f"{name:18} {len(taken):6,} events: p50 {taken[len(taken) // 2]:6.2f} ms, p99 {p99:6.2f},"
+        f" longest {taken[-1]:7.2f}"
+    )
+    return p99
+
+
+def measure_ingest(count: int, heavy: int) -> None:
+    """How long an event that is ingested has to wait while another process bills."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "billing.db"
+        with open_billing(file, START) as billing:
+            fill(billing, count)
+            fill_heavy(billing, heavy)
+        with open_billing(file, BILLED) as billing:
+            print_waits("nothing goes on", waits(billing, "quiet", lambda sent: sent < 1_000))
+            process = started(file)
+            p99 = print_waits("a run goes on", waits(billing, "busy", lambda _: process.poll() is None))
+            made = invoices(billing)
+    assert made == count + 1, f"{made} invoices for {count + 1} subscriptions"
+    kept = "keeps" if p99 <= LONGEST_WAIT else "MISSES"
+    print(f"99 of 100 events wait at most {p99:.1f} ms: {kept} {LONGEST_WAIT}")
 
 
 def main() -> None:
@@ -256,6 +335,9 @@ def main() -> None:
     reader.add_argument("--steps", action="store_true", help="profile one run of the first count instead")
     reader.add_argument("--functions", type=int, default=0, help="with --steps: the functions that take longest")
     reader.add_argument("--workers", type=int, default=0, help="this many processes on one file instead")
+    reader.add_argument(
+        "--ingest", type=int, default=0, metavar="EVENTS", help="what ingestion waits for a run instead"
+    )
     reader.add_argument("--run", metavar="FILE", help=argparse.SUPPRESS)
     asked = reader.parse_args()
     if asked.run:
@@ -264,7 +346,10 @@ def main() -> None:
     elif asked.steps:
         print_steps(asked.counts[0], asked.functions)
     elif asked.workers:
-        measure_workers(asked.counts[0], asked.workers)
+        alone, together = (measure_workers(asked.counts[0], workers) for workers in (1, asked.workers))
+        print(f"{asked.workers} workers do {together / alone:.2f} times what one does")
+    elif asked.ingest:
+        measure_ingest(asked.counts[0], asked.ingest)
     else:
         each = [measure(count) for count in asked.counts]
         growth = each[-1] / each[0]

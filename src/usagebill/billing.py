@@ -70,9 +70,11 @@ _BATCH = 50
 _AHEAD = 20
 _CONTENDED_WINDOW = 1000
 _KEEPS_AWAY = 50
-# How many seconds a batch goes on: where nobody of this process waits to write, and where somebody does.
-_LONGEST = 0.1
+# How many seconds a batch goes on while it holds the lock of the writer: if nobody of this process waits to write (who
+# waits in another one is not seen), and if somebody does. And how many, before that, something is worked out for it.
+_LONGEST = 0.02
 _OTHERS_WAIT = 0.01
+_LONGEST_AHEAD = 0.1
 # How long a worker keeps a leased job to itself at least, and longer than the longest conversation in any case.
 _LEASE = timedelta(minutes=5)
 _BEYOND = timedelta(minutes=1)
@@ -153,6 +155,8 @@ class Billing(Resources):
         self.serving_seconds = 0.0
         # For how many batches more this worker keeps away from the first jobs, since others take those.
         self._keeps_away = 0
+        # What was worked out, and not stored within the last commit.
+        self._left: dict[_Key, Ahead] = {}
         self._wakes: list[tuple[Callable[[], None], str | None]] = []
         find = self.store.read if read_only else self.store.write
         self.organization = find(None, lambda tx: self._opened(tx, organization))
@@ -373,13 +377,12 @@ class Billing(Resources):
         def act(tx: Transaction) -> _Batch:
             batch = _Batch()
             start = monotonic()
-            worked_out = iter(ahead)
             self.clock_watch.note(tx, self.clock.now())
             while batch.done < _BATCH:
                 spent = monotonic() - start
                 if spent > _LONGEST or (spent > _OTHERS_WAIT and self.store.is_awaited()):
                     break
-                job = self._claimed(tx, instant, worked_out, batch, immediate=immediate)
+                job = self._claimed(tx, instant, keys, batch, immediate=immediate)
                 if job is None:
                     break
                 batch.done += 1
@@ -400,7 +403,9 @@ class Billing(Resources):
                 self.clock_watch.keep()
                 return 0
             ahead = {} if immediate else self._worked_out_ahead(instant)
+            keys = iter(ahead)
             batch = self.store.write(None, act)
+            self._left = {key: ahead[key] for key in keys}
             self._keeps_away = _KEEPS_AWAY if batch.gone else max(0, self._keeps_away - 1)
             if batch.done or not batch.gone:
                 break
@@ -434,8 +439,8 @@ class Billing(Resources):
 
         They are the first that are due; if other workers have just taken those, they are some further on.
         """
-        if not self.store.reads_beside_writes:
-            return {}
+        if self._left or not self.store.reads_beside_writes:
+            return self._left
 
         def look(tx: Snapshot) -> dict[_Key, Ahead]:
             jobs = tx.jobs.ready(instant, _CONTENDED_WINDOW if self._keeps_away else _AHEAD)
@@ -449,7 +454,7 @@ class Billing(Resources):
                 rehearsal = Rehearsal(own, organization, job.due_at, self.settings, perform=perform)
                 rehearsal.run(partial(perform, job=job))
                 worked_out[job.organization_id, job.key] = rehearsal.ahead
-                if monotonic() - start > _LONGEST:
+                if monotonic() - start > _LONGEST_AHEAD:
                     break
             return worked_out
 
