@@ -16,6 +16,14 @@ from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
+from usagebill.core.wallet_transactions import (
+    TransactionKind,
+    TransactionType,
+    WalletTransaction,
+    WalletTransactionStatus,
+)
+from usagebill.core.wallets import Wallet
+from usagebill.operations.wallet_ledger import bring_in
 from usagebill.storage.conditions import eq
 from usagebill.testing import Sandbox
 from usagebill.work import Work
@@ -30,6 +38,7 @@ __all__ = [
     "add_plan",
     "add_subscription",
     "add_tax",
+    "add_wallet",
     "customer_with",
     "give_taxes",
     "unsaved_fee",
@@ -96,6 +105,33 @@ def add_tax(work: Work, code: str, rate: str) -> Tax:
     tax = Tax(**{**_identity(work), "updated_at": work.now, "name": code, "code": code, "rate": Decimal(rate)})
     work.tx.insert(tax)
     return tax
+
+
+def add_wallet(box: Sandbox, granted_cents: int, external_id: str = "acme", **fields: Any) -> Wallet:
+    """A wallet of the customer, 1.00 a credit, with so many cents granted and not used yet."""
+
+    def fill(work: Work) -> Wallet:
+        customer = work.tx.first(Customer, eq("external_id", external_id))
+        assert customer is not None
+        belongs = {**_identity(work), "customer_id": customer.id, "updated_at": work.now}
+        wallet = Wallet(
+            **{**belongs, "code": "default", "currency": "EUR", "rate_amount": Decimal(1), **fields},
+        )
+        work.tx.insert(wallet)
+        grant = WalletTransaction(
+            **{**belongs, "id": work.new_id()},
+            wallet_id=wallet.id,
+            transaction_type=TransactionType.INBOUND,
+            transaction_status=TransactionKind.GRANTED,
+            status=WalletTransactionStatus.SETTLED,
+            amount_cents=granted_cents,
+            credit_amount=Decimal(granted_cents) / 100,
+            remaining_amount_cents=granted_cents,
+        )
+        work.tx.insert(grant)
+        return bring_in(work, grant)
+
+    return box.billing.writing(fill)
 
 
 def customer_with(box: Sandbox, external_id: str = "acme", **fields: Any) -> Customer:

@@ -14,6 +14,7 @@ from usagebill.core.credit_notes import CreditNote, CreditNoteItem
 from usagebill.core.fees import Fee, FeeItem, FeeType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.invoices.totals import AvailableCoupon, InvoiceInProgress, SettlementInputs, settled, taxed
+from usagebill.core.prepaid import AvailableWallet
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
 from usagebill.core.wallet_transactions import (
@@ -202,6 +203,7 @@ def settle(
     *,
     coupons: Sequence[AvailableCoupon] = (),
     notes: Sequence[CreditNote] = (),
+    wallets: Sequence[AvailableWallet] = (),
     plan_of: Mapping[str, str] | None = None,
     progressive: Sequence[Any] = (),
     waiting: bool = False,
@@ -218,13 +220,13 @@ def settle(
         taxes=by_fee,
         plan_of=plan_of or {},
         progressive=tuple(progressive),
-        available=(*coupons, *notes),
+        available=(*coupons, *notes, *wallets),
     )
     if not waiting:
         return settled(invoice(**fields), fees, around)
     before = replace(around, taxes={}, available=tuple(coupons))
     made = settled(invoice(**fields, tax_status="pending"), fees, before)
-    after = replace(around, progressive=(), available=tuple(notes))
+    after = replace(around, progressive=(), available=(*notes, *wallets))
     finished = taxed(replace(made.invoice, tax_status=None), made.fees, after)
     return replace(finished, changed=(*made.changed, *finished.changed), excess=made.excess)
 

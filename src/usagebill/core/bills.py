@@ -11,6 +11,7 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.payments import Payment
+from usagebill.core.wallet_transactions import WalletTransaction
 
 __all__ = ["Bill", "Step", "issuing_event"]
 
@@ -30,7 +31,8 @@ class Bill:
     `periods` are those of a new invoice; one that is there already keeps its own. `fees` are all of its lines,
     `standalone_fees` those that the same billing makes and that no invoice holds. `levels` and `ledger_entries` are
     where usage stands afterwards. `changed` are records that the invoice has used or taken on (coupons, credit notes,
-    fees that were paid before), as they are afterwards. `surplus` is by progressive billing invoice: the cents to be
+    fees that were paid before), as they are afterwards. `prepaid` are the new transactions by which wallets pay for it.
+    `surplus` is by progressive billing invoice: the cents to be
     given back of it. An invoice whose `tax_request_id` is set asks its customer's tax provider.
 
     With `may_be_empty`, an invoice of nothing is closed unless its customer is sent such invoices. `message` is what
@@ -46,6 +48,7 @@ class Bill:
     ledger_entries: tuple[LedgerEntry, ...] = ()
     payment: Payment | None = None
     changed: tuple[object, ...] = ()
+    prepaid: tuple[WalletTransaction, ...] = ()
     surplus: Mapping[str, int] = field(default_factory=dict)
     may_be_empty: bool = True
     message: str = "invoice.created"

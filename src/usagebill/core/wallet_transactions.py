@@ -21,6 +21,7 @@ __all__ = [
     "TRANSITIONS",
     "Draw",
     "MetadataPair",
+    "PaidFee",
     "TransactionKind",
     "TransactionSource",
     "TransactionType",
@@ -34,6 +35,7 @@ __all__ = [
     "drawn",
     "paid",
     "pending_credits",
+    "returned",
     "transition",
     "unpaid",
 ]
@@ -109,12 +111,21 @@ class MetadataPair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PaidFee:
+    """Cents of a fee that a wallet paid."""
+
+    fee_id: str
+    amount_cents: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WalletTransaction:
     """Credits that came in or went out, and their worth in cents of the wallet's currency; neither is negative.
 
     `remaining_amount_cents` is what is left of a settled inbound transaction; null on all others. `invoice_id` is the
     invoice of a purchase, or the one that was paid; `voided_invoice_id` the one whose void gave the credits back,
-    `credit_note_id` the one that refunded them. `rule_id` is the recurring rule that made it.
+    `credit_note_id` the one that refunded them. `rule_id` is the recurring rule that made it. `paid_fees` are what it
+    paid of each fee of an invoice, in that order.
     """
 
     id: str
@@ -140,6 +151,7 @@ class WalletTransaction:
     name: str | None = None
     purchase_order_number: str | None = None
     metadata: tuple[MetadataPair, ...] = ()
+    paid_fees: tuple[PaidFee, ...] = ()
     payment_method: PaymentMethodChoice | None = None
     skip_invoice_custom_sections: bool = False
     invoice_custom_section_ids: tuple[str, ...] = ()
@@ -189,6 +201,31 @@ def unpaid(transaction: WalletTransaction, event: WalletTransactionEvent, now: d
     if status == transaction.status:
         return transaction
     return replace(transaction, status=status, failed_at=now, updated_at=now)
+
+
+def returned(outbound: WalletTransaction, *, voided_invoice_id: str, id: str, now: datetime) -> WalletTransaction:
+    """The grant that gives back what an outbound transaction had paid for an invoice that is voided.
+
+    It is a grant whatever the credits were before: nobody pays for them again.
+    """
+    return WalletTransaction(
+        id=id,
+        organization_id=outbound.organization_id,
+        wallet_id=outbound.wallet_id,
+        customer_id=outbound.customer_id,
+        transaction_type=TransactionType.INBOUND,
+        transaction_status=TransactionKind.GRANTED,
+        status=WalletTransactionStatus.SETTLED,
+        amount_cents=outbound.amount_cents,
+        credit_amount=outbound.credit_amount,
+        remaining_amount_cents=outbound.amount_cents,
+        voided_invoice_id=voided_invoice_id,
+        billing_entity_id=outbound.billing_entity_id,
+        purchase_order_number=outbound.purchase_order_number,
+        settled_at=now,
+        created_at=now,
+        updated_at=now,
+    )
 
 
 def consumption_order(inbound: Iterable[WalletTransaction]) -> list[WalletTransaction]:

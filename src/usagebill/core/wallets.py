@@ -41,6 +41,7 @@ __all__ = [
     "increased",
     "is_priority",
     "may_pay",
+    "may_pay_type",
     "taken_credits",
     "terminated",
     "transition",
@@ -217,11 +218,16 @@ def in_order_of_use(wallets: Iterable[Wallet]) -> list[Wallet]:
 
 def may_pay(wallet: Wallet, fee: Fee) -> bool:
     """Whether the wallet pays for such fees: it is unlimited, or limited to their type or to their metric."""
+    return may_pay_type(wallet, fee.fee_type, fee.billable_metric_id)
+
+
+def may_pay_type(wallet: Wallet, fee_type: str, billable_metric_id: str | None) -> bool:
+    """Whether the wallet pays for fees of this type, and of this metric where they are of usage."""
     if not wallet.fee_types and not wallet.billable_metric_ids:
         return True
-    if fee.fee_type in wallet.fee_types:
+    if fee_type in wallet.fee_types:
         return True
-    return fee.fee_type == FeeType.CHARGE and fee.billable_metric_id in wallet.billable_metric_ids
+    return fee_type == FeeType.CHARGE and billable_metric_id in wallet.billable_metric_ids
 
 
 def is_priority(number: int) -> bool:

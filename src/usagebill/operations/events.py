@@ -16,7 +16,7 @@ from usagebill.core.jobs import Job
 from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, is_given
-from usagebill.operations import progressive_billing
+from usagebill.operations import ongoing_balances, progressive_billing
 from usagebill.storage.conditions import desc, eq, present, within
 from usagebill.storage.event_queries import EventFilter
 from usagebill.storage.ports import Page
@@ -164,8 +164,8 @@ def _with_result(metric: BillableMetric, one: Received) -> Mapping[str, JsonValu
 def follow_up(work: Work, events: Sequence[Event], metrics: Mapping[str, BillableMetric]) -> None:
     """Schedule what these new events bring about; `metrics` are those of their codes, by code.
 
-    What a charge bills in advance is processed by a job, at once, and so are thresholds; where somebody listens, the
-    events of an hour are checked after it.
+    What a charge bills in advance is processed by a job, at once, and so are thresholds and the ongoing balances of
+    wallets; where somebody listens, the events of an hour are checked after it.
     """
     billed_in_advance = {code for code, metric in metrics.items() if _is_billed_in_advance(work, metric)}
     if billed_in_advance:
@@ -176,6 +176,7 @@ def follow_up(work: Work, events: Sequence[Event], metrics: Mapping[str, Billabl
         if names:
             work.schedule("process_events", events[0].id, work.now, payload={"events": names})
     progressive_billing.follow_up(work, events)
+    ongoing_balances.follow_up(work, events)
     if work.is_heard("events.errors"):
         hour = work.now.replace(minute=0, second=0, microsecond=0) + _HOUR
         work.schedule(

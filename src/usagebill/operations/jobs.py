@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from usagebill.core.jobs import Job
-from usagebill.operations import coupons, events, progressive_billing, vat, webhooks
+from usagebill.operations import coupons, events, ongoing_balances, progressive_billing, vat, webhooks
 from usagebill.operations.billing_run import bill_customer
 from usagebill.operations.invoices import generation_failures
 from usagebill.operations.invoices.awaiting_taxes import tax_waiting
@@ -52,10 +52,13 @@ HANDLERS: Mapping[str, Handler] = {
     "leave_plan": leave_plan,
     "upgrade_now": upgrade_now,
     "check_usage_thresholds": progressive_billing.check,
+    "refresh_wallets": ongoing_balances.refresh,
 }
 
 # What these come to is worked out on a snapshot before they are done: `Work.worked_out`.
-WORKED_OUT_AHEAD = frozenset({"bill_customer", "finalize_invoice", "refresh_invoice", "check_usage_thresholds"})
+WORKED_OUT_AHEAD = frozenset(
+    {"bill_customer", "finalize_invoice", "refresh_invoice", "check_usage_thresholds", "refresh_wallets"}
+)
 
 
 def perform(work: Work, job: Job) -> None:

@@ -8,20 +8,33 @@ from __future__ import annotations
 
 from functools import partial
 
+from usagebill.core.invoices.records import Invoice
 from usagebill.core.wallet_transactions import (
     TransactionType,
     WalletConsumption,
     WalletTransaction,
     after_draw,
     drawn,
+    returned,
 )
-from usagebill.core.wallets import Wallet, decreased, given_back, increased
-from usagebill.queries.wallets import drawable_transactions, wallet_of
+from usagebill.core.wallets import Wallet, WalletStatus, decreased, given_back, increased
+from usagebill.queries.wallets import drawable_transactions, transactions_paying, wallet_of
+from usagebill.storage.conditions import eq
 from usagebill.views.wallet_transactions import wallet_transaction_message
 from usagebill.views.wallets import wallet_message
 from usagebill.work import Work
 
-__all__ = ["bring_in", "give_back", "keep", "take_out", "tell_changed", "tell_wallet"]
+__all__ = [
+    "bring_in",
+    "give_back",
+    "keep",
+    "pay",
+    "return_prepaid",
+    "take_out",
+    "tell_changed",
+    "tell_wallet",
+    "want_refresh",
+]
 
 
 def bring_in(work: Work, transaction: WalletTransaction) -> Wallet:
@@ -62,10 +75,38 @@ def take_out(work: Work, transaction: WalletTransaction, *, source: WalletTransa
     return _moved(work, decreased(wallet, transaction.amount_cents, transaction.credit_amount, work.now))
 
 
+def pay(work: Work, transaction: WalletTransaction) -> Wallet:
+    """The wallet once a new outbound transaction has paid for an invoice."""
+    keep(work, transaction)
+    return take_out(work, transaction)
+
+
+def return_prepaid(work: Work, voided: Invoice) -> None:
+    """Give back what wallets had paid for an invoice that is voided, as granted credits of the same number.
+
+    A wallet that has ended gets nothing back: its credits are used no more.
+    """
+    for outbound in transactions_paying(work, voided.id):
+        if wallet_of(work, outbound).status != WalletStatus.ACTIVE:
+            continue
+        transaction = keep(work, returned(outbound, voided_invoice_id=voided.id, id=work.new_id(), now=work.now))
+        give_back(work, transaction)
+
+
 def _moved(work: Work, wallet: Wallet) -> Wallet:
     work.tx.replace(wallet)
     tell_wallet(work, "wallet.updated", wallet)
+    want_refresh(work, wallet.customer_id)
     return wallet
+
+
+def want_refresh(work: Work, customer_id: str) -> None:
+    """Have the ongoing values of the customer's active wallets computed at once: what they depend on has changed."""
+    wallet = work.tx.first(Wallet, eq("customer_id", customer_id), eq("status", WalletStatus.ACTIVE))
+    if wallet is not None:
+        # The subject is a wallet, so that no request of the customer's waits for it as for an overdue bill.
+        payload = {"customer_id": customer_id}
+        work.schedule("refresh_wallets", wallet.id, work.now, key=f"refresh_wallets:{customer_id}", payload=payload)
 
 
 def keep(work: Work, transaction: WalletTransaction) -> WalletTransaction:

@@ -22,6 +22,7 @@ __all__ = [
     "running_rule",
     "transaction_of_invoice",
     "transactions_paying",
+    "usable_wallets",
     "wallet_by_code",
     "wallet_by_id",
     "wallet_entity",
@@ -61,6 +62,15 @@ def active_wallets(reader: Reader, customer_id: str) -> list[Wallet]:
     """The customer's active wallets, in the order in which they pay."""
     active = eq("status", WalletStatus.ACTIVE)
     return in_order_of_use(reader.tx.find(Wallet, eq("customer_id", customer_id), active))
+
+
+def usable_wallets(reader: Reader, customer_id: str) -> list[Wallet]:
+    """The customer's active wallets that have not expired, in the order in which they pay."""
+    return [
+        wallet
+        for wallet in active_wallets(reader, customer_id)
+        if wallet.expiration_at is None or reader.now < wallet.expiration_at
+    ]
 
 
 def wallet_of(reader: Reader, transaction: WalletTransaction) -> Wallet:

@@ -37,6 +37,7 @@ __all__ = [
     "amount_so_far",
     "current",
     "projected",
+    "usage_so_far",
 ]
 
 
@@ -190,6 +191,17 @@ def _window(reader: Reader, subscription: Subscription, *, full: bool) -> Window
 
 def amount_so_far(reader: Reader, subscription: Subscription) -> int:
     """What all usage of the running charges period comes to so far, without taxes, in cents."""
+    _, usages = usage_so_far(reader, subscription)
+    return sum(result.amounts.amount_cents for usage in usages for result in usage.results)
+
+
+def usage_so_far(
+    reader: Reader, subscription: Subscription, *, paid_in_advance: bool = True
+) -> tuple[Window, list[ChargeUsage]]:
+    """The running charges period of an active subscription, and what each of its charges comes to so far.
+
+    Charges that are paid in advance are left out where `paid_in_advance` is false.
+    """
     definition = plan_definition(reader, subscription.plan_id)
     window = _window(reader, subscription, full=False)
     scope = ChargeScope(
@@ -198,8 +210,8 @@ def amount_so_far(reader: Reader, subscription: Subscription) -> int:
         window=window,
         current=True,
     )
-    usages = _charge_usages(reader, definition.charges, definition, scope, named=True)
-    return sum(result.amounts.amount_cents for usage in usages for result in usage.results)
+    charges = [charge for charge in definition.charges if paid_in_advance or not charge.pay_in_advance]
+    return window, _charge_usages(reader, charges, definition, scope, named=True)
 
 
 def _charge_usages(

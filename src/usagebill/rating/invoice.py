@@ -115,6 +115,7 @@ def settled_bill(
         periods=tuple(periods),
         fees=settled.fees,
         changed=settled.changed,
+        prepaid=settled.prepaid,
         surplus=settled.excess,
     )
 
@@ -253,6 +254,7 @@ def taxed_bill(
         step=step,
         fees=settled.fees,
         changed=settled.changed,
+        prepaid=settled.prepaid,
         may_be_empty=invoice.invoice_type != InvoiceType.PROGRESSIVE_BILLING,
         message="invoice.one_off_created" if invoice.invoice_type == InvoiceType.ONE_OFF else "invoice.created",
     )

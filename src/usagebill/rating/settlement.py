@@ -18,6 +18,7 @@ from usagebill.core.invoices.life_cycle import UNDONE, InvoiceStatus, InvoiceTyp
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.invoices.totals import AvailableCoupon, InvoiceInProgress, SettlementInputs, settled, taxed
 from usagebill.core.plans import Charge, FixedCharge, Plan
+from usagebill.core.prepaid import AvailableWallet
 from usagebill.core.statuses import TaxStatus
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
@@ -26,12 +27,14 @@ from usagebill.queries.customers import customer_of, entity_of
 from usagebill.queries.progressive_credits import billed_ahead
 from usagebill.queries.tax_connections import connection_of
 from usagebill.queries.taxes import taxes_for
+from usagebill.queries.wallets import drawable_transactions, usable_wallets
 from usagebill.storage.conditions import eq, more, ne
 from usagebill.work import Reader
 
 __all__ = [
     "available_coupons",
     "available_notes",
+    "available_wallets",
     "coupon_credits_cents",
     "fee_taxes",
     "plans_of",
@@ -42,7 +45,7 @@ __all__ = [
     "with_request",
 ]
 
-# The types of invoice that use up coupons and credit notes.
+# The types of invoice that use up coupons, credit notes and prepaid credits.
 _CONSUMING_TYPES = (InvoiceType.SUBSCRIPTION, InvoiceType.PROGRESSIVE_BILLING)
 
 # The types of invoice whose taxes are computed from those of the customer.
@@ -54,8 +57,8 @@ def settle(
 ) -> InvoiceInProgress:
     """The invoice with its totals, and its fees with their shares and taxes. `periods` are what it bills.
 
-    Coupons and credit notes are used only while `finalizing`; what progressive billing invoices billed above the usage
-    is given back for drafts too.
+    Coupons, credit notes and prepaid credits are used only while `finalizing`; what progressive billing invoices billed
+    above the usage is given back for drafts too.
 
     While it is not known what the customer is taxed with, the invoice has no taxes and its `tax_status` is pending; its
     `tax_request_id` says that the customer's tax provider, if it has one, is to be asked.
@@ -82,9 +85,9 @@ def _unprovided(invoice: Invoice) -> Invoice:
 
 
 def settle_taxes(reader: Reader, invoice: Invoice, fees: Sequence[Fee], *, provided: bool = False) -> InvoiceInProgress:
-    """The invoice that has waited for its taxes, with them and the credit notes that pay for it; its fees likewise.
+    """The invoice that has waited for its taxes, with them and the credits that pay for it; its fees likewise.
 
-    `provided`: the fees have the taxes that a provider gave, and no others. A draft uses no credit notes.
+    `provided`: the fees have the taxes that a provider gave, and no others. A draft uses no credits.
     """
     customer = customer_of(reader, invoice)
     consuming = invoice.invoice_type in _CONSUMING_TYPES and invoice.status != InvoiceStatus.DRAFT
@@ -210,11 +213,20 @@ def available_notes(reader: Reader, customer: Customer, invoice: Invoice) -> lis
     )
 
 
+def available_wallets(reader: Reader, customer: Customer, invoice: Invoice) -> list[AvailableWallet]:
+    """The customer's wallets that may pay for `invoice`: those with a balance in its currency."""
+    return [
+        AvailableWallet(wallet=wallet, inbound=tuple(drawable_transactions(reader, wallet)))
+        for wallet in usable_wallets(reader, customer.id)
+        if wallet.currency == invoice.currency and wallet.balance_cents > 0
+    ]
+
+
 _Load = Callable[[Reader, Customer, Invoice], Sequence[object]]
 
 # What a customer has to pay with, a row for each kind of credit; its step is in `core.invoices.totals`.
 BEFORE_TAXES: tuple[_Load, ...] = (available_coupons,)
-AFTER_TAXES: tuple[_Load, ...] = (available_notes,)
+AFTER_TAXES: tuple[_Load, ...] = (available_notes, available_wallets)
 
 
 def _available(reader: Reader, customer: Customer, invoice: Invoice, kinds: Iterable[_Load]) -> tuple[object, ...]:

@@ -17,9 +17,11 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.invoices.records import Credit, CreditType, Invoice
 from usagebill.core.numbers import ZERO
+from usagebill.core.prepaid import AvailableWallet, allocated, invoiced_transaction, split_by_origin
 from usagebill.core.progressive_billing import ProgressiveFee, credited_fees, fees_billed_before
 from usagebill.core.statuses import PaymentStatus, TaxStatus
 from usagebill.core.taxes import Tax, invoice_taxes, summed_fee_taxes, taxed_fee
+from usagebill.core.wallet_transactions import WalletTransaction
 
 __all__ = [
     "STEPS",
@@ -82,13 +84,15 @@ class SettlementInputs:
 class InvoiceInProgress:
     """An invoice on its way through the steps.
 
-    `changed` are the coupons, credit notes, ... that it has used, as they are afterwards. `excess` is by progressive
-    invoice: cents that it billed and usage no longer comes to.
+    `changed` are the coupons, credit notes, ... that it has used, as they are afterwards. `prepaid` are the
+    transactions by which wallets pay for it. `excess` is by progressive invoice: cents that it billed and usage no
+    longer comes to.
     """
 
     invoice: Invoice
     fees: tuple[Fee, ...]
     changed: tuple[object, ...] = ()
+    prepaid: tuple[WalletTransaction, ...] = ()
     excess: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -108,6 +112,8 @@ def fees_step(draft: InvoiceInProgress, _: SettlementInputs) -> InvoiceInProgres
         sub_total_including_taxes_amount_cents=amount,
         credit_notes_amount_cents=0,
         prepaid_credit_amount_cents=0,
+        prepaid_granted_credit_amount_cents=None,
+        prepaid_purchased_credit_amount_cents=None,
         total_amount_cents=amount,
         applied_taxes=(),
         credits=(),
@@ -282,6 +288,30 @@ def credit_notes_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> Inv
     return draft
 
 
+def prepaid_credits_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceInProgress:
+    """The customer's wallets pay what is left to be paid, as far as they may and can."""
+    invoice = draft.invoice
+    wallets = inputs.of(AvailableWallet)
+    if invoice.total_amount_cents <= 0 or not wallets:
+        return draft
+    shares = allocated(draft.fees, invoice.total_amount_cents, [available.wallet for available in wallets])
+    paid = sum(share.amount_cents for share in shares)
+    granted, purchased = split_by_origin(shares, wallets)
+    return replace(
+        draft,
+        invoice=replace(
+            invoice,
+            prepaid_credit_amount_cents=paid,
+            prepaid_granted_credit_amount_cents=granted or None,
+            prepaid_purchased_credit_amount_cents=purchased or None,
+            total_amount_cents=invoice.total_amount_cents - paid,
+        ),
+        prepaid=tuple(
+            invoiced_transaction(share, invoice_id=invoice.id, now=inputs.now, new_id=inputs.new_id) for share in shares
+        ),
+    )
+
+
 def payment_status_step(draft: InvoiceInProgress, _: SettlementInputs) -> InvoiceInProgress:
     """Where nothing is due, the invoice is paid; so is one of fees that were paid one by one before."""
     invoice = draft.invoice
@@ -291,7 +321,12 @@ def payment_status_step(draft: InvoiceInProgress, _: SettlementInputs) -> Invoic
 
 
 STEPS_TO_TAXES: tuple[Step, ...] = (fees_step, progressive_billing_step, coupons_step)
-STEPS_FROM_TAXES: tuple[Step, ...] = (taxes_step, credit_notes_step, payment_status_step)
+STEPS_FROM_TAXES: tuple[Step, ...] = (
+    taxes_step,
+    credit_notes_step,
+    prepaid_credits_step,
+    payment_status_step,
+)
 STEPS = (*STEPS_TO_TAXES, *STEPS_FROM_TAXES)
 
 

@@ -19,6 +19,7 @@ from usagebill.operations.invoices import generation_failures
 from usagebill.operations.invoices.awaiting_taxes import wait_again
 from usagebill.operations.payment_status import set_payment_status
 from usagebill.operations.tax_connections import ask_about
+from usagebill.operations.wallet_ledger import return_prepaid, want_refresh
 from usagebill.queries.invoices import visible_invoice
 from usagebill.views.invoices import invoice_webhook_view, payment_dispute_lost_view
 from usagebill.work import Reader, Work
@@ -139,8 +140,9 @@ def retry(work: Work, invoice_id: str) -> Invoice:
 def void(work: Work, invoice_id: str, given: InvoiceVoid) -> Invoice:
     """Cancel an issued invoice; it keeps its number. The coupons it used are available again.
 
-    Without a credit note it must not be paid. With one, the asked parts are given back, and what remains is put on a
-    second credit note that is voided at once. Raises `NotFound`, `Invalid` and `NotAllowed`.
+    Without a credit note it must not be paid, and wallets get back what they paid of it. With one, the asked parts are
+    given back, and what remains is put on a second credit note that is voided at once. Raises `NotFound`, `Invalid` and
+    `NotAllowed`.
     """
     invoice = visible_invoice(work, invoice_id)
     generate = bool(value_or(given.generate_credit_note, False))
@@ -154,7 +156,11 @@ def void(work: Work, invoice_id: str, given: InvoiceVoid) -> Invoice:
     work.tx.replace(voided)
     work.tx.jobs.cancel(f"mark_overdue:{voided.id}")
     applied_coupons.give_back(work, voided)
-    if generate:
+    want_refresh(work, voided.customer_id)
+    if not generate:
+        # With a credit note what was prepaid is given back as credit, too.
+        return_prepaid(work, voided)
+    else:
         on_void(work, voided, credit_cents=credit, refund_cents=refund)
     if voided.tax_connection_id is not None:
         ask_about(work, "void", voided.id)

@@ -13,6 +13,7 @@ from usagebill.operations.credit_notes.drafts import follow
 from usagebill.operations.invoices.issue import draft, issue
 from usagebill.operations.invoices.standalone_fees import keep_standalone
 from usagebill.operations.tax_connections import ask_about
+from usagebill.operations.wallet_ledger import pay, want_refresh
 from usagebill.storage.conditions import eq
 from usagebill.work import Work
 
@@ -38,9 +39,12 @@ def record(work: Work, bill: Bill) -> Invoice:
         ask_about(work, "invoice", invoice.id, request_id=invoice.tax_request_id)
     for changed in bill.changed:
         work.tx.replace(changed)
+    for transaction in bill.prepaid:
+        pay(work, transaction)
     _give_back(work, bill)
     if not bill.is_new:
         follow(work, invoice, former)
+    want_refresh(work, invoice.customer_id)
     _keep_levels(work, bill.levels)
     work.tx.insert(*bill.ledger_entries)
     if bill.payment is not None:

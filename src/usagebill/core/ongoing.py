@@ -1,0 +1,82 @@
+"""Ongoing balances: what wallets would have left if all usage so far were billed now."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+
+from usagebill.core.numbers import ZERO, add, subtract, total, truncate_cents
+from usagebill.core.wallets import Wallet, credits_of_cents, in_order_of_use, may_pay_type
+
+__all__ = ["UnbilledKey", "expected_use", "summed_nets", "with_ongoing_usage"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class UnbilledKey:
+    """What is told apart of what is not billed yet: the metric is that of usage, "" for all else."""
+
+    fee_type: str
+    billable_metric_id: str
+    currency: str
+
+
+def summed_nets(amounts: Iterable[tuple[UnbilledKey, Decimal]]) -> dict[UnbilledKey, Decimal]:
+    """The amounts added up by what they are of; below zero where more of it is billed already."""
+    nets: dict[UnbilledKey, Decimal] = {}
+    for key, amount in amounts:
+        nets[key] = add(nets.get(key, ZERO), amount)
+    return nets
+
+
+def expected_use(
+    nets: Mapping[UnbilledKey, Decimal], wallets: Iterable[Wallet], topped_up: Container[str]
+) -> dict[str, Decimal]:
+    """What each of a customer's wallets would pay of what is not billed yet, in (fractions of) cents, by its id.
+
+    Wallets pay in the order of their use, and what none of them holds is with the last that may pay for it, or with
+    the first that a threshold rule tops up (`topped_up`): these go below zero.
+    """
+    ordered = in_order_of_use(wallets)
+    use = {wallet.id: ZERO for wallet in ordered}
+    budgets: dict[str, Decimal] = {}
+    for currency in {key.currency for key in nets}:
+        budgets[currency] = max(ZERO, total(net for key, net in nets.items() if key.currency == currency))
+    due = [(key, net) for key, net in nets.items() if net > ZERO]
+    for key, net in sorted(due, key=lambda pair: (-pair[1], pair[0])):
+        left = min(net, budgets[key.currency])
+        payers = [
+            wallet
+            for wallet in ordered
+            if wallet.currency == key.currency and may_pay_type(wallet, key.fee_type, key.billable_metric_id)
+        ]
+        for wallet in payers:
+            takes_all = wallet is payers[-1] or wallet.id in topped_up
+            held = subtract(Decimal(wallet.balance_cents), use[wallet.id])
+            part = left if takes_all else min(left, held)
+            if part > ZERO:
+                use[wallet.id] = add(use[wallet.id], part)
+                left = subtract(left, part)
+                budgets[key.currency] = subtract(budgets[key.currency], part)
+            if takes_all:
+                break
+    return use
+
+
+def with_ongoing_usage(wallet: Wallet, use: Decimal, now: datetime) -> Wallet:
+    """The wallet with its ongoing values: `use` (cents) is what it would pay of what is not billed yet.
+
+    The same wallet where nothing changes. It is depleted once its ongoing balance is no longer above zero.
+    """
+    left = subtract(Decimal(wallet.balance_cents), use)
+    balance = truncate_cents(left)
+    refreshed = replace(
+        wallet,
+        ongoing_usage_balance_cents=truncate_cents(use),
+        ongoing_balance_cents=balance,
+        credits_ongoing_usage_balance=credits_of_cents(use, wallet.rate_amount, wallet.currency),
+        credits_ongoing_balance=credits_of_cents(left, wallet.rate_amount, wallet.currency),
+        depleted_ongoing_balance=balance <= 0,
+    )
+    return wallet if refreshed == wallet else replace(refreshed, updated_at=now)

@@ -1,0 +1,210 @@
+"""Prepaid credits on an invoice: which wallet pays how much of it, for which fees, and out of which grants.
+
+Fees are paid in buckets, one for each fee type and metric, the largest first. Wallets pay in their order, each as much
+as it may and holds; what a wallet pays is rounded to whole cents once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+
+from usagebill.core.fees import Fee, FeeType
+from usagebill.core.numbers import ZERO, add, round_cents, subtract, total
+from usagebill.core.taxes import net_of_coupons
+from usagebill.core.wallet_transactions import (
+    Draw,
+    PaidFee,
+    TransactionKind,
+    TransactionType,
+    WalletTransaction,
+    WalletTransactionStatus,
+    drawn,
+)
+from usagebill.core.wallets import Wallet, in_order_of_use, may_pay, taken_credits
+
+__all__ = [
+    "AvailableWallet",
+    "FeeFunding",
+    "WalletShare",
+    "allocated",
+    "bucket_key",
+    "fee_fundings",
+    "invoiced_transaction",
+    "payable",
+    "split_by_origin",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvailableWallet:
+    """A wallet that may pay for an invoice, and its inbound transactions that something is left of."""
+
+    wallet: Wallet
+    inbound: tuple[WalletTransaction, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalletShare:
+    """What a wallet pays of an invoice, in whole cents: in all, and of each fee."""
+
+    wallet: Wallet
+    amount_cents: int
+    fees: tuple[PaidFee, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeeFunding:
+    """Cents of a fee that were paid out of one inbound transaction."""
+
+    fee_id: str
+    inbound_id: str
+    amount_cents: int
+
+
+@dataclass(slots=True)
+class _Line:
+    """A fee, and the (fractions of) cents of it that are still to be paid."""
+
+    fee: Fee
+    left: Decimal
+
+
+@dataclass(slots=True)
+class _Bucket:
+    lines: list[_Line] = field(default_factory=list)
+
+    @property
+    def left(self) -> Decimal:
+        return total(line.left for line in self.lines)
+
+    def take(self, amount: Decimal) -> list[tuple[Fee, Decimal]]:
+        """Pay `amount` of the lines, one after another."""
+        parts = []
+        for line in self.lines:
+            part = min(line.left, amount)
+            if part > ZERO:
+                line.left, amount = subtract(line.left, part), subtract(amount, part)
+                parts.append((line.fee, part))
+        return parts
+
+
+def payable(fee: Fee) -> Decimal:
+    """What wallets may pay of a fee, in (fractions of) cents: it and its taxes, less coupons and credit notes."""
+    net = net_of_coupons(fee)
+    if net == ZERO:
+        return ZERO
+    return max(ZERO, subtract(add(net, fee.taxes_precise_amount_cents), fee.precise_credit_notes_amount_cents))
+
+
+def bucket_key(fee: Fee) -> tuple[str, str | None]:
+    """What fees are paid together: those of one type, usage of one metric."""
+    return fee.fee_type, fee.billable_metric_id if fee.fee_type == FeeType.CHARGE else None
+
+
+def _buckets(fees: Iterable[Fee], total_cents: int) -> list[_Bucket]:
+    """The buckets, largest first. What rounding leaves between them and the invoice's total is with the largest."""
+    by_key: dict[tuple[str, str | None], _Bucket] = {}
+    for fee in fees:
+        cap = payable(fee)
+        if cap > ZERO:
+            by_key.setdefault(bucket_key(fee), _Bucket()).lines.append(_Line(fee, cap))
+    buckets = sorted(by_key.values(), key=lambda bucket: bucket.left, reverse=True)
+    gap = subtract(Decimal(total_cents), total(bucket.left for bucket in buckets))
+    if ZERO < gap <= len(buckets):
+        last = buckets[0].lines[-1]
+        last.left = add(last.left, gap)
+    return buckets
+
+
+def allocated(fees: Sequence[Fee], total_cents: int, wallets: Iterable[Wallet]) -> list[WalletShare]:
+    """What each of the customer's `wallets` pays of an invoice that comes to `total_cents` before prepaid credits.
+
+    Wallets pay in the order of their use, each for the fees that it is not kept from and no more than its balance.
+    All shares together are at most `total_cents`. The wallets must be in the invoice's currency.
+    """
+    buckets = _buckets(fees, total_cents)
+    unpaid, left_cents = Decimal(total_cents), total_cents
+    shares = []
+    for wallet in in_order_of_use(wallets):
+        held = Decimal(wallet.balance_cents)
+        parts: list[tuple[Fee, Decimal]] = []
+        for bucket in buckets:
+            part = min(bucket.left, held, unpaid)
+            if part > ZERO and may_pay(wallet, bucket.lines[0].fee):
+                parts += bucket.take(part)
+                held, unpaid = subtract(held, part), subtract(unpaid, part)
+        # Two wallets whose halves of a cent are both rounded up would pay a cent that nobody owes.
+        cents = min(round_cents(total(part for _, part in parts)), left_cents)
+        if cents > 0:
+            left_cents -= cents
+            shares.append(WalletShare(wallet=wallet, amount_cents=cents, fees=_in_whole_cents(parts, cents)))
+    return shares
+
+
+def _in_whole_cents(parts: Sequence[tuple[Fee, Decimal]], cents: int) -> tuple[PaidFee, ...]:
+    """The parts in whole cents that add up to `cents`: each is what its end rounds to less what its start did."""
+    paid = []
+    end, before = ZERO, 0
+    for position, (fee, part) in enumerate(parts, start=1):
+        end = add(end, part)
+        upto = cents if position == len(parts) else min(round_cents(end), cents)
+        if upto > before:
+            paid.append(PaidFee(fee_id=fee.id, amount_cents=upto - before))
+        before = upto
+    return tuple(paid)
+
+
+def invoiced_transaction(
+    share: WalletShare, *, invoice_id: str, now: datetime, new_id: Callable[[], str]
+) -> WalletTransaction:
+    """The transaction by which a wallet pays its share of an invoice."""
+    wallet = share.wallet
+    return WalletTransaction(
+        id=new_id(),
+        organization_id=wallet.organization_id,
+        wallet_id=wallet.id,
+        customer_id=wallet.customer_id,
+        transaction_type=TransactionType.OUTBOUND,
+        transaction_status=TransactionKind.INVOICED,
+        status=WalletTransactionStatus.SETTLED,
+        amount_cents=share.amount_cents,
+        credit_amount=taken_credits(wallet, share.amount_cents),
+        invoice_id=invoice_id,
+        billing_entity_id=wallet.billing_entity_id,
+        paid_fees=share.fees,
+        settled_at=now,
+        created_at=now,
+        updated_at=now,
+    )
+
+
+def split_by_origin(shares: Iterable[WalletShare], wallets: Iterable[AvailableWallet]) -> tuple[int, int]:
+    """What of the shares comes out of granted credits, and what out of purchased ones (cents)."""
+    inbound = {available.wallet.id: available.inbound for available in wallets}
+    granted = purchased = 0
+    for share in shares:
+        for draw in drawn(inbound[share.wallet.id], share.amount_cents):
+            if draw.inbound.transaction_status == TransactionKind.GRANTED:
+                granted += draw.amount_cents
+            else:
+                purchased += draw.amount_cents
+    return granted, purchased
+
+
+def fee_fundings(paid: Sequence[PaidFee], draws: Sequence[Draw]) -> list[FeeFunding]:
+    """Which fee a transaction paid out of which grant: fees in the order in which they were paid, grants as drawn."""
+    fundings = []
+    rest = [(draw.inbound.id, draw.amount_cents) for draw in reversed(draws)]
+    for part in paid:
+        missing = part.amount_cents
+        while missing > 0 and rest:
+            inbound_id, available = rest.pop()
+            taken = min(missing, available)
+            fundings.append(FeeFunding(fee_id=part.fee_id, inbound_id=inbound_id, amount_cents=taken))
+            missing -= taken
+            if available > taken:
+                rest.append((inbound_id, available - taken))
+    return fundings

@@ -1,0 +1,50 @@
+"""Ongoing balances of wallets: kept fresh while usage goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from usagebill.core.customers import Customer
+from usagebill.core.events import Event
+from usagebill.core.jobs import Job
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.core.wallets import Wallet, WalletStatus
+from usagebill.operations.backlog import settle_backlog
+from usagebill.operations.wallet_ledger import tell_wallet, want_refresh
+from usagebill.queries.wallets import active_wallets
+from usagebill.rating.ongoing_usage import refreshed_wallets, unbilled_nets
+from usagebill.storage.conditions import eq, within
+from usagebill.work import Work
+
+__all__ = ["follow_up", "refresh"]
+
+
+def follow_up(work: Work, events: Sequence[Event]) -> None:
+    """Have the wallets of the customers of new events refreshed."""
+    if work.tx.first(Wallet, eq("status", WalletStatus.ACTIVE)) is None:
+        return
+    names = dict.fromkeys(event.external_subscription_id for event in events if event.external_subscription_id)
+    running = eq("status", SubscriptionStatus.ACTIVE)
+    subscriptions = work.tx.find(Subscription, within("external_id", names), running)
+    for customer_id in dict.fromkeys(subscription.customer_id for subscription in subscriptions):
+        want_refresh(work, customer_id)
+
+
+def refresh(work: Work, job: Job) -> None:
+    """Job: set the ongoing values of all active wallets of a customer, and tell of those that are depleted now.
+
+    What is overdue of the customer comes first: it decides on what is billed, and what is usage so far.
+    """
+    customer_id = str(job.payload["customer_id"])
+    settle_backlog(work, customer_id, needed=False)
+    customer = work.tx.get(Customer, customer_id, deleted=True)
+    wallets = active_wallets(work, customer_id)
+    if customer is None or not wallets:
+        return
+    nets = work.worked_out(("unbilled", customer.id), lambda reader: unbilled_nets(reader, customer), given=customer)
+    for before, after in zip(wallets, refreshed_wallets(work, wallets, nets), strict=True):
+        if after == before:
+            continue
+        work.tx.replace(after)
+        if after.depleted_ongoing_balance and not before.depleted_ongoing_balance:
+            tell_wallet(work, "wallet.depleted_ongoing_balance", after)

@@ -1,0 +1,103 @@
+"""What wallets would pay if all usage so far were billed now. Nothing is stored here.
+
+A customer's usage is looked at once, however many wallets share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from usagebill.core.customers import Customer
+from usagebill.core.fees import Fee, FeeType
+from usagebill.core.invoices.life_cycle import BILLED_AHEAD, InvoiceStatus, InvoicingReason
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.numbers import ZERO, add, subtract
+from usagebill.core.ongoing import UnbilledKey, expected_use, summed_nets, with_ongoing_usage
+from usagebill.core.recurring_rules import RuleTrigger
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.core.taxes import net_of_coupons, usage_taxes_cents
+from usagebill.core.wallets import Wallet, WalletStatus
+from usagebill.queries.customers import customer_of
+from usagebill.queries.plans import plan_definition
+from usagebill.queries.tax_connections import connection_of
+from usagebill.queries.taxes import taxes_for
+from usagebill.queries.wallets import active_wallets, running_rule
+from usagebill.rating.current_usage import usage_so_far
+from usagebill.storage.conditions import eq, ne, within
+from usagebill.work import Reader
+
+__all__ = ["refreshed", "refreshed_wallets", "unbilled_nets"]
+
+_Amounts = Iterator[tuple[UnbilledKey, Decimal]]
+
+
+def refreshed(reader: Reader, wallet: Wallet) -> Wallet:
+    """The wallet with its ongoing values as of now; one that has ended keeps those that it had."""
+    if wallet.status != WalletStatus.ACTIVE:
+        return wallet
+    wallets = active_wallets(reader, wallet.customer_id)
+    nets = unbilled_nets(reader, customer_of(reader, wallet))
+    return next(other for other in refreshed_wallets(reader, wallets, nets) if other.id == wallet.id)
+
+
+def refreshed_wallets(reader: Reader, wallets: list[Wallet], nets: dict[UnbilledKey, Decimal]) -> list[Wallet]:
+    """All active wallets of a customer with the ongoing values that `nets` come to."""
+    rules = {wallet.id: running_rule(reader, wallet) for wallet in wallets}
+    topped_up = {id for id, rule in rules.items() if rule is not None and rule.trigger == RuleTrigger.THRESHOLD}
+    use = expected_use(nets, wallets, topped_up)
+    return [with_ongoing_usage(wallet, use[wallet.id], reader.now) for wallet in wallets]
+
+
+def unbilled_nets(reader: Reader, customer: Customer) -> dict[UnbilledKey, Decimal]:
+    """What the customer will be billed for as far as it is known: usage so far and drafts, with taxes (cents).
+
+    Usage that is paid in advance is billed already; of what progressive billing has billed, only the rest counts. The
+    taxes of a tax provider are known from drafts on.
+    """
+    return summed_nets(_amounts(reader, customer))
+
+
+def _amounts(reader: Reader, customer: Customer) -> _Amounts:
+    active = eq("status", SubscriptionStatus.ACTIVE)
+    for subscription in reader.tx.find(Subscription, eq("customer_id", customer.id), active):
+        yield from _usage(reader, customer, subscription)
+    drafts = reader.tx.find(
+        Invoice, eq("customer_id", customer.id), eq("status", InvoiceStatus.DRAFT), ne("total_amount_cents", 0)
+    )
+    for fee in reader.tx.find(Fee, within("invoice_id", [draft.id for draft in drafts])):
+        yield _key(fee), _gross(fee)
+
+
+def _usage(reader: Reader, customer: Customer, subscription: Subscription) -> _Amounts:
+    window, usages = usage_so_far(reader, subscription, paid_in_advance=False)
+    definition = plan_definition(reader, subscription.plan_id)
+    currency = definition.plan.amount_currency
+    provided = connection_of(reader, customer) is not None
+    for usage in usages:
+        charge = usage.charge
+        taxes = () if provided else taxes_for(reader, customer, definition.plan, charge.tax_ids)
+        key = UnbilledKey(FeeType.CHARGE, charge.billable_metric_id, currency)
+        for result in usage.results:
+            cents = result.amounts.amount_cents
+            yield key, Decimal(cents + usage_taxes_cents([(cents, taxes)]))
+    periods = reader.tx.find(
+        BillingPeriod,
+        eq("subscription_id", subscription.id),
+        eq("invoicing_reason", InvoicingReason.PROGRESSIVE_BILLING),
+        eq("charges_from_datetime", window.start),
+    )
+    standing = reader.tx.find(
+        Invoice, within("id", [period.invoice_id for period in periods]), within("status", BILLED_AHEAD)
+    )
+    for fee in reader.tx.find(Fee, within("invoice_id", [invoice.id for invoice in standing])):
+        yield _key(fee), subtract(ZERO, _gross(fee))
+
+
+def _key(fee: Fee) -> UnbilledKey:
+    metric_id = fee.billable_metric_id if fee.fee_type == FeeType.CHARGE else None
+    return UnbilledKey(fee.fee_type, metric_id or "", fee.currency)
+
+
+def _gross(fee: Fee) -> Decimal:
+    return add(net_of_coupons(fee), Decimal(fee.taxes_amount_cents))

@@ -1,0 +1,145 @@
+"""Prepaid credits on invoices, and ongoing balances: what wallets pay, and what they would pay by now."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from tests.builders import add_wallet, customer_with
+from tests.scenarios import Scenario, charge_on
+
+from usagebill.core.wallet_transactions import TransactionKind, WalletConsumption, WalletTransaction
+from usagebill.core.wallets import Wallet
+from usagebill.queries.wallets import active_wallets
+from usagebill.rating.ongoing_usage import refreshed
+from usagebill.storage.conditions import eq
+
+pytestmark = [pytest.mark.now("2024-03-01T00:00:00Z"), pytest.mark.usefixtures("acme")]
+
+
+def wallets(box: Scenario) -> list[Wallet]:
+    """The wallets of the customer, in the order in which they pay."""
+    customer_id = customer_with(box).id
+    return box.billing.reading(lambda reader: active_wallets(reader, customer_id))
+
+
+def records(box: Scenario, kind: type[Any], **fields: Any) -> list[Any]:
+    conditions = [eq(name, value) for name, value in fields.items()]
+    return box.billing.reading(lambda reader: reader.tx.find(kind, *conditions))
+
+
+def subscribed(box: Scenario, **plan: Any) -> None:
+    box.plan(charge_on(box.metric("gb"), amount="1"), **plan)
+    box.subscribe()
+
+
+def balances(box: Scenario) -> list[tuple[int, int, int]]:
+    return [(w.balance_cents, w.ongoing_usage_balance_cents, w.ongoing_balance_cents) for w in wallets(box)]
+
+
+def messages(box: Scenario, webhook_type: str) -> list[dict[str, Any]]:
+    return [message for message in box.webhooks if message["webhook_type"] == webhook_type]
+
+
+def test_the_invoice_of_a_period_is_paid_by_wallets_in_their_order(box: Scenario) -> None:
+    subscribed(box)
+    add_wallet(box, 2000, code="second", priority=2)
+    add_wallet(box, 300, code="first", priority=1)
+    box.event("gb", value=10)
+    assert balances(box) == [(300, 300, 0), (2000, 700, 1300)]
+    box.travel_to("2024-04-01T01:00:00Z")
+    (invoice,) = box.invoices()
+    assert invoice["prepaid_credit_amount_cents"] == invoice["prepaid_granted_credit_amount_cents"] == 1000
+    assert invoice["prepaid_purchased_credit_amount_cents"] is None
+    assert (invoice["total_amount_cents"], invoice["payment_status"]) == (0, "succeeded")
+    assert balances(box) == [(0, 0, 0), (1300, 0, 1300)]
+    paid = records(box, WalletTransaction, invoice_id=invoice["svc_id"])
+    assert [(each.transaction_status, each.status, each.amount_cents) for each in paid] == [
+        (TransactionKind.INVOICED, "settled", 300),
+        (TransactionKind.INVOICED, "settled", 700),
+    ]
+    assert sum(row.amount_cents for row in records(box, WalletConsumption)) == 1000
+    assert len(messages(box, "wallet_transaction.created")) == 2
+
+
+def test_a_draft_uses_no_credits_until_it_is_finalized(box: Scenario) -> None:
+    box.customer(billing_configuration={"invoice_grace_period": 10})
+    subscribed(box, amount_cents=100)
+    add_wallet(box, 1000)
+    box.event("gb", value=5)
+    assert balances(box) == [(1000, 500, 500)]
+    box.travel_to("2024-04-01T01:00:00Z")
+    (draft,) = box.invoices()
+    assert (draft["prepaid_credit_amount_cents"], draft["total_amount_cents"]) == (0, 600)
+    assert balances(box) == [(1000, 600, 400)]
+    box.event("gb", value=3)
+    assert balances(box) == [(1000, 900, 100)]
+    box.travel_to("2024-04-11T01:00:00Z")
+    (invoice,) = box.invoices()
+    assert (invoice["prepaid_credit_amount_cents"], invoice["total_amount_cents"]) == (600, 0)
+    assert balances(box) == [(400, 300, 100)]
+
+
+def test_progressive_billing_is_paid_at_once_and_counts_no_more(box: Scenario) -> None:
+    subscribed(box, usage_thresholds=[{"amount_cents": 1000}])
+    add_wallet(box, 5000)
+    box.event("gb", value=12)
+    assert balances(box) == [(3800, 0, 3800)]
+    box.event("gb", value=2)
+    assert balances(box) == [(3800, 200, 3600)]
+    box.travel_to("2024-04-01T01:00:00Z")
+    assert balances(box) == [(3600, 0, 3600)]
+
+
+def test_a_preview_shows_what_wallets_will_pay_and_takes_nothing(box: Scenario) -> None:
+    subscribed(box, amount_cents=700)
+    add_wallet(box, 500)
+    subscriptions = {"external_ids": ["sub"]}
+    shown = box.post("/invoices/preview", customer={"external_id": "acme"}, subscriptions=subscriptions)["invoice"]
+    assert (shown["prepaid_credit_amount_cents"], shown["total_amount_cents"]) == (500, 200)
+    assert [wallet.balance_cents for wallet in wallets(box)] == [500]
+    assert records(box, WalletConsumption) == []
+
+
+def test_a_void_gives_back_what_wallets_paid_as_granted_credits(box: Scenario) -> None:
+    subscribed(box)
+    add_wallet(box, 700)
+    box.event("gb", value=10)
+    box.travel_to("2024-04-01T01:00:00Z")
+    (invoice,) = box.invoices()
+    assert invoice["total_amount_cents"] == 300
+    box.post(f"/invoices/{invoice['svc_id']}/void")
+    (wallet,) = wallets(box)
+    assert (wallet.balance_cents, wallet.credits_balance, wallet.consumed_credits) == (700, Decimal(7), 0)
+    (returned,) = records(box, WalletTransaction, voided_invoice_id=invoice["svc_id"])
+    assert (returned.transaction_status, returned.remaining_amount_cents) == (TransactionKind.GRANTED, 700)
+
+
+def test_a_wallet_that_has_expired_pays_nothing(box: Scenario) -> None:
+    subscribed(box)
+    add_wallet(box, 700, expiration_at=box.now)
+    box.event("gb", value=10)
+    box.travel_to("2024-04-01T01:00:00Z")
+    assert [invoice["prepaid_credit_amount_cents"] for invoice in box.invoices()] == [0]
+
+
+def test_a_depletion_is_told_once_until_there_are_credits_again(box: Scenario) -> None:
+    subscribed(box)
+    add_wallet(box, 700)
+    box.event("gb", value=6)
+    assert messages(box, "wallet.depleted_ongoing_balance") == []
+    box.event("gb", value=1)
+    box.event("gb", value=1)
+    (message,) = messages(box, "wallet.depleted_ongoing_balance")
+    assert message["wallet"]["ongoing_balance_cents"] == 0
+
+
+def test_on_demand_values_are_those_of_the_next_refresh(box: Scenario) -> None:
+    subscribed(box)
+    add_wallet(box, 700)
+    (before,) = wallets(box)
+    box.event("gb", value=2)
+    now = box.billing.reading(lambda reader: refreshed(reader, before))
+    (stored,) = wallets(box)
+    assert now.ongoing_balance_cents == stored.ongoing_balance_cents == 500
