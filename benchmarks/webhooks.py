@@ -27,6 +27,7 @@ import httpx
 from benchmarks.event_rows import sent
 
 from usagebill.billing import Billing
+from usagebill.core.tasks import DeliverWebhook
 from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
 from usagebill.operations import webhooks
 from usagebill.settings import Settings
@@ -135,7 +136,10 @@ def floor_rate(path: Path, url: str) -> float:
         happen(billing, FLOOR_MESSAGES)
 
         def signed(work: Work) -> list[webhooks.Attempt | None]:
-            return [webhooks.prepare(work, message.id) for message in work.tx.find(WebhookMessage)]
+            return [
+                webhooks.prepare(work, DeliverWebhook(message_id=message.id))
+                for message in work.tx.find(WebhookMessage)
+            ]
 
         attempts = [attempt for attempt in billing.writing(signed) if attempt is not None]
         requests = [(attempt.url, webhooks.signed_headers(attempt), attempt.body) for attempt in attempts]

@@ -18,6 +18,7 @@ from tests.receiver import Received, Receiver
 from usagebill import Billing
 from usagebill.clock import ManualClock
 from usagebill.core.errors import NotAllowed, NotFound
+from usagebill.core.tasks import DeliverWebhook
 from usagebill.core.vat import RegistryError, Unavailable
 from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
 from usagebill.operations import customers, webhooks
@@ -453,8 +454,8 @@ def test_an_attempt_that_fails_after_another_has_arrived_changes_nothing(billing
         endpoint = listen(billing, receiver)
         happen(billing)
         waiting = message(billing, endpoint)
-        job = billing.writing(lambda work: work.tx.jobs.get(webhooks.delivery_key(waiting.id)))
-        slow = billing.writing(lambda work: webhooks.prepare(work, waiting.id))
+        job = billing.writing(lambda work: work.tx.jobs.get(DeliverWebhook(message_id=waiting.id).key))
+        slow = billing.writing(lambda work: webhooks.prepare(work, DeliverWebhook(message_id=waiting.id)))
         assert job is not None
         assert slow is not None
         billing.webhooks.resend(waiting.id)

@@ -13,13 +13,15 @@ from typing import Any
 
 import pytest
 
+from tests.example_tasks import Talk
 from tests.receiver import Receiver
 from tests.service import ENVIRONMENT
 from usagebill import Billing
-from usagebill.billing import OUTSIDE
+from usagebill.billing import OUTSIDE, OutsideHandler
 from usagebill.core.errors import Invalid
 from usagebill.core.jobs import Job
 from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
+from usagebill.job_host import JobHost
 from usagebill.operations import organizations
 from usagebill.settings import Settings
 from usagebill.worker import Worker
@@ -104,18 +106,18 @@ def test_a_dead_endpoint_holds_up_neither_other_endpoints_nor_other_work(
 ) -> None:
     talked = threading.Event()
 
-    def talk(billing: Billing, organization: object, job: Job) -> None:
-        billing.store.write(None, lambda tx: tx.jobs.complete(job))
+    def talk(host: JobHost, organization: object, job: Job, task: Talk) -> None:
+        host.transact(lambda tx: tx.jobs.complete(job))
         talked.set()
 
-    monkeypatch.setitem(OUTSIDE, "talk", talk)
+    monkeypatch.setitem(OUTSIDE, Talk.kind, OutsideHandler(Talk, talk))
     with Receiver(0) as dead, Crowd(0) as healthy:
         healthy.expected = 60
         silent, quick = listen(billing, dead.url), listen(billing, healthy.url)
         happen(billing, 60)
         with Worker(billing):
             assert healthy.enough.wait(50)
-            billing.writing(lambda work: work.schedule("talk", "x", work.now, leased=True))
+            billing.writing(lambda work: work.schedule(Talk(name="x"), work.now))
             assert talked.wait(50)
             # Nothing was answered there, and few were tried: one that is dead does not use up the places of others.
             assert len(dead.received) <= 4

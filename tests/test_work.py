@@ -9,6 +9,7 @@ import pytest
 
 from tests.scenarios import Scenario
 from usagebill.core.customers import Customer
+from usagebill.core.tasks import DeliverWebhook, EndCustomer, EndPlan, LeavePlan
 from usagebill.core.webhooks import WebhookMessage
 from usagebill.operations import customers
 from usagebill.operations.customers import CustomerInput
@@ -21,20 +22,21 @@ def test_a_job_of_a_kind_waits_once_for_its_subject(box: Scenario) -> None:
     def act(work: Work) -> list[bool]:
         soon, late = work.now + timedelta(days=1), work.now + timedelta(days=2)
         return [
-            work.schedule("end_plan", "one", late),
-            work.schedule("end_plan", "one", soon),
-            work.schedule("end_plan", "two", late),
-            work.schedule("end_customer", "one", late),
-            work.schedule("end_plan", "one", soon, key="another"),
+            work.schedule(EndPlan(plan_id="one"), late),
+            work.schedule(EndPlan(plan_id="one"), soon),
+            work.schedule(EndPlan(plan_id="two"), late),
+            work.schedule(EndCustomer(customer_id="one"), late),
+            work.schedule(LeavePlan(customer_id="one", plan_id="a"), soon),
+            work.schedule(LeavePlan(customer_id="one", plan_id="b"), soon),
         ]
 
-    assert box.billing.writing(act) == [True, False, True, True, True]
+    assert box.billing.writing(act) == [True, False, True, True, True, True]
     assert box.billing.next_due() == box.now + timedelta(days=1)
 
 
 def test_only_what_is_due_at_this_very_instant_is_immediate(box: Scenario) -> None:
     def act(work: Work, delay: timedelta) -> bool:
-        work.schedule("end_plan", "one", work.now + delay, key=str(delay))
+        work.schedule(EndPlan(plan_id=str(delay)), work.now + delay)
         return bool(work.immediate_kinds)
 
     assert not box.billing.writing(lambda work: act(work, timedelta(microseconds=1)))
@@ -91,7 +93,7 @@ def test_what_takes_long_is_drawn_while_no_transaction_is_open_and_once(box: Sce
         return name.encode()
 
     def change(work: Work) -> bytes:
-        work.schedule("deliver_webhook", "x", work.now + timedelta(days=1))
+        work.schedule(DeliverWebhook(message_id="x"), work.now + timedelta(days=1))
         return b"".join(work.drawn(name, partial(partial, draw, name)) for name in ("a", "b", "a"))
 
     assert billing.writing(change) == b"aba"

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.example_tasks import Act, Follow, Talk
 from tests.service import ENVIRONMENT
 from usagebill import Billing
-from usagebill.billing import OUTSIDE
+from usagebill.billing import OUTSIDE, OutsideHandler
 from usagebill.core.jobs import Job
-from usagebill.operations.jobs import HANDLERS
+from usagebill.job_host import JobHost
+from usagebill.operations.jobs import HANDLERS, Handler
 from usagebill.work import Work
 from usagebill.worker import Worker
 
@@ -22,8 +24,9 @@ JOBS = 1000
 COUNTING = """
 import sys
 from usagebill import Billing
-from usagebill.operations.jobs import HANDLERS
-HANDLERS["count"] = lambda work, job: work.tx.next_number("counted")
+from usagebill.operations.jobs import HANDLERS, Handler
+from tests.example_tasks import Act
+HANDLERS[Act.kind] = Handler(Act, lambda work, task: work.tx.next_number("counted"))
 with Billing(sys.argv[1]) as billing:
     print("ready", flush=True)
     sys.stdin.readline()
@@ -38,7 +41,7 @@ with Billing(sys.argv[1]) as billing:
 def test_two_processes_on_one_file_do_each_job_once(tmp_path: Path) -> None:
     file = str(tmp_path / "billing.db")
     with Billing(file) as billing:
-        billing.writing(lambda work: [work.schedule("count", str(number), work.now) for number in range(JOBS)])
+        billing.writing(lambda work: [work.schedule(Act(name=str(number)), work.now) for number in range(JOBS)])
         workers = [
             subprocess.Popen(
                 [sys.executable, "-c", COUNTING, file],
@@ -68,17 +71,15 @@ def test_jobs_that_talk_to_the_outside_are_done_by_one_worker_each(
     seen: list[str] = []
     all_seen = threading.Event()
 
-    def talk(billing: Billing, organization: object, job: Job) -> None:
-        seen.append(job.subject_id)
-        billing.store.write(None, lambda tx: tx.jobs.complete(job))
+    def talk(host: JobHost, organization: object, job: Job, task: Talk) -> None:
+        seen.append(task.name)
+        host.transact(lambda tx: tx.jobs.complete(job))
         if len(seen) == 50:
             all_seen.set()
 
-    monkeypatch.setitem(OUTSIDE, "talk", talk)
+    monkeypatch.setitem(OUTSIDE, Talk.kind, OutsideHandler(Talk, talk))
     with Billing(tmp_path / "billing.db") as billing:
-        billing.writing(
-            lambda work: [work.schedule("talk", str(number), work.now, leased=True) for number in range(50)]
-        )
+        billing.writing(lambda work: [work.schedule(Talk(name=str(number)), work.now) for number in range(50)])
         with Worker(billing), Worker(billing):
             assert all_seen.wait(30)
         assert sorted(seen, key=int) == [str(number) for number in range(50)]
@@ -87,15 +88,15 @@ def test_jobs_that_talk_to_the_outside_are_done_by_one_worker_each(
 def test_a_job_that_breaks_outside_waits_for_another_try(monkeypatch: pytest.MonkeyPatch) -> None:
     tries: list[str] = []
 
-    def talk(billing: Billing, organization: object, job: Job) -> None:
-        tries.append(job.subject_id)
+    def talk(host: JobHost, organization: object, job: Job, task: Talk) -> None:
+        tries.append(task.name)
         if len(tries) == 1:
             raise ConnectionError("nobody there")
-        billing.store.write(None, lambda tx: tx.jobs.complete(job))
+        host.transact(lambda tx: tx.jobs.complete(job))
 
-    monkeypatch.setitem(OUTSIDE, "talk", talk)
+    monkeypatch.setitem(OUTSIDE, Talk.kind, OutsideHandler(Talk, talk))
     with Billing() as billing:
-        billing.writing(lambda work: work.schedule("talk", "one", work.now, leased=True))
+        billing.writing(lambda work: work.schedule(Talk(name="one"), work.now))
         assert billing.run_due() == 1
         (failure,) = billing.store.read(None, lambda tx: tx.jobs.failures())
         assert (failure.attempts, failure.error) == (1, "ConnectionError: nobody there")
@@ -109,18 +110,18 @@ def test_a_write_wakes_the_worker_and_a_broken_job_does_not_stop_it(
 ) -> None:
     done = threading.Event()
 
-    def act(work: Work, job: Job) -> None:
-        if job.subject_id == "broken":
+    def act(work: Work, task: Act) -> None:
+        if task.name == "broken":
             raise ZeroDivisionError
-        work.schedule("follow", job.subject_id, work.now)
+        work.schedule(Follow(name=task.name), work.now)
 
-    monkeypatch.setitem(HANDLERS, "act", act)
-    monkeypatch.setitem(HANDLERS, "follow", lambda work, job: done.set())
+    monkeypatch.setitem(HANDLERS, Act.kind, Handler(Act, act))
+    monkeypatch.setitem(HANDLERS, Follow.kind, Handler(Follow, lambda work, task: done.set()))
     # It polls once in a thousand seconds: only being woken can bring it to work.
     with Billing(tmp_path / "billing.db") as billing:
         with Worker(billing, poll_seconds=1000):
-            billing.writing(lambda work: work.schedule("act", "broken", work.now))
-            billing.writing(lambda work: work.schedule("act", "sound", work.now))
+            billing.writing(lambda work: work.schedule(Act(name="broken"), work.now))
+            billing.writing(lambda work: work.schedule(Act(name="sound"), work.now))
             assert done.wait(30)
         assert [job.error for job in billing.store.read(None, lambda tx: tx.jobs.failures())] == ["ZeroDivisionError: "]
 
@@ -129,11 +130,11 @@ def test_what_is_done_as_of_an_earlier_instant_wakes_the_worker_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = threading.Event()
-    monkeypatch.setitem(HANDLERS, "act", lambda work, job: done.set())
+    monkeypatch.setitem(HANDLERS, Act.kind, Handler(Act, lambda work, task: done.set()))
 
     def settle_backlog(work: Work) -> None:
         earlier = work.at(work.now - timedelta(days=1))
-        earlier.schedule("act", "x", earlier.now)
+        earlier.schedule(Act(name="x"), earlier.now)
 
     with Billing(tmp_path / "billing.db") as billing, Worker(billing, poll_seconds=1000):
         billing.writing(settle_backlog)
@@ -142,8 +143,8 @@ def test_what_is_done_as_of_an_earlier_instant_wakes_the_worker_too(
 
 def test_jobs_of_other_processes_are_seen_without_being_woken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = threading.Event()
-    monkeypatch.setitem(HANDLERS, "act", lambda work, job: done.set())
+    monkeypatch.setitem(HANDLERS, Act.kind, Handler(Act, lambda work, task: done.set()))
     file = tmp_path / "billing.db"
     with Billing(file) as mine, Billing(file) as other, Worker(mine, poll_seconds=0.01):
-        other.writing(lambda work: work.schedule("act", "x", work.now))
+        other.writing(lambda work: work.schedule(Act(name="x"), work.now))
         assert done.wait(30)

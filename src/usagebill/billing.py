@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ from pathlib import Path
 from random import randrange
 from time import monotonic
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import structlog
 
@@ -20,17 +20,19 @@ from usagebill.clock import Clock, ClockWatch, SystemClock
 from usagebill.core.errors import BillingError
 from usagebill.core.jobs import ATTEMPTS, Job, retry_delay
 from usagebill.core.organizations import Organization
+from usagebill.core.tasks import AskTaxProvider, CheckVatNumber, GenerateDocuments, SendEmail, Task
 from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes
-from usagebill.delivery import Courier, Deliveries
+from usagebill.delivery import Deliveries, HttpCourier
 from usagebill.drawing import generate_documents
+from usagebill.job_host import JobHost
 from usagebill.logs import plain_traceback
 from usagebill.mail import Mailer, SmtpMailer, Undelivered, send_email
 from usagebill.operations import organizations
 from usagebill.operations.audit import AuditReport, audit
-from usagebill.operations.invoices import generation_failures
-from usagebill.operations.jobs import WORKED_OUT_AHEAD, perform
+from usagebill.operations.jobs import is_worked_out_ahead, note_failure, perform
 from usagebill.resources import VIEWS, Resources
 from usagebill.settings import MailServer, Settings
+from usagebill.storage.jobs import task_of
 from usagebill.storage.ports import Page, Snapshot, Store, Transaction
 from usagebill.storage.sqlite import SqliteStore
 from usagebill.tax_provider import HttpTaxProvider, TaxProvider, ask_tax_provider, taxes_of
@@ -48,18 +50,40 @@ from usagebill.work import (
     with_prefix,
 )
 
-__all__ = ["OUTSIDE", "Billing"]
+__all__ = ["OUTSIDE", "Billing", "OutsideHandler"]
 
 T = TypeVar("T")
 
-# What takes long while no transaction is open, mostly talking to others: kind -> what does it, at least once. Webhooks
-# stand apart: `delivery.Deliveries`.
-OUTSIDE: Mapping[str, Callable[[Billing, Organization, Job], None]] = {
-    "check_vat_number": check_vat_number,
-    "generate_documents": generate_documents,
-    "send_email": send_email,
-    "ask_tax_provider": ask_tax_provider,
-}
+L = TypeVar("L", bound=Task)
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideHandler(Generic[L]):
+    """Who does the leased tasks of a type, while no transaction is open, at least once."""
+
+    task_type: type[L]
+    act: Callable[[JobHost, Organization, Job, L], None]
+
+    def perform(self, host: JobHost, organization: Organization, job: Job) -> None:
+        """Do the task of the job."""
+        self.act(host, organization, job, task_of(self.task_type, job))
+
+
+def _outside(
+    task_type: type[L], act: Callable[[JobHost, Organization, Job, L], None]
+) -> tuple[str, OutsideHandler[Any]]:
+    return task_type.kind, OutsideHandler(task_type, act)
+
+
+# Webhooks stand apart: `delivery.Deliveries`.
+OUTSIDE: dict[str, OutsideHandler[Any]] = dict(
+    (
+        _outside(CheckVatNumber, check_vat_number),
+        _outside(GenerateDocuments, generate_documents),
+        _outside(SendEmail, send_email),
+        _outside(AskTaxProvider, ask_tax_provider),
+    )
+)
 
 # How many different questions about taxes one piece of work may ask.
 _MOST_QUESTIONS = 20
@@ -138,7 +162,7 @@ class Billing(Resources):
         self.clock_watch = ClockWatch(self.store, self.clock, timedelta(days=self.settings.clock_ahead_days))
         self._on_message = on_message
         self.delivers = deliver
-        self._courier: Courier | None = None
+        self._courier: HttpCourier | None = None
         self._http_registry: HttpVatRegistry | None = None
         if vat_registry is None and deliver and self.settings.vat_registry_url:
             self._http_registry = HttpVatRegistry(self.settings.vat_registry_url, self.settings.vat_registry_timeout)
@@ -195,10 +219,10 @@ class Billing(Resources):
         self.store.close()
 
     @property
-    def courier(self) -> Courier:
+    def courier(self) -> HttpCourier:
         """What delivers over the network."""
         if self._courier is None:
-            self._courier = Courier(self.settings.webhook_timeout)
+            self._courier = HttpCourier(self.settings.webhook_timeout)
         return self._courier
 
     def _work(
@@ -432,7 +456,7 @@ class Billing(Resources):
         return job
 
     def _is_worked_out_ahead(self, job: Job) -> bool:
-        return self.store.reads_beside_writes and job.kind in WORKED_OUT_AHEAD
+        return self.store.reads_beside_writes and is_worked_out_ahead(job)
 
     def _worked_out_ahead(self, instant: datetime) -> dict[_Key, Ahead]:
         """What the next jobs come to: worked out on a snapshot, while others write.
@@ -484,7 +508,7 @@ class Billing(Resources):
 
     def _note_failure(self, tx: Transaction, job: Job, now: datetime, reason: str) -> None:
         own = tx.scoped(job.organization_id)
-        generation_failures.note(self._work(own, self._organization(own, job.organization_id), now), job, reason)
+        note_failure(self._work(own, self._organization(own, job.organization_id), now), job, reason)
 
     def reach_out(
         self,
@@ -521,7 +545,7 @@ class Billing(Resources):
             return 0
         try:
             organization = self.store.read(None, lambda tx: self._organization(tx, job.organization_id))
-            OUTSIDE[job.kind](self, organization, job)
+            OUTSIDE[job.kind].perform(self, organization, job)
         except Exception as problem:
             failure = problem
             self.store.write(None, lambda tx: self.postpone(tx, job, instant, failure))
@@ -557,7 +581,7 @@ class Billing(Resources):
                 on_failure(job, problem)
         return deliveries.tried
 
-    # What `Deliveries` needs
+    # What leased jobs need: `JobHost`
 
     def transact(self, change: Callable[[Transaction], T]) -> T:
         """Make a change across organizations."""

@@ -5,26 +5,25 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
-from typing import Protocol, TypeVar
 
 import structlog
 
 from usagebill.bounded_http import Answer, Poster
-from usagebill.clock import Clock
 from usagebill.core.jobs import Job
+from usagebill.core.tasks import DeliverWebhook
 from usagebill.core.webhooks import DELIVERY_LANES, LONGEST_RESPONSE, WebhookMessage
+from usagebill.job_host import JobHost
 from usagebill.operations import webhooks
+from usagebill.storage.jobs import task_of
 from usagebill.storage.ports import Transaction
-from usagebill.work import Work
 
-__all__ = ["Courier", "Deliveries", "Sender"]
+__all__ = ["Deliveries", "HttpCourier"]
 
-T = TypeVar("T")
 _Leased = tuple[Job, webhooks.Attempt]
 _log = structlog.get_logger("usagebill.webhooks")
 
@@ -55,8 +54,8 @@ _BUSY_SAMPLE_SECONDS = 0.1
 _OVERLOADED = frozenset({429, 502, 503, 504})
 
 
-class Courier:
-    """Posts messages. `timeout` is in seconds, for all of one attempt."""
+class HttpCourier:
+    """Posts messages over HTTP. `timeout` is in seconds, for all of one attempt."""
 
     def __init__(self, timeout: float) -> None:
         self._poster = Poster(timeout, LONGEST_RESPONSE * 4, at_once=_AT_ONCE)
@@ -66,27 +65,6 @@ class Courier:
 
     def close(self) -> None:
         self._poster.close()
-
-
-class Sender(Protocol):
-    """What delivery needs of the billing system that it delivers for."""
-
-    @property
-    def courier(self) -> Courier: ...
-    @property
-    def clock(self) -> Clock: ...
-    @property
-    def lease(self) -> timedelta: ...
-    @property
-    def delivers(self) -> bool: ...
-    @property
-    def serving_seconds(self) -> float:
-        """How long questions and changes of others have taken, all together."""
-
-    def transact(self, change: Callable[[Transaction], T]) -> T: ...
-    def ask(self, question: Callable[[Transaction], T]) -> T: ...
-    def work_of(self, tx: Transaction, organization_id: str, now: datetime) -> Work: ...
-    def postpone(self, tx: Transaction, job: Job, now: datetime, problem: Exception) -> None: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -138,8 +116,8 @@ class Deliveries:
     leased but was not sent is given back by `close`; after a crash it is sent once its lease has run out.
     """
 
-    def __init__(self, sender: Sender) -> None:
-        self._sender = sender
+    def __init__(self, host: JobHost) -> None:
+        self._host = host
         self._guard = threading.Lock()
         self._endpoints: dict[str, _Endpoint] = {}
         self._under_way = 0
@@ -151,7 +129,7 @@ class Deliveries:
         self._closing = False
         self._next: datetime | None = None
         self._yields = False
-        self._seen = (time.monotonic(), sender.serving_seconds)
+        self._seen = (time.monotonic(), host.serving_seconds)
         self._spent = time.thread_time()
         self._stocked: dict[str, _Endpoint] = {}
         self._backlog: frozenset[str] = frozenset()
@@ -177,7 +155,7 @@ class Deliveries:
         else:
             self._yield_to_others()
         if seconds is not None and self._next is not None:
-            seconds = min(seconds, max(0.0, (self._next - self._sender.clock.now()).total_seconds()))
+            seconds = min(seconds, max(0.0, (self._next - self._host.clock.now()).total_seconds()))
         self._news.wait(seconds)
         if self._under_way or seconds is not None:
             # What follows soon can share a commit, as long as nothing else could be sent meanwhile.
@@ -186,7 +164,7 @@ class Deliveries:
         self._hurry.clear()
 
     def _yield_to_others(self) -> None:
-        instant, served = time.monotonic(), self._sender.serving_seconds
+        instant, served = time.monotonic(), self._host.serving_seconds
         elapsed = instant - self._seen[0]
         if elapsed >= _BUSY_SAMPLE_SECONDS:
             self._yields = (served - self._seen[1]) / elapsed >= _BUSY
@@ -197,7 +175,7 @@ class Deliveries:
 
     def step(self, now: datetime | None = None, *, immediate: bool = False) -> int:
         """Note what has come back and take up what is due at `now` (the clock's, unless given): how many that were."""
-        instant = now or self._sender.clock.now()
+        instant = now or self._host.clock.now()
         with self._guard:
             finished, unsent = self._finished[:], self._unsent[:]
         if not finished and not unsent and not self._may_lease(instant):
@@ -224,7 +202,7 @@ class Deliveries:
     # Leasing and noting
 
     def _may_lease(self, instant: datetime) -> bool:
-        self._look_ahead(self._sender.ask(lambda tx: tx.jobs.lanes(DELIVERY_LANES)), instant)
+        self._look_ahead(self._host.ask(lambda tx: tx.jobs.lanes(DELIVERY_LANES)), instant)
         return self._next is not None and self._next <= instant
 
     def _look_ahead(self, lanes: dict[str, datetime], instant: datetime) -> None:
@@ -265,7 +243,7 @@ class Deliveries:
             return leased, given_up, failures
 
         try:
-            leased, given_up, failures = self._sender.transact(act)
+            leased, given_up, failures = self._host.transact(act)
         except Exception:
             if not finished:
                 raise
@@ -279,7 +257,7 @@ class Deliveries:
         given_up: list[WebhookMessage] = []
         for shipment in finished:
             try:
-                message = self._sender.transact(partial(self._note, shipment=shipment))
+                message = self._host.transact(partial(self._note, shipment=shipment))
             except Exception as problem:
                 self._postpone(shipment.job, instant, problem)
             else:
@@ -295,29 +273,29 @@ class Deliveries:
     def _note(self, tx: Transaction, shipment: _Shipment) -> WebhookMessage | None:
         """Keep how an attempt went; the message, if that was the last one."""
         own = tx.scoped(shipment.job.organization_id)
-        work = self._sender.work_of(own, shipment.job.organization_id, self._sender.clock.now())
+        work = self._host.work_of(own, shipment.job.organization_id, self._host.clock.now())
         message = webhooks.note_attempt(work, shipment.job, shipment.attempt, shipment.http_status, shipment.response)
         return message if message is not None and message.status == "failed" else None
 
     def _postpone(self, job: Job, instant: datetime, problem: Exception) -> None:
-        self._sender.transact(lambda tx: self._sender.postpone(tx, job, instant, problem))
+        self._host.transact(lambda tx: self._host.postpone(tx, job, instant, problem))
         self.failures.append((job, problem))
 
     def _lease(
         self, tx: Transaction, instant: datetime, immediate: bool
     ) -> tuple[list[_Leased], list[tuple[Job, Exception]]]:
         lanes = [lane for lane, due in tx.jobs.lanes(DELIVERY_LANES).items() if due <= instant]
-        until = max(instant, self._sender.clock.now()) + self._sender.lease
+        until = max(instant, self._host.clock.now()) + self._host.lease
         leased: list[_Leased] = []
         failures: list[tuple[Job, Exception]] = []
         for lane, room in self._rooms(lanes).items():
             for job in tx.jobs.lease(lane, instant, until, at_most=room, immediate=immediate) if room else ():
                 own = tx.scoped(job.organization_id)
                 try:
-                    work = self._sender.work_of(own, job.organization_id, instant)
-                    attempt = webhooks.prepare(work, job.subject_id) if self._sender.delivers else None
+                    work = self._host.work_of(own, job.organization_id, instant)
+                    attempt = webhooks.prepare(work, task_of(DeliverWebhook, job)) if self._host.delivers else None
                 except Exception as problem:
-                    self._sender.postpone(tx, job, instant, problem)
+                    self._host.postpone(tx, job, instant, problem)
                     failures.append((job, problem))
                     continue
                 if attempt is None:
@@ -331,7 +309,7 @@ class Deliveries:
     # Sending
 
     def _sign_and_send(self, leased: list[_Leased], instant: datetime) -> None:
-        send_before = time.monotonic() + self._sender.lease.total_seconds() / 2
+        send_before = time.monotonic() + self._host.lease.total_seconds() / 2
         for job, attempt in leased:
             try:
                 shipment = _Shipment(job, attempt, webhooks.signed_headers(attempt), send_before)
@@ -381,7 +359,7 @@ class Deliveries:
     def _send(self, chosen: list[tuple[_Endpoint, _Shipment]]) -> None:
         # Not under the guard: what has been answered by now is noted at once, by this thread.
         for endpoint, shipment in chosen:
-            answer = self._sender.courier.send(shipment.attempt, shipment.headers)
+            answer = self._host.courier.send(shipment.attempt, shipment.headers)
             answer.add_done_callback(partial(self._arrived, endpoint, shipment))
 
     def _arrived(self, endpoint: _Endpoint, shipment: _Shipment, done: Future[Answer]) -> None:

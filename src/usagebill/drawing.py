@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol, TypeVar
-
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
+from usagebill.core.tasks import GenerateDocuments
+from usagebill.job_host import JobHost
 from usagebill.operations.documents.files import generate
-from usagebill.work import Work
 
-__all__ = ["Desk", "generate_documents"]
-
-T = TypeVar("T")
+__all__ = ["generate_documents"]
 
 
-class Desk(Protocol):
-    """What drawing needs of the billing system that it is done for."""
-
-    def writing(self, change: Callable[[Work], T], organization: Organization | None = None) -> T: ...
-
-
-def generate_documents(desk: Desk, organization: Organization, job: Job) -> None:
-    """Make the documents that the job's subject still lacks, as of when that was due."""
-    desk.writing(lambda work: generate(work.at(job.due_at), job), organization)
+def generate_documents(host: JobHost, organization: Organization, job: Job, task: GenerateDocuments) -> None:
+    """Make the documents that the subject still lacks, as of when that was due."""
+    host.writing(lambda work: generate(work.at(job.due_at), job, task), organization)

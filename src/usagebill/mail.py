@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import smtplib
 import ssl
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from email.header import Header
@@ -12,20 +12,20 @@ from email.message import EmailMessage
 from email.policy import EmailPolicy
 from email.utils import quote
 from time import monotonic
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import structlog
 
 from usagebill.core.emails import Email, one_line
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
+from usagebill.core.tasks import SendEmail
+from usagebill.job_host import JobHost, Mailer
 from usagebill.operations.emails import contents
 from usagebill.settings import MailServer
-from usagebill.work import Work
 
-__all__ = ["Mailer", "Postman", "SmtpMailer", "Undelivered", "as_message", "send_email"]
+__all__ = ["Mailer", "SmtpMailer", "Undelivered", "as_message", "send_email"]
 
-T = TypeVar("T")
 
 # Seconds for a whole conversation: several of them are less than the lease of a job.
 _LONGEST = 90.0
@@ -46,15 +46,6 @@ class Undelivered(Exception):
     def __init__(self, reason: str, *, final: bool = False) -> None:
         super().__init__(reason)
         self.final = final
-
-
-class Mailer(Protocol):
-    """Who takes e-mails: a mail server over SMTP (`SmtpMailer`), or whatever stands in for one."""
-
-    def send(self, email: Email) -> Mapping[str, str]:
-        """Take an e-mail for its `recipients`; those who were refused, with the answer (`550 unknown`), if others
-        were not. Raises `Undelivered` where nobody gets it.
-        """
 
 
 # Over SMTP
@@ -257,27 +248,19 @@ def _listed(refused: Mapping[str, str]) -> str:
 # The job
 
 
-class Postman(Protocol):
-    """What sending needs of the billing system that it is done for."""
-
-    @property
-    def mailer(self) -> Mailer | None: ...
-    def writing(self, change: Callable[[Work], T], organization: Organization | None = None) -> T: ...
-
-
-def send_email(postman: Postman, organization: Organization, job: Job) -> None:
-    """Send the job's e-mail to those who lack it. Raises `Undelivered` while there are such."""
-    mailer = postman.mailer
+def send_email(host: JobHost, organization: Organization, job: Job, task: SendEmail) -> None:
+    """Send the e-mail to those who lack it. Raises `Undelivered` while there are such."""
+    mailer = host.mailer
     if mailer is None:
         raise Undelivered("there is no mail server: --smtp-url is not set")
-    email = postman.writing(lambda work: contents.prepare(work, job), organization)
+    email = host.writing(lambda work: contents.prepare(work, job, task), organization)
     if isinstance(email, contents.Unsent):
-        _log.warning("email_not_sent", subject=job.subject_id, reason=email.reason)
+        _log.warning("email_not_sent", subject=task.subject_id, reason=email.reason)
         return
     refused = mailer.send(email)
     if not refused:
-        postman.writing(lambda work: work.tx.jobs.complete(job), organization)
+        host.writing(lambda work: work.tx.jobs.complete(job), organization)
         return
     reached = [recipient for recipient in email.recipients if recipient not in refused]
-    postman.writing(lambda work: contents.note_reached(work, job, reached), organization)
+    host.writing(lambda work: contents.note_reached(work, job, task, reached), organization)
     raise Undelivered(_listed(refused), final=all(said.startswith("5") for said in refused.values()))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
-from typing import Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from usagebill.bounded_http import Asking
@@ -13,6 +12,7 @@ from usagebill.core.jobs import Job
 from usagebill.core.limits import INVOICE_PART
 from usagebill.core.numbers import decimal_text, parse_decimal, round_to
 from usagebill.core.organizations import Organization
+from usagebill.core.tasks import AskTaxProvider
 from usagebill.core.tax_providers import (
     BreakdownLine,
     FailureKind,
@@ -25,12 +25,12 @@ from usagebill.core.tax_providers import (
     TaxedItem,
     TaxQuestion,
 )
+from usagebill.job_host import JobHost, TaxProvider
 from usagebill.operations.invoices import provider_taxes
-from usagebill.work import Json, JsonObject, Work, encode_json, parse_json
+from usagebill.work import Json, JsonObject, encode_json, parse_json
 
-__all__ = ["Asker", "HttpTaxProvider", "TaxProvider", "ask_tax_provider", "taxes_of"]
+__all__ = ["HttpTaxProvider", "TaxProvider", "ask_tax_provider", "taxes_of"]
 
-T = TypeVar("T")
 
 _LARGEST_ANSWER = 16 * 1024 * 1024
 # What a document is posted to, below the address of the connection.
@@ -48,13 +48,6 @@ _UNREADABLE = "invalid_response"
 _LONGEST_TEXT = 255
 _LONGEST_MESSAGE = 1000
 _RATE_DECIMALS = 30
-
-
-class TaxProvider(Protocol):
-    """Who says what customers are taxed with."""
-
-    def ask(self, connection: TaxConnection, question: TaxQuestion) -> ProviderTaxes | Reported | ProviderFailure:
-        """The taxes of all items of a draft or finalized document; `Reported` for what is only to be noted."""
 
 
 class HttpTaxProvider:
@@ -241,18 +234,10 @@ def _asked(
     return answer
 
 
-class Asker(Protocol):
-    """What a question needs of the billing system that it is asked for."""
-
-    @property
-    def tax_provider(self) -> TaxProvider | None: ...
-    def writing(self, change: Callable[[Work], T], organization: Organization | None = None) -> T: ...
-
-
-def ask_tax_provider(asker: Asker, organization: Organization, job: Job) -> None:
-    """Ask a tax provider about the job's subject, once, and act on the answer."""
-    asked = asker.writing(lambda work: provider_taxes.prepare(work, job), organization)
+def ask_tax_provider(host: JobHost, organization: Organization, job: Job, task: AskTaxProvider) -> None:
+    """Ask a tax provider about the task's subject, once, and act on the answer."""
+    asked = host.writing(lambda work: provider_taxes.prepare(work, job, task), organization)
     if asked is None:
         return
-    answer = _asked(asker.tax_provider, asked.connection, asked.question)
-    asker.writing(lambda work: provider_taxes.conclude(work, job, asked, answer), organization)
+    answer = _asked(host.tax_provider, asked.connection, asked.question)
+    host.writing(lambda work: provider_taxes.conclude(work, job, task, asked, answer), organization)

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Protocol, TypeVar
+from collections.abc import Mapping
 
 from usagebill.bounded_http import Asking
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
+from usagebill.core.tasks import CheckVatNumber
 from usagebill.core.vat import NotRegistered, Registered, RegistryError, Unavailable, VatNumber
+from usagebill.job_host import JobHost, VatRegistry
 from usagebill.operations import vat
-from usagebill.work import Work, encode_json, parse_json
+from usagebill.work import encode_json, parse_json
 
-__all__ = ["Checker", "HttpVatRegistry", "VatRegistry", "check_vat_number"]
+__all__ = ["HttpVatRegistry", "VatRegistry", "check_vat_number"]
 
-T = TypeVar("T")
 
 _LARGEST_ANSWER = 64 * 1024
-
-
-class VatRegistry(Protocol):
-    """Who knows which VAT numbers exist. `VIES` of the European Commission is one, over HTTP (`HttpVatRegistry`)."""
-
-    def check(self, number: VatNumber) -> Registered | NotRegistered | Unavailable:
-        """Whether the number is registered; `Unavailable` where that cannot be told now."""
 
 
 # The errors that VIES names, by the kind they are told as.
@@ -119,23 +112,15 @@ def _error(said: object) -> str | None:
     return next((error for error in named if isinstance(error, str)), None)
 
 
-class Checker(Protocol):
-    """What a check needs of the billing system that it is made for."""
-
-    @property
-    def vat_registry(self) -> VatRegistry | None: ...
-    def writing(self, change: Callable[[Work], T], organization: Organization | None = None) -> T: ...
-
-
-def check_vat_number(checker: Checker, organization: Organization, job: Job) -> None:
-    """Ask the registry about the number of the job's customer, once, and act on the answer."""
-    registry = checker.vat_registry
-    asked = checker.writing(lambda work: vat.prepare(work, job, registry=registry is not None), organization)
-    if asked is None or registry is None:
+def check_vat_number(host: JobHost, organization: Organization, job: Job, task: CheckVatNumber) -> None:
+    """Ask the registry about the number of the task's customer, once, and act on the answer."""
+    registry = host.vat_registry
+    number = host.writing(lambda work: vat.prepare(work, job, task, registry=registry is not None), organization)
+    if number is None or registry is None:
         return
     try:
-        answer = registry.check(asked.number)
+        answer = registry.check(number)
     except Exception as problem:
         # A registry that fails is one that does not answer: it is asked again.
         answer = Unavailable(kind=RegistryError.UNKNOWN, message=_message(problem))
-    checker.writing(lambda work: vat.conclude(work, job, asked.check_id, answer), organization)
+    host.writing(lambda work: vat.conclude(work, job, task, answer), organization)

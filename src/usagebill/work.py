@@ -14,12 +14,14 @@ import msgspec
 from usagebill.core.jobs import Job
 from usagebill.core.numbers import MOST_DIGITS, is_bounded, parse_json_fraction
 from usagebill.core.organizations import Organization
+from usagebill.core.tasks import DeliverWebhook, Task
 from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes, TaxConnection, TaxQuestion
 from usagebill.core.webhooks import OBJECT_TYPES, WebhookEndpoint, WebhookMessage, delivery_lane, listens_to
 from usagebill.ids import new_id, new_ids
 from usagebill.inputs import Paging
 from usagebill.settings import Settings
 from usagebill.storage.conditions import Condition, Order, desc
+from usagebill.storage.jobs import job_of
 from usagebill.storage.ports import Observation, Page, Snapshot, Transaction
 from usagebill.storage.rehearsal import rehearsed
 
@@ -339,45 +341,33 @@ class Work(Reader):
                 updated_at=self.now,
             )
             self.tx.insert(message)
-            self.schedule("deliver_webhook", message.id, self.now, lane=delivery_lane(endpoint.id))
+            self.schedule(DeliverWebhook(message_id=message.id), self.now, lane=delivery_lane(endpoint.id))
 
     def _all_endpoints(self) -> list[WebhookEndpoint]:
         if self._endpoints is None:
             self._endpoints = self.tx.find(WebhookEndpoint)
         return self._endpoints
 
-    def schedule(
-        self,
-        kind: str,
-        subject_id: str,
-        due_at: datetime,
-        *,
-        key: str | None = None,
-        payload: Mapping[str, object] | None = None,
-        leased: bool = False,
-        lane: str | None = None,
-    ) -> bool:
-        """Have a job of `kind` done for the subject at `due_at`; False where one with this key waits already.
+    def schedule(self, task: Task, due_at: datetime, *, lane: str | None = None) -> bool:
+        """Have the task done at `due_at`, immediately if that has come; False if a job with its key waits already.
 
-        The key is `kind:subject` unless given otherwise. A job that is due at this very instant is immediate. One that
-        talks to the outside is `leased`, in the lane of its kind unless another is named.
+        A leased job waits in the lane of its kind, unless another `lane` is named.
         """
-        job = Job(
+        job = job_of(
+            task,
             id=self.new_id(),
             organization_id=self.organization.id,
-            kind=kind,
-            subject_id=subject_id,
-            key=key or f"{kind}:{subject_id}",
             due_at=due_at,
-            run_at=due_at,
             created_at=self.now,
-            immediate=due_at <= self.now,
-            lane=lane or (kind if leased else ""),
-            payload=payload or {},
+            lane=lane,
         )
         if job.immediate:
             self._immediate.append(job)
         return self.tx.jobs.add(job)
+
+    def cancel(self, task: Task) -> None:
+        """Have the task not done after all: the job with its key is gone, if one waits."""
+        self.tx.jobs.cancel(task.key)
 
 
 class Rehearsal(Work):

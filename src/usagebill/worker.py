@@ -11,6 +11,7 @@ import structlog
 
 from usagebill.billing import OUTSIDE, Billing
 from usagebill.core.errors import ClockRefused
+from usagebill.core.tasks import DeliverWebhook
 from usagebill.logs import plain_traceback
 
 __all__ = ["Worker"]
@@ -44,7 +45,7 @@ class Worker:
                 step = partial(billing.reach_out, kinds=(kind,))
                 self._add(self._keep_doing, step, kind, name=f"{kind}-{number + 1}")
         self._deliveries = billing.deliveries()
-        self._thread(self._keep_delivering, (), self._deliveries.wake, "deliver_webhook", "webhooks")
+        self._thread(self._keep_delivering, (), self._deliveries.wake, DeliverWebhook.kind, "webhooks")
 
     def _add(self, run: Callable[..., None], step: Callable[[], int], kind: str, *, name: str) -> None:
         woken = threading.Event()

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.example_tasks import Act
 from tests.scenarios import plan_fields
 
 from usagebill import Billing, __version__
 from usagebill.cli import main
 from usagebill.clock import ManualClock
-from usagebill.core.jobs import Job
-from usagebill.operations.jobs import HANDLERS
+from usagebill.operations.jobs import HANDLERS, Handler
 from usagebill.work import Work
 
 
@@ -125,14 +125,14 @@ def test_a_missing_file_is_not_made_in_passing(tmp_path: Path, command: list[str
 def failing(file: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A file with two jobs of which one fails until it is mended."""
 
-    def act(work: Work, job: Job) -> None:
-        if job.subject_id == "bad":
+    def act(work: Work, task: Act) -> None:
+        if task.name == "bad":
             raise ValueError("out of paper")
 
-    monkeypatch.setitem(HANDLERS, "print", act)
+    monkeypatch.setitem(HANDLERS, Act.kind, Handler(Act, act))
     with Billing(file) as billing:
         for subject in ("good", "bad"):
-            billing.writing(lambda work, subject=subject: work.schedule("print", subject, work.now))  # type: ignore[misc]
+            billing.writing(lambda work, subject=subject: work.schedule(Act(name=subject), work.now))  # type: ignore[misc]
     return file
 
 
@@ -141,11 +141,11 @@ def test_run_due_says_what_failed_and_a_retry_mends_it(failing: str, monkeypatch
     assert ran["done"] == 1
     assert [(row["subject_id"], row["error"]) for row in ran["failed"]] == [("bad", "ValueError: out of paper")]
     listed = run_json("jobs", "list", "--db", failing)
-    assert [(row["kind"], row["attempts"]) for row in listed] == [("print", 1)]
+    assert [(row["kind"], row["attempts"]) for row in listed] == [("act", 1)]
     assert "out of paper" in run("jobs", "list", "--db", failing)
     # It waits for its next try, unless told not to.
     assert run_json("run-due", "--db", failing) == {"done": 0, "failed": []}
-    monkeypatch.setitem(HANDLERS, "print", lambda work, job: None)
+    monkeypatch.setitem(HANDLERS, Act.kind, Handler(Act, lambda work, task: None))
     assert run_json("jobs", "retry", listed[0]["id"], "--db", failing) == {"retried": [listed[0]["id"]], "unknown": []}
     assert run("run-due", "--db", failing) == "1 done, 0 failed\n"
     assert run("jobs", "list", "--db", failing) == "no failed jobs\n"
@@ -153,9 +153,9 @@ def test_run_due_says_what_failed_and_a_retry_mends_it(failing: str, monkeypatch
 
 def test_run_due_at_a_time_does_what_is_due_by_then(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
-    monkeypatch.setitem(HANDLERS, "note", lambda work, job: ran.append(work.now.isoformat()))
+    monkeypatch.setitem(HANDLERS, Act.kind, Handler(Act, lambda work, task: ran.append(work.now.isoformat())))
     with Billing(file) as billing:
-        billing.writing(lambda work: work.schedule("note", "x", work.now.replace(year=2990)))
+        billing.writing(lambda work: work.schedule(Act(name="x"), work.now.replace(year=2990)))
     assert run_json("run-due", "--at", "2989-12-31", "--db", file)["done"] == 0
     assert run_json("run-due", "--at", "2991-01-01T00:00:00+01:00", "--db", file)["done"] == 1
     assert [text[:4] for text in ran] == ["2990"]

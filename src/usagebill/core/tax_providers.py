@@ -112,6 +112,15 @@ class Purpose(StrEnum):
     RETURN = "return"  # likewise, where it is locked
 
 
+class TaxSubject(StrEnum):
+    """What a provider is asked about."""
+
+    INVOICE = "invoice"
+    FEE = "fee"  # one on no invoice
+    VOID = "void"  # an invoice that was voided
+    CREDIT_NOTE = "credit_note"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaxedParty:
     """Who is taxed. `provider_id` is what the provider calls the customer."""

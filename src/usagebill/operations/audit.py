@@ -45,6 +45,7 @@ from usagebill.core.periods.schedule import next_billing_run
 from usagebill.core.recounts import Left
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.core.tasks import BillCustomer
 from usagebill.operations.invoices.numbering import customer_series, entity_series
 from usagebill.operations.subscriptions.schedule import ending_of, has_overdue_end
 from usagebill.queries.subscriptions import cycle, plan_of
@@ -381,7 +382,7 @@ def _audited_wait(reader: Reader, subscription: Subscription, periods: list[Bill
     due = next_billing_run(own, after, billed_on=billed_on, ending_at=ending_of(subscription))
     # A billing day that only a new time zone has put behind is billed within the hour.
     due = max(due, reader.now + _HOUR) if last is None or ZoneInfo(last.timezone) != own.tz else due
-    job = reader.tx.jobs.waiting("bill_customer", subscription.customer_id)
+    job = reader.tx.jobs.waiting(BillCustomer.kind, subscription.customer_id)
     if job is None or job.due_at > due:
         yield Finding(
             check="period_never_billed",

@@ -18,6 +18,7 @@ from usagebill.core.customers import Customer, dating_settings
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.tasks import RescheduleEntity
 from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
 from usagebill.operations import draft_invoices, invoice_custom_sections, taxes, vat
 from usagebill.queries.billing_entities import forget_default_entity
@@ -186,7 +187,7 @@ def apply(work: Work, before: BillingEntity, after: BillingEntity) -> BillingEnt
     if before.eu_tax_management and not after.eu_tax_management:
         vat.switch_off(work, after)
     if before.timezone != after.timezone:
-        work.schedule("reschedule_entity", after.id, work.now)
+        work.schedule(RescheduleEntity(billing_entity_id=after.id), work.now)
     return after
 
 

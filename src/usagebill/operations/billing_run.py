@@ -10,9 +10,9 @@ from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
 from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.invoices.sharing import sharing
-from usagebill.core.jobs import Job
 from usagebill.core.periods import opens_interval
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.core.tasks import BillCustomer
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.subscription import bill, foresee_bill
 from usagebill.operations.subscriptions.change import apply_downgrade
@@ -25,11 +25,11 @@ from usagebill.work import Reader, Work
 __all__ = ["bill_customer"]
 
 
-def bill_customer(work: Work, job: Job) -> None:
+def bill_customer(work: Work, task: BillCustomer) -> None:
     """Job: bill every subscription of the customer that is due now, and have each billed again when it is due next."""
     active = work.tx.find(
         Subscription,
-        eq("customer_id", job.subject_id),
+        eq("customer_id", task.customer_id),
         eq("status", SubscriptionStatus.ACTIVE),
         order=[asc("created_at"), asc("id")],
     )

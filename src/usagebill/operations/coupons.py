@@ -13,8 +13,8 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.coupon_rules import coupon_problems, expiry_run
 from usagebill.core.coupons import AppliedCoupon, Coupon, CouponEvent, CouponStatus, transition
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
-from usagebill.core.jobs import Job
 from usagebill.core.plans import Plan
+from usagebill.core.tasks import ExpireCoupon
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, is_given, parse_instant, value_or
 from usagebill.storage.conditions import asc, desc, eq, missing, within
 from usagebill.storage.ports import Page
@@ -136,10 +136,10 @@ def _checked(reader: Reader, coupon: Coupon, given: CouponInput) -> Coupon:
 
 
 def _watch(work: Work, coupon: Coupon) -> None:
-    key = f"expire_coupon:{coupon.id}"
-    work.tx.jobs.cancel(key)
+    task = ExpireCoupon(coupon_id=coupon.id)
+    work.cancel(task)
     if coupon.status == CouponStatus.ACTIVE and coupon.expiration == "time_limit" and coupon.expiration_at is not None:
-        work.schedule("expire_coupon", coupon.id, max(expiry_run(coupon.expiration_at), work.now), key=key)
+        work.schedule(task, max(expiry_run(coupon.expiration_at), work.now))
 
 
 def create(work: Work, given: CouponInput) -> Coupon:
@@ -200,7 +200,7 @@ def delete(work: Work, code: str) -> Coupon:
     """Delete a coupon and end it for every customer who has it. Raises `NotFound`."""
     coupon = replace(get(work, code), deleted_at=work.now, updated_at=work.now)
     work.tx.replace(coupon)
-    work.tx.jobs.cancel(f"expire_coupon:{coupon.id}")
+    work.cancel(ExpireCoupon(coupon_id=coupon.id))
     for applied in work.tx.find(AppliedCoupon, eq("coupon_id", coupon.id), eq("status", CouponStatus.ACTIVE)):
         terminate_applied(work, applied)
     return coupon
@@ -216,9 +216,9 @@ def terminate_applied(work: Work, applied: AppliedCoupon) -> AppliedCoupon:
     return ended
 
 
-def expire(work: Work, job: Job) -> None:
+def expire(work: Work, task: ExpireCoupon) -> None:
     """Job: a coupon has expired. Customers who have it keep it; nobody gets it any more."""
-    coupon = work.tx.get(Coupon, job.subject_id)
+    coupon = work.tx.get(Coupon, task.coupon_id)
     if coupon is None or coupon.status != CouponStatus.ACTIVE or coupon.expiration_at is None:
         return
     if expiry_run(coupon.expiration_at) > work.now:

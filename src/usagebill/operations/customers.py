@@ -25,6 +25,7 @@ from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.organizations import Organization
 from usagebill.core.subscriptions import Subscription
+from usagebill.core.tasks import EndCustomer, RescheduleCustomer
 from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
 from usagebill.operations import draft_invoices, invoice_custom_sections, tax_connections, vat
 from usagebill.operations.backlog import after_backlog, of_customer, settle_backlog
@@ -210,7 +211,7 @@ def delete(work: Work, external_id: str) -> Customer:
     """Delete the customer, and end what it has at once after that; its invoices stay and its id is free again."""
     deleted = replace(customer_by_external_id(work, external_id), deleted_at=work.now, updated_at=work.now)
     work.tx.replace(deleted)
-    work.schedule("end_customer", deleted.id, work.now)
+    work.schedule(EndCustomer(customer_id=deleted.id), work.now)
     return deleted
 
 
@@ -359,4 +360,4 @@ def _follow(work: Work, before: Customer, after: Customer, given: CustomerInput)
         old, new = dating_settings(before, old_entity), dating_settings(after, new_entity)
         draft_invoices.shift(work, after.id, old, new)
     if timezone(before, old_entity) != timezone(after, new_entity):
-        work.schedule("reschedule_customer", after.id, work.now)
+        work.schedule(RescheduleCustomer(customer_id=after.id), work.now)

@@ -9,6 +9,7 @@ from usagebill.core.dates import DatingSettings, InvoiceDates, dates_with_new_se
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.periods.schedule import draft_finalization_at, draft_refresh_at
+from usagebill.core.tasks import FinalizeInvoice, RefreshInvoice
 from usagebill.queries.invoices import occasion_of
 from usagebill.storage.conditions import Condition, eq, has, within
 from usagebill.work import Work
@@ -20,13 +21,8 @@ def flag(work: Work, *conditions: Condition) -> None:
     """Have the drafts that match computed anew, within five minutes."""
     for invoice in work.tx.find(Invoice, eq("status", InvoiceStatus.DRAFT), eq("refresh_wanted", False), *conditions):
         work.tx.replace(replace(invoice, refresh_wanted=True, updated_at=work.now))
-        work.schedule(
-            "refresh_invoice",
-            invoice.customer_id,
-            draft_refresh_at(work.now),
-            key=f"refresh_invoice:{invoice.id}",
-            payload={"invoice_id": invoice.id},
-        )
+        task = RefreshInvoice(customer_id=invoice.customer_id, invoice_id=invoice.id)
+        work.schedule(task, draft_refresh_at(work.now))
 
 
 def drafts_of_plans(plan_ids: Iterable[str]) -> Condition:
@@ -86,13 +82,7 @@ def _dated(work: Work, invoice: Invoice, dates: InvoiceDates, net_payment_term: 
 
 def watch_draft(work: Work, invoice: Invoice) -> None:
     """Have the draft finalized on its expected date, instead of when it was to be before."""
-    key = f"finalize_invoice:{invoice.id}"
-    work.tx.jobs.cancel(key)
+    task = FinalizeInvoice(customer_id=invoice.customer_id, invoice_id=invoice.id)
+    work.cancel(task)
     day = invoice.expected_finalization_date or invoice.issuing_date
-    work.schedule(
-        "finalize_invoice",
-        invoice.customer_id,
-        max(draft_finalization_at(day), work.now),
-        key=key,
-        payload={"invoice_id": invoice.id},
-    )
+    work.schedule(task, max(draft_finalization_at(day), work.now))

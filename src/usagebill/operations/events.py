@@ -12,9 +12,9 @@ from usagebill.core.events import Event, JsonValue, cut_to_seconds, repeated_pos
 from usagebill.core.expressions import EvaluationError, ExpressionSyntaxError, evaluated_text
 from usagebill.core.filters import undeclared_keys
 from usagebill.core.ingestion import Received, receive
-from usagebill.core.jobs import Job
 from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription
+from usagebill.core.tasks import CheckReceivedEvents, ProcessEvents
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, is_given
 from usagebill.operations import ongoing_balances, progressive_billing
 from usagebill.storage.conditions import desc, eq, present, within
@@ -169,23 +169,18 @@ def follow_up(work: Work, events: Sequence[Event], metrics: Mapping[str, Billabl
     """
     billed_in_advance = {code for code, metric in metrics.items() if _is_billed_in_advance(work, metric)}
     if billed_in_advance:
-        names: dict[str, list[str]] = {}
+        transaction_ids: dict[str, list[str]] = {}
         for event in events:
             if event.code in billed_in_advance and event.external_subscription_id is not None:
-                names.setdefault(event.external_subscription_id, []).append(event.transaction_id)
-        if names:
-            work.schedule("process_events", events[0].id, work.now, payload={"events": names})
+                transaction_ids.setdefault(event.external_subscription_id, []).append(event.transaction_id)
+        if transaction_ids:
+            names = {name: tuple(ids) for name, ids in transaction_ids.items()}
+            work.schedule(ProcessEvents(event_id=events[0].id, events=names), work.now)
     progressive_billing.follow_up(work, events)
     ongoing_balances.follow_up(work, events)
     if work.is_heard("events.errors"):
         hour = work.now.replace(minute=0, second=0, microsecond=0) + _HOUR
-        work.schedule(
-            "check_received_events",
-            work.organization.id,
-            hour + _CHECKED_AT,
-            key=f"check_received_events:{hour.isoformat()}",
-            payload={"hour": hour.isoformat()},
-        )
+        work.schedule(CheckReceivedEvents(organization_id=work.organization.id, hour=hour), hour + _CHECKED_AT)
 
 
 def _is_billed_in_advance(reader: Reader, metric: BillableMetric) -> bool:
@@ -193,15 +188,14 @@ def _is_billed_in_advance(reader: Reader, metric: BillableMetric) -> bool:
     return charge is not None
 
 
-def check_received(work: Work, job: Job) -> None:
-    """Tell of the events received in the hour before the job's that no aggregation can take as they are."""
-    end = datetime.fromisoformat(str(job.payload["hour"]))
+def check_received(work: Work, task: CheckReceivedEvents) -> None:
+    """Tell of the events received in the task's hour that no aggregation can take as they are."""
     metrics = {metric.code: metric for metric in work.tx.find(BillableMetric)}
     declared = {code: declared_values(metric) for code, metric in metrics.items()}
     invalid_code: dict[str, None] = {}
     missing_property: dict[str, None] = {}
     invalid_values: dict[str, None] = {}
-    for event in work.tx.events.received(end - _HOUR, end):
+    for event in work.tx.events.received(task.hour - _HOUR, task.hour):
         metric = metrics.get(event.code)
         if metric is None:
             invalid_code[event.transaction_id] = None

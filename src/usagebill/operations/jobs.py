@@ -1,70 +1,137 @@
-"""Jobs: which kind is done by which operation. Each row acts within the transaction that completes its job."""
+"""Jobs: who does which kind of task. Each row acts within the transaction that completes its job."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from usagebill.core.jobs import Job
+from usagebill.core.tasks import (
+    ActivateSubscription,
+    AnnounceTermination,
+    BillCustomer,
+    BillFixedChargeUnits,
+    ChangeEuRates,
+    CheckReceivedEvents,
+    CheckUsageThresholds,
+    CleanWebhookMessages,
+    EndCustomer,
+    EndPlan,
+    EndSubscription,
+    EndTrial,
+    ExpireCoupon,
+    FinalizeInvoice,
+    LeavePlan,
+    MarkOverdue,
+    PlanAmountChanged,
+    ProcessEvents,
+    RefreshInvoice,
+    RefreshWallets,
+    RescheduleCustomer,
+    RescheduleEntity,
+    RetryLimitedTaxes,
+    Task,
+    TaxWaitingInvoices,
+    UpgradeNow,
+)
 from usagebill.operations import coupons, events, ongoing_balances, progressive_billing, vat, webhooks
 from usagebill.operations.billing_run import bill_customer
 from usagebill.operations.invoices import generation_failures
 from usagebill.operations.invoices.awaiting_taxes import tax_waiting
-from usagebill.operations.invoices.charges_in_advance import process_events
+from usagebill.operations.invoices.charges_in_advance import process_events, process_events_apart
 from usagebill.operations.invoices.drafts import refresh_wanted
 from usagebill.operations.invoices.issue import mark_overdue
 from usagebill.operations.invoices.provider_taxes import retry_limited
 from usagebill.operations.invoices.subscription import finalize_due
 from usagebill.operations.subscriptions import offboarding, time_zones
-from usagebill.operations.subscriptions.plan_changes import amount_changed, bill_units, leave_plan, upgrade_now
-from usagebill.operations.subscriptions.plan_endings import end_plan
+from usagebill.operations.subscriptions.plan_changes import (
+    amount_changed,
+    amount_changed_apart,
+    bill_units,
+    leave_plan,
+    upgrade_now,
+)
+from usagebill.operations.subscriptions.plan_endings import end_plan, end_plan_apart
 from usagebill.operations.subscriptions.start import activate_due
 from usagebill.operations.subscriptions.termination import announce_due, end_due
 from usagebill.operations.subscriptions.trial import end_trial
+from usagebill.storage.jobs import task_of
 from usagebill.work import Work
 
-__all__ = ["HANDLERS", "WORKED_OUT_AHEAD", "Handler", "perform"]
+__all__ = ["HANDLERS", "Handler", "is_worked_out_ahead", "note_failure", "perform"]
 
-Handler = Callable[[Work, Job], None]
+T = TypeVar("T", bound=Task)
 
-# kind -> what does it. Jobs that talk to the outside (leased ones) stand in `billing.OUTSIDE`.
-HANDLERS: Mapping[str, Handler] = {
-    "activate_subscription": activate_due,
-    "end_subscription": end_due,
-    "bill_customer": bill_customer,
-    "end_trial": end_trial,
-    "finalize_invoice": finalize_due,
-    "mark_overdue": mark_overdue,
-    "tax_waiting_invoices": tax_waiting,
-    "retry_limited_taxes": retry_limited,
-    "expire_coupon": coupons.expire,
-    "refresh_invoice": refresh_wanted,
-    "announce_termination": announce_due,
-    "change_eu_rates": vat.change_rates,
-    "clean_webhook_messages": webhooks.clean,
-    "end_customer": offboarding.end_customer,
-    "reschedule_customer": time_zones.reschedule,
-    "reschedule_entity": time_zones.reschedule_entity,
-    "check_received_events": events.check_received,
-    "process_events": process_events,
-    "bill_fixed_charge_units": bill_units,
-    "plan_amount_changed": amount_changed,
-    "end_plan": end_plan,
-    "leave_plan": leave_plan,
-    "upgrade_now": upgrade_now,
-    "check_usage_thresholds": progressive_billing.check,
-    "refresh_wallets": ongoing_balances.refresh,
-}
 
-# What these come to is worked out on a snapshot before they are done: `Work.worked_out`.
-WORKED_OUT_AHEAD = frozenset(
-    {"bill_customer", "finalize_invoice", "refresh_invoice", "check_usage_thresholds", "refresh_wallets"}
+@dataclass(frozen=True, slots=True)
+class Handler(Generic[T]):
+    """Who does the tasks of a type, and who does them `apart`, piece by piece, where that has failed all together."""
+
+    task_type: type[T]
+    act: Callable[[Work, T], None]
+    apart: Callable[[Work, T], None] | None = None
+
+    def perform(self, work: Work, job: Job) -> None:
+        """Do the task of the job, and take back what showed that it failed before."""
+        task = task_of(self.task_type, job)
+        act = self.act if job.error is None or self.apart is None else self.apart
+        act(work, task)
+        if job.error is not None:
+            generation_failures.clear(work, job, task)
+
+
+def _handled(
+    task_type: type[T], act: Callable[[Work, T], None], apart: Callable[[Work, T], None] | None = None
+) -> tuple[str, Handler[Any]]:
+    return task_type.kind, Handler(task_type, act, apart)
+
+
+# Leased tasks stand in `billing.OUTSIDE`.
+HANDLERS: dict[str, Handler[Any]] = dict(
+    (
+        _handled(ActivateSubscription, activate_due),
+        _handled(EndSubscription, end_due),
+        _handled(BillCustomer, bill_customer),
+        _handled(EndTrial, end_trial),
+        _handled(FinalizeInvoice, finalize_due),
+        _handled(MarkOverdue, mark_overdue),
+        _handled(TaxWaitingInvoices, tax_waiting),
+        _handled(RetryLimitedTaxes, retry_limited),
+        _handled(ExpireCoupon, coupons.expire),
+        _handled(RefreshInvoice, refresh_wanted),
+        _handled(AnnounceTermination, announce_due),
+        _handled(ChangeEuRates, vat.change_rates),
+        _handled(CleanWebhookMessages, webhooks.clean),
+        _handled(EndCustomer, offboarding.end_customer),
+        _handled(RescheduleCustomer, time_zones.reschedule),
+        _handled(RescheduleEntity, time_zones.reschedule_entity),
+        _handled(CheckReceivedEvents, events.check_received),
+        _handled(ProcessEvents, process_events, process_events_apart),
+        _handled(BillFixedChargeUnits, bill_units),
+        _handled(PlanAmountChanged, amount_changed, amount_changed_apart),
+        _handled(EndPlan, end_plan, end_plan_apart),
+        _handled(LeavePlan, leave_plan),
+        _handled(UpgradeNow, upgrade_now),
+        _handled(CheckUsageThresholds, progressive_billing.check),
+        _handled(RefreshWallets, ongoing_balances.refresh),
+    )
 )
 
 
 def perform(work: Work, job: Job) -> None:
-    """Do a job, and take back what showed that it failed before."""
+    """Do a job. Raises `LookupError` where nobody does jobs of its kind."""
     # The row goes first, so that the job may schedule its own successor under the same key.
     work.tx.jobs.complete(job)
-    HANDLERS[job.kind](work, job)
-    if job.error is not None:
-        generation_failures.clear(work, job)
+    HANDLERS[job.kind].perform(work, job)
+
+
+def is_worked_out_ahead(job: Job) -> bool:
+    """Whether what the job comes to is worked out on a snapshot before it is done."""
+    return job.kind in HANDLERS and HANDLERS[job.kind].task_type.worked_out_ahead
+
+
+def note_failure(work: Work, job: Job, reason: str) -> None:
+    """Show that the job has failed, and why, where it was to make or finish an invoice."""
+    if job.kind in HANDLERS:
+        generation_failures.note(work, job, task_of(HANDLERS[job.kind].task_type, job), reason)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from usagebill.core.customers import Customer
 from usagebill.core.events import Event
-from usagebill.core.jobs import Job
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.core.tasks import RefreshWallets
 from usagebill.core.wallets import Wallet, WalletStatus
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.wallet_ledger import tell_wallet, want_refresh
@@ -30,15 +30,14 @@ def follow_up(work: Work, events: Sequence[Event]) -> None:
         want_refresh(work, customer_id)
 
 
-def refresh(work: Work, job: Job) -> None:
+def refresh(work: Work, task: RefreshWallets) -> None:
     """Job: set the ongoing values of all active wallets of a customer, and tell of those that are depleted now.
 
     What is overdue of the customer comes first: it decides on what is billed, and what is usage so far.
     """
-    customer_id = str(job.payload["customer_id"])
-    settle_backlog(work, customer_id, needed=False)
-    customer = work.tx.get(Customer, customer_id, deleted=True)
-    wallets = active_wallets(work, customer_id)
+    settle_backlog(work, task.customer_id, needed=False)
+    customer = work.tx.get(Customer, task.customer_id, deleted=True)
+    wallets = active_wallets(work, task.customer_id)
     if customer is None or not wallets:
         return
     nets = work.worked_out(("unbilled", customer.id), lambda reader: unbilled_nets(reader, customer), given=customer)

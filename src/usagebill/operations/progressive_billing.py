@@ -20,11 +20,11 @@ from usagebill.core.invoices.life_cycle import (
     InvoicingReason,
 )
 from usagebill.core.invoices.records import AppliedThreshold, BillingPeriod, Invoice
-from usagebill.core.jobs import Job
 from usagebill.core.periods import Boundaries
 from usagebill.core.plans import Plan, UsageThreshold
 from usagebill.core.progressive_billing import Completion, LifetimeUsage, completions, passed_thresholds
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.core.tasks import CheckUsageThresholds
 from usagebill.inputs import ABSENT, Input, Maybe, is_given
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.invoices.record import record
@@ -48,16 +48,16 @@ def follow_up(work: Work, events: Sequence[Event]) -> None:
         wanted.append(with_thresholds)
     for subscription in work.tx.find(Subscription, *wanted):
         if applicable_thresholds(work, subscription):
-            work.schedule("check_usage_thresholds", subscription.id, work.now)
+            work.schedule(CheckUsageThresholds(subscription_id=subscription.id), work.now)
 
 
-def check(work: Work, job: Job) -> None:
+def check(work: Work, task: CheckUsageThresholds) -> None:
     """Job: invoice the subscription's usage so far if it has passed a threshold since it was invoiced last.
 
     What is overdue of the customer comes first: a period that has closed, or a change of plan, decides what is usage so
     far, and of which subscription.
     """
-    subscription = work.tx.get(Subscription, job.subject_id)
+    subscription = work.tx.get(Subscription, task.subscription_id)
     if subscription is None or subscription.status != SubscriptionStatus.ACTIVE:
         return
     settle_backlog(work, subscription.customer_id, needed=False)

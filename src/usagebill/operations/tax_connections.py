@@ -10,7 +10,8 @@ import attrs
 
 from usagebill.core.customers import Customer, IntegrationCustomer
 from usagebill.core.errors import Invalid, NotFound
-from usagebill.core.tax_providers import TaxConnection, connection_errors
+from usagebill.core.tasks import AskTaxProvider, TaxWaitingInvoices
+from usagebill.core.tax_providers import Purpose, TaxConnection, TaxSubject, connection_errors
 from usagebill.inputs import ABSENT, Input, Maybe, changes, value_or
 from usagebill.operations import draft_invoices
 from usagebill.storage.conditions import asc, eq, has_item
@@ -194,35 +195,28 @@ def _made(
 
 def ask_about(
     work: Work,
-    subject: str,
+    subject: TaxSubject,
     id: str,
     *,
     request_id: str | None = None,
     attempts: int = 0,
     at: datetime | None = None,
-    purpose: str | None = None,
+    purpose: Purpose | None = None,
 ) -> None:
     """Have a tax provider asked about a record, instead of what was to be asked about it before.
 
-    `subject`: invoice, fee, void or credit_note. `at` is when; at once unless given.
+    `at` is when; at once unless given.
     """
-    key = f"ask_tax_provider:{subject}:{id}"
-    work.tx.jobs.cancel(key)
-    work.schedule(
-        "ask_tax_provider",
-        id,
-        at or work.now,
-        key=key,
-        payload={"subject": subject, "request_id": request_id, "attempts": attempts, "purpose": purpose},
-        leased=True,
-    )
+    task = AskTaxProvider(subject=subject, subject_id=id, request_id=request_id, attempts=attempts, purpose=purpose)
+    work.cancel(task)
+    work.schedule(task, at or work.now)
 
 
 def follow(work: Work, before: Customer, after: Customer) -> None:
     """Where somebody else decides on the customer's taxes now, its drafts and the invoices that wait go by that."""
     if decided_by_another(before, after):
         draft_invoices.flag(work, draft_invoices.drafts_of_customers([after.id]))
-        work.schedule("tax_waiting_invoices", after.id, work.now)
+        work.schedule(TaxWaitingInvoices(customer_id=after.id), work.now)
 
 
 def decided_by_another(before: Customer, after: Customer) -> bool:

@@ -7,13 +7,14 @@ asked about it while no transaction is open; until that has ended, the customer'
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 
 from usagebill.core import vat
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
 from usagebill.core.jobs import Job
+from usagebill.core.tasks import ChangeEuRates, CheckVatNumber, TaxWaitingInvoices
 from usagebill.core.taxes import Tax
 from usagebill.core.vat import EuTax, NotRegistered, Registered, Unavailable, VatCheck, VatNumber
 from usagebill.operations import draft_invoices, taxes
@@ -22,7 +23,7 @@ from usagebill.storage.conditions import eq, present
 from usagebill.views.customers import checked_customer
 from usagebill.work import Reader, Work
 
-__all__ = ["NumberToCheck", "assign", "change_rates", "check_key", "conclude", "make_taxes", "prepare", "switch_off"]
+__all__ = ["assign", "change_rates", "conclude", "make_taxes", "prepare", "switch_off"]
 
 
 # Taxes
@@ -66,10 +67,10 @@ def _schedule_rates(work: Work) -> None:
     day = vat.next_rate_change(work.now.astimezone(UTC).date())
     if day is not None:
         at = datetime.combine(day, time(), tzinfo=UTC)
-        work.schedule("change_eu_rates", work.organization.id, at)
+        work.schedule(ChangeEuRates(organization_id=work.organization.id), at)
 
 
-def change_rates(work: Work, job: Job) -> None:
+def change_rates(work: Work, task: ChangeEuRates) -> None:
     """Job: from today on a country has another rate. Taxes whose rate somebody has set otherwise stay as they are."""
     if work.tx.first(BillingEntity, eq("eu_tax_management", True)) is None:
         return
@@ -163,19 +164,6 @@ def _own_tax(work: Work, code: str) -> Tax:
 # Checks
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NumberToCheck:
-    """What a registry is to be asked, for which check of a number."""
-
-    check_id: str
-    number: VatNumber
-
-
-def check_key(customer_id: str) -> str:
-    """The key of the job that checks the customer's number."""
-    return f"check_vat_number:{customer_id}"
-
-
 def _watch(work: Work, customer: Customer, check: VatCheck | None) -> None:
     """Have a new check made in the place of the customer's; without one, have what waited for it go on."""
     if check == customer.vat_check:
@@ -183,61 +171,52 @@ def _watch(work: Work, customer: Customer, check: VatCheck | None) -> None:
     if check is None:
         _forget_check(work, customer)
         return
-    work.tx.jobs.cancel(check_key(customer.id))
-    _schedule(work, customer, check, work.now)
+    task = CheckVatNumber(customer_id=customer.id, check_id=check.id)
+    work.cancel(task)
+    work.schedule(task, work.now)
 
 
 def _forget_check(work: Work, customer: Customer) -> None:
-    work.tx.jobs.cancel(check_key(customer.id))
-    work.schedule("tax_waiting_invoices", customer.id, work.now)
+    if customer.vat_check is not None:
+        work.cancel(CheckVatNumber(customer_id=customer.id, check_id=customer.vat_check.id))
+    work.schedule(TaxWaitingInvoices(customer_id=customer.id), work.now)
 
 
-def _schedule(work: Work, customer: Customer, check: VatCheck, at: datetime) -> None:
-    work.schedule(
-        "check_vat_number",
-        customer.id,
-        at,
-        key=check_key(customer.id),
-        payload={"check_id": check.id},
-        leased=True,
-    )
-
-
-def prepare(work: Work, job: Job, *, registry: bool) -> NumberToCheck | None:
+def prepare(work: Work, job: Job, task: CheckVatNumber, *, registry: bool) -> VatNumber | None:
     """What the registry is to be asked for the job; None where there is nothing to ask, and the job is done.
 
     A number without valid form is not asked for, nor is any where there is no `registry`: such numbers count for
     nothing, as if the registry did not know them.
     """
-    customer = _checked(work, job.subject_id, str(job.payload["check_id"]))
+    customer = _checked(work, task)
     if customer is None or customer.vat_check is None:
         work.tx.jobs.complete(job)
         return None
     number = vat.parse_number(customer.vat_check.number)
     if number is not None and registry:
-        return NumberToCheck(check_id=customer.vat_check.id, number=number)
+        return number
     if number is None:
         answer = NotRegistered(valid_format=False)
     else:
         answer = NotRegistered(reason="there is no VAT registry to ask")
-    conclude(work, job, customer.vat_check.id, answer)
+    conclude(work, job, task, answer)
     return None
 
 
-def _checked(reader: Reader, customer_id: str, check_id: str) -> Customer | None:
+def _checked(reader: Reader, task: CheckVatNumber) -> Customer | None:
     """The customer, while this check of its number is the one that counts."""
-    customer = reader.tx.get(Customer, customer_id, deleted=True)
-    if customer is None or customer.vat_check is None or customer.vat_check.id != check_id:
+    customer = reader.tx.get(Customer, task.customer_id, deleted=True)
+    if customer is None or customer.vat_check is None or customer.vat_check.id != task.check_id:
         return None
     return customer
 
 
-def conclude(work: Work, job: Job, check_id: str, answer: Registered | NotRegistered | Unavailable) -> None:
+def conclude(work: Work, job: Job, task: CheckVatNumber, answer: Registered | NotRegistered | Unavailable) -> None:
     """Act on an answer: the customer's taxes are the one that follows, and its invoices go on. No answer is asked for
     again later. Where the customer has changed meanwhile, the answer counts for nothing.
     """
     work.tx.jobs.complete(job)
-    customer = _checked(work, job.subject_id, check_id)
+    customer = _checked(work, task)
     if customer is None or customer.vat_check is None:
         return
     if isinstance(answer, Unavailable):
@@ -249,7 +228,7 @@ def conclude(work: Work, job: Job, check_id: str, answer: Registered | NotRegist
         )
         customer = replace(customer, vat_check=check)
         work.tx.replace(customer)
-        _schedule(work, customer, check, work.now + vat.retry_delay(check.attempts))
+        work.schedule(task, work.now + vat.retry_delay(check.attempts))
         _tell(work, customer, answer)
         return
     entity = entity_of(work, customer)
@@ -260,7 +239,7 @@ def conclude(work: Work, job: Job, check_id: str, answer: Registered | NotRegist
     work.tx.replace(customer)
     draft_invoices.flag(work, draft_invoices.drafts_of_customers([customer.id]))
     _tell(work, customer, answer)
-    work.schedule("tax_waiting_invoices", customer.id, work.now)
+    work.schedule(TaxWaitingInvoices(customer_id=customer.id), work.now)
 
 
 def _tell(work: Work, customer: Customer, answer: Registered | NotRegistered | Unavailable) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.tasks import RefreshWallets
 from usagebill.core.wallet_transactions import (
     TransactionType,
     WalletConsumption,
@@ -104,9 +105,7 @@ def want_refresh(work: Work, customer_id: str) -> None:
     """Have the ongoing values of the customer's active wallets computed at once: what they depend on has changed."""
     wallet = work.tx.first(Wallet, eq("customer_id", customer_id), eq("status", WalletStatus.ACTIVE))
     if wallet is not None:
-        # The subject is a wallet, so that no request of the customer's waits for it as for an overdue bill.
-        payload = {"customer_id": customer_id}
-        work.schedule("refresh_wallets", wallet.id, work.now, key=f"refresh_wallets:{customer_id}", payload=payload)
+        work.schedule(RefreshWallets(wallet_id=wallet.id, customer_id=customer_id), work.now)
 
 
 def keep(work: Work, transaction: WalletTransaction) -> WalletTransaction:

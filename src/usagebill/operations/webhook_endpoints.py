@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from usagebill.core.addresses import names_private
 from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.tasks import DeliverWebhook
 from usagebill.core.webhooks import (
     ENDPOINTS_AT_MOST,
     WebhookEndpoint,
@@ -93,7 +94,7 @@ def delete(work: Work, id: str) -> WebhookEndpoint:
     endpoint = get(work, id)
     messages = work.tx.find(WebhookMessage, eq("webhook_endpoint_id", endpoint.id))
     for message in messages:
-        work.tx.jobs.cancel(webhooks.delivery_key(message.id))
+        work.cancel(DeliverWebhook(message_id=message.id))
     work.tx.delete(*messages, endpoint)
     return endpoint
 

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.jobs import Job
+from usagebill.core.tasks import CleanWebhookMessages, DeliverWebhook
 from usagebill.core.webhooks import (
     HISTORY,
     INSTALLATION,
@@ -50,7 +51,6 @@ __all__ = [
     "Attempt",
     "MessageFilters",
     "clean",
-    "delivery_key",
     "get",
     "list_all",
     "note_attempt",
@@ -104,11 +104,6 @@ class MessageFilters:
 _MOST_STATUSES = 100
 
 
-def delivery_key(message_id: str) -> str:
-    """The key of the job that delivers the message."""
-    return f"deliver_webhook:{message_id}"
-
-
 def get(work: Work, id: str) -> WebhookMessage:
     """The message with this id. Raises `NotFound`."""
     message = work.tx.get(WebhookMessage, id)
@@ -158,20 +153,21 @@ def resend(work: Work, id: str) -> WebhookMessage:
     message = get(work, id)
     if message.status == "succeeded":
         raise NotAllowed("is_succeeded")
-    work.tx.jobs.cancel(delivery_key(id))
-    work.schedule("deliver_webhook", id, work.now, lane=delivery_lane(message.webhook_endpoint_id))
+    delivery = DeliverWebhook(message_id=id)
+    work.cancel(delivery)
+    work.schedule(delivery, work.now, lane=delivery_lane(message.webhook_endpoint_id))
     return message
 
 
 # Attempts
 
 
-def prepare(work: Work, message_id: str) -> Attempt | None:
+def prepare(work: Work, task: DeliverWebhook) -> Attempt | None:
     """The next request to make for a message; None if it is gone, or has arrived.
 
     Address and algorithm are the endpoint's of now, body and unique key the message's own.
     """
-    message = work.tx.get(WebhookMessage, message_id)
+    message = work.tx.get(WebhookMessage, task.message_id)
     endpoint = None if message is None else work.tx.get(WebhookEndpoint, message.webhook_endpoint_id)
     if message is None or endpoint is None or message.status == "succeeded":
         return None
@@ -233,7 +229,7 @@ def note_attempt(work: Work, job: Job, made: Attempt, http_status: int | None, r
     if after.status == "retrying":
         wait = timedelta(milliseconds=retry_milliseconds(after.retries, secrets.randbelow(1001)))
         lane = delivery_lane(message.webhook_endpoint_id)
-        work.schedule("deliver_webhook", message.id, work.now + wait, lane=lane)
+        work.schedule(DeliverWebhook(message_id=message.id), work.now + wait, lane=lane)
     return after
 
 
@@ -274,10 +270,14 @@ def schedule_cleaning(work: Work) -> None:
     """Have old messages removed the next time that it is 01:00 UTC."""
     today = datetime.combine(work.now.astimezone(UTC).date(), _CLEANED_AT)
     due = today if today > work.now else today + timedelta(days=1)
-    work.schedule("clean_webhook_messages", work.organization.id, due)
+    work.schedule(CleanWebhookMessages(organization_id=work.organization.id), due)
 
 
-def clean(work: Work, job: Job) -> None:
+def _is_to_be_delivered(reader: Reader, message: WebhookMessage) -> bool:
+    return reader.tx.jobs.get(DeliverWebhook(message_id=message.id).key) is not None
+
+
+def clean(work: Work, task: CleanWebhookMessages) -> None:
     """Remove the messages that were delivered or given up 90 days ago; again tomorrow, while there are endpoints.
 
     One that still waits for an attempt is kept however old it is. One that no job is to deliver was never meant to be.
@@ -286,13 +286,13 @@ def clean(work: Work, job: Job) -> None:
     settled = within("status", ("succeeded", "failed"))
     while messages := work.tx.find(WebhookMessage, old, settled, limit=_CLEANED_TOGETHER):
         for message in messages:
-            work.tx.jobs.cancel(delivery_key(message.id))
+            work.cancel(DeliverWebhook(message_id=message.id))
         work.tx.delete(*messages)
     kept = 0
     while messages := work.tx.find(
         WebhookMessage, old, order=[asc("updated_at")], limit=_CLEANED_TOGETHER, offset=kept
     ):
-        orphans = [message for message in messages if work.tx.jobs.get(delivery_key(message.id)) is None]
+        orphans = [message for message in messages if not _is_to_be_delivered(work, message)]
         work.tx.delete(*orphans)
         kept += len(messages) - len(orphans)
     if work.tx.count(WebhookEndpoint):

@@ -6,24 +6,37 @@ import hashlib
 import hmac
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
-__all__ = ["PDF", "XML", "Document", "document_token", "id_of_token"]
+__all__ = ["Document", "DocumentKind", "DocumentSubject", "document_token", "id_of_token"]
 
-PDF, XML = "pdf", "xml"
+
+class DocumentKind(StrEnum):
+    """What kind of file a document is."""
+
+    PDF = "pdf"
+    XML = "xml"
+
+
+class DocumentSubject(StrEnum):
+    """What documents are made of."""
+
+    INVOICE = "invoice"
+    CREDIT_NOTE = "credit_note"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
     """The file of an issued invoice or credit note (its `subject`). It is made once and never changes.
 
-    `kind`: pdf or xml. `name` is what the file is called when it is saved.
+    `name` is what the file is called when it is saved.
     """
 
     id: str
     organization_id: str
-    subject_type: str
+    subject_type: DocumentSubject
     subject_id: str
-    kind: str
+    kind: DocumentKind
     name: str
     content: bytes
     created_at: datetime
@@ -32,7 +45,7 @@ class Document:
     @property
     def content_type(self) -> str:
         """The media type of the file."""
-        return "application/pdf" if self.kind == PDF else "application/xml"
+        return "application/pdf" if self.kind == DocumentKind.PDF else "application/xml"
 
 
 def document_token(key: str, document_id: str) -> str:

@@ -32,6 +32,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.metadata import Metadata, metadata_errors
 from usagebill.core.numbers import parse_decimal, round_cents, round_to
 from usagebill.core.statuses import PaymentStatus
+from usagebill.core.tax_providers import TaxSubject
 from usagebill.inputs import Maybe, is_given, value_or
 from usagebill.operations.credit_notes.inputs import CreditNoteInput
 from usagebill.operations.documents.orders import order_on_issue
@@ -284,7 +285,7 @@ def tell(work: Work, note: CreditNote) -> None:
     email_on_issue(work, note)
     invoice = work.tx.get(Invoice, note.invoice_id)
     if invoice is not None and invoice.tax_connection_id is not None:
-        ask_about(work, "credit_note", note.id)
+        ask_about(work, TaxSubject.CREDIT_NOTE, note.id)
 
 
 def settle_invoice(work: Work, invoice: Invoice, cents: int) -> Invoice:

@@ -12,7 +12,7 @@ from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.documents.cii import cii_text
 from usagebill.core.documents.credit_notes import credit_note_content
 from usagebill.core.documents.electronic import credit_note_document, invoice_document, is_eligible
-from usagebill.core.documents.files import PDF, XML, Document, document_token, id_of_token
+from usagebill.core.documents.files import Document, DocumentKind, DocumentSubject, document_token, id_of_token
 from usagebill.core.documents.invoices import invoice_content
 from usagebill.core.documents.sources import CreditNoteSource, InvoiceSource
 from usagebill.core.documents.ubl import ubl_text
@@ -21,6 +21,7 @@ from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
+from usagebill.core.tasks import GenerateDocuments
 from usagebill.operations.documents.orders import order
 from usagebill.operations.documents.sources import credit_note_source, invoice_source
 from usagebill.queries.credit_notes import finalized_credit_note
@@ -43,6 +44,8 @@ __all__ = [
 ]
 
 S = TypeVar("S", Invoice, CreditNote)
+# What an issued document is made as: the PDF carries the XML.
+_BOTH = (DocumentKind.XML, DocumentKind.PDF)
 
 
 # Asked for
@@ -50,42 +53,42 @@ S = TypeVar("S", Invoice, CreditNote)
 
 def download_invoice(work: Work, invoice_id: str) -> Invoice | None:
     """The invoice with the address of its PDF; None where that is only now being made. Raises `NotFound`."""
-    return _downloaded(work, _invoice(work, invoice_id), PDF)
+    return _downloaded(work, _invoice(work, invoice_id), DocumentKind.PDF)
 
 
 def download_invoice_xml(work: Work, invoice_id: str) -> Invoice | None:
     """The invoice with the address of its XML; None where there is none (yet). Raises `NotFound`."""
-    return _downloaded(work, _invoice(work, invoice_id), XML)
+    return _downloaded(work, _invoice(work, invoice_id), DocumentKind.XML)
 
 
 def download_credit_note(work: Work, credit_note_id: str) -> CreditNote | None:
     """The credit note with the address of its PDF; None where that is only now being made. Raises `NotFound`."""
-    return _downloaded(work, finalized_credit_note(work, credit_note_id), PDF)
+    return _downloaded(work, finalized_credit_note(work, credit_note_id), DocumentKind.PDF)
 
 
 def download_credit_note_xml(work: Work, credit_note_id: str) -> CreditNote | None:
     """The credit note with the address of its XML; None where there is none (yet). Raises `NotFound`."""
-    return _downloaded(work, finalized_credit_note(work, credit_note_id), XML)
+    return _downloaded(work, finalized_credit_note(work, credit_note_id), DocumentKind.XML)
 
 
 def invoice_pdf(work: Work, invoice_id: str) -> bytes:
     """The PDF of an invoice, made now where it has not been made. Raises `NotFound` unless it is finalized."""
-    return _content(work, _made(work, _invoice(work, invoice_id), (XML, PDF)).pdf_id)
+    return _content(work, _made(work, _invoice(work, invoice_id), _BOTH).pdf_id)
 
 
 def invoice_xml(work: Work, invoice_id: str) -> bytes:
     """The XML (UBL) of an e-invoice. Raises `NotFound` also where its billing entity issues none."""
-    return _content(work, _made(work, _invoice(work, invoice_id), (XML,)).xml_id)
+    return _content(work, _made(work, _invoice(work, invoice_id), (DocumentKind.XML,)).xml_id)
 
 
 def credit_note_pdf(work: Work, credit_note_id: str) -> bytes:
     """The PDF of a credit note, made now where it has not been made. Raises `NotFound`."""
-    return _content(work, _made(work, finalized_credit_note(work, credit_note_id), (XML, PDF)).pdf_id)
+    return _content(work, _made(work, finalized_credit_note(work, credit_note_id), _BOTH).pdf_id)
 
 
 def credit_note_xml(work: Work, credit_note_id: str) -> bytes:
     """The XML (UBL) of a credit note. Raises `NotFound` also where its billing entity issues none."""
-    return _content(work, _made(work, finalized_credit_note(work, credit_note_id), (XML,)).xml_id)
+    return _content(work, _made(work, finalized_credit_note(work, credit_note_id), (DocumentKind.XML,)).xml_id)
 
 
 def by_token(tx: Transaction, token: str) -> Document:
@@ -106,10 +109,10 @@ def _invoice(reader: Reader, invoice_id: str) -> Invoice:
     return invoice
 
 
-def _downloaded(work: Work, subject: S, kind: str) -> S | None:
-    if (subject.pdf_id if kind == PDF else subject.xml_id) is not None:
+def _downloaded(work: Work, subject: S, kind: DocumentKind) -> S | None:
+    if (subject.pdf_id if kind == DocumentKind.PDF else subject.xml_id) is not None:
         return subject
-    order(work, subject, (XML, PDF) if kind == PDF else (XML,))
+    order(work, subject, _BOTH if kind == DocumentKind.PDF else (DocumentKind.XML,))
     return None
 
 
@@ -123,24 +126,22 @@ def _content(reader: Reader, document_id: str | None) -> bytes:
 # Made
 
 
-def generate(work: Work, job: Job) -> None:
+def generate(work: Work, job: Job, task: GenerateDocuments) -> None:
     """Job: make the documents that an issued invoice or credit note still lacks."""
     work.tx.jobs.complete(job)
-    kinds = job.payload["kinds"]
-    wanted = [str(kind) for kind in kinds] if isinstance(kinds, (list, tuple)) else []
-    if job.payload["subject"] == "invoice":
-        invoice = work.tx.get(Invoice, job.subject_id)
+    if task.subject is DocumentSubject.INVOICE:
+        invoice = work.tx.get(Invoice, task.subject_id)
         if invoice is not None and invoice.status == InvoiceStatus.FINALIZED:
-            _made(work, invoice, wanted)
+            _made(work, invoice, task.kinds)
         return
-    note = work.tx.get(CreditNote, job.subject_id)
+    note = work.tx.get(CreditNote, task.subject_id)
     if note is not None and note.status == CreditNoteStatus.FINALIZED:
-        _made(work, note, wanted)
+        _made(work, note, task.kinds)
 
 
-def _made(work: Work, subject: S, kinds: Sequence[str]) -> S:
+def _made(work: Work, subject: S, kinds: Sequence[DocumentKind]) -> S:
     """The invoice or credit note once it has these documents, as far as it is to have them. Each is made once."""
-    lacking = [kind for kind in kinds if (subject.pdf_id if kind == PDF else subject.xml_id) is None]
+    lacking = [kind for kind in kinds if (subject.pdf_id if kind == DocumentKind.PDF else subject.xml_id) is None]
     if not lacking:
         return subject
     pdf_id, xml_id = subject.pdf_id, subject.xml_id
@@ -148,7 +149,7 @@ def _made(work: Work, subject: S, kinds: Sequence[str]) -> S:
         content = work.drawn((subject.id, kind), partial(_drawing, work, subject, kind))
         if content:
             id = _kept(work, subject, kind, content)
-            pdf_id, xml_id = (id, xml_id) if kind == PDF else (pdf_id, id)
+            pdf_id, xml_id = (id, xml_id) if kind == DocumentKind.PDF else (pdf_id, id)
     made = replace(subject, pdf_id=pdf_id, xml_id=xml_id)
     work.tx.replace(made)
     if pdf_id != subject.pdf_id:
@@ -163,13 +164,13 @@ def _tell(work: Work, made: Invoice | CreditNote) -> None:
         work.emit("credit_note.generated", lambda: credit_note_of_customer(work, made), made.id)
 
 
-def _drawing(reader: Reader, subject: Invoice | CreditNote, kind: str) -> Callable[[], bytes]:
+def _drawing(reader: Reader, subject: Invoice | CreditNote, kind: DocumentKind) -> Callable[[], bytes]:
     if isinstance(subject, Invoice):
         return partial(_drawn, invoice_source(reader, subject), kind)
     return partial(_drawn, credit_note_source(reader, subject), kind)
 
 
-def _drawn(source: InvoiceSource | CreditNoteSource, kind: str) -> bytes:
+def _drawn(source: InvoiceSource | CreditNoteSource, kind: DocumentKind) -> bytes:
     """What a document holds; nothing for the XML of one that is no e-invoice."""
     if isinstance(source, InvoiceSource):
         content, electronic = invoice_content(source), invoice_document(source)
@@ -177,7 +178,7 @@ def _drawn(source: InvoiceSource | CreditNoteSource, kind: str) -> bytes:
     else:
         content, electronic = credit_note_content(source), credit_note_document(source)
         eligible = is_eligible(source.invoice.entity)
-    if kind == XML:
+    if kind == DocumentKind.XML:
         return ubl_text(electronic).encode() if eligible else b""
     # What draws is loaded when it is first needed: most processes never draw.
     from usagebill.printing.pdf import pdf_bytes
@@ -185,11 +186,11 @@ def _drawn(source: InvoiceSource | CreditNoteSource, kind: str) -> bytes:
     return pdf_bytes(content, cii_text(electronic) if eligible else None)
 
 
-def _kept(work: Work, subject: Invoice | CreditNote, kind: str, content: bytes) -> str:
+def _kept(work: Work, subject: Invoice | CreditNote, kind: DocumentKind, content: bytes) -> str:
     document = Document(
         id=work.new_id(),
         organization_id=work.organization.id,
-        subject_type="invoice" if isinstance(subject, Invoice) else "credit_note",
+        subject_type=DocumentSubject.INVOICE if isinstance(subject, Invoice) else DocumentSubject.CREDIT_NOTE,
         subject_id=subject.id,
         kind=kind,
         name=f"{subject.number}.{kind}",

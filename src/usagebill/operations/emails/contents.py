@@ -8,12 +8,14 @@ from datetime import timedelta
 
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus, CreditStatus
 from usagebill.core.documents.credit_notes import credit_note_content
+from usagebill.core.documents.files import DocumentSubject
 from usagebill.core.documents.invoices import invoice_content
 from usagebill.core.documents.words import words_of
 from usagebill.core.emails import Attachment, Email, addresses, email_texts, file_name, one_line
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
+from usagebill.core.tasks import SendEmail, payload_of
 from usagebill.operations.documents.files import credit_note_pdf, invoice_pdf
 from usagebill.operations.documents.sources import credit_note_source, invoice_source
 from usagebill.operations.emails.orders import customer_addresses, entity_of_subject, sender_of
@@ -32,31 +34,30 @@ class Unsent:
     reason: str
 
 
-def prepare(work: Work, job: Job) -> Email | Unsent:
+def prepare(work: Work, job: Job, task: SendEmail) -> Email | Unsent:
     """The e-mail of a job, with its PDF, which is made where there is none yet. `Unsent` where it is not to be sent any
     more, which ends the job.
 
     The addresses of billing entity and customer are those of now.
     """
-    made = _email(work, job)
+    made = _email(work, task)
     if isinstance(made, Unsent):
         work.tx.jobs.complete(job)
     return made
 
 
-def _email(work: Work, job: Job) -> Email | Unsent:
-    subject = _subject(work, job)
+def _email(work: Work, task: SendEmail) -> Email | Unsent:
+    subject = _subject(work, task)
     if subject is None or subject.status not in (InvoiceStatus.FINALIZED, CreditNoteStatus.FINALIZED):
         return Unsent(reason="it is finalized no more")
-    if not job.payload["asked"] and isinstance(subject, CreditNote) and _gives_nothing(subject):
+    if not task.asked and isinstance(subject, CreditNote) and _gives_nothing(subject):
         return Unsent(reason="what it gave was voided")
     entity = entity_of_subject(work, subject)
     sender = sender_of(work, entity)
-    to = _listed(job, "to") or customer_addresses(work, subject)
+    to = task.to or customer_addresses(work, subject)
     if sender is None or not to:
         return Unsent(reason="the billing entity or the customer has no address any more")
-    cc, bcc, reached = _listed(job, "cc"), _listed(job, "bcc"), _listed(job, "reached")
-    if set(reached).issuperset((*to, *cc, *bcc)):
+    if set(task.reached).issuperset((*to, *task.cc, *task.bcc)):
         return Unsent(reason="all that it is for have it")
     if isinstance(subject, Invoice):
         pdf = invoice_pdf(work, subject.id)
@@ -67,33 +68,33 @@ def _email(work: Work, job: Job) -> Email | Unsent:
         of_note = credit_note_source(work, subject)
         content, heading = credit_note_content(of_note), words_of(of_note.invoice.locale).credit_note_email
     # Read once more: by now it has its PDF.
-    subject = _subject(work, job) or subject
+    subject = _subject(work, task) or subject
     title = one_line(heading.format(entity=entity.name, number=subject.number))
     url = document_url(work, subject.pdf_id)
     text, page = email_texts(content, title, words_of(content.locale), url)
-    name = file_name(str(job.payload["subject"]), subject.number)
+    name = file_name(task.subject, subject.number)
     return Email(
-        id=str(job.payload["message_id"]),
+        id=task.message_id,
         sent_at=work.now,
         sender_name=one_line(entity.name),
         sender=sender,
         reply_to=addresses(entity.email),
         to=to,
-        cc=cc,
-        bcc=bcc,
+        cc=task.cc,
+        bcc=task.bcc,
         subject=title,
         text=text,
         html=page,
         language=content.locale,
         attachments=(Attachment(name=name, content_type="application/pdf", content=pdf),),
-        reached=reached,
+        reached=task.reached,
     )
 
 
-def _subject(reader: Reader, job: Job) -> Invoice | CreditNote | None:
-    if job.payload["subject"] == "invoice":
-        return reader.tx.get(Invoice, job.subject_id)
-    return reader.tx.get(CreditNote, job.subject_id)
+def _subject(reader: Reader, task: SendEmail) -> Invoice | CreditNote | None:
+    if task.subject is DocumentSubject.INVOICE:
+        return reader.tx.get(Invoice, task.subject_id)
+    return reader.tx.get(CreditNote, task.subject_id)
 
 
 def _gives_nothing(note: CreditNote) -> bool:
@@ -102,15 +103,10 @@ def _gives_nothing(note: CreditNote) -> bool:
     return note.credit_status == CreditStatus.VOIDED and others == 0
 
 
-def _listed(job: Job, name: str) -> tuple[str, ...]:
-    found = job.payload.get(name)
-    return tuple(str(one) for one in found) if isinstance(found, (list, tuple)) else ()
-
-
-def note_reached(work: Work, job: Job, reached: Sequence[str]) -> None:
+def note_reached(work: Work, job: Job, task: SendEmail, reached: Sequence[str]) -> None:
     """These have the job's e-mail by now: it is left to be sent to all others that it is for then."""
     # What comes next is noted when the failure is; should that never happen, the job is taken up again by itself.
-    known = [*_listed(job, "reached"), *reached]
-    waiting = replace(job, payload={**job.payload, "reached": known}, run_at=work.now + _NOTED_WITHIN)
+    rest = replace(task, reached=(*task.reached, *reached))
+    waiting = replace(job, payload=payload_of(rest), run_at=work.now + _NOTED_WITHIN)
     work.tx.jobs.complete(job)
     work.tx.jobs.add(waiting)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.customers import Customer
+from usagebill.core.documents.files import DocumentSubject
 from usagebill.core.emails import CREDIT_NOTE_CREATED, INVOICE_FINALIZED, Recipients, addresses, message_id
 from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.tasks import SendEmail
 from usagebill.work import Reader, Work
 
 __all__ = ["customer_addresses", "email_on_issue", "entity_of_subject", "is_switched_on", "order_email", "sender_of"]
@@ -59,10 +63,12 @@ def email_on_issue(work: Work, subject: Invoice | CreditNote) -> None:
 
 def order_email(work: Work, subject: Invoice | CreditNote, sender: str, asked: Recipients | None = None) -> None:
     """Have an e-mail sent: to the customer, or to those that are `asked` for, each time anew."""
-    kind = "invoice" if isinstance(subject, Invoice) else "credit_note"
-    id = work.new_id()
-    payload: dict[str, object] = {"subject": kind, "message_id": message_id(id, sender), "asked": asked is not None}
+    email = SendEmail(
+        subject=DocumentSubject.INVOICE if isinstance(subject, Invoice) else DocumentSubject.CREDIT_NOTE,
+        subject_id=subject.id,
+        message_id=message_id(work.new_id(), sender),
+        asked=asked is not None,
+    )
     if asked is not None:
-        payload |= {"to": list(asked.to), "cc": list(asked.cc), "bcc": list(asked.bcc)}
-    key = f"send_email:{subject.id}" if asked is None else f"send_email:{subject.id}:{id}"
-    work.schedule("send_email", subject.id, work.now, key=key, payload=payload, leased=True)
+        email = replace(email, to=tuple(asked.to), cc=tuple(asked.cc), bcc=tuple(asked.bcc))
+    work.schedule(email, work.now)

@@ -13,8 +13,9 @@ from usagebill.core.error_details import TAX_ERROR, without
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus, transition
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.jobs import Job
 from usagebill.core.statuses import TaxStatus
+from usagebill.core.tasks import TaxWaitingInvoices
+from usagebill.core.tax_providers import TaxSubject
 from usagebill.operations.invoices.issue import copy_subscriptions, tell_ready
 from usagebill.operations.invoices.record import record
 from usagebill.operations.invoices.subscription import compute
@@ -46,16 +47,16 @@ def wait_again(work: Work, invoice: Invoice) -> Invoice:
     _ask(work, again)
     if again.tax_request_id is None:
         # Its customer has no provider any more, which does not mean that its taxes are known.
-        work.schedule("tax_waiting_invoices", customer.id, work.now)
+        work.schedule(TaxWaitingInvoices(customer_id=customer.id), work.now)
     return again
 
 
-def tax_waiting(work: Work, job: Job) -> None:
+def tax_waiting(work: Work, task: TaxWaitingInvoices) -> None:
     """Job: the taxes of a customer are known, so its invoices that wait for them go on. Drafts stay drafts.
 
     Where a tax provider decides on them by now, it is asked about each.
     """
-    customer = work.tx.get(Customer, job.subject_id, deleted=True)
+    customer = work.tx.get(Customer, task.customer_id, deleted=True)
     if customer is None:
         return
     provider = connection_of(work, customer)
@@ -87,4 +88,4 @@ def _ask(work: Work, invoice: Invoice) -> None:
     """Store the invoice, and have its customer's tax provider asked about it if it has one."""
     work.tx.replace(invoice)
     if invoice.tax_request_id is not None:
-        ask_about(work, "invoice", invoice.id, request_id=invoice.tax_request_id)
+        ask_about(work, TaxSubject.INVOICE, invoice.id, request_id=invoice.tax_request_id)

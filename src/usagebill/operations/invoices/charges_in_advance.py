@@ -11,9 +11,9 @@ from datetime import timedelta
 
 from usagebill.core.events import Event, subscription_at
 from usagebill.core.fees import Fee
-from usagebill.core.jobs import Job
 from usagebill.core.periods import current_boundaries, from_start
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.core.tasks import ProcessEvents
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.invoices.record import record
 from usagebill.operations.invoices.standalone_fees import keep_standalone
@@ -26,22 +26,31 @@ from usagebill.rating.invoice import event_bill
 from usagebill.storage.conditions import all_of, any_of, at_most, eq, within
 from usagebill.work import Reader, Work
 
-__all__ = ["bill_event", "process_events"]
+__all__ = ["bill_event", "process_events", "process_events_apart"]
 
 # An end comes on the local date of `ending_at`, which may begin before it in any time zone.
 _DAY = timedelta(days=1)
 
 
-def process_events(work: Work, job: Job) -> None:
+def process_events(work: Work, task: ProcessEvents) -> None:
     """Job: do what follows from events that have been stored, in the order of their timestamps.
 
     A start, a change of plan or an end that is overdue comes first: it decides which plan bills an event, if any; so
     does a first run, where the start was just before the period.
-    Where that has failed before, each subscription's events are a job of their own: one's trouble is not the others'.
     """
-    events = events_of(work, job)
-    if job.error is not None and _split(work, events):
-        return
+    _process(work, events_of(work, task))
+
+
+def process_events_apart(work: Work, task: ProcessEvents) -> None:
+    """Job: the same where it has failed. Each subscription's events are a job of their own: the trouble of one does not
+    hold up the others.
+    """
+    events = events_of(work, task)
+    if not _split(work, events):
+        _process(work, events)
+
+
+def _process(work: Work, events: Sequence[Event]) -> None:
     for customer_id in _about_to_change(work, events):
         settle_backlog(work, customer_id, needed=False)
     for event in events:
@@ -57,8 +66,8 @@ def _split(work: Work, events: Sequence[Event]) -> bool:
     if len(own) < 2:
         return False
     for name, together in own.items():
-        payload = {"events": {name: [event.transaction_id for event in together]}}
-        work.schedule("process_events", together[0].id, work.now, payload=payload)
+        names = {name: tuple(event.transaction_id for event in together)}
+        work.schedule(ProcessEvents(event_id=together[0].id, events=names), work.now)
     return True
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from usagebill.core.errors import Forbidden, NotFound
 from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus, InvoiceType, transition
 from usagebill.core.invoices.records import BillingPeriod, Invoice
-from usagebill.core.jobs import Job
 from usagebill.core.statuses import TaxStatus
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.core.tasks import FinalizeInvoice, RefreshInvoice
 from usagebill.operations.credit_notes.drafts import delete_drafts
 from usagebill.operations.invoices import subscription
 from usagebill.operations.invoices.issue import copy_subscriptions
@@ -58,17 +58,17 @@ def delete(work: Work, invoice_id: str) -> Invoice:
     invoice = visible_invoice(work, invoice_id)
     status = transition(invoice.status, InvoiceEvent.DELETE)
     delete_drafts(work, invoice)
-    work.tx.jobs.cancel(f"finalize_invoice:{invoice.id}")
-    work.tx.jobs.cancel(f"refresh_invoice:{invoice.id}")
+    for task_type in (FinalizeInvoice, RefreshInvoice):
+        work.cancel(task_type(customer_id=invoice.customer_id, invoice_id=invoice.id))
     deleted = replace(invoice, status=status, updated_at=work.now)
     work.tx.replace(deleted)
     work.emit("invoice.deleted", lambda: invoice_webhook_view(work, "invoice.deleted", deleted), deleted.id)
     return deleted
 
 
-def refresh_wanted(work: Work, job: Job) -> None:
+def refresh_wanted(work: Work, task: RefreshInvoice) -> None:
     """Job: something that a draft shows has changed. One of ended subscriptions only stays as it was."""
-    invoice = work.tx.get(Invoice, str(job.payload["invoice_id"]))
+    invoice = work.tx.get(Invoice, task.invoice_id)
     if invoice is None or invoice.status != InvoiceStatus.DRAFT or not invoice.refresh_wanted:
         return
     periods = work.tx.find(BillingPeriod, eq("invoice_id", invoice.id))

@@ -16,31 +16,19 @@ from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus, Invo
 from usagebill.core.invoices.opening import new_invoice
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
+from usagebill.core.tasks import FinalizeInvoice, Task
 from usagebill.queries.customers import entity_of
 from usagebill.storage.conditions import eq
 from usagebill.work import Reader, Work
 
 __all__ = ["clear", "note", "retry"]
 
-# The jobs that make invoices of a customer (their subject), and those that finish one (`invoice_id`).
-_MAKING = (
-    "bill_customer",
-    "activate_subscription",
-    "end_subscription",
-    "end_trial",
-    "end_customer",
-    "bill_fixed_charge_units",
-    "leave_plan",
-    "upgrade_now",
-)
-_FINISHING = ("finalize_invoice",)
 
-
-def note(work: Work, job: Job, reason: str) -> None:
-    """Show that the job has failed, and why, where it was to make or finish an invoice."""
-    if job.kind in _FINISHING:
-        _note_on_draft(work, job, reason)
-    elif job.kind in _MAKING:
+def note(work: Work, job: Job, task: Task, reason: str) -> None:
+    """Show that the task of the job has failed, and why, where it was to make or finish an invoice."""
+    if isinstance(task, FinalizeInvoice):
+        _note_on_draft(work, task, reason)
+    elif task.makes_invoices:
         _note_in_place(work, job, reason)
 
 
@@ -49,8 +37,8 @@ def _detail(reader: Reader, reason: str) -> ErrorDetail:
     return ErrorDetail(id=reader.new_id(), error_code=GENERATION_ERROR, details=details, created_at=reader.now)
 
 
-def _note_on_draft(work: Work, job: Job, reason: str) -> None:
-    draft = work.tx.get(Invoice, str(job.payload["invoice_id"]))
+def _note_on_draft(work: Work, task: FinalizeInvoice, reason: str) -> None:
+    draft = work.tx.get(Invoice, task.invoice_id)
     if draft is not None and draft.status == InvoiceStatus.DRAFT:
         kept = without(draft.error_details, GENERATION_ERROR)
         work.tx.replace(replace(draft, error_details=(*kept, _detail(work, reason)), updated_at=work.now))
@@ -105,9 +93,9 @@ def _dated(customer: Customer, entity: BillingEntity, job: Job) -> tuple[str, in
     return zone, settings.net_payment_term, dates
 
 
-def clear(work: Work, job: Job) -> None:
+def clear(work: Work, job: Job, task: Task) -> None:
     """The job has succeeded after all: what showed its failure is gone, the invoices that it made are there."""
-    standing = _in_place_of(work, job) if job.kind in _MAKING else None
+    standing = _in_place_of(work, job) if task.makes_invoices else None
     if standing is not None:
         _close(work, standing)
 

@@ -11,10 +11,10 @@ from usagebill.core.dates import Occasion
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus, InvoiceType, transition
 from usagebill.core.invoices.records import BillingPeriod, Invoice
-from usagebill.core.jobs import Job
 from usagebill.core.periods.schedule import overdue_at
 from usagebill.core.statuses import PaymentStatus, TaxStatus
 from usagebill.core.subscriptions import Subscription
+from usagebill.core.tasks import MarkOverdue
 from usagebill.operations.credit_notes.drafts import issue_drafts
 from usagebill.operations.documents.orders import order_on_issue
 from usagebill.operations.draft_invoices import watch_draft
@@ -114,18 +114,13 @@ def copy_subscriptions(work: Work, invoice: Invoice) -> None:
 
 
 def _watch_payment(work: Work, invoice: Invoice) -> None:
-    work.schedule(
-        "mark_overdue",
-        invoice.customer_id,
-        max(overdue_at(invoice.payment_due_date), work.now),
-        key=f"mark_overdue:{invoice.id}",
-        payload={"invoice_id": invoice.id},
-    )
+    task = MarkOverdue(customer_id=invoice.customer_id, invoice_id=invoice.id)
+    work.schedule(task, max(overdue_at(invoice.payment_due_date), work.now))
 
 
-def mark_overdue(work: Work, job: Job) -> None:
+def mark_overdue(work: Work, task: MarkOverdue) -> None:
     """Job: an unpaid invoice whose due date has passed is overdue, unless a dispute over it was lost."""
-    invoice = work.tx.get(Invoice, str(job.payload["invoice_id"]))
+    invoice = work.tx.get(Invoice, task.invoice_id)
     if (
         invoice is None
         or invoice.status != InvoiceStatus.FINALIZED

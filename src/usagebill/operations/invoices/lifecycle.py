@@ -12,6 +12,8 @@ from usagebill.core.errors import Invalid, NotAllowed
 from usagebill.core.invoices.life_cycle import ISSUED, InvoiceEvent, InvoiceStatus, transition
 from usagebill.core.invoices.records import Invoice, InvoiceMetadata
 from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES, PaymentStatus
+from usagebill.core.tasks import MarkOverdue
+from usagebill.core.tax_providers import TaxSubject
 from usagebill.inputs import ABSENT, Input, Maybe, is_given, value_or
 from usagebill.operations import applied_coupons
 from usagebill.operations.credit_notes.automatic import check_void_amounts, on_void
@@ -154,7 +156,7 @@ def void(work: Work, invoice_id: str, given: InvoiceVoid) -> Invoice:
         raise NotAllowed("not_voidable")
     voided = replace(invoice, status=status, voided_at=work.now, payment_overdue=False, updated_at=work.now)
     work.tx.replace(voided)
-    work.tx.jobs.cancel(f"mark_overdue:{voided.id}")
+    work.cancel(MarkOverdue(customer_id=voided.customer_id, invoice_id=voided.id))
     applied_coupons.give_back(work, voided)
     want_refresh(work, voided.customer_id)
     if not generate:
@@ -163,6 +165,6 @@ def void(work: Work, invoice_id: str, given: InvoiceVoid) -> Invoice:
     else:
         on_void(work, voided, credit_cents=credit, refund_cents=refund)
     if voided.tax_connection_id is not None:
-        ask_about(work, "void", voided.id)
+        ask_about(work, TaxSubject.VOID, voided.id)
     work.emit("invoice.voided", lambda: invoice_webhook_view(work, "invoice.voided", voided), voided.id)
     return voided

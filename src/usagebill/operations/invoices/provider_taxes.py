@@ -20,12 +20,14 @@ from usagebill.core.invoices.life_cycle import AWAITING_PROVIDER_TAXES, InvoiceE
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.statuses import TaxStatus
+from usagebill.core.tasks import AskTaxProvider, RetryLimitedTaxes, TaxWaitingInvoices
 from usagebill.core.tax_providers import (
     ProviderFailure,
     ProviderTaxes,
     Purpose,
     Reported,
     TaxConnection,
+    TaxSubject,
     credit_note_items,
     fee_items,
     number_told,
@@ -59,9 +61,9 @@ _LIMIT_WAIT = timedelta(minutes=15)
 # Questions
 
 
-def prepare(work: Work, job: Job) -> Asked | None:
+def prepare(work: Work, job: Job, task: AskTaxProvider) -> Asked | None:
     """What the provider is to be asked for the job; None where there is nothing to ask, and the job is done."""
-    found = _PREPARE[str(job.payload["subject"])](work, job)
+    found = _PREPARE[task.subject](work, task)
     if found is None:
         work.tx.jobs.complete(job)
     return found
@@ -75,24 +77,24 @@ def _by_id(fee: Fee) -> str:
     return fee.id
 
 
-def _waiting(reader: Reader, job: Job) -> tuple[Invoice, Customer] | None:
+def _waiting(reader: Reader, task: AskTaxProvider) -> tuple[Invoice, Customer] | None:
     """The invoice that waits for the answer to this very question."""
-    invoice = reader.tx.get(Invoice, job.subject_id)
-    if invoice is None or invoice.tax_request_id != job.payload["request_id"]:
+    invoice = reader.tx.get(Invoice, task.subject_id)
+    if invoice is None or invoice.tax_request_id != task.request_id:
         return None
     if invoice.tax_status != TaxStatus.PENDING or invoice.status not in AWAITING_PROVIDER_TAXES:
         return None
     return invoice, customer_of(reader, invoice)
 
 
-def _prepare_invoice(work: Work, job: Job) -> Asked | None:
-    found = _waiting(work, job)
+def _prepare_invoice(work: Work, task: AskTaxProvider) -> Asked | None:
+    found = _waiting(work, task)
     if found is None:
         return None
     invoice, customer = found
     connection = connection_of(work, customer)
     if connection is None:
-        work.schedule("tax_waiting_invoices", customer.id, work.now)
+        work.schedule(TaxWaitingInvoices(customer_id=customer.id), work.now)
         return None
     purpose = Purpose.DRAFT
     if invoice.status != InvoiceStatus.DRAFT:
@@ -111,8 +113,8 @@ def _prepare_invoice(work: Work, job: Job) -> Asked | None:
     )
 
 
-def _prepare_fee(work: Work, job: Job) -> Asked | None:
-    fee = work.tx.get(Fee, job.subject_id)
+def _prepare_fee(work: Work, task: AskTaxProvider) -> Asked | None:
+    fee = work.tx.get(Fee, task.subject_id)
     if fee is None or fee.invoice_id is not None:
         return None
     customer = customer_of(work, fee)
@@ -131,12 +133,12 @@ def _told_connection(reader: Reader, invoice: Invoice) -> TaxConnection | None:
     return None if invoice.tax_connection_id is None else reader.tx.get(TaxConnection, invoice.tax_connection_id)
 
 
-def _prepare_void(reader: Reader, job: Job) -> Asked | None:
-    invoice = reader.tx.get(Invoice, job.subject_id)
+def _prepare_void(reader: Reader, task: AskTaxProvider) -> Asked | None:
+    invoice = reader.tx.get(Invoice, task.subject_id)
     connection = None if invoice is None else _told_connection(reader, invoice)
     if invoice is None or connection is None:
         return None
-    purpose = Purpose(str(job.payload["purpose"] or Purpose.VOID))
+    purpose = task.purpose or Purpose.VOID
     items = fee_items(_fees(reader, invoice.id), connection.item_codes, named_by=_by_id)
     if purpose is not Purpose.VOID:
         items = tuple(replace(item, amount_cents=-item.amount_cents) for item in items)
@@ -146,8 +148,8 @@ def _prepare_void(reader: Reader, job: Job) -> Asked | None:
     )
 
 
-def _prepare_credit_note(reader: Reader, job: Job) -> Asked | None:
-    note = reader.tx.get(CreditNote, job.subject_id)
+def _prepare_credit_note(reader: Reader, task: AskTaxProvider) -> Asked | None:
+    note = reader.tx.get(CreditNote, task.subject_id)
     invoice = None if note is None else reader.tx.get(Invoice, note.invoice_id)
     # A void takes back all that was told of the invoice: its own notes would take that back twice.
     if note is None or invoice is None or invoice.status == InvoiceStatus.VOIDED:
@@ -164,48 +166,46 @@ def _prepare_credit_note(reader: Reader, job: Job) -> Asked | None:
 
 
 _PREPARE = {
-    "invoice": _prepare_invoice,
-    "fee": _prepare_fee,
-    "void": _prepare_void,
-    "credit_note": _prepare_credit_note,
+    TaxSubject.INVOICE: _prepare_invoice,
+    TaxSubject.FEE: _prepare_fee,
+    TaxSubject.VOID: _prepare_void,
+    TaxSubject.CREDIT_NOTE: _prepare_credit_note,
 }
 
 
 # Answers
 
 
-def conclude(work: Work, job: Job, asked: Asked, answer: Answer) -> None:
+def conclude(work: Work, job: Job, task: AskTaxProvider, asked: Asked, answer: Answer) -> None:
     """Act on an answer. Where there is none, it is asked for again, as often as makes sense, before that is told."""
     work.tx.jobs.complete(job)
-    subject = str(job.payload["subject"])
-    if subject == "invoice" and _waiting(work, job) is None:
+    if task.subject is TaxSubject.INVOICE and _waiting(work, task) is None:
         # It does not wait any more, or for the answer to a later question, which is not to be put off by this one.
         return
-    if isinstance(answer, ProviderFailure) and _asked_again(work, job, answer):
+    if isinstance(answer, ProviderFailure) and _asked_again(work, task, answer):
         return
-    _CONCLUDE[subject](work, job, asked, answer)
+    _CONCLUDE[task.subject](work, task, asked, answer)
 
 
-def _asked_again(work: Work, job: Job, failure: ProviderFailure) -> bool:
-    attempts = int(str(job.payload["attempts"])) + 1
+def _asked_again(work: Work, task: AskTaxProvider, failure: ProviderFailure) -> bool:
+    attempts = task.attempts + 1
     delay = retry_delay(failure, attempts)
     if delay is None:
         return False
-    request_id, purpose = (job.payload[name] for name in ("request_id", "purpose"))
     ask_about(
         work,
-        str(job.payload["subject"]),
-        job.subject_id,
-        request_id=None if request_id is None else str(request_id),
+        task.subject,
+        task.subject_id,
+        request_id=task.request_id,
         attempts=attempts,
         at=work.now + delay,
-        purpose=None if purpose is None else str(purpose),
+        purpose=task.purpose,
     )
     return True
 
 
-def _conclude_invoice(work: Work, job: Job, asked: Asked, answer: Answer) -> None:
-    found = _waiting(work, job)
+def _conclude_invoice(work: Work, task: AskTaxProvider, asked: Asked, answer: Answer) -> None:
+    found = _waiting(work, task)
     if found is None:
         return
     invoice, customer = found
@@ -273,19 +273,19 @@ def _fail(
     if drafted:
         _ready(work, failed)
     elif _LIMIT in failure.message:
-        work.schedule("retry_limited_taxes", failed.id, work.now + _LIMIT_WAIT)
+        work.schedule(RetryLimitedTaxes(invoice_id=failed.id), work.now + _LIMIT_WAIT)
 
 
-def retry_limited(work: Work, job: Job) -> None:
+def retry_limited(work: Work, task: RetryLimitedTaxes) -> None:
     """Job: an invoice failed because its provider was asked too often; it has another try."""
-    invoice = work.tx.get(Invoice, job.subject_id)
+    invoice = work.tx.get(Invoice, task.invoice_id)
     if invoice is None or invoice.status != InvoiceStatus.FAILED:
         return
     wait_again(work, invoice)
 
 
-def _conclude_fee(work: Work, job: Job, asked: Asked, answer: Answer) -> None:
-    fee = work.tx.get(Fee, job.subject_id)
+def _conclude_fee(work: Work, task: AskTaxProvider, asked: Asked, answer: Answer) -> None:
+    fee = work.tx.get(Fee, task.subject_id)
     if fee is None or fee.invoice_id is not None:
         return
     if isinstance(answer, ProviderTaxes):
@@ -294,30 +294,30 @@ def _conclude_fee(work: Work, job: Job, asked: Asked, answer: Answer) -> None:
         work.emit("fee.tax_provider_error", partial(fee_tax_error, fee, asked.connection, answer), fee.id)
 
 
-def _conclude_void(work: Work, job: Job, asked: Asked, answer: Answer) -> None:
-    invoice = work.tx.get(Invoice, job.subject_id)
+def _conclude_void(work: Work, task: AskTaxProvider, asked: Asked, answer: Answer) -> None:
+    invoice = work.tx.get(Invoice, task.subject_id)
     if invoice is None or not isinstance(answer, ProviderFailure):
         return
     other = withdrawal_after(asked.question.purpose, answer)
     if other is not None:
-        ask_about(work, "void", invoice.id, purpose=other.value)
+        ask_about(work, TaxSubject.VOID, invoice.id, purpose=other)
         return
     kept = without(invoice.error_details, TAX_VOIDING_ERROR)
     work.tx.replace(replace(invoice, error_details=(*kept, _detail(work, TAX_VOIDING_ERROR, answer))))
 
 
-def _conclude_credit_note(work: Work, job: Job, asked: Asked, answer: Answer) -> None:
-    note = work.tx.get(CreditNote, job.subject_id)
+def _conclude_credit_note(work: Work, task: AskTaxProvider, asked: Asked, answer: Answer) -> None:
+    note = work.tx.get(CreditNote, task.subject_id)
     if note is not None and isinstance(answer, ProviderFailure):
         kept = without(note.error_details, TAX_ERROR)
         work.tx.replace(replace(note, error_details=(*kept, _detail(work, TAX_ERROR, answer))))
 
 
 _CONCLUDE = {
-    "invoice": _conclude_invoice,
-    "fee": _conclude_fee,
-    "void": _conclude_void,
-    "credit_note": _conclude_credit_note,
+    TaxSubject.INVOICE: _conclude_invoice,
+    TaxSubject.FEE: _conclude_fee,
+    TaxSubject.VOID: _conclude_void,
+    TaxSubject.CREDIT_NOTE: _conclude_credit_note,
 }
 
 

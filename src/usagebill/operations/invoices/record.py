@@ -8,6 +8,7 @@ from usagebill.core.bills import Bill, Step
 from usagebill.core.charge_ledger import CarriedLevel, LevelReached
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.tax_providers import TaxSubject
 from usagebill.operations.credit_notes.automatic import on_surplus
 from usagebill.operations.credit_notes.drafts import follow
 from usagebill.operations.invoices.issue import draft, issue
@@ -36,7 +37,7 @@ def record(work: Work, bill: Bill) -> Invoice:
         work.tx.replace(invoice)
     work.tx.insert(*bill.fees)
     if invoice.tax_request_id is not None:
-        ask_about(work, "invoice", invoice.id, request_id=invoice.tax_request_id)
+        ask_about(work, TaxSubject.INVOICE, invoice.id, request_id=invoice.tax_request_id)
     for changed in bill.changed:
         work.tx.replace(changed)
     for transaction in bill.prepaid:

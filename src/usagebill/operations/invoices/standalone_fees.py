@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from usagebill.core.fees import Fee
+from usagebill.core.tax_providers import TaxSubject
 from usagebill.core.taxes import taxed_fee
 from usagebill.operations.tax_connections import ask_about
 from usagebill.queries.customers import customer_of
@@ -22,7 +23,7 @@ def keep_standalone(work: Work, fee: Fee) -> Fee:
     else:
         # Taxed once the customer's provider has said with what.
         kept = fee
-        ask_about(work, "fee", fee.id)
+        ask_about(work, TaxSubject.FEE, fee.id)
     work.tx.insert(kept)
     work.emit("fee.created", lambda: untaxed_fee_view(work, kept), kept.id)
     return kept

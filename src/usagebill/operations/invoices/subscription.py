@@ -9,9 +9,9 @@ from functools import partial
 from usagebill.core.dates import Occasion
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.jobs import Job
 from usagebill.core.plans import FixedCharge
 from usagebill.core.subscriptions import Subscription
+from usagebill.core.tasks import FinalizeInvoice
 from usagebill.operations.invoices.record import record
 from usagebill.rating.invoice import Entry, added_units_bill, finalized_bill, recomputed_bill, subscription_bill
 from usagebill.work import Work
@@ -63,12 +63,12 @@ def compute(work: Work, invoice: Invoice, *, finalizing: bool) -> Invoice:
 def finalize(work: Work, invoice: Invoice) -> Invoice:
     """Finalize a draft now: with everything known by now, dated today unless it keeps its anchor."""
     owed = work.worked_out(("finalized", invoice.id), partial(finalized_bill, draft=invoice), given=invoice)
-    work.tx.jobs.cancel(f"finalize_invoice:{invoice.id}")
+    work.cancel(FinalizeInvoice(customer_id=invoice.customer_id, invoice_id=invoice.id))
     return record(work, owed)
 
 
-def finalize_due(work: Work, job: Job) -> None:
+def finalize_due(work: Work, task: FinalizeInvoice) -> None:
     """Job: the grace period of a draft is over."""
-    invoice = work.tx.get(Invoice, str(job.payload["invoice_id"]))
+    invoice = work.tx.get(Invoice, task.invoice_id)
     if invoice is not None and invoice.status == InvoiceStatus.DRAFT:
         finalize(work, invoice)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from usagebill.core.plans import Plan
+from usagebill.core.tasks import EndPlan
 from usagebill.operations.plans.records import changed_plans
 from usagebill.queries.plans import overrides_of, plan_by_code
 from usagebill.views.plans import deleted_plan
@@ -19,6 +20,6 @@ def delete(work: Work, code: str) -> Plan:
     for each in (*overrides_of(work, plan, in_use=False), plan):
         work.tx.replace(replace(each, pending_deletion=True, updated_at=work.now))
         changed_plans(work, [each.id])
-    work.schedule("end_plan", plan.id, work.now)
+    work.schedule(EndPlan(plan_id=plan.id), work.now)
     work.emit("plan.deleted", lambda: deleted_plan(work, plan), plan.id)
     return plan

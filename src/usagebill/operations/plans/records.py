@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from usagebill.core.errors import Invalid
 from usagebill.core.plans import Charge, FixedCharge, Plan
+from usagebill.core.tasks import PlanAmountChanged
 from usagebill.operations import draft_invoices
 from usagebill.queries.plans import ChargeKind, forget_definition
 from usagebill.storage.conditions import eq, missing, ne
@@ -48,10 +49,4 @@ def remove(work: Work, record: ChargeKind) -> ChargeKind:
 
 def reconsider_changes(work: Work, plan: Plan, old_amount: int) -> None:
     """Have scheduled changes from and to the plan looked at again, now that its amount is no longer `old_amount`."""
-    work.schedule(
-        "plan_amount_changed",
-        plan.id,
-        work.now,
-        key=f"plan_amount_changed:{plan.id}:{work.new_id()}",
-        payload={"old_amount_cents": old_amount},
-    )
+    work.schedule(PlanAmountChanged(plan_id=plan.id, old_amount_cents=old_amount), work.now)

@@ -10,6 +10,7 @@ from usagebill.core.customers import timezone
 from usagebill.core.fixed_charges import next_period_start
 from usagebill.core.plans import FixedCharge, FixedChargeUnits, Plan
 from usagebill.core.subscriptions import RUNNING, Subscription, SubscriptionStatus, cycle_of
+from usagebill.core.tasks import BillFixedChargeUnits
 from usagebill.queries.customers import customer_of, entity_of
 from usagebill.storage.conditions import asc, eq, within
 from usagebill.work import Reader, Work
@@ -51,17 +52,13 @@ def units_of_subscription_changed(
         )
     billed = [fixed_charge.id for fixed_charge in changed if fixed_charge.pay_in_advance]
     if billed and immediately and subscription.status == SubscriptionStatus.ACTIVE:
-        work.schedule(
-            "bill_fixed_charge_units",
-            subscription.customer_id,
-            work.now,
-            key=f"bill_fixed_charge_units:{subscription.id}:{work.new_id()}",
-            payload={
-                "subscription_id": subscription.id,
-                "fixed_charge_ids": billed,
-                "timestamp": work.now.isoformat(),
-            },
+        added = BillFixedChargeUnits(
+            customer_id=subscription.customer_id,
+            subscription_id=subscription.id,
+            fixed_charge_ids=tuple(billed),
+            timestamp=work.now,
         )
+        work.schedule(added, work.now)
 
 
 def units_changed(

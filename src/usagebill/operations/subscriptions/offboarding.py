@@ -7,8 +7,8 @@ from datetime import timedelta
 from usagebill.core.coupons import AppliedCoupon, CouponStatus
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.jobs import Job
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.core.tasks import EndCustomer, FinalizeInvoice
 from usagebill.operations.coupons import terminate_applied
 from usagebill.operations.subscriptions import cancel_pending, terminate
 from usagebill.storage.conditions import asc, eq
@@ -20,12 +20,12 @@ __all__ = ["end_customer"]
 _DRAFTS_WAIT = timedelta(minutes=5)
 
 
-def end_customer(work: Work, job: Job) -> None:
+def end_customer(work: Work, task: EndCustomer) -> None:
     """Job: end the subscriptions of a deleted customer as usual, cancel pending ones, finalize drafts soon.
 
     Its coupons end too.
     """
-    own = eq("customer_id", job.subject_id)
+    own = eq("customer_id", task.customer_id)
     order = [asc("created_at"), asc("id")]
     for subscription in work.tx.find(Subscription, own, eq("status", SubscriptionStatus.ACTIVE), order=order):
         terminate(work, subscription)
@@ -34,12 +34,6 @@ def end_customer(work: Work, job: Job) -> None:
     for applied in work.tx.find(AppliedCoupon, own, eq("status", CouponStatus.ACTIVE)):
         terminate_applied(work, applied)
     for draft in work.tx.find(Invoice, own, eq("status", InvoiceStatus.DRAFT)):
-        key = f"finalize_invoice:{draft.id}"
-        work.tx.jobs.cancel(key)
-        work.schedule(
-            "finalize_invoice",
-            draft.customer_id,
-            work.now + _DRAFTS_WAIT,
-            key=key,
-            payload={"invoice_id": draft.id},
-        )
+        finalization = FinalizeInvoice(customer_id=draft.customer_id, invoice_id=draft.id)
+        work.cancel(finalization)
+        work.schedule(finalization, work.now + _DRAFTS_WAIT)

@@ -2,52 +2,62 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from functools import partial
 
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
-from usagebill.core.jobs import Job
 from usagebill.core.periods import Interval
 from usagebill.core.plans import Plan, cancels_downgrade
 from usagebill.core.subscriptions import UNENDED, Subscription, SubscriptionStatus, is_upgrade
+from usagebill.core.tasks import BillFixedChargeUnits, LeavePlan, PlanAmountChanged, UpgradeNow
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.invoices.subscription import bill_added_units, finalize
 from usagebill.operations.subscriptions.change import cancel_downgrade, upgrade_to
 from usagebill.operations.subscriptions.termination import cancel_pending, terminate
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import plan_of
-from usagebill.storage.conditions import Condition, asc, eq, has, within
+from usagebill.storage.conditions import Condition, asc, eq, has, present, within
 from usagebill.views.subscriptions import EntitledSubscription, entitled_subscription
 from usagebill.work import Reader, Work
 
-__all__ = ["amount_changed", "bill_units", "end_subscriptions", "leave_plan", "upgrade_now"]
+__all__ = ["amount_changed", "amount_changed_apart", "bill_units", "end_subscriptions", "leave_plan", "upgrade_now"]
 
 _IN_ORDER = (asc("created_at"), asc("id"))
 _ALIVE = within("status", UNENDED)
 
 
-def bill_units(work: Work, job: Job) -> None:
+def bill_units(work: Work, task: BillFixedChargeUnits) -> None:
     """Job: units were added at once to fixed charges that a subscription pays in advance."""
-    subscription = work.tx.get(Subscription, str(job.payload["subscription_id"]))
+    subscription = work.tx.get(Subscription, task.subscription_id)
     if subscription is None or subscription.status != SubscriptionStatus.ACTIVE:
         return
-    ids = job.payload["fixed_charge_ids"]
-    wanted = set(ids) if isinstance(ids, (list, tuple)) else set()
-    changed = [charge for charge in plan_definition(work, subscription.plan_id).fixed_charges if charge.id in wanted]
+    fixed_charges = plan_definition(work, subscription.plan_id).fixed_charges
+    changed = [charge for charge in fixed_charges if charge.id in task.fixed_charge_ids]
     if changed:
-        changed_at = datetime.fromisoformat(str(job.payload["timestamp"]))
-        bill_added_units(work, subscription, changed, at=changed_at)
+        bill_added_units(work, subscription, changed, at=task.timestamp)
 
 
-def amount_changed(work: Work, job: Job) -> None:
-    """Job: a plan has another amount. What waits to leave it, or to arrive on it, may be another kind of change now.
+def amount_changed(work: Work, task: PlanAmountChanged) -> None:
+    """Job: a plan has another amount. What waits to leave it, or to arrive on it, may be another kind of change now."""
+    plan = work.tx.get(Plan, task.plan_id)
+    if plan is not None:
+        _cancel_downgrades_from(work, plan)
+        for following in _downgrades_to(work, plan):
+            _reconsider(work, following, plan)
 
-    Where that has failed before, each change that happens at once is a job of its own.
-    """
-    plan = work.tx.get(Plan, job.subject_id)
-    if plan is None:
-        return
+
+def amount_changed_apart(work: Work, task: PlanAmountChanged) -> None:
+    """Job: the same where it has failed. Each change that happens at once is a job of its own."""
+    plan = work.tx.get(Plan, task.plan_id)
+    if plan is not None:
+        _cancel_downgrades_from(work, plan)
+        for following in _downgrades_to(work, plan):
+            upgrade = UpgradeNow(customer_id=following.customer_id, subscription_id=following.id, plan_id=plan.id)
+            work.schedule(upgrade, work.now)
+
+
+def _cancel_downgrades_from(work: Work, plan: Plan) -> None:
+    """Cancel the scheduled changes from the plan that are no downgrades any more."""
     for current in work.tx.find(
         Subscription, eq("plan_id", plan.id), eq("status", SubscriptionStatus.ACTIVE), order=_IN_ORDER
     ):
@@ -55,24 +65,22 @@ def amount_changed(work: Work, job: Job) -> None:
         if following is not None and cancels_downgrade(plan.amount_cents, plan_of(work, following).amount_cents):
             cancel_downgrade(work, current)
             work.emit("subscription.updated", partial(_view, work, current), current.id)
-    for following in work.tx.find(
-        Subscription, eq("plan_id", plan.id), eq("status", SubscriptionStatus.PENDING), order=_IN_ORDER
-    ):
-        if following.previous_subscription_id is None:
-            continue
-        if job.error is None:
-            _reconsider(work, following, plan)
-            continue
-        payload = {"plan_id": plan.id, "subscription_id": following.id}
-        work.schedule(
-            "upgrade_now", following.customer_id, work.now, key=f"upgrade_now:{following.id}", payload=payload
-        )
 
 
-def upgrade_now(work: Work, job: Job) -> None:
+def _downgrades_to(reader: Reader, plan: Plan) -> list[Subscription]:
+    return reader.tx.find(
+        Subscription,
+        eq("plan_id", plan.id),
+        eq("status", SubscriptionStatus.PENDING),
+        present("previous_subscription_id"),
+        order=_IN_ORDER,
+    )
+
+
+def upgrade_now(work: Work, task: UpgradeNow) -> None:
     """Job: a scheduled downgrade may be none any more, since its plan has another amount."""
-    following = work.tx.get(Subscription, str(job.payload["subscription_id"]))
-    plan = work.tx.get(Plan, str(job.payload["plan_id"]))
+    following = work.tx.get(Subscription, task.subscription_id)
+    plan = work.tx.get(Plan, task.plan_id)
     if plan is not None and following is not None and following.status == SubscriptionStatus.PENDING:
         _reconsider(work, following, plan)
 
@@ -114,13 +122,12 @@ def end_subscriptions(work: Work, plan: Plan, *, together: bool) -> None:
     drafts = work.tx.find(Invoice, *_drafts_of(plan.id), order=_IN_ORDER)
     customer_ids = (*(one.customer_id for one in alive), *(draft.customer_id for draft in drafts))
     for customer_id in dict.fromkeys(customer_ids):
-        key = f"leave_plan:{plan.id}:{customer_id}"
-        work.schedule("leave_plan", customer_id, work.now, key=key, payload={"plan_id": plan.id})
+        work.schedule(LeavePlan(customer_id=customer_id, plan_id=plan.id), work.now)
 
 
-def leave_plan(work: Work, job: Job) -> None:
+def leave_plan(work: Work, task: LeavePlan) -> None:
     """Job: end what a customer has on a plan that was deleted."""
-    _end_on(work, str(job.payload["plan_id"]), eq("customer_id", job.subject_id))
+    _end_on(work, task.plan_id, eq("customer_id", task.customer_id))
 
 
 def _drafts_of(plan_id: str) -> tuple[Condition, ...]:

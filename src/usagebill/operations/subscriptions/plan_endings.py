@@ -4,27 +4,33 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from usagebill.core.jobs import Job
 from usagebill.core.plans import Plan
+from usagebill.core.tasks import EndPlan
 from usagebill.operations.plans.records import changed_plans
 from usagebill.operations.subscriptions.plan_changes import end_subscriptions
 from usagebill.queries.plans import overrides_of
 from usagebill.work import Work
 
-__all__ = ["end_plan"]
+__all__ = ["end_plan", "end_plan_apart"]
 
 
-def end_plan(work: Work, job: Job) -> None:
-    """End all that is on a plan and its overrides, then delete them. Their charges stay, for what bills them.
+def end_plan(work: Work, task: EndPlan) -> None:
+    """Job: end all that is on a plan and its overrides, then delete them. Their charges stay, for what bills them."""
+    _end(work, task.plan_id, together=True)
 
-    Where that has failed before, what each customer has on it ends by itself.
-    """
-    plan = work.tx.get(Plan, job.subject_id)
+
+def end_plan_apart(work: Work, task: EndPlan) -> None:
+    """Job: the same where it has failed. What each customer has on the plan ends in a job of its own."""
+    _end(work, task.plan_id, together=False)
+
+
+def _end(work: Work, plan_id: str, *, together: bool) -> None:
+    plan = work.tx.get(Plan, plan_id)
     if plan is None:
         return
     every = (*overrides_of(work, plan, in_use=False), plan)
     for each in every:
-        end_subscriptions(work, each, together=job.error is None)
+        end_subscriptions(work, each, together=together)
     for each in every:
         changed_plans(work, [each.id])
         work.tx.replace(replace(each, pending_deletion=False, deleted_at=work.now, updated_at=work.now))

@@ -17,6 +17,7 @@ from usagebill.core.periods.schedule import (
     trial_end_run,
 )
 from usagebill.core.subscriptions import UNENDED, Subscription, SubscriptionStatus, known_since
+from usagebill.core.tasks import ActivateSubscription, AnnounceTermination, BillCustomer, EndSubscription, EndTrial
 from usagebill.queries.billing_periods import billed_through_day
 from usagebill.queries.customers import customer_of, zone_of
 from usagebill.queries.subscriptions import cycle, plan_of
@@ -53,24 +54,24 @@ def schedule(work: Work, subscription: Subscription, *, overdue: bool = False) -
     forget(work, subscription, but_overdue=overdue)
     if subscription.status == SubscriptionStatus.PENDING and subscription.previous_subscription_id is None:
         zone = zone_of(work, customer_of(work, subscription))
-        _at(work, subscription, "activate_subscription", activation_at(subscription.subscription_at, zone))
+        _at(work, subscription, ActivateSubscription, activation_at(subscription.subscription_at, zone))
     if subscription.status == SubscriptionStatus.ACTIVE:
         schedule_billing(work, subscription)
         _schedule_trial_end(work, subscription)
     ending_at = ending_of(subscription)
     if subscription.status == SubscriptionStatus.ACTIVE and ending_at is not None:
         zone = zone_of(work, customer_of(work, subscription))
-        _at(work, subscription, "end_subscription", ending_at_instant(ending_at, zone))
+        _at(work, subscription, EndSubscription, ending_at_instant(ending_at, zone))
         schedule_alert(work, subscription)
 
 
 def forget(work: Work, subscription: Subscription, *, but_overdue: bool = False) -> None:
     """Wait for nothing any more. Runs of the customer stay: they look at what is due when they come."""
-    for kind in ("activate_subscription", "end_subscription", "end_trial", "announce_termination"):
-        key = f"{kind}:{subscription.id}"
-        waiting = work.tx.jobs.get(key) if but_overdue else None
+    for task_type in (ActivateSubscription, EndSubscription, EndTrial, AnnounceTermination):
+        task = task_type(customer_id=subscription.customer_id, subscription_id=subscription.id)
+        waiting = work.tx.jobs.get(task.key) if but_overdue else None
         if waiting is None or waiting.due_at >= work.now:
-            work.tx.jobs.cancel(key)
+            work.cancel(task)
 
 
 def reschedule_customer(work: Work, customer_id: str) -> None:
@@ -84,13 +85,7 @@ def reschedule_customer(work: Work, customer_id: str) -> None:
 
 def schedule_billing(work: Work, subscription: Subscription) -> None:
     """Have the customer billed when the subscription is due next, after now."""
-    due = _next_run(work, subscription, after=work.now)
-    work.schedule(
-        "bill_customer",
-        subscription.customer_id,
-        due,
-        key=f"bill_customer:{subscription.customer_id}:{due.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
-    )
+    work.schedule(BillCustomer(customer_id=subscription.customer_id), _next_run(work, subscription, after=work.now))
 
 
 def is_due(reader: Reader, subscription: Subscription) -> bool:
@@ -123,7 +118,7 @@ def _next_run(reader: Reader, subscription: Subscription, *, after: datetime) ->
 def _schedule_trial_end(work: Work, subscription: Subscription) -> None:
     ends_at = end_of_trial(work, subscription, plan_of(work, subscription).trial_period)
     if subscription.trial_ended_at is None and ends_at is not None:
-        _at(work, subscription, "end_trial", trial_end_run(max(ends_at, work.now)))
+        _at(work, subscription, EndTrial, trial_end_run(max(ends_at, work.now)))
 
 
 def schedule_alert(work: Work, subscription: Subscription) -> None:
@@ -138,15 +133,15 @@ def schedule_alert(work: Work, subscription: Subscription) -> None:
             alert = work.now.replace(minute=_ALERT_MINUTE, second=0, microsecond=0)
             alert += timedelta(hours=1) if alert <= work.now else timedelta(0)
         if alert > work.now and (alert.date() > today or announced is None or announced.date() < today):
-            _at(work, subscription, "announce_termination", alert)
+            _at(work, subscription, AnnounceTermination, alert)
             return
 
 
-def _at(work: Work, subscription: Subscription, kind: str, due_at: datetime) -> None:
-    work.schedule(
-        kind,
-        subscription.customer_id,
-        max(due_at, work.now),
-        key=f"{kind}:{subscription.id}",
-        payload={"subscription_id": subscription.id},
-    )
+def _at(
+    work: Work,
+    subscription: Subscription,
+    task_type: type[ActivateSubscription | EndSubscription | EndTrial | AnnounceTermination],
+    due_at: datetime,
+) -> None:
+    task = task_type(customer_id=subscription.customer_id, subscription_id=subscription.id)
+    work.schedule(task, max(due_at, work.now))

@@ -10,9 +10,9 @@ from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
 from usagebill.core.fixed_charges import units_at_start
 from usagebill.core.invoices.life_cycle import InvoicingReason
-from usagebill.core.jobs import Job
 from usagebill.core.plans import FixedChargeUnits
 from usagebill.core.subscriptions import Event, Subscription, SubscriptionStatus, transition
+from usagebill.core.tasks import ActivateSubscription
 from usagebill.operations.invoices.subscription import bill, bill_added_units
 from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.queries.customers import customer_of, zone_of
@@ -110,8 +110,8 @@ def ends_invoiced(reader: Reader, external_id: str) -> list[datetime]:
     return [other.terminated_at for other in ended if other.terminated_at is not None]
 
 
-def activate_due(work: Work, job: Job) -> None:
+def activate_due(work: Work, task: ActivateSubscription) -> None:
     """Job: the local date of a future subscription has come."""
-    subscription = work.tx.get(Subscription, str(job.payload["subscription_id"]))
+    subscription = work.tx.get(Subscription, task.subscription_id)
     if subscription is not None and subscription.status == SubscriptionStatus.PENDING:
         bill_start(work, start(work, subscription, work.now))

@@ -7,9 +7,9 @@ from dataclasses import replace
 from usagebill.core.dates import Occasion
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoices.life_cycle import InvoicingReason
-from usagebill.core.jobs import Job
 from usagebill.core.periods.schedule import ending_at_instant, run_is_past
 from usagebill.core.subscriptions import Event, Subscription, SubscriptionStatus, transition
+from usagebill.core.tasks import AnnounceTermination, EndSubscription
 from usagebill.operations.backlog import after_backlog, of_subscription
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.subscription import bill
@@ -23,7 +23,7 @@ from usagebill.queries.subscriptions import cycle, plan_of
 from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import eq
 from usagebill.views.subscriptions import entitled_subscription, subscription_webhook_view
-from usagebill.work import Reader, Work
+from usagebill.work import Work
 
 __all__ = ["announce_due", "cancel_pending", "delete", "end_due", "terminate", "termination_options"]
 
@@ -135,13 +135,9 @@ def cancel_pending(work: Work, pending: Subscription) -> Subscription:
     return canceled
 
 
-def _subject(reader: Reader, job: Job) -> Subscription | None:
-    return reader.tx.get(Subscription, str(job.payload["subscription_id"]))
-
-
-def end_due(work: Work, job: Job) -> None:
+def end_due(work: Work, task: EndSubscription) -> None:
     """Job: the local date of a subscription's `ending_at` has come."""
-    subscription = _subject(work, job)
+    subscription = work.tx.get(Subscription, task.subscription_id)
     ending_at = None if subscription is None else ending_of(subscription)
     if subscription is None or subscription.status != SubscriptionStatus.ACTIVE or ending_at is None:
         return
@@ -151,9 +147,9 @@ def end_due(work: Work, job: Job) -> None:
     terminate(work, subscription)
 
 
-def announce_due(work: Work, job: Job) -> None:
+def announce_due(work: Work, task: AnnounceTermination) -> None:
     """Job: an end is so many days ahead that it is announced."""
-    subscription = _subject(work, job)
+    subscription = work.tx.get(Subscription, task.subscription_id)
     if subscription is None or subscription.status != SubscriptionStatus.ACTIVE:
         return
     announced = replace(subscription, termination_announced_at=work.now)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from usagebill.core.customers import Customer
-from usagebill.core.jobs import Job
 from usagebill.core.subscriptions import UNENDED, Subscription
+from usagebill.core.tasks import RescheduleCustomer, RescheduleEntity
 from usagebill.operations.subscriptions import reschedule_customer
 from usagebill.storage.conditions import eq, has, missing, within
 from usagebill.work import Work
@@ -12,13 +12,15 @@ from usagebill.work import Work
 __all__ = ["reschedule", "reschedule_entity"]
 
 
-def reschedule(work: Work, job: Job) -> None:
+def reschedule(work: Work, task: RescheduleCustomer) -> None:
     """Job: a customer's time zone has changed."""
-    reschedule_customer(work, job.subject_id)
+    reschedule_customer(work, task.customer_id)
 
 
-def reschedule_entity(work: Work, job: Job) -> None:
+def reschedule_entity(work: Work, task: RescheduleEntity) -> None:
     """Job: the time zone of a billing entity has changed, and with it that of the customers without their own."""
     waiting = has(Subscription, "customer_id", within("status", UNENDED))
-    for customer in work.tx.find(Customer, eq("billing_entity_id", job.subject_id), missing("timezone"), waiting):
+    for customer in work.tx.find(
+        Customer, eq("billing_entity_id", task.billing_entity_id), missing("timezone"), waiting
+    ):
         reschedule_customer(work, customer.id)

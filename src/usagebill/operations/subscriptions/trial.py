@@ -11,8 +11,8 @@ from usagebill.core.days import local_date
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod
-from usagebill.core.jobs import Job
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.core.tasks import EndTrial
 from usagebill.operations.invoices.subscription import bill
 from usagebill.queries.billing_periods import last_run
 from usagebill.queries.subscriptions import cycle, plan_of
@@ -25,9 +25,9 @@ from usagebill.work import Reader, Work
 __all__ = ["end_trial"]
 
 
-def end_trial(work: Work, job: Job) -> None:
+def end_trial(work: Work, task: EndTrial) -> None:
     """Job: a trial is over. In advance, the rest of the period is billed, unless a run or the start has done so."""
-    subscription = work.tx.get(Subscription, str(job.payload["subscription_id"]))
+    subscription = work.tx.get(Subscription, task.subscription_id)
     if (
         subscription is None
         or subscription.status != SubscriptionStatus.ACTIVE

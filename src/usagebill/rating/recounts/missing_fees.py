@@ -12,6 +12,7 @@ from usagebill.core.events import Event, cut_to_seconds, subscription_at
 from usagebill.core.fees import Fee
 from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription
+from usagebill.core.tasks import ProcessEvents
 from usagebill.storage.conditions import eq, present
 from usagebill.storage.event_queries import EventQuery
 from usagebill.work import Reader
@@ -86,4 +87,4 @@ def _is_alone(known: list[Subscription], subscription: Subscription, event: Even
 def _waits(reader: Reader, event: Event) -> bool:
     """Whether the job that bills what came in together with the event has not been done; one that failed is shown."""
     together = reader.tx.events.received(event.created_at, event.created_at + _INSTANT)
-    return any(reader.tx.jobs.waiting("process_events", one.id) is not None for one in list(together))
+    return any(reader.tx.jobs.waiting(ProcessEvents.kind, one.id) is not None for one in list(together))

@@ -1,0 +1,468 @@
+"""Tasks: what jobs do, one class a kind. A job is a task that waits for its instant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from datetime import UTC, datetime
+from typing import ClassVar
+
+from usagebill.core.documents.files import DocumentKind, DocumentSubject
+from usagebill.core.tax_providers import Purpose, TaxSubject
+
+__all__ = [
+    "ActivateSubscription",
+    "AnnounceTermination",
+    "AskTaxProvider",
+    "BillCustomer",
+    "BillFixedChargeUnits",
+    "ChangeEuRates",
+    "CheckReceivedEvents",
+    "CheckUsageThresholds",
+    "CheckVatNumber",
+    "CleanWebhookMessages",
+    "DeliverWebhook",
+    "EndCustomer",
+    "EndPlan",
+    "EndSubscription",
+    "EndTrial",
+    "ExpireCoupon",
+    "FinalizeInvoice",
+    "GenerateDocuments",
+    "LeavePlan",
+    "MarkOverdue",
+    "PlanAmountChanged",
+    "ProcessEvents",
+    "RefreshInvoice",
+    "RefreshWallets",
+    "RescheduleCustomer",
+    "RescheduleEntity",
+    "RetryLimitedTaxes",
+    "SendEmail",
+    "Task",
+    "TaxWaitingInvoices",
+    "UpgradeNow",
+    "payload_of",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What a job does. `kind` is its name in stored rows, and never changes.
+
+    `subject_field` names the field with the id of the job's subject. A task about a customer has the customer as its
+    subject, so that what is overdue of the customer is found. All other fields are the job's payload. `identity` names
+    the fields that tell two tasks of a kind apart, where the subject alone does not: of equal ones, one job waits.
+
+    `leased`: talks to somebody outside, or takes long, while no transaction is open; done at least once, not exactly
+    once. `worked_out_ahead`: what it comes to is worked out on a snapshot before it is done (`Work.worked_out`).
+    `makes_invoices`: makes invoices of the customer that is its subject, and shows a failed one where it fails.
+    """
+
+    kind: ClassVar[str]
+    subject_field: ClassVar[str]
+    identity: ClassVar[tuple[str, ...]] = ()
+    leased: ClassVar[bool] = False
+    worked_out_ahead: ClassVar[bool] = False
+    makes_invoices: ClassVar[bool] = False
+
+    @property
+    def key(self) -> str:
+        """The kind, and what tells the task from others of its kind."""
+        named = self.identity or (self.subject_field,)
+        return ":".join((self.kind, *(_text(getattr(self, name)) for name in named)))
+
+    def job_key(self, job_id: str, due_at: datetime) -> str:
+        """The key of a job for the task: no two jobs that wait have the same one."""
+        return self.key
+
+
+def _text(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return "+".join(value) if isinstance(value, tuple) else str(value)
+
+
+def payload_of(task: Task) -> dict[str, object]:
+    """The payload of a job for the task: all fields but the subject, without those at their default."""
+    payload: dict[str, object] = {}
+    for field in fields(task):
+        value = getattr(task, field.name)
+        if field.name == task.subject_field or (field.default is not MISSING and value == field.default):
+            continue
+        payload[field.name] = value.isoformat() if isinstance(value, datetime) else value
+    return payload
+
+
+# Subscriptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SubscriptionTask(Task):
+    subject_field = "customer_id"
+    identity = ("subscription_id",)
+
+    customer_id: str
+    subscription_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivateSubscription(_SubscriptionTask):
+    """The local date of a future subscription has come."""
+
+    kind = "activate_subscription"
+    makes_invoices = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndSubscription(_SubscriptionTask):
+    """The local date of a subscription's `ending_at` has come."""
+
+    kind = "end_subscription"
+    makes_invoices = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndTrial(_SubscriptionTask):
+    """A trial is over."""
+
+    kind = "end_trial"
+    makes_invoices = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnounceTermination(_SubscriptionTask):
+    """The end of a subscription is announced some days ahead."""
+
+    kind = "announce_termination"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BillFixedChargeUnits(_SubscriptionTask):
+    """Units were added to fixed charges paid in advance, at `timestamp`. Each such change is billed by itself."""
+
+    kind = "bill_fixed_charge_units"
+    makes_invoices = True
+
+    fixed_charge_ids: tuple[str, ...]
+    timestamp: datetime
+
+    def job_key(self, job_id: str, due_at: datetime) -> str:
+        return f"{self.key}:{job_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradeNow(_SubscriptionTask):
+    """A scheduled downgrade to a plan that has another amount now may be none any more."""
+
+    kind = "upgrade_now"
+    makes_invoices = True
+
+    plan_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckUsageThresholds(Task):
+    """A subscription has new usage, which may have passed a threshold."""
+
+    kind = "check_usage_thresholds"
+    subject_field = "subscription_id"
+    worked_out_ahead = True
+
+    subscription_id: str
+
+
+# Customers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CustomerTask(Task):
+    subject_field = "customer_id"
+
+    customer_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BillCustomer(_CustomerTask):
+    """Something of a customer is to be billed. There is a job for each instant at which that is so."""
+
+    kind = "bill_customer"
+    worked_out_ahead = True
+    makes_invoices = True
+
+    def job_key(self, job_id: str, due_at: datetime) -> str:
+        return f"{self.key}:{due_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndCustomer(_CustomerTask):
+    """A customer was deleted."""
+
+    kind = "end_customer"
+    makes_invoices = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescheduleCustomer(_CustomerTask):
+    """The time zone of a customer has changed."""
+
+    kind = "reschedule_customer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescheduleEntity(Task):
+    """The time zone of a billing entity has changed."""
+
+    kind = "reschedule_entity"
+    subject_field = "billing_entity_id"
+
+    billing_entity_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckVatNumber(_CustomerTask):
+    """The registry is asked about a customer's VAT number, for the check with this id."""
+
+    kind = "check_vat_number"
+    leased = True
+
+    check_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefreshWallets(Task):
+    """The ongoing balances of a customer's wallets may have changed.
+
+    The subject is one of the wallets, so that no request of the customer's waits for it as for an overdue bill.
+    """
+
+    kind = "refresh_wallets"
+    subject_field = "wallet_id"
+    identity = ("customer_id",)
+    worked_out_ahead = True
+
+    wallet_id: str
+    customer_id: str
+
+
+# Plans
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanAmountChanged(Task):
+    """A plan has another amount."""
+
+    kind = "plan_amount_changed"
+    subject_field = "plan_id"
+
+    plan_id: str
+    old_amount_cents: int
+
+    def job_key(self, job_id: str, due_at: datetime) -> str:
+        return f"{self.key}:{job_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndPlan(Task):
+    """A plan is to be deleted, with all that is on it."""
+
+    kind = "end_plan"
+    subject_field = "plan_id"
+
+    plan_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeavePlan(_CustomerTask):
+    """A plan is to be deleted: what one customer has on it ends."""
+
+    kind = "leave_plan"
+    identity = ("plan_id", "customer_id")
+    makes_invoices = True
+
+    plan_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireCoupon(Task):
+    """The expiration date of a coupon is over."""
+
+    kind = "expire_coupon"
+    subject_field = "coupon_id"
+
+    coupon_id: str
+
+
+# Invoices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _InvoiceTask(Task):
+    subject_field = "customer_id"
+    identity = ("invoice_id",)
+
+    customer_id: str
+    invoice_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinalizeInvoice(_InvoiceTask):
+    """The grace period of a draft is over."""
+
+    kind = "finalize_invoice"
+    worked_out_ahead = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefreshInvoice(_InvoiceTask):
+    """Something that a draft shows has changed."""
+
+    kind = "refresh_invoice"
+    worked_out_ahead = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkOverdue(_InvoiceTask):
+    """The due date of an unpaid invoice is over."""
+
+    kind = "mark_overdue"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaxWaitingInvoices(_CustomerTask):
+    """It may be known by now what a customer's invoices that wait for their taxes are taxed with."""
+
+    kind = "tax_waiting_invoices"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryLimitedTaxes(Task):
+    """An invoice failed because its tax provider was asked too often."""
+
+    kind = "retry_limited_taxes"
+    subject_field = "invoice_id"
+
+    invoice_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskTaxProvider(Task):
+    """A tax provider is asked about a record: the invoice, fee or credit note with this id.
+
+    `attempts` have had no answer so far. `request_id` is what an invoice waits for, and `purpose` how a void is told.
+    """
+
+    kind = "ask_tax_provider"
+    subject_field = "subject_id"
+    identity = ("subject", "subject_id")
+    leased = True
+
+    subject: TaxSubject
+    subject_id: str
+    request_id: str | None
+    attempts: int
+    purpose: Purpose | None
+
+
+# Documents and e-mails
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerateDocuments(Task):
+    """An issued invoice or credit note lacks documents."""
+
+    kind = "generate_documents"
+    subject_field = "subject_id"
+    identity = ("subject_id", "kinds")
+    leased = True
+
+    subject: DocumentSubject
+    subject_id: str
+    kinds: tuple[DocumentKind, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendEmail(Task):
+    """An invoice or credit note is sent: to its customer, or, where that was `asked`, to these.
+
+    An e-mail that is asked for is sent each time; one that follows from issuing, once. `reached` have it already.
+    """
+
+    kind = "send_email"
+    subject_field = "subject_id"
+    leased = True
+
+    subject: DocumentSubject
+    subject_id: str
+    message_id: str
+    asked: bool
+    to: tuple[str, ...] = ()
+    cc: tuple[str, ...] = ()
+    bcc: tuple[str, ...] = ()
+    reached: tuple[str, ...] = ()
+
+    def job_key(self, job_id: str, due_at: datetime) -> str:
+        return f"{self.key}:{job_id}" if self.asked else self.key
+
+
+# Events
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessEvents(Task):
+    """Events that came in together are billed in advance: external subscription id -> transaction ids.
+
+    `event_id` is that of the first that came in.
+    """
+
+    kind = "process_events"
+    subject_field = "event_id"
+
+    event_id: str
+    events: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReceivedEvents(Task):
+    """The events received in the hour that ends at `hour` are checked for what no aggregation can take."""
+
+    kind = "check_received_events"
+    subject_field = "organization_id"
+    identity = ("hour",)
+
+    organization_id: str
+    hour: datetime
+
+
+# Webhooks and the installation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliverWebhook(Task):
+    """A webhook message is delivered, in the lane of its endpoint."""
+
+    kind = "deliver_webhook"
+    subject_field = "message_id"
+    leased = True
+
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanWebhookMessages(Task):
+    """Old webhook messages are removed."""
+
+    kind = "clean_webhook_messages"
+    subject_field = "organization_id"
+
+    organization_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeEuRates(Task):
+    """A country of the European Union has another VAT rate from this day on."""
+
+    kind = "change_eu_rates"
+    subject_field = "organization_id"
+
+    organization_id: str

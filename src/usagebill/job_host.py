@@ -1,0 +1,95 @@
+"""What leased jobs need: the billing system that they are done for, and those outside whom it talks to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from datetime import datetime, timedelta
+from typing import Protocol, TypeVar
+
+from usagebill.bounded_http import Answer
+from usagebill.clock import Clock
+from usagebill.core.emails import Email
+from usagebill.core.jobs import Job
+from usagebill.core.organizations import Organization
+from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes, Reported, TaxConnection, TaxQuestion
+from usagebill.core.vat import NotRegistered, Registered, Unavailable, VatNumber
+from usagebill.operations.webhooks import Attempt
+from usagebill.storage.ports import Transaction
+from usagebill.work import Work
+
+__all__ = ["Courier", "JobHost", "Mailer", "TaxProvider", "VatRegistry"]
+
+T = TypeVar("T")
+
+
+class Courier(Protocol):
+    """Who takes webhook messages to their endpoints."""
+
+    def send(self, attempt: Attempt, headers: dict[str, str]) -> Future[Answer]:
+        """Make the attempt; its answer comes later."""
+
+
+class Mailer(Protocol):
+    """Who takes e-mails: a mail server over SMTP (`SmtpMailer`), or whatever stands in for one."""
+
+    def send(self, email: Email) -> Mapping[str, str]:
+        """Take an e-mail for its `recipients`; those who were refused, with the answer (`550 unknown`), if others
+        were not. Raises `Undelivered` where nobody gets it.
+        """
+
+
+class TaxProvider(Protocol):
+    """Who says what customers are taxed with."""
+
+    def ask(self, connection: TaxConnection, question: TaxQuestion) -> ProviderTaxes | Reported | ProviderFailure:
+        """The taxes of all items of a draft or finalized document; `Reported` for what is only to be noted."""
+
+
+class VatRegistry(Protocol):
+    """Who knows which VAT numbers exist. `VIES` of the European Commission is one, over HTTP (`HttpVatRegistry`)."""
+
+    def check(self, number: VatNumber) -> Registered | NotRegistered | Unavailable:
+        """Whether the number is registered; `Unavailable` where that cannot be told now."""
+
+
+class JobHost(Protocol):
+    """The billing system that leased jobs are done for. None stands for those whom it does not talk to."""
+
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def lease(self) -> timedelta:
+        """How long a leased job is kept from other workers."""
+
+    @property
+    def serving_seconds(self) -> float:
+        """How long questions and changes of others have taken, all together."""
+
+    @property
+    def delivers(self) -> bool:
+        """Whether webhook messages are sent at all."""
+
+    @property
+    def courier(self) -> Courier: ...
+    @property
+    def mailer(self) -> Mailer | None: ...
+    @property
+    def tax_provider(self) -> TaxProvider | None: ...
+    @property
+    def vat_registry(self) -> VatRegistry | None: ...
+
+    def writing(self, change: Callable[[Work], T], organization: Organization | None = None) -> T:
+        """Make a change of an organization, all of it or nothing."""
+
+    def transact(self, change: Callable[[Transaction], T]) -> T:
+        """Make a change across organizations."""
+
+    def ask(self, question: Callable[[Transaction], T]) -> T:
+        """Answer a question across organizations."""
+
+    def work_of(self, tx: Transaction, organization_id: str, now: datetime) -> Work:
+        """The work of an organization, in a transaction of its own."""
+
+    def postpone(self, tx: Transaction, job: Job, now: datetime, problem: Exception) -> None:
+        """Have a job that failed tried again later, or left for a person to look at."""

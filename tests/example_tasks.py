@@ -1,0 +1,36 @@
+"""Tasks of kinds that only tests know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from usagebill.core.tasks import Task
+
+__all__ = ["Act", "Follow", "Talk"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Act(Task):
+    kind = "act"
+    subject_field = "name"
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Follow(Task):
+    kind = "follow"
+    subject_field = "name"
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Talk(Task):
+    """One that talks to the outside."""
+
+    kind = "talk"
+    subject_field = "name"
+    leased = True
+
+    name: str

@@ -1,0 +1,274 @@
+"""Jobs as files keep them: those that wait in a file are read, and done, by every later version."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from usagebill import Billing
+from usagebill.billing import OUTSIDE
+from usagebill.clock import ManualClock
+from usagebill.core.documents.files import DocumentKind, DocumentSubject
+from usagebill.core.emails import Email
+from usagebill.core.jobs import Job
+from usagebill.core.tasks import (
+    ActivateSubscription,
+    AnnounceTermination,
+    AskTaxProvider,
+    BillCustomer,
+    BillFixedChargeUnits,
+    ChangeEuRates,
+    CheckReceivedEvents,
+    CheckUsageThresholds,
+    CheckVatNumber,
+    CleanWebhookMessages,
+    DeliverWebhook,
+    EndCustomer,
+    EndPlan,
+    EndSubscription,
+    EndTrial,
+    ExpireCoupon,
+    FinalizeInvoice,
+    GenerateDocuments,
+    LeavePlan,
+    MarkOverdue,
+    PlanAmountChanged,
+    ProcessEvents,
+    RefreshInvoice,
+    RefreshWallets,
+    RescheduleCustomer,
+    RescheduleEntity,
+    RetryLimitedTaxes,
+    SendEmail,
+    Task,
+    TaxWaitingInvoices,
+    UpgradeNow,
+)
+from usagebill.core.tax_providers import Purpose, TaxSubject
+from usagebill.operations.jobs import HANDLERS
+from usagebill.storage.jobs import job_of, task_of
+
+DUE = datetime(2024, 2, 1, 10, tzinfo=UTC)
+OF_SUBSCRIPTION = {"customer_id": "cus", "subscription_id": "sub"}
+OF_INVOICE = {"customer_id": "cus", "invoice_id": "inv"}
+
+# A task, and the subject, key, payload and lane that its job has in stored files. These never change.
+STORED: list[tuple[Task, str, str, str, str]] = [
+    (
+        ActivateSubscription(**OF_SUBSCRIPTION),
+        "cus",
+        "activate_subscription:sub",
+        '{"subscription_id":"sub"}',
+        "",
+    ),
+    (EndSubscription(**OF_SUBSCRIPTION), "cus", "end_subscription:sub", '{"subscription_id":"sub"}', ""),
+    (EndTrial(**OF_SUBSCRIPTION), "cus", "end_trial:sub", '{"subscription_id":"sub"}', ""),
+    (AnnounceTermination(**OF_SUBSCRIPTION), "cus", "announce_termination:sub", '{"subscription_id":"sub"}', ""),
+    (
+        BillFixedChargeUnits(
+            **OF_SUBSCRIPTION, fixed_charge_ids=("one", "two"), timestamp=datetime(2024, 1, 15, 12, 0, 0, 5000, UTC)
+        ),
+        "cus",
+        "bill_fixed_charge_units:sub:job",
+        '{"subscription_id":"sub","fixed_charge_ids":["one","two"],"timestamp":"2024-01-15T12:00:00.005000+00:00"}',
+        "",
+    ),
+    (
+        UpgradeNow(**OF_SUBSCRIPTION, plan_id="plan"),
+        "cus",
+        "upgrade_now:sub",
+        '{"plan_id":"plan","subscription_id":"sub"}',
+        "",
+    ),
+    (CheckUsageThresholds(subscription_id="sub"), "sub", "check_usage_thresholds:sub", "{}", ""),
+    (BillCustomer(customer_id="cus"), "cus", "bill_customer:cus:2024-02-01T10:00:00Z", "{}", ""),
+    (EndCustomer(customer_id="cus"), "cus", "end_customer:cus", "{}", ""),
+    (RescheduleCustomer(customer_id="cus"), "cus", "reschedule_customer:cus", "{}", ""),
+    (RescheduleEntity(billing_entity_id="ent"), "ent", "reschedule_entity:ent", "{}", ""),
+    (
+        RefreshWallets(wallet_id="wal", customer_id="cus"),
+        "wal",
+        "refresh_wallets:cus",
+        '{"customer_id":"cus"}',
+        "",
+    ),
+    (
+        CheckVatNumber(customer_id="cus", check_id="check"),
+        "cus",
+        "check_vat_number:cus",
+        '{"check_id":"check"}',
+        "check_vat_number",
+    ),
+    (
+        PlanAmountChanged(plan_id="plan", old_amount_cents=500),
+        "plan",
+        "plan_amount_changed:plan:job",
+        '{"old_amount_cents":500}',
+        "",
+    ),
+    (EndPlan(plan_id="plan"), "plan", "end_plan:plan", "{}", ""),
+    (LeavePlan(customer_id="cus", plan_id="plan"), "cus", "leave_plan:plan:cus", '{"plan_id":"plan"}', ""),
+    (ExpireCoupon(coupon_id="cou"), "cou", "expire_coupon:cou", "{}", ""),
+    (FinalizeInvoice(**OF_INVOICE), "cus", "finalize_invoice:inv", '{"invoice_id":"inv"}', ""),
+    (RefreshInvoice(**OF_INVOICE), "cus", "refresh_invoice:inv", '{"invoice_id":"inv"}', ""),
+    (MarkOverdue(**OF_INVOICE), "cus", "mark_overdue:inv", '{"invoice_id":"inv"}', ""),
+    (TaxWaitingInvoices(customer_id="cus"), "cus", "tax_waiting_invoices:cus", "{}", ""),
+    (RetryLimitedTaxes(invoice_id="inv"), "inv", "retry_limited_taxes:inv", "{}", ""),
+    (
+        AskTaxProvider(subject=TaxSubject.INVOICE, subject_id="inv", request_id="request", attempts=2, purpose=None),
+        "inv",
+        "ask_tax_provider:invoice:inv",
+        '{"subject":"invoice","request_id":"request","attempts":2,"purpose":null}',
+        "ask_tax_provider",
+    ),
+    (
+        AskTaxProvider(subject=TaxSubject.VOID, subject_id="inv", request_id=None, attempts=0, purpose=Purpose.NEGATE),
+        "inv",
+        "ask_tax_provider:void:inv",
+        '{"subject":"void","request_id":null,"attempts":0,"purpose":"negate"}',
+        "ask_tax_provider",
+    ),
+    (
+        GenerateDocuments(
+            subject=DocumentSubject.CREDIT_NOTE, subject_id="note", kinds=(DocumentKind.XML, DocumentKind.PDF)
+        ),
+        "note",
+        "generate_documents:note:xml+pdf",
+        '{"subject":"credit_note","kinds":["xml","pdf"]}',
+        "generate_documents",
+    ),
+    (
+        SendEmail(subject=DocumentSubject.INVOICE, subject_id="inv", message_id="<m@example.com>", asked=False),
+        "inv",
+        "send_email:inv",
+        '{"subject":"invoice","message_id":"<m@example.com>","asked":false}',
+        "send_email",
+    ),
+    (
+        SendEmail(
+            subject=DocumentSubject.CREDIT_NOTE,
+            subject_id="note",
+            message_id="<m@example.com>",
+            asked=True,
+            to=("a@example.com",),
+            cc=("b@example.com",),
+            bcc=("c@example.com",),
+            reached=("b@example.com",),
+        ),
+        "note",
+        "send_email:note:job",
+        '{"subject":"credit_note","message_id":"<m@example.com>","asked":true,"to":["a@example.com"],'
+        '"cc":["b@example.com"],"bcc":["c@example.com"],"reached":["b@example.com"]}',
+        "send_email",
+    ),
+    (
+        ProcessEvents(event_id="event", events={"acme": ("one", "two"), "zeta": ("three",)}),
+        "event",
+        "process_events:event",
+        '{"events":{"acme":["one","two"],"zeta":["three"]}}',
+        "",
+    ),
+    (
+        CheckReceivedEvents(organization_id="org", hour=datetime(2024, 2, 1, 9, tzinfo=UTC)),
+        "org",
+        "check_received_events:2024-02-01T09:00:00+00:00",
+        '{"hour":"2024-02-01T09:00:00+00:00"}',
+        "",
+    ),
+    (DeliverWebhook(message_id="message"), "message", "deliver_webhook:message", "{}", "deliver_webhook/endpoint"),
+    (CleanWebhookMessages(organization_id="org"), "org", "clean_webhook_messages:org", "{}", ""),
+    (ChangeEuRates(organization_id="org"), "org", "change_eu_rates:org", "{}", ""),
+]
+NAMED = {f"{row[0].kind}-{position}": row for position, row in enumerate(STORED)}
+
+
+class Nobody:
+    """A mailer that nothing is given to."""
+
+    def send(self, email: Email) -> Mapping[str, str]:
+        raise AssertionError(email)
+
+
+def opened(file: Path) -> Billing:
+    return Billing(file, clock=ManualClock(DUE), mailer=Nobody())
+
+
+def keep(file: Path, organization_id: str, *rows: tuple[Task, str, str, str, str]) -> None:
+    with sqlite3.connect(file) as connection:
+        connection.executemany(
+            "INSERT INTO jobs (id, organization_id, kind, subject_id, key, due_at, run_at, created_at, immediate, lane,"
+            " payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)",
+            [
+                (f"job-{number}", organization_id, task.kind, subject_id, key, *[DUE.isoformat()] * 3, lane, payload)
+                for number, (task, subject_id, key, payload, lane) in enumerate(rows)
+            ],
+        )
+    connection.close()
+
+
+def test_a_stored_row_of_every_kind_is_known() -> None:
+    assert {row[0].kind for row in STORED} == {*HANDLERS, *OUTSIDE, DeliverWebhook.kind}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_stored_job_is_read_as_its_task(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "billing.db"
+    row = NAMED[name]
+    with opened(file) as billing:
+        organization_id = billing.organization.id
+        keep(file, organization_id, row)
+        job = billing.store.read(organization_id, lambda tx: tx.jobs.get(row[2]))
+    assert job is not None
+    assert task_of(type(row[0]), job) == row[0]
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_task_is_stored_as_it_always_was(tmp_path: Path, name: str) -> None:
+    task, subject_id, key, payload, lane = NAMED[name]
+    file = tmp_path / "billing.db"
+    with opened(file) as billing:
+        organization_id = billing.organization.id
+        job = job_of(
+            task,
+            id="job",
+            organization_id=organization_id,
+            due_at=DUE,
+            created_at=DUE,
+            lane=lane if isinstance(task, DeliverWebhook) else None,
+        )
+        billing.store.write(organization_id, lambda tx: tx.jobs.add(job))
+        with sqlite3.connect(file) as connection:
+            columns = "kind, subject_id, key, lane, payload"
+            ((*plain, stored),) = connection.execute(f"SELECT {columns} FROM jobs").fetchall()
+        connection.close()
+    assert plain == [task.kind, subject_id, key, lane]
+    assert json.loads(stored) == json.loads(payload)
+
+
+def test_stored_jobs_of_every_kind_run_and_are_done_where_nothing_is_left_to_do(tmp_path: Path) -> None:
+    file = tmp_path / "billing.db"
+    with opened(file) as billing:
+        keep(file, billing.organization.id, *STORED)
+        billing.run_due(strict=True)
+        assert billing.next_due() is None
+
+
+def test_a_payload_that_is_none_of_its_kind_is_refused_by_name() -> None:
+    job = Job(
+        id="job",
+        organization_id="org",
+        kind="mark_overdue",
+        subject_id="cus",
+        key="mark_overdue:inv",
+        due_at=DUE,
+        run_at=DUE,
+        created_at=DUE,
+        payload={"invoice_id": 5},
+    )
+    with pytest.raises(ValueError, match=r"the payload of a mark_overdue job: .*invoice_id"):
+        task_of(MarkOverdue, job)
