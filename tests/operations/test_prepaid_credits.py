@@ -143,3 +143,25 @@ def test_on_demand_values_are_those_of_the_next_refresh(box: Scenario) -> None:
     now = box.billing.reading(lambda reader: refreshed(reader, before))
     (stored,) = wallets(box)
     assert now.ongoing_balance_cents == stored.ongoing_balance_cents == 500
+
+
+def test_an_explanation_tells_which_wallet_paid_which_fee_out_of_which_credits(box: Scenario) -> None:
+    subscribed(box, amount_cents=400)
+    add_wallet(box, 300, code="usage", priority=1, fee_types=("charge",))
+    add_wallet(box, 900, code="all", priority=2)
+    box.event("gb", value=10)
+    box.travel_to("2024-04-01T01:00:00Z")
+    (invoice,) = box.invoices()
+    explained = box.get(f"/invoices/{invoice['svc_id']}/explain")["invoice_explanation"]
+    paid = {
+        fee["type"]: [(part["wallet_code"], part["inbound_transaction_status"], part["amount_cents"]) for part in parts]
+        for fee in explained["fees"]
+        if (parts := fee["prepaid_credits"])
+    }
+    assert paid == {
+        "charge": [("usage", "granted", 300), ("all", "granted", 700)],
+        "subscription": [("all", "granted", 200)],
+    }
+    steps = [(step["text"], step["result_cents"]) for step in explained["steps"] if step["step"] == "prepaid_credits"]
+    assert steps == [("wallet usage: 1400 - 300 = 1100", 1100), ("wallet all: 1100 - 900 = 200", 200)]
+    assert explained["total_amount_cents"] == 200

@@ -30,7 +30,8 @@ def audit(organization: str | None, at_most: int, recount: bool, path: str, json
     """Recompute every issued invoice from its own records, and report whatever does not agree.
 
     Checked are the cents of invoices, fees and taxes, gaps and repeats in invoice numbers, periods billed twice or
-    never, what coupons and credit notes gave, and what each fee comes to when its events and days are counted anew.
+    never, what coupons and credit notes gave, that every credit of a wallet leads from a grant to an invoice or is
+    still there, and what each fee comes to when its events and days are counted anew.
     How many fees were recounted is said, and how many were not, with the reason. Nothing is changed. Exits with 1
     where something was found.
     """
@@ -51,7 +52,8 @@ def audit(organization: str | None, at_most: int, recount: bool, path: str, json
 def _print(name: str, report: AuditReport) -> None:
     click.echo(
         f"{name}: {report.found} found in {report.invoices} invoices, {report.subscriptions} subscriptions, "
-        f"{report.credit_notes} credit notes, {report.coupons} applied coupons"
+        f"{report.credit_notes} credit notes, {report.coupons} applied coupons, "
+        f"{report.wallets} wallets"
     )
     if report.recounted:
         counts = ", ".join(

@@ -64,6 +64,10 @@ CHECKS = (
     "credit_note",
     "credits",
     "coupon",
+    "wallet",
+    "wallet_transaction",
+    "wallet_funding",
+    "prepaid",
 )
 _HUNDRED = Decimal(100)
 _DECIMALS = 15

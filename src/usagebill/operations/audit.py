@@ -46,11 +46,14 @@ from usagebill.core.recounts import Left
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import BillCustomer
+from usagebill.core.wallet_audit import WalletLedger, audited_prepaid, audited_wallet
+from usagebill.core.wallet_transactions import WalletConsumption, WalletTransaction
 from usagebill.operations.invoices.numbering import customer_series, entity_series
 from usagebill.operations.subscriptions.schedule import ending_of, has_overdue_end
 from usagebill.queries.subscriptions import cycle, plan_of
+from usagebill.queries.wallets import wallets_of_customer
 from usagebill.rating.recounts import Recounts, lost_events, recounted, recounted_without_invoice
-from usagebill.storage.conditions import asc, eq, present
+from usagebill.storage.conditions import asc, eq, present, within
 from usagebill.work import Reader
 
 __all__ = ["AuditReport", "audit"]
@@ -72,6 +75,7 @@ class AuditReport:
     invoices: int
     credit_notes: int
     coupons: int
+    wallets: int
     found: int
     findings: tuple[Finding, ...]
     recounted: Mapping[str, int]
@@ -89,6 +93,7 @@ class _Notes:
     invoices: int = 0
     credit_notes: int = 0
     coupons: int = 0
+    wallets: int = 0
     found: int = 0
     findings: list[Finding] = field(default_factory=list)
 
@@ -117,6 +122,7 @@ def audit(reader: Reader, *, at_most: int = 1000, recount: bool = True) -> Audit
         invoices=notes.invoices,
         credit_notes=notes.credit_notes,
         coupons=notes.coupons,
+        wallets=notes.wallets,
         found=notes.found,
         findings=tuple(notes.findings),
         recounted={} if notes.recounts is None else notes.recounts.done,
@@ -153,6 +159,7 @@ def _audit_customer(reader: Reader, customer: Customer, notes: _Notes) -> None:
         coupon = reader.tx.get(Coupon, applied.coupon_id, deleted=True)
         code = applied.coupon_id if coupon is None else coupon.code
         notes.add(audited_coupon(applied, code, uses.get(applied.id, ())))
+    _audit_wallets(reader, customer, notes)
     for subscription in reader.tx.each(Subscription, eq("customer_id", customer.id), order=[asc("id")]):
         notes.subscriptions += 1
         notes.add(_audited_subscription(reader, subscription))
@@ -176,6 +183,42 @@ def _audited_invoice(
     yield from _audited_number(customer, invoice)
     if recounts is not None:
         yield from recounted(reader, invoice, fees, periods, recounts)
+
+
+# Wallets
+
+
+def _audit_wallets(reader: Reader, customer: Customer, notes: _Notes) -> None:
+    """The wallets of a customer, and what its invoices say they paid."""
+    for wallet in wallets_of_customer(reader, customer.id):
+        notes.wallets += 1
+        transactions = reader.tx.find(WalletTransaction, eq("wallet_id", wallet.id))
+        bought = {transaction.invoice_id for transaction in transactions if transaction.is_inbound} - {None}
+        ledger = WalletLedger(
+            wallet=wallet,
+            transactions=transactions,
+            consumptions=reader.tx.find(WalletConsumption, eq("wallet_id", wallet.id)),
+            top_ups={invoice.id: invoice for invoice in reader.tx.find(Invoice, within("id", bought))},
+        )
+        notes.add(audited_wallet(ledger))
+    used = {
+        transaction.invoice_id
+        for transaction in reader.tx.each(WalletTransaction, eq("customer_id", customer.id))
+        if not transaction.is_inbound
+    }
+    for invoice in reader.tx.each(Invoice, eq("customer_id", customer.id)):
+        if invoice.id in used or invoice.prepaid_credit_amount_cents != 0:
+            notes.add(_audited_prepaid(reader, invoice))
+
+
+def _audited_prepaid(reader: Reader, invoice: Invoice) -> Iterator[Finding]:
+    paying = reader.tx.find(WalletTransaction, eq("invoice_id", invoice.id))
+    returned = reader.tx.find(WalletTransaction, eq("voided_invoice_id", invoice.id))
+    drawn = reader.tx.find(WalletConsumption, within("outbound_id", [transaction.id for transaction in paying]))
+    sources = reader.tx.find(WalletTransaction, within("id", {row.inbound_id for row in drawn}))
+    fees = reader.tx.find(Fee, eq("invoice_id", invoice.id))
+    gross = {fee.id: fee.amount_cents + fee.taxes_precise_amount_cents for fee in fees}
+    yield from audited_prepaid(invoice, gross, (*paying, *returned, *sources), drawn)
 
 
 # Numbers

@@ -7,7 +7,13 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
 from usagebill.core.errors import NotFound
 from usagebill.core.recurring_rules import RecurringTransactionRule, RuleStatus, is_running
-from usagebill.core.wallet_transactions import TransactionType, WalletTransaction, WalletTransactionStatus
+from usagebill.core.wallet_transactions import (
+    Draw,
+    TransactionType,
+    WalletConsumption,
+    WalletTransaction,
+    WalletTransactionStatus,
+)
 from usagebill.core.wallets import Wallet, WalletStatus, in_order_of_use
 from usagebill.queries.billing_entities import find_entity
 from usagebill.queries.customers import customer_of, entity_of
@@ -17,6 +23,7 @@ from usagebill.work import Reader
 __all__ = [
     "active_wallets",
     "drawable_transactions",
+    "draws_of",
     "metrics_of",
     "pending_transactions",
     "running_rule",
@@ -104,6 +111,16 @@ def wallet_transaction_by_id(reader: Reader, transaction_id: str) -> WalletTrans
 def drawable_transactions(reader: Reader, wallet: Wallet) -> list[WalletTransaction]:
     """The wallet's inbound transactions that something is left of."""
     return reader.tx.find(WalletTransaction, eq("wallet_id", wallet.id), more("remaining_amount_cents", 0))
+
+
+def draws_of(reader: Reader, outbound: WalletTransaction) -> list[Draw]:
+    """What an outbound transaction took from which inbound ones, in the order in which it drew on them."""
+    rows = reader.tx.find(WalletConsumption, eq("outbound_id", outbound.id), order=[asc("created_at"), asc("id")])
+    sources = {
+        source.id: source
+        for source in reader.tx.find(WalletTransaction, within("id", [row.inbound_id for row in rows]))
+    }
+    return [Draw(sources[row.inbound_id], row.amount_cents) for row in rows]
 
 
 def pending_transactions(reader: Reader, wallet: Wallet) -> list[WalletTransaction]:

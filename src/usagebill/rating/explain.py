@@ -17,21 +17,25 @@ from usagebill.core.events import Event
 from usagebill.core.fees import Fee
 from usagebill.core.grouping import Group, grouped
 from usagebill.core.invoices.counting import counting, pricing, summary
-from usagebill.core.invoices.explained import ExplainedFee, ExplainedInvoice, ExplainedUsage
+from usagebill.core.invoices.explained import ExplainedFee, ExplainedInvoice, ExplainedPrepayment, ExplainedUsage
 from usagebill.core.invoices.explanation import Discount, arithmetic, discounts, fee_taxes, invoice_steps
 from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
 from usagebill.core.numbers import ZERO, parse_decimal, subtract
 from usagebill.core.periods import Succession, Window
 from usagebill.core.plans import Charge, FixedCharge
+from usagebill.core.prepaid import fee_fundings
 from usagebill.core.pricing import parse_properties, price
 from usagebill.core.pricing.fees import fee_amounts
 from usagebill.core.pricing.fixed_charges import fixed_charge_usage
 from usagebill.core.pricing.percentage import PercentageProperties
 from usagebill.core.progressive_billing import ProgressiveFee
 from usagebill.core.usage import Usage
+from usagebill.core.wallet_transactions import WalletTransaction
+from usagebill.core.wallets import Wallet
 from usagebill.queries.billing_periods import billing_context
 from usagebill.queries.invoices import visible_invoice
 from usagebill.queries.progressive_credits import progressive_fees
+from usagebill.queries.wallets import draws_of, transactions_paying, wallet_of
 from usagebill.rating.fee_events import events_paid_in_advance, part_of, question_of
 from usagebill.rating.settlement import plans_of, targets_of
 from usagebill.rating.usage import ChargeScope, initial_level_of, part_usages, usage_window
@@ -59,11 +63,36 @@ def explain(reader: Reader, invoice_id: str) -> ExplainedInvoice:
     invoice = visible_invoice(reader, invoice_id)
     fees = reader.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at")])
     taken = discounts(invoice, fees, _targets(reader, invoice), plans_of(reader, fees), _billed_before(reader, invoice))
+    paying = [(wallet_of(reader, transaction), transaction) for transaction in transactions_paying(reader, invoice.id)]
+    prepaid = _prepaid(reader, paying)
     return ExplainedInvoice(
         invoice=invoice,
-        fees=tuple(_explained(reader, invoice, fee, taken[fee.id]) for fee in fees),
-        steps=invoice_steps(invoice, fees),
+        fees=tuple(
+            replace(_explained(reader, invoice, fee, taken[fee.id]), prepaid=tuple(prepaid.get(fee.id, ())))
+            for fee in fees
+        ),
+        steps=invoice_steps(invoice, fees, [(wallet.code, transaction.amount_cents) for wallet, transaction in paying]),
     )
+
+
+def _prepaid(
+    reader: Reader, paying: Sequence[tuple[Wallet, WalletTransaction]]
+) -> Mapping[str, Sequence[ExplainedPrepayment]]:
+    """What wallets paid of each fee, and out of which credits."""
+    parts: dict[str, list[ExplainedPrepayment]] = {}
+    for wallet, transaction in paying:
+        draws = draws_of(reader, transaction)
+        inbound = {draw.inbound.id: draw.inbound for draw in draws}
+        for funding in fee_fundings(transaction.paid_fees, draws):
+            parts.setdefault(funding.fee_id, []).append(
+                ExplainedPrepayment(
+                    wallet=wallet,
+                    outbound=transaction,
+                    inbound=inbound[funding.inbound_id],
+                    amount_cents=funding.amount_cents,
+                )
+            )
+    return parts
 
 
 def _explained(reader: Reader, invoice: Invoice, fee: Fee, taken: tuple[Discount, ...]) -> ExplainedFee:

@@ -13,7 +13,13 @@ from usagebill.core.aggregation import (
 )
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import Event, property_of
-from usagebill.core.invoices.explained import ExplainedEvent, ExplainedFee, ExplainedInvoice, ExplainedUsage
+from usagebill.core.invoices.explained import (
+    ExplainedEvent,
+    ExplainedFee,
+    ExplainedInvoice,
+    ExplainedPrepayment,
+    ExplainedUsage,
+)
 from usagebill.core.invoices.explanation import Discount, Step, TaxStep
 from usagebill.core.numbers import decimal_text, round_to
 from usagebill.core.plans import Charge
@@ -73,6 +79,15 @@ class ExplainedTaxView(TypedDict):
     amount_cents: int
 
 
+class PrepaymentView(TypedDict):
+    svc_wallet_id: Id
+    wallet_code: str
+    svc_wallet_transaction_id: Id
+    svc_inbound_transaction_id: Id
+    inbound_transaction_status: str
+    amount_cents: int
+
+
 class ExplainedFeeView(TypedDict):
     svc_fee_id: Id
     type: str
@@ -87,6 +102,7 @@ class ExplainedFeeView(TypedDict):
     sub_total_excluding_taxes_cents: DecimalText
     taxes: list[ExplainedTaxView]
     taxes_amount_cents: int
+    prepaid_credits: list[PrepaymentView]
 
 
 class StepView(TypedDict):
@@ -136,6 +152,7 @@ def _fee_view(explained: ExplainedFee) -> ExplainedFeeView:
         "sub_total_excluding_taxes_cents": decimal_text(net_of_coupons(fee)),
         "taxes": [_tax_view(tax) for tax in explained.taxes],
         "taxes_amount_cents": fee.taxes_amount_cents,
+        "prepaid_credits": [_prepayment_view(prepayment) for prepayment in explained.prepaid],
     }
 
 
@@ -184,6 +201,17 @@ def _discount_view(discount: Discount) -> DiscountView:
         "before_cents": decimal_text(discount.before),
         "amount_cents": decimal_text(discount.share),
         "after_cents": decimal_text(discount.after),
+    }
+
+
+def _prepayment_view(prepayment: ExplainedPrepayment) -> PrepaymentView:
+    return {
+        "svc_wallet_id": prepayment.wallet.id,
+        "wallet_code": prepayment.wallet.code,
+        "svc_wallet_transaction_id": prepayment.outbound.id,
+        "svc_inbound_transaction_id": prepayment.inbound.id,
+        "inbound_transaction_status": prepayment.inbound.transaction_status,
+        "amount_cents": prepayment.amount_cents,
     }
 
 

@@ -10,8 +10,10 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.explanation import Discount, Step, TaxStep
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.plans import Charge
+from usagebill.core.wallet_transactions import WalletTransaction
+from usagebill.core.wallets import Wallet
 
-__all__ = ["ExplainedEvent", "ExplainedFee", "ExplainedInvoice", "ExplainedUsage"]
+__all__ = ["ExplainedEvent", "ExplainedFee", "ExplainedInvoice", "ExplainedPrepayment", "ExplainedUsage"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,14 +41,25 @@ class ExplainedUsage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedPrepayment:
+    """Cents of a fee that a wallet paid by the transaction `outbound`, out of the credits of `inbound`."""
+
+    wallet: Wallet
+    outbound: WalletTransaction
+    inbound: WalletTransaction
+    amount_cents: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedFee:
-    """`arithmetic` leads to the fee's amount, `discounts` and `taxes` follow from it, each in order."""
+    """`arithmetic` leads to the fee's amount, `discounts`, `taxes` and `prepaid` follow from it, each in order."""
 
     fee: Fee
     usage: ExplainedUsage | None
     arithmetic: tuple[str, ...]
     discounts: tuple[Discount, ...]
     taxes: tuple[TaxStep, ...]
+    prepaid: tuple[ExplainedPrepayment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -299,8 +299,11 @@ def fee_taxes(fee: Fee) -> tuple[TaxStep, ...]:
     )
 
 
-def invoice_steps(invoice: Invoice, fees: Sequence[Fee]) -> tuple[Step, ...]:
-    """The totals of an invoice step by step, from the sum of its fees to what is to be paid."""
+def invoice_steps(invoice: Invoice, fees: Sequence[Fee], prepaid: Sequence[tuple[str, int]] = ()) -> tuple[Step, ...]:
+    """The totals of an invoice step by step, from the sum of its fees to what is to be paid.
+
+    `prepaid` is what each wallet paid of it: its code, and cents.
+    """
     steps: list[Step] = []
 
     def take(name: str, text: str, amount: int, result: int) -> int:
@@ -335,10 +338,9 @@ def invoice_steps(invoice: Invoice, fees: Sequence[Fee]) -> tuple[Step, ...]:
         after = left - credit.amount_cents
         text = f"{credit.item_code}: {left} - {credit.amount_cents} = {after}"
         left = take(names[credit.item_type], text, -credit.amount_cents, after)
-    if invoice.prepaid_credit_amount_cents:
-        after = left - invoice.prepaid_credit_amount_cents
-        text = f"{left} - {invoice.prepaid_credit_amount_cents} = {after}"
-        left = take("prepaid_credits", text, -invoice.prepaid_credit_amount_cents, after)
+    for code, cents in prepaid:
+        after = left - cents
+        left = take("prepaid_credits", f"wallet {code}: {left} - {cents} = {after}", -cents, after)
     take("total", f"{left} to be paid", left, left)
     return tuple(steps)
 

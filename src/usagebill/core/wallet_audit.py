@@ -1,0 +1,204 @@
+"""The audit of wallets: every credit that came in or went out leads to a balance, and every one spent to a grant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from usagebill.core.audit import Finding
+from usagebill.core.invoices.life_cycle import InvoiceType
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.numbers import ZERO, subtract, total
+from usagebill.core.statuses import PaymentStatus
+from usagebill.core.wallet_transactions import (
+    TransactionKind,
+    TransactionType,
+    WalletConsumption,
+    WalletTransaction,
+    WalletTransactionStatus,
+)
+from usagebill.core.wallets import Wallet, credits_of_cents
+
+__all__ = ["WalletLedger", "audited_prepaid", "audited_wallet"]
+
+_KINDS = {
+    TransactionType.INBOUND: (TransactionKind.PURCHASED, TransactionKind.GRANTED),
+    TransactionType.OUTBOUND: (TransactionKind.VOIDED, TransactionKind.INVOICED),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalletLedger:
+    """A wallet with everything that has moved its balance. `top_ups` are the invoices of its purchases, by id."""
+
+    wallet: Wallet
+    transactions: Sequence[WalletTransaction]
+    consumptions: Sequence[WalletConsumption]
+    top_ups: Mapping[str, Invoice]
+
+
+def _finding(check: str, subject: str, id: str, what: str, expected: object, found: object) -> Finding:
+    return Finding(check=check, subject=subject, subject_id=id, detail=what, expected=str(expected), found=str(found))
+
+
+def audited_wallet(ledger: WalletLedger) -> Iterator[Finding]:
+    """A wallet holds what came in less what went out, and what is left of its grants; never less than nothing."""
+    yield from _balances(ledger)
+    for transaction in ledger.transactions:
+        yield from _transaction(ledger, transaction)
+    yield from _fundings(ledger)
+
+
+def _balances(ledger: WalletLedger) -> Iterator[Finding]:
+    wallet = ledger.wallet
+    settled = [one for one in ledger.transactions if one.status == WalletTransactionStatus.SETTLED]
+    came = [transaction for transaction in settled if transaction.is_inbound]
+    went = [transaction for transaction in settled if not transaction.is_inbound]
+    credits_out = total(transaction.credit_amount for transaction in went)
+    returned = total(transaction.credit_amount for transaction in came if transaction.voided_invoice_id is not None)
+    cents = sum(transaction.amount_cents for transaction in came) - sum(one.amount_cents for one in went)
+    expected: list[tuple[str, object, object]] = [
+        ("balance_cents", cents, wallet.balance_cents),
+        (
+            "balance_cents",
+            sum(transaction.remaining_amount_cents or 0 for transaction in ledger.transactions),
+            wallet.balance_cents,
+        ),
+        (
+            "credits_balance",
+            subtract(total(transaction.credit_amount for transaction in came), credits_out),
+            wallet.credits_balance,
+        ),
+        ("consumed_credits", max(ZERO, subtract(credits_out, returned)), wallet.consumed_credits),
+    ]
+    for what, wanted, kept in expected:
+        if wanted != kept:
+            yield _finding("wallet", f"wallet {wallet.code}", wallet.id, what, wanted, kept)
+    for what, balance in (("balance_cents", wallet.balance_cents), ("credits_balance", wallet.credits_balance)):
+        if balance < 0:
+            yield _finding("wallet", f"wallet {wallet.code}", wallet.id, what, "at least 0", balance)
+
+
+def _transaction(ledger: WalletLedger, transaction: WalletTransaction) -> Iterator[Finding]:
+    """A transaction goes one way, is worth its credits, and has left what no other took of it."""
+    subject = f"transaction of wallet {ledger.wallet.code}"
+
+    def differs(what: str, expected: object, found: object) -> Iterator[Finding]:
+        if expected != found:
+            yield _finding("wallet_transaction", subject, transaction.id, what, expected, found)
+
+    kinds = _KINDS[transaction.transaction_type]
+    if transaction.transaction_status not in kinds:
+        yield from differs("transaction_status", " or ".join(kinds), transaction.transaction_status)
+    if transaction.amount_cents < 0 or transaction.credit_amount < ZERO:
+        amount = f"{transaction.amount_cents} cents, {transaction.credit_amount} credits"
+        yield from differs("amount", "at least 0", amount)
+    worth = credits_of_cents(transaction.amount_cents, ledger.wallet.rate_amount, ledger.wallet.currency)
+    if transaction.is_inbound and transaction.voided_invoice_id is None:
+        yield from differs("credit_amount", worth, transaction.credit_amount)
+    elif transaction.transaction_status == TransactionKind.INVOICED and transaction.credit_amount > worth:
+        # It takes fewer where the wallet has no more: cents and credits are rounded apart.
+        yield from differs("credit_amount", f"at most {worth}", transaction.credit_amount)
+    is_settled = transaction.status == WalletTransactionStatus.SETTLED
+    if not is_settled and transaction.transaction_status != TransactionKind.PURCHASED:
+        yield from differs("status", "settled", transaction.status)
+    left: int | None = None
+    if transaction.is_inbound and is_settled:
+        used = sum(row.amount_cents for row in ledger.consumptions if row.inbound_id == transaction.id)
+        left = transaction.amount_cents - used
+        if left < 0:
+            yield from differs("used", f"at most {transaction.amount_cents}", used)
+    yield from differs("remaining_amount_cents", left, transaction.remaining_amount_cents)
+    top_up = ledger.top_ups.get(transaction.invoice_id or "")
+    if transaction.is_inbound and top_up is not None:
+        yield from differs("type of its invoice", str(InvoiceType.CREDIT), str(top_up.invoice_type))
+        yield from differs("amount of its invoice", transaction.amount_cents, top_up.fees_amount_cents)
+        if transaction.status == WalletTransactionStatus.PENDING and top_up.payment_status == PaymentStatus.SUCCEEDED:
+            yield from differs("status", "settled, or failed: its invoice is paid", transaction.status)
+
+
+def _fundings(ledger: WalletLedger) -> Iterator[Finding]:
+    """Whatever went out was drawn from what had come into the same wallet, all of it and once."""
+    by_id = {transaction.id: transaction for transaction in ledger.transactions}
+    subject = f"transaction of wallet {ledger.wallet.code}"
+    for row in ledger.consumptions:
+        source, use = by_id.get(row.inbound_id), by_id.get(row.outbound_id)
+        if source is None or not source.is_inbound or source.status != WalletTransactionStatus.SETTLED:
+            wanted = "a settled inbound transaction of the wallet"
+            yield _finding("wallet_funding", subject, row.outbound_id, "drawn from", wanted, row.inbound_id)
+        if use is None or use.is_inbound:
+            wanted = "an outbound transaction of the wallet"
+            yield _finding("wallet_funding", subject, row.inbound_id, "used by", wanted, row.outbound_id)
+        if row.amount_cents <= 0:
+            yield _finding("wallet_funding", subject, row.outbound_id, "drawn", "more than 0", row.amount_cents)
+    for transaction in ledger.transactions:
+        drawn = sum(row.amount_cents for row in ledger.consumptions if row.outbound_id == transaction.id)
+        if not transaction.is_inbound and drawn != transaction.amount_cents:
+            yield _finding("wallet_funding", subject, transaction.id, "drawn", transaction.amount_cents, drawn)
+
+
+def audited_prepaid(
+    invoice: Invoice,
+    fees_cents: Mapping[str, Decimal],
+    transactions: Sequence[WalletTransaction],
+    consumptions: Sequence[WalletConsumption],
+) -> Iterator[Finding]:
+    """What an invoice says was prepaid is what wallets paid for it, of its own fees, and no more comes back.
+
+    `fees_cents` is what each of its fees comes to with taxes. `transactions` are those that paid for it, those that
+    gave that back and those that `consumptions` drew on.
+    """
+    by_id = {transaction.id: transaction for transaction in transactions}
+    paying = [one for one in transactions if not one.is_inbound and one.invoice_id == invoice.id]
+    split = dict.fromkeys(_KINDS[TransactionType.INBOUND], 0)
+    ids = {transaction.id for transaction in paying}
+    for row in consumptions:
+        source = by_id.get(row.inbound_id)
+        if row.outbound_id in ids and source is not None and source.transaction_status in split:
+            split[source.transaction_status] += row.amount_cents
+    # What is nothing is not told.
+    expected: list[tuple[str, object, object]] = [
+        (
+            "prepaid_credit_amount_cents",
+            sum(transaction.amount_cents for transaction in paying),
+            invoice.prepaid_credit_amount_cents,
+        ),
+        (
+            "prepaid_granted_credit_amount_cents",
+            split[TransactionKind.GRANTED] or None,
+            invoice.prepaid_granted_credit_amount_cents,
+        ),
+        (
+            "prepaid_purchased_credit_amount_cents",
+            split[TransactionKind.PURCHASED] or None,
+            invoice.prepaid_purchased_credit_amount_cents,
+        ),
+    ]
+    subject = f"invoice {invoice.number}"
+    for what, wanted, kept in expected:
+        if wanted != kept:
+            yield _finding("prepaid", subject, invoice.id, what, wanted, kept)
+    of_fees: dict[str, int] = {}
+    for transaction in paying:
+        listed = sum(part.amount_cents for part in transaction.paid_fees)
+        if listed != transaction.amount_cents:
+            what = f"fees paid by transaction {transaction.id}"
+            yield _finding("prepaid", subject, invoice.id, what, transaction.amount_cents, listed)
+        for part in transaction.paid_fees:
+            of_fees[part.fee_id] = of_fees.get(part.fee_id, 0) + part.amount_cents
+    for fee_id, cents in of_fees.items():
+        # Rounding may move cents between the fees, but no more than there are fees.
+        most = fees_cents.get(fee_id, Decimal(0)) + len(fees_cents) if fee_id in fees_cents else Decimal(0)
+        if cents > most:
+            yield _finding("prepaid", subject, invoice.id, f"paid of fee {fee_id}", f"at most {most}", cents)
+    for wallet_id in dict.fromkeys(transaction.wallet_id for transaction in transactions):
+        took = sum(transaction.amount_cents for transaction in paying if transaction.wallet_id == wallet_id)
+        back = sum(
+            one.amount_cents
+            for one in transactions
+            if one.wallet_id == wallet_id and one.voided_invoice_id == invoice.id
+        )
+        if back > took:
+            what = f"given back to wallet {wallet_id}"
+            yield _finding("prepaid", subject, invoice.id, what, f"at most {took}", back)
