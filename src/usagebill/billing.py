@@ -278,14 +278,14 @@ class Billing(Resources):
 
     def reading(self, question: Callable[[Reader], T], organization: Organization | None = None) -> T:
         """Answer a question from one consistent snapshot."""
-        own = organization or self.organization
+        chosen = organization or self.organization
 
         def ask(answers: TaxAnswers, drawings: Drawings) -> T:
             def look(tx: Snapshot) -> T:
                 now = self.clock.now()
-                return question(Reader(tx, own, now, self.settings, tax_answers=answers, drawings=drawings))
+                return question(Reader(tx, chosen, now, self.settings, tax_answers=answers, drawings=drawings))
 
-            return self.store.read(own.id, look)
+            return self.store.read(chosen.id, look)
 
         with self._serving():
             return self._answering(ask)
@@ -296,16 +296,16 @@ class Billing(Resources):
         Raises `ClockRefused` where the machine's clock is behind what the file has seen, or far ahead of it.
         """
         self.clock_watch.check()
-        own = organization or self.organization
+        chosen = organization or self.organization
 
         def attempt(answers: TaxAnswers, drawings: Drawings) -> tuple[T, Work]:
             def act(tx: Transaction) -> tuple[T, Work]:
                 now = self.clock.now()
                 self.clock_watch.note(tx, now)
-                work = self._work(tx, own, now, answers, drawings)
+                work = self._work(tx, chosen, now, answers, drawings)
                 return change(work), work
 
-            return self.store.write(own.id, act)
+            return self.store.write(chosen.id, act)
 
         with self._serving():
             result, work = self._answering(attempt)
@@ -473,9 +473,9 @@ class Billing(Resources):
             start = monotonic()
             worked_out: dict[_Key, Ahead] = {}
             for job in rated[first : first + _AHEAD]:
-                own = tx.scoped(job.organization_id)
-                organization = self._organization(own, job.organization_id)
-                rehearsal = Rehearsal(own, organization, job.due_at, self.settings, perform=perform)
+                scoped = tx.scoped(job.organization_id)
+                organization = self._organization(scoped, job.organization_id)
+                rehearsal = Rehearsal(scoped, organization, job.due_at, self.settings, perform=perform)
                 rehearsal.run(partial(perform, job=job))
                 worked_out[job.organization_id, job.key] = rehearsal.ahead
                 if monotonic() - start > _LONGEST_AHEAD:
@@ -485,8 +485,8 @@ class Billing(Resources):
         return self.store.read(None, look)
 
     def _do(self, tx: Transaction, job: Job, ahead: Ahead | None = None) -> Work:
-        own = tx.scoped(job.organization_id)
-        work = self._work(own, self._organization(own, job.organization_id), job.due_at, ahead=ahead)
+        scoped = tx.scoped(job.organization_id)
+        work = self._work(scoped, self._organization(scoped, job.organization_id), job.due_at, ahead=ahead)
         perform(work, job)
         return work
 
@@ -507,8 +507,8 @@ class Billing(Resources):
             log.error("failure_not_shown", exception=plain_traceback(other))
 
     def _note_failure(self, tx: Transaction, job: Job, now: datetime, reason: str) -> None:
-        own = tx.scoped(job.organization_id)
-        note_failure(self._work(own, self._organization(own, job.organization_id), now), job, reason)
+        scoped = tx.scoped(job.organization_id)
+        note_failure(self._work(scoped, self._organization(scoped, job.organization_id), now), job, reason)
 
     def reach_out(
         self,

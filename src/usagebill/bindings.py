@@ -140,8 +140,8 @@ class Operation(Generic[T]):
     @cached_property
     def fields(self) -> dict[str, str]:
         """Each keyword argument -> which parameter of the operation it belongs to."""
-        found = {item.name: name for name, kind in self._inputs.items() for item in attrs.fields(kind)}
-        return {**found, **(dict.fromkeys(_PAGING, "paging") if self.paged else {})}
+        fields = {item.name: name for name, kind in self._inputs.items() for item in attrs.fields(kind)}
+        return {**fields, **(dict.fromkeys(_PAGING, "paging") if self.paged else {})}
 
     def arguments(self, positional: Sequence[str], named: Mapping[str, object]) -> dict[str, Any]:
         """What the operation is called with."""

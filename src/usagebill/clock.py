@@ -78,15 +78,15 @@ class ClockWatch:
         """What is wrong with the clock at this moment. It is logged, once a minute."""
         if not self._is_watched:
             return None
-        found = self._disagreement()
+        disagreement = self._disagreement()
         # Others may have noted more, or somebody may have confirmed the clock.
-        if found is not None or self._newest is None:
+        if disagreement is not None or self._newest is None:
             self.newest()
-            found = self._disagreement()
-        if found is not None and monotonic() - self._told_at >= _TOLD_EVERY_SECONDS:
+            disagreement = self._disagreement()
+        if disagreement is not None and monotonic() - self._told_at >= _TOLD_EVERY_SECONDS:
             self._told_at = monotonic()
-            _log.error(found.code, reason=str(found))
-        return found
+            _log.error(disagreement.code, reason=str(disagreement))
+        return disagreement
 
     def _disagreement(self) -> ClockRefused | None:
         now, newest = self._clock.now(), self._newest
@@ -102,9 +102,9 @@ class ClockWatch:
 
     def check(self) -> None:
         """Raises `ClockRefused` where the clock disagrees with the file."""
-        found = self.problem()
-        if found is not None:
-            raise found
+        problem = self.problem()
+        if problem is not None:
+            raise problem
 
     def note(self, tx: Transaction, now: datetime) -> None:
         """Note in a transaction that writes anyway what the clock shows, every minute."""

@@ -272,8 +272,8 @@ class Deliveries:
 
     def _note(self, tx: Transaction, shipment: _Shipment) -> WebhookMessage | None:
         """Keep how an attempt went; the message, if that was the last one."""
-        own = tx.scoped(shipment.job.organization_id)
-        work = self._host.work_of(own, shipment.job.organization_id, self._host.clock.now())
+        scoped = tx.scoped(shipment.job.organization_id)
+        work = self._host.work_of(scoped, shipment.job.organization_id, self._host.clock.now())
         message = webhooks.note_attempt(work, shipment.job, shipment.attempt, shipment.http_status, shipment.response)
         return message if message is not None and message.status == "failed" else None
 
@@ -290,9 +290,9 @@ class Deliveries:
         failures: list[tuple[Job, Exception]] = []
         for lane, room in self._rooms(lanes).items():
             for job in tx.jobs.lease(lane, instant, until, at_most=room, immediate=immediate) if room else ():
-                own = tx.scoped(job.organization_id)
+                scoped = tx.scoped(job.organization_id)
                 try:
-                    work = self._host.work_of(own, job.organization_id, instant)
+                    work = self._host.work_of(scoped, job.organization_id, instant)
                     attempt = webhooks.prepare(work, task_of(DeliverWebhook, job)) if self._host.delivers else None
                 except Exception as problem:
                     self._host.postpone(tx, job, instant, problem)

@@ -95,10 +95,10 @@ def value_or(value: T | Literal[Absent.ABSENT] | None, default: T) -> T:
     return default if value is None or value is ABSENT else value
 
 
-def changes(given: Any, *names: str) -> dict[str, Any]:
+def changes(sent: Any, *names: str) -> dict[str, Any]:
     """The fields that the caller sent, by name (all fields of the input, or only `names`)."""
-    wanted = names or tuple(item.name for item in attrs.fields(type(given)))
-    return {name: getattr(given, name) for name in wanted if getattr(given, name) is not ABSENT}
+    wanted = names or tuple(item.name for item in attrs.fields(type(sent)))
+    return {name: getattr(sent, name) for name in wanted if getattr(sent, name) is not ABSENT}
 
 
 _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "off", "OFF"})
@@ -167,8 +167,8 @@ def parse_instant(text: str) -> datetime | None:
     if len(text) > 128 or "W" in text or not text[:4].isdigit() or (len(text) > 4 and text[4] != "-"):
         return None
     try:
-        found = datetime.fromisoformat(text.strip())
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        parsed = datetime.fromisoformat(text.strip())
+        return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 
@@ -176,10 +176,10 @@ def parse_instant(text: str) -> datetime | None:
 def _instant(value: object, _: Any) -> datetime:
     if isinstance(value, datetime):
         return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
-    found = parse_instant(value) if isinstance(value, str) else None
-    if found is None:
+    parsed = parse_instant(value) if isinstance(value, str) else None
+    if parsed is None:
         raise _Bad("invalid_date")
-    return found
+    return parsed
 
 
 def _object(value: object, _: Any) -> Mapping[str, object]:
@@ -221,11 +221,11 @@ def _list(hint: Any) -> Callable[[Any, Any], Any]:
         if not isinstance(value, (list, tuple)):
             raise _Dropped
         items = []
-        for each in value:
-            if each is None:
+        for element in value:
+            if element is None:
                 continue
             try:
-                items.append(_converter.structure(each, item))
+                items.append(_converter.structure(element, item))
             except _Dropped:
                 continue
         return tuple(items)
@@ -241,19 +241,19 @@ def _class(kind: Any) -> Callable[[Any, Any], Any]:
             return value
         if not isinstance(value, Mapping):
             raise _Dropped
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         wrong: dict[str, object] = {}
         for name, hint in hints.items():
             if name in value:
                 try:
-                    found[name] = _converter.structure(value[name], hint)
+                    fields[name] = _converter.structure(value[name], hint)
                 except _Dropped:
                     continue
                 except _Bad as problem:
                     wrong[name] = [problem.code]
         if wrong:
             raise Invalid(wrong)
-        return kind(**found)
+        return kind(**fields)
 
     return structure
 

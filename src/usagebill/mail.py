@@ -107,7 +107,7 @@ def _mailboxes(addresses: Iterable[str]) -> str:
 def _is_international(email: Email) -> bool:
     """Whether an address has letters beyond ASCII, which only some servers take."""
     named = (email.sender, *email.reply_to, *email.to, *email.cc, *email.recipients)
-    return not all(one.isascii() for one in named)
+    return not all(address.isascii() for address in named)
 
 
 def as_message(email: Email) -> EmailMessage:

@@ -215,40 +215,40 @@ class Events(Resource):
 
     def create(self, **fields: object) -> Event:
         """Take in one event; its `timestamp` is a `datetime`, Unix seconds, or now."""
-        given = read(events.EventInput, _event(fields))
-        return self._runner.writing(lambda work: events.create(work, given))
+        event = read(events.EventInput, _event(fields))
+        return self._runner.writing(lambda work: events.create(work, event))
 
     def ingest(self, given: Iterable[Mapping[str, object]]) -> Sequence[Event]:
         """Take in any number of events in one durable commit, all or none.
 
         Raises `Invalid`, its details by the position (as text) of each event refused.
         """
-        sent = [_event(one) for one in given]
+        sent = [_event(event) for event in given]
         return self._runner.writing(lambda work: events.ingest(work, sent))
 
     def estimate_fees(self, **fields: object) -> Sequence[Fee]:
         """The fees, with their taxes, that an event would bring about now; nothing is stored."""
-        given = read(events.EventInput, _event(fields))
-        return self._runner.reading(lambda work: estimates.estimate_fees(work, given))
+        event = read(events.EventInput, _event(fields))
+        return self._runner.reading(lambda work: estimates.estimate_fees(work, event))
 
     def estimate_instant_fees(self, **fields: object) -> Sequence[estimates.InstantFee]:
         """What an event costs by itself, whatever was used before it."""
-        given = read(events.EventInput, _event(fields))
-        return self._runner.reading(lambda work: estimates.estimate_instant_fees(work, given))
+        event = read(events.EventInput, _event(fields))
+        return self._runner.reading(lambda work: estimates.estimate_instant_fees(work, event))
 
 
 # What ingestion takes as it is; whatever else stands in properties is first made what JSON would hold.
 _PLAIN = frozenset({str, int, bool, float, Decimal, NoneType})
 
 
-def _event(given: Mapping[str, object]) -> Mapping[str, object]:
+def _event(fields: Mapping[str, object]) -> Mapping[str, object]:
     """An event as its caller wrote it, its time in Unix seconds as the API takes it."""
-    timestamp, properties = given.get("timestamp"), given.get("properties")
+    timestamp, properties = fields.get("timestamp"), fields.get("properties")
     if isinstance(timestamp, datetime):
-        given = {**given, "timestamp": unix_seconds(timestamp)}
+        fields = {**fields, "timestamp": unix_seconds(timestamp)}
     if isinstance(properties, Mapping) and not all(type(value) in _PLAIN for value in properties.values()):
-        given = {**given, "properties": exact(properties)}
-    return given
+        fields = {**fields, "properties": exact(properties)}
+    return fields
 
 
 class Fees(Resource):

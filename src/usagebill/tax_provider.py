@@ -72,8 +72,8 @@ class HttpTaxProvider:
             parts = (question.purpose.value, question.document_id, question.request_id)
             headers["idempotency-key"] = ":".join(part for part in parts if part is not None)
         try:
-            own = urlsplit(connection.url)
-            url = own._replace(path=f"{own.path.rstrip('/')}/{_PATHS[question.purpose]}").geturl()
+            base = urlsplit(connection.url)
+            url = base._replace(path=f"{base.path.rstrip('/')}/{_PATHS[question.purpose]}").geturl()
             status, body = self._asking.post(url, headers, encode_json(_document(connection, question)))
         except Exception as problem:
             return _unreachable(problem)
@@ -118,11 +118,11 @@ def _document(connection: TaxConnection, question: TaxQuestion) -> JsonObject:
 
 
 def _item(connection: TaxConnection, question: TaxQuestion, item: TaxedItem) -> JsonObject:
-    own: JsonObject = {"id": item.id, "code": item.code, "type": item.fee_type, "name": item.name}
+    item_fields: JsonObject = {"id": item.id, "code": item.code, "type": item.fee_type, "name": item.name}
     if connection.kind == "anrok":
-        return {**own, "amount_cents": item.amount_cents}
+        return {**item_fields, "amount_cents": item.amount_cents}
     amount = major_from_cents(item.amount_cents, question.currency)
-    return {**own, "amount": decimal_text(amount), "units": decimal_text(item.units)}
+    return {**item_fields, "amount": decimal_text(amount), "units": decimal_text(item.units)}
 
 
 def _answer(question: TaxQuestion, status: int, body: bytes) -> ProviderTaxes | Reported | ProviderFailure:

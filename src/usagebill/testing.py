@@ -26,8 +26,8 @@ __all__ = ["Sandbox"]
 
 
 def _instant(text: str | datetime) -> datetime:
-    found = text if isinstance(text, datetime) else datetime.fromisoformat(text)
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    parsed = text if isinstance(text, datetime) else datetime.fromisoformat(text)
+    return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
 
 
 class _Outbox:

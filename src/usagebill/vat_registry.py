@@ -108,7 +108,7 @@ def _error(said: object) -> str | None:
     """The first error that the registry names."""
     if not isinstance(said, dict) or not isinstance(said.get("errorWrappers"), list):
         return None
-    named = [one.get("error") for one in said["errorWrappers"] if isinstance(one, dict)]
+    named = [error.get("error") for error in said["errorWrappers"] if isinstance(error, dict)]
     return next((error for error in named if isinstance(error, str)), None)
 
 

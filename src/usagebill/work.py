@@ -173,8 +173,8 @@ class Reader:
         """What `make` gave the first time it was asked for under `key` in this work."""
         if key not in self._memory:
             self._memory[key] = make()
-        found: T = self._memory[key]
-        return found
+        value: T = self._memory[key]
+        return value
 
     def invalidate(self, key: object) -> None:
         """Ask anew the next time `key` is remembered."""

@@ -38,14 +38,14 @@ def audit(organization: str | None, at_most: int, recount: bool, path: str, json
     reports: dict[str, AuditReport] = {}
     with opened(path, organization, read_only=True) as billing:
         chosen = [billing.organization] if organization else billing.store.read(None, organizations.find_all)
-        for own in chosen:
-            with opened(path, own.id, read_only=True) as each:
-                reports[own.id] = each.audit(at_most=at_most, recount=recount)
+        for audited in chosen:
+            with opened(path, audited.id, read_only=True) as audited_billing:
+                reports[audited.id] = audited_billing.audit(at_most=at_most, recount=recount)
     if json_output:
         print_json({"organizations": [{"id": id, **asdict(report)} for id, report in reports.items()]})
     else:
-        for own in chosen:
-            _print(own.name, reports[own.id])
+        for audited in chosen:
+            _print(audited.name, reports[audited.id])
     sys.exit(1 if any(report.found for report in reports.values()) else 0)
 
 

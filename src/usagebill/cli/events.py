@@ -96,12 +96,12 @@ def _objects(text: TextIO, outcome: Outcome) -> Iterator[Line]:
         if not line.strip():
             continue
         try:
-            found = parse_json(line.encode())
+            sent = parse_json(line.encode())
         except ValueError as problem:
             outcome.refused[number] = f"not JSON: {problem}"
             continue
-        if isinstance(found, Mapping):
-            yield number, _timed(found)
+        if isinstance(sent, Mapping):
+            yield number, _timed(sent)
         else:
             outcome.refused[number] = "not a JSON object"
 
@@ -131,12 +131,12 @@ def _import(billing: Billing, batch: list[Line], outcome: Outcome) -> None:
             billing.events.ingest([event for _, event in batch])
         except Invalid as problem:
             details = problem.details if isinstance(problem.details, Mapping) else {}
-            for position, found in details.items():
+            for position, error in details.items():
                 number, _ = batch[int(position)]
-                if found == _DUPLICATE:
+                if error == _DUPLICATE:
                     outcome.duplicates += 1
                 else:
-                    outcome.refused[number] = found
+                    outcome.refused[number] = error
             if not details:
                 raise
             batch = [line for position, line in enumerate(batch) if str(position) not in details]

@@ -60,8 +60,8 @@ def run_due(at: datetime | None, path: str, settings: Settings, json_output: boo
 
 def _customer(billing: Billing, job: Job) -> str | None:
     """The external id of the customer that a job is about, None where it is about something else."""
-    found = billing.store.read(None, lambda tx: tx.first(Customer, eq("id", job.subject_id), deleted=True))
-    return None if found is None else found.external_id
+    customer = billing.store.read(None, lambda tx: tx.first(Customer, eq("id", job.subject_id), deleted=True))
+    return None if customer is None else customer.external_id
 
 
 @click.group()
@@ -75,7 +75,7 @@ def jobs() -> None:
 def list_failed(path: str, json_output: bool) -> None:
     """List the jobs that have failed and are not done yet."""
     with opened(path) as billing:
-        found = billing.store.read(None, lambda tx: tx.jobs.failures())
+        failures = billing.store.read(None, lambda tx: tx.jobs.failures())
         rows: list[dict[str, object]] = [
             {
                 "id": job.id,
@@ -88,7 +88,7 @@ def list_failed(path: str, json_output: bool) -> None:
                 "next_try_at": None if job.failed else instant_text(job.run_at),
                 "error": job.error,
             }
-            for job in found
+            for job in failures
         ]
     if json_output:
         print_json(rows)
@@ -110,9 +110,9 @@ def retry(ids: tuple[str, ...], all_failed: bool, path: str, json_output: bool) 
         if all_failed:
             ids = tuple(job.id for job in billing.store.read(None, lambda tx: tx.jobs.failures()))
         now = billing.clock.now()
-        found = billing.store.write(None, lambda tx: {id: tx.jobs.retry(id, now) for id in ids})
-    waiting = [id for id in ids if found[id]]
-    unknown = [id for id in ids if not found[id]]
+        retried = billing.store.write(None, lambda tx: {id: tx.jobs.retry(id, now) for id in ids})
+    waiting = [id for id in ids if retried[id]]
+    unknown = [id for id in ids if not retried[id]]
     if json_output:
         print_json({"retried": waiting, "unknown": unknown})
     else:

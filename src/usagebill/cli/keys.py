@@ -39,7 +39,7 @@ def keys() -> None:
 
 def _permissions(texts: tuple[str, ...]) -> Mapping[str, tuple[str, ...]] | None:
     """`customer`, `event:write`, `invoice:read` as a map of permissions; None where nothing is said."""
-    found: dict[str, tuple[str, ...]] = {}
+    permissions: dict[str, tuple[str, ...]] = {}
     for text in texts:
         resource, colon, modes = text.partition(":")
         wanted = tuple(modes.split(",")) if colon else MODES
@@ -47,8 +47,8 @@ def _permissions(texts: tuple[str, ...]) -> Mapping[str, tuple[str, ...]] | None
             raise click.UsageError(f"no resource {resource!r} of --permission {text}; there are {', '.join(RESOURCES)}")
         if not set(wanted) <= set(MODES):
             raise click.UsageError(f"no such modes of --permission {text}: read, write or read,write")
-        found[resource] = tuple(dict.fromkeys((*found.get(resource, ()), *wanted)))
-    return found or None
+        permissions[resource] = tuple(dict.fromkeys((*permissions.get(resource, ()), *wanted)))
+    return permissions or None
 
 
 def _shown(key: ApiKey) -> dict[str, object]:
@@ -96,12 +96,12 @@ def create(
 def list_all(path: str, organization: str | None, json_output: bool) -> None:
     """List the keys that are valid, their values masked."""
     with opened(path, organization) as billing:
-        found = billing.reading(api_keys.list_live)
-    rows = [_shown(key) for key in found]
+        keys = billing.reading(api_keys.list_live)
+    rows = [_shown(key) for key in keys]
     if json_output:
         print_json(rows)
         return
-    for row, key in zip(rows, found, strict=True):
+    for row, key in zip(rows, keys, strict=True):
         everything = key.permissions == all_permissions()
         row["permissions"] = "everything" if everything else _summary(key.permissions)
     print_table(("id", "name", "value", "permissions", "expires_at", "last_used_at"), rows, "no keys")

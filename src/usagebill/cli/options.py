@@ -95,9 +95,9 @@ def settings_options(command: F) -> F:
 
     @wraps(command)
     def with_settings(**arguments: Any) -> Any:
-        own = {name: arguments.pop(name) for name in _SETTINGS}
+        options = {name: arguments.pop(name) for name in _SETTINGS}
         try:
-            settings = Settings(**own)
+            settings = Settings(**options)
             _check_prefix(settings.id_prefix)
         except ValueError as problem:
             raise click.UsageError(str(problem)) from problem
@@ -120,10 +120,10 @@ def settings_options(command: F) -> F:
 
 def instant(text: str) -> datetime:
     """The time that an option names, in UTC where it names no offset; `click.BadParameter` where it is none."""
-    found = parse_instant(text)
-    if found is None:
+    parsed = parse_instant(text)
+    if parsed is None:
         raise click.BadParameter(f"{text!r} is no ISO 8601 time, such as 2024-02-01T00:10:00Z")
-    return found
+    return parsed
 
 
 @contextmanager

@@ -38,8 +38,8 @@ def create(name: str, path: str, json_output: bool) -> None:
 def list_all(path: str, json_output: bool) -> None:
     """List the organizations of a file, oldest first."""
     with opened(path) as billing:
-        found = billing.store.read(None, operations.find_all)
-    rows = [{"id": item.id, "name": item.name, "created_at": instant_text(item.created_at)} for item in found]
+        organizations = billing.store.read(None, operations.find_all)
+    rows = [{"id": item.id, "name": item.name, "created_at": instant_text(item.created_at)} for item in organizations]
     if json_output:
         print_json(rows)
     else:

@@ -29,13 +29,13 @@ def tax_connections() -> None:
 
 
 def _item_codes(texts: tuple[str, ...]) -> dict[str, str]:
-    found = {}
+    item_codes = {}
     for text in texts:
-        own, equals, theirs = text.partition("=")
-        if not own or not equals or not theirs:
+        code, equals, theirs = text.partition("=")
+        if not code or not equals or not theirs:
             raise click.UsageError(f"--item takes OUR_CODE=THEIR_CODE, not {text}")
-        found[own] = theirs
-    return found
+        item_codes[code] = theirs
+    return item_codes
 
 
 def _shown(billing: Billing, connection: TaxConnection) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def _print(shown: dict[str, Any], json_output: bool) -> None:
         return
     for name, value in shown.items():
         if name == "item_codes":
-            value = " ".join(f"{own}={theirs}" for own, theirs in value.items())
+            value = " ".join(f"{code}={theirs}" for code, theirs in value.items())
         click.echo(f"{name:12}  {value}")
 
 
@@ -121,8 +121,8 @@ def update(
     json_output: bool,
 ) -> None:
     """Change what is given of a connection. `--item` replaces all items that were given before."""
-    given: dict[str, Any] = {"name": name, "url": url, "api_key": api_key, "item_codes": _item_codes(items) or None}
-    sent = {field: value for field, value in given.items() if value is not None}
+    options: dict[str, Any] = {"name": name, "url": url, "api_key": api_key, "item_codes": _item_codes(items) or None}
+    sent = {field: value for field, value in options.items() if value is not None}
     with opened(path, organization) as billing, _named(code):
         shown = _shown(billing, billing.tax_connections.update(code, **sent))
     _print(shown, json_output)

@@ -31,13 +31,13 @@ class AddOn:
 
 def definition_errors(add_on: AddOn) -> dict[str, list[str]]:
     """What is wrong with an add-on by itself, as field -> codes; empty where nothing is."""
-    found: dict[str, list[str]] = {}
+    errors: dict[str, list[str]] = {}
     if not add_on.name:
-        found["name"] = ["value_is_mandatory"]
+        errors["name"] = ["value_is_mandatory"]
     if not add_on.code:
-        found["code"] = ["value_is_mandatory"]
+        errors["code"] = ["value_is_mandatory"]
     if not ADD_ON_PRICE.holds(add_on.amount_cents):
-        found["amount_cents"] = ["value_is_out_of_range"]
+        errors["amount_cents"] = ["value_is_out_of_range"]
     if add_on.amount_currency not in CURRENCIES:
-        found["amount_currency"] = ["value_is_invalid"]
-    return found
+        errors["amount_currency"] = ["value_is_invalid"]
+    return errors

@@ -202,14 +202,19 @@ def with_new_true_up(
     It keeps the id that it had; `id` is that of one that is new. Lines of nothing that were adjusted to be so stay.
     """
     former = next((fee for fee in fees if fee.charge_id == charge.id and fee.true_up_parent_fee_id), None)
-    own = [fee for fee in fees if fee.charge_id == charge.id and fee.true_up_parent_fee_id is None]
-    if all(fee.charge_filter_id for fee in own):
+    charge_fees = [fee for fee in fees if fee.charge_id == charge.id and fee.true_up_parent_fee_id is None]
+    if all(fee.charge_filter_id for fee in charge_fees):
         default = replace(adjustments[0], fee_type=FeeType.CHARGE, charge_id=charge.id, charge_filter_id=None)
-        own += filter(None, [empty_line(default)])
-    added = true_up_fee(charge, window, own, id=id if former is None else former.id)
+        charge_fees += filter(None, [empty_line(default)])
+    added = true_up_fee(charge, window, charge_fees, id=id if former is None else former.id)
     parent_id = None if added is None else added.true_up_parent_fee_id
-    own = [replace(fee, true_up_fee_id=added.id if added is not None and fee.id == parent_id else None) for fee in own]
-    kept = [fee for fee in own if _is_something(fee) or any(fits(adjustment, fee) for adjustment in adjustments)]
+    charge_fees = [
+        replace(fee, true_up_fee_id=added.id if added is not None and fee.id == parent_id else None)
+        for fee in charge_fees
+    ]
+    kept = [
+        fee for fee in charge_fees if _is_something(fee) or any(fits(adjustment, fee) for adjustment in adjustments)
+    ]
     first = next((place for place, fee in enumerate(fees) if fee.charge_id == charge.id), len(fees))
     others = [fee for fee in fees if fee.charge_id != charge.id]
     return [*others[:first], *kept, *filter(None, [added]), *others[first:]]

@@ -96,8 +96,8 @@ class Finding:
         return f"{self.check}: {self.subject} {self.detail}: expected {self.expected}, found {self.found}"
 
 
-def _finding(check: str, subject: str, id: str, what: str, expected: object, found: object) -> Finding:
-    return Finding(check=check, subject=subject, subject_id=id, detail=what, expected=str(expected), found=str(found))
+def _finding(check: str, subject: str, id: str, what: str, expected: object, actual: object) -> Finding:
+    return Finding(check=check, subject=subject, subject_id=id, detail=what, expected=str(expected), found=str(actual))
 
 
 def _share(base: Decimal, rate: Decimal) -> Decimal:
@@ -133,17 +133,17 @@ def audited_invoice(
     }
     subject = f"invoice {invoice.number}"
     for name, amount in expected.items():
-        found = getattr(invoice, name)
-        if found != amount:
-            yield _finding("invoice_total", subject, invoice.id, name, amount, found)
+        stored = getattr(invoice, name)
+        if stored != amount:
+            yield _finding("invoice_total", subject, invoice.id, name, amount, stored)
     for name in ("sub_total_excluding_taxes_amount_cents", "total_amount_cents"):
         if expected[name] < 0:
             yield _finding("invoice_total", subject, invoice.id, name, "at least 0", expected[name])
     for line in invoice.credits:
         if line.amount_cents < 0 or line.amount_currency != invoice.currency:
             what = f"credit {line.item_code}"
-            found = f"{line.amount_cents} {line.amount_currency}"
-            yield _finding("invoice_total", subject, invoice.id, what, f"cents of {invoice.currency}", found)
+            stored = f"{line.amount_cents} {line.amount_currency}"
+            yield _finding("invoice_total", subject, invoice.id, what, f"cents of {invoice.currency}", stored)
     if paid_cents is not None and invoice.total_paid_amount_cents != paid_cents:
         found_cents = invoice.total_paid_amount_cents
         yield _finding("invoice_paid", subject, invoice.id, "total_paid_amount_cents", paid_cents, found_cents)
@@ -261,21 +261,21 @@ def _fee_tax_lines(invoice: Invoice, fee: Fee) -> Iterator[Finding]:
     left = subtract(fee.precise_amount_cents, fee.precise_coupons_amount_cents)
     precise = round_to(multiply(left, fee.taxes_base_rate), _DECIMALS)
     for line in fee.applied_taxes:
-        own = (line.base_amount_cents, line.amount_cents, line.precise_amount_cents)
+        stored = (line.base_amount_cents, line.amount_cents, line.precise_amount_cents)
         wanted = (
             truncate_cents(_net(fee)),
             round_cents(_share(_taxed(fee), line.rate)),
             round_to(_share(precise, line.rate), _DECIMALS),
         )
-        if own != wanted:
+        if stored != wanted:
             what = f"fee {fee.id} ({fee.item.code}) tax {line.code} (base, amount, precise)"
-            shown = [", ".join(str(part) for part in parts) for parts in (wanted, own)]
+            shown = [", ".join(str(part) for part in parts) for parts in (wanted, stored)]
             yield _finding("fee_taxes", f"invoice {invoice.number}", invoice.id, what, *shown)
     taxes = round_to(total(_share(precise, line.rate) for line in fee.applied_taxes), _DECIMALS)
     if taxes != fee.taxes_precise_amount_cents:
         what = f"fee {fee.id} ({fee.item.code}) taxes_precise_amount_cents"
-        found = fee.taxes_precise_amount_cents
-        yield _finding("fee_taxes", f"invoice {invoice.number}", invoice.id, what, taxes, found)
+        stored_taxes = fee.taxes_precise_amount_cents
+        yield _finding("fee_taxes", f"invoice {invoice.number}", invoice.id, what, taxes, stored_taxes)
 
 
 def _worth(fee: Fee) -> Decimal | None:
@@ -300,12 +300,14 @@ def _minima(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Finding]:
     for fee in fees:
         if fee.true_up_parent_fee_id is None or fee.pricing_unit_details is not None:
             continue
-        whole = [one for one in fees if (one.subscription_id, one.charge_id) == (fee.subscription_id, fee.charge_id)]
-        wanted = round_cents(total(one.precise_amount_cents for one in whole))
-        found = sum(one.amount_cents for one in whole)
-        if wanted != found:
+        whole = [
+            other for other in fees if (other.subscription_id, other.charge_id) == (fee.subscription_id, fee.charge_id)
+        ]
+        wanted = round_cents(total(part.precise_amount_cents for part in whole))
+        billed = sum(part.amount_cents for part in whole)
+        if wanted != billed:
             what = f"minimum of {fee.item.code}"
-            yield _finding("fee", f"invoice {invoice.number}", invoice.id, what, wanted, found)
+            yield _finding("fee", f"invoice {invoice.number}", invoice.id, what, wanted, billed)
 
 
 def _priced(fee: Fee) -> Decimal | None:
@@ -360,10 +362,12 @@ def _fee_periods(invoice: Invoice, fees: Sequence[Fee], periods: Sequence[Billin
         window = windows.get(fee.subscription_id or "")
         if fee.fee_type != FeeType.CHARGE or fee.pay_in_advance or window is None:
             continue
-        own = (fee.charges_from_datetime, fee.charges_to_datetime)
-        if own != window:
+        stored = (fee.charges_from_datetime, fee.charges_to_datetime)
+        if stored != window:
             what = f"fee {fee.id} ({fee.item.code}) window"
-            yield _finding("fee_period", f"invoice {invoice.number}", invoice.id, what, _shown(*window), _shown(*own))
+            yield _finding(
+                "fee_period", f"invoice {invoice.number}", invoice.id, what, _shown(*window), _shown(*stored)
+            )
 
 
 def _shown(start: datetime | None, end: datetime | None) -> str:
@@ -452,9 +456,9 @@ def audited_windows(
             before = f"between invoices {number} and {window.number}"
             due = reach + _INSTANT
         if late and due is not None and not may_pause:
-            found = f"from {window.start.isoformat()}"
+            covered = f"from {window.start.isoformat()}"
             wanted = f"from {due.isoformat()}"
-            yield _finding("period_never_billed", subject, life.subscription_id, f"{kind} {before}", wanted, found)
+            yield _finding("period_never_billed", subject, life.subscription_id, f"{kind} {before}", wanted, covered)
         if reach is None or window.end >= reach:
             reach, number = window.end, window.number
         if window.stands and (standing is None or window.end >= standing.end):
@@ -462,8 +466,8 @@ def audited_windows(
     if life.billed_until is not None and (reach is None or reach + slack < life.billed_until):
         what = f"{kind} after invoice {number}" if number else kind
         wanted = f"until {life.billed_until.isoformat()}"
-        found = "nothing" if reach is None else f"until {reach.isoformat()}"
-        yield _finding("period_never_billed", subject, life.subscription_id, what, wanted, found)
+        covered = "nothing" if reach is None else f"until {reach.isoformat()}"
+        yield _finding("period_never_billed", subject, life.subscription_id, what, wanted, covered)
 
 
 # What invoices use up
@@ -475,9 +479,9 @@ def audited_credit_note(note: CreditNote, used_cents: int) -> Iterator[Finding]:
     `used_cents` is what invoices that stand took of it.
     """
 
-    def differs(what: str, expected: object, found: object) -> Iterator[Finding]:
-        if expected != found:
-            yield _finding("credit_note", f"credit note {note.number}", note.id, what, expected, found)
+    def differs(what: str, expected: object, actual: object) -> Iterator[Finding]:
+        if expected != actual:
+            yield _finding("credit_note", f"credit note {note.number}", note.id, what, expected, actual)
 
     parts = note.credit_amount_cents + note.refund_amount_cents + note.offset_amount_cents
     yield from differs("credit, refund and offset", note.total_amount_cents, parts)
@@ -515,10 +519,10 @@ def audited_credit_note(note: CreditNote, used_cents: int) -> Iterator[Finding]:
 def audited_notes_of_invoice(invoice: Invoice, fees: Sequence[Fee], notes: Sequence[CreditNote]) -> Iterator[Finding]:
     """All notes of an invoice together give back no more of it, and of each of its fees, than was billed."""
     subject = f"invoice {invoice.number}"
-    given: dict[str, int] = {}
+    credited_by_fee: dict[str, int] = {}
     for note in notes:
         for item in note.items:
-            given[item.fee_id] = given.get(item.fee_id, 0) + item.amount_cents
+            credited_by_fee[item.fee_id] = credited_by_fee.get(item.fee_id, 0) + item.amount_cents
     for position, note in enumerate(sorted(notes, key=lambda note: (note.sequential_id, note.id)), 1):
         number = f"{invoice.number}-CN{position:03d}"
         if (note.sequential_id, note.number) != (position, number):
@@ -526,7 +530,7 @@ def audited_notes_of_invoice(invoice: Invoice, fees: Sequence[Fee], notes: Seque
             what = f"credit note {position}"
             yield _finding(check, subject, invoice.id, what, number, f"{note.number} ({note.sequential_id})")
     billed = {fee.id: fee for fee in fees}
-    for fee_id, amount in given.items():
+    for fee_id, amount in credited_by_fee.items():
         fee = billed.get(fee_id)
         most = 0 if fee is None else fee.amount_cents
         if amount > most:
@@ -540,8 +544,8 @@ def audited_notes_of_invoice(invoice: Invoice, fees: Sequence[Fee], notes: Seque
     # A void takes the balance of a note, not what it has settled.
     offset = sum(note.offset_amount_cents for note in notes)
     if offset != invoice.total_offset_amount_cents:
-        found = invoice.total_offset_amount_cents
-        yield _finding("credits", subject, invoice.id, "total_offset_amount_cents", offset, found)
+        stored = invoice.total_offset_amount_cents
+        yield _finding("credits", subject, invoice.id, "total_offset_amount_cents", offset, stored)
 
 
 def audited_progressive(invoice: Invoice, used_cents: int) -> Iterator[Finding]:
@@ -571,5 +575,5 @@ def audited_coupon(applied: AppliedCoupon, code: str, uses: Sequence[int]) -> It
             yield _finding("coupon", subject, applied.id, "invoices", most, len(uses))
         left = applied.frequency_duration - len(uses)
         if applied.frequency_duration_remaining not in (None, left):
-            found = applied.frequency_duration_remaining
-            yield _finding("coupon", subject, applied.id, "frequency_duration_remaining", left, found)
+            stored = applied.frequency_duration_remaining
+            yield _finding("coupon", subject, applied.id, "frequency_duration_remaining", left, stored)

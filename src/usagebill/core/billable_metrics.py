@@ -61,29 +61,29 @@ def definition_errors(metric: BillableMetric) -> dict[str, list[str]]:
     Codes: value_is_mandatory, value_is_invalid, not_compatible_with_aggregation_type, invalid_expression. Whether its
     code is free only the store knows.
     """
-    found: dict[str, list[str]] = {}
+    errors: dict[str, list[str]] = {}
     if not metric.name:
-        found["name"] = ["value_is_mandatory"]
+        errors["name"] = ["value_is_mandatory"]
     if not metric.code:
-        found["code"] = ["value_is_mandatory"]
+        errors["code"] = ["value_is_mandatory"]
     aggregation = AGGREGATIONS.get(metric.aggregation_type)
     if not metric.field_name and (aggregation is None or aggregation.field is FieldUse.NEEDED):
-        found["field_name"] = ["value_is_mandatory"]
+        errors["field_name"] = ["value_is_mandatory"]
     if aggregation is None:
-        found["aggregation_type"] = ["value_is_invalid"]
+        errors["aggregation_type"] = ["value_is_invalid"]
     if metric.recurring and aggregation is not None and not aggregation.may_recur:
-        found["recurring"] = ["not_compatible_with_aggregation_type"]
+        errors["recurring"] = ["not_compatible_with_aggregation_type"]
     is_level = aggregation is not None and aggregation.accumulation is Accumulation.LEVEL
     wants_interval = is_level or metric.weighted_interval is not None
     if wants_interval and metric.weighted_interval not in WEIGHTED_INTERVALS:
-        found["weighted_interval"] = ["value_is_invalid"]
+        errors["weighted_interval"] = ["value_is_invalid"]
     if metric.rounding_function is not None and metric.rounding_function not in ROUNDING_FUNCTIONS:
-        found["rounding_function"] = ["value_is_invalid"]
+        errors["rounding_function"] = ["value_is_invalid"]
     if metric.rounding_precision is not None and not ROUNDING_PRECISION.holds(metric.rounding_precision):
-        found["rounding_precision"] = ["value_is_out_of_range"]
+        errors["rounding_precision"] = ["value_is_out_of_range"]
     if metric.expression and not expressions.is_valid(metric.expression):
-        found["expression"] = ["invalid_expression"]
-    return found
+        errors["expression"] = ["invalid_expression"]
+    return errors
 
 
 def filter_errors(filters: Iterable[tuple[str | None, tuple[str, ...]]]) -> dict[str, list[str]]:
@@ -107,4 +107,4 @@ def merged_filters(filters: Iterable[tuple[str, tuple[str, ...]]]) -> tuple[Metr
 
 def declared_values(metric: BillableMetric) -> Mapping[str, frozenset[str]]:
     """The values that the metric declares for each of its filter keys."""
-    return {one.key: frozenset(one.values) for one in metric.filters}
+    return {metric_filter.key: frozenset(metric_filter.values) for metric_filter in metric.filters}

@@ -99,11 +99,11 @@ def definition_errors(entity: BillingEntity) -> dict[str, list[str]]:
 
     Names of time zones are not looked at: the rules know none.
     """
-    found: dict[str, list[str]] = {}
+    errors: dict[str, list[str]] = {}
 
     def check(field: str, sound: bool, code: str) -> None:
         if not sound:
-            found.setdefault(field, []).append(code)
+            errors.setdefault(field, []).append(code)
 
     anchor = entity.subscription_invoice_issuing_date_anchor
     adjustment = entity.subscription_invoice_issuing_date_adjustment
@@ -126,7 +126,7 @@ def definition_errors(entity: BillingEntity) -> dict[str, list[str]]:
         check("einvoicing", entity.country in (None, *_EINVOICING_COUNTRIES), "country_not_supported")
     if entity.eu_tax_management:
         check("eu_tax_management", entity.country in EU_COUNTRIES, "billing_entity_must_be_in_eu")
-    return found
+    return errors
 
 
 def is_logo(logo: str) -> bool:

@@ -49,18 +49,18 @@ def charge_item(charge: Charge, metric: BillableMetric, filter_name: str | None 
 
 def pricing_unit_object(charge: Charge, amounts: FeeAmounts) -> dict[str, object] | None:
     """The amounts of a fee in its charge's pricing unit, as the fee shows them; None without a pricing unit."""
-    unit, own = charge.applied_pricing_unit, amounts.pricing_unit
-    if unit is None or own is None:
+    unit, priced = charge.applied_pricing_unit, amounts.pricing_unit
+    if unit is None or priced is None:
         return None
     return {
         "svc_pricing_unit_id": unit.pricing_unit_id,
         "pricing_unit_code": unit.code,
         "short_name": unit.short_name,
-        "amount_cents": own.amount_cents,
-        "precise_amount_cents": decimal_text(own.precise_amount_cents),
-        "unit_amount_cents": own.unit_amount_cents,
-        "precise_unit_amount": decimal_text(own.precise_unit_amount),
-        "conversion_rate": decimal_text(own.conversion_rate),
+        "amount_cents": priced.amount_cents,
+        "precise_amount_cents": decimal_text(priced.precise_amount_cents),
+        "unit_amount_cents": priced.unit_amount_cents,
+        "precise_unit_amount": decimal_text(priced.precise_unit_amount),
+        "conversion_rate": decimal_text(priced.conversion_rate),
     }
 
 
@@ -198,8 +198,8 @@ def _own_amount(charge: Charge, fee: Fee) -> tuple[int, Decimal]:
         return int(str(details["amount_cents"])), Decimal(str(details["precise_amount_cents"]))
     # A price set by hand is one in the currency.
     major = divide(major_from_cents(fee.precise_amount_cents, fee.currency), unit.conversion_rate)
-    own = multiply(major, Decimal(PRICING_UNIT_SUBUNITS))
-    return round_cents(own), own
+    precise = multiply(major, Decimal(PRICING_UNIT_SUBUNITS))
+    return round_cents(precise), precise
 
 
 def billed_by_next_plan(

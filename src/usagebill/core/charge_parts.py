@@ -67,9 +67,13 @@ class ChargeResult:
         shown = presentation_keys(self.charge.properties, in_invoice=True)
         rows: dict[tuple[str | None, ...], Decimal] = {}
         for by, units in self.breakdown:
-            own = tuple(by.get(key) for key in shown)
-            rows[own] = add(rows.get(own, ZERO), units)
-        return tuple((dict(zip(shown, own, strict=True)), units) for own, units in rows.items()) if shown else ()
+            shown_values = tuple(by.get(key) for key in shown)
+            rows[shown_values] = add(rows.get(shown_values, ZERO), units)
+        return (
+            tuple((dict(zip(shown, shown_values, strict=True)), units) for shown_values, units in rows.items())
+            if shown
+            else ()
+        )
 
     @property
     def amount_details(self) -> dict[str, object]:
@@ -93,17 +97,17 @@ def parsed_properties(charge: Charge, part: ChargePart, currency: str) -> Proper
         return known[2]
     if len(_parsed) >= _PARSED_AT_MOST:
         _parsed.clear()
-    found = parse_properties(model, raw, subunits=cents)
-    _parsed[key] = (model, raw, found)
-    return found
+    parsed = parse_properties(model, raw, subunits=cents)
+    _parsed[key] = (model, raw, parsed)
+    return parsed
 
 
 def charge_parts(charge: Charge, metric: BillableMetric) -> list[ChargePart]:
     """The filters of a charge in their order, then what none of them takes."""
-    index = FilterIndex(charge.filters, {each.key: each.values for each in metric.filters})
+    index = FilterIndex(charge.filters, {item.key: item.values for item in metric.filters})
     parts = [
-        ChargePart(filter=each, position=position, filters=index, raw_properties=each.properties)
-        for position, each in enumerate(charge.filters)
+        ChargePart(filter=charge_filter, position=position, filters=index, raw_properties=charge_filter.properties)
+        for position, charge_filter in enumerate(charge.filters)
     ]
     return [*parts, ChargePart(filter=None, position=len(parts), filters=index, raw_properties=charge.properties)]
 
@@ -116,7 +120,7 @@ def presentation_keys(properties: Mapping[str, object], *, in_invoice: bool = Fa
     keys = properties.get("presentation_group_keys")
     if not isinstance(keys, (list, tuple)):
         return ()
-    found = [key for key in keys if isinstance(key, Mapping)]
+    listed = [key for key in keys if isinstance(key, Mapping)]
     if in_invoice:
-        found = [each for each in found if (each.get("options") or {}).get("display_in_invoice")]
-    return tuple(str(each["value"]) for each in found)
+        listed = [key for key in listed if (key.get("options") or {}).get("display_in_invoice")]
+    return tuple(str(key["value"]) for key in listed)

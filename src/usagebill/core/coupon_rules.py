@@ -18,60 +18,60 @@ _NO_NUMBER = ["value_is_mandatory", "is not a number"]
 
 def coupon_problems(coupon: Coupon) -> dict[str, list[str]]:
     """What is wrong with a coupon, whose uniqueness of code is looked at elsewhere."""
-    found: dict[str, list[str]] = {}
+    problems: dict[str, list[str]] = {}
     if not coupon.name:
-        found["name"] = ["value_is_mandatory"]
+        problems["name"] = ["value_is_mandatory"]
     if not coupon.code:
-        found["code"] = ["value_is_mandatory"]
+        problems["code"] = ["value_is_mandatory"]
     choices = (("coupon_type", COUPON_TYPES), ("frequency", FREQUENCIES), ("expiration", EXPIRATIONS))
     for field, options in choices:
         if getattr(coupon, field) not in options:
-            found[field] = ["value_is_invalid"]
+            problems[field] = ["value_is_invalid"]
     if coupon.coupon_type == "fixed_amount":
-        found |= _fixed_problems(coupon.amount_cents, coupon.amount_currency)
+        problems |= _fixed_problems(coupon.amount_cents, coupon.amount_currency)
     elif coupon.coupon_type == "percentage" and coupon.percentage_rate is None:
-        found["percentage_rate"] = ["value_is_mandatory"]
+        problems["percentage_rate"] = ["value_is_mandatory"]
     if coupon.percentage_rate is not None and not COUPON_RATE.holds(coupon.percentage_rate):
-        found["percentage_rate"] = ["value_is_out_of_range"]
+        problems["percentage_rate"] = ["value_is_out_of_range"]
     if coupon.frequency == "recurring":
         if coupon.frequency_duration is None:
-            found["frequency_duration"] = list(_NO_NUMBER)
+            problems["frequency_duration"] = list(_NO_NUMBER)
         elif not COUPON_PERIODS.holds(coupon.frequency_duration):
-            found["frequency_duration"] = ["value_is_out_of_range"]
-    return found
+            problems["frequency_duration"] = ["value_is_out_of_range"]
+    return problems
 
 
 def _fixed_problems(amount_cents: int | None, currency: str | None) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    problems: dict[str, list[str]] = {}
     if amount_cents is None:
-        found["amount_cents"] = ["value_is_mandatory"]
+        problems["amount_cents"] = ["value_is_mandatory"]
     elif not COUPON_AMOUNT.holds(amount_cents):
-        found["amount_cents"] = ["value_is_out_of_range"]
+        problems["amount_cents"] = ["value_is_out_of_range"]
     if not currency:
-        found["amount_currency"] = ["value_is_mandatory"]
+        problems["amount_currency"] = ["value_is_mandatory"]
     elif currency not in CURRENCIES:
-        found["amount_currency"] = ["value_is_invalid"]
-    return found
+        problems["amount_currency"] = ["value_is_invalid"]
+    return problems
 
 
 def applied_coupon_problems(applied: AppliedCoupon) -> dict[str, list[str]]:
     """What is wrong with a coupon as it is to be applied to a customer. It may be worth nothing."""
-    found: dict[str, list[str]] = {}
+    problems: dict[str, list[str]] = {}
     if applied.frequency not in FREQUENCIES:
-        found["frequency"] = ["value_is_invalid"]
+        problems["frequency"] = ["value_is_invalid"]
     if applied.amount_cents is not None and not APPLIED_COUPON_AMOUNT.holds(applied.amount_cents):
-        found["amount_cents"] = ["value_is_out_of_range"]
+        problems["amount_cents"] = ["value_is_out_of_range"]
     if applied.percentage_rate is not None and not COUPON_RATE.holds(applied.percentage_rate):
-        found["percentage_rate"] = ["value_is_out_of_range"]
+        problems["percentage_rate"] = ["value_is_out_of_range"]
     if applied.amount_currency is not None and applied.amount_currency not in CURRENCIES:
-        found["amount_currency"] = ["value_is_invalid"]
+        problems["amount_currency"] = ["value_is_invalid"]
     if applied.frequency == "recurring":
         if applied.frequency_duration is None:
-            found["frequency_duration"] = list(_NO_NUMBER)
-            found["frequency_duration_remaining"] = list(_NO_NUMBER)
+            problems["frequency_duration"] = list(_NO_NUMBER)
+            problems["frequency_duration_remaining"] = list(_NO_NUMBER)
         elif not COUPON_PERIODS.holds(applied.frequency_duration):
-            found["frequency_duration"] = ["value_is_out_of_range"]
-    return found
+            problems["frequency_duration"] = ["value_is_out_of_range"]
+    return problems
 
 
 def expiry_run(expiration_at: datetime) -> datetime:

@@ -174,12 +174,12 @@ def apply_coupon(
     """
     if applied.percentage_rate is None and applied.amount_currency != currency:
         return None
-    own = [fee for fee in fees if targets.matches(fee, plan_of.get(fee.subscription_id or ""))]
-    if not own:
+    matching = [fee for fee in fees if targets.matches(fee, plan_of.get(fee.subscription_id or ""))]
+    if not matching:
         return None
-    base = total(net_of_coupons(fee) for fee in own) if targets.limited else Decimal(subtotal_cents)
+    base = total(net_of_coupons(fee) for fee in matching) if targets.limited else Decimal(subtotal_cents)
     credit = truncate_cents(max(ZERO, _credit(applied, base, remaining_cents)))
-    changed = {fee.id: shared_discount(fee, credit, base) for fee in own}
+    changed = {fee.id: shared_discount(fee, credit, base) for fee in matching}
     return [changed.get(fee.id, fee) for fee in fees], credit
 
 

@@ -42,7 +42,7 @@ def remainder(
 
 
 def _left_of_line(line: AppliedTax, notes: Sequence[CreditNote]) -> AppliedTax:
-    used = sum(own.amount_cents for note in notes for own in note.applied_taxes if own.code == line.code)
+    used = sum(applied.amount_cents for note in notes for applied in note.applied_taxes if applied.code == line.code)
     return replace(line, amount_cents=max(0, line.amount_cents - used))
 
 

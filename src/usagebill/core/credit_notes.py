@@ -280,10 +280,10 @@ def credited(
     adjustment = ZERO
     for fee, amount in items:
         share = ZERO if fee.amount_cents == 0 else divide(amount, Decimal(fee.amount_cents))
-        own = multiply(fee.precise_coupons_amount_cents, share)
-        adjustment = add(adjustment, own)
+        coupon_share = multiply(fee.precise_coupons_amount_cents, share)
+        adjustment = add(adjustment, coupon_share)
         for line in fee.applied_taxes:
-            net_of_item = subtract(amount, own)
+            net_of_item = subtract(amount, coupon_share)
             bases[line.key] = add(bases.get(line.key, ZERO), net_of_item)
             taxed[line.key] = add(taxed.get(line.key, ZERO), taxable(net_of_item, fee.taxes_base_rate))
     adjustment = round_to(adjustment, _DECIMALS)
@@ -400,11 +400,11 @@ def validation_errors(
     `gross_total`, `total_cents` the invoice's total and `paid_cents` what was paid of it. A `top_up` of a wallet can
     only be refunded, or as long as nothing is paid be settled as a whole.
     """
-    found: dict[str, list[str]] = {}
+    errors: dict[str, list[str]] = {}
 
     def refuse(field: str, code: str) -> None:
-        if code not in found.setdefault(field, []):
-            found[field].append(code)
+        if code not in errors.setdefault(field, []):
+            errors[field].append(code)
 
     for field, cents in (
         ("credit_amount_cents", parts.credit),
@@ -434,7 +434,7 @@ def validation_errors(
         refuse("base", "higher_than_remaining_invoice_amount")
     if parts.total <= 0:
         refuse("base", "total_amount_must_be_positive")
-    return found
+    return errors
 
 
 def after_use(note: CreditNote, amount_cents: int, now: datetime) -> CreditNote:
@@ -474,7 +474,7 @@ def surplus_items(
     `left` is what is left to credit of each fee. `gross` takes cents of the fees as they are; else of what their shares
     of coupons and progressive billing credits leave of them, with items that come to them.
     """
-    found = []
+    items = []
     for fee in sorted(fees, key=lambda fee: (-(Decimal(fee.amount_cents) if gross else net_of_coupons(fee)), fee.id)):
         room, whole = left[fee.id], Decimal(fee.amount_cents)
         net = net_of_coupons(fee)
@@ -483,9 +483,9 @@ def surplus_items(
         taken = min(cents, room)
         if taken > 0:
             part = Decimal(taken) if gross else divide(multiply(Decimal(taken), whole), net)
-            found.append((fee, round_to(part, _DECIMALS), taken))
+            items.append((fee, round_to(part, _DECIMALS), taken))
             cents -= taken
-    return found
+    return items
 
 
 def proportional_items(left: Mapping[str, int], wanted_cents: int, base_cents: int) -> dict[str, Decimal]:

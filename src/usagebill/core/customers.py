@@ -172,11 +172,11 @@ def definition_errors(customer: Customer) -> dict[str, list[str]]:
 
     Names of time zones are not looked at: the rules know none.
     """
-    found: dict[str, list[str]] = {}
+    errors: dict[str, list[str]] = {}
 
     def check(field: str, sound: bool, code: str) -> None:
         if not sound:
-            found[field] = [code]
+            errors[field] = [code]
 
     shipping = customer.shipping_address.country
     anchor = customer.subscription_invoice_issuing_date_anchor
@@ -194,23 +194,23 @@ def definition_errors(customer: Customer) -> dict[str, list[str]]:
     check("document_locale", customer.document_locale in (None, *LOCALES), "not_a_valid_language_code")
     check("subscription_invoice_issuing_date_anchor", anchor in (None, *ANCHORS), "value_is_invalid")
     check("subscription_invoice_issuing_date_adjustment", adjustment in (None, *ADJUSTMENTS), "value_is_invalid")
-    return found
+    return errors
 
 
 def metadata_errors(item: MetadataItem, others: Sequence[MetadataItem]) -> dict[str, list[str]]:
     """What is wrong with an item beside the `others` of its customer, as field -> codes."""
-    found: dict[str, list[str]] = {}
+    errors: dict[str, list[str]] = {}
     if not item.key:
-        found["key"] = ["value_is_mandatory"]
+        errors["key"] = ["value_is_mandatory"]
     elif len(item.key) > _LONGEST_KEY:
-        found["key"] = ["value_is_too_long"]
+        errors["key"] = ["value_is_too_long"]
     elif any(other.key == item.key for other in others):
-        found["key"] = ["value_already_exist"]
+        errors["key"] = ["value_already_exist"]
     if not item.value:
-        found["value"] = ["value_is_mandatory"]
+        errors["value"] = ["value_is_mandatory"]
     elif len(item.value) > _LONGEST_VALUE:
-        found["value"] = ["value_is_too_long"]
-    return found
+        errors["value"] = ["value_is_too_long"]
+    return errors
 
 
 def dating_settings(customer: Customer, entity: BillingEntity) -> DatingSettings:

@@ -67,7 +67,7 @@ class Email:
     def recipients(self) -> tuple[str, ...]:
         """Whom it is to be delivered to, each once: all but those who have it."""
         everybody = dict.fromkeys((*self.to, *self.cc, *self.bcc))
-        return tuple(one for one in everybody if one not in self.reached)
+        return tuple(address for address in everybody if address not in self.reached)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,25 +84,25 @@ def addresses(text: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part.strip() for part in (text or "").split(",") if part.strip()))
 
 
-def read_list(given: object) -> tuple[str, ...] | None:
+def read_list(field_value: object) -> tuple[str, ...] | None:
     """A list of addresses as it was sent, nulls left out; None where it is no list."""
-    if given is None:
+    if field_value is None:
         return ()
-    if not isinstance(given, (list, tuple)):
+    if not isinstance(field_value, (list, tuple)):
         return None
-    sent = (one if isinstance(one, str) else str(one) for one in given if one is not None)
-    return tuple(dict.fromkeys(normalized_email(one) for one in sent))
+    sent = (address if isinstance(address, str) else str(address) for address in field_value if address is not None)
+    return tuple(dict.fromkeys(normalized_email(address) for address in sent))
 
 
-def list_problems(given: tuple[str, ...]) -> list[str]:
+def list_problems(addresses: tuple[str, ...]) -> list[str]:
     """What is wrong with a list of addresses, in one text; nothing where each is one address."""
-    wrong = [one for one in given if "," in one or not is_email(one)]
+    wrong = [address for address in addresses if "," in address or not is_email(address)]
     return [f"invalid email format: {', '.join(wrong)}"] if wrong else []
 
 
 def one_line(text: str) -> str:
     """The text as a header can hold it: no line breaks or control characters, single spaces."""
-    spaced = (" " if unicodedata.category(one) in ("Cc", "Zl", "Zp") else one for one in text)
+    spaced = (" " if unicodedata.category(character) in ("Cc", "Zl", "Zp") else character for character in text)
     return " ".join("".join(spaced).split())
 
 

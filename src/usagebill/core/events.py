@@ -223,9 +223,17 @@ def subscription_at(subscriptions: Iterable[S], timestamp: datetime, received: d
         and cut_to_seconds(subscription.started_at) <= timestamp
         and (subscription.terminated_at is None or cut_to_milliseconds(subscription.terminated_at) >= timestamp)
     ]
-    exact = [one for one in seconds if one.started_at is None or cut_to_milliseconds(one.started_at) <= timestamp]
-    later = [one for one in seconds if received is None or (one.started_at is not None and one.started_at < received)]
-    matching = [one for one in seconds if not exact or one in exact or one in later]
+    exact = [
+        candidate
+        for candidate in seconds
+        if candidate.started_at is None or cut_to_milliseconds(candidate.started_at) <= timestamp
+    ]
+    later = [
+        candidate
+        for candidate in seconds
+        if received is None or (candidate.started_at is not None and candidate.started_at < received)
+    ]
+    matching = [candidate for candidate in seconds if not exact or candidate in exact or candidate in later]
     return max(
         matching,
         key=lambda match: (match.terminated_at is None, match.terminated_at or _BEGINNING, match.started_at),

@@ -83,9 +83,9 @@ class FilterIndex:
         self._accepted = [
             {
                 key: any_value.get(key, _NOTHING) if values == (ALL_FILTER_VALUES,) else _Accepted(tuple(values))
-                for key, values in one.values.items()
+                for key, values in charge_filter.values.items()
             }
-            for one in filters
+            for charge_filter in filters
         ]
         self.keys = tuple(dict.fromkeys(key for accepted in self._accepted for key in accepted))
         # How many filters name each value. A filter is looked for by the key whose values it shares with the fewest.
@@ -149,15 +149,15 @@ class FilterIndex:
         return max((self._named[key, value] for value in accepted.distinct), default=0)
 
     def _candidates(self, by_key: Mapping[str, str | None]) -> list[int]:
-        found = list(self._always)
+        candidates = list(self._always)
         for key, value in by_key.items():
             if value is None:
                 continue
-            found += self._by_value.get((key, value), ())
+            candidates += self._by_value.get((key, value), ())
             shared = self._by_any.get(key)
             if shared is not None and value in shared[0].distinct:
-                found += shared[1]
-        return found
+                candidates += shared[1]
+        return candidates
 
     def _matches(self, position: int, by_key: Mapping[str, str | None]) -> bool:
         return all(by_key[key] in accepted.distinct for key, accepted in self._accepted[position].items())
@@ -205,8 +205,10 @@ def filter_of(event: Event, filters: Iterable[F], declared: Mapping[str, Sequenc
 
     Of several the first in the order of `filters`; None for the charge's own properties.
     """
-    matching = [one for one in filters if _matches(_expanded(one.values, declared), event)]
-    return max(matching, key=lambda one: len(one.values), default=None)
+    matching = [
+        charge_filter for charge_filter in filters if _matches(_expanded(charge_filter.values, declared), event)
+    ]
+    return max(matching, key=lambda charge_filter: len(charge_filter.values), default=None)
 
 
 def values_errors(values: Mapping[str, Sequence[str]], declared: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
@@ -276,8 +278,8 @@ def _expanded(values: Matches, declared: Mapping[str, Sequence[str]]) -> dict[st
     }
 
 
-def _age(one: Filter) -> tuple[datetime, str]:
-    return (one.created_at, one.id)
+def _age(charge_filter: Filter) -> tuple[datetime, str]:
+    return (charge_filter.created_at, charge_filter.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,12 +300,12 @@ def _matches_of(accepted: Mapping[str, _Accepted]) -> Matches:
     return {key: its.values for key, its in accepted.items()}
 
 
-def _takes_from(other: Mapping[str, _Accepted], one: Mapping[str, _Accepted], *, older: bool) -> bool:
+def _takes_from(other: Mapping[str, _Accepted], this: Mapping[str, _Accepted], *, older: bool) -> bool:
     """Whether events that match both filters fall to `other`, which is `older` or not."""
-    if not all(key in other and not its.distinct.isdisjoint(other[key].distinct) for key, its in one.items()):
+    if not all(key in other and not its.distinct.isdisjoint(other[key].distinct) for key, its in this.items()):
         return False
-    if len(other) > len(one):
+    if len(other) > len(this):
         return True
-    if all(other[key].distinct == its.distinct for key, its in one.items()):
+    if all(other[key].distinct == its.distinct for key, its in this.items()):
         return older
-    return all(other[key].distinct <= its.distinct for key, its in one.items())
+    return all(other[key].distinct <= its.distinct for key, its in this.items())

@@ -33,14 +33,17 @@ def less_paid_before(fee: Fee, paid: Sequence[PaidInAdvance], others: Sequence[F
     That pays once: `others` are the new plan's fees before this one, which it may have paid for already.
     """
     taken = sum(paid_before_cents(other) for other in others if other.add_on_id == fee.add_on_id)
-    less = min(fee.amount_cents, sum(one.left_cents for one in paid) - taken)
+    less = min(fee.amount_cents, sum(fee_paid.left_cents for fee_paid in paid) - taken)
     if less <= 0:
         return fee
     basis: dict[str, object] = {
         **fee.basis,
         "full_cents": decimal_text(fee.precise_amount_cents),
         "paid_before_cents": less,
-        "paid_before": [{"paid_cents": one.cents, "paid_days": one.days, "days_left": one.days_left} for one in paid],
+        "paid_before": [
+            {"paid_cents": fee_paid.cents, "paid_days": fee_paid.days, "days_left": fee_paid.days_left}
+            for fee_paid in paid
+        ],
     }
     precise = max(fee.precise_amount_cents - Decimal(less), Decimal(0))
     return replace(fee, amount_cents=fee.amount_cents - less, precise_amount_cents=precise, basis=basis)

@@ -38,9 +38,9 @@ def handover(
     What a metric carries over (`recurring`) counts on both sides; only what was another customer's is not carried over.
     """
     if recurring:
-        own = own_since(subscription, others)
+        since = own_since(subscription, others)
         others = [other for other in others if other.customer_id != subscription.customer_id]
-        earliest = max((at for at in (earliest, own) if at is not None), default=None)
+        earliest = max((at for at in (earliest, since) if at is not None), default=None)
     predecessors: tuple[Subscription, ...] = ()
     if earliest is not None:
         second = earliest = cut_to_seconds(earliest)

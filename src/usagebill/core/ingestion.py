@@ -51,8 +51,8 @@ def receive(sent: Mapping[str, object], now: datetime) -> Received:
     if subscription is not None and not _is_plain(subscription):
         subscription = _text(subscription, "external_subscription_id", problems)
 
-    given = sent.get("timestamp")
-    timestamp = now if given is None else parse_timestamp(_scalar(given))
+    sent_timestamp = sent.get("timestamp")
+    timestamp = now if sent_timestamp is None else parse_timestamp(_scalar(sent_timestamp))
     if timestamp is None:
         problems["timestamp"] = ["invalid_format"]
         timestamp = now
@@ -149,12 +149,12 @@ def _storable_value(value: object, depth: int) -> JsonValue:
                 raise _Refused
             return number
         case Mapping() as members:
-            found: dict[str, JsonValue] = {}
+            storable: dict[str, JsonValue] = {}
             for key, item in members.items():
                 if not isinstance(key, str) or not _is_storable(key):
                     raise _Refused
-                found[key] = _storable_value(item, depth + 1)
-            return found
+                storable[key] = _storable_value(item, depth + 1)
+            return storable
         case Sequence() as items if not isinstance(items, (bytes, bytearray, memoryview)):
             return [_storable_value(item, depth + 1) for item in items]
         case _:

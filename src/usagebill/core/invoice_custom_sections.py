@@ -64,8 +64,8 @@ def invoice_section_ids(resources: Sequence[Selection], customer_ids: Iterable[s
     counting = [resource for resource in resources if not resource.skip]
     if resources and not counting:
         return ()
-    chosen = [id for one in counting for id in one.section_ids]
-    if not chosen or any(not one.section_ids for one in counting):
+    chosen = [id for subscription in counting for id in subscription.section_ids]
+    if not chosen or any(not subscription.section_ids for subscription in counting):
         chosen += customer_ids
     return tuple(dict.fromkeys(chosen))
 

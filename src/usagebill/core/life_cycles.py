@@ -23,7 +23,7 @@ class TransitionError(ValueError):
 
 def following(table: Mapping[tuple[S, E], S], status: S, event: E) -> S:
     """The state that follows `event` by `table`; raises `TransitionError` where the table does not hold it."""
-    found = table.get((status, event))
-    if found is None:
+    target = table.get((status, event))
+    if target is None:
         raise TransitionError(status, event)
-    return found
+    return target

@@ -15,19 +15,19 @@ _LONGEST_VALUE = 255
 
 def metadata_errors(metadata: Mapping[str, object]) -> list[str]:
     """What is wrong with `metadata`, in words, in the order found; empty where nothing is."""
-    found: list[str] = []
+    errors: list[str] = []
     if len(metadata) > _MOST_KEYS:
-        found.append(f"cannot have more than {_MOST_KEYS} keys")
+        errors.append(f"cannot have more than {_MOST_KEYS} keys")
     for key, value in metadata.items():
         if len(key) > _LONGEST_KEY:
-            found.append(f"key '{key[:20]}...' is longer than {_LONGEST_KEY} characters")
+            errors.append(f"key '{key[:20]}...' is longer than {_LONGEST_KEY} characters")
         if value is None:
             continue
         if not isinstance(value, str):
-            found.append(f"value of '{key[:20]}' must be a text or null")
+            errors.append(f"value of '{key[:20]}' must be a text or null")
         elif len(value) > _LONGEST_VALUE:
-            found.append(f"value of '{key[:20]}' is longer than {_LONGEST_VALUE} characters")
-    return found
+            errors.append(f"value of '{key[:20]}' is longer than {_LONGEST_VALUE} characters")
+    return errors
 
 
 def merged_metadata(stored: Metadata | None, sent: Metadata) -> Metadata | None:

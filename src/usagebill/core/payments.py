@@ -36,16 +36,16 @@ class Payment:
 
 def payment_errors(invoice: Invoice, amount_cents: int, reference: str) -> dict[str, list[str]]:
     """Why an invoice cannot be paid so, as field -> codes; empty where it can."""
-    found: dict[str, list[str]] = {}
+    errors: dict[str, list[str]] = {}
     if not reference:
-        found["reference"] = ["value_is_mandatory"]
+        errors["reference"] = ["value_is_mandatory"]
     elif len(reference) > LONGEST_REFERENCE:
-        found["reference"] = ["value_is_too_long"]
+        errors["reference"] = ["value_is_too_long"]
     amount = []
     if invoice.invoice_type == InvoiceType.CREDIT and amount_cents != invoice.total_amount_cents:
         amount.append("invalid_amount")
     if amount_cents > invoice.due_cents:
         amount.append("value_is_out_of_range")
     if amount:
-        found["amount_cents"] = amount
-    return found
+        errors["amount_cents"] = amount
+    return errors

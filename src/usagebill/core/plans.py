@@ -199,29 +199,29 @@ def plan_errors(
     trial_period: Decimal | None = None,
 ) -> Errors:
     """What is wrong with a plan's own fields, as field -> codes. Whether its code is free only the store knows."""
-    found: Errors = {}
+    errors: Errors = {}
     if not name:
-        found["name"] = ["value_is_mandatory"]
+        errors["name"] = ["value_is_mandatory"]
     if not code:
-        found["code"] = ["value_is_mandatory"]
+        errors["code"] = ["value_is_mandatory"]
     if interval not in INTERVALS:
-        found["interval"] = ["value_is_invalid"]
+        errors["interval"] = ["value_is_invalid"]
     if amount_cents is None:
-        found["amount_cents"] = ["value_is_mandatory"]
+        errors["amount_cents"] = ["value_is_mandatory"]
     elif not PLAN_FEE.holds(amount_cents):
-        found["amount_cents"] = ["value_is_out_of_range"]
+        errors["amount_cents"] = ["value_is_out_of_range"]
     if amount_currency not in CURRENCIES:
-        found["amount_currency"] = ["value_is_invalid"]
+        errors["amount_currency"] = ["value_is_invalid"]
     if pay_in_advance is None:
-        found["pay_in_advance"] = ["value_is_invalid"]
+        errors["pay_in_advance"] = ["value_is_invalid"]
     if trial_period is not None and not TRIAL.holds(trial_period):
-        found["trial_period"] = ["value_is_out_of_range"]
-    return found
+        errors["trial_period"] = ["value_is_out_of_range"]
+    return errors
 
 
-def monthly_flag(interval: str, given: bool | None) -> bool | None:
+def monthly_flag(interval: str, flag: bool | None) -> bool | None:
     """A monthly flag as it is kept: plans of a half year or a year have one, others have none."""
-    return bool(given) if interval in ("yearly", "semiannual") else None
+    return bool(flag) if interval in ("yearly", "semiannual") else None
 
 
 def generated_code(name: str, taken: Iterable[str]) -> str:

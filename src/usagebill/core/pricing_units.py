@@ -30,12 +30,12 @@ class PricingUnit:
 
 def pricing_unit_definition_errors(unit: PricingUnit) -> dict[str, list[str]]:
     """What is wrong with a unit by itself, as field -> codes. Whether its code is free only the store knows."""
-    found: dict[str, list[str]] = {}
+    errors: dict[str, list[str]] = {}
     for name in ("name", "code", "short_name"):
         if not str(getattr(unit, name)).strip():
-            found[name] = ["value_is_mandatory"]
+            errors[name] = ["value_is_mandatory"]
     if len(unit.short_name) > _LONGEST_SHORT_NAME:
-        found["short_name"] = ["value_is_too_long"]
+        errors["short_name"] = ["value_is_too_long"]
     if unit.description is not None and len(unit.description) > _LONGEST_DESCRIPTION:
-        found["description"] = ["value_is_too_long"]
-    return found
+        errors["description"] = ["value_is_too_long"]
+    return errors

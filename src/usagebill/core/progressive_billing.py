@@ -84,7 +84,7 @@ def passed_thresholds(
     recurring = _recurring(thresholds)
     largest = fixed[-1].amount_cents if fixed else 0
     if invoiced < largest:
-        passed = [one for one in fixed if invoiced < one.amount_cents <= total]
+        passed = [threshold for threshold in fixed if invoiced < threshold.amount_cents <= total]
         if recurring is not None and total - largest >= recurring.amount_cents:
             passed.append(recurring)
         return passed
@@ -104,33 +104,33 @@ def completions(
     """
     fixed = _fixed(thresholds)
     recurring = _recurring(thresholds)
-    found = []
+    progress = []
     last = 0
     is_open = True
-    for one in fixed:
-        if one.amount_cents <= total_cents:
-            found.append(_reached(one.amount_cents, reached, now))
-            last = one.amount_cents
+    for threshold in fixed:
+        if threshold.amount_cents <= total_cents:
+            progress.append(_reached(threshold.amount_cents, reached, now))
+            last = threshold.amount_cents
         elif is_open:
-            ratio = divide(Decimal(total_cents - last), Decimal(one.amount_cents - last))
-            found.append(Completion(amount_cents=one.amount_cents, ratio=ratio, reached_at=None))
+            ratio = divide(Decimal(total_cents - last), Decimal(threshold.amount_cents - last))
+            progress.append(Completion(amount_cents=threshold.amount_cents, ratio=ratio, reached_at=None))
             is_open = False
         else:
-            found.append(Completion(amount_cents=one.amount_cents, ratio=ZERO, reached_at=None))
+            progress.append(Completion(amount_cents=threshold.amount_cents, ratio=ZERO, reached_at=None))
     if recurring is None:
-        return found
+        return progress
     step = recurring.amount_cents
     if not is_open:
-        return [*found, Completion(amount_cents=fixed[-1].amount_cents + step, ratio=ZERO, reached_at=None)]
+        return [*progress, Completion(amount_cents=fixed[-1].amount_cents + step, ratio=ZERO, reached_at=None)]
     times = (total_cents - last) // step
-    found += [_reached(last + number * step, reached, now) for number in range(1, times + 1)]
+    progress += [_reached(last + number * step, reached, now) for number in range(1, times + 1)]
     beyond = (total_cents - last) % step
-    found.append(
+    progress.append(
         Completion(
             amount_cents=last + (times + 1) * step, ratio=divide(Decimal(beyond), Decimal(step)), reached_at=None
         )
     )
-    return found
+    return progress
 
 
 def _reached(amount_cents: int, reached: Mapping[int, datetime], now: datetime) -> Completion:
@@ -166,29 +166,29 @@ class BilledAhead:
     credits: Sequence[tuple[Place, int]] = ()
 
 
-def unbilled_since(one: BilledAhead, ahead: Sequence[BilledAhead]) -> int:
-    """What `one` took off for invoices before it that bill it no more (cents): they were voided since.
+def unbilled_since(invoice: BilledAhead, ahead: Sequence[BilledAhead]) -> int:
+    """What the invoice took off for invoices before it that bill it no more (cents): they were voided since.
 
     `ahead` are all progressive billing invoices of the period. What such an invoice had taken off in turn for those
     before it counts likewise.
     """
-    return sum(max(0, cents - _still_billed(place, ahead)) for place, cents in one.credits if place < one.place)
+    return sum(max(0, cents - _still_billed(place, ahead)) for place, cents in invoice.credits if place < invoice.place)
 
 
 def _still_billed(place: Place, ahead: Sequence[BilledAhead]) -> int:
     """What is billed still of what was billed up to a place: where that invoice was voided, what those before bill."""
-    there = [one for one in ahead if one.place == place]
-    standing = [max(0, one.billed_cents - unbilled_since(one, ahead)) for one in there if one.stands]
-    return sum(standing) if standing else max((_credited_still(one, ahead) for one in there), default=0)
+    there = [invoice for invoice in ahead if invoice.place == place]
+    standing = [max(0, invoice.billed_cents - unbilled_since(invoice, ahead)) for invoice in there if invoice.stands]
+    return sum(standing) if standing else max((_credited_still(invoice, ahead) for invoice in there), default=0)
 
 
-def _credited_still(one: BilledAhead, ahead: Sequence[BilledAhead]) -> int:
-    return sum(min(cents, _still_billed(place, ahead)) for place, cents in one.credits if place < one.place)
+def _credited_still(invoice: BilledAhead, ahead: Sequence[BilledAhead]) -> int:
+    return sum(min(cents, _still_billed(place, ahead)) for place, cents in invoice.credits if place < invoice.place)
 
 
 def fees_billed_before(fees: Iterable[Fee], billed: Sequence[ProgressiveFee], subscription_id: str) -> list[Fee]:
     """Those of `fees` whose usage, or more of it, a progressive billing invoice has billed: of the same charges."""
-    charges = {one.charge_id for one in billed}
+    charges = {fee.charge_id for fee in billed}
     return [
         fee
         for fee in fees
@@ -204,18 +204,18 @@ def credited_fees(fees: Sequence[Fee], billed: Sequence[ProgressiveFee], credit_
     less than that (its invoice had coupons, or some was credited before). What then is left was billed of usage that
     came to less or to nothing since: all take of it by what is still open of them.
     """
-    before = {(one.charge_id, one.charge_filter_id, _group(one.grouped_by)): one.amount_cents for one in billed}
+    before = {(fee.charge_id, fee.charge_filter_id, _group(fee.grouped_by)): fee.amount_cents for fee in billed}
     known = {
         fee.id: before.get((fee.charge_id or "", fee.charge_filter_id, _group(fee.grouped_by)), 0)
         for fee in fees
         if fee.true_up_parent_fee_id is None
     }
     credit, matched = Decimal(credit_cents), Decimal(sum(known.values()))
-    own = {
+    shares = {
         fee_id: Decimal(cents) if matched <= credit else divide(multiply(credit, Decimal(cents)), matched)
         for fee_id, cents in known.items()
     }
-    first = [_with_share(fee, own.get(fee.id, ZERO)) for fee in fees]
+    first = [_with_share(fee, shares.get(fee.id, ZERO)) for fee in fees]
     taken = total(
         subtract(after.precise_coupons_amount_cents, fee.precise_coupons_amount_cents)
         for after, fee in zip(first, fees, strict=True)

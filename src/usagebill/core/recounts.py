@@ -97,22 +97,22 @@ def line_key(fee: Fee) -> tuple[object, ...]:
     )
 
 
-def differences(number: str, id: str, expected: Fee | None, found: Fee | None) -> Iterator[Finding]:
-    """What is wrong with the line `found` of the invoice `number` (`id`), `expected` being what the recount gives."""
-    if expected is None or found is None:
-        one = found or expected
-        if one is not None:
-            check = "fee_missing" if found is None else "fee_recount"
-            what = f"fee of {_named(one)}"
-            yield _finding(check, number, id, what, _shown(expected), _shown(found))
+def differences(number: str, id: str, expected: Fee | None, stored: Fee | None) -> Iterator[Finding]:
+    """How the `stored` line of the invoice `number` (`id`) differs from the `expected` one, which the recount gives."""
+    if expected is None or stored is None:
+        fee = stored or expected
+        if fee is not None:
+            check = "fee_missing" if stored is None else "fee_recount"
+            what = f"fee of {_named(fee)}"
+            yield _finding(check, number, id, what, _shown(expected), _shown(stored))
         return
     for name in _COMPARED:
-        wanted, given = getattr(expected, name), getattr(found, name)
-        if name == "total_aggregated_units" and given is not None:
+        wanted, actual = getattr(expected, name), getattr(stored, name)
+        if name == "total_aggregated_units" and actual is not None:
             # Below zero it was once kept as it was.
-            given = max(given, ZERO)
-        if wanted != given:
-            yield _finding("fee_recount", number, id, f"fee {found.id} ({_named(found)}) {name}", wanted, given)
+            actual = max(actual, ZERO)
+        if wanted != actual:
+            yield _finding("fee_recount", number, id, f"fee {stored.id} ({_named(stored)}) {name}", wanted, actual)
 
 
 def _named(fee: Fee) -> str:
@@ -127,30 +127,30 @@ def _shown(fee: Fee | None) -> str:
     return "no such line" if fee is None else f"{fee.units} units, {fee.amount_cents} cents"
 
 
-def _finding(check: str, number: str, id: str, what: str, expected: object, found: object) -> Finding:
+def _finding(check: str, number: str, id: str, what: str, expected: object, actual: object) -> Finding:
     return Finding(
         check=check,
         subject=f"invoice {number}",
         subject_id=id,
         detail=what,
         expected=str(expected),
-        found=str(found),
+        found=str(actual),
     )
 
 
 def judged(
-    number: str, id: str, expected: Iterable[Fee], found: Sequence[Fee]
+    number: str, id: str, expected: Iterable[Fee], stored: Sequence[Fee]
 ) -> list[tuple[Fee, bool, tuple[Finding, ...]]]:
-    """Each line, whether it was `found`, with what is wrong with it."""
+    """Each line, whether it is stored, and how it differs from the recount."""
     wanted = {line_key(fee): fee for fee in expected}
-    given = {line_key(fee): fee for fee in found}
+    stored_by_key = {line_key(fee): fee for fee in stored}
     return [
         (
-            given.get(key) or wanted[key],
-            key in given,
-            tuple(differences(number, id, wanted.get(key), given.get(key))),
+            stored_by_key.get(key) or wanted[key],
+            key in stored_by_key,
+            tuple(differences(number, id, wanted.get(key), stored_by_key.get(key))),
         )
-        for key in dict.fromkeys((*given, *wanted))
+        for key in dict.fromkeys((*stored_by_key, *wanted))
     ]
 
 

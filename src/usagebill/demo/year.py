@@ -77,8 +77,8 @@ class Year:
     def invoices(self) -> Iterator[Invoice]:
         """Every invoice, newest first."""
         page = 1
-        while (found := self.billing.invoices.list(page=page)).items:
-            yield from found.items
+        while (listed := self.billing.invoices.list(page=page)).items:
+            yield from listed.items
             page += 1
 
     def revenue(self) -> Months:

@@ -95,25 +95,25 @@ def _decoded(text: str) -> str:
         raise BadRequest("Bad Request") from problem
 
 
-def _place(found: JsonObject, steps: list[str], value: str) -> None:
+def _place(parameters: JsonObject, steps: list[str], value: str) -> None:
     """Put `value` where the steps lead, an empty last one being the end of a list; nowhere if another kind is there."""
     *way, last = steps if steps[-1] else steps[:-1]
     for step in way:
-        inner = found.setdefault(step, {})
+        inner = parameters.setdefault(step, {})
         if not isinstance(inner, dict):
             return
-        found = inner
+        parameters = inner
     if steps[-1]:
-        found[last] = value
+        parameters[last] = value
         return
-    items = found.setdefault(last, [])
+    items = parameters.setdefault(last, [])
     if isinstance(items, list):
         items.append(value)
 
 
 def query_parameters(query: str) -> JsonObject:
     """`a=1&b[]=2&b[]=3&c[d]=4` as {"a": "1", "b": ["2", "3"], "c": {"d": "4"}}; what is inside may be nested too."""
-    found: JsonObject = {}
+    parameters: JsonObject = {}
     for part in query.split("&"):
         if not part:
             continue
@@ -121,10 +121,10 @@ def query_parameters(query: str) -> JsonObject:
         name, value = _decoded(name), _decoded(value)
         nested = re.fullmatch(r"([^\[\]]+)((?:\[[^\[\]]*\]){1,8})", name)
         if nested is None:
-            found[name] = value
+            parameters[name] = value
         else:
-            _place(found, [nested.group(1), *re.findall(r"\[([^\[\]]*)\]", nested.group(2))], value)
-    return found
+            _place(parameters, [nested.group(1), *re.findall(r"\[([^\[\]]*)\]", nested.group(2))], value)
+    return parameters
 
 
 def request_id(sent: str) -> str:
@@ -134,8 +134,8 @@ def request_id(sent: str) -> str:
 
 def _leading_integer(value: object) -> int | None:
     # Python reads no more digits than these at once.
-    found = re.match(r"\s*(-?\d{1,4300})", str(value))
-    return int(found.group(1)) if found else None
+    match = re.match(r"\s*(-?\d{1,4300})", str(value))
+    return int(match.group(1)) if match else None
 
 
 def paging_of(parameters: Mapping[str, object]) -> Paging:
@@ -211,7 +211,7 @@ class _Routes:
                 self._by_shape.setdefault((verb, len(pattern)), []).append((pattern, endpoint))
         for candidates in self._by_shape.values():
             # Literal segments win over braces: /events/batch before /events/{transaction_id}.
-            candidates.sort(key=lambda found: tuple(segment.startswith("{") for segment in found[0]))
+            candidates.sort(key=lambda candidate: tuple(segment.startswith("{") for segment in candidate[0]))
 
     def match(self, method: str, path: str) -> tuple[Endpoint, dict[str, str]]:
         segments = path.strip("/").split("/")
@@ -373,11 +373,11 @@ class Api:
     def _root(self, endpoint: Endpoint, body: Json) -> Mapping[str, object]:
         if endpoint.root is None:
             return body if isinstance(body, dict) else {}
-        found = body.get(endpoint.root) if isinstance(body, dict) else None
+        root = body.get(endpoint.root) if isinstance(body, dict) else None
         known = {item.name for item in attrs.fields(endpoint.body)} if endpoint.known_field and endpoint.body else None
-        if not isinstance(found, dict) or not found or (known is not None and known.isdisjoint(found)):
+        if not isinstance(root, dict) or not root or (known is not None and known.isdisjoint(root)):
             raise BadRequest(f"BadRequest: param is missing or the value is empty or invalid: {endpoint.root}")
-        return found
+        return root
 
     def _shown(self, endpoint: Endpoint, work: Reader, result: Any) -> Json:
         if endpoint.view is None:
@@ -399,11 +399,11 @@ class Api:
             organization = None if key is None else tx.get(Organization, key.organization_id)
             return None if key is None or organization is None else (organization, key)
 
-        found = self.billing.store.read(None, look_up)
+        identity = self.billing.store.read(None, look_up)
         now = self.billing.clock.now()
-        if found is None:
+        if identity is None:
             raise Unauthorized
-        organization, key = found
+        organization, key = identity
         if not hmac.compare_digest(key.value_hash, value_hash) or not is_valid(key, now):
             raise Unauthorized
         return _Caller(organization, key)

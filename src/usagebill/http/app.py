@@ -99,17 +99,17 @@ def create_app(
     async def document_file(request: HttpRequest) -> Response:
         token = request.path_params["token"]
         try:
-            found = await to_thread.run_sync(
+            document = await to_thread.run_sync(
                 billing.store.read, None, lambda tx: documents.by_token(tx, token), limiter=readers
             )
         except NotFound as problem:
             return JSONResponse({"status": 404, "error": "Not Found", "code": problem.code}, 404)
         headers = {
-            "content-disposition": f"inline; filename*=UTF-8''{quote(found.name, safe='')}",
+            "content-disposition": f"inline; filename*=UTF-8''{quote(document.name, safe='')}",
             "cache-control": "private, max-age=31536000, immutable",
             "x-content-type-options": "nosniff",
         }
-        return Response(found.content, media_type=found.content_type, headers=headers)
+        return Response(document.content, media_type=document.content_type, headers=headers)
 
     app = Starlette(
         routes=[

@@ -26,8 +26,8 @@ class DownloadedCreditNoteView(TypedDict):
     credit_note: CreditNoteView
 
 
-def _downloaded(work: Work, found: CreditNote | None) -> DownloadedCreditNoteView | bytes:
-    return b"" if found is None else {"credit_note": credit_note_view(work, found)}
+def _downloaded(work: Work, credit_note: CreditNote | None) -> DownloadedCreditNoteView | bytes:
+    return b"" if credit_note is None else {"credit_note": credit_note_view(work, credit_note)}
 
 
 ENDPOINTS = [

@@ -35,8 +35,8 @@ class PaymentDetailsView(TypedDict):
 _NOT_PREVIEWED = Unstored(("metadata", "billing_periods", "error_details", "applied_invoice_custom_sections"))
 
 
-def _downloaded(work: Work, found: Invoice | None) -> DownloadedInvoiceView | bytes:
-    return b"" if found is None else {"invoice": listed_invoice_view(work, found)}
+def _downloaded(work: Work, invoice: Invoice | None) -> DownloadedInvoiceView | bytes:
+    return b"" if invoice is None else {"invoice": listed_invoice_view(work, invoice)}
 
 
 def _previewed(_: Work, shown: InvoiceView) -> Annotated[InvoiceView, _NOT_PREVIEWED]:

@@ -21,9 +21,9 @@ _FILTER = _CHARGE + "/filters/{filter_id}"
 _FIXED_CHARGE = "/plans/{code}/fixed_charges/{fixed_charge_code}"
 
 
-def shown_filter(_: Work, found: tuple[Charge, ChargeFilter]) -> ChargeFilterView:
+def shown_filter(_: Work, charge_and_filter: tuple[Charge, ChargeFilter]) -> ChargeFilterView:
     """A filter as its own endpoints show it."""
-    return filter_view(*found)
+    return filter_view(*charge_and_filter)
 
 
 def _metadata_view(_: Work, metadata: Metadata | None) -> Mapping[str, str | None] | None:

@@ -88,10 +88,12 @@ def _charge_usage(usage: ChargeUsage, currency: str, *, is_projected: bool) -> C
         [
             _line(
                 result,
-                None if each is None else (each.units, each.amount_cents, each.pricing_unit_amount_cents),
+                None
+                if projection is None
+                else (projection.units, projection.amount_cents, projection.pricing_unit_amount_cents),
                 breakdown,
             )
-            for result, each, breakdown in zip(usage.results, projections, breakdowns, strict=True)
+            for result, projection, breakdown in zip(usage.results, projections, breakdowns, strict=True)
         ],
         charge=_charge_object(usage.charge, with_code=not is_projected),
         metric=_metric_object(usage.results[0].metric),
@@ -135,7 +137,7 @@ def past_usage_view(work: Work, usage: PastUsage) -> PastUsageView:
         invoice_id=usage.invoice.id,
         amount_cents=usage.invoice.fees_amount_cents,
         taxes_amount_cents=sum(fee.taxes_amount_cents for fee in fees),
-        charges_usage=[_billed_charge(work, charge_id, own) for charge_id, own in by_charge.items()],
+        charges_usage=[_billed_charge(work, charge_id, fees) for charge_id, fees in by_charge.items()],
     )
     return {"customer_usage": shown}
 

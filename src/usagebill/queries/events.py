@@ -11,7 +11,7 @@ __all__ = ["events_of"]
 
 def events_of(reader: Reader, task: ProcessEvents) -> list[Event]:
     """The events that are to be processed, in order of time."""
-    found: list[Event] = []
+    events: list[Event] = []
     for external_subscription_id, transaction_ids in task.events.items():
-        found.extend(reader.tx.events.named(external_subscription_id, transaction_ids))
-    return sorted(found, key=lambda event: event.order)
+        events.extend(reader.tx.events.named(external_subscription_id, transaction_ids))
+    return sorted(events, key=lambda event: event.order)

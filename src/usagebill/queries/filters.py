@@ -72,11 +72,11 @@ def choices(field: str, value: object, options: tuple[str, ...], problems: dict[
         return None
     sentence = f"must be one of: {', '.join(options)}"
     if isinstance(value, (list, tuple)):
-        wrong = {str(place): [sentence] for place, each in enumerate(value) if each not in options}
+        wrong = {str(place): [sentence] for place, choice in enumerate(value) if choice not in options}
         if wrong:
             problems[field] = wrong
             return None
-        return tuple(str(each) for each in value)
+        return tuple(str(choice) for choice in value)
     if value not in options:
         problems[field] = [f"{sentence} or must be an array"]
         return None
@@ -110,24 +110,24 @@ def amount(field: str, value: Maybe[str], problems: dict[str, object]) -> Decima
 
 def day(value: Maybe[str]) -> date | None:
     """The date that a text names; None for what names none, which then narrows nothing."""
-    found = parse_instant(value) if value else None
-    return None if found is None else found.date()
+    parsed = parse_instant(value) if value else None
+    return None if parsed is None else parsed.date()
 
 
-def metadata_conditions(given: Maybe[Mapping[str, object]], problems: dict[str, object]) -> list[Condition]:
+def metadata_conditions(pairs: Maybe[Mapping[str, object]], problems: dict[str, object]) -> list[Condition]:
     """Pairs of metadata that a record has; an empty value asks for those without the key. At most 100 pairs."""
-    if not given:
+    if not pairs:
         return []
-    if len(given) > _MOST_PAIRS:
+    if len(pairs) > _MOST_PAIRS:
         problems["metadata"] = ["invalid_count"]
         return []
-    wrong = {key: ["must be a string"] for key, value in given.items() if not isinstance(value, str)}
+    wrong = {key: ["must be a string"] for key, value in pairs.items() if not isinstance(value, str)}
     if wrong:
         problems["metadata"] = wrong
         return []
     return [
         has_item("metadata", key=key, value=value) if value else negate(has_item("metadata", key=key))
-        for key, value in given.items()
+        for key, value in pairs.items()
     ]
 
 
@@ -135,5 +135,5 @@ def known_values(value: object, options: tuple[str, ...]) -> tuple[str, ...] | N
     """Those of one value or several that are among `options`, others dropped; None where none is left."""
     if value is ABSENT or value is None:
         return None
-    given = value if isinstance(value, (list, tuple)) else (value,)
-    return tuple(str(each) for each in given if each in options) or None
+    sent = value if isinstance(value, (list, tuple)) else (value,)
+    return tuple(str(choice) for choice in sent if choice in options) or None

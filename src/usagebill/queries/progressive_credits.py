@@ -21,14 +21,14 @@ _COUNTED_NOTES = (CreditStatus.AVAILABLE, CreditStatus.CONSUMED)
 
 def billed_ahead(reader: Reader, invoice: Invoice, periods: Sequence[BillingPeriod]) -> tuple[ProgressiveBilled, ...]:
     """The last progressive billing invoice of each of the `periods` of `invoice`, with what is left of it to credit."""
-    found = []
+    credits = []
     for period in periods:
         if period.charges_from_datetime is None or period.invoicing_reason in IN_ADVANCE_REASONS:
             continue
         billed = _last_of_period(reader, invoice, period)
         if billed is not None:
-            found.append(billed)
-    return tuple(found)
+            credits.append(billed)
+    return tuple(credits)
 
 
 def _last_of_period(reader: Reader, invoice: Invoice, period: BillingPeriod) -> ProgressiveBilled | None:
@@ -43,14 +43,14 @@ def _last_of_period(reader: Reader, invoice: Invoice, period: BillingPeriod) -> 
     )
     if not periods:
         return None
-    ids = [one.invoice_id for one in periods]
+    ids = [period.invoice_id for period in periods]
     made = reader.tx.find(Invoice, within("id", ids), eq("invoice_type", InvoiceType.PROGRESSIVE_BILLING))
-    own = _place(reader, invoice)
-    ahead = {one.id: _ahead(reader, one) for one in made}
-    standing = [one for one in made if ahead[one.id].stands and ahead[one.id].place < own]
+    place = _place(reader, invoice)
+    ahead = {candidate.id: _ahead(reader, candidate) for candidate in made}
+    standing = [candidate for candidate in made if ahead[candidate.id].stands and ahead[candidate.id].place < place]
     if not standing:
         return None
-    last = max(standing, key=lambda one: (ahead[one.id].place, one.created_at, one.id))
+    last = max(standing, key=lambda candidate: (ahead[candidate.id].place, candidate.created_at, candidate.id))
     unbilled = unbilled_since(ahead[last.id], list(ahead.values()))
     return _progressive_billed(reader, invoice, last, period.subscription_id, unbilled)
 

@@ -39,8 +39,8 @@ def cycle(reader: Reader, subscription: Subscription, *, tz: ZoneInfo | None = N
     """What decides the periods of a subscription that has started, in the customer's time zone unless given."""
     zone = tz or zone_of(reader, customer_of(reader, subscription))
     succession = Succession(subscription.succession) if subscription.succession else None
-    found = cycle_of(subscription, plan_of(reader, subscription), zone, succession=succession)
-    return found if subscription.billed_from is None else replace(found, started_at=subscription.billed_from)
+    result = cycle_of(subscription, plan_of(reader, subscription), zone, succession=succession)
+    return result if subscription.billed_from is None else replace(result, started_at=subscription.billed_from)
 
 
 def successor_of(reader: Reader, subscription: Subscription) -> Subscription | None:

@@ -47,7 +47,7 @@ def with_adjustments(reader: Reader, context: BillingContext, fees: list[Fee]) -
     if context.invoice.status != InvoiceStatus.DRAFT:
         return fees
     whole = of_draft(reader, context.invoice)
-    adjustments = [one for one in whole if one.subscription_id == context.subscription.id]
+    adjustments = [adjustment for adjustment in whole if adjustment.subscription_id == context.subscription.id]
 
     def empty_line(adjustment: AdjustedFee) -> Fee | None:
         return empty_fee(reader, context, adjustment)
@@ -77,30 +77,32 @@ def repricing(reader: Reader, plan: PlanDefinition, fee: Fee) -> Callable[[Decim
         metric = reader.tx.get(BillableMetric, fee.billable_metric_id or "", deleted=True)
         if charge is None or metric is None:
             raise LookupError(f"fee {fee.id} has lost its charge or its metric")
-        own, part = charge, part_of(fee, charge, metric)
+        priced_charge, part = charge, part_of(fee, charge, metric)
 
         def by_model(units: Decimal) -> Repriced:
             if part is None:
                 raise NotFound("charge_filter")
-            properties = parsed_properties(own, part, currency)
+            properties = parsed_properties(priced_charge, part, currency)
             usage = Usage(units=units)
-            unit = own.applied_pricing_unit
+            unit = priced_charge.applied_pricing_unit
             rate = None if unit is None else unit.conversion_rate
-            amounts = fee_amounts(price(own.charge_model, properties, usage), usage, currency, conversion_rate=rate)
+            amounts = fee_amounts(
+                price(priced_charge.charge_model, properties, usage), usage, currency, conversion_rate=rate
+            )
             return Repriced(
                 amounts=amounts,
-                amount_details=amount_details(own.charge_model, properties, usage),
-                pricing_unit_details=pricing_unit_object(own, amounts),
+                amount_details=amount_details(priced_charge.charge_model, properties, usage),
+                pricing_unit_details=pricing_unit_object(priced_charge, amounts),
             )
 
         return by_model
     if fee.fixed_charge_id is None:
         return None
     fixed = next((charge for charge in plan.fixed_charges if charge.id == fee.fixed_charge_id), None)
-    found = fixed or reader.tx.get(FixedCharge, fee.fixed_charge_id, deleted=True)
-    if found is None:
+    fixed_charge = fixed or reader.tx.get(FixedCharge, fee.fixed_charge_id, deleted=True)
+    if fixed_charge is None:
         raise LookupError(f"fee {fee.id} has lost its fixed charge")
-    return partial(_fixed_repriced, found, currency)
+    return partial(_fixed_repriced, fixed_charge, currency)
 
 
 def _fixed_repriced(charge: FixedCharge, currency: str, units: Decimal) -> Repriced:

@@ -76,7 +76,7 @@ def _saved(
     reader: Reader, charge_id: str, filter_id: str | None, subscription: Subscription, question: EventQuery
 ) -> dict[str, Decimal]:
     """The latest level of each group that was remembered before the period."""
-    found: dict[str, Decimal] = {}
+    levels: dict[str, Decimal] = {}
     for level in reader.tx.find(
         CarriedLevel,
         eq("charge_id", charge_id),
@@ -85,8 +85,8 @@ def _saved(
         less("period_end", question.earliest),
         order=[desc("period_end"), desc("created_at")],
     ):
-        found.setdefault(level.group, level.level)
-    return found
+        levels.setdefault(level.group, level.level)
+    return levels
 
 
 def _was_billed(reader: Reader, charge_id: str | None, subscription: Subscription, question: EventQuery) -> bool:

@@ -123,30 +123,30 @@ def _chosen_charges(definition: PlanDefinition, options: UsageOptions) -> tuple[
     return charges, True
 
 
-def _parsed(field: str, given: object) -> object:
+def _parsed(field: str, value: object) -> object:
     """What JSON text says; anything but a text as it is."""
-    if not isinstance(given, str):
-        return given
+    if not isinstance(value, str):
+        return value
     try:
-        return parse_json(given.encode())
+        return parse_json(value.encode())
     except ValueError as problem:
         raise Invalid({field: ["invalid_format"]}) from problem
 
 
 def _presented(options: UsageOptions) -> tuple[str, ...] | None:
-    given = options.filter_by_presentation
-    if given == "":
+    presentation = options.filter_by_presentation
+    if presentation == "":
         return None
-    keys = _parsed("filter_by_presentation", given)
+    keys = _parsed("filter_by_presentation", presentation)
     return tuple(str(key) for key in keys) if isinstance(keys, (list, tuple)) else None
 
 
 def _group_filter(options: UsageOptions) -> dict[str, tuple[str, ...]]:
-    given = _parsed("filter_by_group", options.group or options.filter_by_group)
-    if not isinstance(given, Mapping):
+    groups = _parsed("filter_by_group", options.group or options.filter_by_group)
+    if not isinstance(groups, Mapping):
         return {}
     only: dict[str, tuple[str, ...]] = {}
-    for key, value in given.items():
+    for key, value in groups.items():
         values = value if isinstance(value, (list, tuple)) else [value]
         only[str(key)] = tuple(str(value) for value in values)
     return only
@@ -182,11 +182,11 @@ def current(reader: Reader, external_customer_id: str, options: UsageOptions) ->
 
 
 def _window(reader: Reader, subscription: Subscription, *, full: bool) -> Window:
-    own = cycle_at(reader, subscription, reader.now)
-    charges = running_boundaries(reader, subscription, own, reader.now).charges
+    cycle = cycle_at(reader, subscription, reader.now)
+    charges = running_boundaries(reader, subscription, cycle, reader.now).charges
     if charges is None:
         raise NotAllowed("no_active_subscription")
-    return usage_window(replace(charges, start=own.started_at) if full else charges, own.tz)
+    return usage_window(replace(charges, start=cycle.started_at) if full else charges, cycle.tz)
 
 
 def amount_so_far(reader: Reader, subscription: Subscription) -> int:

@@ -123,7 +123,7 @@ def event_price(
     """
     part = part_for(charge, metric, event)
     keys = charge_group_keys(grouping_keys(part.raw_properties), accepts_target_wallet=charge.accepts_target_wallet)
-    own = grouped_by(keys, group_of(event, keys))
+    group = grouped_by(keys, group_of(event, keys))
     question = EventQuery(
         code=metric.code,
         external_subscription_id=subscription.external_id,
@@ -132,7 +132,7 @@ def event_price(
         earliest=lower_bound(metric.aggregation_type, recurring=metric.recurring, start=window.start),
         known_at=known_at or event.created_at,
         bucket=part.bucket,
-        only={key: (value,) for key, value in own.items()},
+        only={key: (value,) for key, value in group.items()},
     )
     place = _Place(
         subscription_id=subscription.id,
@@ -145,15 +145,15 @@ def event_price(
         question=_after_end_before(reader, subscription, metric, question, event),
     )
     properties = parsed_properties(charge, part, currency)
-    usage = _usage(reader, place, properties, _previous(reader, place, group_text(own), as_of))
+    usage = _usage(reader, place, properties, _previous(reader, place, group_text(group), as_of))
     price = pay_in_advance_price(charge.charge_model, properties, usage.with_event, usage.without_event)
     unit = charge.applied_pricing_unit
     return EventPrice(
         charge=charge,
         metric=metric,
         part=part,
-        group=group_text(own),
-        grouped_by={key: value for key, value in own.items() if key != TARGET_WALLET_KEY or value is not None},
+        group=group_text(group),
+        grouped_by={key: value for key, value in group.items() if key != TARGET_WALLET_KEY or value is not None},
         usage=usage,
         price=price,
         amounts=advance_fee_amounts(
@@ -169,11 +169,11 @@ def _after_end_before(
     reader: Reader, subscription: Subscription, metric: BillableMetric, question: EventQuery, event: Event
 ) -> EventQuery:
     """`question` without what another subscription has billed of the first instant, unless `event` is of it."""
-    found = own_events(reader, subscription, metric, question)
-    after = found.after
+    billing = own_events(reader, subscription, metric, question)
+    after = billing.after
     if after is not None and (event.created_at, event.id) <= (after.at, after.id):
         return question
-    return found
+    return billing
 
 
 def ledger_entry(reader: Reader, priced: EventPrice, event: Event, subscription_id: str) -> LedgerEntry | None:
@@ -280,8 +280,8 @@ def _needs_events(metric: BillableMetric, terms: PercentageProperties | None) ->
 def _events(reader: Reader, place: _Place) -> Iterator[Event]:
     if place.is_stored:
         return reader.tx.events.scan(place.up_to)
-    own: Iterable[Event] = (place.event,)
-    return chain(reader.tx.events.scan(place.before), own)
+    new_event: Iterable[Event] = (place.event,)
+    return chain(reader.tx.events.scan(place.before), new_event)
 
 
 def _was_active(reader: Reader, place: _Place) -> bool:

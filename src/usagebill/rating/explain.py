@@ -107,13 +107,13 @@ def _explained(reader: Reader, invoice: Invoice, fee: Fee, taken: tuple[Discount
 
 
 def _targets(reader: Reader, invoice: Invoice) -> Mapping[str, Targets]:
-    found = {}
+    targets = {}
     for credit in invoice.credits:
         applied = reader.tx.get(AppliedCoupon, credit.source_id or "")
         coupon = None if applied is None else reader.tx.get(Coupon, applied.coupon_id, deleted=True)
         if applied is not None and coupon is not None:
-            found[applied.id] = targets_of(coupon)
-    return found
+            targets[applied.id] = targets_of(coupon)
+    return targets
 
 
 def _billed_before(reader: Reader, invoice: Invoice) -> Mapping[str, Sequence[ProgressiveFee]]:
@@ -136,17 +136,17 @@ def _usage(reader: Reader, invoice: Invoice, fee: Fee) -> tuple[ExplainedUsage |
         return None, ()
     part = part_of(fee, charge, metric)
     known_at = invoice.finalized_at or reader.now
-    found, complete = _events(reader, fee, metric, part, known_at)
+    fee_events, complete = _events(reader, fee, metric, part, known_at)
     counted: tuple[str, ...] = ()
     priced: tuple[str, ...] = ()
     if part is not None and fee.event_transaction_id is None:
-        listed = found if complete and len(found) <= MOST_COUNTED else None
+        listed = fee_events if complete and len(fee_events) <= MOST_COUNTED else None
         counted, priced = _recomputed(reader, invoice, fee, charge, metric, part, listed)
     usage = ExplainedUsage(
         charge=charge,
         metric=metric,
-        events=tuple(found[:MOST_EVENTS]),
-        complete=complete and len(found) <= MOST_EVENTS,
+        events=tuple(fee_events[:MOST_EVENTS]),
+        complete=complete and len(fee_events) <= MOST_EVENTS,
         counting=counted,
     )
     return usage, priced
@@ -184,12 +184,12 @@ def _recomputed(
         rated = replace(charge, prorated=is_prorated)
         key = ("counted", charge.id, fee.charge_filter_id, scope.window, known_at)
         usages = reader.cached(key, lambda: part_usages(reader, rated, metric, part, scope))
-        tally, found = usages.get(tuple(fee.grouped_by.values()), (AggregateResult(), Usage(units=ZERO)))
-        counted = summary(metric, tally, found)
+        tally, recomputed = usages.get(tuple(fee.grouped_by.values()), (AggregateResult(), Usage(units=ZERO)))
+        counted = summary(metric, tally, recomputed)
     else:
         level = initial_level_of(reader, charge, part, metric, scope, fee.grouped_by)
         terms = properties if isinstance(properties, PercentageProperties) else None
-        found = usage(
+        recomputed = usage(
             metric,
             events,
             window,
@@ -202,8 +202,8 @@ def _recomputed(
         counted = counting(metric, events, window, is_prorated=is_prorated, initial_level=level)
     unit = charge.applied_pricing_unit
     amounts = fee_amounts(
-        price(charge.charge_model, properties, found),
-        found,
+        price(charge.charge_model, properties, recomputed),
+        recomputed,
         fee.currency,
         conversion_rate=None if unit is None else unit.conversion_rate,
     )
@@ -211,7 +211,7 @@ def _recomputed(
         return (), ()
     if amounts.precise_amount_cents != fee.precise_amount_cents:
         return counted, ()
-    return counted, pricing(properties, found, events)
+    return counted, pricing(properties, recomputed, events)
 
 
 def _fixed_charge_priced(reader: Reader, fee: Fee) -> tuple[str, ...]:
@@ -221,12 +221,12 @@ def _fixed_charge_priced(reader: Reader, fee: Fee) -> tuple[str, ...]:
     if charge is None or units is None:
         return ()
     properties = parse_properties(charge.charge_model, charge.properties, subunits=subunits(fee.currency))
-    found = fixed_charge_usage(charge.charge_model, units=units, full_units=fee.units)
-    cents = cents_from_major(price(charge.charge_model, properties, found).amount, fee.currency)
+    charge_usage = fixed_charge_usage(charge.charge_model, units=units, full_units=fee.units)
+    cents = cents_from_major(price(charge.charge_model, properties, charge_usage).amount, fee.currency)
     full_cents = Decimal(str(fee.basis.get("full_cents", fee.precise_amount_cents)))
     if subtract(cents, full_cents).copy_abs() > _SLACK:
         return ()
-    return pricing(properties, found)
+    return pricing(properties, charge_usage)
 
 
 def _events(
@@ -242,8 +242,8 @@ def _events(
 
     def look() -> tuple[dict[Group, list[Event]], bool]:
         most = MOST_GROUPED if keys else MOST_COUNTED
-        found = list(islice(reader.tx.events.scan(question), most + 1))
-        return grouped(found[:most], keys), len(found) <= most
+        events = list(islice(reader.tx.events.scan(question), most + 1))
+        return grouped(events[:most], keys), len(events) <= most
 
     span = (fee.external_subscription_id, fee.charges_from_datetime, fee.charges_to_datetime)
     groups, complete = reader.cached(("explained", fee.charge_id, fee.charge_filter_id, keys, span), look)

@@ -33,7 +33,7 @@ def events_of_fee(reader: Reader, fee_id: str, paging: Paging) -> Page[Explained
     Other fees, and what brings a charge up to its minimum, have none. Raises `NotFound`.
     """
     fee = fee_by_id(reader, fee_id)
-    found: Sequence[Event] = ()
+    events: Sequence[Event] = ()
     count = 0
     charge = None if fee.charge_id is None else reader.tx.get(Charge, fee.charge_id, deleted=True)
     metric = reader.tx.get(BillableMetric, fee.billable_metric_id or "", deleted=True)
@@ -42,12 +42,12 @@ def events_of_fee(reader: Reader, fee_id: str, paging: Paging) -> Page[Explained
         return Page(items=[], page=paging.page, per_page=paging.per_page, total_count=0)
     if fee.event_transaction_id is not None:
         named = events_paid_in_advance(reader, fee)
-        found, count = named[first : first + paging.per_page], len(named)
+        events, count = named[first : first + paging.per_page], len(named)
     elif question := question_of(reader, fee, metric, part_of(fee, charge, metric), _known_at(reader, fee)):
-        own = replace(question, only={key: (value,) for key, value in fee.grouped_by.items()})
-        found = list(islice(reader.tx.events.scan(own), first, first + paging.per_page))
-        count = sum(tally.events_count for tally in reader.tx.events.tallies(own).values())
-    items = [ExplainedEvent(event=event, metric=metric, charge=charge) for event in found]
+        group_query = replace(question, only={key: (value,) for key, value in fee.grouped_by.items()})
+        events = list(islice(reader.tx.events.scan(group_query), first, first + paging.per_page))
+        count = sum(tally.events_count for tally in reader.tx.events.tallies(group_query).values())
+    items = [ExplainedEvent(event=event, metric=metric, charge=charge) for event in events]
     return Page(items=items, page=paging.page, per_page=paging.per_page, total_count=count)
 
 

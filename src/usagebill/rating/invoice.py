@@ -170,9 +170,9 @@ def finalized_bill(reader: Reader, draft: Invoice) -> Bill:
 
 def _rated_bill(reader: Reader, invoice: Invoice, periods: Sequence[BillingPeriod], *, finalizing: bool) -> Bill:
     rated = [_rated_period(reader, billing_context(reader, invoice, period)) for period in periods]
-    fees = [fee for one in rated for fee in one.fees]
+    fees = [fee for part in rated for fee in part.fees]
     bill = settled_bill(reader, invoice, periods, fees, finalizing=finalizing)
-    return replace(bill, levels=tuple(level for one in rated for level in one.levels))
+    return replace(bill, levels=tuple(level for part in rated for level in part.levels))
 
 
 def _rated_period(reader: Reader, context: BillingContext) -> RatedUsage:

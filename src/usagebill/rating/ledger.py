@@ -49,14 +49,14 @@ class Ledger:
     def _predecessors(self) -> dict[str, LedgerRow]:
         """For each row, by its id, the latest one of its group among those made before it."""
         latest: dict[str, LedgerEntry] = {}
-        found: dict[str, LedgerRow] = {}
+        predecessors: dict[str, LedgerRow] = {}
         for entry in self.reader.tx.each(LedgerEntry, *self._conditions(), order=[asc("created_at"), asc("id")]):
             before = latest.get(entry.group)
             if before is not None:
-                found[entry.id] = _row(before)
+                predecessors[entry.id] = _row(before)
             if before is None or _place(entry) > _place(before):
                 latest[entry.group] = entry
-        return found
+        return predecessors
 
     def latest(self, question: EventQuery, group_keys: Sequence[str]) -> dict[Group, LedgerRow]:
         """The latest rows of the groups that `question` asks for, of a charge that is billed by `group_keys`.
@@ -82,7 +82,11 @@ class Ledger:
         if self.charge.parent_id is not None:
             charges.append(self.charge.parent_id)
             parent = self.reader.tx.get(Charge, self.charge.parent_id, deleted=True) if self.charge_filter else None
-            filters += [one.id for one in (parent.filters if parent else ()) if one.values == self._values]
+            filters += [
+                charge_filter.id
+                for charge_filter in (parent.filters if parent else ())
+                if charge_filter.values == self._values
+            ]
         return (
             eq("subscription_id", self.subscription_id),
             within("charge_id", charges),

@@ -80,11 +80,11 @@ def _usage(reader: Reader, period: BillingPeriod, metric: BillableMetric | None)
     if invoice is None:
         raise LookupError(f"no invoice {period.invoice_id}")
     fees = reader.tx.find(Fee, eq("invoice_id", invoice.id))
-    own = [
+    usage_fees = [
         fee
         for fee in fees
         if fee.fee_type == FeeType.CHARGE
         and fee.subscription_id == period.subscription_id
         and (metric is None or fee.billable_metric_id == metric.id)
     ]
-    return PastUsage(period=period, invoice=invoice, invoice_fees=fees, fees=own)
+    return PastUsage(period=period, invoice=invoice, invoice_fees=fees, fees=usage_fees)

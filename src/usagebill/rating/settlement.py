@@ -152,23 +152,23 @@ def fee_taxes(reader: Reader, customer: Customer, fee: Fee) -> tuple[Tax, ...]:
     if fee.fee_type == FeeType.CREDIT:
         return ()
     plan = None
-    own: Sequence[str] = ()
+    line_tax_ids: Sequence[str] = ()
     if fee.subscription_id is not None and fee.fee_type != FeeType.ADD_ON:
         subscription = reader.tx.get(Subscription, fee.subscription_id)
         plan = None if subscription is None else reader.tx.get(Plan, subscription.plan_id, deleted=True)
     if fee.charge_id is not None:
         charge = reader.tx.get(Charge, fee.charge_id, deleted=True)
-        own = () if charge is None else charge.tax_ids
+        line_tax_ids = () if charge is None else charge.tax_ids
     elif fee.fixed_charge_id is not None:
         fixed = reader.tx.get(FixedCharge, fee.fixed_charge_id, deleted=True)
-        own = () if fixed is None else fixed.tax_ids
+        line_tax_ids = () if fixed is None else fixed.tax_ids
     elif fee.fee_type == FeeType.ADD_ON and fee.add_on_id is not None:
         add_on = reader.tx.get(AddOn, fee.add_on_id, deleted=True)
-        own = () if add_on is None else add_on.tax_ids
+        line_tax_ids = () if add_on is None else add_on.tax_ids
     elif fee.fee_type == FeeType.COMMITMENT and plan is not None and plan.minimum_commitment is not None:
-        own = plan.minimum_commitment.tax_ids
-    key = ("taxes of fees", customer.id, None if plan is None else plan.id, tuple(own))
-    return reader.cached(key, lambda: taxes_for(reader, customer, plan, own))
+        line_tax_ids = plan.minimum_commitment.tax_ids
+    key = ("taxes of fees", customer.id, None if plan is None else plan.id, tuple(line_tax_ids))
+    return reader.cached(key, lambda: taxes_for(reader, customer, plan, line_tax_ids))
 
 
 def coupon_credits_cents(reader: Reader, applied: AppliedCoupon) -> int:

@@ -152,8 +152,8 @@ def _breakdowns(
         presented = tuple(key for key in shown_keys if key not in keys)
         if not presented:
             continue
-        found = _tallies(reader, metric, alike, (*keys, *presented), scope)
-        for position, tallies in found.items():
+        tallies_by_part = _tallies(reader, metric, alike, (*keys, *presented), scope)
+        for position, tallies in tallies_by_part.items():
             for group, tally in tallies.items():
                 place = position, group[: len(keys)]
                 units = round_units(tally.units, metric)
@@ -185,9 +185,9 @@ def _tallies(
         question = _question(reader, metric, parts[0].bucket, keys, scope)
         return {parts[0].position: reader.tx.events.tallies(replace(question, amounts=amounts))}
     question = replace(_question(reader, metric, ALL_EVENTS, keys, scope), amounts=amounts)
-    found = reader.tx.events.tallies_by_bucket(question, parts[0].filters)
+    tallies_by_position = reader.tx.events.tallies_by_bucket(question, parts[0].filters)
     nothing: dict[Group, AggregateResult] = {(None,) * len(keys): AggregateResult()}
-    return {part.position: found.get(part.position, nothing) for part in parts}
+    return {part.position: tallies_by_position.get(part.position, nothing) for part in parts}
 
 
 def _group_keys(charge: Charge, part: ChargePart, scope: ChargeScope) -> tuple[str, ...]:
@@ -229,12 +229,14 @@ def _usages(
     usages = {part.position: _read_usages(reader, charge, metric, part, events, scope) for part in read}
     counted = [part for part in parts if part.position not in usages]
     for keys, alike in _by_keys(charge, counted, scope).items():
-        found = _tallies(reader, metric, alike, keys, scope, amounts=MODELS[charge.charge_model].by_event_prices)
+        tallies_by_part = _tallies(
+            reader, metric, alike, keys, scope, amounts=MODELS[charge.charge_model].by_event_prices
+        )
         for part in alike:
             rows = _ledger_rows(reader, charge, metric, part, scope)
             usages[part.position] = {
                 group: (tally, _from_tally(charge, metric, tally, terms[part.position], scope, rows.get(group)))
-                for group, tally in found[part.position].items()
+                for group, tally in tallies_by_part[part.position].items()
             }
     return [usages[part.position] for part in parts]
 

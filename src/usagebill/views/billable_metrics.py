@@ -58,7 +58,8 @@ def billable_metric_view(reader: Reader, metric: BillableMetric) -> BillableMetr
         "draft_invoices_count": 0,
         "plans_count": 0,
         "filters": [
-            {"key": one.key, "values": sorted(one.values)} for one in sorted(metric.filters, key=lambda one: one.key)
+            {"key": metric_filter.key, "values": sorted(metric_filter.values)}
+            for metric_filter in sorted(metric.filters, key=lambda metric_filter: metric_filter.key)
         ],
     }
 

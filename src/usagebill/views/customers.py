@@ -256,8 +256,8 @@ def checked_customer(
 
 def _answer_view(answer: Registered | NotRegistered | Unavailable) -> VatCheckView:
     if isinstance(answer, Registered):
-        own = {"country_code": answer.country_code, "vat_number": answer.vat_number}
-        return cast(VatCheckView, {"valid": True, "valid_format": True, **answer.details, **own})
+        identity = {"country_code": answer.country_code, "vat_number": answer.vat_number}
+        return cast(VatCheckView, {"valid": True, "valid_format": True, **answer.details, **identity})
     if isinstance(answer, Unavailable):
         return {"valid": False, "valid_format": True, "error": answer.message}
     refused: VatCheckView = {"valid": False, "valid_format": answer.valid_format}

@@ -314,14 +314,14 @@ def billed_plan(reader: Reader, period: BillingPeriod) -> BilledPlan | None:
 
 def subscription_name(reader: Reader, period: BillingPeriod, *, kept: bool) -> str:
     """What the subscription of a billing period is called, or its plan: as the invoice has `kept` it, or now."""
-    own: object
+    name: object
     if kept and period.subscription_snapshot:
-        own = period.subscription_snapshot.get("name")
+        name = period.subscription_snapshot.get("name")
     else:
         subscription = find_subscription(reader, period.subscription_id)
-        own = None if subscription is None else subscription.name
+        name = None if subscription is None else subscription.name
     plan = (period.plan if kept else None) or billed_plan(reader, period)
-    return str(own or ("" if plan is None else plan.shown_name))
+    return str(name or ("" if plan is None else plan.shown_name))
 
 
 def _periods(reader: Reader, invoice: Invoice) -> list[BillingPeriod]:

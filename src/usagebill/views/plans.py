@@ -140,14 +140,14 @@ class PlanView(PlanSummary):
     fixed_charges: list[FixedChargeView]
 
 
-def filter_view(charge: Charge, one: ChargeFilter) -> ChargeFilterView:
+def filter_view(charge: Charge, charge_filter: ChargeFilter) -> ChargeFilterView:
     """A charge filter, as charges hold it and as it is shown by itself."""
     return {
-        "svc_id": one.id,
+        "svc_id": charge_filter.id,
         "charge_code": charge.code,
-        "invoice_display_name": one.invoice_display_name,
-        "properties": displayed_properties(one.properties),
-        "values": {key: list(values) for key, values in one.values.items()},
+        "invoice_display_name": charge_filter.invoice_display_name,
+        "properties": displayed_properties(charge_filter.properties),
+        "values": {key: list(values) for key, values in charge_filter.values.items()},
     }
 
 
@@ -170,7 +170,7 @@ def charge_view(reader: Reader, charge: Charge) -> ChargeView:
         "min_amount_cents": charge.min_amount_cents,
         "accepts_target_wallet": charge.accepts_target_wallet,
         "properties": displayed_properties(charge.properties),
-        "filters": [filter_view(charge, one) for one in charge.filters],
+        "filters": [filter_view(charge, charge_filter) for charge_filter in charge.filters],
         "applied_pricing_unit": None
         if unit is None
         else {"code": unit.code, "conversion_rate": decimal_text(unit.conversion_rate)},

@@ -126,8 +126,8 @@ def charge_usage_view(
 ) -> ChargeUsageView:
     """The usage of one charge: its totals, one entry for each filter, one for each group."""
 
-    def numbers(own: Sequence[ShownUsage], breakdown: Iterable[ShownUsage]) -> UsageNumbers:
-        return _numbers(own, breakdown, short_name, conversion_rate, is_projected=is_projected)
+    def numbers(group_lines: Sequence[ShownUsage], breakdown: Iterable[ShownUsage]) -> UsageNumbers:
+        return _numbers(group_lines, breakdown, short_name, conversion_rate, is_projected=is_projected)
 
     grouped = any(line.grouped_by for line in lines)
     plain = [line for line in lines if not line.grouped_by and line.values is None]
@@ -140,11 +140,11 @@ def charge_usage_view(
         "filters": _filters(lines, numbers) if has_filters else [],
         "grouped_usage": [
             {
-                **numbers(own, own),
-                "grouped_by": dict(own[0].grouped_by),
-                "filters": _filters(own, numbers) if has_filters else [],
+                **numbers(group_lines, group_lines),
+                "grouped_by": dict(group_lines[0].grouped_by),
+                "filters": _filters(group_lines, numbers) if has_filters else [],
             }
-            for own in _gathered(lines, lambda line: tuple(line.grouped_by.items()))
+            for group_lines in _gathered(lines, lambda line: tuple(line.grouped_by.items()))
         ]
         if grouped
         else [],
@@ -163,11 +163,13 @@ def _filters(
 ) -> list[FilterUsageView]:
     return [
         {
-            **numbers(own, own),
-            "invoice_display_name": own[0].filter_name,
-            "values": None if own[0].values is None else {key: list(each) for key, each in own[0].values.items()},
+            **numbers(filter_lines, filter_lines),
+            "invoice_display_name": filter_lines[0].filter_name,
+            "values": None
+            if filter_lines[0].values is None
+            else {key: list(values) for key, values in filter_lines[0].values.items()},
         }
-        for own in _gathered(lines, lambda line: line.filter_id)
+        for filter_lines in _gathered(lines, lambda line: line.filter_id)
     ]
 
 

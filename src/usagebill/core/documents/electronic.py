@@ -202,10 +202,10 @@ def _category(rate: Decimal, credit: bool) -> str:
 
 def _by_rate(fees: Sequence[Fee]) -> Mapping[Decimal, list[Fee]]:
     """Fees by their tax rate, the highest first."""
-    found: dict[Decimal, list[Fee]] = {}
+    by_rate: dict[Decimal, list[Fee]] = {}
     for fee in sorted(fees, key=_rate, reverse=True):
-        found.setdefault(_rate(fee), []).append(fee)
-    return found
+        by_rate.setdefault(_rate(fee), []).append(fee)
+    return by_rate
 
 
 def _rate(fee: Fee) -> Decimal:

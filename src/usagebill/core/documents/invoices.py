@@ -110,9 +110,9 @@ def _pages(source: InvoiceSource, naming: Naming) -> Iterable[Page]:
         return
     by_subscription = _by_subscription(source)
     if len(by_subscription) < _TWO:
-        own = [page for id in by_subscription for page in [_subscription_page(source, naming, id)]]
-        tables = own[0].tables if own else ()
-        yield Page(heading=own[0].heading if own else None, tables=tables, totals=totals)
+        pages = [page for id in by_subscription for page in [_subscription_page(source, naming, id)]]
+        tables = pages[0].tables if pages else ()
+        yield Page(heading=pages[0].heading if pages else None, tables=tables, totals=totals)
         return
     yield Page(tables=(_summary(source, naming, by_subscription),), totals=totals)
     for id in by_subscription:
@@ -169,13 +169,13 @@ def _by_subscription(source: InvoiceSource) -> dict[str, list[Fee]]:
 def _summary(source: InvoiceSource, naming: Naming, fees: dict[str, list[Fee]]) -> Table:
     words = naming.words
     rows: list[Row] = []
-    for id, own in fees.items():
-        rest = [fee for fee in own if fee.fee_type != FeeType.COMMITMENT]
+    for id, subscription_fees in fees.items():
+        rest = [fee for fee in subscription_fees if fee.fee_type != FeeType.COMMITMENT]
         name = source.subscription_names.get(id, "")
         rows.append(Row(name=name, amount=_money(source, sum(fee.amount_cents for fee in rest))))
         rows += [
             Row(name=f"{name} - {fee_name(fee, naming)}", amount=_money(source, fee.amount_cents))
-            for fee in own
+            for fee in subscription_fees
             if fee.fee_type == FeeType.COMMITMENT
         ]
     return Table(columns=(words.item, words.amount), rows=tuple(rows))
@@ -318,7 +318,7 @@ def _notes(source: InvoiceSource, words: Words) -> Iterable[str]:
     yield from tax_notes(source)
     passed = source.invoice.applied_usage_thresholds
     if source.invoice.invoice_type == InvoiceType.PROGRESSIVE_BILLING and passed:
-        highest = max(passed, key=lambda one: (one.recurring, one.amount_cents))
+        highest = max(passed, key=lambda threshold: (threshold.recurring, threshold.amount_cents))
         yield words.threshold.format(
             usage=_money(source, highest.lifetime_usage_amount_cents), threshold=_money(source, _passed(highest))
         )

@@ -170,10 +170,10 @@ def _notes(fee: Fee, naming: Naming) -> Iterable[str]:
         yield words.true_up_note
     if "fixed_fee_unit_amount" in fee.amount_details and fee.events_count is not None:
         yield words.events.format(count=fee.events_count)
-    own = fee.charge_id or fee.fixed_charge_id or ""
-    if own in naming.per_second:
+    charge_id = fee.charge_id or fee.fixed_charge_id or ""
+    if charge_id in naming.per_second:
         yield words.per_second
-    elif own in naming.averaged:
+    elif charge_id in naming.averaged:
         yield words.average
     if fee.fee_type == FeeType.ADD_ON:
         if fee.description:
@@ -208,24 +208,26 @@ def _parts(fee: Fee, prices: _Prices, words: Words) -> Iterable[_Line]:
 def _ranges(ranges: Sequence[_Part], prices: _Prices, words: Words) -> Iterable[_Line]:
     locale = prices.locale
 
-    def label(position: int, one: _Part, first: str, following: str, above: str) -> str:
-        low, high = units_text(_number(one, "from_value"), locale), one.get("to_value")
+    def label(position: int, price_range: _Part, first: str, following: str, above: str) -> str:
+        low, high = units_text(_number(price_range, "from_value"), locale), price_range.get("to_value")
         if high is None:
             return above.format(first=low)
-        last = units_text(_number(one, "to_value"), locale)
+        last = units_text(_number(price_range, "to_value"), locale)
         return first.format(last=last) if position == 0 else following.format(first=low, last=last)
 
-    for position, one in enumerate(ranges):
-        name = label(position, one, words.first_units, words.next_units, words.units_above)
+    for position, price_range in enumerate(ranges):
+        name = label(position, price_range, words.first_units, words.next_units, words.units_above)
         price = (
-            rate_text(_number(one, "rate"), locale) if "rate" in one else prices.price(_number(one, "per_unit_amount"))
+            rate_text(_number(price_range, "rate"), locale)
+            if "rate" in price_range
+            else prices.price(_number(price_range, "per_unit_amount"))
         )
-        units = units_text(_number(one, "units"), locale)
-        yield name, units, price, prices.money(_number(one, "per_unit_total_amount"))
-    for position, one in enumerate(ranges):
-        flat = _number(one, "flat_unit_amount")
+        units = units_text(_number(price_range, "units"), locale)
+        yield name, units, price, prices.money(_number(price_range, "per_unit_total_amount"))
+    for position, price_range in enumerate(ranges):
+        flat = _number(price_range, "flat_unit_amount")
         if flat > ZERO:
-            name = label(position, one, words.flat_first, words.flat_next, words.flat_above)
+            name = label(position, price_range, words.flat_first, words.flat_next, words.flat_above)
             yield name, units_text(ONE, locale), prices.price(flat), prices.money(flat)
 
 

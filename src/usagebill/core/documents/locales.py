@@ -131,24 +131,24 @@ def _format(locale: str) -> Format:
 
 def date_text(day: date, locale: str) -> str:
     """5 January 2024 as `Jan 05, 2024` (en) or `2024年1月5日` (zh-TW)."""
-    own = _format(locale)
-    name = own.months[day.month - 1] if own.months else ""
-    return own.day.format(day=day.day, month=day.month, name=name, year=day.year)
+    conventions = _format(locale)
+    name = conventions.months[day.month - 1] if conventions.months else ""
+    return conventions.day.format(day=day.day, month=day.month, name=name, year=day.year)
 
 
-def _grouped(value: Decimal, own: Format, *, least: int = 0) -> str:
+def _grouped(value: Decimal, conventions: Format, *, least: int = 0) -> str:
     """A number without a sign, with all its decimals and at least `least` of them, trailing zeros beyond cut."""
     whole, _, fraction = format(value.copy_abs(), "f").partition(".")
     fraction = fraction.rstrip("0").ljust(least, "0")
-    groups = f"{int(whole):,}".replace(",", own.group)
-    return f"{groups}{own.point}{fraction}" if fraction else groups
+    groups = f"{int(whole):,}".replace(",", conventions.group)
+    return f"{groups}{conventions.point}{fraction}" if fraction else groups
 
 
 def _with_unit(amount: Decimal, currency: str, locale: str, *, decimals: int) -> str:
-    own = _format(locale)
+    conventions = _format(locale)
     symbol = _SYMBOLS.get(currency)
-    text = _grouped(amount, own, least=decimals)
-    pattern = own.code if symbol is None else own.symbol
+    text = _grouped(amount, conventions, least=decimals)
+    pattern = conventions.code if symbol is None else conventions.symbol
     return ("-" if amount < ZERO else "") + pattern.format(unit=symbol or currency, amount=text)
 
 

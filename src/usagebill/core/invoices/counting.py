@@ -82,8 +82,8 @@ _Count = Callable[[Metric, list[Event], Window, bool, Decimal], list[str]]
 
 
 def _numbers(metric: Metric, events: Iterable[Event]) -> list[tuple[Event, Decimal]]:
-    found = ((event, numeric_value(event, metric.field_name)) for event in events)
-    return [(event, value) for event, value in found if value is not None]
+    values = ((event, numeric_value(event, metric.field_name)) for event in events)
+    return [(event, value) for event, value in values if value is not None]
 
 
 def _count(_metric: Metric, events: list[Event], _window: Window, _prorated: bool, _level: Decimal) -> list[str]:
@@ -131,8 +131,8 @@ def _distinct(metric: Metric, events: list[Event], window: Window, is_prorated: 
             by_value.setdefault(value, []).append(event)
     if is_prorated:
         lines = []
-        for value, own in by_value.items():
-            proration = prorated(metric, own, window)
+        for value, events_of_value in by_value.items():
+            proration = prorated(metric, events_of_value, window)
             units = ZERO if proration is None else proration.units
             # A share is a number of days over those of the period; 5 decimals tell which.
             days = round_to(multiply(units, Decimal(window.period_days)), 0)
@@ -143,8 +143,8 @@ def _distinct(metric: Metric, events: list[Event], window: Window, is_prorated: 
         return [*_listed(lines), f"sum, rounded up to 5 decimals: {_text(units)} prorated units"]
     active = [
         value
-        for value, own in by_value.items()
-        if fold(metric.aggregation_type, own, field_name=metric.field_name, window=window).units == ONE
+        for value, events_of_value in by_value.items()
+        if fold(metric.aggregation_type, events_of_value, field_name=metric.field_name, window=window).units == ONE
     ]
     shown = ", ".join(active[:MOST_TERMS]) + (f" and {len(active) - MOST_TERMS} more" if active[MOST_TERMS:] else "")
     return [f"distinct values of {metric.field_name}: {shown or 'none'}", f"number of them: {len(active)}"]
@@ -225,10 +225,10 @@ def pricing(properties: Properties, usage: Usage, events: Iterable[Event] | None
     if isinstance(properties, GraduatedProperties) and usage.stretches is not None:
         return tuple(_stretch_lines(properties.ranges, usage))
     if isinstance(properties, VolumeProperties):
-        one = range_of(properties.ranges, usage.full_units)
+        price_range = range_of(properties.ranges, usage.full_units)
         return (
             f"{_text(usage.full_units)} full units choose the range: {_text(usage.units)} prorated units "
-            f"x {_text(one.rate)} + flat amount of {_text(one.flat_amount)}",
+            f"x {_text(price_range.rate)} + flat amount of {_text(price_range.flat_amount)}",
         )
     return (f"{_text(usage.units)} prorated units are priced",)
 

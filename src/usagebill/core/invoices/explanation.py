@@ -80,8 +80,8 @@ def arithmetic(fee: Fee, priced: Sequence[str] = ()) -> tuple[str, ...]:
     if not lines and unit is None and fee.units != ZERO:
         lines = [f"{decimal_text(fee.units)} units x {decimal_text(fee.precise_unit_amount)} each"]
     if unit is not None:
-        own = divide(Decimal(str(unit["amount_cents"])), _HUNDRED)
-        lines.append(f"{decimal_text(own)} {unit['short_name']} x {unit['conversion_rate']} {fee.currency}")
+        unit_amount = divide(Decimal(str(unit["amount_cents"])), _HUNDRED)
+        lines.append(f"{decimal_text(unit_amount)} {unit['short_name']} x {unit['conversion_rate']} {fee.currency}")
     paid = fee.basis.get("paid_before_cents")
     exact = fee.basis.get("full_cents", fee.precise_amount_cents)
     whole = fee.amount_cents + int(str(paid or 0))
@@ -127,8 +127,8 @@ def _minimum_lines(fee: Fee) -> list[str]:
         lines.append(f"{shown(due)} rounded to {shown(basis['due_cents'])}")
     lines.append(f"less {shown(basis['used_cents'])} of fees: {shown(left)}")
     if unit is not None:
-        own = divide(Decimal(str(unit["amount_cents"])), _HUNDRED)
-        lines.append(f"{decimal_text(own)} {name} x {unit['conversion_rate']} {fee.currency}")
+        unit_amount = divide(Decimal(str(unit["amount_cents"])), _HUNDRED)
+        lines.append(f"{decimal_text(unit_amount)} {name} x {unit['conversion_rate']} {fee.currency}")
     return [*lines, f"rounded to {_major(fee.amount_cents, fee)} {fee.currency}"]
 
 
@@ -175,8 +175,8 @@ def _difference_lines(basis: Mapping[str, object]) -> list[str]:
         if not isinstance(side, Mapping):
             continue
         details = side["details"]
-        own = _model_lines(details, Decimal(str(side["units"]))) if isinstance(details, Mapping) else []
-        steps = f": {'; '.join(own)}" if own else ""
+        model_lines = _model_lines(details, Decimal(str(side["units"]))) if isinstance(details, Mapping) else []
+        steps = f": {'; '.join(model_lines)}" if model_lines else ""
         lines.append(f"{side['units']} units {text} = {side['amount']}{steps}")
         amounts.append(str(side["amount"]))
     return [*lines, f"difference: {' - '.join(amounts)}"]
@@ -242,7 +242,7 @@ def discounts(
     fees of each progressive billing invoice, by its id.
     """
     open_fees = {fee.id: replace(fee, precise_coupons_amount_cents=ZERO) for fee in fees}
-    found: dict[str, tuple[Discount, ...]] = {fee.id: () for fee in fees}
+    steps: dict[str, tuple[Discount, ...]] = {fee.id: () for fee in fees}
     subtotal = invoice.fees_amount_cents
     for credit in invoice.credits:
         if not credit.before_taxes:
@@ -251,8 +251,8 @@ def discounts(
             changed = _coupon(credit, list(open_fees.values()), targets, plan_of, subtotal)
         else:
             billed = billed_before.get(credit.source_id or "", ())
-            own = fees_billed_before(open_fees.values(), billed, credit.subscription_id or "")
-            changed = credited_fees(own, billed, credit.amount_cents)
+            fees_before = fees_billed_before(open_fees.values(), billed, credit.subscription_id or "")
+            changed = credited_fees(fees_before, billed, credit.amount_cents)
         for fee in changed:
             before = open_fees[fee.id]
             share = subtract(fee.precise_coupons_amount_cents, before.precise_coupons_amount_cents)
@@ -265,10 +265,10 @@ def discounts(
                     share=share,
                     after=net_of_coupons(fee),
                 )
-                found[fee.id] = (*found[fee.id], step)
+                steps[fee.id] = (*steps[fee.id], step)
             open_fees[fee.id] = fee
         subtotal -= credit.amount_cents
-    return found
+    return steps
 
 
 def _coupon(
@@ -279,9 +279,9 @@ def _coupon(
     subtotal_cents: int,
 ) -> list[Fee]:
     own_targets = targets.get(credit.source_id or "", Targets())
-    own = [fee for fee in fees if own_targets.matches(fee, plan_of.get(fee.subscription_id or ""))]
-    base = total(net_of_coupons(fee) for fee in own) if own_targets.limited else Decimal(subtotal_cents)
-    return [shared_discount(fee, credit.amount_cents, base) for fee in own]
+    matching = [fee for fee in fees if own_targets.matches(fee, plan_of.get(fee.subscription_id or ""))]
+    base = total(net_of_coupons(fee) for fee in matching) if own_targets.limited else Decimal(subtotal_cents)
+    return [shared_discount(fee, credit.amount_cents, base) for fee in matching]
 
 
 def fee_taxes(fee: Fee) -> tuple[TaxStep, ...]:

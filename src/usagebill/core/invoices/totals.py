@@ -131,15 +131,15 @@ def progressive_billing_step(draft: InvoiceInProgress, inputs: SettlementInputs)
 def _progressive_credit(
     draft: InvoiceInProgress, billed: ProgressiveBilled, inputs: SettlementInputs
 ) -> InvoiceInProgress:
-    own = fees_billed_before(draft.fees, billed.fees, billed.subscription_id)
-    limit = sum(fee.amount_cents for fee in own)
+    fees_before = fees_billed_before(draft.fees, billed.fees, billed.subscription_id)
+    limit = sum(fee.amount_cents for fee in fees_before)
     excess = dict(draft.excess)
     if billed.left_cents > limit:
         excess[billed.invoice_id] = billed.left_cents - limit
     credit = max(0, min(billed.left_cents, limit))
     if credit == 0:
         return replace(draft, excess=excess)
-    credited = {fee.id: fee for fee in credited_fees(own, billed.fees, credit)}
+    credited = {fee.id: fee for fee in credited_fees(fees_before, billed.fees, credit)}
     fees = tuple(credited.get(fee.id, fee) for fee in draft.fees)
     line = Credit(
         id=inputs.new_id(),

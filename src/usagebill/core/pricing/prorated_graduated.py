@@ -45,16 +45,16 @@ class Slice:
 
 def slices(ranges: Ranges, stretches: Iterable[ProrationStep]) -> list[Slice]:
     """The stretches that cost something, in order of time, flat amounts aside."""
-    level, found = ZERO, []
+    level, cut = ZERO, []
     for step in stretches:
         after = add(level, step.full)
         if step.full.is_zero() or (step.prorated.is_zero() and (step.full > ZERO or after < ZERO)):
             continue
         listed = _between(ranges, min(level, after), max(level, after))
         amount = divide(multiply(listed, step.prorated), step.full.copy_abs())
-        found.append(Slice(stretch=step, listed=listed, amount=amount, level=after))
+        cut.append(Slice(stretch=step, listed=listed, amount=amount, level=after))
         level = after
-    return found
+    return cut
 
 
 def flat_amount(ranges: Ranges, parts: Iterable[Slice]) -> Decimal:
@@ -65,18 +65,18 @@ def flat_amount(ranges: Ranges, parts: Iterable[Slice]) -> Decimal:
 def _between(ranges: Ranges, low: Decimal, high: Decimal) -> Decimal:
     """What the full units from `low` to `high` cost, flat amounts aside. The first range reaches below zero."""
     amount = ZERO
-    for position, one in enumerate(ranges.ranges):
-        start = low if position == 0 else max(low, one.floor)
-        end = high if one.to_value is None else min(high, one.to_value)
+    for position, price_range in enumerate(ranges.ranges):
+        start = low if position == 0 else max(low, price_range.floor)
+        end = high if price_range.to_value is None else min(high, price_range.to_value)
         if end > start:
-            amount = add(amount, multiply(subtract(end, start), one.rate))
+            amount = add(amount, multiply(subtract(end, start), price_range.rate))
     return amount
 
 
 def _flat_amounts(ranges: Ranges, highest: Decimal) -> Iterable[Decimal]:
     reached: list[Range] = []
-    for one in ranges.ranges:
-        reached.append(one)
-        if one.to_value is None or highest <= one.to_value:
+    for price_range in ranges.ranges:
+        reached.append(price_range)
+        if price_range.to_value is None or highest <= price_range.to_value:
             break
-    return (one.flat_amount for one in reached)
+    return (price_range.flat_amount for price_range in reached)

@@ -52,18 +52,18 @@ class Ranges:
         floor = full = ZERO
         for item in _items(raw):
             fields: Mapping[str, object] = item if isinstance(item, Mapping) else {}
-            one = Range(
+            price_range = Range(
                 from_value=number(fields.get("from_value")) or ZERO,
                 to_value=number(fields.get("to_value")),
                 floor=floor,
                 rate=multiply(amount_or_zero(fields.get(rate_key)), scale),
                 flat_amount=amount_or_zero(fields.get("flat_amount")),
             )
-            offset = subtract(add(full, one.flat_amount), multiply(floor, one.rate))
-            ranges.append(one)
-            lines.append((one.to_value, one.rate, offset))
-            if one.to_value is not None:
-                floor, full = one.to_value, multiply_add(one.to_value, one.rate, offset)
+            offset = subtract(add(full, price_range.flat_amount), multiply(floor, price_range.rate))
+            ranges.append(price_range)
+            lines.append((price_range.to_value, price_range.rate, offset))
+            if price_range.to_value is not None:
+                floor, full = price_range.to_value, multiply_add(price_range.to_value, price_range.rate, offset)
         return cls(ranges=tuple(ranges), lines=tuple(lines))
 
 

@@ -27,8 +27,8 @@ def price(properties: VolumeProperties, usage: Usage) -> Price:
     full = usage.shown_units
     if full < ZERO:
         return Price(amount=ZERO, divisor=full)
-    one = range_of(properties.ranges, full)
-    return Price(amount=add(multiply(usage.units, one.rate), one.flat_amount), divisor=full)
+    price_range = range_of(properties.ranges, full)
+    return Price(amount=add(multiply(usage.units, price_range.rate), price_range.flat_amount), divisor=full)
 
 
 def range_of(ranges: Ranges, full: Decimal) -> Range:
@@ -44,10 +44,10 @@ def amount_details(properties: VolumeProperties, usage: Usage) -> dict[str, obje
     full = usage.shown_units
     if full < ZERO:
         return {"flat_unit_amount": "0.0", "per_unit_amount": "0.0", "per_unit_total_amount": "0.0"}
-    one = range_of(properties.ranges, full)
-    units_amount = multiply(usage.units, one.rate)
+    price_range = range_of(properties.ranges, full)
+    units_amount = multiply(usage.units, price_range.rate)
     return {
-        "flat_unit_amount": decimal_text(one.flat_amount),
+        "flat_unit_amount": decimal_text(price_range.flat_amount),
         "per_unit_amount": decimal_text(ZERO if full.is_zero() else round_to(divide(units_amount, full), 15)),
         "per_unit_total_amount": decimal_text(units_amount),
     }

@@ -76,17 +76,17 @@ def commitment_fee(reader: Reader, context: BillingContext, fees: Sequence[Fee])
 
 def _last_fee_at(reader: Reader, context: BillingContext) -> datetime | None:
     """The timestamp of the latest earlier billing period whose invoice carries a subscription fee."""
-    own = eq("subscription_id", context.subscription.id)
+    of_subscription = eq("subscription_id", context.subscription.id)
     last = reader.tx.first(
         BillingPeriod,
-        own,
+        of_subscription,
         ne("invoice_id", context.invoice.id),
         at_most("created_at", context.invoice.created_at),
         related(
             Invoice,
             "invoice_id",
             ne("status", InvoiceStatus.DELETED),
-            has(Fee, "invoice_id", own, eq("fee_type", FeeType.SUBSCRIPTION)),
+            has(Fee, "invoice_id", of_subscription, eq("fee_type", FeeType.SUBSCRIPTION)),
         ),
         order=[desc("timestamp")],
     )

@@ -205,15 +205,15 @@ def _paid_by_the_old_plan(reader: Reader, context: BillingContext, fee: Fee) -> 
         related(Invoice, "invoice_id", within("status", BILLED_AND_KEPT)),
         order=[asc("created_at"), asc("id")],
     )
-    found = []
-    for each in old:
-        cents = each.amount_cents + paid_before_cents(each)
-        if cents <= 0 or each.to_datetime is None or not _covers(each, window):
+    payments = []
+    for paid_fee in old:
+        cents = paid_fee.amount_cents + paid_before_cents(paid_fee)
+        if cents <= 0 or paid_fee.to_datetime is None or not _covers(paid_fee, window):
             continue
-        billed_at = _billing_timestamp(reader, each) or each.created_at
-        days, left = days_paid_and_left(billed_at, each.to_datetime, window, context.cycle.tz)
-        found.append(PaidInAdvance(cents=cents, days=days, days_left=left))
-    return found
+        billed_at = _billing_timestamp(reader, paid_fee) or paid_fee.created_at
+        days, left = days_paid_and_left(billed_at, paid_fee.to_datetime, window, context.cycle.tz)
+        payments.append(PaidInAdvance(cents=cents, days=days, days_left=left))
+    return payments
 
 
 def _covers(fee: Fee, window: Window) -> bool:

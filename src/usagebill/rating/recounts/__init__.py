@@ -44,14 +44,14 @@ def recounted(
     for period in periods:
         if subscribed.count(period.subscription_id) > 1:
             continue
-        own = [fee for fee in fees if fee.subscription_id == period.subscription_id]
+        period_fees = [fee for fee in fees if fee.subscription_id == period.subscription_id]
         if period.invoicing_reason in WHOLE_REASONS:
             counted_at = invoice.finalized_at or invoice.created_at
-            yield from WholePeriod(reader, invoice, period, own, notes, counted_at).findings()
+            yield from WholePeriod(reader, invoice, period, period_fees, notes, counted_at).findings()
         elif period.invoicing_reason == InvoicingReason.PROGRESSIVE_BILLING:
-            yield from UsageSoFar(reader, invoice, period, own, notes, invoice.created_at).findings()
+            yield from UsageSoFar(reader, invoice, period, period_fees, notes, invoice.created_at).findings()
         elif period.invoicing_reason == InvoicingReason.IN_ADVANCE:
-            yield from lines_in_advance(reader, invoice, period, own, notes)
+            yield from lines_in_advance(reader, invoice, period, period_fees, notes)
 
 
 def recounted_without_invoice(reader: Reader, customer_id: str, notes: Recounts) -> Iterator[Finding]:

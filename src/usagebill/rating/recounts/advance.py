@@ -138,7 +138,7 @@ def _event_fee(
         notes.leave(fee, UNKNOWN_PERIOD)
         return
     named = reader.tx.events.named(subscription.external_id, [fee.event_transaction_id or ""])
-    event = next((one for one in named if one.code == metric.code), None)
+    event = next((candidate for candidate in named if candidate.code == metric.code), None)
     if event is None:
         reason = CHANGED if touched(metric, fee.created_at) else None
         yield from _told(fee, number, fee.invoice_id or fee.id, None, lambda: reason, notes)
@@ -172,8 +172,8 @@ def _event_fee(
         if touched(charge, event.created_at) or touched(metric, event.created_at):
             return CHANGED
         if period is None or charge.prorated:
-            own = eq("subscription_id", subscription.id)
-            if len({period.timezone for period in reader.tx.find(BillingPeriod, own)}) > 1:
+            of_subscription = eq("subscription_id", subscription.id)
+            if len({period.timezone for period in reader.tx.find(BillingPeriod, of_subscription)}) > 1:
                 return MOVED
         alone = list(differences("", "", expected(event.created_at - _INSTANT, is_stored=False), fee))
         return SAME_INSTANT if alone != list(differences("", "", expected(event.created_at), fee)) else None
@@ -202,11 +202,11 @@ def _event_billing(
             boundaries=boundaries,
             window=usage_window(boundaries.charges, ZoneInfo(period.timezone)),
         )
-    found = event_billing(reader, subscription, event.timestamp)
+    billing = event_billing(reader, subscription, event.timestamp)
     start, end = fee.charges_from_datetime, fee.charges_to_datetime
-    if (found.window.start, found.window.end) == (start, end):
-        return replace(found, definition=definition)
+    if (billing.window.start, billing.window.end) == (start, end):
+        return replace(billing, definition=definition)
     # How long the period is matters for prorated usage only.
     if charge.prorated or start is None or end is None or not start <= event.timestamp <= end:
         return None
-    return replace(found, definition=definition, window=replace(found.window, start=start, end=end))
+    return replace(billing, definition=definition, window=replace(billing.window, start=start, end=end))

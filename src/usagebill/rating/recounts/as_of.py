@@ -42,7 +42,10 @@ def definition_then(reader: Reader, plan_id: str, at: datetime) -> PlanDefinitio
         order = [asc("created_at"), asc("id")]
         charges = tuple(reader.tx.find(Charge, eq("plan_id", plan_id), order=order, deleted=True))
         fixed = tuple(reader.tx.find(FixedCharge, eq("plan_id", plan_id), order=order, deleted=True))
-        metric_ids, add_on_ids = {charge.billable_metric_id for charge in charges}, {one.add_on_id for one in fixed}
+        metric_ids, add_on_ids = (
+            {charge.billable_metric_id for charge in charges},
+            {fixed_charge.add_on_id for fixed_charge in fixed},
+        )
         metrics = reader.tx.find(BillableMetric, within("id", metric_ids), deleted=True)
         add_ons = reader.tx.find(AddOn, within("id", add_on_ids), deleted=True)
         return PlanDefinition(
@@ -55,8 +58,8 @@ def definition_then(reader: Reader, plan_id: str, at: datetime) -> PlanDefinitio
 
     whole = reader.cached(("plan definition with what is gone", plan_id), load)
 
-    def was_there(one: Charge | FixedCharge) -> bool:
-        return one.created_at <= at and (one.deleted_at is None or one.deleted_at > at)
+    def was_there(record: Charge | FixedCharge) -> bool:
+        return record.created_at <= at and (record.deleted_at is None or record.deleted_at > at)
 
     return replace(
         whole,
@@ -65,9 +68,9 @@ def definition_then(reader: Reader, plan_id: str, at: datetime) -> PlanDefinitio
     )
 
 
-def touched(one: Charge | FixedCharge | BillableMetric | Plan, at: datetime) -> bool:
+def touched(record: Charge | FixedCharge | BillableMetric | Plan, at: datetime) -> bool:
     """Whether it may have been something else at `at`."""
-    return one.updated_at >= at or one.created_at >= at
+    return record.updated_at >= at or record.created_at >= at
 
 
 def _plan_then(
@@ -101,7 +104,7 @@ def question(metric: BillableMetric, period: BillingPeriod) -> EventQuery:
 def has_moved(reader: Reader, period: BillingPeriod) -> bool:
     """Whether the subscription has been billed in more than one time zone."""
     periods = reader.tx.find(BillingPeriod, eq("subscription_id", period.subscription_id))
-    return len({each.timezone for each in periods}) > 1
+    return len({period.timezone for period in periods}) > 1
 
 
 def is_followed_since(reader: Reader, subscription: Subscription, at: datetime) -> bool:
@@ -123,11 +126,11 @@ def units_doubt(reader: Reader, period: BillingPeriod, at: datetime) -> str | No
 
 def are_others_changed(reader: Reader, invoice: Invoice, at: datetime) -> bool:
     """Whether other invoices or fees of the customer were not at `at` what they are now."""
-    own = eq("customer_id", invoice.customer_id)
-    others = reader.tx.find(Invoice, own, ne("id", invoice.id), at_most("created_at", at))
+    of_customer = eq("customer_id", invoice.customer_id)
+    others = reader.tx.find(Invoice, of_customer, ne("id", invoice.id), at_most("created_at", at))
     for other in others:
         if other.status not in ISSUED or other.created_at == invoice.created_at:
             return True
         if any(instant is not None and instant >= at for instant in (other.finalized_at, other.voided_at)):
             return True
-    return reader.tx.first(Fee, own, at_least("deleted_at", at), deleted=True) is not None
+    return reader.tx.first(Fee, of_customer, at_least("deleted_at", at), deleted=True) is not None

@@ -87,4 +87,4 @@ def _is_alone(known: list[Subscription], subscription: Subscription, event: Even
 def _waits(reader: Reader, event: Event) -> bool:
     """Whether the job that bills what came in together with the event has not been done; one that failed is shown."""
     together = reader.tx.events.received(event.created_at, event.created_at + _INSTANT)
-    return any(reader.tx.jobs.waiting(ProcessEvents.kind, one.id) is not None for one in list(together))
+    return any(reader.tx.jobs.waiting(ProcessEvents.kind, received.id) is not None for received in list(together))

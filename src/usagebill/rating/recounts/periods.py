@@ -69,12 +69,12 @@ class Lines:
 
     def usage_findings(self) -> Iterator[Finding]:
         """Recount the usage, charge by charge."""
-        found = [fee for fee in self.fees if fee.fee_type == FeeType.CHARGE and fee.event_transaction_id is None]
+        usage_fees = [fee for fee in self.fees if fee.fee_type == FeeType.CHARGE and fee.event_transaction_id is None]
         charges = self.context.definition.charges
         for charge in charges:
-            yield from self._charge(charge, [fee for fee in found if fee.charge_id == charge.id])
+            yield from self._charge(charge, [fee for fee in usage_fees if fee.charge_id == charge.id])
         known = {charge.id for charge in charges}
-        yield from self.judge((), [fee for fee in found if fee.charge_id not in known], lambda _: CHANGED)
+        yield from self.judge((), [fee for fee in usage_fees if fee.charge_id not in known], lambda _: CHANGED)
 
     def expected_usage(self, charge: Charge, at: datetime) -> list[Fee]:
         """The lines of a charge with what had been received at `at`."""
@@ -85,10 +85,10 @@ class Lines:
         return [], True
 
     def judge(
-        self, expected: Iterable[Fee], found: Sequence[Fee], doubt: Callable[[Fee], str | None]
+        self, expected: Iterable[Fee], stored: Sequence[Fee], doubt: Callable[[Fee], str | None]
     ) -> Iterator[Finding]:
         """Note what was recounted. What differs is a finding, unless there is a reason to `doubt` it."""
-        for fee, is_there, findings in judged(self.invoice.number, self.invoice.id, expected, found):
+        for fee, is_there, findings in judged(self.invoice.number, self.invoice.id, expected, stored):
             reason = doubt(fee) if findings else None
             if reason is not None:
                 self.notes.leave(fee, reason)
@@ -97,16 +97,19 @@ class Lines:
                 self.notes.count(fee)
             yield from findings
 
-    def agrees(self, expected: Iterable[Fee], found: Sequence[Fee]) -> bool:
+    def agrees(self, expected: Iterable[Fee], stored: Sequence[Fee]) -> bool:
         """Whether a recount gives what was found."""
-        lines = judged(self.invoice.number, self.invoice.id, expected, found)
+        lines = judged(self.invoice.number, self.invoice.id, expected, stored)
         return not any(findings for _, _, findings in lines)
 
     def adjusted(self, definition: PlanDefinition, fees: list[Fee]) -> list[Fee]:
         """The lines as they were adjusted by hand on the draft that the invoice was."""
-        for one in of_draft(self.reader, self.invoice):
-            charge = next((charge for charge in definition.charges if charge.id == one.charge_id), None)
-            if charge is not None and one.charge_filter_id not in (None, *(each.id for each in charge.filters)):
+        for adjustment in of_draft(self.reader, self.invoice):
+            charge = next((charge for charge in definition.charges if charge.id == adjustment.charge_id), None)
+            if charge is not None and adjustment.charge_filter_id not in (
+                None,
+                *(charge_filter.id for charge_filter in charge.filters),
+            ):
                 # Its filter is gone, and with it the price.
                 return fees
         draft = replace(self.context, invoice=replace(self.invoice, status=InvoiceStatus.DRAFT), definition=definition)
@@ -115,20 +118,20 @@ class Lines:
     def arrivals(self, charge: Charge, last: datetime | None = None) -> tuple[list[datetime], bool]:
         """When events of the charge came in after the invoice was begun, not after `last`, and whether that is all."""
         metric = self.context.definition.metrics[charge.billable_metric_id]
-        found = {
+        instants = {
             event.created_at
             for event in self.reader.tx.events.scan(question(metric, self.period))
             if event.created_at > self.invoice.created_at and (last is None or event.created_at <= last)
         }
-        return sorted(found)[:_MOST_INSTANTS], len(found) <= _MOST_INSTANTS
+        return sorted(instants)[:_MOST_INSTANTS], len(instants) <= _MOST_INSTANTS
 
-    def _charge(self, charge: Charge, found: list[Fee]) -> Iterator[Finding]:
+    def _charge(self, charge: Charge, stored: list[Fee]) -> Iterator[Finding]:
         expected = self.expected_usage(charge, self.at)
         complete = True
-        if not self.agrees(expected, found):
+        if not self.agrees(expected, stored):
             instants, complete = self.other_instants(charge)
             others = (self.expected_usage(charge, at) for at in instants)
-            expected = next((other for other in others if self.agrees(other, found)), expected)
+            expected = next((other for other in others if self.agrees(other, stored)), expected)
         reasons: dict[str, str | None] = {}
 
         def doubt(_: Fee) -> str | None:
@@ -136,7 +139,7 @@ class Lines:
                 reasons[""] = self._doubt(charge, complete=complete)
             return reasons[""]
 
-        yield from self.judge(expected, found, doubt)
+        yield from self.judge(expected, stored, doubt)
 
     def _doubt(self, charge: Charge, *, complete: bool) -> str | None:
         """Why the lines of a charge may differ without being wrong; None where they may not."""
@@ -210,16 +213,16 @@ class WholePeriod(Lines):
         return [fee for fee in self.fees if fee.fee_type == fee_type]
 
     def _subscription(self) -> Iterator[Finding]:
-        found, definition = self._of(FeeType.SUBSCRIPTION), self.context.definition
+        stored, definition = self._of(FeeType.SUBSCRIPTION), self.context.definition
         plan = definition.plan
-        kept = found[0].amount_details.get("plan_amount_cents") if found else None
+        kept = stored[0].amount_details.get("plan_amount_cents") if stored else None
         if kept is not None and touched(plan, self.at):
             plan = replace(plan, amount_cents=int(str(kept)))
         definition = replace(definition, plan=plan)
         fee = subscription_fee(self.reader.at(self.at), replace(self.context, definition=definition))
         bare = replace(definition, charges=(), fixed_charges=())
         expected = [] if fee is None else self.adjusted(bare, [fee])
-        yield from self.judge(expected, found, lambda _: self._fee_doubt())
+        yield from self.judge(expected, stored, lambda _: self._fee_doubt())
 
     def _fixed_charges(self) -> Iterator[Finding]:
         definition = replace(self.context.definition, charges=())

@@ -292,7 +292,7 @@ def counted(kind: type, conditions: Sequence[Condition]) -> tuple[Counted, list[
     known: list[Condition] = []
     rest: list[Condition] = []
     bounds: dict[str, list[Compare]] = {}
-    own = True
+    is_own = True
     for condition in _flat(conditions, listing.facets):
         sought: list[Any] = []
         sql = _facet_sql(table, condition, sought)
@@ -300,7 +300,7 @@ def counted(kind: type, conditions: Sequence[Condition]) -> tuple[Counted, list[
             tests.append(sql)
             values.extend(sought)
             known.append(condition)
-            own = own and _is_own(table, condition)
+            is_own = is_own and _is_own(table, condition)
         elif listing.shown is not None and not isinstance(listing.shown, Within) and condition == listing.shown:
             known.append(condition)
         elif (
@@ -316,7 +316,7 @@ def counted(kind: type, conditions: Sequence[Condition]) -> tuple[Counted, list[
         span = _span(table, column, several)
         if span is None:
             rest += several
-    return Counted(" AND ".join(tests) or "1", tuple(values), tuple(known), span, own), rest
+    return Counted(" AND ".join(tests) or "1", tuple(values), tuple(known), span, is_own), rest
 
 
 def _span(table: Table, column: str, bounds: Sequence[Compare]) -> Span | None:
@@ -431,9 +431,9 @@ def index_definitions(table: Table) -> Iterator[tuple[str, str]]:
     yield _index(table, "listed", [*order, *more], shown)
     if listing.lead is not None:
         yield _index(table, "listed_by_lead", [quoted(listing.lead), *order, *more], shown)
-    own = [quoted(facet) if isinstance(facet, str) else _stored(table, facet, "") for _, facet in _own_facets(table)]
-    if own:
-        yield _index(table, "facets", [*own, *order], shown)
+    facets = [quoted(facet) if isinstance(facet, str) else _stored(table, facet, "") for _, facet in _own_facets(table)]
+    if facets:
+        yield _index(table, "facets", [*facets, *order], shown)
     for column in listing.ranges:
         if column != listing.order[0].column:
             there = f" AND {quoted(column)} IS NOT NULL" if is_nullable(table.kind, column) else ""
@@ -517,10 +517,10 @@ def _watched(table: Table) -> list[str]:
     """The columns that facets look at, and those that decide whether lists show a record."""
     assert table.listing is not None
     listing = table.listing
-    found = ["deleted_at"] if can_be_deleted(table.kind) else []
+    columns = ["deleted_at"] if can_be_deleted(table.kind) else []
     for facet in (*listing.facets, *((listing.shown,) if listing.shown else ())):
-        found += [facet] if isinstance(facet, str) else _columns(facet)
-    return list(dict.fromkeys(found))
+        columns += [facet] if isinstance(facet, str) else _columns(facet)
+    return list(dict.fromkeys(columns))
 
 
 def _columns(asked: Joined | Condition) -> list[str]:
@@ -545,15 +545,15 @@ def referred_columns(table: Table) -> dict[tuple[type, str], set[str]]:
     """The columns of other records that are counted: by their kind, and by the column that names the record."""
     if table.listing is None:
         return {}
-    found: dict[tuple[type, str], set[str]] = {}
+    columns: dict[tuple[type, str], set[str]] = {}
     for facet in table.listing.facets:
         match facet:
             case Joined(kind, column, inner):
-                found.setdefault((kind, column), set()).add(inner)
+                columns.setdefault((kind, column), set()).add(inner)
             case Related(kind, column, conditions):
                 inner_columns = {name for inner in conditions for name in _columns(inner)}
-                found.setdefault((kind, column), set()).update(inner_columns)
-    return found
+                columns.setdefault((kind, column), set()).update(inner_columns)
+    return columns
 
 
 def fill_counts(connection: Any, table: Table) -> None:

@@ -57,16 +57,16 @@ class _Referring:
 
 @cache
 def _referring(kind: type) -> tuple[_Referring, ...]:
-    found = []
+    referring = []
     for table in TABLES:
         for (other, column), inner in referred_columns(table).items():
             if other is kind:
-                own = f't."{column}" = o.id AND t.organization_id = o.organization_id'
+                join = f't."{column}" = o.id AND t.organization_id = o.organization_id'
                 source = f'"{table_of(kind).name}" o CROSS JOIN'
-                remove = move_counts_sql(table, f"o.id = ? AND {own}", "-", source)
-                add = move_counts_sql(table, f"o.id = ? AND {own}", "", source)
-                found.append(_Referring(table, frozenset(inner), tuple(remove), tuple(add)))
-    return tuple(found)
+                remove = move_counts_sql(table, f"o.id = ? AND {join}", "-", source)
+                add = move_counts_sql(table, f"o.id = ? AND {join}", "", source)
+                referring.append(_Referring(table, frozenset(inner), tuple(remove), tuple(add)))
+    return tuple(referring)
 
 
 class Kept:

@@ -97,9 +97,9 @@ def kinds_in(condition: Condition) -> frozenset[type]:
     """The other kinds of records that the condition looks at."""
     match condition:
         case Related(kind, _, conditions) | Has(kind, _, conditions):
-            return frozenset((kind,)).union(*(kinds_in(one) for one in conditions))
+            return frozenset((kind,)).union(*(kinds_in(condition) for condition in conditions))
         case AnyOf(conditions) | AllOf(conditions):
-            return frozenset().union(*(kinds_in(one) for one in conditions))
+            return frozenset().union(*(kinds_in(condition) for condition in conditions))
         case Negate(inner):
             return kinds_in(inner)
     return frozenset()

@@ -53,32 +53,32 @@ STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {3: _lanes, 7: count_al
 class NewerFile(Exception):
     """The file was written by a later version of usagebill than this one."""
 
-    def __init__(self, found: int) -> None:
+    def __init__(self, version: int) -> None:
         super().__init__(
-            f"this database has schema version {found}; this usagebill knows versions up to {VERSION}. "
+            f"this database has schema version {version}; this usagebill knows versions up to {VERSION}. "
             "Open it with the usagebill that wrote it, or a later one."
         )
-        self.found = found
+        self.found = version
 
 
 class OlderFile(Exception):
     """The file is of an earlier version, and may not be brought forward as it is only read."""
 
-    def __init__(self, found: int) -> None:
+    def __init__(self, version: int) -> None:
         super().__init__(
-            f"this database has schema version {found}, and is only read: any command that writes brings it (or a copy"
-            f" of it) to version {VERSION}"
+            f"this database has schema version {version}, and is only read: any command that writes brings it"
+            f" (or a copy of it) to version {VERSION}"
         )
-        self.found = found
+        self.found = version
 
 
 def check_version(connection: sqlite3.Connection) -> None:
     """Raises `NewerFile` or `OlderFile` for a schema that is not this version's."""
-    found = connection.execute("PRAGMA user_version").fetchone()[0]
-    if found > VERSION:
-        raise NewerFile(found)
-    if found < VERSION:
-        raise OlderFile(found)
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > VERSION:
+        raise NewerFile(version)
+    if version < VERSION:
+        raise OlderFile(version)
 
 
 _FIXED = """
@@ -259,16 +259,16 @@ def _run(connection: sqlite3.Connection, statements: str) -> None:
 
 def bring_forward(connection: sqlite3.Connection) -> None:
     """Make the schema of a new file, or of an older one, this version's; raises `NewerFile` for a newer one."""
-    found = connection.execute("PRAGMA user_version").fetchone()[0]
-    if found > VERSION:
-        raise NewerFile(found)
-    if found == VERSION:
+    current = connection.execute("PRAGMA user_version").fetchone()[0]
+    if current > VERSION:
+        raise NewerFile(current)
+    if current == VERSION:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have brought the file forward while this one waited for the lock.
-        found = connection.execute("PRAGMA user_version").fetchone()[0]
-        if found < VERSION:
+        current = connection.execute("PRAGMA user_version").fetchone()[0]
+        if current < VERSION:
             _run(connection, _FIXED)
             # Imported when a schema is made: it brings pandas along where that is installed, in half a second.
             import sqlite_utils
@@ -276,7 +276,7 @@ def bring_forward(connection: sqlite3.Connection) -> None:
             db = sqlite_utils.Database(connection)
             for table in TABLES:
                 _make(db, table)
-            steps = [STEPS[version] for version in range(found + 1, VERSION + 1) if found and version in STEPS]
+            steps = [STEPS[version] for version in range(current + 1, VERSION + 1) if current and version in STEPS]
             for step in steps:
                 step(connection)
             for table in TABLES:

@@ -219,17 +219,17 @@ class SqliteTransaction:
         self._kept.flush()
 
     def get(self, kind: type[R], id: str, *, deleted: bool = False) -> R | None:
-        found: R | None = self._known.get((kind, id))
-        if found is None:
-            found = next(iter(self._select(kind, "t.id = ?", [id])), None)
-            if found is None:
+        record: R | None = self._known.get((kind, id))
+        if record is None:
+            record = next(iter(self._select(kind, "t.id = ?", [id])), None)
+            if record is None:
                 return None
-            self._known[kind, id] = found
-        if self._organization_id is not None and getattr(found, "organization_id", None) != self._organization_id:
+            self._known[kind, id] = record
+        if self._organization_id is not None and getattr(record, "organization_id", None) != self._organization_id:
             return None
-        if not deleted and getattr(found, "deleted_at", None) is not None:
+        if not deleted and getattr(record, "deleted_at", None) is not None:
             return None
-        return found
+        return record
 
     def first(
         self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False
@@ -270,12 +270,12 @@ class SqliteTransaction:
     def _named(self, kind: type[R], ids: Sequence[str]) -> list[R]:
         """The records with these ids, in this order."""
         unread = [id for id in ids if (kind, id) not in self._known]
-        found: dict[str, R] = {id: self._known[kind, id] for id in ids if (kind, id) in self._known}
+        records: dict[str, R] = {id: self._known[kind, id] for id in ids if (kind, id) in self._known}
         for start in range(0, len(unread), _AT_ONCE):
             some = unread[start : start + _AT_ONCE]
             for record in self._select(kind, f"t.id IN ({','.join('?' * len(some))})", some):
-                found[record.id] = record  # type: ignore[attr-defined]
-        return [found[id] for id in ids]
+                records[record.id] = record  # type: ignore[attr-defined]
+        return [records[id] for id in ids]
 
     def _found(self, kind: type[R], rest: str, values: list[Any]) -> list[R]:
         records = self._rows(kind, rest, values)
