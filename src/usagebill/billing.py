@@ -25,6 +25,7 @@ from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes
 from usagebill.delivery import Deliveries, HttpCourier
 from usagebill.drawing import generate_documents
 from usagebill.job_host import JobHost
+from usagebill.json_text import JsonObject, with_prefix
 from usagebill.logs import plain_traceback
 from usagebill.mail import Mailer, SmtpMailer, Undelivered, send_email
 from usagebill.operations import organizations
@@ -37,18 +38,7 @@ from usagebill.storage.ports import Page, Snapshot, Store, Transaction
 from usagebill.storage.sqlite import SqliteStore
 from usagebill.tax_provider import HttpTaxProvider, TaxProvider, ask_tax_provider, taxes_of
 from usagebill.vat_registry import HttpVatRegistry, VatRegistry, check_vat_number
-from usagebill.work import (
-    Ahead,
-    Drawings,
-    DrawingWanted,
-    JsonObject,
-    Reader,
-    Rehearsal,
-    TaxAnswers,
-    TaxesWanted,
-    Work,
-    with_prefix,
-)
+from usagebill.work import Ahead, Drawings, DrawingWanted, Reader, Rehearsal, TaxAnswers, TaxesWanted, Work
 
 __all__ = ["OUTSIDE", "Billing", "OutsideHandler"]
 

@@ -26,8 +26,8 @@ from usagebill.core.tax_providers import (
     TaxQuestion,
 )
 from usagebill.job_host import JobHost, TaxProvider
+from usagebill.json_text import Json, JsonObject, encode_json, parse_json
 from usagebill.operations.invoices import provider_taxes
-from usagebill.work import Json, JsonObject, encode_json, parse_json
 
 __all__ = ["HttpTaxProvider", "TaxProvider", "ask_tax_provider", "taxes_of"]
 

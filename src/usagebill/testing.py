@@ -16,11 +16,11 @@ from usagebill.core.emails import Email
 from usagebill.http.api import Answer, Api, Request
 from usagebill.http.app import endpoints
 from usagebill.http.prefix import check_prefix
+from usagebill.json_text import JsonObject
 from usagebill.operations import api_keys
 from usagebill.settings import Settings
 from usagebill.tax_provider import TaxProvider
 from usagebill.vat_registry import VatRegistry
-from usagebill.work import JsonObject
 
 __all__ = ["Sandbox"]
 

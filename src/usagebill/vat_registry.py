@@ -10,8 +10,8 @@ from usagebill.core.organizations import Organization
 from usagebill.core.tasks import CheckVatNumber
 from usagebill.core.vat import NotRegistered, Registered, RegistryError, Unavailable, VatNumber
 from usagebill.job_host import JobHost, VatRegistry
+from usagebill.json_text import encode_json, parse_json
 from usagebill.operations import vat
-from usagebill.work import encode_json, parse_json
 
 __all__ = ["HttpVatRegistry", "VatRegistry", "check_vat_number"]
 

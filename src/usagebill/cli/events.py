@@ -19,7 +19,7 @@ from usagebill.bindings import unix_seconds
 from usagebill.cli.options import as_json, database, opened, organization_option, print_json
 from usagebill.core.errors import Invalid
 from usagebill.inputs import parse_instant
-from usagebill.work import parse_json
+from usagebill.json_text import parse_json
 
 __all__ = ["events"]
 

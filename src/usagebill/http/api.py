@@ -31,10 +31,11 @@ from usagebill.core.organizations import Organization
 from usagebill.http.endpoints import Endpoint
 from usagebill.http.rate_limit import RateLimit
 from usagebill.inputs import Paging, read
+from usagebill.json_text import Json, JsonObject, encode_json, parse_json, with_prefix
 from usagebill.logs import plain_traceback
 from usagebill.operations import api_keys
 from usagebill.storage.ports import Page, Transaction
-from usagebill.work import Json, JsonObject, Reader, encode_json, parse_json, with_prefix
+from usagebill.work import Reader
 
 __all__ = ["Answer", "Api", "Request", "request_id"]
 

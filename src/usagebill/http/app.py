@@ -31,9 +31,9 @@ from usagebill.http.api import Answer, Api, Request, request_id
 from usagebill.http.endpoints import Endpoint
 from usagebill.http.openapi import document
 from usagebill.http.prefix import check_prefix
+from usagebill.json_text import encode_json
 from usagebill.logs import plain_traceback
 from usagebill.operations.documents import files as documents
-from usagebill.work import encode_json
 
 __all__ = ["create_app", "endpoints"]
 

@@ -12,7 +12,7 @@ import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from usagebill.http.api import request_id
-from usagebill.work import encode_json
+from usagebill.json_text import encode_json
 
 __all__ = ["Connection", "allow_files", "connection_class", "look_after"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from usagebill.work import Json
+from usagebill.json_text import Json
 
 __all__ = ["Endpoint"]
 

@@ -19,9 +19,9 @@ from usagebill.core.webhooks import OBJECT_TYPES, SIGNATURE_ALGORITHMS, header_p
 from usagebill.http.api import BASE
 from usagebill.http.endpoints import Endpoint
 from usagebill.inputs import MOST_PER_PAGE, Absent, range_of
+from usagebill.json_text import JsonObject
 from usagebill.resources import MESSAGES
 from usagebill.views.formats import Format, Unstored
-from usagebill.work import JsonObject
 
 __all__ = ["document"]
 

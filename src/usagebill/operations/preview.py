@@ -25,6 +25,7 @@ from usagebill.core.periods.schedule import ending_at_instant, is_unbilled, tria
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import UNENDED, Subscription, SubscriptionStatus, is_upgrade, known_since
 from usagebill.inputs import ABSENT, Input, Maybe, parse_instant, read
+from usagebill.json_text import JsonObject
 from usagebill.operations import coupons, customers
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.customers import CustomerInput
@@ -41,7 +42,7 @@ from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import eq, missing, within
 from usagebill.views.invoices import invoice_view
-from usagebill.work import JsonObject, Work
+from usagebill.work import Work
 
 __all__ = ["PreviewInput", "preview"]
 

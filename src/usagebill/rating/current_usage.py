@@ -20,6 +20,7 @@ from usagebill.core.pricing.projection import Projection, project, projected_uni
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.taxes import usage_taxes_cents
 from usagebill.inputs import ABSENT, Input, Maybe
+from usagebill.json_text import parse_json
 from usagebill.queries.billing_periods import cycle_at, running_boundaries
 from usagebill.queries.customers import customer_by_external_id, entity_of
 from usagebill.queries.plans import plan_definition
@@ -27,7 +28,7 @@ from usagebill.queries.taxes import taxes_for
 from usagebill.rating.provider_taxes import usage_taxes
 from usagebill.rating.usage import ChargeScope, charge_results, usage_window
 from usagebill.storage.conditions import desc, eq
-from usagebill.work import Reader, parse_json
+from usagebill.work import Reader
 
 __all__ = [
     "ChargeUsage",

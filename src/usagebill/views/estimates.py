@@ -11,10 +11,11 @@ from usagebill.core.numbers import ZERO, decimal_text
 from usagebill.core.plans import Charge, ChargeFilter
 from usagebill.core.pricing.estimates import InstantEstimate
 from usagebill.core.subscriptions import Subscription
+from usagebill.json_text import JsonObject
 from usagebill.queries.customers import customer_of
 from usagebill.views.fees import FeeItemView, FeeView, fee_view
 from usagebill.views.formats import DecimalText, Id, Unstored
-from usagebill.work import JsonObject, Reader
+from usagebill.work import Reader
 
 __all__ = ["InstantFeeView", "estimated_fees_view", "instant_fee_view"]
 

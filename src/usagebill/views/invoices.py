@@ -12,6 +12,7 @@ from typing import NotRequired, TypedDict, TypeVar, cast
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import BilledPlan, BillingPeriod, Credit, Invoice
 from usagebill.core.statuses import TaxStatus
+from usagebill.json_text import JsonObject
 from usagebill.queries.billing_entities import find_entity
 from usagebill.queries.customers import customer_of, find_customer
 from usagebill.queries.fees import fees_of_invoice
@@ -30,7 +31,7 @@ from usagebill.views.fees import AppliedTaxView, FeeView, applied_tax_view, fee_
 from usagebill.views.formats import Day, Id, Instant, date_text, instant_text, millisecond_text
 from usagebill.views.plans import ThresholdView
 from usagebill.views.subscriptions import SubscriptionView, subscription_view
-from usagebill.work import JsonObject, Reader
+from usagebill.work import Reader
 
 __all__ = [
     "INVOICE_MESSAGES",

@@ -1,0 +1,78 @@
+"""JSON as text: written and read without losing a digit, and with the installation's prefix of ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from usagebill.core.numbers import MOST_DIGITS, is_bounded, parse_json_fraction
+
+__all__ = ["Json", "JsonObject", "encode_json", "parse_json", "with_prefix"]
+
+Json = Any
+JsonObject = dict[str, Any]
+
+_encoder = msgspec.json.Encoder(decimal_format="number")
+
+# The objects that callers put under these names are theirs: the prefix of ids is never renamed inside. (A list there is
+# one of our own items, as the metadata of customers and invoices.)
+_CALLERS_OWN = frozenset({"metadata", "properties", "grouped_by", "values", "presentation_by"})
+
+
+def encode_json(value: Json) -> bytes:
+    """Compact JSON; decimals are printed as numbers with the digits they have."""
+    return _encoder.encode(value)
+
+
+def with_prefix(value: Json, old: str, new: str) -> Json:
+    """`value` with every key that starts with `old` starting with `new` instead."""
+    if old == new:
+        return value
+    if isinstance(value, dict):
+        return {
+            (new + key[len(old) :] if key.startswith(old) else key): (
+                item if key in _CALLERS_OWN and isinstance(item, Mapping) else with_prefix(item, old, new)
+            )
+            for key, item in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [with_prefix(item, old, new) for item in value]
+    return value
+
+
+def parse_json(text: bytes) -> Json:
+    """Parsed JSON, its fractions as `Decimal`.
+
+    Raises `ValueError` for what is not JSON, and for numbers that nothing can be computed with (`numbers.is_bounded`).
+    """
+    try:
+        parsed = _decoder.decode(text)
+        if _has_long_integer(text):
+            _check_integers(parsed)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+        raise ValueError(str(problem)) from problem
+    return parsed
+
+
+_decoder = msgspec.json.Decoder(float_hook=parse_json_fraction)
+_DIGITS_AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
+_TOO_LONG = b"0" * (MOST_DIGITS + 1)
+
+
+def _has_long_integer(text: bytes) -> bool:
+    # The decoder has no hook for integers. Looked for like this, as it costs next to nothing, whatever the text.
+    return len(text) > MOST_DIGITS and _TOO_LONG in text.translate(_DIGITS_AS_ZEROS)
+
+
+def _check_integers(parsed: Json) -> None:
+    pending = [parsed]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            pending.extend(item.values())
+        elif isinstance(item, list):
+            pending.extend(item)
+        elif isinstance(item, int) and not is_bounded(item):
+            raise ValueError(f"numbers have at most {MOST_DIGITS} digits")
