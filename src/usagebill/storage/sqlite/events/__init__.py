@@ -11,7 +11,8 @@ from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event
 from usagebill.core.filters import FilterIndex
 from usagebill.storage.event_queries import EventFilter, EventQuery, Group
-from usagebill.storage.sqlite.events.answers import answer, answer_by_bucket, prepare, rows_sql
+from usagebill.storage.sqlite.events.answers import answer, prepare, rows_sql
+from usagebill.storage.sqlite.events.bucket_answers import answer_by_bucket
 from usagebill.storage.sqlite.events.lists import EventLists, count_new_events
 from usagebill.storage.sqlite.events.rows import COLUMNS, event_of, microseconds, row_of
 from usagebill.storage.sqlite.rows import bounded

@@ -8,27 +8,35 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from itertools import product
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import msgspec
 
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event
-from usagebill.core.filters import EventScope, FilterIndex
+from usagebill.core.filters import EventScope
 from usagebill.core.numbers import CONTEXT, ZERO, add
 from usagebill.storage.event_queries import Arrival, EventQuery, Group
 from usagebill.storage.sqlite.events.rows import member_in, microseconds
 
-__all__ = ["answer", "answer_by_bucket", "prepare", "rows_sql"]
+__all__ = [
+    "BILLION",
+    "MILLION",
+    "Asked",
+    "answer",
+    "from_millionths",
+    "has_path",
+    "json_path",
+    "places_sql",
+    "prepare",
+    "rows_sql",
+]
 
-_MILLION: Final = 1_000_000
-_BILLION: Final = 10**9
-# So many combinations of properties are remembered with where they belong.
-_PLACES_AT_MOST: Final = 100_000
+MILLION: Final = 1_000_000
+BILLION: Final = 10**9
 # Up to so many values are bound one by one.
 _FEW: Final = 20
 # Microseconds from the year 1 to 1970: with them no instant is negative, and texts of them sort as they do.
@@ -84,9 +92,9 @@ class _Query:
 
     def member(self, column: str, key: str) -> str:
         """The member `key` of the JSON object in `column`, a number or a text."""
-        if not _has_path(key):
+        if not has_path(key):
             return f"member_in({column}, {self.bind(key)})"
-        return f"{column} ->> {self.bind(_path(key))}"
+        return f"{column} ->> {self.bind(json_path(key))}"
 
     def text(self, key: str) -> str:
         """The text form of the property `key` (`core.events.property_text`), NULL where it has none."""
@@ -119,12 +127,13 @@ class _Query:
         return f"({microseconds(arrival.at)}, {self.bind(arrival.id)})"
 
 
-def _has_path(key: str) -> bool:
+def has_path(key: str) -> bool:
     """Whether SQLite's JSON paths can name the property: no quotes, escapes or control characters."""
     return '"' not in key and "\\" not in key and key.isprintable()
 
 
-def _path(key: str) -> str:
+def json_path(key: str) -> str:
+    """The path of the property, where `has_path`."""
     return f'$."{key}"'
 
 
@@ -194,14 +203,15 @@ def _number(text: str | None) -> Decimal:
     return ZERO if text is None else Decimal(text)
 
 
-def _from_millionths(value: int | None) -> Decimal:
+def from_millionths(value: int | None) -> Decimal:
+    """The number that so many whole millionths are; 0 for none."""
     if value is None:
         return ZERO
-    whole, rest = divmod(value, _MILLION)
+    whole, rest = divmod(value, MILLION)
     return CONTEXT.normalize(CONTEXT.scaleb(Decimal(value), -6)) if rest else Decimal(whole)
 
 
-class _Asked:
+class Asked:
     """One question being put to the events of one organization."""
 
     def __init__(self, connection: sqlite3.Connection, organization_id: str, question: EventQuery) -> None:
@@ -236,7 +246,7 @@ class _Asked:
         count = len(self.keys)
         rows = self.rows(
             f"SELECT {', '.join(self.keys)}, {', '.join(columns)} FROM events{self.where} AND ({counting})"
-            f" GROUP BY {_places(count)} ORDER BY MIN(timestamp), MIN(sequence)"
+            f" GROUP BY {places_sql(count)} ORDER BY MIN(timestamp), MIN(sequence)"
         )
         return {tuple(row[:count]): row[count:] for row in rows}
 
@@ -247,7 +257,8 @@ class _Asked:
         return f"({self.query.member('millionths', field)})", f"({self.query.member('long_numbers', field)})"
 
 
-def _places(count: int) -> str:
+def places_sql(count: int) -> str:
+    """The first `count` columns of a query, by their places."""
     return ", ".join(str(place + 1) for place in range(count))
 
 
@@ -263,18 +274,18 @@ def answer(connection: sqlite3.Connection, organization_id: str, question: Event
     ask = _ANSWERS.get(question.aggregation_type)
     if ask is None:
         raise ValueError(f"no query answers {question.aggregation_type}")
-    found = ask(_Asked(connection, organization_id, question), question.field_name)
+    found = ask(Asked(connection, organization_id, question), question.field_name)
     return found or {(None,) * len(question.group_keys): AggregateResult()}
 
 
-def _count(asked: _Asked, field: str | None) -> dict[Group, AggregateResult]:
+def _count(asked: Asked, field: str | None) -> dict[Group, AggregateResult]:
     return {
         group: AggregateResult(units=Decimal(count), events_count=count, amount_cents=_number(amount))
         for group, (count, amount) in asked.per_group("COUNT(*)", asked.amounts()).items()
     }
 
 
-def _sum(asked: _Asked, field: str | None) -> dict[Group, AggregateResult]:
+def _sum(asked: Asked, field: str | None) -> dict[Group, AggregateResult]:
     short, long = asked.numbers(field)
     counting = f"{short} IS NOT NULL OR {long} IS NOT NULL"
     columns = (
@@ -289,11 +300,11 @@ def _sum(asked: _Asked, field: str | None) -> dict[Group, AggregateResult]:
         if "overflow" not in str(problem):
             raise
         # Beyond 64 bits: the billions and what lies below them apart, neither of which can pass them.
-        halves = (f"SUM({short} % {_BILLION})", f"SUM({short} / {_BILLION})")
+        halves = (f"SUM({short} % {BILLION})", f"SUM({short} / {BILLION})")
         found = asked.per_group(*columns, *halves, counting=counting)
     return {
         group: AggregateResult(
-            units=add(_from_millionths((low or 0) + (high or 0) * _BILLION), _number(rest)),
+            units=add(from_millionths((low or 0) + (high or 0) * BILLION), _number(rest)),
             events_count=count + long_count,
             amount_cents=_number(amount),
         )
@@ -301,7 +312,7 @@ def _sum(asked: _Asked, field: str | None) -> dict[Group, AggregateResult]:
     }
 
 
-def _max(asked: _Asked, field: str | None) -> dict[Group, AggregateResult]:
+def _max(asked: Asked, field: str | None) -> dict[Group, AggregateResult]:
     short, long = asked.numbers(field)
     counting = f"{short} IS NOT NULL OR {long} IS NOT NULL"
     found = asked.per_group(
@@ -314,7 +325,7 @@ def _max(asked: _Asked, field: str | None) -> dict[Group, AggregateResult]:
     )
     tallies = {}
     for group, (count, long_count, largest, longest, amount) in found.items():
-        values = [_from_millionths(largest)] if count else []
+        values = [from_millionths(largest)] if count else []
         values += [Decimal(longest)] if long_count else []
         tallies[group] = AggregateResult(
             units=max(values, default=ZERO), events_count=count + long_count, amount_cents=_number(amount)
@@ -322,7 +333,7 @@ def _max(asked: _Asked, field: str | None) -> dict[Group, AggregateResult]:
     return tallies
 
 
-def _latest(asked: _Asked, field: str | None) -> dict[Group, AggregateResult]:
+def _latest(asked: Asked, field: str | None) -> dict[Group, AggregateResult]:
     short, long = asked.numbers(field)
     is_number = f"{short} IS NOT NULL OR {long} IS NOT NULL"
     found = asked.per_group(f"COUNT({short}) + COUNT({long})", asked.amounts(is_number), counting=is_number)
@@ -338,7 +349,7 @@ def _latest(asked: _Asked, field: str | None) -> dict[Group, AggregateResult]:
         )
     else:
         last = asked.rows(f"SELECT {short}, {long} FROM events{where} ORDER BY {order} LIMIT 1")
-    values = {tuple(row[:-2]): _from_millionths(row[-2]) if row[-1] is None else Decimal(row[-1]) for row in last}
+    values = {tuple(row[:-2]): from_millionths(row[-2]) if row[-1] is None else Decimal(row[-1]) for row in last}
     return {
         group: AggregateResult(
             units=max(values.get(group, ZERO), ZERO), events_count=count, amount_cents=_number(amount)
@@ -347,7 +358,7 @@ def _latest(asked: _Asked, field: str | None) -> dict[Group, AggregateResult]:
     }
 
 
-def _unique_count(asked: _Asked, field: str | None) -> dict[Group, AggregateResult]:
+def _unique_count(asked: Asked, field: str | None) -> dict[Group, AggregateResult]:
     value = "NULL" if field is None else f"({asked.query.text(field)})"
     # Hardly any event says what it does to its value, and then it adds it.
     found = asked.per_group(
@@ -367,11 +378,11 @@ def _unique_count(asked: _Asked, field: str | None) -> dict[Group, AggregateResu
     names = [f"g{place}" for place in range(len(asked.keys))]
     keys = "".join(f"{key} AS {name}, " for key, name in zip(asked.keys, names, strict=True))
     chosen = "".join(f"{name}, " for name in names)
-    by = f" GROUP BY {_places(len(names))}" if names else ""
+    by = f" GROUP BY {places_sql(len(names))}" if names else ""
     rows = asked.rows(
         f"SELECT {chosen}SUM(operation = 'add') FROM (SELECT {keys}{value} AS value, {operation} AS operation,"
         f" MAX(printf('%020d%020d', timestamp + {_YEAR_1}, created_at + {_YEAR_1}) || id) FROM events{asked.where}"
-        f" AND {counts} GROUP BY {_places(len(names) + 1)}){by}"
+        f" AND {counts} GROUP BY {places_sql(len(names) + 1)}){by}"
     )
     units = {tuple(row[:-1]): row[-1] or 0 for row in rows}
     return {
@@ -382,232 +393,10 @@ def _unique_count(asked: _Asked, field: str | None) -> dict[Group, AggregateResu
     }
 
 
-_ANSWERS: Mapping[str, Callable[[_Asked, str | None], dict[Group, AggregateResult]]] = {
+_ANSWERS: Mapping[str, Callable[[Asked, str | None], dict[Group, AggregateResult]]] = {
     "count_agg": _count,
     "sum_agg": _sum,
     "max_agg": _max,
     "latest_agg": _latest,
     "unique_count_agg": _unique_count,
 }
-
-
-def answer_by_bucket(
-    connection: sqlite3.Connection, organization_id: str, question: EventQuery, filters: FilterIndex
-) -> dict[int, dict[Group, AggregateResult]]:
-    """See `storage.ports.EventStore.tallies_by_bucket`."""
-    spread = _Spread(_Asked(connection, organization_id, question), question, filters)
-    match question.aggregation_type:
-        case "latest_agg":
-            cells = _latest_cells(spread)
-        case "unique_count_agg":
-            cells = _unique_cells(spread)
-        case _:
-            cells = _added_cells(spread)
-    buckets: dict[int, dict[Group, AggregateResult]] = {}
-    for (position, group), cell in cells.items():
-        buckets.setdefault(position, {})[group] = cell.result()
-    return buckets
-
-
-_Place: TypeAlias = tuple[int, Group]
-
-
-@dataclass(slots=True)
-class _Cell:
-    """What one group of one bucket comes to so far: whole millionths and longer numbers apart."""
-
-    millionths: int = 0
-    rest: Decimal = ZERO
-    events: int = 0
-    amount: Decimal = ZERO
-
-    def result(self) -> AggregateResult:
-        units = _from_millionths(self.millionths)
-        return AggregateResult(
-            units=units if self.rest.is_zero() else add(units, self.rest),
-            events_count=self.events,
-            amount_cents=self.amount,
-        )
-
-    def pay(self, amount: str | None) -> None:
-        if amount is not None:
-            self.amount = add(self.amount, Decimal(amount))
-
-
-class _Spread:
-    """The events of one question over the buckets of filters: rows begin with what says where each belongs."""
-
-    def __init__(self, asked: _Asked, question: EventQuery, filters: FilterIndex) -> None:
-        self.asked = asked
-        self.question = question
-        self._filters = filters
-        self._keys = filters.keys
-        self._groups = len(question.group_keys)
-        keys = self._keys
-        # One look into the JSON for all keys.
-        self._packed = len(keys) > 1 and all(map(_has_path, keys))
-        if self._packed:
-            paths = ", ".join(asked.query.bind(_path(key)) for key in keys)
-            texts = [f"json_extract(coalesce(texts, properties), {paths})"]
-        else:
-            texts = [asked.query.text(key) for key in keys]
-        # Without any key all events belong to what no filter takes.
-        self.columns = [*asked.keys, *texts] or ["NULL"]
-        self._places: dict[tuple[str | None, ...], tuple[_Place, ...]] = {}
-
-    def places(self, key: tuple[str | None, ...]) -> tuple[_Place, ...]:
-        """The buckets and groups of the events whose `columns` are `key`."""
-        known = self._places.get(key)
-        if known is None:
-            group, texts = key[: self._groups], key[self._groups :]
-            if self._packed:
-                texts = tuple(msgspec.json.decode(texts[0] or "[]"))
-            elif not self._keys:
-                texts = ()
-            known = tuple((position, group) for position in self._filters.of_values(texts))
-            if len(self._places) < _PLACES_AT_MOST:
-                self._places[key] = known
-        return known
-
-    def grouped(self, *columns: str, counting: str) -> Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]:
-        """The aggregates `columns` of all that belongs together; groups come in the order of their first events."""
-        count = len(self.columns)
-        in_order, where = "", self.asked.where
-        if self._groups:
-            in_order, where = " ORDER BY MIN(timestamp), MIN(sequence)", f"{where} AND ({counting})"
-        sql = f"SELECT {', '.join((*self.columns, *columns))} FROM events{where} GROUP BY {_places(count)}{in_order}"
-        for row in self.asked.each(sql):
-            yield self.places(row[:count]), row[count:]
-
-    def events(self, *columns: str) -> Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]:
-        """`columns` of each event, in order of time."""
-        count = len(self.columns)
-        sql = f"SELECT {', '.join((*self.columns, *columns))} FROM events{self.asked.where}"
-        for row in self.asked.each(f"{sql} ORDER BY timestamp, created_at, id"):
-            yield self.places(row[:count]), row[count:]
-
-    def distinct(self, *columns: str) -> Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]:
-        """`columns` of the events, what is the same only once, in no order."""
-        count = len(self.columns)
-        sql = f"SELECT DISTINCT {', '.join((*self.columns, *columns))} FROM events{self.asked.where}"
-        for row in self.asked.each(sql):
-            yield self.places(row[:count]), row[count:]
-
-    @property
-    def amount(self) -> str:
-        return "precise_total_amount_cents" if self.question.amounts else "NULL"
-
-
-def _added_cells(spread: _Spread) -> dict[_Place, _Cell]:
-    """Counts, sums and maxima: aggregated by the database as far as events belong together, then put together."""
-    asked, question = spread.asked, spread.question
-    if question.aggregation_type == "count_agg":
-        cells: dict[_Place, _Cell] = {}
-        for places, (count, amount) in spread.grouped("COUNT(*)", asked.amounts(), counting="1"):
-            for place in places:
-                cell = cells.setdefault(place, _Cell())
-                cell.events += count
-                cell.millionths += count * _MILLION
-                cell.pay(amount)
-        return cells
-    short, long = asked.numbers(question.field_name)
-    counting = f"{short} IS NOT NULL OR {long} IS NOT NULL"
-    columns = (f"COUNT({short})", f"COUNT({long})", asked.amounts(counting))
-    if question.aggregation_type == "max_agg":
-        largest = f"exact_max({long}) FILTER (WHERE {long} IS NOT NULL)"
-        return _largest(spread.grouped(*columns, f"MAX({short})", largest, counting=counting))
-    rest = f"exact_sum({long}) FILTER (WHERE {long} IS NOT NULL)"
-    try:
-        return _summed(spread.grouped(*columns, rest, f"SUM({short})", "0", counting=counting))
-    except sqlite3.OperationalError as problem:
-        if "overflow" not in str(problem):
-            raise
-        halves = (f"SUM({short} % {_BILLION})", f"SUM({short} / {_BILLION})")
-        return _summed(spread.grouped(*columns, rest, *halves, counting=counting))
-
-
-def _summed(rows: Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]) -> dict[_Place, _Cell]:
-    cells: dict[_Place, _Cell] = {}
-    for places, (count, long_count, amount, rest, low, high) in rows:
-        if not count and not long_count:
-            continue
-        for place in places:
-            cell = cells.get(place)
-            if cell is None:
-                cell = cells[place] = _Cell()
-            cell.events += count + long_count
-            cell.millionths += (low or 0) + (high or 0) * _BILLION
-            if rest is not None:
-                cell.rest = add(cell.rest, Decimal(rest))
-            cell.pay(amount)
-    return cells
-
-
-def _largest(rows: Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]) -> dict[_Place, _Cell]:
-    cells: dict[_Place, _Cell] = {}
-    values: dict[_Place, Decimal] = {}
-    for places, (count, long_count, amount, largest, longest) in rows:
-        if not count and not long_count:
-            continue
-        found = ([_from_millionths(largest)] if count else []) + ([Decimal(longest)] if long_count else [])
-        for place in places:
-            cell = cells.setdefault(place, _Cell())
-            cell.events += count + long_count
-            values[place] = max((*found, values[place]) if place in values else found)
-            cell.pay(amount)
-    for place, value in values.items():
-        cells[place].rest = value
-    return cells
-
-
-def _latest_cells(spread: _Spread) -> dict[_Place, _Cell]:
-    cells: dict[_Place, _Cell] = {}
-    last: dict[_Place, tuple[int | None, str | None]] = {}
-    numbers = spread.asked.numbers(spread.question.field_name)
-    for places, (short, long, amount) in spread.events(*numbers, spread.amount):
-        if short is None and long is None:
-            continue
-        for place in places:
-            last[place] = (short, long)
-            cell = cells.setdefault(place, _Cell())
-            cell.events += 1
-            cell.pay(amount)
-    for place, (short, long) in last.items():
-        cells[place].rest = max(_from_millionths(short) if long is None else Decimal(long), ZERO)
-    return cells
-
-
-def _unique_cells(spread: _Spread) -> dict[_Place, _Cell]:
-    query, field = spread.asked.query, spread.question.field_name
-    value = "NULL" if field is None else query.text(field)
-    # Hardly any event says what it does to its value, and then it adds it.
-    says = "instr(properties, '\"operation_type\"')"
-    operation = f"CASE WHEN {says} THEN coalesce({query.text('operation_type')}, 'add') ELSE 'add' END"
-    if not spread.question.group_keys and not spread.question.amounts:
-        added: dict[_Place, set[str]] = {}
-        for places, (text, done) in spread.distinct(value, operation):
-            if done == "remove":
-                break
-            if text is not None and done == "add":
-                for place in places:
-                    added.setdefault(place, set()).add(text)
-        else:
-            return {place: _counted(len(values)) for place, values in added.items()}
-    # Each value counts where its latest event adds it.
-    active: dict[_Place, dict[str, bool]] = {}
-    amounts: dict[_Place, Decimal] = {}
-    for places, (text, done, amount) in spread.events(value, operation, spread.amount):
-        if text is None or done not in ("add", "remove"):
-            continue
-        for place in places:
-            active.setdefault(place, {})[text] = done == "add"
-            if amount is not None:
-                amounts[place] = add(amounts.get(place, ZERO), Decimal(amount))
-    cells = {place: _counted(sum(values.values())) for place, values in active.items()}
-    for place, amount in amounts.items():
-        cells[place].amount = amount
-    return cells
-
-
-def _counted(units: int) -> _Cell:
-    return _Cell(millionths=units * _MILLION, events=units)

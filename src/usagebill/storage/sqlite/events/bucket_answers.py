@@ -1,0 +1,252 @@
+"""Answers over buckets: one query for all filters of a charge, whose rows are told apart by what they hold."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from usagebill.core.aggregation import AggregateResult
+from usagebill.core.filters import FilterIndex
+from usagebill.core.numbers import ZERO, add
+from usagebill.storage.event_queries import EventQuery, Group
+from usagebill.storage.sqlite.events.answers import (
+    BILLION,
+    MILLION,
+    Asked,
+    from_millionths,
+    has_path,
+    json_path,
+    places_sql,
+)
+
+__all__ = ["answer_by_bucket"]
+
+# So many combinations of properties are remembered with where they belong.
+_PLACES_AT_MOST: Final = 100_000
+
+
+def answer_by_bucket(
+    connection: sqlite3.Connection, organization_id: str, question: EventQuery, filters: FilterIndex
+) -> dict[int, dict[Group, AggregateResult]]:
+    """See `storage.ports.EventStore.tallies_by_bucket`."""
+    spread = _Spread(Asked(connection, organization_id, question), question, filters)
+    match question.aggregation_type:
+        case "latest_agg":
+            cells = _latest_cells(spread)
+        case "unique_count_agg":
+            cells = _unique_cells(spread)
+        case _:
+            cells = _added_cells(spread)
+    buckets: dict[int, dict[Group, AggregateResult]] = {}
+    for (position, group), cell in cells.items():
+        buckets.setdefault(position, {})[group] = cell.result()
+    return buckets
+
+
+_Place: TypeAlias = tuple[int, Group]
+
+
+@dataclass(slots=True)
+class _Cell:
+    """What one group of one bucket comes to so far: whole millionths and longer numbers apart."""
+
+    millionths: int = 0
+    rest: Decimal = ZERO
+    events: int = 0
+    amount: Decimal = ZERO
+
+    def result(self) -> AggregateResult:
+        units = from_millionths(self.millionths)
+        return AggregateResult(
+            units=units if self.rest.is_zero() else add(units, self.rest),
+            events_count=self.events,
+            amount_cents=self.amount,
+        )
+
+    def pay(self, amount: str | None) -> None:
+        if amount is not None:
+            self.amount = add(self.amount, Decimal(amount))
+
+
+class _Spread:
+    """The events of one question over the buckets of filters: rows begin with what says where each belongs."""
+
+    def __init__(self, asked: Asked, question: EventQuery, filters: FilterIndex) -> None:
+        self.asked = asked
+        self.question = question
+        self._filters = filters
+        self._keys = filters.keys
+        self._groups = len(question.group_keys)
+        keys = self._keys
+        # One look into the JSON for all keys.
+        self._packed = len(keys) > 1 and all(map(has_path, keys))
+        if self._packed:
+            paths = ", ".join(asked.query.bind(json_path(key)) for key in keys)
+            texts = [f"json_extract(coalesce(texts, properties), {paths})"]
+        else:
+            texts = [asked.query.text(key) for key in keys]
+        # Without any key all events belong to what no filter takes.
+        self.columns = [*asked.keys, *texts] or ["NULL"]
+        self._places: dict[tuple[str | None, ...], tuple[_Place, ...]] = {}
+
+    def places(self, key: tuple[str | None, ...]) -> tuple[_Place, ...]:
+        """The buckets and groups of the events whose `columns` are `key`."""
+        known = self._places.get(key)
+        if known is None:
+            group, texts = key[: self._groups], key[self._groups :]
+            if self._packed:
+                texts = tuple(msgspec.json.decode(texts[0] or "[]"))
+            elif not self._keys:
+                texts = ()
+            known = tuple((position, group) for position in self._filters.of_values(texts))
+            if len(self._places) < _PLACES_AT_MOST:
+                self._places[key] = known
+        return known
+
+    def grouped(self, *columns: str, counting: str) -> Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]:
+        """The aggregates `columns` of all that belongs together; groups come in the order of their first events."""
+        count = len(self.columns)
+        in_order, where = "", self.asked.where
+        if self._groups:
+            in_order, where = " ORDER BY MIN(timestamp), MIN(sequence)", f"{where} AND ({counting})"
+        sql = f"SELECT {', '.join((*self.columns, *columns))} FROM events{where} GROUP BY {places_sql(count)}{in_order}"
+        for row in self.asked.each(sql):
+            yield self.places(row[:count]), row[count:]
+
+    def events(self, *columns: str) -> Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]:
+        """`columns` of each event, in order of time."""
+        count = len(self.columns)
+        sql = f"SELECT {', '.join((*self.columns, *columns))} FROM events{self.asked.where}"
+        for row in self.asked.each(f"{sql} ORDER BY timestamp, created_at, id"):
+            yield self.places(row[:count]), row[count:]
+
+    def distinct(self, *columns: str) -> Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]:
+        """`columns` of the events, what is the same only once, in no order."""
+        count = len(self.columns)
+        sql = f"SELECT DISTINCT {', '.join((*self.columns, *columns))} FROM events{self.asked.where}"
+        for row in self.asked.each(sql):
+            yield self.places(row[:count]), row[count:]
+
+    @property
+    def amount(self) -> str:
+        return "precise_total_amount_cents" if self.question.amounts else "NULL"
+
+
+def _added_cells(spread: _Spread) -> dict[_Place, _Cell]:
+    """Counts, sums and maxima: aggregated by the database as far as events belong together, then put together."""
+    asked, question = spread.asked, spread.question
+    if question.aggregation_type == "count_agg":
+        cells: dict[_Place, _Cell] = {}
+        for places, (count, amount) in spread.grouped("COUNT(*)", asked.amounts(), counting="1"):
+            for place in places:
+                cell = cells.setdefault(place, _Cell())
+                cell.events += count
+                cell.millionths += count * MILLION
+                cell.pay(amount)
+        return cells
+    short, long = asked.numbers(question.field_name)
+    counting = f"{short} IS NOT NULL OR {long} IS NOT NULL"
+    columns = (f"COUNT({short})", f"COUNT({long})", asked.amounts(counting))
+    if question.aggregation_type == "max_agg":
+        largest = f"exact_max({long}) FILTER (WHERE {long} IS NOT NULL)"
+        return _largest(spread.grouped(*columns, f"MAX({short})", largest, counting=counting))
+    rest = f"exact_sum({long}) FILTER (WHERE {long} IS NOT NULL)"
+    try:
+        return _summed(spread.grouped(*columns, rest, f"SUM({short})", "0", counting=counting))
+    except sqlite3.OperationalError as problem:
+        if "overflow" not in str(problem):
+            raise
+        halves = (f"SUM({short} % {BILLION})", f"SUM({short} / {BILLION})")
+        return _summed(spread.grouped(*columns, rest, *halves, counting=counting))
+
+
+def _summed(rows: Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]) -> dict[_Place, _Cell]:
+    cells: dict[_Place, _Cell] = {}
+    for places, (count, long_count, amount, rest, low, high) in rows:
+        if not count and not long_count:
+            continue
+        for place in places:
+            cell = cells.get(place)
+            if cell is None:
+                cell = cells[place] = _Cell()
+            cell.events += count + long_count
+            cell.millionths += (low or 0) + (high or 0) * BILLION
+            if rest is not None:
+                cell.rest = add(cell.rest, Decimal(rest))
+            cell.pay(amount)
+    return cells
+
+
+def _largest(rows: Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]) -> dict[_Place, _Cell]:
+    cells: dict[_Place, _Cell] = {}
+    values: dict[_Place, Decimal] = {}
+    for places, (count, long_count, amount, largest, longest) in rows:
+        if not count and not long_count:
+            continue
+        found = ([from_millionths(largest)] if count else []) + ([Decimal(longest)] if long_count else [])
+        for place in places:
+            cell = cells.setdefault(place, _Cell())
+            cell.events += count + long_count
+            values[place] = max((*found, values[place]) if place in values else found)
+            cell.pay(amount)
+    for place, value in values.items():
+        cells[place].rest = value
+    return cells
+
+
+def _latest_cells(spread: _Spread) -> dict[_Place, _Cell]:
+    cells: dict[_Place, _Cell] = {}
+    last: dict[_Place, tuple[int | None, str | None]] = {}
+    numbers = spread.asked.numbers(spread.question.field_name)
+    for places, (short, long, amount) in spread.events(*numbers, spread.amount):
+        if short is None and long is None:
+            continue
+        for place in places:
+            last[place] = (short, long)
+            cell = cells.setdefault(place, _Cell())
+            cell.events += 1
+            cell.pay(amount)
+    for place, (short, long) in last.items():
+        cells[place].rest = max(from_millionths(short) if long is None else Decimal(long), ZERO)
+    return cells
+
+
+def _unique_cells(spread: _Spread) -> dict[_Place, _Cell]:
+    query, field = spread.asked.query, spread.question.field_name
+    value = "NULL" if field is None else query.text(field)
+    # Hardly any event says what it does to its value, and then it adds it.
+    says = "instr(properties, '\"operation_type\"')"
+    operation = f"CASE WHEN {says} THEN coalesce({query.text('operation_type')}, 'add') ELSE 'add' END"
+    if not spread.question.group_keys and not spread.question.amounts:
+        added: dict[_Place, set[str]] = {}
+        for places, (text, done) in spread.distinct(value, operation):
+            if done == "remove":
+                break
+            if text is not None and done == "add":
+                for place in places:
+                    added.setdefault(place, set()).add(text)
+        else:
+            return {place: _counted(len(values)) for place, values in added.items()}
+    # Each value counts where its latest event adds it.
+    active: dict[_Place, dict[str, bool]] = {}
+    amounts: dict[_Place, Decimal] = {}
+    for places, (text, done, amount) in spread.events(value, operation, spread.amount):
+        if text is None or done not in ("add", "remove"):
+            continue
+        for place in places:
+            active.setdefault(place, {})[text] = done == "add"
+            if amount is not None:
+                amounts[place] = add(amounts.get(place, ZERO), Decimal(amount))
+    cells = {place: _counted(sum(values.values())) for place, values in active.items()}
+    for place, amount in amounts.items():
+        cells[place].amount = amount
+    return cells
+
+
+def _counted(units: int) -> _Cell:
+    return _Cell(millionths=units * MILLION, events=units)
