@@ -129,9 +129,9 @@ def list_of_customer(
     reader: Reader, external_id: str, options: AppliedCouponFilters, paging: Paging
 ) -> Page[AppliedCoupon]:
     """The coupons of one customer, the latest first. Raises `NotFound` for an unknown customer."""
-    own = eq("customer_id", customer_by_external_id(reader, external_id).id)
+    of_customer = eq("customer_id", customer_by_external_id(reader, external_id).id)
     order = [desc("created_at"), asc("id")]
-    return reader.page(AppliedCoupon, own, *_conditions(options), paging=paging, order=order)
+    return reader.page(AppliedCoupon, of_customer, *_conditions(options), paging=paging, order=order)
 
 
 def _conditions(options: AppliedCouponFilters) -> list[Condition]:

@@ -336,13 +336,18 @@ def _cycle(reader: Reader, subscription: Subscription, periods: list[BillingPeri
 
 def _life(reader: Reader, subscription: Subscription, periods: list[BillingPeriod]) -> Life:
     """From its start until its end; of one that started in the past only from where it was told of."""
-    own = _cycle(reader, subscription, periods)
-    begins, ends = own.started_at, subscription.terminated_at
+    life_cycle = _cycle(reader, subscription, periods)
+    begins, ends = life_cycle.started_at, subscription.terminated_at
     if subscription.succession is None and subscription.on_termination_invoice == "skip":
         ends = None
-    elif ends is not None and (own.succession is Succession.DOWNGRADE or ended_on_boundary_day(own)):
+    elif ends is not None and (life_cycle.succession is Succession.DOWNGRADE or ended_on_boundary_day(life_cycle)):
         # What the run of that day billed, or would have billed, is all: the day itself is the successor's, or free.
-        ends = day_start(own.period(local_date(ends, own.tz), own.billing_interval).start, own.tz) - _INSTANT
+        ends = (
+            day_start(
+                life_cycle.period(local_date(ends, life_cycle.tz), life_cycle.billing_interval).start, life_cycle.tz
+            )
+            - _INSTANT
+        )
     return Life(
         subscription_id=subscription.id,
         external_id=subscription.external_id,
@@ -417,14 +422,16 @@ def _audited_wait(reader: Reader, subscription: Subscription, periods: list[Bill
         and reader.tx.jobs.overdue(subscription.customer_id, reader.now) is not None
     ):
         return
-    own = cycle(reader, subscription)
+    own_periods = cycle(reader, subscription)
     recurring = [period for period in periods if period.recurring]
     last = recurring[-1] if recurring else None
-    billed_on = None if last is None else billed_through(own, run_at=last.timestamp, run_tz=ZoneInfo(last.timezone))
-    after = max(own.started_at, subscription.created_at) if last is None else last.timestamp
-    due = next_billing_run(own, after, billed_on=billed_on, ending_at=ending_of(subscription))
+    billed_on = (
+        None if last is None else billed_through(own_periods, run_at=last.timestamp, run_tz=ZoneInfo(last.timezone))
+    )
+    after = max(own_periods.started_at, subscription.created_at) if last is None else last.timestamp
+    due = next_billing_run(own_periods, after, billed_on=billed_on, ending_at=ending_of(subscription))
     # A billing day that only a new time zone has put behind is billed within the hour.
-    due = max(due, reader.now + _HOUR) if last is None or ZoneInfo(last.timezone) != own.tz else due
+    due = max(due, reader.now + _HOUR) if last is None or ZoneInfo(last.timezone) != own_periods.tz else due
     job = reader.tx.jobs.waiting(BillCustomer.kind, subscription.customer_id)
     if job is None or job.due_at > due:
         yield Finding(

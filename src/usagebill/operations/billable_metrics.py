@@ -216,7 +216,7 @@ def _refuse_custom(given: BillableMetricInput) -> None:
 def _filters_sent(given: BillableMetricInput) -> tuple[MetricFilter, ...] | None:
     if given.filters is None or given.filters is ABSENT:
         return None
-    sent = [(value_or(one.key, ""), value_or(one.values, ())) for one in given.filters]
+    sent = [(value_or(item.key, ""), value_or(item.values, ())) for item in given.filters]
     problems = filter_errors(sent)
     if problems:
         raise Invalid(problems)
@@ -252,11 +252,11 @@ def _adapt_charges(work: Work, metric: BillableMetric) -> None:
     charges = work.tx.find(Charge, eq("billable_metric_id", metric.id))
     for charge in charges:
         kept = []
-        for one in charge.filters:
-            values = trimmed_values(one.values, declared)
+        for charge_filter in charge.filters:
+            values = trimmed_values(charge_filter.values, declared)
             if values is not None:
-                changed = dict(one.values) != values
-                kept.append(replace(one, values=values, updated_at=work.now) if changed else one)
+                changed = dict(charge_filter.values) != values
+                kept.append(replace(charge_filter, values=values, updated_at=work.now) if changed else charge_filter)
         if tuple(kept) != charge.filters:
             work.tx.replace(replace(charge, filters=tuple(kept), updated_at=work.now))
     draft_invoices.flag(work, draft_invoices.drafts_of_plans({charge.plan_id for charge in charges}))

@@ -124,12 +124,12 @@ _IN_CAPITALS = ("country", "default_currency", "document_number_prefix")
 
 def get(reader: Reader, code: str) -> BillingEntity:
     """The billing entity with this code, an archived one too where no active one has it. Raises `NotFound`."""
-    found = reader.tx.first(BillingEntity, eq("code", code), missing("archived_at")) or reader.tx.first(
+    entity = reader.tx.first(BillingEntity, eq("code", code), missing("archived_at")) or reader.tx.first(
         BillingEntity, eq("code", code), order=[desc("archived_at")]
     )
-    if found is None:
+    if entity is None:
         raise NotFound("billing_entity")
-    return found
+    return entity
 
 
 def list_all(reader: Reader) -> list[BillingEntity]:
@@ -193,30 +193,30 @@ def apply(work: Work, before: BillingEntity, after: BillingEntity) -> BillingEnt
 
 def settings_of(given: EntitySettingsInput) -> dict[str, Any]:
     """The settings that were sent, as a billing entity keeps them. Nothing stands for a null that cannot be kept."""
-    found: dict[str, Any] = changes(given, *_PLAIN)
+    settings: dict[str, Any] = changes(given, *_PLAIN)
     configuration = value_or(given.billing_configuration, EntityConfigurationInput())
-    found |= changes(configuration)
+    settings |= changes(configuration)
     for name in _IN_CAPITALS:
-        if isinstance(found.get(name), str):
-            found[name] = found[name].upper()
-    if isinstance(found.get("email"), str):
-        found["email"] = normalized_email(found["email"])
-    if found.get("country") == "":
-        found["country"] = None
+        if isinstance(settings.get(name), str):
+            settings[name] = settings[name].upper()
+    if isinstance(settings.get("email"), str):
+        settings["email"] = normalized_email(settings["email"])
+    if settings.get("country") == "":
+        settings["country"] = None
     if given.email_settings is not ABSENT and given.email_settings is not None:
-        found["email_settings"] = tuple(dict.fromkeys(given.email_settings))
+        settings["email_settings"] = tuple(dict.fromkeys(given.email_settings))
     if given.document_numbering:
         per_customer, per_entity = DOCUMENT_NUMBERINGS
-        found["document_numbering"] = per_customer if given.document_numbering == per_customer else per_entity
-    refused = {name: ["value_is_invalid"] for name in ("finalize_zero_amount_invoice",) if _is_null(found, name)}
-    refused |= {name: ["value_is_mandatory"] for name in ("name",) if _is_null(found, name)}
+        settings["document_numbering"] = per_customer if given.document_numbering == per_customer else per_entity
+    refused = {name: ["value_is_invalid"] for name in ("finalize_zero_amount_invoice",) if _is_null(settings, name)}
+    refused |= {name: ["value_is_mandatory"] for name in ("name",) if _is_null(settings, name)}
     if refused:
         raise Invalid(refused)
-    return {name: value for name, value in found.items() if value is not None or name in _OPTIONAL}
+    return {name: value for name, value in settings.items() if value is not None or name in _OPTIONAL}
 
 
-def _is_null(found: dict[str, Any], name: str) -> bool:
-    return name in found and found[name] is None
+def _is_null(value: dict[str, Any], name: str) -> bool:
+    return name in value and value[name] is None
 
 
 def _with_more(reader: Reader, entity: BillingEntity, given: BillingEntityInput) -> BillingEntity:
@@ -257,8 +257,8 @@ def _problems(entity: BillingEntity) -> dict[str, list[str]]:
 
 def _move_drafts(work: Work, before: BillingEntity, after: BillingEntity) -> None:
     """Move the dates of the drafts of those customers who inherit what has changed."""
-    own = related(Customer, "customer_id", eq("billing_entity_id", after.id))
-    drafts = work.tx.find(Invoice, eq("status", InvoiceStatus.DRAFT), own)
+    of_entity = related(Customer, "customer_id", eq("billing_entity_id", after.id))
+    drafts = work.tx.find(Invoice, eq("status", InvoiceStatus.DRAFT), of_entity)
     for id in dict.fromkeys(draft.customer_id for draft in drafts):
         customer = work.tx.get(Customer, id, deleted=True)
         if customer is None:

@@ -91,16 +91,16 @@ def _expiration(reader: Reader, value: Maybe[object]) -> datetime | None:
     """The instant given, which must lie in the future."""
     if value is ABSENT or value is None or value == "":
         return None
-    found = value if isinstance(value, datetime) else parse_instant(value) if isinstance(value, str) else None
-    if found is None or found <= reader.now:
+    expires_at = value if isinstance(value, datetime) else parse_instant(value) if isinstance(value, str) else None
+    if expires_at is None or expires_at <= reader.now:
         raise Invalid(expiration_at="invalid_date")
-    return found
+    return expires_at
 
 
 def _ids(reader: Reader, kind: type[Plan] | type[BillableMetric], codes: Iterable[str], plural: str) -> tuple[str, ...]:
     wanted = tuple(dict.fromkeys(codes))
-    own = (missing("parent_id"),) if kind is Plan else ()
-    by_code = {found.code: found.id for found in reader.tx.find(kind, within("code", wanted), *own)}
+    scope = (missing("parent_id"),) if kind is Plan else ()
+    by_code = {record.code: record.id for record in reader.tx.find(kind, within("code", wanted), *scope)}
     if len(by_code) != len(wanted):
         raise NotFound(plural)
     return tuple(by_code[code] for code in wanted)

@@ -53,10 +53,10 @@ class CustomerFilters:
 
 def entity_ids_of_codes(reader: Reader, codes: Sequence[str]) -> tuple[str, ...]:
     """The ids of the active billing entities with these codes. Raises `NotFound` for an unknown one."""
-    found = {entity.code: entity.id for entity in reader.tx.find(BillingEntity, missing("archived_at"))}
-    if not found.keys() >= set(codes):
+    ids_by_code = {entity.code: entity.id for entity in reader.tx.find(BillingEntity, missing("archived_at"))}
+    if not ids_by_code.keys() >= set(codes):
         raise NotFound("billing_entity")
-    return tuple(found[code] for code in codes)
+    return tuple(ids_by_code[code] for code in codes)
 
 
 def list_all(reader: Reader, options: CustomerFilters, paging: Paging) -> Page[Customer]:

@@ -148,10 +148,10 @@ _INHERITED = (
 
 def default_entity(reader: Reader) -> BillingEntity:
     """The oldest active billing entity. Raises `NotFound`."""
-    found = default_entity_or_none(reader)
-    if found is None:
+    entity = default_entity_or_none(reader)
+    if entity is None:
         raise NotFound("billing_entity")
-    return found
+    return entity
 
 
 def upsert(work: Work, given: CustomerInput) -> Customer:
@@ -236,7 +236,7 @@ def _check_lists(given: CustomerInput) -> None:
         raise Invalid(metadata="invalid_count")
     if value_or(given.finalize_zero_amount_invoice, "inherit") not in ZERO_AMOUNT_OPTIONS:
         raise Invalid(finalize_zero_amount_invoice="invalid_value")
-    kinds = [one.integration_type for one in value_or(given.integration_customers, ())]
+    kinds = [link.integration_type for link in value_or(given.integration_customers, ())]
     if len(set(kinds)) < len(kinds):
         raise Invalid(integration_customers="invalid_count_per_integration_type")
     if given.skip_invoice_custom_sections and given.invoice_custom_section_codes:
@@ -258,26 +258,26 @@ def _new(reader: Reader, external_id: str, entity: BillingEntity) -> Customer:
 
 def _fields(reader: Reader, before: Customer | None, given: CustomerInput) -> dict[str, Any]:
     """The plain fields that were sent, as they are kept."""
-    found = _texts(changes(given, *_PLAIN))
-    if isinstance(found.get("email"), str):
-        found["email"] = normalized_email(found["email"])
+    fields = _texts(changes(given, *_PLAIN))
+    if isinstance(fields.get("email"), str):
+        fields["email"] = normalized_email(fields["email"])
     if is_given(given.finalize_zero_amount_invoice):
-        found["finalize_zero_amount_invoice"] = given.finalize_zero_amount_invoice or "inherit"
+        fields["finalize_zero_amount_invoice"] = given.finalize_zero_amount_invoice or "inherit"
     if given.account_type and (before is None or _may_change_account_type(reader, before)):
-        found["account_type"] = given.account_type
+        fields["account_type"] = given.account_type
     settings = value_or(given.billing_configuration, BillingConfigurationInput())
-    return {**found, **changes(settings, *_INHERITED)}
+    return {**fields, **changes(settings, *_INHERITED)}
 
 
 def _texts(sent: Mapping[str, Any]) -> dict[str, Any]:
     """Texts without NUL characters, addresses without blanks, countries in capitals."""
-    found: dict[str, Any] = {
+    texts: dict[str, Any] = {
         name: without_nul(value) if isinstance(value, str) else value for name, value in sent.items()
     }
-    found |= {name: value or None for name, value in found.items() if name in _ADDRESS}
-    if found.get("country"):
-        found["country"] = found["country"].upper()
-    return found
+    texts |= {name: value or None for name, value in texts.items() if name in _ADDRESS}
+    if texts.get("country"):
+        texts["country"] = texts["country"].upper()
+    return texts
 
 
 def _shipping_address(address: Address, given: CustomerInput) -> Address:
@@ -287,11 +287,11 @@ def _shipping_address(address: Address, given: CustomerInput) -> Address:
 
 def _may_change_account_type(reader: Reader, customer: Customer) -> bool:
     """Nothing has been sold to the customer yet."""
-    own = eq("customer_id", customer.id)
+    of_this_customer = eq("customer_id", customer.id)
     return not (
-        reader.tx.count(Subscription, own)
-        or reader.tx.count(Invoice, own)
-        or reader.tx.count(AppliedCoupon, own, present("amount_currency"))
+        reader.tx.count(Subscription, of_this_customer)
+        or reader.tx.count(Invoice, of_this_customer)
+        or reader.tx.count(AppliedCoupon, of_this_customer, present("amount_currency"))
     )
 
 

@@ -144,14 +144,14 @@ def _received(reader: Reader, sent: Mapping[str, object]) -> Received:
 
 def _subscription(reader: Reader, received: Received) -> Subscription:
     external_id = received.external_subscription_id
-    found = None
+    subscription = None
     if external_id:
-        found = active_subscription(
+        subscription = active_subscription(
             reader.tx.find(Subscription, eq("external_id", external_id), eq("status", SubscriptionStatus.ACTIVE))
         )
-    if found is None:
+    if subscription is None:
         raise NotFound("subscription")
-    return found
+    return subscription
 
 
 def _event(reader: Reader, received: Received) -> Event:
@@ -194,10 +194,10 @@ def _instant_fees(subscription: Subscription, definition: PlanDefinition, event:
     fees = []
     for charge in charges:
         metric = definition.metrics[charge.billable_metric_id]
-        own = _evaluated(event, metric)
-        part = part_for(charge, metric, own)
+        evaluated = _evaluated(event, metric)
+        part = part_for(charge, metric, evaluated)
         currency = definition.plan.amount_currency
-        estimate = instant_estimate(parsed_properties(charge, part, currency), _units(own, metric), currency)
+        estimate = instant_estimate(parsed_properties(charge, part, currency), _units(evaluated, metric), currency)
         if estimate is not None:
             fees.append(
                 InstantFee(

@@ -96,7 +96,7 @@ def ingest(work: Work, given: Iterable[object]) -> list[Event]:
 
     Raises `Invalid`, its details by the position (as text) of each event refused.
     """
-    events, problems = _taken_in(work, [_members(one) for one in given])
+    events, problems = _taken_in(work, [_members(item) for item in given])
     if problems:
         raise Invalid({str(position): problems[position] for position in sorted(problems)})
     return events
@@ -111,34 +111,34 @@ def _members(given: object) -> Mapping[str, object]:
 def _taken_in(work: Work, sent: Sequence[Mapping[str, object]]) -> tuple[list[Event], dict[int, Problems]]:
     """The events stored, or else what is wrong, by position; nothing is stored then."""
     now = work.now
-    received = [receive(one, now) for one in sent]
-    problems: dict[int, Problems] = {position: one.problems for position, one in enumerate(received) if one.problems}
-    metrics = _metrics(work, {one.code for one in received if not one.problems})
+    received = [receive(item, now) for item in sent]
+    problems: dict[int, Problems] = {position: item.problems for position, item in enumerate(received) if item.problems}
+    metrics = _metrics(work, {item.code for item in received if not item.problems})
     expressions = {code: metric for code, metric in metrics.items() if metric.expression and metric.field_name}
     organization_id = work.organization.id
     events: list[Event] = []
-    for position, (one, id) in enumerate(zip(received, work.new_ids(len(received)), strict=True)):
-        properties = one.properties
-        if one.code in expressions and not one.problems:
+    for position, (item, id) in enumerate(zip(received, work.new_ids(len(received)), strict=True)):
+        properties = item.properties
+        if item.code in expressions and not item.problems:
             try:
-                properties = _with_result(expressions[one.code], one)
+                properties = _with_result(expressions[item.code], item)
             except (EvaluationError, ExpressionSyntaxError) as problem:
                 problems[position] = f"expression_evaluation_failed: {problem}"
         events.append(
             Event(
                 id=id,
                 organization_id=organization_id,
-                transaction_id=one.transaction_id,
-                code=one.code,
-                external_subscription_id=one.external_subscription_id,
-                timestamp=one.timestamp,
+                transaction_id=item.transaction_id,
+                code=item.code,
+                external_subscription_id=item.external_subscription_id,
+                timestamp=item.timestamp,
                 properties=properties,
-                precise_total_amount_cents=one.precise_total_amount_cents,
+                precise_total_amount_cents=item.precise_total_amount_cents,
                 created_at=now,
             )
         )
     if not problems:
-        repeated = repeated_positions(one.transaction_id for one in received)
+        repeated = repeated_positions(item.transaction_id for item in received)
         # With repeats nothing may stay: what is stored already is looked for, and the append undone.
         append = work.tx.events.append
         taken = work.dry_run(lambda _: append(events)) if repeated else append(events)
@@ -152,10 +152,12 @@ def _metrics(reader: Reader, codes: Iterable[str]) -> dict[str, BillableMetric]:
     return {metric.code: metric for metric in reader.tx.find(BillableMetric, within("code", sorted(codes)))}
 
 
-def _with_result(metric: BillableMetric, one: Received) -> Mapping[str, JsonValue]:
+def _with_result(metric: BillableMetric, item: Received) -> Mapping[str, JsonValue]:
     """The event's properties with the value of the metric's expression in its field."""
-    value = evaluated_text(metric.expression or "", code=one.code, timestamp=one.timestamp, properties=one.properties)
-    return {**one.properties, metric.field_name or "": value}
+    value = evaluated_text(
+        metric.expression or "", code=item.code, timestamp=item.timestamp, properties=item.properties
+    )
+    return {**item.properties, metric.field_name or "": value}
 
 
 # What follows
@@ -205,13 +207,13 @@ def check_received(work: Work, task: CheckReceivedEvents) -> None:
         if undeclared_keys(event, declared[event.code]):
             invalid_values[event.transaction_id] = None
     if invalid_code or missing_property or invalid_values:
-        found: EventsErrors = {
+        problems: EventsErrors = {
             "invalid_code": list(invalid_code),
             "missing_aggregation_property": list(missing_property),
             "missing_group_key": None,
             "invalid_filter_values": list(invalid_values),
         }
-        work.emit("events.errors", lambda: found)
+        work.emit("events.errors", lambda: problems)
 
 
 # Lists
@@ -219,10 +221,10 @@ def check_received(work: Work, task: CheckReceivedEvents) -> None:
 
 def get(reader: Reader, transaction_id: str) -> Event:
     """The event with this transaction id; of several subscriptions' the first received. Raises `NotFound`."""
-    found = reader.tx.events.get(transaction_id)
-    if found is None:
+    event = reader.tx.events.get(transaction_id)
+    if event is None:
         raise NotFound("event")
-    return found
+    return event
 
 
 def list_all(reader: Reader, options: EventFilters, paging: Paging) -> Page[Event]:

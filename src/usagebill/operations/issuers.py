@@ -17,10 +17,10 @@ def version_of(work: Work, billing_entity_id: str) -> str | None:
     entity = work.tx.get(BillingEntity, billing_entity_id, deleted=True)
     if entity is None:
         return None
-    own = eq("billing_entity_id", billing_entity_id)
-    last = work.tx.first(BillingEntityVersion, own, order=[desc("created_at")])
+    of_entity = eq("billing_entity_id", billing_entity_id)
+    last = work.tx.first(BillingEntityVersion, of_entity, order=[desc("created_at")])
     # Several are of one instant where an entity is changed and issues twice within it.
-    latest = [] if last is None else work.tx.find(BillingEntityVersion, own, eq("created_at", last.created_at))
+    latest = [] if last is None else work.tx.find(BillingEntityVersion, of_entity, eq("created_at", last.created_at))
     if known := next((version for version in latest if _is_alike(version.entity, entity)), None):
         return known.id
     version = BillingEntityVersion(
@@ -34,9 +34,9 @@ def version_of(work: Work, billing_entity_id: str) -> str | None:
     return version.id
 
 
-def _is_alike(one: BillingEntity, other: BillingEntity) -> bool:
+def _is_alike(version: BillingEntity, other: BillingEntity) -> bool:
     """Whether nothing but the time of the last change tells them apart."""
-    return replace(one, updated_at=other.updated_at) == other
+    return replace(version, updated_at=other.updated_at) == other
 
 
 def issuer(reader: Reader, invoice: Invoice, version_id: str | None) -> BillingEntity:

@@ -77,8 +77,8 @@ def _paid_at(reader: Reader, sent: object) -> datetime:
     if not isinstance(sent, str) or len(sent) > _LONGEST_DATE:
         raise Invalid(paid_at="invalid_date")
     try:
-        found = parser.parse(sent, default=datetime(reader.now.year, 1, 1, tzinfo=UTC))
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        paid_at = parser.parse(sent, default=datetime(reader.now.year, 1, 1, tzinfo=UTC))
+        return paid_at.replace(tzinfo=UTC) if paid_at.tzinfo is None else paid_at.astimezone(UTC)
     except (ValueError, OverflowError) as problem:
         raise Invalid(paid_at="invalid_date") from problem
 

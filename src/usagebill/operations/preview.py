@@ -115,15 +115,15 @@ def _coupons(work: Work, customer: Customer, sent: object) -> None:
     """Attach the coupons sent to a customer that has none: by code where it exists, else as they are described."""
     if work.tx.first(AppliedCoupon, eq("customer_id", customer.id), eq("status", CouponStatus.ACTIVE)) is not None:
         return
-    for each in sent if isinstance(sent, (list, tuple)) else ():
-        if not isinstance(each, Mapping):
+    for item in sent if isinstance(sent, (list, tuple)) else ():
+        if not isinstance(item, Mapping):
             continue
-        given = read(coupons.CouponInput, each)
+        given = read(coupons.CouponInput, item)
         coupon = work.tx.first(Coupon, eq("code", given.code)) if given.code else None
         if coupon is None:
             kind = given.coupon_type or ("percentage" if given.percentage_rate else "fixed_amount")
             described = {
-                **each,
+                **item,
                 "name": given.name or "Coupon",
                 "code": given.code or work.new_id(),
                 "coupon_type": kind,
@@ -162,36 +162,40 @@ def _played(work: Work, customer: Customer, given: PreviewInput) -> tuple[dateti
     if not ids:
         return _purchased(work, customer, given)
     chosen = given.subscriptions if isinstance(given.subscriptions, Mapping) else {}
-    found = _subscriptions(work, customer, ids)
+    subscriptions = _subscriptions(work, customer, ids)
     if chosen.get("terminated_at") is not None:
-        return _ended(work, _only(found, "termination"), _terminated_at(work, chosen["terminated_at"]))
+        return _ended(work, _only(subscriptions, "termination"), _terminated_at(work, chosen["terminated_at"]))
     if chosen.get("plan_code"):
-        return _changed(work, _only(found, "plan_change"), str(chosen["plan_code"]))
-    if len(found) == 1 and found[0].status == SubscriptionStatus.PENDING:
-        return _begun(work, found[0])
-    if len(found) == 1 and (at := _end_before_run(work, found[0])) is not None:
-        return _ended(work, found[0], at)
-    return _continued(work, found)
+        return _changed(work, _only(subscriptions, "plan_change"), str(chosen["plan_code"]))
+    if len(subscriptions) == 1 and subscriptions[0].status == SubscriptionStatus.PENDING:
+        return _begun(work, subscriptions[0])
+    if len(subscriptions) == 1 and (at := _end_before_run(work, subscriptions[0])) is not None:
+        return _ended(work, subscriptions[0], at)
+    return _continued(work, subscriptions)
 
 
 def _subscriptions(work: Work, customer: Customer, ids: Sequence[str]) -> list[Subscription]:
-    found = work.tx.find(
+    subscriptions = work.tx.find(
         Subscription,
         eq("customer_id", customer.id),
         within("external_id", ids),
         within("status", UNENDED),
     )
     # A scheduled downgrade is part of the subscription that it will follow.
-    found = [one for one in found if one.status == SubscriptionStatus.ACTIVE or one.previous_subscription_id is None]
-    if {one.external_id for one in found} != set(ids):
+    subscriptions = [
+        subscription
+        for subscription in subscriptions
+        if subscription.status == SubscriptionStatus.ACTIVE or subscription.previous_subscription_id is None
+    ]
+    if {subscription.external_id for subscription in subscriptions} != set(ids):
         raise NotFound("subscription")
-    return found
+    return subscriptions
 
 
-def _only(found: Sequence[Subscription], context: str) -> Subscription:
-    if len(found) > 1:
+def _only(subscriptions: Sequence[Subscription], context: str) -> Subscription:
+    if len(subscriptions) > 1:
         raise Invalid(subscriptions=f"only_one_subscription_allowed_for_{context}")
-    return found[0]
+    return subscriptions[0]
 
 
 def _terminated_at(work: Work, sent: object) -> datetime:
@@ -204,10 +208,10 @@ def _terminated_at(work: Work, sent: object) -> datetime:
 
 
 def _plan(work: Work, code: object) -> Plan:
-    found = work.tx.first(Plan, eq("code", code), missing("parent_id")) if code else None
-    if found is None:
+    plan = work.tx.first(Plan, eq("code", code), missing("parent_id")) if code else None
+    if plan is None:
         raise NotFound("plan")
-    return found
+    return plan
 
 
 def _next_run(work: Work, subscription: Subscription) -> datetime:
@@ -313,18 +317,18 @@ def _begun(work: Work, pending: Subscription) -> tuple[datetime, Invoice]:
     return _continued(later, [active or pending])
 
 
-def _continued(work: Work, found: Sequence[Subscription]) -> tuple[datetime, Invoice]:
+def _continued(work: Work, subscriptions: Sequence[Subscription]) -> tuple[datetime, Invoice]:
     """The next run of all `found`, which must fall on one day; a downgrade that waits for it is applied."""
-    runs = {_next_run(work, one) for one in found}
-    if len({plan_of(work, one).amount_currency for one in found}) > 1:
+    runs = {_next_run(work, subscription) for subscription in subscriptions}
+    if len({plan_of(work, subscription).amount_currency for subscription in subscriptions}) > 1:
         raise Invalid(base="subscription_currencies_does_not_match")
-    if len({one.billing_entity_id for one in found}) > 1:
+    if len({subscription.billing_entity_id for subscription in subscriptions}) > 1:
         raise Invalid(base="subscription_billing_entities_do_not_match")
     if len(runs) > 1:
         raise Invalid(base="billing_periods_does_not_match")
     at = max(runs.pop(), work.now)
-    customer_id = found[0].customer_id
-    if len(found) == 1 and (noticed := _trial_end_before(work, found[0], at)) is not None:
+    customer_id = subscriptions[0].customer_id
+    if len(subscriptions) == 1 and (noticed := _trial_end_before(work, subscriptions[0], at)) is not None:
         later = work.at(noticed)
         invoice = _made(later, customer_id, lambda: settle_backlog(later, customer_id))
         if invoice is not None:
@@ -333,14 +337,14 @@ def _continued(work: Work, found: Sequence[Subscription]) -> tuple[datetime, Inv
     settle_backlog(later, customer_id)
     staying = []
     invoice = None
-    for one in found:
+    for subscription in subscriptions:
         following = later.tx.first(
-            Subscription, eq("previous_subscription_id", one.id), eq("status", SubscriptionStatus.PENDING)
+            Subscription, eq("previous_subscription_id", subscription.id), eq("status", SubscriptionStatus.PENDING)
         )
         if following is None:
-            staying.append(Entry(subscription=one, reason=InvoicingReason.PERIODIC))
+            staying.append(Entry(subscription=subscription, reason=InvoicingReason.PERIODIC))
         else:
-            invoice = _made(later, customer_id, partial(apply_downgrade, later, one))
+            invoice = _made(later, customer_id, partial(apply_downgrade, later, subscription))
     if staying:
         invoice = bill(later, staying, at=at, occasion=Occasion.PERIODIC)
     return at, _complete(later, invoice)
@@ -397,9 +401,9 @@ def _shown(work: Work, invoice: Invoice) -> JsonObject:
 
 def _without_ids(item: JsonObject) -> JsonObject:
     known: JsonObject = {"svc_id": None, "svc_invoice_id": None, "svc_fee_id": None}
-    own: JsonObject = {name: value for name, value in known.items() if name in item}
+    kept: JsonObject = {name: value for name, value in known.items() if name in item}
     if isinstance(item.get("invoice"), Mapping):
-        own["invoice"] = {**item["invoice"], "svc_id": None}
+        kept["invoice"] = {**item["invoice"], "svc_id": None}
     if isinstance(item.get("applied_taxes"), list):
-        own["applied_taxes"] = [_without_ids(line) for line in item["applied_taxes"]]
-    return {**item, **own}
+        kept["applied_taxes"] = [_without_ids(line) for line in item["applied_taxes"]]
+    return {**item, **kept}

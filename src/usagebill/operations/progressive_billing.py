@@ -81,20 +81,21 @@ def check(work: Work, task: CheckUsageThresholds) -> None:
     )
     passed = passed_thresholds(thresholds, invoiced_cents=invoiced, current_cents=current, billed_cents=billed)
     if passed and not _is_billed(work, subscription, invoiced + billed, passed):
-        applied = tuple(_applied(work, one, invoiced, current, billed) for one in passed)
+        applied = tuple(_applied(work, threshold, invoiced, current, billed) for threshold in passed)
         _bill(work, subscription, boundaries, passed, applied)
 
 
 def _is_billed(reader: Reader, subscription: Subscription, invoiced: int, passed: Sequence[UsageThreshold]) -> bool:
     """Whether there has been an invoice for these thresholds already, voided since or not."""
-    highest = max(one.amount_cents for one in passed)
+    highest = max(threshold.amount_cents for threshold in passed)
     periods = reader.tx.find(
         BillingPeriod,
         within("subscription_id", _life(reader, subscription)),
         eq("invoicing_reason", InvoicingReason.PROGRESSIVE_BILLING),
     )
     return any(
-        applied[0].invoiced_usage_amount_cents == invoiced and max(one.amount_cents for one in applied) == highest
+        applied[0].invoiced_usage_amount_cents == invoiced
+        and max(threshold.amount_cents for threshold in applied) == highest
         for invoice in reader.tx.find(Invoice, within("id", [period.invoice_id for period in periods]))
         if (applied := invoice.applied_usage_thresholds)
     )
@@ -112,8 +113,10 @@ def _bill(
     if owed is None:
         return
     record(work, owed)
-    for one in passed:
-        work.emit("subscription.usage_threshold_reached", partial(threshold_reached_view, work, subscription, one))
+    for threshold in passed:
+        work.emit(
+            "subscription.usage_threshold_reached", partial(threshold_reached_view, work, subscription, threshold)
+        )
 
 
 def _applied(reader: Reader, threshold: UsageThreshold, invoiced: int, current: int, billed: int) -> AppliedThreshold:

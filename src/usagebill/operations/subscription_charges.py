@@ -66,10 +66,10 @@ def _page(items: tuple[R, ...], paging: Paging) -> Page[R]:
 
 
 def _of_code(items: tuple[R, ...], code: str, kind: str) -> R:
-    found = next((item for item in items if item.code == code), None)
-    if found is None:
+    match = next((item for item in items if item.code == code), None)
+    if match is None:
         raise NotFound(kind)
-    return found
+    return match
 
 
 def _own_plan(work: Work, subscription: Subscription) -> Plan:
@@ -113,8 +113,8 @@ def update_charge(
     work: Work, external_id: str, charge_code: str, given: ChargeInput, options: WhichSubscription
 ) -> Charge:
     """Change what is sent of a charge, for this subscription alone. Raises `NotFound` and `Invalid`."""
-    own = _own_charge(work, _subscription(work, external_id, options), charge_code)
-    return _written(work, overridden_charge(work, own, metric_of(work, own), given))
+    own_charge = _own_charge(work, _subscription(work, external_id, options), charge_code)
+    return _written(work, overridden_charge(work, own_charge, metric_of(work, own_charge), given))
 
 
 def list_filters(
@@ -137,13 +137,13 @@ def create_filter(
     work: Work, external_id: str, charge_code: str, given: ChargeFilterInput, options: WhichSubscription
 ) -> tuple[Charge, ChargeFilter]:
     """Add a filter, for this subscription alone. Raises `NotFound`, and `Invalid` where its values have one."""
-    own = _own_charge(work, _subscription(work, external_id, options), charge_code)
-    added = new_filter(work, own, given)
-    if any(same_values(one.values, added.values) for one in own.filters):
+    own_charge = _own_charge(work, _subscription(work, external_id, options), charge_code)
+    added = new_filter(work, own_charge, given)
+    if any(same_values(charge_filter.values, added.values) for charge_filter in own_charge.filters):
         raise Invalid(values="value_already_exists")
-    check_filters(own, metric_of(work, own), [added])
-    check_number_of_filters((*own.filters, added))
-    return _written(work, replace(own, filters=(*own.filters, added), updated_at=work.now)), added
+    check_filters(own_charge, metric_of(work, own_charge), [added])
+    check_number_of_filters((*own_charge.filters, added))
+    return _written(work, replace(own_charge, filters=(*own_charge.filters, added), updated_at=work.now)), added
 
 
 def _changed_filters(
@@ -158,15 +158,19 @@ def _changed_filters(
     subscription = _subscription(work, external_id, options)
     charge = _of_code(plan_definition(work, subscription.plan_id).charges, charge_code, "charge")
     named = pick_filter(charge, filter_id)
-    own = _own_charge(work, subscription, charge_code)
-    known = next((one for one in own.filters if same_values(one.values, named.values)), None)
-    others = tuple(one for one in own.filters if known is None or one.id != known.id)
+    own_charge = _own_charge(work, subscription, charge_code)
+    known = next(
+        (charge_filter for charge_filter in own_charge.filters if same_values(charge_filter.values, named.values)), None
+    )
+    others = tuple(
+        charge_filter for charge_filter in own_charge.filters if known is None or charge_filter.id != known.id
+    )
     before = known or replace(named, id=work.new_id(), created_at=work.now)
-    after = change(own, before)
+    after = change(own_charge, before)
     if after is not None:
-        check_filters(own, metric_of(work, own), [after])
-    filters = others if after is None else own.filters if after == known else (*others, after)
-    return _written(work, replace(own, filters=filters, updated_at=work.now)), after or before
+        check_filters(own_charge, metric_of(work, own_charge), [after])
+    filters = others if after is None else own_charge.filters if after == known else (*others, after)
+    return _written(work, replace(own_charge, filters=filters, updated_at=work.now)), after or before
 
 
 @after_backlog(of_subscription)
@@ -180,7 +184,12 @@ def update_filter(
 ) -> tuple[Charge, ChargeFilter]:
     """Change the name or the properties of a filter, for this subscription alone. Raises `NotFound`, `Invalid`."""
     return _changed_filters(
-        work, external_id, charge_code, filter_id, options, lambda own, one: changed_filter(work, own, one, given)
+        work,
+        external_id,
+        charge_code,
+        filter_id,
+        options,
+        lambda own_charge, charge_filter: changed_filter(work, own_charge, charge_filter, given),
     )
 
 
@@ -189,7 +198,7 @@ def delete_filter(
     work: Work, external_id: str, charge_code: str, filter_id: str, options: WhichSubscription
 ) -> tuple[Charge, ChargeFilter]:
     """Remove a filter, for this subscription alone. Raises `NotFound`."""
-    return _changed_filters(work, external_id, charge_code, filter_id, options, lambda own, one: None)
+    return _changed_filters(work, external_id, charge_code, filter_id, options, lambda own_charge, charge_filter: None)
 
 
 def _shown(subscription: Subscription, charge: FixedCharge) -> FixedCharge:

@@ -139,15 +139,15 @@ def linked(reader: Reader, customer: Customer, sent: Maybe[Sequence[IntegrationC
         return customer
     before = {link.id: link for link in customer.integration_customers}
     kept: list[IntegrationCustomer] = []
-    for each in sent:
-        known = before.get(each.id) if each.id else None
-        connection = _named(reader, each)
+    for item in sent:
+        known = before.get(item.id) if item.id else None
+        connection = _named(reader, item)
         if connection is None:
             link = known
         elif known is not None:
-            link = _changed(known, connection, each)
+            link = _changed(known, connection, item)
         else:
-            link = _made(reader, customer, connection, each)
+            link = _made(reader, customer, connection, item)
         if link is not None:
             kept.append(link)
     return replace(customer, integration_customers=tuple(kept))

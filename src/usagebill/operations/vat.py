@@ -77,16 +77,16 @@ def change_rates(work: Work, task: ChangeEuRates) -> None:
     today = work.now.astimezone(UTC).date()
     before = {tax.code: tax.rate for tax in vat.eu_taxes(today - timedelta(days=1))}
     for tax in vat.eu_taxes(today):
-        found = work.tx.first(Tax, eq("code", tax.code))
-        if found is not None and found.rate == before[tax.code] != tax.rate:
+        stored = work.tx.first(Tax, eq("code", tax.code))
+        if stored is not None and stored.rate == before[tax.code] != tax.rate:
             _make(work, tax)
     _schedule_rates(work)
 
 
 def switch_off(work: Work, entity: BillingEntity) -> None:
     """Checks of the entity's customers count for nothing any more: their invoices go on with the taxes they have."""
-    own = eq("billing_entity_id", entity.id)
-    for customer in work.tx.find(Customer, own, present("vat_check"), deleted=True):
+    of_entity = eq("billing_entity_id", entity.id)
+    for customer in work.tx.find(Customer, of_entity, present("vat_check"), deleted=True):
         work.tx.replace(replace(customer, vat_check=None))
         _forget_check(work, customer)
 
@@ -154,9 +154,9 @@ def _country(entity: BillingEntity) -> str:
 
 def _own_tax(work: Work, code: str) -> Tax:
     """The organization's tax with this code of an EU tax, made again where somebody deleted it."""
-    found = work.tx.first(Tax, eq("code", code))
-    if found is not None:
-        return found
+    stored = work.tx.first(Tax, eq("code", code))
+    if stored is not None:
+        return stored
     today = work.now.astimezone(UTC).date()
     return _make(work, next(tax for tax in vat.eu_taxes(today) if tax.code == code))
 

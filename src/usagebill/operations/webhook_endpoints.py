@@ -104,7 +104,7 @@ def _event_types(sent: object) -> tuple[str, ...] | None:
         return None
     if isinstance(sent, str) or not isinstance(sent, Sequence):
         raise Invalid(event_types="must_be_array")
-    kept = normalized_event_types([str(one) for one in sent if one is not None])
+    kept = normalized_event_types([str(event_type) for event_type in sent if event_type is not None])
     problems = event_types_errors(kept or ())
     if problems:
         raise Invalid(event_types=problems)

@@ -135,17 +135,17 @@ def list_all(work: Work, endpoint_id: str, options: MessageFilters, paging: Pagi
 
 
 def _answered_with(statuses: Sequence[str]) -> list[Condition]:
-    found: list[Condition] = []
+    conditions: list[Condition] = []
     for status in statuses:
         if status == "timeout":
-            found.append(all_of(eq("status", "failed"), missing("http_status")))
+            conditions.append(all_of(eq("status", "failed"), missing("http_status")))
         elif re.fullmatch(r"[1-5]xx", status):
             lowest = int(status[0]) * 100
-            found.append(all_of(at_least("http_status", lowest), at_most("http_status", lowest + 99)))
+            conditions.append(all_of(at_least("http_status", lowest), at_most("http_status", lowest + 99)))
         elif limits := re.fullmatch(r"(\d{3})(?:-(\d{3}))?", status):
             first, last = limits.group(1), limits.group(2) or limits.group(1)
-            found.append(all_of(at_least("http_status", int(first)), at_most("http_status", int(last))))
-    return found
+            conditions.append(all_of(at_least("http_status", int(first)), at_most("http_status", int(last))))
+    return conditions
 
 
 def resend(work: Work, id: str) -> WebhookMessage:
@@ -239,9 +239,9 @@ def note_attempt(work: Work, job: Job, made: Attempt, http_status: int | None, r
 def signing_key(work: Work) -> SigningKey:
     """The key pair of this installation, made the first time that one is needed."""
     shared = work.tx.scoped(INSTALLATION)
-    found = shared.first(SigningKey)
-    if found is not None:
-        return found
+    key = shared.first(SigningKey)
+    if key is not None:
+        return key
     pair = rsa.generate_private_key(public_exponent=65537, key_size=_KEY_BITS)
     made = SigningKey(
         id=work.new_id(),

@@ -50,7 +50,7 @@ def on_termination(work: Work, ended: Subscription, *, option: str = "credit") -
     plan_amount = _plan_amount(fee, plan)
     trial_end = end_of_trial(work, ended, plan.trial_period)
     balance = balance_of(work, invoice)
-    own = [item for item in balance.items if item.fee_id == fee.id]
+    credited_items = [item for item in balance.items if item.fee_id == fee.id]
     days = unused_days(
         ended.terminated_at,
         period,
@@ -63,7 +63,7 @@ def on_termination(work: Work, ended: Subscription, *, option: str = "credit") -
         days,
         period.days,
         fee_amount_cents=fee.amount_cents,
-        credited_cents=total(item.precise_amount_cents for item in own),
+        credited_cents=total(item.precise_amount_cents for item in credited_items),
     )
     items = [(fee, amount)]
     whole = balance.credited(work, items, None).total_cents

@@ -118,7 +118,7 @@ def sent_items(balance: Balance, given: object, *, together: bool = True) -> lis
     """
     if not isinstance(given, (list, tuple)):
         raise Invalid(items="must_be_an_array")
-    found: list[tuple[Fee, Decimal]] = []
+    amounts: list[tuple[Fee, Decimal]] = []
     asked: dict[str, int] = {}
     for sent in given:
         fee = balance.fee(sent.get("fee_id")) if isinstance(sent, Mapping) else None
@@ -131,8 +131,8 @@ def sent_items(balance: Balance, given: object, *, together: bool = True) -> lis
         if whole > balance.left_of(fee) and not _is_unpaid_top_up(balance.invoice):
             raise Invalid(amount_cents="higher_than_remaining_fee_amount")
         asked[fee.id] = whole
-        found.append((fee, round_to(amount, 5)))
-    return found
+        amounts.append((fee, round_to(amount, 5)))
+    return amounts
 
 
 def _is_unpaid_top_up(invoice: Invoice) -> bool:

@@ -71,8 +71,8 @@ def list_all(reader: Reader, options: CreditNoteFilters, paging: Paging) -> Page
 
 def list_of_customer(reader: Reader, external_id: str, options: CreditNoteFilters, paging: Paging) -> Page[CreditNote]:
     """The credit notes of one customer, the latest first. Raises `NotFound` for an unknown customer."""
-    own = eq("customer_id", customer_by_external_id(reader, external_id).id)
-    conditions = [own, *_conditions(reader, options)]
+    of_customer = eq("customer_id", customer_by_external_id(reader, external_id).id)
+    conditions = [of_customer, *_conditions(reader, options)]
     return reader.page(CreditNote, *conditions, paging=paging, order=[desc("created_at"), asc("id")])
 
 

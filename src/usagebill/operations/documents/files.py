@@ -117,10 +117,10 @@ def _downloaded(work: Work, subject: S, kind: DocumentKind) -> S | None:
 
 
 def _content(reader: Reader, document_id: str | None) -> bytes:
-    found = None if document_id is None else reader.tx.get(Document, document_id)
-    if found is None:
+    document = None if document_id is None else reader.tx.get(Document, document_id)
+    if document is None:
         raise NotFound("document")
-    return found.content
+    return document.content
 
 
 # Made

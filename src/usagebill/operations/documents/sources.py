@@ -75,8 +75,8 @@ def _customer(reader: Reader, invoice: Invoice) -> Mapping[str, object]:
 
 def _locale(customer: Mapping[str, object]) -> str | None:
     configuration = customer.get("billing_configuration")
-    found = configuration.get("document_locale") if isinstance(configuration, Mapping) else None
-    return found if isinstance(found, str) else None
+    locale = configuration.get("document_locale") if isinstance(configuration, Mapping) else None
+    return locale if isinstance(locale, str) else None
 
 
 def _prorated(reader: Reader, fees: tuple[Fee, ...]) -> tuple[frozenset[str], frozenset[str]]:

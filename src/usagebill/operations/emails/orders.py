@@ -38,8 +38,8 @@ def is_switched_on(entity: BillingEntity, subject: Invoice | CreditNote) -> bool
 
 def sender_of(reader: Reader, entity: BillingEntity) -> str | None:
     """The address that the billing entity's e-mails come from; None where it has none of its own to be answered at."""
-    own = addresses(entity.email)
-    return (reader.settings.email_from or own[0]) if own else None
+    senders = addresses(entity.email)
+    return (reader.settings.email_from or senders[0]) if senders else None
 
 
 def email_on_issue(work: Work, subject: Invoice | CreditNote) -> None:

@@ -72,10 +72,10 @@ def removed(work: Work, invoice_id: str, fee_id: str) -> Invoice:
     """Take the adjustment of a draft's line away; the draft is not computed anew here."""
     invoice = visible_invoice(work, invoice_id)
     fee = _fee(work, invoice, fee_id)
-    found = next((one for one in of_draft(work, invoice) if fits(one, fee)), None)
-    if found is None or invoice.status != InvoiceStatus.DRAFT:
+    adjustment = next((adjusted for adjusted in of_draft(work, invoice) if fits(adjusted, fee)), None)
+    if adjustment is None or invoice.status != InvoiceStatus.DRAFT:
         raise NotFound("adjusted_fee")
-    work.tx.delete(found)
+    work.tx.delete(adjustment)
     return invoice
 
 
@@ -123,7 +123,9 @@ def line_in_period(reader: Reader, invoice: Invoice, period: BillingPeriod, give
     charge = next((charge for charge in plan.charges if charge.id == given.charge_id), None)
     if charge is None:
         raise NotFound("charge")
-    if given.charge_filter_id and not any(one.id == given.charge_filter_id for one in charge.filters):
+    if given.charge_filter_id and not any(
+        charge_filter.id == given.charge_filter_id for charge_filter in charge.filters
+    ):
         raise NotFound("charge_filter")
     line = _adjustment(reader, invoice, period.subscription_id, FeeType.CHARGE, given)
     return replace(line, charge_id=charge.id, charge_filter_id=given.charge_filter_id or None)
@@ -155,5 +157,5 @@ def check_units(units: Maybe[Decimal], unit_amount: Maybe[Decimal]) -> None:
             raise Invalid({field: ["value_is_out_of_range"]})
 
 
-def _same(one: AdjustedFee, other: AdjustedFee) -> bool:
-    return adjusted_line(one) == adjusted_line(other)
+def _same(left: AdjustedFee, other: AdjustedFee) -> bool:
+    return adjusted_line(left) == adjusted_line(other)

@@ -43,7 +43,10 @@ def regroup(work: Work, subscriptions: Sequence[Subscription], at: datetime, *, 
         within("status", (SubscriptionStatus.ACTIVE, SubscriptionStatus.TERMINATED)),
         order=[asc("started_at"), asc("id")],
     )
-    if not any(_asks(work, subscription) for subscription in {one.plan_id: one for one in known}.values()):
+    if not any(
+        _asks(work, subscription)
+        for subscription in {subscription_id.plan_id: subscription_id for subscription_id in known}.values()
+    ):
         return []
     owners = {subscription.id: subscription for subscription in known}
     groups: dict[tuple[str | None, str], list[Fee]] = {}

@@ -59,13 +59,13 @@ def _process(work: Work, events: Sequence[Event]) -> None:
 
 def _split(work: Work, events: Sequence[Event]) -> bool:
     """Have the events processed by subscription; False where they are all of one."""
-    own: dict[str, list[Event]] = {}
+    by_subscription: dict[str, list[Event]] = {}
     for event in events:
         if event.external_subscription_id is not None:
-            own.setdefault(event.external_subscription_id, []).append(event)
-    if len(own) < 2:
+            by_subscription.setdefault(event.external_subscription_id, []).append(event)
+    if len(by_subscription) < 2:
         return False
-    for name, together in own.items():
+    for name, together in by_subscription.items():
         names = {name: tuple(event.transaction_id for event in together)}
         work.schedule(ProcessEvents(event_id=together[0].id, events=names), work.now)
     return True

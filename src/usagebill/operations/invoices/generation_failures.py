@@ -59,8 +59,8 @@ def _note_in_place(work: Work, job: Job, reason: str) -> None:
 
 def _in_place_of(reader: Reader, job: Job) -> Invoice | None:
     """The invoice that shows the failure of the job."""
-    own = eq("customer_id", job.subject_id)
-    return reader.tx.first(Invoice, own, eq("failed_job_id", job.id))
+    of_customer = eq("customer_id", job.subject_id)
+    return reader.tx.first(Invoice, of_customer, eq("failed_job_id", job.id))
 
 
 def _unmade(reader: Reader, customer: Customer, job: Job, reason: str) -> Invoice:

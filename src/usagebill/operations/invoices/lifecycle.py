@@ -84,18 +84,18 @@ def update(work: Work, invoice_id: str, given: InvoiceUpdate) -> Invoice:
 
 def _metadata(reader: Reader, invoice: Invoice, sent: tuple[MetadataItemInput, ...]) -> tuple[InvoiceMetadata, ...]:
     stored = {item.id: item for item in invoice.metadata}
-    found = []
+    items = []
     for item in sent:
         known = stored.get(item.id) if item.id else None
         if known is None:
             known = InvoiceMetadata(id=reader.new_id(), key="", value="", created_at=reader.now)
         key = known.key if item.key is ABSENT else value_or(item.key, "")
         value = known.value if item.value is ABSENT else value_or(item.value, "")
-        found.append(replace(known, key=key, value=value))
-    problems = _metadata_problems(found)
+        items.append(replace(known, key=key, value=value))
+    problems = _metadata_problems(items)
     if problems:
         raise Invalid(problems)
-    return tuple(found)
+    return tuple(items)
 
 
 def _metadata_problems(items: list[InvoiceMetadata]) -> Mapping[str, object]:

@@ -63,10 +63,10 @@ _LIMIT_WAIT = timedelta(minutes=15)
 
 def prepare(work: Work, job: Job, task: AskTaxProvider) -> Asked | None:
     """What the provider is to be asked for the job; None where there is nothing to ask, and the job is done."""
-    found = _PREPARE[task.subject](work, task)
-    if found is None:
+    request = _PREPARE[task.subject](work, task)
+    if request is None:
         work.tx.jobs.complete(job)
-    return found
+    return request
 
 
 def _fees(reader: Reader, invoice_id: str) -> list[Fee]:
@@ -88,10 +88,10 @@ def _waiting(reader: Reader, task: AskTaxProvider) -> tuple[Invoice, Customer] |
 
 
 def _prepare_invoice(work: Work, task: AskTaxProvider) -> Asked | None:
-    found = _waiting(work, task)
-    if found is None:
+    waiting = _waiting(work, task)
+    if waiting is None:
         return None
-    invoice, customer = found
+    invoice, customer = waiting
     connection = connection_of(work, customer)
     if connection is None:
         work.schedule(TaxWaitingInvoices(customer_id=customer.id), work.now)
@@ -205,10 +205,10 @@ def _asked_again(work: Work, task: AskTaxProvider, failure: ProviderFailure) -> 
 
 
 def _conclude_invoice(work: Work, task: AskTaxProvider, asked: Asked, answer: Answer) -> None:
-    found = _waiting(work, task)
-    if found is None:
+    waiting = _waiting(work, task)
+    if waiting is None:
         return
-    invoice, customer = found
+    invoice, customer = waiting
     invoice = replace(invoice, error_details=without(invoice.error_details, TAX_ERROR))
     if isinstance(answer, ProviderTaxes):
         fees = _provided(work, _fees(work, invoice.id), answer)

@@ -42,8 +42,8 @@ def cascade_amount(work: Work, plan: Plan, old_amount: int, changed: Callable[[P
             changed(after, old_amount)
 
 
-def _copied_filter(reader: Reader, one: ChargeFilter) -> ChargeFilter:
-    return replace(one, id=reader.new_id(), created_at=reader.now, updated_at=reader.now)
+def _copied_filter(reader: Reader, charge_filter: ChargeFilter) -> ChargeFilter:
+    return replace(charge_filter, id=reader.new_id(), created_at=reader.now, updated_at=reader.now)
 
 
 def cascade_added_charge(work: Work, charge: Charge) -> None:
@@ -53,7 +53,7 @@ def cascade_added_charge(work: Work, charge: Charge) -> None:
         return
     for child in overrides_of(work, parent):
         if work.tx.first(Charge, eq("plan_id", child.id), eq("parent_id", charge.id)) is None:
-            filters = tuple(_copied_filter(work, one) for one in charge.filters)
+            filters = tuple(_copied_filter(work, charge_filter) for charge_filter in charge.filters)
             copy = replace(charge, id=work.new_id(), plan_id=child.id, parent_id=charge.id, filters=filters, tax_ids=())
             work.tx.insert(copy)
             changed_plans(work, [child.id])
@@ -73,10 +73,10 @@ def cascade_removed_charge(work: Work, charge: Charge) -> None:
 
 
 def _with_groupings(
-    own: Mapping[str, object], parents: Mapping[str, object], names: Iterable[str]
+    properties: Mapping[str, object], parents: Mapping[str, object], names: Iterable[str]
 ) -> Mapping[str, object]:
     """`own` properties with the grouping keys of the parent's, or without any where those have none."""
-    kept = {key: value for key, value in own.items() if key not in names}
+    kept = {key: value for key, value in properties.items() if key not in names}
     return {**kept, **{name: parents[name] for name in names if name in parents}}
 
 
@@ -106,10 +106,10 @@ def cascade_changed_charge(
 
 def _by_values(filters: Iterable[ChargeFilter]) -> dict[Hashable, ChargeFilter]:
     """The filters by their values; of equal ones the first."""
-    found: dict[Hashable, ChargeFilter] = {}
-    for one in filters:
-        found.setdefault(identity(one.values), one)
-    return found
+    by_values: dict[Hashable, ChargeFilter] = {}
+    for charge_filter in filters:
+        by_values.setdefault(identity(charge_filter.values), charge_filter)
+    return by_values
 
 
 def _cascaded_filters(reader: Reader, before: Charge, after: Charge, child: Charge) -> tuple[ChargeFilter, ...]:
@@ -118,20 +118,26 @@ def _cascaded_filters(reader: Reader, before: Charge, after: Charge, child: Char
         return child.filters
     olds, news = _by_values(before.filters), _by_values(after.filters)
     removed = olds.keys() - news.keys()
-    filters = {one.id: one for one in child.filters if identity(one.values) not in removed}
+    filters = {
+        charge_filter.id: charge_filter
+        for charge_filter in child.filters
+        if identity(charge_filter.values) not in removed
+    }
     owns = _by_values(filters.values())
     declared = declared_values(metric_of(reader, child))
     for new in after.filters:
         old = olds.get(identity(new.values))
         if old is not None and old.properties == new.properties:
             continue
-        own = owns.get(identity(new.values))
-        if own is not None and old is not None:
-            prices = new.properties if same_prices(own.properties, old.properties) else own.properties
+        child_filter = owns.get(identity(new.values))
+        if child_filter is not None and old is not None:
+            prices = new.properties if same_prices(child_filter.properties, old.properties) else child_filter.properties
             prices = _with_groupings(prices, new.properties, _FILTER_GROUPINGS)
-            if prices != own.properties:
-                filters[own.id] = owns[identity(new.values)] = replace(own, properties=prices, updated_at=reader.now)
-        elif own is None and old is None:
+            if prices != child_filter.properties:
+                filters[child_filter.id] = owns[identity(new.values)] = replace(
+                    child_filter, properties=prices, updated_at=reader.now
+                )
+        elif child_filter is None and old is None:
             values = trimmed_values(new.values, declared)
             if values is not None:
                 copied = replace(_copied_filter(reader, new), values=values)
@@ -160,13 +166,13 @@ def cascade_fixed_charges(work: Work, plan: Plan, changes: Iterable[FixedChargeC
     if not wanted:
         return
     for child in overrides_of(work, plan):
-        own = {
+        by_parent = {
             fixed_charge.parent_id: fixed_charge for fixed_charge in work.tx.find(FixedCharge, eq("plan_id", child.id))
         }
         at_once: list[FixedCharge] = []
         next_period: list[FixedCharge] = []
         for change in wanted:
-            changed = _cascaded(work, child, change, own)
+            changed = _cascaded(work, child, change, by_parent)
             if changed is not None:
                 (at_once if change.immediately else next_period).append(changed)
         changed_plans(work, [child.id])
@@ -174,15 +180,15 @@ def cascade_fixed_charges(work: Work, plan: Plan, changes: Iterable[FixedChargeC
 
 
 def _cascaded(
-    work: Work, child: Plan, change: FixedChargeChange, own: Mapping[str | None, FixedCharge]
+    work: Work, child: Plan, change: FixedChargeChange, child_charge: Mapping[str | None, FixedCharge]
 ) -> FixedCharge | None:
     """Pass one change on to one override; its fixed charge, where it has other units now."""
     before, after = change.before, change.after
     if after is None:
-        if before is not None and before.id in own:
-            remove(work, own[before.id])
+        if before is not None and before.id in child_charge:
+            remove(work, child_charge[before.id])
         return None
-    copy = own.get(after.id)
+    copy = child_charge.get(after.id)
     if copy is None:
         if before is not None:
             return None

@@ -99,10 +99,10 @@ def update_charge(work: Work, code: str, charge_code: str, given: ChargeInput) -
     plan, before = plan_by_code(work, code), get_charge(work, code, charge_code)
     metric = metric_of(work, before)
     if given.billable_metric_id and given.billable_metric_id != metric.id:
-        found = work.tx.get(BillableMetric, given.billable_metric_id)
-        if found is None:
+        chosen = work.tx.get(BillableMetric, given.billable_metric_id)
+        if chosen is None:
             raise NotFound("billable_metric")
-        metric = found
+        metric = chosen
     after = changed_charge(work, before, metric, given, used=is_used(work, plan))
     if value_or(given.cascade_updates, False):
         model = value_or(given.charge_model, None)
@@ -127,7 +127,7 @@ def page_of_filters(charge: Charge, paging: Paging) -> Page[tuple[Charge, Charge
     first = (paging.page - 1) * paging.per_page
     shown = charge.filters[first : first + paging.per_page]
     return Page(
-        items=[(charge, one) for one in shown],
+        items=[(charge, charge_filter) for charge_filter in shown],
         page=paging.page,
         per_page=paging.per_page,
         total_count=len(charge.filters),
@@ -136,10 +136,10 @@ def page_of_filters(charge: Charge, paging: Paging) -> Page[tuple[Charge, Charge
 
 def pick_filter(charge: Charge, filter_id: str) -> ChargeFilter:
     """The filter of a charge that has this id. Raises `NotFound`."""
-    found = next((one for one in charge.filters if one.id == filter_id), None)
-    if found is None:
+    picked = next((charge_filter for charge_filter in charge.filters if charge_filter.id == filter_id), None)
+    if picked is None:
         raise NotFound("charge_filter")
-    return found
+    return picked
 
 
 def list_filters(reader: Reader, code: str, charge_code: str, paging: Paging) -> Page[tuple[Charge, ChargeFilter]]:
@@ -181,7 +181,7 @@ def update_filter(
     charge, before = get_filter(work, code, charge_code, filter_id)
     after = changed_filter(work, charge, before, given)
     check_filters(charge, metric_of(work, charge), [after])
-    others = [one for one in charge.filters if one.id != before.id]
+    others = [charge_filter for charge_filter in charge.filters if charge_filter.id != before.id]
     filters = charge.filters if after == before else (*others, after)
     return _write_filters(work, charge, filters, cascade=value_or(given.cascade_updates, False)), after
 
@@ -192,7 +192,7 @@ def delete_filter(
 ) -> tuple[Charge, ChargeFilter]:
     """Remove a filter from a charge. Raises `NotFound`."""
     charge, removed = get_filter(work, code, charge_code, filter_id)
-    left = [one for one in charge.filters if one.id != removed.id]
+    left = [charge_filter for charge_filter in charge.filters if charge_filter.id != removed.id]
     return _write_filters(work, charge, left, cascade=_wanted(options)), removed
 
 

@@ -47,8 +47,8 @@ def _check(reader: Reader, charge: Charge, metric: BillableMetric) -> None:
 
 
 def _rate(value: object) -> Decimal:
-    found = parse_decimal(value.strip()) if isinstance(value, str) else value
-    return found if isinstance(found, Decimal) else Decimal(str(found))
+    rate = parse_decimal(value.strip()) if isinstance(value, str) else value
+    return rate if isinstance(rate, Decimal) else Decimal(str(rate))
 
 
 def _applied_unit(reader: Reader, given: AppliedPricingUnitInput) -> AppliedPricingUnit | None:
@@ -142,8 +142,8 @@ def changed_charge(work: Work, charge: Charge, metric: BillableMetric, given: Ch
 
 def _still_declared(charge: Charge, metric: BillableMetric) -> tuple[ChargeFilter, ...]:
     declared = declared_values(metric)
-    trimmed = ((one, trimmed_values(one.values, declared)) for one in charge.filters)
-    return tuple(replace(one, values=values) for one, values in trimmed if values is not None)
+    trimmed = ((charge_filter, trimmed_values(charge_filter.values, declared)) for charge_filter in charge.filters)
+    return tuple(replace(charge_filter, values=values) for charge_filter, values in trimmed if values is not None)
 
 
 def _with_lists(reader: Reader, charge: Charge, metric: BillableMetric, given: ChargeInput) -> Charge:

@@ -110,21 +110,21 @@ def create(work: Work, given: PlanInput) -> Plan:
 
 def metric_of_item(reader: Reader, given: ChargeInput) -> BillableMetric:
     """The metric that a charge in a plan's body names. Raises `NotFound` of the many."""
-    found = reader.tx.get(BillableMetric, given.billable_metric_id) if given.billable_metric_id else None
-    if found is None:
+    metric = reader.tx.get(BillableMetric, given.billable_metric_id) if given.billable_metric_id else None
+    if metric is None:
         raise NotFound("billable_metrics")
-    return found
+    return metric
 
 
 def add_on_of_item(reader: Reader, given: FixedChargeInput) -> AddOn:
     """The add-on that a fixed charge in a plan's body names. Raises `NotFound` of the many."""
     if given.add_on_id:
-        found = reader.tx.get(AddOn, given.add_on_id)
+        add_on = reader.tx.get(AddOn, given.add_on_id)
     else:
-        found = reader.tx.first(AddOn, eq("code", given.add_on_code)) if given.add_on_code else None
-    if found is None:
+        add_on = reader.tx.first(AddOn, eq("code", given.add_on_code)) if given.add_on_code else None
+    if add_on is None:
         raise NotFound("add_ons")
-    return found
+    return add_on
 
 
 def refuse_taken_code(reader: Reader, plan: Plan) -> None:

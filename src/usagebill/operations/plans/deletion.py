@@ -17,9 +17,9 @@ __all__ = ["delete"]
 def delete(work: Work, code: str) -> Plan:
     """Have the plan and its overrides deleted, and every subscription on them ended. Raises `NotFound`."""
     plan = replace(plan_by_code(work, code), pending_deletion=True, updated_at=work.now)
-    for each in (*overrides_of(work, plan, in_use=False), plan):
-        work.tx.replace(replace(each, pending_deletion=True, updated_at=work.now))
-        changed_plans(work, [each.id])
+    for doomed in (*overrides_of(work, plan, in_use=False), plan):
+        work.tx.replace(replace(doomed, pending_deletion=True, updated_at=work.now))
+        changed_plans(work, [doomed.id])
     work.schedule(EndPlan(plan_id=plan.id), work.now)
     work.emit("plan.deleted", lambda: deleted_plan(work, plan), plan.id)
     return plan

@@ -35,16 +35,21 @@ def check_number_of_filters(filters: Sequence[ChargeFilter]) -> None:
     """Raises `Invalid` where a charge would have more filters, or these more values, than there may be."""
     if len(filters) > MOST_FILTERS:
         raise Invalid(filters="too_many_filters")
-    if sum(len(accepted) for one in filters for accepted in one.values.values()) > MOST_FILTER_VALUES:
+    if (
+        sum(len(accepted) for charge_filter in filters for accepted in charge_filter.values.values())
+        > MOST_FILTER_VALUES
+    ):
         raise Invalid(values="too_many_values")
 
 
 def check_filters(charge: Charge, metric: BillableMetric, filters: Iterable[ChargeFilter]) -> None:
     """Raises `Invalid` where a filter names what the metric does not declare, or its prices make no sense."""
     declared = declared_values(metric)
-    for one in filters:
-        refuse(values_errors(one.values, declared))
-        codes = validate_properties(charge.charge_model, one.properties) if charge.charge_model in MODELS else ()
+    for charge_filter in filters:
+        refuse(values_errors(charge_filter.values, declared))
+        codes = (
+            validate_properties(charge.charge_model, charge_filter.properties) if charge.charge_model in MODELS else ()
+        )
         refuse({"properties": codes} if codes else {})
 
 
@@ -64,14 +69,16 @@ def new_filter(reader: Reader, charge: Charge, given: ChargeFilterInput) -> Char
     )
 
 
-def changed_filter(reader: Reader, charge: Charge, one: ChargeFilter, given: ChargeFilterInput) -> ChargeFilter:
+def changed_filter(
+    reader: Reader, charge: Charge, charge_filter: ChargeFilter, given: ChargeFilterInput
+) -> ChargeFilter:
     """`one` with the name and the properties that are sent; its values stay as they are."""
-    changed = one
+    changed = charge_filter
     if is_given(given.invoice_display_name):
         changed = replace(changed, invoice_display_name=value_or(given.invoice_display_name, None))
     if given.properties:
         changed = replace(changed, properties=_kept_properties(charge, given.properties))
-    return changed if changed == one else replace(changed, updated_at=reader.now)
+    return changed if changed == charge_filter else replace(changed, updated_at=reader.now)
 
 
 def merged_filters(
@@ -86,8 +93,8 @@ def merged_filters(
     for given in wanted:
         sent_values(given)
     left: dict[Hashable, deque[ChargeFilter]] = {}
-    for one in charge.filters:
-        left.setdefault(identity(one.values), deque()).append(one)
+    for charge_filter in charge.filters:
+        left.setdefault(identity(charge_filter.values), deque()).append(charge_filter)
     merged = []
     for given in wanted:
         fresh = new_filter(reader, charge, given)

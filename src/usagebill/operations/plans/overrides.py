@@ -59,13 +59,13 @@ def apply_overrides(
     subscription's own. `subscription` is the existing one, whose units change from now or from its next period on;
     without one (it is about to be created) only the answer counts. Raises `Invalid`, `NotFound` and `Forbidden`.
     """
-    own = {} if subscription is None else dict(subscription.fixed_charge_units)
+    units = {} if subscription is None else dict(subscription.fixed_charge_units)
     if not any(value is not None for value in changes(given).values()):
-        return Overridden(plan=plan, fixed_charge_units=own)
+        return Overridden(plan=plan, fixed_charge_units=units)
     if plan.parent_id is None and is_units_only(given):
-        return Overridden(plan=plan, fixed_charge_units={**own, **_own_units(work, plan, given, subscription)})
-    before = {charge.id: charge.units for charge in plan_definition(work, plan.id).fixed_charges} | own
-    child = _changed_in_place(work, plan, given) if plan.parent_id else override(work, plan, given, units=own)
+        return Overridden(plan=plan, fixed_charge_units={**units, **_own_units(work, plan, given, subscription)})
+    before = {charge.id: charge.units for charge in plan_definition(work, plan.id).fixed_charges} | units
+    child = _changed_in_place(work, plan, given) if plan.parent_id else override(work, plan, given, units=units)
     if subscription is not None:
         draft_invoices.flag(work, draft_invoices.drafts_of_subscription(subscription.id))
         _note_units(work, child, given, subscription, before)
@@ -85,12 +85,12 @@ def _own_units(
             raise NotFound("fixed_charge")
         if not is_given(item.units):
             continue
-        own = replace(charge, units=check_units(item.units))
-        units[charge.id] = own.units
+        overridden = replace(charge, units=check_units(item.units))
+        units[charge.id] = overridden.units
         before = charge.units if subscription is None else subscription.fixed_charge_units.get(charge.id, charge.units)
-        if subscription is not None and own.units != before:
+        if subscription is not None and overridden.units != before:
             immediately = value_or(item.apply_units_immediately, False)
-            units_of_subscription_changed(work, plan, subscription, [own], immediately=immediately)
+            units_of_subscription_changed(work, plan, subscription, [overridden], immediately=immediately)
     return units
 
 
@@ -152,7 +152,7 @@ def override(work: Work, plan: Plan, given: PlanOverridesInput, *, units: Mappin
 
     `units` are the numbers of units that the subscription has of the plan's fixed charges already, by id.
     """
-    found = plan_definition(work, plan.id)
+    definition = plan_definition(work, plan.id)
     blank = replace(
         plan,
         id=work.new_id(),
@@ -168,16 +168,16 @@ def override(work: Work, plan: Plan, given: PlanOverridesInput, *, units: Mappin
     child = _with_sent_fields(work, blank, given)
     work.tx.insert(child)
     items, fixed_items = value_or(given.charges, ()), value_or(given.fixed_charges, ())
-    for charge in found.charges:
+    for charge in definition.charges:
         work.tx.insert(_copied_charge(work, child, charge, _item_of(charge, items)))
-    for fixed_charge in found.fixed_charges:
-        own = (units or {}).get(fixed_charge.id, fixed_charge.units)
+    for fixed_charge in definition.fixed_charges:
+        charge_units = (units or {}).get(fixed_charge.id, fixed_charge.units)
         copy = replace(
             fixed_charge,
             id=work.new_id(),
             plan_id=child.id,
             parent_id=fixed_charge.id,
-            units=own,
+            units=charge_units,
             tax_ids=(),
             created_at=work.now,
             updated_at=work.now,
@@ -195,7 +195,7 @@ def _copied_charge(reader: Reader, child: Plan, charge: Charge, item: ChargeInpu
         id=reader.new_id(),
         plan_id=child.id,
         parent_id=charge.id,
-        filters=tuple(replace(one, id=reader.new_id()) for one in charge.filters),
+        filters=tuple(replace(charge_filter, id=reader.new_id()) for charge_filter in charge.filters),
         tax_ids=(),
         created_at=reader.now,
         updated_at=reader.now,
@@ -207,13 +207,13 @@ def _changed_in_place(work: Work, child: Plan, given: PlanOverridesInput) -> Pla
     """An override with what is sent of it changed."""
     changed = _with_sent_fields(work, child, given)
     work.tx.replace(changed)
-    found = plan_definition(work, child.id)
-    for charge in found.charges:
+    definition = plan_definition(work, child.id)
+    for charge in definition.charges:
         item = _item_of(charge, value_or(given.charges, ()))
         if item is not None:
             _refuse_other_model(charge, item)
             work.tx.replace(overridden_charge(work, charge, metric_of(work, charge), item))
-    for fixed_charge in found.fixed_charges:
+    for fixed_charge in definition.fixed_charges:
         fixed_item = _item_of(fixed_charge, value_or(given.fixed_charges, ()))
         if fixed_item is not None:
             _refuse_other_model(fixed_charge, fixed_item)

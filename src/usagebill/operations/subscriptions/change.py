@@ -166,10 +166,10 @@ def _succeed(
 
 def _owes_at_start(reader: Reader, subscription: Subscription) -> bool:
     """Whether a subscription that has just started owes anything in advance."""
-    found = plan_definition(reader, subscription.plan_id)
-    if any(charge.pay_in_advance for charge in found.fixed_charges):
+    definition = plan_definition(reader, subscription.plan_id)
+    if any(charge.pay_in_advance for charge in definition.fixed_charges):
         return True
-    return found.plan.pay_in_advance and not in_trial(reader, subscription, reader.now)
+    return definition.plan.pay_in_advance and not in_trial(reader, subscription, reader.now)
 
 
 def bill_closed_period(work: Work, current: Subscription) -> None:

@@ -72,8 +72,8 @@ def create(work: Work, given: SubscriptionInput) -> Subscription:
         return _new(work, given, customer, entity, plan, external_id, purchase_order_number)
     if current.status == SubscriptionStatus.PENDING:
         return _replanned(work, given, current, plan)
-    own = entity if is_given(given.billing_entity_code) else None
-    return change_plan(work, current, _overridden(work, plan, given), given, own)
+    entity_sent = entity if is_given(given.billing_entity_code) else None
+    return change_plan(work, current, _overridden(work, plan, given), given, entity_sent)
 
 
 def _overridden(work: Work, plan: Plan, given: SubscriptionInput) -> Overridden:
@@ -104,24 +104,24 @@ def _text(value: object) -> str:
 
 def _customer(work: Work, external_id: str, entity: BillingEntity, plan: Plan, given: SubscriptionInput) -> Customer:
     """The customer of this external id, created where there is none, with the plan's currency where it has none."""
-    found = work.tx.first(Customer, eq("external_id", external_id))
-    if found is None:
-        found = customers.upsert(
+    customer = work.tx.first(Customer, eq("external_id", external_id))
+    if customer is None:
+        customer = customers.upsert(
             work, customers.CustomerInput(external_id=external_id, billing_entity_code=entity.code)
         )
-    if found.currency is None:
+    if customer.currency is None:
         asked = given.plan_overrides.amount_currency if given.plan_overrides else None
         currency = asked or plan.amount_currency
-        found = replace(found, currency=currency, updated_at=work.now)
-        work.tx.replace(found)
-    return found
+        customer = replace(customer, currency=currency, updated_at=work.now)
+        work.tx.replace(customer)
+    return customer
 
 
 def _current(reader: Reader, customer: Customer, external_id: str) -> Subscription | None:
     """The customer's subscription that the request speaks of: the active one, else the one that has yet to start."""
-    own = (eq("customer_id", customer.id), eq("external_id", external_id))
-    return reader.tx.first(Subscription, *own, eq("status", SubscriptionStatus.ACTIVE)) or reader.tx.first(
-        Subscription, *own, eq("status", SubscriptionStatus.PENDING), missing("previous_subscription_id")
+    named = (eq("customer_id", customer.id), eq("external_id", external_id))
+    return reader.tx.first(Subscription, *named, eq("status", SubscriptionStatus.ACTIVE)) or reader.tx.first(
+        Subscription, *named, eq("status", SubscriptionStatus.PENDING), missing("previous_subscription_id")
     )
 
 

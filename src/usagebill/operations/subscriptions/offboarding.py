@@ -25,15 +25,15 @@ def end_customer(work: Work, task: EndCustomer) -> None:
 
     Its coupons end too.
     """
-    own = eq("customer_id", task.customer_id)
+    of_customer = eq("customer_id", task.customer_id)
     order = [asc("created_at"), asc("id")]
-    for subscription in work.tx.find(Subscription, own, eq("status", SubscriptionStatus.ACTIVE), order=order):
+    for subscription in work.tx.find(Subscription, of_customer, eq("status", SubscriptionStatus.ACTIVE), order=order):
         terminate(work, subscription)
-    for subscription in work.tx.find(Subscription, own, eq("status", SubscriptionStatus.PENDING), order=order):
+    for subscription in work.tx.find(Subscription, of_customer, eq("status", SubscriptionStatus.PENDING), order=order):
         cancel_pending(work, subscription)
-    for applied in work.tx.find(AppliedCoupon, own, eq("status", CouponStatus.ACTIVE)):
+    for applied in work.tx.find(AppliedCoupon, of_customer, eq("status", CouponStatus.ACTIVE)):
         terminate_applied(work, applied)
-    for draft in work.tx.find(Invoice, own, eq("status", InvoiceStatus.DRAFT)):
+    for draft in work.tx.find(Invoice, of_customer, eq("status", InvoiceStatus.DRAFT)):
         finalization = FinalizeInvoice(customer_id=draft.customer_id, invoice_id=draft.id)
         work.cancel(finalization)
         work.schedule(finalization, work.now + _DRAFTS_WAIT)

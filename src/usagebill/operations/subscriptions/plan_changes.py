@@ -100,8 +100,10 @@ def _reconsider(work: Work, following: Subscription, plan: Plan) -> None:
     current = work.tx.get(Subscription, str(following.previous_subscription_id))
     if current is None or current.status != SubscriptionStatus.ACTIVE:
         return
-    own = plan_of(work, current)
-    if is_upgrade(own.amount_cents, Interval(own.interval), plan.amount_cents, Interval(plan.interval)):
+    current_plan = plan_of(work, current)
+    if is_upgrade(
+        current_plan.amount_cents, Interval(current_plan.interval), plan.amount_cents, Interval(plan.interval)
+    ):
         settle_backlog(work, current.customer_id)
         still = work.tx.get(Subscription, current.id)
         waiting = work.tx.get(Subscription, following.id)
@@ -120,7 +122,7 @@ def end_subscriptions(work: Work, plan: Plan, *, together: bool) -> None:
         return
     alive = work.tx.find(Subscription, eq("plan_id", plan.id), _ALIVE, order=_IN_ORDER)
     drafts = work.tx.find(Invoice, *_drafts_of(plan.id), order=_IN_ORDER)
-    customer_ids = (*(one.customer_id for one in alive), *(draft.customer_id for draft in drafts))
+    customer_ids = (*(subscription.customer_id for subscription in alive), *(draft.customer_id for draft in drafts))
     for customer_id in dict.fromkeys(customer_ids):
         work.schedule(LeavePlan(customer_id=customer_id, plan_id=plan.id), work.now)
 

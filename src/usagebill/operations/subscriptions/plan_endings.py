@@ -29,8 +29,8 @@ def _end(work: Work, plan_id: str, *, together: bool) -> None:
     if plan is None:
         return
     every = (*overrides_of(work, plan, in_use=False), plan)
-    for each in every:
-        end_subscriptions(work, each, together=together)
-    for each in every:
-        changed_plans(work, [each.id])
-        work.tx.replace(replace(each, pending_deletion=False, deleted_at=work.now, updated_at=work.now))
+    for ending in every:
+        end_subscriptions(work, ending, together=together)
+    for ending in every:
+        changed_plans(work, [ending.id])
+        work.tx.replace(replace(ending, pending_deletion=False, deleted_at=work.now, updated_at=work.now))

@@ -95,16 +95,16 @@ def _entity(reader: Reader, given: SubscriptionUpdate) -> BillingEntity | None:
 
 
 def _changed(
-    reader: Reader, found: Subscription, given: SubscriptionUpdate, entity: BillingEntity | None, advance: bool
+    reader: Reader, subscription: Subscription, given: SubscriptionUpdate, entity: BillingEntity | None, advance: bool
 ) -> Subscription:
-    changed = replace(found, updated_at=reader.now, **choices_of(reader, given, found))
+    changed = replace(subscription, updated_at=reader.now, **choices_of(reader, given, subscription))
     if is_given(given.name):
         changed = replace(changed, name=given.name or None)
     if is_given(given.ending_at):
         changed = replace(changed, ending_at=instant_of(given.ending_at))
     if is_given(given.purchase_order_number):
         number = purchase_order_number_of(given.purchase_order_number)
-        if number != found.purchase_order_number and found.status not in UNENDED:
+        if number != subscription.purchase_order_number and subscription.status not in UNENDED:
             raise NotAllowed("purchase_order_number_not_editable")
         changed = replace(changed, purchase_order_number=number)
     if isinstance(given.consolidate_invoice, bool):
