@@ -2,8 +2,8 @@
 
 - Current usage of a charge with 50 filters beside that of a charge with none, on 100,000 events: at most 3. Filters of
   two keys are asked about events with 30,000 combinations of values, which costs 4 to 5.
-- The events of a period that are paid in advance, after 10,000 beside after 100: at most 1.5. A standard charge keeps
-  that; where a price depends on all that was used before, or on whether a value is there, all of it is counted.
+- The events of a period that are paid in advance, after 10,000 beside after 100: at most 1.5, whatever is counted and
+  however it is priced.
 - Looking after an event whether it passed a threshold, at 300,000 events beside 1,000: at most 2. All of them are still
   counted.
 
@@ -29,7 +29,7 @@ from usagebill.rating.current_usage import UsageOptions, current
 
 ROUNDS = 5
 FILTERS, FILTERED_EVENTS = 50, 100_000
-EARLY, LATE, NEIGHBOURS = 100, 10_000, 50
+EARLY, LATE, NEIGHBOURS, WARM_UP = 100, 10_000, 40, 8
 FEW_EVENTS, MANY_EVENTS = 1_000, 300_000
 
 
@@ -107,50 +107,91 @@ def filters(folder: Path) -> None:
             line(f"{aggregation_type}, {FILTERS} filters of two keys beside none", none, two, 3)
 
 
-IN_ADVANCE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "standard": (
-        {"aggregation_type": "sum_agg", "field_name": "amount"},
-        {"charge_model": "standard", "properties": {"amount": "0.001"}},
-    ),
-    "graduated": (
-        {"aggregation_type": "sum_agg", "field_name": "amount"},
-        {
-            "charge_model": "graduated",
-            "properties": {
-                "graduated_ranges": [
-                    {"from_value": 0, "to_value": None, "per_unit_amount": "0.01", "flat_amount": "1"},
-                ]
-            },
-        },
-    ),
-    "unique count": (
-        {"aggregation_type": "unique_count_agg", "field_name": "user"},
-        {"charge_model": "standard", "properties": {"amount": "1"}},
+_RANGES: list[dict[str, Any]] = [
+    {"from_value": 0, "to_value": 10, "flat_amount": "1"},
+    {"from_value": 11, "to_value": None, "flat_amount": "0"},
+]
+_METRICS: dict[str, dict[str, Any]] = {
+    "count": {"aggregation_type": "count_agg"},
+    "sum": {"aggregation_type": "sum_agg", "field_name": "amount"},
+    "unique count": {"aggregation_type": "unique_count_agg", "field_name": "user"},
+}
+_MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "standard": ("standard", {"amount": "0.001"}),
+    "graduated": ("graduated", {"graduated_ranges": [{**row, "per_unit_amount": "0.01"} for row in _RANGES]}),
+    "package": ("package", {"amount": "1", "package_size": 100, "free_units": 10}),
+    "percentage": ("percentage", {"rate": "1", "fixed_amount": "0.1"}),
+    "percentage, free units": ("percentage", {"rate": "1", "fixed_amount": "0.1", "free_units_per_events": 10}),
+    "percentage, bounds": ("percentage", {"rate": "1", "per_transaction_min_amount": "0.1"}),
+    "graduated percentage": (
+        "graduated_percentage",
+        {"graduated_percentage_ranges": [{**row, "rate": "1"} for row in _RANGES]},
     ),
 }
+_BY_REGION = {"pricing_group_keys": ["region"]}
+
+
+def charges_in_advance() -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
+    """A metric and a charge of each kind: every aggregation and model, then groups and filters."""
+    kinds: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+    for metric_name, metric in _METRICS.items():
+        for model_name, (model, properties) in _MODELS.items():
+            if model_name == "percentage, bounds" and metric_name != "sum":
+                continue
+            kinds[f"{metric_name}, {model_name}"] = (metric, {"charge_model": model, "properties": properties})
+    for metric_name, metric in _METRICS.items():
+        model, properties = _MODELS["graduated"]
+        grouped = {"charge_model": model, "properties": {**properties, **_BY_REGION}}
+        kinds[f"{metric_name}, graduated by group"] = (metric, grouped)
+        filtered = {
+            "charge_model": model,
+            "properties": properties,
+            "filters": [{"values": {"region": [region]}, "properties": properties} for region in ("eu", "us")],
+        }
+        declared = {**metric, "filters": [{"key": "region", "values": ["eu", "us", "ap"]}]}
+        kinds[f"{metric_name}, graduated by filter"] = (declared, filtered)
+    return kinds
+
+
+# Of these, every event before is billed too; of the others the events are there and their fees are not.
+_BILLED_FROM_THE_START = ("sum, graduated", "unique count, standard")
 
 
 def in_advance(folder: Path) -> None:
     """An event after 100 and after 10,000 of its period, each with a fee of its own."""
-    for name, (metric, charge) in IN_ADVANCE.items():
+    for name, (metric, charge) in charges_in_advance().items():
+        path = folder / "in-advance.db"
         charges = [{**charge, "pay_in_advance": True, "invoiceable": False}]
-        with opened(folder / f"advance-{name}.db", metric, {"plan": charges}) as billing:
+        is_billed = name in _BILLED_FROM_THE_START
+        first_charges: Sequence[Mapping[str, Any]] = charges if is_billed else []
+        with opened(path, metric, {"few": first_charges, "many": first_charges}) as billing:
 
-            def more(first: int, billing: Billing = billing) -> None:
-                billing.events.ingest(sent(first, 1, subscription="sub-plan"))
+            def act(subscription: str, first: int, count: int = 1, billing: Billing = billing) -> None:
+                billing.events.ingest(sent(first, count, subscription=subscription))
                 billing.run_due()
 
-            def bulk(first: int, end: int, billing: Billing = billing) -> None:
-                for start in range(first, end, 100):
-                    billing.events.ingest(sent(start, min(100, end - start), subscription="sub-plan"))
-                    billing.run_due()
-
-            bulk(0, EARLY)
-            early = sorted(seconds(partial(more, at)) for at in range(EARLY, EARLY + NEIGHBOURS))
-            bulk(EARLY + NEIGHBOURS, LATE)
-            late = sorted(seconds(partial(more, at)) for at in range(LATE, LATE + NEIGHBOURS))
+            act("sub-few", 0, EARLY)
+            for start in range(0, LATE, 1000):
+                act("sub-many", start, 1000)
+            if not is_billed:
+                metric_id = billing.billable_metrics.get("api_calls").id
+                for plan in ("few", "many"):
+                    billing.plans.update(plan, charges=[{"billable_metric_id": metric_id, **one} for one in charges])
+            few: list[float] = []
+            many: list[float] = []
+            # The first events find nothing to go on from.
+            for step in range(-WARM_UP, NEIGHBOURS):
+                times = [
+                    seconds(partial(act, "sub-few", EARLY + WARM_UP + step)),
+                    seconds(partial(act, "sub-many", LATE + WARM_UP + step)),
+                ]
+                if step >= 0:
+                    few.append(times[0])
+                    many.append(times[1])
             middle = NEIGHBOURS // 2
-            line(f"in advance, {name}: event {LATE:,} beside {EARLY}", early[middle], late[middle], 1.5)
+            line(f"in advance, {name}", sorted(few)[middle], sorted(many)[middle], 1.5)
+        for file in folder.glob("in-advance.db*"):
+            file.unlink()
 
 
 def thresholds(folder: Path) -> None:

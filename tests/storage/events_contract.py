@@ -17,7 +17,7 @@ from usagebill.core.aggregation import AggregateResult, counts, fold
 from usagebill.core.events import Event, JsonValue, property_text
 from usagebill.core.filters import EventScope, FilterIndex
 from usagebill.core.grouping import Group, grouped
-from usagebill.storage.event_queries import COUNTED, Arrival, EventFilter, EventQuery, concerns
+from usagebill.storage.event_queries import COUNTED, Arrival, Counted, EventFilter, EventQuery, concerns
 from usagebill.storage.ports import Store, Transaction
 
 D = Decimal
@@ -542,3 +542,73 @@ class EventsContract:
         for aggregation_type in COUNTED:
             found = own.tallies(aggregation_type=aggregation_type, field_name="value")[()]
             assert found == fold(aggregation_type, [one], field_name="value")
+
+    @settings(max_examples=300, deadline=None)
+    @given(
+        history=histories(),
+        counted=st.integers(0, 12),
+        places=st.tuples(st.integers(0, 12), st.integers(0, 12)),
+        known_at=instants,
+        earliest=st.one_of(st.none(), instants),
+        bucket=some_bucket,
+    )
+    def test_changes_are_all_that_a_count_has_to_be_corrected_by(
+        self,
+        store: Store,
+        history: History,
+        counted: int,
+        places: tuple[int, int],
+        known_at: datetime,
+        earliest: datetime | None,
+        bucket: EventScope,
+    ) -> None:
+        own = new_organization(store)
+        events = [
+            event(own.id, number, found, at=at, received=received, cents=cents)
+            for number, (at, received, found, cents) in enumerate(history)
+        ]
+        if not events:
+            return
+        own.append(event(own.id, 100, {"value": 1}, code="other"), *events)
+        question = EventQuery(
+            code="calls", external_subscription_id="sub", earliest=earliest, known_at=known_at, bucket=bucket
+        )
+        before, order = (events[min(place, len(events) - 1)].order for place in places)
+        latest = max(event.order for event in events)
+        sequence_of = {
+            event.id: sequence
+            for sequence, event in own.ask(
+                lambda tx: list(tx.events.changes(replace(question, known_at=None), None, latest))
+            )
+        }
+        asked = own.ask(lambda tx: list(tx.events.scan(replace(question, known_at=None))))
+        assert {event.id for event in asked} == set(sequence_of)
+        # Only what had been received by then has been counted.
+        known = own.ask(lambda tx: tx.events.known_up_to(question, 0))
+        sequence = min(sequence_of.get(f"{counted:06}", known), known)
+        changes = own.ask(
+            lambda tx: list(tx.events.changes(question, Counted(order=before, sequence=sequence), order, at_most=100))
+        )
+        assert len({place for place, _ in changes}) == len(changes)
+        assert all(sequence_of[event.id] == place for place, event in changes)
+        for one in asked:
+            was_counted = one.order <= before and sequence_of[one.id] <= sequence
+            is_asked = one.order <= order and one.created_at <= known_at
+            assert was_counted == is_asked or one in [event for _, event in changes]
+
+    def test_events_up_to_the_first_that_was_not_known_are_known(self, own: Organization, other: Organization) -> None:
+        own.append(event(own.id, 1), event(own.id, 2, code="other", received=second(9)), event(own.id, 3))
+        other.append(event(other.id, 4, received=second(9)))
+        own.append(event(own.id, 5, received=second(5)), event(own.id, 6, received=second(1)))
+
+        def known(at: int, sequence: int = 0) -> int:
+            question = EventQuery(code="calls", external_subscription_id="sub", known_at=second(at))
+            return own.ask(lambda tx: tx.events.known_up_to(question, sequence))
+
+        everything = EventQuery(code="calls", external_subscription_id="sub")
+        stored = own.ask(
+            lambda tx: sorted(place for place, _ in tx.events.changes(everything, None, (second(99), second(99), "")))
+        )
+        assert known(1) == stored[2] - 1
+        assert known(5) == stored[3]
+        assert known(5, sequence=stored[3]) == stored[3]

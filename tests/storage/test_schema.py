@@ -226,6 +226,7 @@ TABLES_OF_VERSIONS = {
     7: "dd971dbe417736ec",
     8: "0192df88cd502304",
     9: "8d60afd92e317262",
+    10: "52b1ba32d41635dd",
 }
 
 

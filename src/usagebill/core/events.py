@@ -15,6 +15,7 @@ from usagebill.core.numbers import ZERO, floor_to, parse_decimal, round_to
 __all__ = [
     "LONGEST_VALUE",
     "Event",
+    "EventOrder",
     "JsonValue",
     "Subscribed",
     "active_subscription",
@@ -34,6 +35,9 @@ __all__ = [
 
 # JSON as it is read here: numbers are int or Decimal, never float.
 JsonValue: TypeAlias = "bool | int | Decimal | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
+
+# The place of an event in time: timestamp, then arrival, then id.
+EventOrder: TypeAlias = tuple[datetime, datetime, str]
 
 # Longest text of a property that counts as a number: 30 digits before and after the point are fine, and sums of
 # such numbers and their products with the 20 decimals of a day ratio stay exact.
@@ -69,7 +73,7 @@ class Event:
     created_at: datetime
 
     @property
-    def order(self) -> tuple[datetime, datetime, str]:
+    def order(self) -> EventOrder:
         """The place of the event in time: timestamp, then arrival, then id."""
         return (self.timestamp, self.created_at, self.id)
 

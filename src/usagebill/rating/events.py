@@ -23,12 +23,14 @@ from usagebill.core.aggregation import (
     fold,
     lower_bound,
     running_totals,
+    summed_totals,
 )
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_ledger import LedgerEntry, group_text
 from usagebill.core.charge_parts import ChargePart, charge_parts, parsed_properties
-from usagebill.core.events import Event, property_of
+from usagebill.core.events import Event, cut_to_seconds, numeric_value, property_of
 from usagebill.core.grouping import TARGET_WALLET_KEY, charge_group_keys, group_of, grouped_by
+from usagebill.core.numbers import ZERO, subtract
 from usagebill.core.plans import Charge, PlanDefinition
 from usagebill.core.pricing import MODELS, Properties, grouping_keys
 from usagebill.core.pricing.advance import AdvancePrice, pay_in_advance_price
@@ -37,6 +39,7 @@ from usagebill.core.pricing.percentage import PercentageProperties
 from usagebill.core.subscriptions import Subscription
 from usagebill.rating.handover import own_events
 from usagebill.rating.ledger import Ledger
+from usagebill.rating.running_usage import BroughtForward, bring_forward
 from usagebill.storage.event_queries import COUNTED, EventQuery
 from usagebill.work import Reader
 
@@ -55,6 +58,7 @@ class EventPrice:
     usage: AdvanceUsage
     price: AdvancePrice
     amounts: FeeAmounts
+    brought_forward: BroughtForward | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +73,7 @@ class _Place:
     event: Event
     is_stored: bool
     question: EventQuery
+    brought_forward: BroughtForward | None = None
 
     @property
     def up_to(self) -> EventQuery:
@@ -114,12 +119,16 @@ def event_price(
     is_stored: bool = True,
     known_at: datetime | None = None,
     as_of: LedgerEntry | None = None,
+    from_running_usage: bool = False,
 ) -> EventPrice:
     """What `event` adds to the price of everything before it in time, under `charge`.
 
     `window` is the charges period that contains the event, `currency` the plan's. An event that is not stored is
     priced as if it came after everything that is. What was received by `known_at` is known, by default what had been
     received when the event was. `as_of` is the event's own row of the ledger, where it has been billed before.
+
+    With `from_running_usage` it goes on from what was kept with the event before, and `brought_forward` is to be stored
+    with the fee; else everything is counted.
     """
     part = part_for(charge, metric, event)
     keys = charge_group_keys(grouping_keys(part.raw_properties), accepts_target_wallet=charge.accepts_target_wallet)
@@ -144,6 +153,9 @@ def event_price(
         is_stored=is_stored,
         question=_after_end_before(reader, subscription, metric, question, event),
     )
+    if from_running_usage and _needs_running_usage(charge, metric):
+        brought_forward = bring_forward(reader, charge, part, group_text(group), place.question, event, subscription.id)
+        place = replace(place, brought_forward=brought_forward)
     properties = parsed_properties(charge, part, currency)
     usage = _usage(reader, place, properties, _previous(reader, place, group_text(group), as_of))
     price = pay_in_advance_price(charge.charge_model, properties, usage.with_event, usage.without_event)
@@ -162,7 +174,14 @@ def event_price(
             currency,
             conversion_rate=None if unit is None else unit.conversion_rate,
         ),
+        brought_forward=place.brought_forward,
     )
+
+
+def _needs_running_usage(charge: Charge, metric: BillableMetric) -> bool:
+    """Whether the price depends on more than the event and the ledger."""
+    has_values = AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.VALUES
+    return has_values or not MODELS[charge.charge_model].is_linear
 
 
 def _after_end_before(
@@ -249,6 +268,8 @@ class _Counted:
 
 def _counted(reader: Reader, place: _Place, terms: PercentageProperties | None) -> _Counted:
     metric = place.metric
+    if place.brought_forward is not None:
+        return _from_running_usage(reader, place, place.brought_forward.tally, terms)
     if place.is_stored and not _needs_events(metric, terms):
         question = replace(place.up_to, amounts=MODELS[place.charge.charge_model].by_event_prices)
         tally = next(iter(reader.tx.events.tallies(question).values()))
@@ -265,6 +286,45 @@ def _counted(reader: Reader, place: _Place, terms: PercentageProperties | None) 
         totals=running_totals(metric, events, tally.units, free_events=terms.free_events, free_units=terms.free_total),
         values=event_values(metric, events, place.window.start) if terms.is_bounded else (),
     )
+
+
+def _from_running_usage(
+    reader: Reader, place: _Place, tally: AggregateResult, terms: PercentageProperties | None
+) -> _Counted:
+    """What a percentage charge needs besides the tally: no more events are read than its free units take."""
+    if terms is None:
+        return _Counted(tally=tally)
+    free_events, free_units = terms.free_events, terms.free_total
+    if AGGREGATIONS[place.metric.aggregation_type].running_totals is RunningTotals.SUMMED:
+        numbers = (numeric_value(event, place.metric.field_name) for event in reader.tx.events.scan(place.up_to))
+        counting = (number for number in numbers if number is not None)
+        totals = summed_totals(counting, free_events=free_events, free_units=free_units)
+    else:
+        totals = counted_totals(tally.units, free_events=free_events, free_units=free_units)
+    return _Counted(
+        tally=tally,
+        totals=totals,
+        values=_values_that_tell(reader, place, terms) if terms.is_bounded else (),
+    )
+
+
+def _values_that_tell(reader: Reader, place: _Place, terms: PercentageProperties) -> tuple[Decimal, ...]:
+    """The events' values up to the one that uses up what is free, and the event's own.
+
+    Those in between cost the same with the event and without it.
+    """
+    start = cut_to_seconds(place.window.start)
+    question = place.up_to if place.question.earliest is not None else replace(place.up_to, earliest=start)
+    first: list[Decimal] = []
+    rest = terms.free_total
+    for event in reader.tx.events.scan(question):
+        if event.id == place.event.id or (rest <= ZERO and len(first) >= terms.free_events):
+            break
+        for value in event_values(place.metric, [event], place.window.start):
+            first.append(value)
+            if rest > ZERO:
+                rest = subtract(rest, value) if value < rest else ZERO
+    return (*first, *event_values(place.metric, [place.event], place.window.start))
 
 
 def _needs_events(metric: BillableMetric, terms: PercentageProperties | None) -> bool:
@@ -286,6 +346,8 @@ def _events(reader: Reader, place: _Place) -> Iterator[Event]:
 
 def _was_active(reader: Reader, place: _Place) -> bool:
     """Whether the value of a unique count is active before the event that names it."""
+    if place.brought_forward is not None:
+        return place.brought_forward.was_active
     name = place.metric.field_name
     value = property_of(place.event, name)
     if name is None or value is None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from usagebill.core.events import Event, cut_to_seconds, property_of
+from usagebill.core.events import Event, EventOrder, cut_to_seconds, property_of
 from usagebill.core.filters import EventScope, accepts
 from usagebill.core.grouping import Group
 
-__all__ = ["ALL_EVENTS", "COUNTED", "Arrival", "EventFilter", "EventQuery", "Group", "concerns"]
+__all__ = ["ALL_EVENTS", "COUNTED", "Arrival", "Counted", "EventFilter", "EventQuery", "Group", "concerns"]
 
 ALL_EVENTS: Final = EventScope(matches={})
 
@@ -25,6 +25,14 @@ class Arrival:
 
     at: datetime
     id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """What has been counted already: the events up to `order` in time, among the first `sequence` that were stored."""
+
+    order: EventOrder
+    sequence: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

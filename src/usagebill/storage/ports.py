@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
 from usagebill.core.aggregation import AggregateResult
-from usagebill.core.events import Event
+from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import FilterIndex
 from usagebill.core.jobs import Job
 from usagebill.storage.conditions import Condition, Order
-from usagebill.storage.event_queries import EventFilter, EventQuery, Group
+from usagebill.storage.event_queries import Counted, EventFilter, EventQuery, Group
 
 __all__ = [
     "Duplicate",
@@ -147,6 +147,23 @@ class EventLog(Protocol):
         """What `tallies` says of each bucket of `filters`, by its position, in one pass over the events.
 
         The question's own bucket is all events. Buckets in which no event counts are left out.
+        """
+
+    def changes(
+        self, question: EventQuery, since: Counted | None, order: EventOrder, *, at_most: int = 0
+    ) -> Iterator[tuple[int, Event]]:
+        """What may differ between what was counted (`since`) and the events of the question up to `order` in time.
+
+        Events of the question, in no order, each with its place in the order of storing: those stored later than what
+        was counted and up to the later of the two places in time, and those between the two places. It ends after
+        `at_most` of them. Where nothing was counted it is all of the question up to `order`, however many.
+        """
+
+    def known_up_to(self, question: EventQuery, sequence: int) -> int:
+        """How many of the first events stored were all received by the question's `known_at`, at least `sequence`.
+
+        Only events of the question's code and subscription id are looked at, of those only the ones stored after the
+        first `sequence`.
         """
 
 

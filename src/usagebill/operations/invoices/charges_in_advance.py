@@ -12,6 +12,7 @@ from datetime import timedelta
 from usagebill.core.events import Event, subscription_at
 from usagebill.core.fees import Fee
 from usagebill.core.periods import current_boundaries, from_start
+from usagebill.core.running_usage import RunningValue
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import ProcessEvents
 from usagebill.operations.backlog import settle_backlog
@@ -23,6 +24,7 @@ from usagebill.queries.plans import plan_definition
 from usagebill.rating.events import advance_charges, event_price, ledger_entry
 from usagebill.rating.fees.in_advance import advance_fee, event_billing
 from usagebill.rating.invoice import event_bill
+from usagebill.rating.running_usage import BroughtForward
 from usagebill.storage.conditions import all_of, any_of, at_most, eq, within
 from usagebill.work import Reader, Work
 
@@ -120,7 +122,10 @@ def bill_event(work: Work, event: Event) -> list[Fee]:
             billing.window,
             currency=definition.plan.amount_currency,
             subscription=subscription,
+            from_running_usage=True,
         )
+        if priced.brought_forward is not None:
+            _keep(work, priced.brought_forward)
         if charge.invoiceable:
             owed = event_bill(work, billing, priced, event)
             record(work, owed)
@@ -131,6 +136,22 @@ def bill_event(work: Work, event: Event) -> list[Fee]:
             work.tx.insert(entry)
         fees.append(keep_standalone(work, advance_fee(work, billing, priced, event)))
     return fees
+
+
+def _keep(work: Work, brought_forward: BroughtForward) -> None:
+    """Store the running usage after an event, in place of what was kept before it."""
+    former = brought_forward.former
+    if brought_forward.is_fresh:
+        if former is not None:
+            work.tx.delete(former, *work.tx.find(RunningValue, eq("running_usage_id", former.id)))
+        work.tx.insert(brought_forward.usage, *brought_forward.values)
+        return
+    work.tx.replace(brought_forward.usage)
+    for value in brought_forward.values:
+        if value.id in brought_forward.former_values:
+            work.tx.replace(value)
+        else:
+            work.tx.insert(value)
 
 
 def _billed_charges(reader: Reader, event: Event) -> set[str | None]:

@@ -15,8 +15,8 @@ from functools import cache
 from typing import Any
 
 from usagebill.core.aggregation import AggregateResult
-from usagebill.core.events import Event
-from usagebill.storage.event_queries import EventQuery, Group, concerns
+from usagebill.core.events import Event, EventOrder
+from usagebill.storage.event_queries import Counted, EventQuery, Group, concerns
 from usagebill.storage.sqlite.events import SqliteEvents
 from usagebill.storage.sqlite.events.rows import COLUMNS, event_of
 
@@ -103,6 +103,16 @@ class ObservedEvents(SqliteEvents):
     def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
         self._observation.questions.append(question)
         return self._counted.tallies(question)
+
+    def changes(
+        self, question: EventQuery, since: Counted | None, order: EventOrder, *, at_most: int = 0
+    ) -> Iterator[tuple[int, Event]]:
+        self._observation.questions.append(question)
+        return self._counted.changes(question, since, order, at_most=at_most)
+
+    def known_up_to(self, question: EventQuery, sequence: int) -> int:
+        self._observation.questions.append(question)
+        return self._counted.known_up_to(question, sequence)
 
 
 def latest_event(connection: sqlite3.Connection) -> int:

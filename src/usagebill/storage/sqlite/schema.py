@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STEPS", "VERSION", "NewerFile", "OlderFile", "bring_forward", "check_version"]
 
-VERSION = 9
+VERSION = 10
 
 
 def _lanes(connection: sqlite3.Connection) -> None:
@@ -112,6 +112,7 @@ CREATE UNIQUE INDEX IF NOT EXISTS events_transaction ON events (
     organization_id, transaction_id, external_subscription_id);
 CREATE INDEX IF NOT EXISTS events_usage ON events (
     organization_id, external_subscription_id, code, timestamp, created_at);
+CREATE INDEX IF NOT EXISTS events_stored ON events (organization_id, external_subscription_id, code);
 CREATE INDEX IF NOT EXISTS events_listed ON events (organization_id, timestamp);
 """
 

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from usagebill.core.aggregation import AggregateResult
-from usagebill.core.events import Event
+from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import FilterIndex
-from usagebill.storage.event_queries import EventFilter, EventQuery, Group
-from usagebill.storage.sqlite.events.answers import answer, prepare, rows_sql
+from usagebill.storage.event_queries import Counted, EventFilter, EventQuery, Group
+from usagebill.storage.sqlite.events.answers import answer, changes_sql, prepare, rows_sql
 from usagebill.storage.sqlite.events.bucket_answers import answer_by_bucket
 from usagebill.storage.sqlite.events.lists import EventLists, count_new_events
 from usagebill.storage.sqlite.events.rows import COLUMNS, event_of, microseconds, row_of
@@ -160,3 +160,26 @@ class SqliteEvents:
 
     def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
         return answer_by_bucket(self._connection, self._organization_id, question, filters)
+
+    def changes(
+        self, question: EventQuery, since: Counted | None, order: EventOrder, *, at_most: int = 0
+    ) -> Iterator[tuple[int, Event]]:
+        sql, values = changes_sql(f"{COLUMNS}, sequence", self._organization_id, question, since, order, at_most)
+        for row in self._connection.execute(sql, values):
+            yield row[-1], event_of(row)
+
+    def known_up_to(self, question: EventQuery, sequence: int) -> int:
+        stored = (
+            " FROM events INDEXED BY events_stored WHERE organization_id = ? AND external_subscription_id = ?"
+            " AND code = ? AND sequence > ?"
+        )
+        values = (self._organization_id, question.external_subscription_id, question.code, sequence)
+        if question.known_at is not None:
+            unknown = self._connection.execute(
+                f"SELECT sequence{stored} AND created_at > ? ORDER BY sequence LIMIT 1",
+                (*values, microseconds(question.known_at)),
+            ).fetchone()
+            if unknown is not None:
+                return int(unknown[0]) - 1
+        last = self._connection.execute(f"SELECT MAX(sequence){stored}", values).fetchone()[0]
+        return sequence if last is None else int(last)

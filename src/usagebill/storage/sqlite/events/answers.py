@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from itertools import product
 from typing import Any, Final
@@ -16,10 +17,10 @@ from typing import Any, Final
 import msgspec
 
 from usagebill.core.aggregation import AggregateResult
-from usagebill.core.events import Event
+from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import EventScope
 from usagebill.core.numbers import CONTEXT, ZERO, add
-from usagebill.storage.event_queries import Arrival, EventQuery, Group
+from usagebill.storage.event_queries import Arrival, Counted, EventQuery, Group
 from usagebill.storage.sqlite.events.rows import member_in, microseconds
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "MILLION",
     "Asked",
     "answer",
+    "changes_sql",
     "from_millionths",
     "has_path",
     "json_path",
@@ -121,7 +123,11 @@ class _Query:
         return f"({self.group(key)} IS NULL OR {inside})" if len(present) < len(values) else inside
 
     def place(self, event: Event) -> str:
-        return f"({microseconds(event.timestamp)}, {microseconds(event.created_at)}, {self.bind(event.id)})"
+        return self.order(event.order)
+
+    def order(self, order: EventOrder) -> str:
+        timestamp, created_at, id = order
+        return f"({microseconds(timestamp)}, {microseconds(created_at)}, {self.bind(id)})"
 
     def arrival(self, arrival: Arrival) -> str:
         return f"({microseconds(arrival.at)}, {self.bind(arrival.id)})"
@@ -267,6 +273,31 @@ def rows_sql(columns: str, organization_id: str, question: EventQuery) -> tuple[
     query = _Query()
     where = _where(query, question, organization_id)
     return f"SELECT {columns} FROM events{where} ORDER BY timestamp, created_at, id", query.values
+
+
+def changes_sql(
+    columns: str, organization_id: str, question: EventQuery, since: Counted | None, order: EventOrder, at_most: int
+) -> tuple[str, dict[str, Any]]:
+    """The query behind `storage.ports.EventLog.changes`, and what it binds."""
+    query = _Query()
+    where = _where(query, question, organization_id)
+    place = "(timestamp, created_at, id)"
+    if since is None:
+        timestamp = microseconds(order[0])
+        sql = f"SELECT {columns} FROM events{where} AND timestamp <= {timestamp} AND {place} <= {query.order(order)}"
+        return sql, query.values
+    low, high = sorted((since.order, order))
+    until_high = f"timestamp <= {microseconds(high[0])} AND {place} <= {query.order(high)}"
+    # Each half is a search in an index of its own, which the planner would not choose for both.
+    stored = f"SELECT {columns} FROM events INDEXED BY events_stored{where} AND sequence > {int(since.sequence)}"
+    # With two lower bounds of the timestamp, the search would begin at either.
+    earliest = low[0] if question.earliest is None else max(question.earliest, low[0])
+    after_low = _where(query, replace(question, earliest=earliest), organization_id)
+    between = (
+        f"SELECT {columns} FROM events INDEXED BY events_usage{after_low} AND {place} > {query.order(low)}"
+        f" AND +sequence <= {int(since.sequence)}"
+    )
+    return f"{stored} AND {until_high} UNION ALL {between} AND {until_high} LIMIT {int(at_most)}", query.values
 
 
 def answer(connection: sqlite3.Connection, organization_id: str, question: EventQuery) -> dict[Group, AggregateResult]:
