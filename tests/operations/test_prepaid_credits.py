@@ -165,3 +165,59 @@ def test_an_explanation_tells_which_wallet_paid_which_fee_out_of_which_credits(b
     steps = [(step["text"], step["result_cents"]) for step in explained["steps"] if step["step"] == "prepaid_credits"]
     assert steps == [("wallet usage: 1400 - 300 = 1100", 1100), ("wallet all: 1100 - 900 = 200", 200)]
     assert explained["total_amount_cents"] == 200
+
+
+def test_invoices_of_one_batch_use_a_credit_once(box: Scenario) -> None:
+    box.plan(charge_on(box.metric("gb"), amount="1", pay_in_advance=True))
+    box.subscribe()
+    add_wallet(box, 1500)
+    box.events("gb", {"value": 10}, {"value": 9}, {"value": 8})
+    paid = [(invoice["prepaid_credit_amount_cents"], invoice["total_amount_cents"]) for invoice in box.invoices()]
+    assert sorted(paid, reverse=True) == [(1000, 0), (500, 400), (0, 800)]
+    assert balances(box) == [(0, 0, 0)]
+    assert box.billing.audit().findings == ()
+
+
+def test_credits_of_another_currency_pay_nothing(box: Scenario) -> None:
+    subscribed(box)
+    add_wallet(box, 700, currency="USD")
+    box.event("gb", value=10)
+    assert balances(box) == [(700, 0, 700)]
+    box.travel_to("2024-04-01T01:00:00Z")
+    assert [invoice["total_amount_cents"] for invoice in box.invoices()] == [1000]
+
+
+def test_a_void_with_a_credit_note_gives_nothing_back_to_wallets(box: Scenario) -> None:
+    subscribed(box)
+    add_wallet(box, 2000)
+    box.event("gb", value=10)
+    box.travel_to("2024-04-01T01:00:00Z")
+    (invoice,) = box.invoices()
+    box.post(f"/invoices/{invoice['svc_id']}/void", generate_credit_note=True, credit_amount=1000)
+    assert [wallet.balance_cents for wallet in wallets(box)] == [1000]
+    (note,) = box.get("/credit_notes")["credit_notes"]
+    assert note["balance_amount_cents"] == 1000
+    assert box.billing.audit().findings == ()
+
+
+def test_every_subscription_of_the_customer_counts_and_each_only_as_far_as_it_is_not_billed(box: Scenario) -> None:
+    gb = box.metric("gb")
+    box.plan(charge_on(gb, amount="1"))
+    box.plan(charge_on(gb, amount="2", pay_in_advance=True), code="advance")
+    box.plan(charge_on(gb, amount="3"), code="billed", usage_thresholds=[{"amount_cents": 2000}])
+    for external_id, code in (("plain", "basic"), ("advance", "advance"), ("ahead", "billed")):
+        box.subscribe(code, external_id=external_id)
+    add_wallet(box, 10_000)
+    box.event("gb", "plain", value=1)
+    box.event("gb", "advance", value=10)
+    box.event("gb", "ahead", value=10)
+    box.event("gb", "ahead", value=1)
+    assert balances(box) == [(5000, 400, 4600)]
+
+
+def test_a_subscription_that_ends_without_an_invoice_is_expected_no_more(box: Scenario) -> None:
+    subscribed(box)
+    add_wallet(box, 700)
+    box.event("gb", value=2)
+    box.delete("/subscriptions/sub?on_termination_invoice=skip")
+    assert balances(box) == [(700, 0, 700)]

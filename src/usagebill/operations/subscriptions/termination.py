@@ -18,6 +18,7 @@ from usagebill.operations.subscriptions.inputs import SubscriptionTermination
 from usagebill.operations.subscriptions.reading import get_of_status
 from usagebill.operations.subscriptions.schedule import ending_of, forget, schedule, schedule_alert
 from usagebill.operations.subscriptions.unused_time import credit_unused_time
+from usagebill.operations.wallet_ledger import want_refresh
 from usagebill.queries.customers import customer_of, zone_of
 from usagebill.queries.subscriptions import cycle, plan_of
 from usagebill.rating.invoice import Entry
@@ -113,6 +114,7 @@ def terminate(
             occasion=Occasion.SUBSCRIPTION,
         )
     regroup(work, [ended], work.now, renewing=False)
+    want_refresh(work, ended.customer_id)
     return ended
 
 
