@@ -50,6 +50,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A day inside what `datetime` holds, so that every accepted instant has a local date in every time zone.
 _EARLIEST = Decimal((datetime(1, 1, 2, tzinfo=UTC) - _EPOCH) // timedelta(seconds=1))
 _LATEST = Decimal((datetime(9999, 12, 30, tzinfo=UTC) - _EPOCH) // timedelta(seconds=1))
+# The same as whole numbers, which are compared with each other in a tenth of the time.
+_EARLIEST_SECOND, _LATEST_SECOND = int(_EARLIEST), int(_LATEST)
 
 _NUMERIC = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 
@@ -84,12 +86,13 @@ def parse_timestamp(value: JsonValue) -> datetime | None:
     Seconds are read as exact decimals and cut to microseconds. ISO 8601 texts, blanks and booleans name no
     instant, nor do seconds beyond the years 1 to 9999 (milliseconds sent by mistake).
     """
+    # Nearly all are whole seconds.
+    if type(value) is int and _EARLIEST_SECOND <= value <= _LATEST_SECOND:
+        return _EPOCH + timedelta(0, value)
     seconds: Decimal | None
     match value:
         case bool():
             return None
-        case int() if _EARLIEST <= value <= _LATEST:
-            return _EPOCH + timedelta(seconds=value)
         case int() | Decimal():
             seconds = Decimal(value)
         case str():

@@ -52,7 +52,7 @@ def receive(sent: Mapping[str, object], now: datetime) -> Received:
         subscription = _text(subscription, "external_subscription_id", problems)
 
     sent_timestamp = sent.get("timestamp")
-    timestamp = now if sent_timestamp is None else parse_timestamp(_scalar(sent_timestamp))
+    timestamp = now if sent_timestamp is None else parse_timestamp(sent_timestamp if type(sent_timestamp) is int else _scalar(sent_timestamp))
     if timestamp is None:
         problems["timestamp"] = ["invalid_format"]
         timestamp = now
@@ -78,7 +78,7 @@ def receive(sent: Mapping[str, object], now: datetime) -> Received:
 
 def _is_plain(value: object) -> TypeGuard[str]:
     """Whether `value` is a text that needs no second look: most are."""
-    return type(value) is str and value.isprintable() and value.strip() != ""
+    return type(value) is str and value.isprintable() and not value.isspace() and value != ""
 
 
 def _text(value: object, field: str, problems: dict[str, list[str]], *, needed: bool = False) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import TypedDict
 
 from usagebill.core.events import Event
@@ -47,13 +48,19 @@ def event_view(reader: Reader, event: Event) -> EventView:
         "properties": event.properties,
         "svc_subscription_id": None,
         "external_subscription_id": event.external_subscription_id,
-        "created_at": event.created_at.isoformat(timespec="seconds")[:19] + "Z",
+        "created_at": _seconds(event.created_at),
     }
 
 
 def events_view(reader: Reader, events: Iterable[Event]) -> list[EventView]:
     """Events in the order given."""
     return [event_view(reader, event) for event in events]
+
+
+@lru_cache(maxsize=16)
+def _seconds(value: datetime) -> str:
+    # All events of a batch are received at one instant.
+    return value.isoformat(timespec="seconds")[:19] + "Z"
 
 
 def _milliseconds(value: datetime) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -38,6 +39,10 @@ def microseconds(value: datetime) -> int:
     """Whole microseconds since 1970-01-01T00:00Z: how event instants are stored."""
     since = value - _EPOCH
     return since.days * _DAY_MICROSECONDS + since.seconds * _MILLION + since.microseconds
+
+
+# All events of a batch are received at one instant.
+_received = lru_cache(maxsize=16)(microseconds)
 
 
 def instant(value: int) -> datetime:
@@ -77,7 +82,7 @@ def row_of(event: Event) -> tuple[Any, ...]:
         microseconds(event.timestamp),
         _encode(properties).decode(),
         None if event.precise_total_amount_cents is None else str(event.precise_total_amount_cents),
-        microseconds(event.created_at),
+        _received(event.created_at),
         None if texts is None else _encode(texts).decode(),
         _encode(millionths).decode() if millionths else None,
         _encode(long_numbers).decode() if long_numbers else None,
