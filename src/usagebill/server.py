@@ -91,6 +91,7 @@ def serve(
     connections: int = 1000,
     head_seconds: float = 15.0,
     body_seconds: float = 20.0,
+    answer_seconds: float = 60.0,
     drain_seconds: float = 1.0,
     on_start: Callable[[], None] = lambda: None,
 ) -> None:
@@ -98,7 +99,7 @@ def serve(
 
     At most `connections` are open at a time, fewer where the system lets this process have fewer files open: who has
     been silent for longest makes room for who comes next. A request's head has to come within `head_seconds`, its body
-    within `body_seconds` and one more for each 16 KiB.
+    within `body_seconds` and one more for each 16 KiB. Who takes nothing of an answer for `answer_seconds` is left.
 
     On SIGTERM `/ready` turns 503 and requests are still taken for `drain_seconds`, so that a load balancer can look
     elsewhere. Then, as on SIGINT at once, requests in flight finish, the workers finish their job, and this returns.
@@ -107,7 +108,7 @@ def serve(
     app = create_app(billing, log_requests=True, is_stopping=lambda: state[0].stopping)
     config = uvicorn.Config(
         app,
-        http=connection_class(allow_files(connections), head_seconds, body_seconds),
+        http=connection_class(allow_files(connections), head_seconds, body_seconds, answer_seconds),
         backlog=_ACCEPTED_AT_ONCE,
         ws="none",
         log_config=None,

@@ -88,6 +88,28 @@ def test_a_body_may_take_long_that_goes_on(impatient: Service) -> None:
         assert received(connection).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
+def test_who_takes_nothing_of_an_answer_is_left(tmp_path: Path) -> None:
+    """The only place is taken by somebody who asks for more than fits on the way, and reads nothing."""
+    with Service(tmp_path / "billing.db", "--connections", "1", "--answer-seconds", "1") as service:
+        host, port = service.announced["url"].removeprefix("http://").split(":")
+        with socket.socket() as deaf:
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.connect((host, int(port)))
+            deaf.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 200)
+            assert deaf.recv(4) == b"HTTP"
+            statuses = [ready(service)]
+            while statuses[-1] != 200:
+                statuses.append(ready(service))
+            # At first it was at work, and so kept its place.
+            assert statuses[0] == 503
+            assert received(deaf).count(b"HTTP/1.1 200") < 200
+
+
+def ready(service: Service) -> int:
+    with connect(service, b"GET /ready HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n") as connection:
+        return int(received(connection).split()[1])
+
+
 def test_the_key_is_looked_at_before_a_long_body_is_sent(tmp_path: Path) -> None:
     with Service(tmp_path / "billing.db") as service:
         for announced in ("Content-Length: 9000000", "Content-Length: 900000000"):

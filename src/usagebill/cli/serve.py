@@ -94,6 +94,15 @@ def _first_key(work: Work) -> str | None:
     help="How long a client may take to send a body, and one second more for each 16 KiB.",
 )
 @click.option(
+    "--answer-seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=60.0,
+    show_default=True,
+    envvar="USAGEBILL_ANSWER_SECONDS",
+    show_envvar=True,
+    help="How long a client may take nothing of its answer before the connection is closed.",
+)
+@click.option(
     "--drain-seconds",
     type=click.FloatRange(0),
     default=1.0,
@@ -114,6 +123,7 @@ def serve(
     connections: int,
     head_seconds: float,
     body_seconds: float,
+    answer_seconds: float,
     drain_seconds: float,
     log_format: LogFormat | None,
     log_level: str,
@@ -144,6 +154,7 @@ def serve(
             connections=connections,
             head_seconds=head_seconds,
             body_seconds=body_seconds,
+            answer_seconds=answer_seconds,
             drain_seconds=drain_seconds,
             on_start=announce,
         )

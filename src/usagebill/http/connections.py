@@ -22,8 +22,6 @@ _LONGEST_HEAD = 1024 * 1024
 _MOST_DROPPED_BYTES = 80 * 1024 * 1024
 # A body may take a second more for each of so many bytes.
 _BODY_BYTES_A_SECOND = 16 * 1024
-# How long a client may take nothing of its answer.
-_STALLED_SECONDS = 60.0
 _LAST_WORDS_SECONDS = 1.0
 _BETWEEN_WARNINGS_SECONDS = 10.0
 # Files that the process has open besides connections: the database once for each reader, logs, what is sent out.
@@ -39,6 +37,7 @@ class Connection(HttpToolsProtocol):
     most: ClassVar[int]
     head_seconds: ClassVar[float]
     body_seconds: ClassVar[float]
+    answer_seconds: ClassVar[float]
     _warned_at: ClassVar[float] = -_BETWEEN_WARNINGS_SECONDS
 
     _reads_head = True
@@ -115,7 +114,7 @@ class Connection(HttpToolsProtocol):
         unsent = self.transport.get_write_buffer_size()
         if unsent != self._unsent or not unsent:
             self._unsent, self._unsent_since = unsent, now
-        elif now - self._unsent_since > _STALLED_SECONDS:
+        elif now - self._unsent_since > self.answer_seconds:
             self.transport.abort()
         if self._refused:
             return
@@ -159,13 +158,18 @@ class Connection(HttpToolsProtocol):
         self.loop.call_later(_LAST_WORDS_SECONDS, self.transport.close)
 
 
-def connection_class(most: int, head_seconds: float, body_seconds: float) -> type[Connection]:
+def connection_class(most: int, head_seconds: float, body_seconds: float, answer_seconds: float) -> type[Connection]:
     """Connections of a server that has at most so many at a time.
 
     A head has `head_seconds` from its first byte, or from the beginning of the connection; a body `body_seconds`, and
-    one more for each 16 KiB.
+    one more for each 16 KiB. Who takes nothing of an answer for `answer_seconds` is left.
     """
-    limits = {"most": most, "head_seconds": head_seconds, "body_seconds": body_seconds}
+    limits = {
+        "most": most,
+        "head_seconds": head_seconds,
+        "body_seconds": body_seconds,
+        "answer_seconds": answer_seconds,
+    }
     return type("Connection", (Connection,), limits)
 
 
