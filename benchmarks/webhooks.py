@@ -4,7 +4,8 @@ The floor posts the very same signed messages with `httpx`, one after another, a
 process of their own, as is the server that ingestion is measured on; they share the machine with what they measure.
 
 A quick endpoint should get 500 messages a second, one that answers after 200 ms 100; a quick one beside a dead one
-should keep 0.9 of its rate, and ingestion beside deliveries 0.8 of its own.
+should keep 0.9 of its rate, and ingestion beside deliveries 0.8 of its own, whether the server delivers or a process
+of its own (`usagebill work`) does.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from statistics import median
@@ -154,15 +155,28 @@ def floor_rate(path: Path, url: str) -> float:
 
 
 @contextmanager
-def server(path: Path) -> Iterator[tuple[str, int, str]]:
+def server(path: Path, *, delivers: bool) -> Iterator[tuple[str, int, str]]:
     """A server on a file that has no key yet: host, port, API key."""
     command = [sys.executable, "-m", "usagebill", "serve", "--db", str(path), "--port", "0", "--json"]
+    command += [f"--workers-in-process={int(delivers)}"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         assert process.stdout is not None
         started = json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")
         host, _, port = started["url"].removeprefix("http://").rpartition(":")
         yield host, int(port), started["api_key"]
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def worker(path: Path) -> Iterator[None]:
+    """A process that delivers."""
+    command = [sys.executable, "-m", "usagebill", "work", "--db", str(path)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
     finally:
         process.terminate()
         process.wait()
@@ -199,10 +213,17 @@ def ingest_for(seconds: float, address: tuple[str, int, str], first: int) -> flo
     return sum(counts) / seconds
 
 
-def ingestion_rates(path: Path, url: str) -> tuple[list[float], list[float], list[float]]:
-    """Events a second alone, and beside deliveries, in turn on one server; and the deliveries a second meanwhile."""
+def ingestion_rates(path: Path, url: str, *, apart: bool) -> tuple[list[float], list[float], list[float]]:
+    """Events a second alone, and beside deliveries, in turn on one server; and the deliveries a second meanwhile.
+
+    `apart`: it is another process that delivers.
+    """
     alone, beside, deliveries = [], [], []
-    with server(path) as address, Billing(path, deliver=False) as billing:
+    with ExitStack() as stack:
+        address = stack.enter_context(server(path, delivers=not apart))
+        billing = stack.enter_context(Billing(path, deliver=False))
+        if apart:
+            stack.enter_context(worker(path))
         for turn in range(INGEST_ROUNDS):
             first = turn * 10_000_000
             alone.append(ingest_for(INGEST_SECONDS, address, first))
@@ -234,17 +255,21 @@ def main() -> None:
             quick.append(delivery_rate(new(f"quick-{turn}"), MESSAGES, quick_url))
             beside.append(delivery_rate(new(f"beside-{turn}"), MESSAGES, quick_url, dead_url))
             slow.append(delivery_rate(new(f"slow-{turn}"), SLOW_MESSAGES, slow_url))
-        ingesting, ingesting_beside, meanwhile = ingestion_rates(new("ingestion"), quick_url)
+        ingestion = {
+            apart: ingestion_rates(new(f"ingestion-{apart}"), quick_url, apart=apart) for apart in (False, True)
+        }
     print(f"deliveries: best of {ROUNDS} rounds; ingestion: median of {INGEST_ROUNDS} rounds of {INGEST_SECONDS:.0f} s")
     print(f"{'bare httpx loop':34} {max(floor):8,.0f} messages/s")
     print(f"{'quick endpoint':34} {max(quick):8,.0f} messages/s (at least 500)")
     print(f"{'  ratio to the bare loop':34} {max(quick) / max(floor):8.2f}")
     print(f"{f'endpoint of {SLOW_SECONDS * 1000:.0f} ms':34} {max(slow):8,.0f} messages/s (at least 100)")
     print(f"{'quick endpoint beside a dead one':34} {max(beside) / max(quick):8.2f} of its rate (at least 0.9)")
-    print(f"{'ingestion alone':34} {median(ingesting):8,.0f} events/s")
-    kept = median(there / here for here, there in zip(ingesting, ingesting_beside, strict=True))
-    print(f"{'ingestion beside deliveries':34} {kept:8.2f} of its rate (at least 0.8)")
-    print(f"{'  deliveries meanwhile':34} {median(meanwhile):8,.0f} messages/s")
+    for apart, (alone, with_deliveries, meanwhile) in ingestion.items():
+        print(f"{'ingestion alone':34} {median(alone):8,.0f} events/s")
+        kept = median(there / here for here, there in zip(alone, with_deliveries, strict=True))
+        name = "  while `work` delivers" if apart else "  while the server delivers"
+        print(f"{name:34} {kept:8.2f} of its rate (at least 0.8)")
+        print(f"{'  deliveries meanwhile':34} {median(meanwhile):8,.0f} messages/s")
 
 
 if __name__ == "__main__":

@@ -581,6 +581,11 @@ class Billing(Resources):
         """Answer a question across organizations."""
         return self.store.read(None, question)
 
+    @property
+    def contention(self) -> float:
+        """How often of late, from 0 to 1, another process was writing when this one wanted to."""
+        return self.store.contention
+
     def work_of(self, tx: Transaction, organization_id: str, now: datetime) -> Work:
         """The work of an organization, in a transaction of its own."""
         return self._work(tx, self._organization(tx, organization_id), now)

@@ -44,8 +44,10 @@ _READY_AT_MOST = 512
 # How long results wait for others, to be noted in one commit.
 _GATHER_SECONDS = 0.02
 # While requests take more than such a part of the time, deliveries take less than such a part of one processor's: they
-# can wait, and requests are waited for. What the dispatching thread takes is so much of all that a delivery takes.
+# can wait, and requests are waited for. What the dispatching thread takes is so much of all that a delivery takes. The
+# requests that other processes answer are seen by the lock: they are busy if it is taken for such a part of the times.
 _BUSY = 0.3
+_TAKEN = 0.5
 _PART = 0.08
 _DISPATCHING = 0.7
 _LONGEST_PAUSE = 0.5
@@ -167,7 +169,7 @@ class Deliveries:
         instant, served = time.monotonic(), self._host.serving_seconds
         elapsed = instant - self._seen[0]
         if elapsed >= _BUSY_SAMPLE_SECONDS:
-            self._yields = (served - self._seen[1]) / elapsed >= _BUSY
+            self._yields = (served - self._seen[1]) / elapsed >= _BUSY or self._host.contention >= _TAKEN
             self._seen = (instant, served)
         before, self._spent = self._spent, time.thread_time()
         if self._yields:

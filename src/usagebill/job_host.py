@@ -67,6 +67,10 @@ class JobHost(Protocol):
         """How long questions and changes of others have taken, all together."""
 
     @property
+    def contention(self) -> float:
+        """How often of late, from 0 to 1, another process was writing when this one wanted to."""
+
+    @property
     def delivers(self) -> bool:
         """Whether webhook messages are sent at all."""
 

@@ -159,6 +159,10 @@ class CrashingStore:
     def is_awaited(self) -> bool:
         return self._store.is_awaited()
 
+    @property
+    def contention(self) -> float:
+        return self._store.contention
+
     def close(self) -> None:
         self._store.close()
 

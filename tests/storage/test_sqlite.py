@@ -82,6 +82,35 @@ def test_a_reader_of_a_file_sees_one_state_throughout_while_others_write(tmp_pat
     store.close()
 
 
+def test_how_often_another_process_held_the_lock_is_known(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "billing.db")
+    own = new_tenant(store)
+    assert store.contention == 0
+    other = sqlite3.connect(tmp_path / "billing.db", isolation_level=None)
+    asked = threading.Semaphore(0)
+    store._writer.set_trace_callback(lambda statement: asked.release() if statement.startswith("BEGIN") else None)
+    seen = []
+    for number in range(20):
+        other.execute("BEGIN IMMEDIATE")
+        writer = threading.Thread(target=own.insert, args=(own.tax(f"t{number}"),))
+        writer.start()
+        # Once more than the first time: it has been refused by then.
+        assert asked.acquire(timeout=30)
+        assert asked.acquire(timeout=30)
+        other.execute("ROLLBACK")
+        writer.join(30)
+        while asked.acquire(blocking=False):
+            pass
+        seen.append(store.contention)
+    assert seen == sorted(seen)
+    assert 0.9 < seen[-1] < 1
+    other.close()
+    for number in range(20):
+        own.insert(own.tax(f"free-{number}"))
+    assert store.contention < 0.1
+    store.close()
+
+
 def full(store: SqliteStore) -> None:
     """From now on there is no room for another page."""
     connection = store._writer

@@ -294,5 +294,9 @@ class Store(Protocol):
     def is_awaited(self) -> bool:
         """Asked within a write: whether others of this process wait for it to end."""
 
+    @property
+    def contention(self) -> float:
+        """Of the last writes, the part (0 to 1) that had to wait for another process; the latest count for most."""
+
     def close(self) -> None:
         """Let go of the file."""

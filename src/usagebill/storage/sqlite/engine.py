@@ -26,24 +26,29 @@ T = TypeVar("T")
 _SHARED = 64
 _BUSY_SECONDS = 60.0
 # SQLite's own way of waiting for another process sleeps up to 100 ms, and may miss its turn for seconds on end. So the
-# lock is asked for more often, and whoever has held it for long leaves it alone for a moment.
+# lock is asked for more often.
 _BETWEEN_TRIES = 0.001
-_LONG = 0.02
-_MOMENT = 0.003
+# What the last commit says of how often the lock is taken; those before it say the rest.
+_LAST_COMMIT = 1 / 8
 # The first with `->>` and `RETURNING`.
 _OLDEST = (3, 38, 0)
 
 
-def _begin(connection: sqlite3.Connection) -> None:
-    """Begin to write as soon as no other process does; raises `sqlite3.OperationalError` after a minute of waiting."""
+def _begin(connection: sqlite3.Connection) -> bool:
+    """Begin to write as soon as no other process does: whether one did.
+
+    Raises `sqlite3.OperationalError` after a minute of waiting.
+    """
     deadline = monotonic() + _BUSY_SECONDS
+    has_waited = False
     while True:
         try:
             connection.execute("BEGIN IMMEDIATE")
-            return
+            return has_waited
         except sqlite3.OperationalError as problem:
             if problem.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > deadline:
                 raise
+        has_waited = True
         sleep(_BETWEEN_TRIES)
 
 
@@ -111,6 +116,7 @@ class SqliteStore:
         self._waiting: deque[_Write[Any]] = deque()
         self._busy = False
         self._sharing = False
+        self._contention = 0.0
         # What each thread has open.
         self._own = threading.local()
         self._readers: list[sqlite3.Connection] = []
@@ -236,11 +242,15 @@ class SqliteStore:
         # Those who share the commit wait for it too.
         return self._sharing or bool(self._waiting)
 
+    @property
+    def contention(self) -> float:
+        return self._contention
+
     def _commit(self, writes: list[_Write[Any]]) -> None:
         connection = self._writer
         self._sharing = len(writes) > 1
         try:
-            _begin(connection)
+            self._contention += (_begin(connection) - self._contention) * _LAST_COMMIT
             for write in writes:
                 if not self._sharing:
                     # Alone, it is undone with the transaction.
