@@ -52,7 +52,11 @@ def receive(sent: Mapping[str, object], now: datetime) -> Received:
         subscription = _text(subscription, "external_subscription_id", problems)
 
     sent_timestamp = sent.get("timestamp")
-    timestamp = now if sent_timestamp is None else parse_timestamp(sent_timestamp if type(sent_timestamp) is int else _scalar(sent_timestamp))
+    timestamp = (
+        now
+        if sent_timestamp is None
+        else parse_timestamp(sent_timestamp if type(sent_timestamp) is int else _scalar(sent_timestamp))
+    )
     if timestamp is None:
         problems["timestamp"] = ["invalid_format"]
         timestamp = now
