@@ -283,7 +283,7 @@ class Billing(Resources):
     def writing(self, change: Callable[[Work], T], organization: Organization | None = None) -> T:
         """Make a change, all of it or nothing; durable once this returns.
 
-        Raises `ClockRefused` where the machine's clock is behind what the file has seen, or far ahead of it.
+        Raises `ClockRefused` if the machine's clock is behind what the file has seen, or far ahead of it.
         """
         self.clock_watch.check()
         chosen = organization or self.organization
@@ -316,7 +316,7 @@ class Billing(Resources):
     def audit(self, *, at_most: int = 1000, recount: bool = True) -> AuditReport:
         """Recompute every issued invoice from its own records, and check numbers, periods, coupons and credit notes.
 
-        With `recount`, each fee is also counted anew from its events, its plan and its days. Nothing is changed.
+        With `recount`, each fee is also recounted from its events, its plan and its days. Nothing is changed.
         `at_most` findings are given in full, all are counted.
         """
         return self.reading(lambda work: audit(work, at_most=at_most, recount=recount))
@@ -380,7 +380,7 @@ class Billing(Resources):
         strict: bool = False,
         on_failure: Callable[[Job, Exception], None] | None = None,
     ) -> int:
-        """Do some of the due jobs in one commit: how many were tried, 0 where none was due.
+        """Do some of the due jobs in one commit: how many were tried, 0 if none was due.
 
         They are many while nobody else wants to write, and few otherwise, so that requests are not kept waiting. Raises
         `ClockRefused` where the machine's clock is behind what the file has seen, or far ahead of it.
@@ -509,7 +509,7 @@ class Billing(Resources):
         strict: bool = False,
         on_failure: Callable[[Job, Exception], None] | None = None,
     ) -> int:
-        """Do one due job of those that talk to the outside, while no transaction is open: 1, or 0 where none was due.
+        """Do one due job of those that talk to the outside, while no transaction is open: 1, or 0 if none was due.
 
         It is of one of these kinds, of any in `OUTSIDE` unless named. It is leased meanwhile: no other worker takes it
         up, unless this one dies.

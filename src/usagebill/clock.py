@@ -101,7 +101,7 @@ class ClockWatch:
         return ClockRefused(code, text)
 
     def check(self) -> None:
-        """Raises `ClockRefused` where the clock disagrees with the file."""
+        """Raises `ClockRefused` if the clock disagrees with the file."""
         problem = self.problem()
         if problem is not None:
             raise problem

@@ -132,7 +132,7 @@ def _unlimited(_: object, hint: Any) -> Any:
 
 
 def range_of(hint: Any) -> Range | None:
-    """The range in the type of a number, `Annotated[int, limits.PLAN_FEE]`; None where it has none."""
+    """The range in the type of a number, `Annotated[int, limits.PLAN_FEE]`; None if it has none."""
     marks = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
     return next((mark for mark in marks if isinstance(mark, Range)), None)
 

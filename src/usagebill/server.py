@@ -30,7 +30,7 @@ _log = structlog.get_logger("usagebill.server")
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that listens at `host`, on a free port where `port` is 0. Raises `OSError` where it cannot."""
+    """A socket that listens at `host`, on a free port where `port` is 0. Raises `OSError` if it cannot."""
     family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
     listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     # Connections inherit it. Without it the body of an answer waits for the client to acknowledge the head, 40 ms.

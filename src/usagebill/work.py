@@ -141,17 +141,17 @@ class Reader:
         return value
 
     def invalidate(self, key: object) -> None:
-        """Ask anew the next time `key` is remembered."""
+        """Ask again the next time `key` is remembered."""
         self._memory.pop(key, None)
 
     def invalidate_all(self) -> None:
-        """Ask anew for everything: what was remembered may come from a change that was undone."""
+        """Ask again for everything: what was remembered may come from a change that was undone."""
         self._memory.clear()
 
     def answer_to(self, connection: TaxConnection, question: TaxQuestion) -> ProviderTaxes | ProviderFailure:
         """What a tax provider says at this moment; for what is shown and not stored.
 
-        Raises `TaxesWanted` where it has not been asked yet: the work is undone then, and done again with the answer.
+        Raises `TaxesWanted` if it has not been asked yet: the work is undone then, and done again with the answer.
         """
         wanted = TaxesWanted(connection, question, self._questions)
         self._questions.append(wanted.key)
@@ -162,7 +162,7 @@ class Reader:
     def drawn(self, key: Hashable, prepare: Callable[[], Callable[[], bytes]]) -> bytes:
         """The file of this key; `prepare` reads what it is of, and gives what makes it from that alone.
 
-        Raises `DrawingWanted` where it has not been made yet: the work is undone then, and done again with the file.
+        Raises `DrawingWanted` if it has not been made yet: the work is undone then, and done again with the file.
         """
         if key not in self._drawings:
             raise DrawingWanted(key, prepare())

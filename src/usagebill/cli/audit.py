@@ -31,7 +31,7 @@ def audit(organization: str | None, at_most: int, recount: bool, path: str, json
 
     Checked are the cents of invoices, fees and taxes, gaps and repeats in invoice numbers, periods billed twice or
     never, what coupons and credit notes gave, that every credit of a wallet leads from a grant to an invoice or is
-    still there, and what each fee comes to when its events and days are counted anew.
+    still there, and what each fee comes to when its events and days are recounted.
     How many fees were recounted is said, and how many were not, with the reason. Nothing is changed. Exits with 1
     where something was found.
     """

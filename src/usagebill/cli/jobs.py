@@ -59,7 +59,7 @@ def run_due(at: datetime | None, path: str, settings: Settings, json_output: boo
 
 
 def _customer(billing: Billing, job: Job) -> str | None:
-    """The external id of the customer that a job is about, None where it is about something else."""
+    """The external id of the customer that a job is about, None if it is about something else."""
     customer = billing.store.read(None, lambda tx: tx.first(Customer, eq("id", job.subject_id), deleted=True))
     return None if customer is None else customer.external_id
 

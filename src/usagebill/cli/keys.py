@@ -38,7 +38,7 @@ def keys() -> None:
 
 
 def _permissions(texts: tuple[str, ...]) -> Mapping[str, tuple[str, ...]] | None:
-    """`customer`, `event:write`, `invoice:read` as a map of permissions; None where nothing is said."""
+    """`customer`, `event:write`, `invoice:read` as a map of permissions; None if nothing is said."""
     permissions: dict[str, tuple[str, ...]] = {}
     for text in texts:
         resource, colon, modes = text.partition(":")

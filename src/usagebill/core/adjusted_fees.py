@@ -1,4 +1,4 @@
-"""Adjusted fees: lines that a person has changed, on a draft or when a voided invoice is made anew.
+"""Adjusted fees: lines that a person has changed, on a draft or when a voided invoice is regenerated.
 
 An adjustment gives other units (priced by the charge's own model), other units at another unit price, or another name.
 """
@@ -36,7 +36,7 @@ _PRECISE_DECIMALS = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdjustedFee:
-    """What a line of a draft is to be. `group` is the text of the line's group (`charge_ledger.group_text`).
+    """What a line of a draft is changed to. `group` is the text of the line's group (`charge_ledger.group_text`).
 
     `unit_precise_amount` is in major units of the currency. Without `units` only the name changes.
     """
@@ -108,7 +108,7 @@ def adjusted(
 
 
 def _anew(fee: Fee) -> Fee:
-    """The fee without what told how its former amount came about."""
+    """The fee without the details that explain its former amount."""
     return replace(
         fee,
         events_count=0 if fee.fee_type == FeeType.CHARGE else None,

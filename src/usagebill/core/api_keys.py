@@ -68,7 +68,7 @@ class ApiKey:
 
 
 def all_permissions() -> dict[str, tuple[str, ...]]:
-    """Read and write on every resource: what a new key has unless told otherwise."""
+    """Read and write on every resource: what a new key has by default."""
     return dict.fromkeys(RESOURCES, MODES)
 
 
@@ -83,7 +83,7 @@ def is_allowed(key: ApiKey, resource: str, mode: str) -> bool:
 
 
 def permission_errors(permissions: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """What is wrong with a permission map, as codes; empty where nothing is."""
+    """What is wrong with a permission map, as codes; empty if nothing is."""
     if not permissions:
         return ["value_is_mandatory"]
     unknown = sorted(set(permissions) - set(RESOURCES))

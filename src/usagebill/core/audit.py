@@ -1,7 +1,7 @@
-"""The audit: what must hold of issued invoices, their numbers, the periods they bill and what they used up.
+"""The audit: what must hold for issued invoices, their numbers, the periods they bill and the credits they used.
 
-Each check states an identity and gives a `Finding` for every place where it does not hold. Nothing is mended. Amounts
-are recomputed here from what the records say, not by the steps that computed them first.
+Each check states an identity and yields a `Finding` for every record that breaks it. Nothing is repaired. Amounts
+are recomputed here from the records alone, not by the code that computed them first.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
     "audited_windows",
 ]
 
-# What a finding can be about.
+# The subjects of findings.
 CHECKS = (
     "fee",
     "fee_taxes",
@@ -75,15 +75,15 @@ _RATE_DECIMALS = 5
 _PRECISE_ROUNDING = Decimal("0.00001")
 _RATE_ROUNDING = Decimal("0.00001")
 _INSTANT = timedelta(microseconds=1)
-# The parts asked for may be a cent off what the items come to; rounding that and the taxes makes another.
+# The requested parts may be a cent off the items' total; rounding it and the taxes may add another.
 _NOTE_ROUNDING = 2
-# The price of a unit is off by half of its last decimal at most.
+# The unit price is off by at most half of its last decimal.
 _HALF_A_DECIMAL = Decimal((0, (5,), -_DECIMALS - 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is not as it must be. `check` names the identity (`CHECKS`); amounts are in cents."""
+    """A broken identity: `check` names it (`CHECKS`); amounts are in cents."""
 
     check: str
     subject: str
@@ -164,7 +164,7 @@ def _net(fee: Fee) -> Decimal:
 
 
 def _taxed(fee: Fee) -> Decimal:
-    """What the rates of its taxes are applied to."""
+    """The base of its taxes."""
     return round_to(multiply(_net(fee), fee.taxes_base_rate), _DECIMALS)
 
 
@@ -175,7 +175,7 @@ def _invoice_taxes(invoice: Invoice, fees: Sequence[Fee]) -> int:
 
 
 def _audited_tax_lines(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Finding]:
-    """Each tax line of the invoice is its rate of the fees that carry it; where these were paid before, their sum."""
+    """Each tax line of the invoice is its rate times the fees that carry it, or their sum if these were paid before."""
     summed = invoice.invoice_type == InvoiceType.ADVANCE_CHARGES
     carried: dict[TaxKey, list[tuple[Fee, AppliedTax]]] = {}
     for fee in fees:
@@ -207,7 +207,7 @@ def _audited_tax_lines(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Findin
 
 
 def _weighs(invoice: Invoice) -> bool:
-    """Whether the average rate is weighed by amounts: where nothing is left to tax, it is by fees."""
+    """Whether the average rate is weighted by amounts; if nothing is left to tax, it is weighted by fees."""
     return invoice.sub_total_excluding_taxes_amount_cents > 0
 
 
@@ -216,7 +216,7 @@ def _told(lines: Mapping[TaxKey, tuple[int, int]], key: TaxKey) -> str:
 
 
 def _audited_shares(invoice: Invoice, fees: Sequence[Fee], coupons: int, progressive: int) -> Iterator[Finding]:
-    """What coupons and progressive billing credits took off is spread over the fees, but for fractions of a cent."""
+    """What coupons and progressive billing credits took off is spread over the fees, up to fractions of a cent."""
     shares = total(fee.precise_coupons_amount_cents for fee in fees)
     lines = sum(line.before_taxes for line in invoice.credits)
     taken = Decimal(coupons + progressive)
@@ -241,8 +241,8 @@ def _audited_fee(invoice: Invoice, fee: Fee) -> Iterator[Finding]:
     rate = total(line.rate for line in fee.applied_taxes)
     if rate != fee.taxes_rate:
         yield _finding("fee_taxes", subject, invoice.id, f"{what} taxes_rate", rate, fee.taxes_rate)
-    # A pricing unit is rounded in its own cents first. What brings others up to a minimum is what they leave of it in
-    # whole cents: `_minima` looks at it.
+    # A pricing unit is rounded in its own cents first. A true-up is what the other fees leave of the minimum in
+    # whole cents: `_minima` checks it.
     wanted_cents = round_cents(fee.precise_amount_cents)
     lone = fee.pricing_unit_details is None and fee.fee_type != FeeType.COMMITMENT and fee.true_up_parent_fee_id is None
     if lone and wanted_cents != fee.amount_cents:
@@ -257,7 +257,7 @@ def _audited_fee(invoice: Invoice, fee: Fee) -> Iterator[Finding]:
 
 
 def _fee_tax_lines(invoice: Invoice, fee: Fee) -> Iterator[Finding]:
-    """Each tax line of a fee is its rate of what is left of the fee, in whole cents and precisely."""
+    """Each tax line of a fee is its rate times the discounted fee, in whole cents and precisely."""
     left = subtract(fee.precise_amount_cents, fee.precise_coupons_amount_cents)
     precise = round_to(multiply(left, fee.taxes_base_rate), _DECIMALS)
     for line in fee.applied_taxes:
@@ -279,8 +279,8 @@ def _fee_tax_lines(invoice: Invoice, fee: Fee) -> Iterator[Finding]:
 
 
 def _worth(fee: Fee) -> Decimal | None:
-    """What the fee's units come to at its price of a unit (in cents); None where no unit has a price."""
-    # What was paid before for the same units is taken off a fixed charge in advance, not off its price of a unit.
+    """The fee's units times its unit price (in cents); None if no unit has a price."""
+    # A deduction for units already paid lowers a fixed charge in advance, but not its unit price.
     paid_before = fee.fee_type == FeeType.FIXED_CHARGE and fee.pay_in_advance
     if fee.pricing_unit_details is not None or fee.units.is_zero() or paid_before:
         return None
@@ -291,12 +291,12 @@ def _worth(fee: Fee) -> Decimal | None:
 
 
 def _unit_rounding(fee: Fee) -> Decimal:
-    """Cents that may lie between a fee and its units at the price of a unit: both are rounded, the price per unit."""
+    """By how many cents a fee may differ from units times unit price: both are rounded, the price once per unit."""
     return add(ONE, cents_from_major(multiply(fee.units.copy_abs(), _HALF_A_DECIMAL), fee.currency))
 
 
 def _minima(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Finding]:
-    """A charge with a minimum comes to it: its fees and what brings them up to it are rounded once, together."""
+    """A charge with a minimum reaches it: its fees and their true-up are rounded once, together."""
     for fee in fees:
         if fee.true_up_parent_fee_id is None or fee.pricing_unit_details is not None:
             continue
@@ -311,7 +311,7 @@ def _minima(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Finding]:
 
 
 def _priced(fee: Fee) -> Decimal | None:
-    """What the fee's own details add up to (in cents), where they say it all."""
+    """What the fee's own details add up to (in cents), if they are complete."""
     details = fee.amount_details
     parts: object = None
     for ranges in ("graduated_ranges", "graduated_percentage_ranges"):
@@ -319,7 +319,7 @@ def _priced(fee: Fee) -> Decimal | None:
     if fee.pricing_unit_details is not None or fee.pay_in_advance or not isinstance(parts, (list, tuple)):
         return None
     if fee.events_count == 0:
-        # Units that were adjusted by hand are no events'; the details are still those of what was used.
+        # Units adjusted by hand come from no events; the details still show the actual usage.
         return None
     amounts = [part.get("total_with_flat_amount") for part in parts if isinstance(part, Mapping)]
     if not amounts or any(amount is None for amount in amounts):
@@ -328,7 +328,7 @@ def _priced(fee: Fee) -> Decimal | None:
 
 
 def _repeated_fees(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Finding]:
-    """An invoice has one line for each thing that it bills."""
+    """An invoice bills nothing on two lines."""
     seen: set[object] = set()
     for fee in fees:
         if fee.subscription_id is None or fee.fee_type in (FeeType.ADD_ON, FeeType.CREDIT):
@@ -379,7 +379,7 @@ def _shown(start: datetime | None, end: datetime | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbered:
-    """An issued invoice as far as its number goes: its position in a series."""
+    """The position of an issued invoice in a number series."""
 
     id: str
     number: str
@@ -405,9 +405,9 @@ def audited_numbers(numbered: Iterable[Numbered]) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BilledWindow:
-    """What an invoice bills of a subscription: two instants, both included. `number` is the invoice's.
+    """The window that an invoice bills for a subscription, both instants included. `number` is the invoice's.
 
-    A window that does not stand was billed by an invoice that is void: it may be billed again, and need not be. One of
+    A window that does not stand was billed by a voided invoice: it may be billed again, but need not be. One of
     a single instant bills it where it `ends` the subscription, and nothing at a start.
     """
 
@@ -420,7 +420,7 @@ class BilledWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """From when on, and until when at least, a subscription must have been billed. None asks for nothing."""
+    """From when, and at least until when, a subscription must have been billed. None: no such bound."""
 
     subscription_id: str
     external_id: str
@@ -431,10 +431,10 @@ class Life:
 def audited_windows(
     kind: str, windows: Iterable[BilledWindow], life: Life, *, slack: timedelta = timedelta(0), may_pause: bool = False
 ) -> Iterator[Finding]:
-    """The windows of one kind tile the subscription's life: no instant of it is billed twice, or never.
+    """The windows of one kind tile the subscription's life: every instant is billed exactly once.
 
-    Windows may overlap or part by `slack`: what changes of time zone move them by. With `may_pause`, what lies
-    between two windows may be free.
+    Windows may overlap or be apart by `slack`, the shift that time zone changes cause. With `may_pause`, time
+    between two windows may be unbilled.
     """
     subject = f"subscription {life.external_id}"
     reach: datetime | None = None
@@ -470,13 +470,13 @@ def audited_windows(
         yield _finding("period_never_billed", subject, life.subscription_id, what, wanted, covered)
 
 
-# What invoices use up
+# Credits that invoices use
 
 
 def audited_credit_note(note: CreditNote, used_cents: int) -> Iterator[Finding]:
-    """The parts of a note add up to its total, and its balance is what invoices have not used of its credit.
+    """The parts of a note add up to its total, and its balance is its credit less what invoices have used.
 
-    `used_cents` is what invoices that stand took of it.
+    `used_cents` is what invoices that still stand took from it.
     """
 
     def differs(what: str, expected: object, actual: object) -> Iterator[Finding]:
@@ -492,9 +492,9 @@ def audited_credit_note(note: CreditNote, used_cents: int) -> Iterator[Finding]:
     )
     items = total(item.precise_amount_cents for item in note.items)
     net = round_cents(subtract(items, note.precise_coupons_adjustment_amount_cents))
-    # Items of the remainder of a void are what is left in whole cents of fees that were given back in fractions.
+    # A void credits the whole cents left of fees that earlier notes credited in fractions.
     if abs(net - note.sub_total_excluding_taxes_amount_cents) > _NOTE_ROUNDING + len(note.items):
-        # Where the parts of a note are fixed, the cents of rounding are on what it comes to before taxes.
+        # If the parts of a note are fixed, the rounding cents go to the amount before taxes.
         yield from differs("sub_total_excluding_taxes_amount_cents", net, note.sub_total_excluding_taxes_amount_cents)
     adjustment = round_cents(note.precise_coupons_adjustment_amount_cents)
     yield from differs("coupons_adjustment_amount_cents", adjustment, note.coupons_adjustment_amount_cents)
@@ -517,7 +517,7 @@ def audited_credit_note(note: CreditNote, used_cents: int) -> Iterator[Finding]:
 
 
 def audited_notes_of_invoice(invoice: Invoice, fees: Sequence[Fee], notes: Sequence[CreditNote]) -> Iterator[Finding]:
-    """All notes of an invoice together give back no more of it, and of each of its fees, than was billed."""
+    """All notes of an invoice together credit no more than it, and each of its fees, billed."""
     subject = f"invoice {invoice.number}"
     credited_by_fee: dict[str, int] = {}
     for note in notes:
@@ -541,7 +541,7 @@ def audited_notes_of_invoice(invoice: Invoice, fees: Sequence[Fee], notes: Seque
     gross += round_cents(total(_share(Decimal(fee.amount_cents), fee.taxes_rate) for fee in fees))
     if credited > gross + 1:
         yield _finding("credits", subject, invoice.id, "credited in all", f"at most {gross}", credited)
-    # A void takes the balance of a note, not what it has settled.
+    # Voiding a note drops its balance, not what it has settled.
     offset = sum(note.offset_amount_cents for note in notes)
     if offset != invoice.total_offset_amount_cents:
         stored = invoice.total_offset_amount_cents
@@ -549,7 +549,7 @@ def audited_notes_of_invoice(invoice: Invoice, fees: Sequence[Fee], notes: Seque
 
 
 def audited_progressive(invoice: Invoice, used_cents: int) -> Iterator[Finding]:
-    """What later invoices take off for a progressive billing invoice is never more than it billed."""
+    """Later invoices never credit more for a progressive billing invoice than it billed."""
     most = invoice.fees_amount_cents - invoice.coupons_amount_cents
     if used_cents > most:
         what = "credited by later invoices"
@@ -559,7 +559,7 @@ def audited_progressive(invoice: Invoice, used_cents: int) -> Iterator[Finding]:
 def audited_coupon(applied: AppliedCoupon, code: str, uses: Sequence[int]) -> Iterator[Finding]:
     """A coupon takes off no more than its amount and not more often than it may.
 
-    `uses` are the cents that each invoice that stands took of it.
+    `uses` are the cents that each standing invoice took from it.
     """
     subject = f"applied coupon {code}"
     fixed = applied.amount_cents if applied.percentage_rate is None else None

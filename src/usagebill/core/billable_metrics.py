@@ -56,7 +56,7 @@ class BillableMetric:
 
 
 def definition_errors(metric: BillableMetric) -> dict[str, list[str]]:
-    """What is wrong with a metric by itself, as field -> codes; empty where nothing is.
+    """What is wrong with a metric by itself, as field -> codes; empty if nothing is.
 
     Codes: value_is_mandatory, value_is_invalid, not_compatible_with_aggregation_type, invalid_expression. Whether its
     code is free only the store knows.

@@ -95,7 +95,7 @@ def default_document_number_prefix(name: str, id: str) -> str:
 
 
 def definition_errors(entity: BillingEntity) -> dict[str, list[str]]:
-    """What is wrong with a billing entity by itself, as field -> codes; empty where nothing is.
+    """What is wrong with a billing entity by itself, as field -> codes; empty if nothing is.
 
     Names of time zones are not looked at: the rules know none.
     """

@@ -145,7 +145,7 @@ def _is_empty(line: Fee) -> bool:
 def true_up_fee(charge: Charge, window: Window, fees: Sequence[Fee], *, id: str) -> Fee | None:
     """The fee that brings the charge up to its minimum for the days of `window`, hung on the first without a filter.
 
-    `fees` are all other fees of the charge. None where they come to the minimum, or there is none.
+    `fees` are all other fees of the charge. None if they come to the minimum, or there is none.
     """
     if charge.min_amount_cents <= 0:
         return None

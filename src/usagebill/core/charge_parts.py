@@ -87,7 +87,7 @@ _PARSED_AT_MOST = 20_000
 
 
 def parsed_properties(charge: Charge, part: ChargePart, currency: str) -> Properties:
-    """The typed properties of a part of a charge; read anew only where they have changed."""
+    """The typed properties of a part of a charge; read again only where they have changed."""
     cents = subunits(currency) if charge.applied_pricing_unit is None else PRICING_UNIT_SUBUNITS
     model, raw = charge.charge_model, part.raw_properties
     key = (charge.id, part.filter.id if part.filter else None, cents)

@@ -39,7 +39,7 @@ class Settlement:
 
 
 def settlement(cycle: Cycle, record: Boundaries, *, last_fee_at: datetime | None = None) -> Settlement | None:
-    """The commitment period that `record` settles, None where it settles none.
+    """The commitment period that `record` settles, None if it settles none.
 
     `last_fee_at` is the timestamp of the latest earlier record that carries a subscription fee: a plan in advance has
     nothing to settle before one. Starting records never settle anything; do not ask for them.

@@ -1,4 +1,4 @@
-"""What a coupon, and a coupon applied to a customer, may be: field -> codes, empty where nothing is wrong."""
+"""What a coupon, and a coupon applied to a customer, may be: field -> codes, empty if nothing is wrong."""
 
 from __future__ import annotations
 

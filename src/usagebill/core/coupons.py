@@ -165,7 +165,7 @@ def apply_coupon(
     currency: str,
     remaining_cents: int,
 ) -> tuple[list[Fee], int] | None:
-    """The fees with their shares of the discount, and the discount in cents; None where the coupon does not apply.
+    """The fees with their shares of the discount, and the discount in cents; None if the coupon does not apply.
 
     `plan_of` gives the plan of each fee's subscription. `subtotal_cents` is the invoice's, net of all credits so far;
     `remaining_cents` what is left of a fixed coupon used once. A limited coupon is worth at most what its own fees

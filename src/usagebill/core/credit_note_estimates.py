@@ -1,4 +1,4 @@
-"""Estimates of credit notes: what a note over given items of an invoice's fees could give at most."""
+"""Estimates of credit notes: the most that a note over given items of an invoice's fees could credit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["CreditNoteEstimate"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreditNoteEstimate:
-    """What a note over `items` (fees with cents before taxes and coupons) could give at most. Amounts are in cents."""
+    """The most that a note over `items` (fees with cents before taxes and coupons) could credit, in cents."""
 
     invoice: Invoice
     items: tuple[tuple[Fee, int], ...]

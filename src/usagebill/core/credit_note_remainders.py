@@ -1,4 +1,4 @@
-"""Remainders: what the credit notes of an invoice leave of it, to the cent, so that no void gives back more."""
+"""Remainders: what the credit notes of an invoice leave of it, to the cent, so that a void never credits too much."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def remainder(
 ) -> Remainder:
     """What all `notes` leave of an invoice's amount before taxes, its taxes and their lines; never below zero.
 
-    Where cents of rounding went from one to the other on a note, what is left in all is shared as far as it goes.
+    If rounding moved cents from one to the other on a note, the total that is left is shared out.
     """
     left = max(0, sub_total_cents + taxes_cents - sum(note.total_amount_cents for note in notes))
     taxes = min(left, max(0, taxes_cents - sum(note.taxes_amount_cents for note in notes)))
@@ -47,7 +47,7 @@ def _left_of_line(line: AppliedTax, notes: Sequence[CreditNote]) -> AppliedTax:
 
 
 def within_parts(parts: Parts, left: Remainder) -> Parts:
-    """`parts` as far as they are left: a cent of rounding too much is taken off the credit, then off the others."""
+    """`parts` capped at what is left: an excess rounding cent is taken off the credit, then off the others."""
     excess = max(0, parts.total - left.total_cents)
     credit = max(0, parts.credit - excess)
     excess -= parts.credit - credit
@@ -57,8 +57,8 @@ def within_parts(parts: Parts, left: Remainder) -> Parts:
 
 
 def within(parts: Parts, result: Credited, left: Remainder) -> Credited:
-    """What items come to, given as `parts` (at most what is left): neither the amount before taxes nor the taxes nor a
-    line of them is more than is left of it. Where `parts` are all that is left, they are what is left."""
+    """The amounts of items split into `parts` (at most what is left), capped: amount before taxes, taxes and each tax
+    line stay within what is left. If `parts` are all that is left, the amounts are exactly that."""
     taxes = max(min(result.taxes_cents, left.taxes_cents), parts.total - left.sub_total_cents)
     is_all = parts.total == left.total_cents
     rest = {line.code: line.amount_cents for line in left.lines}

@@ -1,4 +1,4 @@
-"""Credit notes: what may be credited of an invoice, what a note comes to, and how its balance is used."""
+"""Credit notes: what an invoice allows to credit, what a note is worth, and how its balance is used."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class CreditNoteReason(StrEnum):
 
 
 class CreditNoteStatus(StrEnum):
-    """The state of a note: it is a draft as long as its invoice is one."""
+    """The state of a note: a draft while its invoice is one."""
 
     DRAFT = "draft"
     FINALIZED = "finalized"
@@ -85,7 +85,7 @@ class CreditStatus(StrEnum):
 
 
 class CreditNoteEvent(StrEnum):
-    """What can happen to it."""
+    """What can happen to a note's balance."""
 
     USE_UP = "use_up"
     VOID = "void"
@@ -116,7 +116,7 @@ class CreditNoteItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreditNote:
-    """The total is credit + refund + offset; the balance what is left of credit.
+    """The total is credit + refund + offset; the balance is the unused part of the credit.
 
     Amounts are whole cents of `currency`, taxes included and coupons taken off.
     """
@@ -159,16 +159,16 @@ class CreditNote:
     automatic: bool = False
     error_details: tuple[ErrorDetail, ...] = ()
     customer_snapshot: Mapping[str, object] | None = None
-    # The billing entity as it was when it issued the note (a `BillingEntityVersion`).
+    # The billing entity at the time of issue (a `BillingEntityVersion`).
     issuer_version_id: str | None = None
-    # The documents made of it.
+    # Its documents.
     pdf_id: str | None = None
     xml_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """How a note's total is given: as balance for later invoices, paid back, or settling its own invoice (cents)."""
+    """How a note's total is split: balance for later invoices, refund, or offset of its own invoice (cents)."""
 
     credit: int = 0
     refund: int = 0
@@ -182,7 +182,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credited:
-    """What a set of items comes to. `precise_*` have 5 decimals, the rest are whole cents."""
+    """The amounts of a set of items. `precise_*` have 5 decimals, the rest are whole cents."""
 
     items_precise: Decimal
     coupons_adjustment_precise: Decimal
@@ -210,7 +210,7 @@ class Credited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What a note could give at most, in whole cents, and the taxes in it."""
+    """The most that a note could credit, in whole cents, and the taxes in it."""
 
     max_creditable_cents: int
     max_refundable_cents: int
@@ -218,14 +218,14 @@ class Estimate:
 
 
 def creditable_fee(fee: Fee, items: Sequence[CreditNoteItem]) -> int:
-    """What is left to credit of a fee (cents, before taxes and coupons): items of all notes count, voided ones too."""
+    """The creditable rest of a fee (cents, before taxes and coupons); items of all notes count, voided ones too."""
     return fee.amount_cents - sum(item.amount_cents for item in items if item.fee_id == fee.id)
 
 
 def creditable_invoice(
     fees: Sequence[Fee], items: Sequence[CreditNoteItem], reductions_cents: int, fees_amount_cents: int
 ) -> Decimal:
-    """What is left to credit of an invoice, taxes included, in (fractions of) cents.
+    """The creditable rest of an invoice, taxes included, in (fractions of) cents.
 
     `items` are those of all its notes; `reductions_cents` its coupons and progressive billing credits together. What is
     left of a fee is worth what its own share of these leaves of it.
@@ -233,8 +233,8 @@ def creditable_invoice(
     left = {fee.id: creditable_fee(fee, items) for fee in fees}
     if sum(left.values()) == 0 or fees_amount_cents == 0:
         return ZERO
-    # What fees do not hold of the reductions is spread evenly: fractions of a cent, and credits of progressive billing
-    # for usage that is not billed here.
+    # Reductions that no fee holds are spread evenly: fractions of a cent, and progressive billing credits
+    # for usage that this invoice does not bill.
     unheld = subtract(Decimal(reductions_cents), total(fee.precise_coupons_amount_cents for fee in fees))
     whole = tax = ZERO
     for fee in fees:
@@ -254,7 +254,7 @@ def _tax_of(net: Decimal, fee: Fee) -> Decimal:
 
 
 def refundable_invoice(creditable: Decimal, paid_cents: int, refunded_cents: int) -> int:
-    """What may be paid back of an invoice: never more than was paid and not refunded yet, nor than is creditable."""
+    """The refundable rest of an invoice: at most what was paid and not yet refunded, and at most what is creditable."""
     return max(0, truncate_cents(min(Decimal(paid_cents - refunded_cents), creditable)))
 
 
@@ -267,7 +267,7 @@ def credited(
     now: datetime,
     new_id: Callable[[], str],
 ) -> Credited:
-    """What items (fee, precise amount before taxes and coupons) come to: coupons and taxes in proportion to the fee.
+    """The amounts of items (fee, precise amount before taxes and coupons), coupons and taxes in proportion to the fee.
 
     Rates and names come from the invoice's own tax lines. `last_note_excess` is given for the note that empties the
     invoice: the sum, over the other notes, of rounded less precise taxes; taking it off makes the notes' taxes add
@@ -324,9 +324,9 @@ def credited(
 
 
 def adjusted_parts(parts: Parts, result: Credited, most: Parts | None = None) -> Parts:
-    """The parts as stored: moved by the cent (or two) by which they differ from the rounded subtotal and taxes.
+    """The parts as stored, moved by the cent or two that separate them from the rounded subtotal and taxes.
 
-    The credit is moved where there is any, else the larger of refund and offset, so that a note that is all refund or
+    The credit is moved if there is any, else the larger of refund and offset, so that a note that is all refund or
     all offset stays so. None is raised beyond `most`, nor lowered below zero: then the parts stay as they are, and the
     cents are on the subtotal (`fitted_to`).
     """
@@ -346,7 +346,7 @@ def adjusted_parts(parts: Parts, result: Credited, most: Parts | None = None) ->
 
 
 def fitted_to(parts: Parts, result: Credited) -> Credited:
-    """What items come to, with the cents of rounding on the amount before taxes: it and the taxes make up `parts`."""
+    """The amounts of items; rounding cents go to the amount before taxes, so that it and the taxes equal `parts`."""
     return replace(result, sub_total_cents=parts.total - result.taxes_cents)
 
 
@@ -361,10 +361,10 @@ def largest_parts(parts: Parts, others: Parts, *, gross_cents: int, total_cents:
 
 
 def estimated(result: Credited, refundable_cents: int) -> Estimate:
-    """What a note over these items could give at most, `refundable_cents` being what may be paid back of the invoice.
+    """The most that a note over these items could credit; `refundable_cents` is what the invoice may still refund.
 
-    Where subtotal and taxes come to a cent more than their sum rounded once, the estimate lowers the taxes, while a
-    note that is made raises its total (`adjusted_parts`).
+    If subtotal and taxes add up to a cent more than their sum rounded once, the estimate lowers the taxes, while a
+    note that is created raises its total (`adjusted_parts`).
     """
     creditable, taxes = result.total_cents, result.taxes_cents
     refundable = min(creditable, refundable_cents)
@@ -377,7 +377,7 @@ def estimated(result: Credited, refundable_cents: int) -> Estimate:
 
 
 def gross_total(fees: Sequence[Fee]) -> int:
-    """The invoice's fees with their taxes, coupons not taken off: the ceiling of all that may be credited."""
+    """The invoice's fees with their taxes, before coupons: the ceiling for all credit notes."""
     amount = sum(fee.amount_cents for fee in fees)
     taxes = total(_tax_of(Decimal(fee.amount_cents), fee) for fee in fees)
     return amount + round_cents(taxes)
@@ -394,7 +394,7 @@ def validation_errors(
     others: Parts,
     top_up: bool = False,
 ) -> dict[str, list[str]]:
-    """Why a note may not be made of these parts: field -> codes, empty where it may.
+    """Why a note with these parts is refused: field -> codes, empty if it is not.
 
     `others` sums the parts of the invoice's other finalized notes (voided ones included); `gross_cents` is
     `gross_total`, `total_cents` the invoice's total and `paid_cents` what was paid of it. A `top_up` of a wallet can
@@ -453,7 +453,7 @@ def voided(note: CreditNote, now: datetime) -> CreditNote:
 
 
 def share_over_fees(fees: Sequence[Fee], credit_cents: int, remaining_cents: int) -> list[Fee]:
-    """The fees with their shares of a credit note of `credit_cents` on an invoice of which `remaining_cents` is due."""
+    """The fees with their shares of a credit note of `credit_cents` on an invoice with `remaining_cents` due."""
     if remaining_cents <= 0:
         return list(fees)
     shared = []
@@ -469,9 +469,9 @@ def share_over_fees(fees: Sequence[Fee], credit_cents: int, remaining_cents: int
 def surplus_items(
     fees: Sequence[Fee], left: Mapping[str, int], cents: int, *, gross: bool
 ) -> list[tuple[Fee, Decimal, int]]:
-    """Items that give back `cents` before taxes of fees, the largest first: fee, amount of the item, and cents taken.
+    """Items that credit `cents` (before taxes), largest fees first: fee, amount of the item, and cents taken.
 
-    `left` is what is left to credit of each fee. `gross` takes cents of the fees as they are; else of what their shares
+    `left` is what is left to credit of each fee. `gross` takes cents of the full fees; else of what their shares
     of coupons and progressive billing credits leave of them, with items that come to them.
     """
     items = []
@@ -489,7 +489,7 @@ def surplus_items(
 
 
 def proportional_items(left: Mapping[str, int], wanted_cents: int, base_cents: int) -> dict[str, Decimal]:
-    """Items that give back `wanted_cents` of `base_cents` over all fees: fee id -> amount, nothing of zero.
+    """Items that credit `wanted_cents` of `base_cents` over all fees: fee id -> amount, zero amounts left out.
 
     Amounts have the 5 decimals that items are kept with.
     """

@@ -168,7 +168,7 @@ def finalizes_zero_amount_invoices(customer: Customer, entity: BillingEntity) ->
 
 
 def definition_errors(customer: Customer) -> dict[str, list[str]]:
-    """What is wrong with a customer by itself, as field -> codes; empty where nothing is.
+    """What is wrong with a customer by itself, as field -> codes; empty if nothing is.
 
     Names of time zones are not looked at: the rules know none.
     """

@@ -85,7 +85,7 @@ def addresses(text: str | None) -> tuple[str, ...]:
 
 
 def read_list(field_value: object) -> tuple[str, ...] | None:
-    """A list of addresses as it was sent, nulls left out; None where it is no list."""
+    """A list of addresses as it was sent, nulls left out; None if it is no list."""
     if field_value is None:
         return ()
     if not isinstance(field_value, (list, tuple)):
@@ -95,7 +95,7 @@ def read_list(field_value: object) -> tuple[str, ...] | None:
 
 
 def list_problems(addresses: tuple[str, ...]) -> list[str]:
-    """What is wrong with a list of addresses, in one text; nothing where each is one address."""
+    """What is wrong with a list of addresses, in one text; nothing if each is one address."""
     wrong = [address for address in addresses if "," in address or not is_email(address)]
     return [f"invalid email format: {', '.join(wrong)}"] if wrong else []
 

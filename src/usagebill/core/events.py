@@ -81,7 +81,7 @@ class Event:
 
 
 def parse_timestamp(value: JsonValue) -> datetime | None:
-    """The instant that `value`, Unix seconds as a JSON number or as decimal text, names; None where it names none.
+    """The instant that `value`, Unix seconds as a JSON number or as decimal text, names; None if it names none.
 
     Seconds are read as exact decimals and cut to microseconds. ISO 8601 texts, blanks and booleans name no
     instant, nor do seconds beyond the years 1 to 9999 (milliseconds sent by mistake).
@@ -142,7 +142,7 @@ def property_text(value: JsonValue) -> str | None:
 
 
 def property_of(event: Event, field: str | None) -> str | None:
-    """The text form of the event's property `field`; None where the property is missing or null."""
+    """The text form of the event's property `field`; None if the property is missing or null."""
     return None if field is None else property_text(event.properties.get(field))
 
 

@@ -30,7 +30,7 @@ TaxKey = tuple[str, Decimal]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedTax:
-    """A tax as it was when it was applied. `base_amount_cents` is what it was applied to: the fees of an invoice
+    """A tax as it stood when applied. `base_amount_cents` is what it was applied to: the fees of an invoice
     (cut to whole cents), the fee itself, or the items of a credit note. `tax_id` is None for a provider's tax."""
 
     id: str

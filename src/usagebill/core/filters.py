@@ -212,7 +212,7 @@ def filter_of(event: Event, filters: Iterable[F], declared: Mapping[str, Sequenc
 
 
 def values_errors(values: Mapping[str, Sequence[str]], declared: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
-    """What is wrong with the `values` of one filter, as field -> codes; empty where nothing is."""
+    """What is wrong with the `values` of one filter, as field -> codes; empty if nothing is."""
     if not values or not all(values.values()):
         return {"values": ["value_is_mandatory"]}
     if not values.keys() <= declared.keys():

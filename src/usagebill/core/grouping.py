@@ -12,7 +12,7 @@ __all__ = ["TARGET_WALLET_KEY", "Breakdown", "Group", "charge_group_keys", "grou
 
 TARGET_WALLET_KEY = "target_wallet_code"
 
-# One value a key, in the order of the keys; None where the property is missing, null or empty.
+# One value a key, in the order of the keys; None if the property is missing, null or empty.
 Group: TypeAlias = tuple[str | None, ...]
 # Units by the values of presentation keys, one row for each combination.
 Breakdown: TypeAlias = tuple[tuple[Mapping[str, str | None], Decimal], ...]

@@ -44,12 +44,12 @@ class Selection:
 
 
 def definition_errors(section: InvoiceCustomSection) -> dict[str, list[str]]:
-    """What is wrong with a section by itself, as field -> codes; empty where nothing is."""
+    """What is wrong with a section by itself, as field -> codes; empty if nothing is."""
     return {field: ["value_is_mandatory"] for field in ("name", "code") if not getattr(section, field)}
 
 
 def customer_section_ids(customer: Customer, entity: BillingEntity) -> tuple[str, ...]:
-    """The sections on a customer's invoices: none where it skips them, its own, else its billing entity's."""
+    """The sections on a customer's invoices: none if it skips them, its own, else its billing entity's."""
     if customer.skip_invoice_custom_sections:
         return ()
     return customer.invoice_custom_section_ids or entity.invoice_custom_section_ids

@@ -14,7 +14,7 @@ _LONGEST_VALUE = 255
 
 
 def metadata_errors(metadata: Mapping[str, object]) -> list[str]:
-    """What is wrong with `metadata`, in words, in the order found; empty where nothing is."""
+    """What is wrong with `metadata`, in words, in the order found; empty if nothing is."""
     errors: list[str] = []
     if len(metadata) > _MOST_KEYS:
         errors.append(f"cannot have more than {_MOST_KEYS} keys")
@@ -31,7 +31,7 @@ def metadata_errors(metadata: Mapping[str, object]) -> list[str]:
 
 
 def merged_metadata(stored: Metadata | None, sent: Metadata) -> Metadata | None:
-    """`stored` with the keys of `sent` set; none at all stays none where nothing is sent."""
+    """`stored` with the keys of `sent` set; none at all stays none if nothing is sent."""
     if stored is None and not sent:
         return None
     return {**(stored or {}), **sent}

@@ -152,7 +152,7 @@ def is_bounded(number: int | Decimal) -> bool:
 
 
 def parse_decimal(text: str) -> Decimal | None:
-    """The finite decimal that `text` spells (sign, digits, point, exponent), or None where it spells none.
+    """The finite decimal that `text` spells (sign, digits, point, exponent), or None if it spells none.
 
     Blanks, digit groups, `NaN` and `Infinity` are not numbers here; neither are texts of over 1,000 characters nor
     numbers that are not bounded.

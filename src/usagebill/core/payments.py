@@ -35,7 +35,7 @@ class Payment:
 
 
 def payment_errors(invoice: Invoice, amount_cents: int, reference: str) -> dict[str, list[str]]:
-    """Why an invoice cannot be paid so, as field -> codes; empty where it can."""
+    """Why an invoice cannot be paid so, as field -> codes; empty if it can."""
     errors: dict[str, list[str]] = {}
     if not reference:
         errors["reference"] = ["value_is_mandatory"]

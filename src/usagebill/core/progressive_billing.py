@@ -157,7 +157,7 @@ class BilledAhead:
     """A progressive billing invoice of a period.
 
     `billed_cents` is its usage so far in the period, less coupons and surplus given back; `credits` what it took off
-    that for invoices before it, by their place. One that was voided does not stand; one made anew has its place.
+    that for invoices before it, by their place. One that was voided does not stand; one made again has its place.
     """
 
     place: Place

@@ -1,6 +1,6 @@
 """Recounting: whether an issued line is what its events, its plan and its days come to once more.
 
-A line that was computed anew either agrees, or it differs and is a finding, or nothing can be said of it since what it
+A line that was recomputed either agrees, or it differs and is a finding, or nothing can be said of it since what it
 was computed from has changed: such a line is counted as left, with the reason.
 """
 
@@ -156,7 +156,7 @@ def judged(
 
 def own_copies(number: str, id: str, fee: Fee) -> Iterator[Finding]:
     """A subscription fee is the plan amount that it keeps, for the days that it keeps; a commitment fee what it says
-    was left of its minimum. Nothing where it keeps no such copies.
+    was left of its minimum. Nothing if it keeps no such copies.
     """
     if fee.fee_type == FeeType.SUBSCRIPTION:
         amount, days, of_days = (

@@ -50,7 +50,7 @@ class Subscription:
     Empty termination options mean credit and generate.
     `fixed_charge_units` are this subscription's own numbers of units, by fixed charge id. `origin` is the plan change
     (upgrade or downgrade) that brought it about, `succession` the one that ended it. `billed_from` is where the plan
-    before it stopped being billed, None where that is `started_at` or no plan was before it.
+    before it stopped being billed, None if that is `started_at` or no plan was before it.
     """
 
     id: str

@@ -83,7 +83,7 @@ class TaxConnection:
 
 
 def connection_errors(connection: TaxConnection) -> dict[str, list[str]]:
-    """What is wrong with a connection by itself, as field -> codes; empty where nothing is."""
+    """What is wrong with a connection by itself, as field -> codes; empty if nothing is."""
     errors: dict[str, list[str]] = {}
     if connection.kind not in KINDS:
         errors["kind"] = ["value_is_invalid"]
@@ -149,7 +149,7 @@ class TaxQuestion:
     """What a provider is asked about a document, in the words of no provider in particular.
 
     `document_id` is null for what does not exist: a preview, an estimate, current usage. A document may be asked about
-    anew after it has changed: `request_id` tells such questions apart, and is the same whenever one is repeated.
+    again after it has changed: `request_id` tells such questions apart, and is the same whenever one is repeated.
     """
 
     purpose: Purpose
@@ -217,7 +217,7 @@ def issuing_date_told(kind: str, issuing_date: date, today: date) -> date:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakdownLine:
-    """One tax on an item: `rate` as a fraction (0.2 is 20 %), null where the provider gives none."""
+    """One tax on an item: `rate` as a fraction (0.2 is 20 %), null if the provider gives none."""
 
     name: str
     rate: Decimal | None
@@ -270,7 +270,7 @@ class ProviderFailure:
 
 
 def retry_delay(failure: ProviderFailure, attempts: int) -> timedelta | None:
-    """How long to wait before the question is asked again, after so many `attempts`; None where it has failed.
+    """How long to wait before the question is asked again, after so many `attempts`; None if it has failed.
 
     A refusal is final. Whoever cannot be reached is asked 6 times in all, whoever is throttled 25 times, first after
     15 seconds, then after twice as long each time, at most 15 minutes.

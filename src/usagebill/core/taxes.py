@@ -52,7 +52,7 @@ class Tax:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaxTerms:
-    """What a fee is taxed with: `rate` in percent. `tax_id` is None where it is none of the organization's taxes."""
+    """What a fee is taxed with: `rate` in percent. `tax_id` is None if it is none of the organization's taxes."""
 
     tax_id: str | None
     name: str
@@ -199,7 +199,7 @@ def invoice_taxes(
 
 
 def summed_fee_taxes(fees: Sequence[Fee], currency: str, now: datetime, new_id: Callable[[], str]) -> InvoiceTaxes:
-    """The taxes of an invoice of fees that were taxed one by one before: sums of their lines, nothing computed anew.
+    """The taxes of an invoice of fees that were taxed one by one before: sums of their lines, nothing recomputed.
 
     The average rate has 2 decimals here.
     """

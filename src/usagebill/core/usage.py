@@ -23,7 +23,7 @@ class Usage:
     """The usage of one bucket (a charge, one of its filters, one group) over one period.
 
     `units` are the billable units after proration and metric rounding. `full_units` are the units without
-    proration, None where nothing is prorated. `running_totals` and `event_values` are built only for the
+    proration, None if nothing is prorated. `running_totals` and `event_values` are built only for the
     properties that need them (free units, per-transaction bounds), in order of time; `stretches` only for prorated
     graduated charges. `paid_events` are the events that have paid the fixed amount of a percentage charge, where
     `events_count` does not say so: in advance, one may pay it that adds no units. `amount_cents` is the sum of the

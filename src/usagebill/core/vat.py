@@ -188,7 +188,7 @@ def eu_taxes(on: date) -> tuple[EuTax, ...]:
 
 
 def next_rate_change(after: date) -> date | None:
-    """The first day later than `after` from which a country has another rate; None where none is known."""
+    """The first day later than `after` from which a country has another rate; None if none is known."""
     days = (since for rates in STANDARD_RATES.values() for since, _ in rates if since > after)
     return min(days, default=None)
 
@@ -279,7 +279,7 @@ def code_by_country(country: str | None, entity_country: str) -> str:
 
 
 def code_at_once(*, country: str | None, zipcode: str | None, number: str | None, entity_country: str) -> str | None:
-    """The code of the tax of a customer with this address and VAT number; None where the number decides.
+    """The code of the tax of a customer with this address and VAT number; None if the number decides.
 
     Countries are codes in capitals; `entity_country` is the seller's, in the EU.
     """

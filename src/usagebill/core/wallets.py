@@ -191,7 +191,7 @@ def given_back(wallet: Wallet, cents: int, credits: Decimal, now: datetime) -> W
 
 
 def decreased(wallet: Wallet, cents: int, credits: Decimal, now: datetime) -> Wallet:
-    """The wallet once credits went out. Raises `ValueError` where it has fewer: callers check before."""
+    """The wallet once credits went out. Raises `ValueError` if it has fewer: callers check before."""
     if cents > wallet.balance_cents or credits > wallet.credits_balance:
         raise ValueError(f"wallet {wallet.id} does not hold {cents} cents and {credits} credits")
     return replace(

@@ -182,7 +182,7 @@ _HTTP_URL = re.compile(
 
 
 def endpoint_errors(endpoint: WebhookEndpoint) -> dict[str, list[str]]:
-    """What is wrong with an endpoint by itself, as field -> codes; empty where nothing is."""
+    """What is wrong with an endpoint by itself, as field -> codes; empty if nothing is."""
     errors: dict[str, list[str]] = {}
     if not endpoint.webhook_url:
         errors["webhook_url"] = ["value_is_mandatory", "url_is_invalid"]

@@ -67,7 +67,7 @@ class Request:
 
 @attrs.frozen(kw_only=True)
 class Answer:
-    """`organization_id` is whose key the request came with; None where it had no valid one.
+    """`organization_id` is whose key the request came with; None if it had no valid one.
 
     `unnoted` is that key where its use is still to be noted (`Api.note_use`).
     """
@@ -194,7 +194,7 @@ def _only_looks(endpoint: Endpoint) -> bool:
 
 
 def _check_permission(caller: _Caller, endpoint: Endpoint, method: str) -> None:
-    """Raises `Forbidden` where the key may not use the endpoint."""
+    """Raises `Forbidden` if the key may not use the endpoint."""
     mode = "read" if method == "GET" else "write"
     if caller.organization.granular_permissions and not is_allowed(caller.key, endpoint.permission, mode):
         raise Forbidden(f"{mode}_action_not_allowed_for_{endpoint.permission}")

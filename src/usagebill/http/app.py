@@ -68,7 +68,7 @@ def create_app(
     """An ordinary ASGI app over `billing`: serve it alone, or mount it inside another.
 
     `log_requests` writes one line of the structured log a request. While `is_stopping` says so, `/ready` is 503.
-    ValueError where the prefix of ids in the settings begins other fields of the API, too.
+    ValueError if the prefix of ids in the settings begins other fields of the API, too.
     """
     check_prefix(billing.settings.id_prefix, endpoints())
     readers, checks = CapacityLimiter(_READERS), CapacityLimiter(_HEALTH_CHECKS)
@@ -214,7 +214,7 @@ class _Body:
         self._is_whole = False
 
     async def read(self, at_most: int) -> bool:
-        """Read on; False where it has more than `at_most` bytes. Raises `_Gone`."""
+        """Read on; False if it has more than `at_most` bytes. Raises `_Gone`."""
         if self._announced > at_most:
             return False
         while not self._is_whole and self._size <= at_most:

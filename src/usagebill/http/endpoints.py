@@ -33,7 +33,7 @@ class Endpoint:
     query: type | None = None
     # Whether the answer is a page, shown with its meta.
     paged: bool = False
-    # The key of the answer; None where the view gives the whole body. Without a view the body is empty.
+    # The key of the answer; None if the view gives the whole body. Without a view the body is empty.
     returns: str | None = None
     view: Callable[..., Json] | None = None
     # Finds what the path names, as the operation does; asked where the body is bad, for a 404 comes before a 422, and

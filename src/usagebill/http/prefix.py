@@ -14,7 +14,7 @@ _OWN = "svc_"
 
 
 def check_prefix(prefix: str, endpoints: Sequence[Endpoint]) -> None:
-    """ValueError where a field of the API begins with `prefix` that is no id: the two could not be told apart."""
+    """ValueError if a field of the API begins with `prefix` that is no id: the two could not be told apart."""
     if prefix == _OWN:
         return
     taken = min((name for name in _names(document(endpoints)) if name.startswith(prefix)), default=None)

@@ -91,7 +91,7 @@ def _with_attachment(pdf: bytes, xml: str) -> bytes:
 
 
 def _logo(content: Content) -> Image | None:
-    """The logo within its box; None where there is none, or none that can be shown."""
+    """The logo within its box; None if there is none, or none that can be shown."""
     if content.logo is None:
         return None
     try:

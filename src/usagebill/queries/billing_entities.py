@@ -20,7 +20,7 @@ def default_entity(reader: Reader) -> BillingEntity | None:
 
 
 def forget_default_entity(reader: Reader) -> None:
-    """Look for the default entity anew: it has changed in this work."""
+    """Look for the default entity again: it has changed in this work."""
     reader.invalidate(_KEY)
 
 

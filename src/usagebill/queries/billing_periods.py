@@ -71,7 +71,7 @@ class BillingContext:
 
     @property
     def ended_after_invoice(self) -> bool:
-        """Whether the subscription ended after this invoice was made: a draft that is computed anew."""
+        """Whether the subscription ended after this invoice was made: a draft that is recomputed."""
         return self.subscription.terminated_at is not None and not self.ended
 
 
@@ -137,7 +137,7 @@ def billing_context(reader: Reader, invoice: Invoice, period: BillingPeriod) -> 
     """The billing period `period` of `invoice` with everything its fees depend on.
 
     The plan is the subscription's present one; days are counted in the time zone that the period was billed in. Only
-    the billing period of the end knows of the end: earlier ones stay what they were, whenever they are computed anew.
+    the billing period of the end knows of the end: earlier ones stay what they were, whenever they are recomputed.
     """
     subscription = reader.tx.get(Subscription, period.subscription_id)
     if subscription is None:

@@ -67,7 +67,7 @@ def either(single: object, several: object) -> object:
 
 
 def choices(field: str, value: object, options: tuple[str, ...], problems: dict[str, object]) -> tuple[str, ...] | None:
-    """One value or a list of them, each of which must be one of `options`; None where nothing is asked for."""
+    """One value or a list of them, each of which must be one of `options`; None if nothing is asked for."""
     if value is ABSENT or value is None or value == "" or value == [] or value == ():
         return None
     sentence = f"must be one of: {', '.join(options)}"
@@ -84,7 +84,7 @@ def choices(field: str, value: object, options: tuple[str, ...], problems: dict[
 
 
 def flag(field: str, value: object, problems: dict[str, object]) -> bool | None:
-    """A boolean as people write it; None where nothing is asked for."""
+    """A boolean as people write it; None if nothing is asked for."""
     if value is ABSENT or value is None or value == "":
         return None
     text = str(value).lower()
@@ -95,7 +95,7 @@ def flag(field: str, value: object, problems: dict[str, object]) -> bool | None:
 
 
 def amount(field: str, value: Maybe[str], problems: dict[str, object]) -> Decimal | None:
-    """A bound of amounts in cents, fractions included; None where nothing is asked for.
+    """A bound of amounts in cents, fractions included; None if nothing is asked for.
 
     One beyond every amount that comes in order is the largest of these.
     """
@@ -132,7 +132,7 @@ def metadata_conditions(pairs: Maybe[Mapping[str, object]], problems: dict[str, 
 
 
 def known_values(value: object, options: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Those of one value or several that are among `options`, others dropped; None where none is left."""
+    """Those of one value or several that are among `options`, others dropped; None if none is left."""
     if value is ABSENT or value is None:
         return None
     sent = value if isinstance(value, (list, tuple)) else (value,)

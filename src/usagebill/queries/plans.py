@@ -37,7 +37,7 @@ def plan_definition(reader: Reader, plan_id: str) -> PlanDefinition:
 
 
 def forget_definition(reader: Reader, plan_id: str) -> None:
-    """Load the plan's definition anew the next time it is asked for: something of it was written."""
+    """Load the plan's definition again the next time it is asked for: something of it was written."""
     reader.invalidate(("plan definition", plan_id))
 
 

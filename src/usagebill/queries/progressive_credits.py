@@ -56,7 +56,7 @@ def _last_of_period(reader: Reader, invoice: Invoice, period: BillingPeriod) -> 
 
 
 def _place(reader: Reader, invoice: Invoice) -> Place:
-    """When the invoice was made; one that was made anew stands where the voided one stood."""
+    """When the invoice was made; one that was made again stands where the voided one stood."""
     while invoice.voided_invoice_id is not None:
         voided = reader.tx.get(Invoice, invoice.voided_invoice_id)
         if voided is None:

@@ -1,1 +1,1 @@
-"""Rating: what is owed, from what queries look up; it writes nothing."""
+"""Rating computes what is owed from what queries load; it writes nothing."""

@@ -1,4 +1,4 @@
-"""Lines of drafts as they were adjusted by hand."""
+"""Lines of drafts that were adjusted by hand."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def of_draft(reader: Reader, invoice: Invoice) -> list[AdjustedFee]:
 
 
 def with_adjustments(reader: Reader, context: BillingContext, fees: list[Fee]) -> list[Fee]:
-    """The fees of a draft's billing period as they were adjusted; lines that usage gives none of are added.
+    """The fees of a draft's billing period with their adjustments; adjusted lines without usage are added.
 
-    What brings a charge up to its minimum follows from its lines as they are then.
+    True-ups to a charge's minimum follow from the adjusted lines.
     """
     if context.invoice.status != InvoiceStatus.DRAFT:
         return fees
@@ -112,7 +112,7 @@ def _fixed_repriced(charge: FixedCharge, currency: str, units: Decimal) -> Repri
 
 
 def empty_fee(reader: Reader, context: BillingContext, line: AdjustedFee) -> Fee | None:
-    """A fee of nothing for a charge or fixed charge that the period has no fee of; None where it is gone."""
+    """An empty fee for a charge or fixed charge without one in the period; None if the charge is gone."""
     window = context.boundaries.charges or context.boundaries.subscription
     span = usage_window(window, context.cycle.tz)
     line_fee = new_fee(

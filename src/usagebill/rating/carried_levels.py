@@ -1,4 +1,4 @@
-"""Where recurring weighted sums start in a period: what was remembered of earlier ones, or what their events say."""
+"""Where recurring weighted sums start in a period: the level saved by an earlier one, or else computed from events."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def starting_levels(
     """The level of each group that has one; empty for any metric but a recurring weighted sum.
 
     `question` is about the events of the period, `group_keys` are those by which the charge is billed: the question
-    may ask for fewer groups, or for some of them. A charge of which nothing was remembered starts from the events
+    may ask for fewer groups, or for some of them. A charge without a saved level starts from the events
     before the period where another charge billed these: that of an earlier subscription, or the one it overrides.
     """
     start = question.earliest
@@ -75,7 +75,7 @@ def starting_levels(
 def _saved(
     reader: Reader, charge_id: str, filter_id: str | None, subscription: Subscription, question: EventQuery
 ) -> dict[str, Decimal]:
-    """The latest level of each group that was remembered before the period."""
+    """The latest saved level of each group before the period."""
     levels: dict[str, Decimal] = {}
     for level in reader.tx.find(
         CarriedLevel,
@@ -102,7 +102,7 @@ def _was_billed(reader: Reader, charge_id: str | None, subscription: Subscriptio
 
 
 def _regrouped(saved: Mapping[str, Decimal], question: EventQuery) -> dict[Group, Decimal]:
-    """What was remembered by group, for the groups that are asked for."""
+    """The saved levels by group, merged for the requested groups."""
     levels: dict[Group, Decimal] = {}
     for text, level in saved.items():
         values = group_pairs(text)

@@ -1,4 +1,4 @@
-"""Usage of the running period: what each charge comes to so far, with the taxes it would bear."""
+"""Usage of the running period: what each charge costs so far, with taxes."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _subscription(reader: Reader, customer: Customer, external_id: object) -> Su
 
 
 def _chosen_charges(definition: PlanDefinition, options: UsageOptions) -> tuple[list[Charge], bool]:
-    """The charges asked for, and whether any were named at all. An id wins over a code, a code over a metric."""
+    """The requested charges, and whether any were named. An id wins over a code, a code over a metric."""
     id = options.charge_id or options.filter_by_charge_id
     code = options.charge_code or options.filter_by_charge_code
     metric_code = options.billable_metric_code or options.filter_by_metric_code
@@ -125,7 +125,7 @@ def _chosen_charges(definition: PlanDefinition, options: UsageOptions) -> tuple[
 
 
 def _parsed(field: str, value: object) -> object:
-    """What JSON text says; anything but a text as it is."""
+    """JSON text parsed; any other value unchanged."""
     if not isinstance(value, str):
         return value
     try:
@@ -156,7 +156,7 @@ def _group_filter(options: UsageOptions) -> dict[str, tuple[str, ...]]:
 def current(reader: Reader, external_customer_id: str, options: UsageOptions) -> CurrentUsage:
     """What the customer's active subscription has used in the charges period that contains now.
 
-    Raises `NotFound` for the customer or the charges asked for, `NotAllowed` (`no_active_subscription`,
+    Raises `NotFound` for the customer or the requested charges, `NotAllowed` (`no_active_subscription`,
     `full_usage_not_allowed`).
     """
     customer = customer_by_external_id(reader, external_customer_id)
@@ -191,7 +191,7 @@ def _window(reader: Reader, subscription: Subscription, *, full: bool) -> Window
 
 
 def amount_so_far(reader: Reader, subscription: Subscription) -> int:
-    """What all usage of the running charges period comes to so far, without taxes, in cents."""
+    """What all usage of the running charges period costs so far, without taxes, in cents."""
     _, usages = usage_so_far(reader, subscription)
     return sum(result.amounts.amount_cents for usage in usages for result in usage.results)
 
@@ -199,9 +199,9 @@ def amount_so_far(reader: Reader, subscription: Subscription) -> int:
 def usage_so_far(
     reader: Reader, subscription: Subscription, *, paid_in_advance: bool = True
 ) -> tuple[Window, list[ChargeUsage]]:
-    """The running charges period of an active subscription, and what each of its charges comes to so far.
+    """The running charges period of an active subscription, and what each of its charges costs so far.
 
-    Charges that are paid in advance are left out where `paid_in_advance` is false.
+    Charges paid in advance are left out if `paid_in_advance` is false.
     """
     definition = plan_definition(reader, subscription.plan_id)
     window = _window(reader, subscription, full=False)
@@ -278,7 +278,7 @@ def _summed(
 
 
 def projected(reader: Reader, external_customer_id: str, options: ProjectedUsageOptions) -> CurrentUsage:
-    """Current usage, and what it would come to at the end of the period if it went on at the same pace."""
+    """Current usage, and its projection to the end of the period at the same pace."""
     customer = customer_by_external_id(reader, external_customer_id)
     subscription = _subscription(reader, customer, options.external_subscription_id)
     definition = plan_definition(reader, subscription.plan_id)
@@ -307,7 +307,7 @@ def projected(reader: Reader, external_customer_id: str, options: ProjectedUsage
 
 
 def _elapsed(now: datetime, start: datetime, end: datetime, tz: ZoneInfo) -> tuple[int, int]:
-    """Days of the period that have begun, and all of its days."""
+    """Days of the period that have begun, and the total."""
     whole = days_between(start, end, tz)
     if now >= end:
         return whole, whole
@@ -317,7 +317,7 @@ def _elapsed(now: datetime, start: datetime, end: datetime, tz: ZoneInfo) -> tup
 
 
 def _projection(result: ChargeResult, elapsed: int, whole: int, definition: PlanDefinition) -> Projection:
-    """Where a charge has filters, what none of them takes is not projected; a recurring metric stays as it is."""
+    """If a charge has filters, usage that none of them takes is not projected; a recurring metric stays as it is."""
     unit = result.charge.applied_pricing_unit
     if result.charge.filters and result.part.filter is None and not result.metric.recurring:
         return Projection(units=ZERO, amount_cents=0, pricing_unit_amount_cents=None if unit is None else 0)

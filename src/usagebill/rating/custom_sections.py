@@ -1,4 +1,4 @@
-"""Custom sections of invoices: the texts that an invoice gets a copy of when it is made."""
+"""Custom sections of invoices: texts copied onto an invoice when it is made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["with_sections"]
 def with_sections(
     reader: Reader, invoice: Invoice, periods: Sequence[BillingPeriod], ids: Sequence[str] | None = None
 ) -> Invoice:
-    """The invoice with copies of the sections that its subscriptions select, or its customer, as they are now.
+    """The invoice with copies of the sections that its subscriptions, or else its customer, now select.
 
     `periods` are what it bills; `ids` are those of the sections to show instead.
     """

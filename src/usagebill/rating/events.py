@@ -1,4 +1,4 @@
-"""The price of one event paid in advance: what it adds to everything that its charge, filter and group have seen."""
+"""The price of one event paid in advance: what it adds to the usage of its charge, filter and group."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class EventPrice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """An event within the usage of a charge: among which events it is counted, itself being stored or not."""
+    """An event within the usage of a charge, and the events it is counted with; it may not be stored yet."""
 
     subscription_id: str
     charge: Charge
@@ -77,12 +77,12 @@ class _Place:
 
     @property
     def up_to(self) -> EventQuery:
-        """All that the aggregation counts, the event included."""
+        """The events counted up to this one, included."""
         return replace(self.question, up_to=self.event)
 
     @property
     def before(self) -> EventQuery:
-        """All that the aggregation counts before the event."""
+        """The events counted before this one."""
         return replace(self.question, before=self.event)
 
 
@@ -98,7 +98,7 @@ def advance_charges(definition: PlanDefinition, event: Event) -> list[Charge]:
 
 
 def part_for(charge: Charge, metric: BillableMetric, event: Event) -> ChargePart:
-    """The one price of the charge that applies to `event`.
+    """The part of the charge that prices `event`.
 
     Of the filters that count the event, the one with the most keys, the first of several; else the charge's own.
     """
@@ -196,7 +196,7 @@ def _after_end_before(
 
 
 def ledger_entry(reader: Reader, priced: EventPrice, event: Event, subscription_id: str) -> LedgerEntry | None:
-    """Where the charge, filter and group stand after `event`; None for a charge that keeps no ledger."""
+    """The ledger row of the charge, filter and group after `event`; None for a charge without a ledger."""
     row = priced.usage.units.row
     if row is None:
         return None
@@ -226,7 +226,7 @@ def _fixed_amounts(price: AdvancePrice) -> int:
 
 
 def _previous(reader: Reader, place: _Place, group: str, as_of: LedgerEntry | None) -> LedgerRow | None:
-    """Where the charge, filter and group stand in the period: the latest row of another event."""
+    """The latest ledger row of the charge, filter and group in the period, from another event."""
     ledger = Ledger(
         reader=reader,
         subscription_id=place.subscription_id,
@@ -238,10 +238,10 @@ def _previous(reader: Reader, place: _Place, group: str, as_of: LedgerEntry | No
 
 
 def _usage(reader: Reader, place: _Place, properties: Properties, previous: LedgerRow | None) -> AdvanceUsage:
-    """The usage with the event and without it; no more of it than the charge model needs."""
+    """The usage with and without the event, no more than the charge model needs."""
     metric, event = place.metric, place.event
     terms = properties if isinstance(properties, PercentageProperties) else None
-    # Where every unit costs the same, an event's price follows from its own units, whatever was used before it.
+    # If every unit costs the same, an event's price follows from its own units alone.
     counted = _Counted() if MODELS[place.charge.charge_model].is_linear else _counted(reader, place, terms)
     return advance_usage(
         metric,

@@ -44,11 +44,11 @@ from usagebill.work import Reader
 
 __all__ = ["MOST_COUNTED", "MOST_EVENTS", "MOST_GROUPED", "explain"]
 
-# An explanation of a line shows so many of its events, the earliest ones; `fee_events` pages through all of them.
+# The most events shown for a line, earliest first; `fee_events` pages through all of them.
 MOST_EVENTS = 100
-# The events of lines of more than this are not told one by one in the arithmetic either: it tells what they come to.
+# Above this many events, the arithmetic of a line shows their aggregate instead of each one.
 MOST_COUNTED = 10_000
-# Of all groups of a charge together so many events are looked at, the earliest ones.
+# The most events read for all groups of a charge together, earliest first.
 MOST_GROUPED = 50_000
 # Stored amounts have 15 decimals.
 _SLACK = Decimal("0.000001")
@@ -57,7 +57,7 @@ _SLACK = Decimal("0.000001")
 def explain(reader: Reader, invoice_id: str) -> ExplainedInvoice:
     """How each line of the invoice and its total came about. Raises `NotFound`.
 
-    Amounts, discounts and taxes are those that the invoice keeps. Events are looked up again: those of the line's
+    Amounts, discounts and taxes are the stored ones. Events are looked up again: those of the line's
     period, filter and group that had been received when the line was computed.
     """
     invoice = visible_invoice(reader, invoice_id)
@@ -78,7 +78,7 @@ def explain(reader: Reader, invoice_id: str) -> ExplainedInvoice:
 def _prepaid(
     reader: Reader, paying: Sequence[tuple[Wallet, WalletTransaction]]
 ) -> Mapping[str, Sequence[ExplainedPrepayment]]:
-    """What wallets paid of each fee, and out of which credits."""
+    """What wallets paid for each fee, and from which grants."""
     parts: dict[str, list[ExplainedPrepayment]] = {}
     for wallet, transaction in paying:
         draws = draws_of(reader, transaction)
@@ -117,15 +117,15 @@ def _targets(reader: Reader, invoice: Invoice) -> Mapping[str, Targets]:
 
 
 def _billed_before(reader: Reader, invoice: Invoice) -> Mapping[str, Sequence[ProgressiveFee]]:
-    """The fees of each progressive billing invoice that `invoice` takes off, by its id."""
+    """The fees of each progressive billing invoice that `invoice` credits, by its id."""
     ids = [credit.source_id for credit in invoice.credits if credit.item_type == CreditType.INVOICE]
     return {id: progressive_fees(reader, id) for id in ids if id is not None}
 
 
 def _usage(reader: Reader, invoice: Invoice, fee: Fee) -> tuple[ExplainedUsage | None, tuple[str, ...]]:
-    """The events of a usage fee with what of them was counted, and how that was priced.
+    """The events of a usage fee, how they were counted and how that was priced.
 
-    None for other fees and for true-ups. What no longer leads to the fee, since its charge or metric has changed, is
+    None for other fees and for true-ups. Steps that no longer lead to the fee, as its charge or metric changed, are
     left out.
     """
     if fee.charge_id is None or fee.billable_metric_id is None or fee.true_up_parent_fee_id is not None:
@@ -161,9 +161,9 @@ def _recomputed(
     part: ChargePart,
     events: list[Event] | None,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """How the events are counted, and how that is priced; nothing where it does not come to what the fee says.
+    """How the events are counted and priced; nothing if the result differs from the fee.
 
-    `events` is None where they are too many: then they are counted as billing counts them, and told as a whole.
+    `events` is None if there are too many: then they are aggregated as in billing, and summarized.
     """
     period = reader.tx.first(
         BillingPeriod, eq("invoice_id", invoice.id), eq("subscription_id", fee.subscription_id), order=[asc("id")]
@@ -215,7 +215,7 @@ def _recomputed(
 
 
 def _fixed_charge_priced(reader: Reader, fee: Fee) -> tuple[str, ...]:
-    """How the prorated units of a fixed charge were priced; nothing where its price has changed since."""
+    """How the prorated units of a fixed charge were priced; nothing if its price has changed since."""
     units = parse_decimal(str(fee.basis.get("prorated_units", "")))
     charge = None if fee.fixed_charge_id is None else reader.tx.get(FixedCharge, fee.fixed_charge_id, deleted=True)
     if charge is None or units is None:
@@ -232,7 +232,7 @@ def _fixed_charge_priced(reader: Reader, fee: Fee) -> tuple[str, ...]:
 def _events(
     reader: Reader, fee: Fee, metric: BillableMetric, part: ChargePart | None, known_at: datetime
 ) -> tuple[list[Event], bool]:
-    """The events of a line in order of time, and whether these are all: the lines of a charge's groups share a look."""
+    """The events of a line in order of time, and whether these are all; the groups of a charge share one read."""
     if fee.event_transaction_id is not None:
         return events_paid_in_advance(reader, fee), True
     question = question_of(reader, fee, metric, part, known_at)

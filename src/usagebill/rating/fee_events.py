@@ -1,4 +1,4 @@
-"""The events of a line of an invoice: looked up again, those that it was computed from, page by page."""
+"""The events that an invoice line was computed from, looked up again, page by page."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ __all__ = ["events_of_fee", "events_paid_in_advance", "part_of", "question_of"]
 
 
 def events_of_fee(reader: Reader, fee_id: str, paging: Paging) -> Page[ExplainedEvent]:
-    """The events that a usage fee counts, in order of time: what was received before it was computed for good.
+    """The events that a usage fee counts, in order of time: those received before it became final.
 
-    Other fees, and what brings a charge up to its minimum, have none. Raises `NotFound`.
+    Other fees and true-ups have none. Raises `NotFound`.
     """
     fee = fee_by_id(reader, fee_id)
     events: Sequence[Event] = ()
@@ -60,7 +60,7 @@ def _known_at(reader: Reader, fee: Fee) -> datetime:
 
 
 def part_of(fee: Fee, charge: Charge, metric: BillableMetric) -> ChargePart | None:
-    """The part of `charge` that the fee bills; None where its filter is gone."""
+    """The part of `charge` that the fee bills; None if its filter is gone."""
     parts = charge_parts(charge, metric)
     return next((part for part in parts if (part.filter.id if part.filter else None) == fee.charge_filter_id), None)
 
@@ -75,7 +75,7 @@ def events_paid_in_advance(reader: Reader, fee: Fee) -> list[Event]:
 def question_of(
     reader: Reader, fee: Fee, metric: BillableMetric, part: ChargePart | None, known_at: datetime
 ) -> EventQuery | None:
-    """What asks for the events of the fee's period and filter, of all groups; None for a fee without a period."""
+    """The query for the events of the fee's period and filter, all groups; None for a fee without a period."""
     external_id, start = fee.external_subscription_id, fee.charges_from_datetime
     if external_id is None or start is None:
         return None

@@ -30,10 +30,10 @@ def own_events(
 ) -> EventQuery:
     """`question`, about usage of the subscription, without what belongs to others of the same external id.
 
-    After an upgrade, or where an id is subscribed anew as soon as it has been ended, the old subscription bills what
+    After an upgrade, or if an id is subscribed again right after its end, the old subscription bills what
     had been received of that second when its end was billed, and the new one what came later: whole seconds, as most
     senders have them, do not say on which side of the change something was. A recurring metric is
-    carried over, and counts on both. Where the id was another customer's before, nothing of theirs is carried over.
+    carried over, and counts on both. If the id was another customer's before, none of their usage is carried over.
     `billed_at` is when the end of the subscription is billed, if that is what is going on.
     """
     met = handover(
@@ -62,18 +62,18 @@ def own_events(
 
 
 def own_since(reader: Reader, subscription: Subscription) -> datetime | None:
-    """When the external id ceased to be another customer's, None if it never was one's."""
+    """When the external id stopped being another customer's; None if it never was."""
     return handover_own_since(subscription, _others(reader, subscription))
 
 
 def _others(reader: Reader, subscription: Subscription) -> list[Subscription]:
-    """The other subscriptions of the same external id, of whatever customer."""
+    """The other subscriptions of the same external id, of any customer."""
     subscriptions = reader.tx.find(Subscription, eq("external_id", subscription.external_id))
     return [other for other in subscriptions if other.id != subscription.id]
 
 
 def _made(subscription: Subscription) -> Arrival:
-    """When the subscription was asked for: what was received before is not its customer's, billed or not."""
+    """When the subscription was created: events received before are not its customer's, billed or not."""
     return Arrival(at=subscription.created_at, id=subscription.id)
 
 

@@ -1,4 +1,4 @@
-"""Bills: what an invoice comes to, one function for each occasion to make one. Nothing is stored here.
+"""Bills: what an invoice contains, one function per occasion to make one. Nothing is stored here.
 
 The same functions make invoices, previews and drafts that are computed again; `operations.invoices.record` stores what
 they give.
@@ -125,7 +125,7 @@ def subscription_bill(
 ) -> Bill | None:
     """What `entries` (of one customer, currency and billing entity) owe at billing timestamp `at`.
 
-    The invoice is to be a draft while the customer's grace period lasts. None if a run has billed one of the
+    The invoice is a draft during the customer's grace period. None if a run has billed one of the
     subscriptions for the very same periods already.
     """
     first = entries[0].subscription
@@ -151,7 +151,7 @@ def subscription_bill(
 
 
 def recomputed_bill(reader: Reader, draft: Invoice, *, finalizing: bool) -> Bill:
-    """What a draft comes to with all that is known now. Its billing periods stay as they are.
+    """A draft recomputed with all that is known now. Its billing periods stay as they are.
 
     Coupons and credits are used while `finalizing` only, so that the total of a draft is an estimate.
     """
@@ -162,7 +162,7 @@ def recomputed_bill(reader: Reader, draft: Invoice, *, finalizing: bool) -> Bill
 
 
 def finalized_bill(reader: Reader, draft: Invoice) -> Bill:
-    """What a draft comes to if it is finalized now, dated today unless it keeps its anchor."""
+    """A draft finalized now, dated today unless it keeps its anchor."""
     bill = recomputed_bill(reader, draft, finalizing=True)
     kept = without(bill.invoice.error_details, GENERATION_ERROR)
     return replace(bill, invoice=redated(reader, replace(bill.invoice, error_details=kept)), step=Step.ISSUE)
@@ -191,7 +191,7 @@ def _rated_period(reader: Reader, context: BillingContext) -> RatedUsage:
 def added_units_bill(
     reader: Reader, subscription: Subscription, charges: Sequence[FixedCharge], *, at: datetime
 ) -> Bill:
-    """What `charges` (fixed ones, paid in advance) have more units of than was billed for the period.
+    """The bill for units of `charges` (fixed ones, paid in advance) beyond those billed for the period.
 
     `at` is the instant of the change, or of the start. The invoice is never a draft.
     """
@@ -203,7 +203,7 @@ def added_units_bill(
 
 
 def event_bill(reader: Reader, billing: EventBilling, priced: EventPrice, event: Event) -> Bill:
-    """What one event costs under one charge, on an invoice of its own that is never a draft."""
+    """The bill for one event under one charge, on an invoice of its own that is never a draft."""
     subscription = billing.subscription
     invoice = opened(reader, subscription, at=event.timestamp, occasion=Occasion.IMMEDIATE)
     period = billing_period(reader, invoice, subscription, billing.boundaries, InvoicingReason.IN_ADVANCE)
@@ -243,9 +243,9 @@ def progressive_bill(
 def taxed_bill(
     reader: Reader, invoice: Invoice, fees: Sequence[Fee], *, provided: bool = False, step: Step = Step.ISSUE
 ) -> Bill:
-    """What an invoice that has waited for its taxes comes to with them: `provided`, if the fees have them already.
+    """The bill of an invoice that was waiting for its taxes; `provided` if the fees have them already.
 
-    One that is issued now has the dates of today.
+    If it is issued now, it is dated today.
     """
     settled = settle_taxes(reader, invoice, fees, provided=provided)
     taxed = replace(settled.invoice, updated_at=reader.now)
@@ -261,7 +261,7 @@ def taxed_bill(
 
 
 def redated(reader: Reader, invoice: Invoice) -> Invoice:
-    """The draft with the dates of a finalization now."""
+    """The draft with the dates of being finalized now."""
     customer, _ = customer_and_entity(reader, invoice)
     entity = entity_of(reader, customer)
     settings = dating_settings(customer, entity)

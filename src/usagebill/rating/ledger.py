@@ -1,4 +1,4 @@
-"""The ledger of charges paid in advance: where a charge, filter and group stand in a period."""
+"""The ledger of charges paid in advance: what each charge, filter and group has billed in a period."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Ledger:
         return None if ledger_entry is None else _row(ledger_entry)
 
     def made_before(self, entry: LedgerEntry) -> LedgerRow | None:
-        """The latest row of the group of `entry` that there was when it was made."""
+        """The latest row of the group of `entry` at the time it was made."""
         whose = (self.subscription_id, self.charge.id, self.charge_filter and self.charge_filter.id)
         span = (self.window.start, self.window.end)
         return self.reader.cached(("ledger as it was", whose, span), self._predecessors).get(entry.id)
@@ -59,9 +59,9 @@ class Ledger:
         return predecessors
 
     def latest(self, question: EventQuery, group_keys: Sequence[str]) -> dict[Group, LedgerRow]:
-        """The latest rows of the groups that `question` asks for, of a charge that is billed by `group_keys`.
+        """The latest rows of the groups that `question` selects, for a charge billed by `group_keys`.
 
-        None where the question picks events by other properties: what was paid for these is not known.
+        None if the question selects by other properties: what was paid for those is unknown.
         """
         if not set(question.only) <= set(group_keys):
             return {}

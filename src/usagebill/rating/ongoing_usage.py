@@ -1,6 +1,6 @@
 """What wallets would pay if all usage so far were billed now. Nothing is stored here.
 
-A customer's usage is looked at once, however many wallets share it.
+A customer's usage is computed once, however many wallets share it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _Amounts = Iterator[tuple[UnbilledKey, Decimal]]
 
 
 def refreshed(reader: Reader, wallet: Wallet) -> Wallet:
-    """The wallet with its ongoing values as of now; one that has ended keeps those that it had."""
+    """The wallet with its ongoing values as of now; a terminated one keeps its last values."""
     if wallet.status != WalletStatus.ACTIVE:
         return wallet
     wallets = active_wallets(reader, wallet.customer_id)
@@ -50,7 +50,7 @@ def refreshed_wallets(reader: Reader, wallets: list[Wallet], nets: dict[Unbilled
 
 
 def unbilled_nets(reader: Reader, customer: Customer) -> dict[UnbilledKey, Decimal]:
-    """What the customer will be billed for as far as it is known: usage so far and drafts, with taxes (cents).
+    """What the customer will be billed, as known so far: usage to date and drafts, with taxes (cents).
 
     Usage that is paid in advance is billed already; of what progressive billing has billed, only the rest counts. The
     taxes of a tax provider are known from drafts on.

@@ -29,7 +29,7 @@ class PastUsageOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastUsage:
-    """What one invoice billed of a subscription's usage. `invoice_fees` are all of the invoice, `fees` the usage."""
+    """A subscription's usage on one invoice. `invoice_fees` are all fees of the invoice, `fees` the usage fees."""
 
     period: BillingPeriod
     invoice: Invoice
@@ -40,7 +40,7 @@ class PastUsage:
 def past(reader: Reader, external_customer_id: str, options: PastUsageOptions, paging: Paging) -> Page[PastUsage]:
     """The billed usage periods of a subscription, newest first; none for an unknown customer.
 
-    `periods_count` takes the place of the page size.
+    `periods_count` replaces the page size.
     """
     external_id = options.external_subscription_id
     if not external_id:

@@ -1,4 +1,4 @@
-"""Questions to tax providers, and what is taxed by an answer at once: what is shown and not stored."""
+"""Questions to tax providers, and taxes for what is shown but not stored, which use the answer at once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["Asked", "estimated", "question", "usage_taxes"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is asked, of whom."""
+    """A question and the connection it goes to."""
 
     connection: TaxConnection
     question: TaxQuestion
@@ -55,7 +55,7 @@ def question(
     document_id: str | None = None,
     request_id: str | None = None,
 ) -> Asked:
-    """What `connection` is asked about `items` of the customer: of `invoice`, or dated today without one."""
+    """The question to `connection` about `items` of the customer: of `invoice`, or dated today without one."""
     today = local_date(reader.now, ZoneInfo(timezone(customer, entity_of(reader, customer))))
     link = next((link for link in customer.integration_customers if link.connection_id == connection.id), None)
     asked = TaxQuestion(
@@ -85,15 +85,15 @@ def _answer_now(
 
 
 def _in_order(fees: Sequence[Fee], item_codes: Mapping[str, str]) -> tuple[tuple[TaxedItem, ...], list[str]]:
-    """The fees by where they stand: what is not stored has another id each time."""
+    """The fees keyed by position: unstored fees get another id each time."""
     names = {fee.id: str(position) for position, fee in enumerate(fees, start=1)}
     return fee_items(fees, item_codes, named_by=lambda fee: names[fee.id]), list(names.values())
 
 
 def estimated(reader: Reader, customer: Customer, fees: Sequence[Fee]) -> list[Fee] | None:
-    """Fees that are not stored, with the taxes of the customer's provider; without any where it does not give them.
+    """Fees that are not stored, with the taxes of the customer's provider; without any if it does not give them.
 
-    None where the customer has no provider.
+    None if the customer has no provider.
     """
     connection = connection_of(reader, customer)
     if connection is None:
@@ -111,10 +111,10 @@ def estimated(reader: Reader, customer: Customer, fees: Sequence[Fee]) -> list[F
 def usage_taxes(
     reader: Reader, customer: Customer, currency: str, amounts: Sequence[tuple[str, str, int, Decimal]]
 ) -> int | None:
-    """The taxes (cents) on usage that is not billed yet; None where the customer has no provider.
+    """The taxes (cents) on usage that is not billed yet; None if the customer has no provider.
 
-    `amounts` are (code, name, cents, units), one for each charge. Raises `Invalid` where the provider gives none, and
-    `TooManyProviderRequests` where it is asked too often.
+    `amounts` are (code, name, cents, units), one for each charge. Raises `Invalid` if the provider gives none, and
+    `TooManyProviderRequests` if it is asked too often.
     """
     connection = connection_of(reader, customer)
     if connection is None:

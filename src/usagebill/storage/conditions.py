@@ -56,7 +56,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """`left operator right`, both columns of the same record (never true where either is absent)."""
+    """`left operator right`, both columns of the same record (never true if either is absent)."""
 
     left: str
     operator: str

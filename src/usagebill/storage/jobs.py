@@ -38,7 +38,7 @@ def job_of(
 
 
 def task_of(task_type: type[T], job: Job) -> T:
-    """The task of a job of this type's kind. Raises `ValueError` where the payload is not that of such a task."""
+    """The task of a job of this type's kind. Raises `ValueError` if the payload is not that of such a task."""
     try:
         return msgspec.convert({**job.payload, task_type.subject_field: job.subject_id}, task_type)
     except msgspec.ValidationError as problem:

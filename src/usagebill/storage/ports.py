@@ -111,7 +111,7 @@ class JobQueue(WaitingJobs, Protocol):
         """Note that the job went wrong: it waits until `run_at`, or for good once it has `failed`."""
 
     def retry(self, id: str, run_at: datetime) -> bool:
-        """Give the job a fresh set of attempts from `run_at` on; False where there is no such job."""
+        """Give the job a fresh set of attempts from `run_at` on; False if there is no such job."""
 
 
 class EventLog(Protocol):
@@ -233,10 +233,10 @@ class Snapshot(Protocol):
         """How many records satisfy all conditions."""
 
     def total(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int:
-        """The sum of an integer column over the records that match; 0 where none does."""
+        """The sum of an integer column over the records that match; 0 if none does."""
 
     def maximum(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int | None:
-        """The largest value of an integer column over the records that match; None where none does."""
+        """The largest value of an integer column over the records that match; None if none does."""
 
     def last_number(self, name: str) -> int:
         """The number that `next_number` gave last, 0 before the first."""
@@ -266,7 +266,7 @@ class Transaction(Snapshot, Protocol):
         """Run `change`; where it raises, its effects alone are undone and the exception goes on."""
 
     def insert(self, *records: object) -> None:
-        """Raises `Duplicate` where a unique rule is broken."""
+        """Raises `Duplicate` if a unique rule is broken."""
 
     def replace(self, record: object) -> None:
         """Write the record in place of the one with its id. LookupError where there is none."""

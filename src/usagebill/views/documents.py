@@ -9,7 +9,7 @@ __all__ = ["document_url"]
 
 
 def document_url(reader: Reader, document_id: str | None) -> str | None:
-    """The address of a document, which needs no key; None where it has not been made."""
+    """The address of a document, which needs no key; None if it has not been made."""
     if document_id is None:
         return None
     base = reader.settings.public_url.rstrip("/")

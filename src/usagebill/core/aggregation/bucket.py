@@ -86,7 +86,7 @@ def usage(
     """The usage of one bucket (or group) over `window`, billed in arrears.
 
     `events` are those of the bucket; what lies outside the metric's scope is left out. `free_events` and `free_units`
-    are the charge's free_units_per_events and free_units_per_total_aggregation, `with_event_values` is set where its
+    are the charge's free_units_per_events and free_units_per_total_aggregation, `with_event_values` is set if its
     price depends on single events (per-transaction bounds).
     """
     counted = [event for event in events if in_scope(metric, event, window)]

@@ -25,7 +25,7 @@ class Last:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latest(Aggregation[Last]):
-    """`field_name` of the latest event (of one timestamp: the last received), 0 where that is negative."""
+    """`field_name` of the latest event (of one timestamp: the last received), 0 if that is negative."""
 
     field_name: str | None
 

@@ -187,7 +187,7 @@ def event_values(metric: Metric, events: Iterable[Event], start: datetime) -> tu
 def running_totals(
     metric: Metric, events: Iterable[Event], units: Decimal, *, free_events: int | None, free_units: Decimal | None
 ) -> tuple[Decimal, ...]:
-    """Running totals of the units, from which a percentage charge takes its free units; none where neither limit is
+    """Running totals of the units, from which a percentage charge takes its free units; none if neither limit is
     set (`free_units_per_events` and `free_units_per_total_aggregation` of the charge).
 
     `events` are all that the aggregation counts (all history for a recurring sum), `units` what it gave.

@@ -23,7 +23,7 @@ def counts_history(aggregation_type: str, *, recurring: bool) -> bool:
 
 
 def lower_bound(aggregation_type: str, *, recurring: bool, start: datetime) -> datetime | None:
-    """The timestamp from which on (inclusive) events count, None where all history does.
+    """The timestamp from which on (inclusive) events count, None if all history does.
 
     It is the whole second of `start`: senders mostly have whole seconds, and a subscription may start within one.
     """
@@ -53,7 +53,7 @@ def counts(aggregation_type: str, field_name: str | None, event: Event) -> bool:
 def lacks_property(metric: Metric, event: Event) -> bool:
     """Whether `event` cannot count for `metric` (`missing_aggregation_property` of the hourly check).
 
-    Its field is missing or null, or is not numeric where a number is needed. Never where no property is read.
+    Its field is missing or null, or is not numeric where a number is needed. Never if no property is read.
     """
     aggregation = AGGREGATIONS[metric.aggregation_type]
     if aggregation.field is FieldUse.NONE or metric.field_name is None:
@@ -66,7 +66,7 @@ def lacks_property(metric: Metric, event: Event) -> bool:
 def billable_in_advance(metric: Metric, event: Event) -> bool:
     """Whether `event` is priced at once by pay-in-advance charges on `metric`.
 
-    Always where no property is needed; otherwise its field must hold something (not null, empty or false), which is a
+    Always if no property is needed; otherwise its field must hold something (not null, empty or false), which is a
     number where one is needed, and a unique count's operation must be `add` or `remove`.
     """
     aggregation = AGGREGATIONS[metric.aggregation_type]

@@ -17,7 +17,7 @@ __all__ = ["credit_note_content"]
 
 
 def credit_note_content(source: CreditNoteSource) -> Content:
-    """The document of an issued credit note. Totals are the note's own: nothing is computed anew."""
+    """The document of an issued credit note. Totals are the note's own: nothing is recomputed."""
     note, of_invoice = source.note, source.invoice
     locale, entity = of_invoice.locale, of_invoice.entity
     words = words_of(locale)

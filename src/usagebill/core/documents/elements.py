@@ -16,7 +16,7 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def leaf(name: str, text: str | None, attributes: Mapping[str, str] | None = None) -> Element | None:
-    """An element that holds text; None where there is none. Characters that XML does not know are left out."""
+    """An element that holds text; None if there is none. Characters that XML does not know are left out."""
     if not text:
         return None
     made = Element(name, dict(attributes or {}))

@@ -38,7 +38,7 @@ def naming_of(source: InvoiceSource) -> Naming:
 
 
 def invoice_content(source: InvoiceSource) -> Content:
-    """The document of an issued invoice. Totals are the invoice's own: nothing is computed anew."""
+    """The document of an issued invoice. Totals are the invoice's own: nothing is recomputed."""
     invoice, locale, words = source.invoice, source.locale, words_of(source.locale)
     issuer, recipient = parties(source, words.recipient)
     facts = [(words.number, invoice.number)]
@@ -281,7 +281,7 @@ def _prepaid(source: InvoiceSource, words: Words) -> Iterable[Total]:
 
 
 def tax_totals(lines: Sequence[AppliedTax], currency: str, locale: str) -> Iterable[Total]:
-    """A row for each tax, the highest rate first; one of zero where there is none."""
+    """A row for each tax, the highest rate first; one of zero if there is none."""
     words = words_of(locale)
     if not lines:
         yield Total(label=words.no_tax, amount=money_text(0, currency, locale))

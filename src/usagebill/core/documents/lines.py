@@ -191,7 +191,7 @@ _Line = tuple[str, str, str, str]
 
 
 def _parts(fee: Fee, prices: _Prices, words: Words) -> Iterable[_Line]:
-    """Label, units, unit price and amount of each part of the fee's amount; none where it has a single one."""
+    """Label, units, unit price and amount of each part of the fee's amount; none if it has a single one."""
     details = fee.amount_details
     for key in ("graduated_ranges", "graduated_percentage_ranges"):
         ranges = details.get(key)

@@ -1,1 +1,1 @@
-"""Invoices: what is kept of one, how its totals come about, its states and its numbers."""
+"""Invoices: their records, totals, states and numbers."""

@@ -1,6 +1,6 @@
-"""How events became units: the aggregation of a usage line step by step, and what its charge model makes of them.
+"""How events became units: the aggregation of a usage line step by step, and how its charge model prices them.
 
-The lines are for readers who want to compute an amount again, with the events of the line beside them.
+The lines let a reader recompute an amount from the events of the line.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from usagebill.core.usage import Usage
 
 __all__ = ["MOST_TERMS", "counting", "pricing", "summary"]
 
-# So many terms of a sum are listed one by one; the rest is added up.
+# The number of terms of a sum that are listed; the rest is added up.
 MOST_TERMS = 100
 _SHOWN_DECIMALS = 15
 _SECOND = timedelta(seconds=1)
@@ -176,9 +176,9 @@ def _in_words(metric: Metric, events: list[Event], window: Window, _prorated: bo
 
 
 def summary(metric: Metric, tally: AggregateResult, usage: Usage) -> tuple[str, ...]:
-    """How events became the units of a line, where they are too many to be told one by one; rounding comes last.
+    """How events became the units of a line, if they are too many to list; rounding comes last.
 
-    `tally` is what was counted of them, `usage` what is billed of that.
+    `tally` is their aggregate, `usage` what is billed of it.
     """
     units, events, field = _text(tally.units), tally.events_count, metric.field_name
     words = AGGREGATIONS[metric.aggregation_type].words
@@ -205,10 +205,10 @@ _COUNTS: Mapping[str, _Count] = {
 
 
 def pricing(properties: Properties, usage: Usage, events: Iterable[Event] | None = ()) -> tuple[str, ...]:
-    """How `usage` is priced, in major units: only where the details that a fee keeps do not say it all.
+    """How `usage` is priced, in major units, if the fee's own details do not say it.
 
-    That is a quantity that is prorated, bounds on single events, and events with prices of their own (`events`, None
-    where they are too many).
+    That is for prorated quantities, bounds on single events, and events with prices of their own (`events`, None
+    if there are too many).
     """
     if isinstance(properties, DynamicProperties) and events is None:
         return (f"prices of {usage.events_count} events: {_text(usage.amount_cents)} cents",)

@@ -1,4 +1,4 @@
-"""What explains an invoice: for each fee its events, arithmetic, discounts and taxes, and the steps to the total."""
+"""An explained invoice: for each fee its events, arithmetic, discounts and taxes, and the steps to the total."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class ExplainedEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedUsage:
-    """The events of a usage fee in order of time: all of them where `complete`, else the earliest ones.
+    """The events of a usage fee in order of time: all of them if `complete`, else the earliest ones.
 
     `charge` and `metric` are as they are now. `counting` leads from the events to the fee's units; it is empty where
-    that cannot be told any more.
+    that can no longer be reconstructed.
     """
 
     charge: Charge
@@ -64,7 +64,7 @@ class ExplainedFee:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedInvoice:
-    """`steps` lead from the sum of the fees to what is to be paid."""
+    """`steps` lead from the sum of the fees to the amount due."""
 
     invoice: Invoice
     fees: tuple[ExplainedFee, ...]

@@ -1,7 +1,7 @@
 """Explanations: how each line of an invoice, and then its total, came about, with every number in between.
 
-Everything is computed from what the invoice and its fees keep, by the rules that made them; a replayed discount that
-does not come to what the fee keeps is told as such.
+Everything is replayed from what the invoice and its fees store, by the rules that made them; a discount that
+does not match what the fee stores is marked as such.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Step:
 def arithmetic(fee: Fee, priced: Sequence[str] = ()) -> tuple[str, ...]:
     """How the amount of a fee before discounts came about, line by line, in major units of its currency.
 
-    `priced` says how its charge model came to the price, where its own details do not.
+    `priced` says how its charge model came to the price, if its own details do not.
     """
     if "minimum_cents" in fee.basis:
         return tuple(_minimum_lines(fee))
@@ -93,7 +93,7 @@ def arithmetic(fee: Fee, priced: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def _paid_before_lines(fee: Fee) -> list[str]:
-    """The old plan's fees that pay for a part of the fee."""
+    """The old plan's fees that are deducted from the fee."""
     return [
         f"the old plan was paid {_major(row['paid_cents'], fee)} for {row['paid_days']} days, "
         f"{row['days_left']} of which are left"
@@ -110,14 +110,14 @@ def _major(cents: object, fee: Fee) -> str:
 
 
 def _minimum_lines(fee: Fee) -> list[str]:
-    """What fees leave of a minimum: of a charge (a true-up), or of the whole plan (its commitment)."""
+    """What fees leave of a minimum, of a charge (a true-up) or of the whole plan (its commitment)."""
     basis, unit = fee.basis, fee.pricing_unit_details
     days, period_days = int(str(basis["days"])), int(str(basis["period_days"]))
     due = divide(multiply(Decimal(str(basis["minimum_cents"])), Decimal(days)), Decimal(period_days))
     left = subtract(Decimal(str(basis.get("due_cents", due))), Decimal(str(basis["used_cents"])))
 
     def shown(cents: object) -> str:
-        # The minimum of a charge with a pricing unit is in hundredths of that.
+        # The minimum of a charge with a pricing unit is in hundredths of the unit.
         exact = round_to(Decimal(str(cents)), 13)
         return _major(exact, fee) if unit is None else decimal_text(divide(exact, _HUNDRED))
 
@@ -133,7 +133,7 @@ def _minimum_lines(fee: Fee) -> list[str]:
 
 
 def _basis_lines(fee: Fee) -> list[str]:
-    """The days that the fee bills, and what units were there on them."""
+    """The days that the fee bills, and the units on them."""
     basis = fee.basis
     plan_amount = fee.amount_details.get("plan_amount_cents")
     if plan_amount is not None and "days" in basis:
@@ -183,7 +183,7 @@ def _difference_lines(basis: Mapping[str, object]) -> list[str]:
 
 
 def _model_lines(details: Mapping[str, object], units: Decimal) -> list[str]:
-    """The steps that the details of a charge model hold: ranges, packages, percentages, volumes."""
+    """The steps in the details of a charge model: ranges, packages, percentages, volumes."""
     ranges = details.get("graduated_ranges") or details.get("graduated_percentage_ranges")
     if isinstance(ranges, (list, tuple)):
         return [_range_line(range_) for range_ in ranges if isinstance(range_, Mapping)]
@@ -236,7 +236,7 @@ def discounts(
     plan_of: Mapping[str, str],
     billed_before: Mapping[str, Sequence[ProgressiveFee]],
 ) -> dict[str, tuple[Discount, ...]]:
-    """What each line of credit before taxes took off each fee, by fee id, replayed in the order of the invoice.
+    """What each credit before taxes took off each fee, by fee id, replayed in the order of the invoice.
 
     `targets` are those of coupons by applied coupon, `plan_of` the plan of each subscription, `billed_before` the
     fees of each progressive billing invoice, by its id.
@@ -285,7 +285,7 @@ def _coupon(
 
 
 def fee_taxes(fee: Fee) -> tuple[TaxStep, ...]:
-    """The taxes of a fee, each on what discounts have left of it."""
+    """The taxes of a fee, each on its discounted amount."""
     base = taxable(net_of_coupons(fee), fee.taxes_base_rate)
     return tuple(
         TaxStep(
@@ -300,9 +300,9 @@ def fee_taxes(fee: Fee) -> tuple[TaxStep, ...]:
 
 
 def invoice_steps(invoice: Invoice, fees: Sequence[Fee], prepaid: Sequence[tuple[str, int]] = ()) -> tuple[Step, ...]:
-    """The totals of an invoice step by step, from the sum of its fees to what is to be paid.
+    """The totals of an invoice step by step, from the sum of its fees to the amount due.
 
-    `prepaid` is what each wallet paid of it: its code, and cents.
+    `prepaid` is what each wallet paid: its code, and cents.
     """
     steps: list[Step] = []
 
@@ -325,7 +325,7 @@ def invoice_steps(invoice: Invoice, fees: Sequence[Fee], prepaid: Sequence[tuple
     ]
     for (code, rate), base in exact:
         if invoice.invoice_type == InvoiceType.ADVANCE_CHARGES:
-            # The fees were paid with their taxes, which are only added up here.
+            # The fees were paid with their taxes, so these are only summed.
             lines = [line.amount_cents for fee in fees for line in fee.applied_taxes if line.key == (code, rate)]
             take("tax", f"{code}: {' + '.join(map(str, lines))} = {sum(lines)}", sum(lines), left)
             continue

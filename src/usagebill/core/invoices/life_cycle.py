@@ -1,7 +1,7 @@
-"""The life of an invoice: its states, what happens to it, and what follows. The whole machine is `TRANSITIONS`.
+"""The life cycle of an invoice: states, events and transitions. The whole machine is `TRANSITIONS`.
 
-A finalized invoice never changes but to be voided; a number is given only on the way to finalized. What other code asks
-of several states at once is a named set here, so that a new state is given its place in one file.
+A finalized invoice never changes except to be voided; it gets its number on finalization. What other code asks
+of several states at once is a named set here, so that a new state is classified in one file.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 
 
 class InvoiceType(StrEnum):
-    """What an invoice is of."""
+    """What an invoice bills."""
 
     SUBSCRIPTION = "subscription"
     ADVANCE_CHARGES = "advance_charges"  # fees that were paid before any invoice held them
@@ -83,12 +83,12 @@ class InvoiceEvent(StrEnum):
     """What happens to an invoice."""
 
     DRAFT = "draft"  # its grace period begins
-    AWAIT_TAXES = "await_taxes"  # its taxes are asked for outside
+    AWAIT_TAXES = "await_taxes"  # its taxes are requested from a provider
     AWAIT_PAYMENT = "await_payment"  # it counts only once it is paid
     FINALIZE = "finalize"
-    CLOSE = "close"  # it is not issued: nothing is owed, or it was not paid in time
+    CLOSE = "close"  # not issued: nothing is owed, or it was not paid in time
     TAXES_FAILED = "taxes_failed"
-    GENERATION_FAILED = "generation_failed"  # it could not be made
+    GENERATION_FAILED = "generation_failed"  # it could not be generated
     RETRY = "retry"
     DELETE = "delete"
     VOID = "void"
@@ -118,34 +118,34 @@ TRANSITIONS: Mapping[tuple[InvoiceStatus, InvoiceEvent], InvoiceStatus] = {
     (_S.FINALIZED, _E.VOID): _S.VOIDED,
 }
 
-# Seen by the customer, in lists and by id.
+# Visible in lists and by id.
 VISIBLE = (_S.DRAFT, _S.FINALIZED, _S.VOIDED, _S.FAILED, _S.PENDING)
-# Has a number, and documents: what the books hold.
+# Has a number and documents: what the books show.
 ISSUED = (_S.FINALIZED, _S.VOIDED)
-# Not issued yet: credit notes of it are drafts, which are issued with it.
+# Not issued yet: its credit notes are drafts, which are issued with it.
 NOT_YET_ISSUED = (_S.DRAFT, _S.PENDING, _S.FAILED)
 # What an invoice of these took from coupons and progressive billing, and the periods that it billed, are free again.
 UNDONE = (_S.VOIDED, _S.CLOSED, _S.DELETED)
 # What such an invoice bills, no other invoice bills.
 BILLED = (_S.DRAFT, _S.OPEN, _S.PENDING, _S.FAILED, _S.FINALIZED, _S.CLOSED)
-# The same, the invoice that is being made included.
+# The same, including the invoice that is being generated.
 STANDING = (_S.GENERATING, *BILLED)
-# Billed, and owed or paid: what was closed is neither.
+# Billed, and owed or paid; a closed invoice is neither.
 BILLED_AND_KEPT = (_S.DRAFT, _S.OPEN, _S.PENDING, _S.FAILED, _S.FINALIZED)
 # A progressive billing invoice of these has billed usage ahead, which the period's own invoice takes off.
 BILLED_AHEAD = (_S.FINALIZED, _S.FAILED, _S.PENDING)
-# Its usage counts as invoiced in the life of a subscription.
+# Its usage counts toward the lifetime usage of a subscription.
 COUNTED_IN_LIFETIME_USAGE = (_S.FINALIZED, _S.DRAFT, _S.FAILED, _S.PENDING)
-# Credit notes can be made of it.
+# It can be credited.
 CREDITABLE = (_S.DRAFT, _S.FINALIZED, _S.VOIDED)
 # Payments can be recorded for it.
 PAYABLE = (_S.FINALIZED, _S.OPEN)
-# Nothing can be collected of it: it is not due yet, or no more.
+# Nothing can be collected: it is not due yet, or no longer.
 NOT_COLLECTABLE = (_S.DRAFT, _S.VOIDED)
-# A tax provider's answer is still of use to it.
+# A tax provider's answer still matters.
 AWAITING_PROVIDER_TAXES = (_S.DRAFT, _S.PENDING)
 
-# What is answered where the state of an invoice refuses an action that a caller may ask for.
+# Error codes of actions that the state of an invoice refuses.
 REFUSALS: Mapping[InvoiceEvent, str] = {
     _E.DELETE: "not_deletable",
     _E.VOID: "not_voidable",
@@ -153,7 +153,7 @@ REFUSALS: Mapping[InvoiceEvent, str] = {
 
 
 def transition(status: InvoiceStatus, event: InvoiceEvent) -> InvoiceStatus:
-    """The state that follows. Raises `NotAllowed` for what the table does not hold."""
+    """The next state. Raises `NotAllowed` for a transition that is not in the table."""
     try:
         return following(TRANSITIONS, status, event)
     except TransitionError as problem:

@@ -1,4 +1,4 @@
-"""Invoices and lines as they begin: whose they are, their dates and their defaults, before anything is added up."""
+"""New invoices and fees: their owner, dates and defaults, before anything is added up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of an invoice. A finalized invoice never changes: what it shows of others is its own copy."""
+"""The records of an invoice. A finalized invoice never changes: it shows its own copies of other records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class CreditType(StrEnum):
-    """What a line that reduces an invoice comes from; `INVOICE` is one of progressive billing."""
+    """The source of a credit line; `INVOICE` is a progressive billing invoice."""
 
     COUPON = "coupon"
     INVOICE = "invoice"
@@ -45,7 +45,7 @@ class InvoiceMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credit:
-    """A line that reduces the invoice."""
+    """A credit line: it reduces the invoice."""
 
     id: str
     amount_cents: int
@@ -57,14 +57,14 @@ class Credit:
     item_name: str
     created_at: datetime
     item_description: str | None = None
-    # What the line took from: the applied coupon, credit note or progressive billing invoice.
+    # Its source: the applied coupon, credit note or progressive billing invoice.
     source_id: str | None = None
     subscription_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedCustomSection:
-    """A text that an invoice ends with, as it was when the invoice was made."""
+    """A text at the end of an invoice, copied when the invoice was made."""
 
     id: str
     code: str
@@ -87,7 +87,7 @@ class AppliedThreshold:
     created_at: datetime
     threshold_created_at: datetime
     threshold_updated_at: datetime
-    # Of that, what had been invoiced before, and all usage of the running period.
+    # What had been invoiced before, and all usage of the running period.
     invoiced_usage_amount_cents: int | None = None
     current_usage_amount_cents: int | None = None
 
@@ -135,7 +135,7 @@ class Invoice:
     prepaid_purchased_credit_amount_cents: int | None = None
     total_amount_cents: int = 0
     total_paid_amount_cents: int = 0
-    # What credit notes of this very invoice settled of it.
+    # What its own credit notes offset.
     total_offset_amount_cents: int = 0
     version_number: int = 4
     self_billed: bool = False
@@ -154,20 +154,20 @@ class Invoice:
     applied_custom_sections: tuple[AppliedCustomSection, ...] = ()
     applied_usage_thresholds: tuple[AppliedThreshold, ...] = ()
     error_details: tuple[ErrorDetail, ...] = ()
-    # The job that was to make this invoice, where it could not.
+    # The job that failed to generate this invoice.
     failed_job_id: str | None = None
     customer_snapshot: Mapping[str, object] | None = None
-    # The billing entity as it was when it issued the invoice (a `BillingEntityVersion`).
+    # The billing entity at the time of issue (a `BillingEntityVersion`).
     issuer_version_id: str | None = None
-    # The documents made of it.
+    # Its documents.
     pdf_id: str | None = None
     xml_id: str | None = None
-    # The search of invoices looks at the customer as the invoice names it.
+    # Search looks at the customer as printed on the invoice.
     customer_search: str | None = None
 
     @property
     def due_cents(self) -> int:
-        """What is still to be paid: neither paid nor settled by credit notes; nothing once it is voided."""
+        """The amount still due: neither paid nor offset by credit notes; zero once voided."""
         if self.status == InvoiceStatus.VOIDED:
             return 0
         return self.total_amount_cents - self.total_paid_amount_cents - self.total_offset_amount_cents
@@ -175,7 +175,7 @@ class Invoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BilledPlan:
-    """What an invoice says of a plan."""
+    """The plan as an invoice shows it."""
 
     name: str
     interval: str
@@ -217,5 +217,5 @@ class BillingPeriod:
     charges_duration: int | None = None
     fixed_charges_duration: int | None = None
     subscription_snapshot: Mapping[str, object] = field(default_factory=dict)
-    # The plan as it was when the invoice was issued.
+    # The plan at the time of issue.
     plan: BilledPlan | None = None

@@ -1,4 +1,4 @@
-"""Totals: how fees become what a customer owes. The order of the steps is the order of `STEPS`.
+"""Totals: from fees to what a customer owes, by the steps of `STEPS` in that order.
 
 A kind of credit (coupons, credit notes, ...) is a step: it takes from the records of that kind in
 `SettlementInputs.available`, adds its lines to the invoice's credits, and what it used to `InvoiceInProgress.changed`.
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressiveBilled:
-    """The last progressive billing invoice of a subscription's period, and what of it is not credited yet (cents)."""
+    """The last progressive billing invoice of a subscription's period, and its uncredited rest (cents)."""
 
     invoice_id: str
     number: str
@@ -52,7 +52,7 @@ class ProgressiveBilled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvailableCoupon:
-    """An active coupon of the customer. `remaining_cents` is what is left of a fixed one that is used once."""
+    """An active coupon of the customer. `remaining_cents` is what is left of a fixed amount that is used once."""
 
     applied: AppliedCoupon
     coupon: Coupon
@@ -62,7 +62,7 @@ class AvailableCoupon:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettlementInputs:
-    """Everything the totals depend on besides the fees.
+    """Everything but the fees that the totals depend on.
 
     `taxes` holds the chosen taxes of each fee by fee id, `plan_of` the plan of each subscription. `available` is what
     the customer has to pay with, of every kind of credit; nothing for a draft, or a type of invoice that uses none.
@@ -84,9 +84,9 @@ class SettlementInputs:
 class InvoiceInProgress:
     """An invoice on its way through the steps.
 
-    `changed` are the coupons, credit notes, ... that it has used, as they are afterwards. `prepaid` are the
-    transactions by which wallets pay for it. `excess` is by progressive invoice: cents that it billed and usage no
-    longer comes to.
+    `changed` are the coupons, credit notes, ... that it has used, as updated. `prepaid` are the
+    wallet transactions that pay for it. `excess` is by progressive invoice: cents that it billed and usage no
+    longer justifies.
     """
 
     invoice: Invoice
@@ -100,7 +100,7 @@ Step = Callable[[InvoiceInProgress, SettlementInputs], InvoiceInProgress]
 
 
 def fees_step(draft: InvoiceInProgress, _: SettlementInputs) -> InvoiceInProgress:
-    """Fees add up; everything else starts from nothing."""
+    """Sum the fees; every other total starts at zero."""
     amount = sum(fee.amount_cents for fee in draft.fees)
     invoice = replace(
         draft.invoice,
@@ -122,7 +122,7 @@ def fees_step(draft: InvoiceInProgress, _: SettlementInputs) -> InvoiceInProgres
 
 
 def progressive_billing_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceInProgress:
-    """What progressive billing invoices billed of this usage is taken off, at most what the usage comes to now."""
+    """Credit what progressive billing invoices billed for this usage, at most what the usage costs now."""
     for billed in inputs.progressive:
         draft = _progressive_credit(draft, billed, inputs)
     return draft
@@ -165,7 +165,7 @@ def _progressive_credit(
 
 
 def coupons_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceInProgress:
-    """Coupons, in their order, until nothing is left to take off. Those not reached, or not matching, stay unused."""
+    """Apply coupons in order until nothing is left. Those not reached, or not matching, stay unused."""
     available = {held.applied.id: held for held in inputs.of(AvailableCoupon)}
     if draft.invoice.fees_amount_cents <= 0:
         return draft
@@ -214,9 +214,9 @@ def coupons_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceI
 
 
 def taxes_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceInProgress:
-    """Each fee is taxed on what is left of it, and the invoice on what is left of all of them.
+    """Each fee is taxed on its discounted amount, and the invoice on the sum of these.
 
-    The fees of an `advance_charges` invoice have been paid with their taxes: there these are only added up.
+    The fees of an `advance_charges` invoice have been paid with their taxes, so these are only summed.
     """
     invoice = draft.invoice
     subtotal = invoice.sub_total_excluding_taxes_amount_cents
@@ -239,7 +239,7 @@ def taxes_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceInP
 
 
 def untaxed_step(draft: InvoiceInProgress, _: SettlementInputs) -> InvoiceInProgress:
-    """As long as its taxes are not known, an invoice comes to what it comes to without any."""
+    """While its taxes are unknown, an invoice totals what it would without any."""
     invoice = draft.invoice
     subtotal = invoice.sub_total_excluding_taxes_amount_cents
     return replace(
@@ -289,7 +289,7 @@ def credit_notes_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> Inv
 
 
 def prepaid_credits_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceInProgress:
-    """The customer's wallets pay what is left to be paid, as far as they may and can."""
+    """The customer's wallets pay the amount due, within their limits and balances."""
     invoice = draft.invoice
     wallets = inputs.of(AvailableWallet)
     if invoice.total_amount_cents <= 0 or not wallets:
@@ -313,7 +313,7 @@ def prepaid_credits_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> 
 
 
 def payment_status_step(draft: InvoiceInProgress, _: SettlementInputs) -> InvoiceInProgress:
-    """Where nothing is due, the invoice is paid; so is one of fees that were paid one by one before."""
+    """If nothing is due, the invoice is paid; so is one of fees that were paid one by one before."""
     invoice = draft.invoice
     paid = invoice.total_amount_cents <= 0 or invoice.invoice_type == InvoiceType.ADVANCE_CHARGES
     status = PaymentStatus.SUCCEEDED if paid else PaymentStatus.PENDING
@@ -331,7 +331,7 @@ STEPS = (*STEPS_TO_TAXES, *STEPS_FROM_TAXES)
 
 
 def settled(invoice: Invoice, fees: Sequence[Fee], inputs: SettlementInputs) -> InvoiceInProgress:
-    """The invoice with its totals, its fees with their shares and taxes, and what was used up on the way.
+    """The invoice with its totals, its fees with their shares and taxes, and the credits it used.
 
     With `tax_status` pending it stops before the taxes; `taxed` goes on from there.
     """
@@ -340,7 +340,7 @@ def settled(invoice: Invoice, fees: Sequence[Fee], inputs: SettlementInputs) -> 
 
 
 def taxed(invoice: Invoice, fees: Sequence[Fee], inputs: SettlementInputs) -> InvoiceInProgress:
-    """The invoice that has waited for its taxes, with them and all that follows: its coupons have been taken off."""
+    """An invoice that was waiting for its taxes, with them and all later steps; its coupons are already applied."""
     return _through(STEPS_FROM_TAXES, invoice, fees, inputs)
 
 

@@ -136,7 +136,7 @@ def draft_finalization_at(expected_finalization_date: date) -> datetime:
 
 
 def draft_refresh_at(changed_at: datetime) -> datetime:
-    """When a draft that is out of date is computed anew: the first multiple of five minutes after the change."""
+    """When a draft that is out of date is recomputed: the first multiple of five minutes after the change."""
     late = timedelta(minutes=changed_at.minute % 5, seconds=changed_at.second, microseconds=changed_at.microsecond)
     return changed_at - late + timedelta(minutes=5)
 

@@ -101,7 +101,7 @@ def displayed_properties(properties: Mapping[str, object]) -> dict[str, object]:
 
 
 def grouping_keys(properties: Mapping[str, object]) -> tuple[str, ...]:
-    """The event properties that stored `properties` group usage by, in order; none where usage is not grouped."""
+    """The event properties that stored `properties` group usage by, in order; none if usage is not grouped."""
     keys = properties.get("pricing_group_keys")
     return tuple(key for key in keys if isinstance(key, str)) if isinstance(keys, list | tuple) else ()
 

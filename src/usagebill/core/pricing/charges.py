@@ -35,7 +35,7 @@ class ChargeTerms:
 
 
 def charge_errors(terms: ChargeTerms) -> Errors:
-    """Every error of a usage charge, by field; empty where it may be saved. `properties` are normalized ones."""
+    """Every error of a usage charge, by field; empty if it may be saved. `properties` are normalized ones."""
     name, aggregation = terms.charge_model, AGGREGATIONS[terms.aggregation_type]
     if name is None or name not in MODELS:
         return {"charge_model": ("value_is_mandatory" if is_blank(name) else "value_is_invalid",)}

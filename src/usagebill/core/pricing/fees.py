@@ -78,7 +78,7 @@ def fee_amounts(
 ) -> FeeAmounts:
     """The amounts of the fee for `usage` at `price`, in arrears or as current usage.
 
-    `currency` is the plan's; `conversion_rate` is set where the charge is priced in a pricing unit. `shown_units` are
+    `currency` is the plan's; `conversion_rate` is set if the charge is priced in a pricing unit. `shown_units` are
     the units of current usage where they differ from the priced ones (pay in advance, prorated). A negative quantity
     or amount gives a fee of nothing, and no units are shown below zero; amount details keep what was computed.
     """
@@ -150,7 +150,7 @@ class TrueUp:
 def true_up(
     min_amount_cents: int, days: int, duration_days: int, used_cents: int, used_precise_cents: Decimal
 ) -> TrueUp | None:
-    """What is missing to a charge's minimum for `days` of a period of `duration_days`; None where nothing is.
+    """What is missing to a charge's minimum for `days` of a period of `duration_days`; None if nothing is.
 
     `used_cents` and `used_precise_cents` are the sums over all fees of the charge. Everything is in cents of the
     currency or pricing unit that the charge is priced in.

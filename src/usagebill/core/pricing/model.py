@@ -23,7 +23,7 @@ class Price(NamedTuple):
 
     @property
     def unit_amount(self) -> Decimal:
-        """The amount for one unit, in major units; zero where there is nothing to divide by."""
+        """The amount for one unit, in major units; zero if there is nothing to divide by."""
         return CONTEXT.divide(self.amount, self.divisor) if self.divisor else ZERO
 
 

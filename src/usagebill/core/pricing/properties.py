@@ -30,12 +30,12 @@ def amount(value: object, limit: Range = CHARGE_AMOUNT) -> Decimal | None:
 
 
 def amount_or_zero(value: object) -> Decimal:
-    """The number that valid text spells, zero where there is none."""
+    """The number that valid text spells, zero if there is none."""
     return (parse_decimal(value) if isinstance(value, str) else None) or ZERO
 
 
 def optional_amount(value: object) -> Decimal | None:
-    """The amount that `value` spells, None where it is left blank."""
+    """The amount that `value` spells, None if it is left blank."""
     return None if is_blank(value) else amount(value)
 
 

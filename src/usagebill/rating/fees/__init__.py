@@ -1,1 +1,1 @@
-"""Fees: one module a kind."""
+"""Fees, one module per kind."""

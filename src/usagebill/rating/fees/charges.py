@@ -1,4 +1,4 @@
-"""Fees of usage billed in arrears: a line for each filter and group that was used, and what a minimum adds."""
+"""Fees for usage billed in arrears: a line per filter and group with usage, and true-ups to minimums."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["RatedUsage", "UsageToBill", "charge_fee", "rated_usage"]
 class UsageToBill:
     """Whose usage an invoice bills, over which window.
 
-    `next_plan` is the plan of the subscription that an upgrade put in this one's place. Without `with_minimum` no
+    `next_plan` is the plan of the subscription that an upgrade replaced this one with. Without `with_minimum` no
     charge is brought up to its minimum (progressive billing). Events received after `known_at` are left out; of the
     very instant at which the subscription ended, those received after `billed_at`.
     """
@@ -50,9 +50,9 @@ class RatedUsage:
 
 
 def rated_usage(reader: Reader, usage: UsageToBill) -> RatedUsage:
-    """The usage fees of `usage`, charge by charge in the order of the plan; those of nothing at all are left out.
+    """The usage fees of `usage`, charge by charge in the order of the plan; empty ones are left out.
 
-    Charges paid in advance are not among them, nor what the plan after an upgrade goes on to bill.
+    Charges paid in advance are left out, as is what the plan after an upgrade goes on to bill.
     """
     if usage.window.start > usage.window.end:
         return RatedUsage()

@@ -109,7 +109,7 @@ def _is_in_force(reader: Reader, context: BillingContext, invoice_id: str) -> bo
         return False
     invoice = reader.tx.get(Invoice, invoice_id)
     if invoice is None or invoice.invoice_type == InvoiceType.PROGRESSIVE_BILLING:
-        # The period's own invoice bills that usage too, and takes off what was billed ahead.
+        # The period's own invoice bills that usage too, and credits what was billed ahead.
         return False
     return invoice.status in BILLED
 

@@ -40,7 +40,7 @@ __all__ = ["added_units_fee", "fixed_charge_details", "fixed_charge_fees", "fixe
 
 
 def fixed_charge_fees(reader: Reader, context: BillingContext) -> list[Fee]:
-    """The fees of the fixed charges that this billing period carries; those of nothing are left out."""
+    """The fees of the fixed charges that this billing period bills; empty ones are left out."""
     window = context.boundaries.fixed_charges
     if window is None or window.start > window.end:
         return []
@@ -82,7 +82,7 @@ def _fee(reader: Reader, context: BillingContext, charge: FixedCharge, closed: W
 
 
 def _basis(terms: Sequence[Term], usage: Usage, period_days: int) -> dict[str, object]:
-    """The units that were in force, each for its days, and what they come to."""
+    """The units in force, each with its days, and their prorated sum."""
     listed = [
         {"units": decimal_text(term.units), "days": term.days, "prorated_units": decimal_text(term.prorated)}
         for term in terms
@@ -95,9 +95,9 @@ def _is_something(fee: Fee) -> bool:
 
 
 def added_units_fee(reader: Reader, context: BillingContext, charge: FixedCharge, changed_at: datetime) -> Fee:
-    """The fee for what an immediate change adds to a fixed charge paid in advance; of nothing where it adds nothing.
+    """The fee for units that an immediate change adds to a fixed charge paid in advance; empty if it adds none.
 
-    Units that were billed for the same window before are not billed again, and never given back.
+    Units already billed for the same window are not billed again, and never refunded.
     """
     cycle = context.cycle
     window = advance_window(cycle, changed_at)
@@ -175,9 +175,9 @@ def fixed_charge_details(charge: FixedCharge, properties: Properties, usage: Usa
 def _less_what_the_old_plan_was_paid(
     reader: Reader, context: BillingContext, charge: FixedCharge, fee: Fee, others: Sequence[Fee]
 ) -> Fee:
-    """After an upgrade, the old plan's fees in advance for the same add-on pay for a part of the new plan's.
+    """After an upgrade, the old plan's prepaid fees for the same add-on are deducted from the new plan's.
 
-    What is left of them pays once: `others` are the new plan's fees before this one.
+    Each rest is deducted once: `others` are the new plan's fees before this one.
     """
     if (
         context.period.invoicing_reason != InvoicingReason.STARTING

@@ -1,4 +1,4 @@
-"""Fees of single events: what a charge paid in advance bills as soon as an event comes."""
+"""Fees of single events: what a charge paid in advance bills as soon as an event arrives."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Renewals: what a recurring charge paid in advance carries into the period that begins, billed for all of it.
 
-Within a period each event is billed by itself. When the next one begins, the quantity that stands at the end of the
+Within a period each event is billed by itself. When the next one begins, the quantity at the end of the
 elapsed period is billed again, at the full price: on the period's invoice where the charge is invoiceable, as fees
-without invoice where it is not.
+without invoice if not.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["renewal_fees", "renewals_of", "standalone_renewals"]
 
 
 def renewal_fees(reader: Reader, context: BillingContext) -> list[Fee]:
-    """The renewals that stand on the invoice of a billing period, charge by charge; none of nothing at all."""
+    """The renewals on the invoice of a billing period, charge by charge; empty ones are left out."""
     return [
         fee
         for charge in _renewed(context, invoiceable=True)
@@ -37,7 +37,7 @@ def renewal_fees(reader: Reader, context: BillingContext) -> list[Fee]:
 
 
 def standalone_renewals(reader: Reader, context: BillingContext) -> list[Fee]:
-    """The renewals that no invoice holds, those of nothing too: once for each elapsed period.
+    """The renewals without an invoice, empty ones included: once per elapsed period.
 
     They do not wait for the invoice of the period to be finalized.
     """

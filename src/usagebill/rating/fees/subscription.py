@@ -26,7 +26,7 @@ __all__ = ["end_of_trial", "subscription_fee", "subscription_item"]
 
 
 def end_of_trial(reader: Reader, subscription: Subscription, trial_period: Decimal | None) -> datetime | None:
-    """When the trial of a subscription on a plan with `trial_period` days ends, None where there is none.
+    """When the trial of a subscription on a plan with `trial_period` days ends, None if there is none.
 
     It counts from the customer's first start under the same external id.
     """
@@ -58,7 +58,7 @@ def subscription_item(
 
 
 def subscription_fee(reader: Reader, context: BillingContext) -> Fee | None:
-    """The subscription fee of a billing period, None where the period carries none. A free trial gives a fee of 0."""
+    """The subscription fee of a billing period, None if the period carries none. A free trial gives a fee of 0."""
     facts = _facts(reader, context)
     if not fee_is_due(facts):
         return None

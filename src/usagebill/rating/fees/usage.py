@@ -1,4 +1,4 @@
-"""Usage fees: what the events of a billing period cost."""
+"""Usage fees of a billing period."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["period_usage", "usage_to_bill"]
 
 
 def period_usage(reader: Reader, context: BillingContext) -> usage.RatedUsage:
-    """The usage charges that this billing period carries, rated in the order of the charges."""
+    """The usage charges that this billing period bills, in the order of the plan."""
     charges, whose = context.boundaries.charges, usage_to_bill(reader, context)
     if charges is None or whose is None or context.invoice.skip_charges or charges.start > charges.end:
         return usage.RatedUsage()
@@ -28,7 +28,7 @@ def period_usage(reader: Reader, context: BillingContext) -> usage.RatedUsage:
 
 
 def usage_to_bill(reader: Reader, context: BillingContext) -> usage.UsageToBill | None:
-    """Whose usage the billing period carries, over which window; None where it carries none."""
+    """Whose usage the billing period bills, over which window; None if it bills none."""
     if context.boundaries.charges is None:
         return None
     upgraded = context.ended and context.cycle.succession is Succession.UPGRADE

@@ -1,7 +1,7 @@
-"""Recounting issued lines: what events, plan and days come to once more, as they were known when the line was made.
+"""Recounts of issued lines from events, plan and days, as they were known when the line was made.
 
-Lines are counted and priced by the rules that bill them, so that what is found is a record that was changed, lost or
-made otherwise than these rules say. An invoice's usage is what had been received when it was finalized.
+Lines are counted and priced by the rules that bill them, so a finding is a record that was changed, lost or
+made against these rules. An invoice's usage is what had been received when it was finalized.
 """
 
 from __future__ import annotations
@@ -55,6 +55,6 @@ def recounted(
 
 
 def recounted_without_invoice(reader: Reader, customer_id: str, notes: Recounts) -> Iterator[Finding]:
-    """Recount the fees of a customer that no invoice holds."""
+    """Recount the fees of a customer that are on no invoice."""
     for fee in reader.tx.each(Fee, eq("customer_id", customer_id), missing("invoice_id"), order=[asc("id")]):
         yield from fee_without_invoice(reader, fee, "(none)", notes)

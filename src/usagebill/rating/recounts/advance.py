@@ -130,7 +130,7 @@ def _renewal(reader: Reader, fee: Fee, number: str, notes: Recounts) -> Iterator
 def _event_fee(
     reader: Reader, fee: Fee, number: str, period: BillingPeriod | None, notes: Recounts
 ) -> Iterator[Finding]:
-    """The fee of one event is what the event adds to what had been received before it."""
+    """Recount the fee of one event: what it adds to what had been received before it."""
     charge = reader.tx.get(Charge, fee.charge_id or "", deleted=True)
     metric = None if charge is None else reader.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
     subscription = reader.tx.get(Subscription, fee.subscription_id or "")
@@ -190,7 +190,7 @@ def _is_first_day(fee: Fee, start: datetime) -> bool:
 def _event_billing(
     reader: Reader, fee: Fee, charge: Charge, subscription: Subscription, event: Event, period: BillingPeriod | None
 ) -> EventBilling | None:
-    """The charges period in which an event was billed; None where that is not known any more."""
+    """The charges period in which an event was billed; None if that is no longer known."""
     definition = definition_then(reader, charge.plan_id, fee.created_at)
     if period is not None:
         boundaries = boundaries_of(period)
@@ -206,7 +206,7 @@ def _event_billing(
     start, end = fee.charges_from_datetime, fee.charges_to_datetime
     if (billing.window.start, billing.window.end) == (start, end):
         return replace(billing, definition=definition)
-    # How long the period is matters for prorated usage only.
+    # The length of the period matters only for prorated usage.
     if charge.prorated or start is None or end is None or not start <= event.timestamp <= end:
         return None
     return replace(billing, definition=definition, window=replace(billing.window, start=start, end=end))

@@ -1,4 +1,4 @@
-"""What was known, and what has changed since: the plan of a time, and why a later count may differ."""
+"""What was known at a time, and what has changed since: the plan, and why a later count may differ."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def definition_then(reader: Reader, plan_id: str, at: datetime) -> PlanDefinition:
-    """What the plan charged for at `at`, as far as charges have come and gone; each is as it is now."""
+    """The charges that the plan had at `at`, each in its current version."""
 
     def load() -> PlanDefinition:
         plan = reader.tx.get(Plan, plan_id, deleted=True)
@@ -69,14 +69,14 @@ def definition_then(reader: Reader, plan_id: str, at: datetime) -> PlanDefinitio
 
 
 def touched(record: Charge | FixedCharge | BillableMetric | Plan, at: datetime) -> bool:
-    """Whether it may have been something else at `at`."""
+    """Whether the record may have changed since `at`."""
     return record.updated_at >= at or record.created_at >= at
 
 
 def _plan_then(
     reader: Reader, period: BillingPeriod, subscription: Subscription, invoice: Invoice, at: datetime
 ) -> str:
-    """The plan that was billed. One that the subscription got for itself later is that of drafts made anew only."""
+    """The plan that was billed. An override made later applies only to recomputed drafts."""
     if subscription.plan_id == period.plan_id or invoice.created_at == at:
         return period.plan_id
     plan = reader.tx.get(Plan, subscription.plan_id, deleted=True)
@@ -119,13 +119,13 @@ def is_followed_since(reader: Reader, subscription: Subscription, at: datetime) 
 
 
 def units_doubt(reader: Reader, period: BillingPeriod, at: datetime) -> str | None:
-    """Units of fixed charges that were decided at the very instant of the count are known to it or not."""
+    """Fixed charge units decided at the very instant of the count may or may not have been included."""
     decided = eq("subscription_id", period.subscription_id), eq("created_at", at)
     return SAME_INSTANT if reader.tx.first(FixedChargeUnits, *decided) is not None else None
 
 
 def are_others_changed(reader: Reader, invoice: Invoice, at: datetime) -> bool:
-    """Whether other invoices or fees of the customer were not at `at` what they are now."""
+    """Whether other invoices or fees of the customer have changed since `at`."""
     of_customer = eq("customer_id", invoice.customer_id)
     others = reader.tx.find(Invoice, of_customer, ne("id", invoice.id), at_most("created_at", at))
     for other in others:

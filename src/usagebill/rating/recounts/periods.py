@@ -39,7 +39,7 @@ from usagebill.work import Reader
 __all__ = ["Lines", "UsageSoFar", "WholePeriod"]
 
 _INSTANT = timedelta(microseconds=1)
-# Of so many instants at which something came in, each is tried as the one of a count whose instant is not kept.
+# The most arrival instants to try for a count whose own instant was not stored.
 _MOST_INSTANTS = 100
 
 
@@ -142,7 +142,7 @@ class Lines:
         yield from self.judge(expected, stored, doubt)
 
     def _doubt(self, charge: Charge, *, complete: bool) -> str | None:
-        """Why the lines of a charge may differ without being wrong; None where they may not."""
+        """Why the lines of a charge may differ without being wrong; None if they may not."""
         context, at = self.context, self.at
         metric = context.definition.metrics[charge.billable_metric_id]
         if touched(charge, at) or touched(metric, at) or context.subscription.plan_id != self.period.plan_id:
@@ -173,7 +173,7 @@ class Lines:
         return any(touched(charge, self.at) for charge in charges)
 
     def _is_level_another(self, charge: Charge) -> bool:
-        """Whether an earlier period was counted anew after this one was."""
+        """Whether an earlier period was recounted after this one was."""
         start = self.period.charges_from_datetime
         return start is not None and (
             self.reader.tx.first(

@@ -83,7 +83,7 @@ def _shown_sql(shown: Condition) -> str:
     """The condition on `t`, one value after the other: SQLite makes a table of a list of them, for every row written.
 
     The pluses keep it from comparing a partial index with what is bound to a statement, which it would then prepare
-    anew each time.
+    again each time.
     """
     match shown:
         case Compare(column, "=", value):
@@ -280,7 +280,7 @@ def _flat(conditions: Sequence[Condition], facets: Sequence[Facet]) -> Iterator[
 
 
 def counted(kind: type, conditions: Sequence[Condition]) -> tuple[Counted, list[Condition]] | None:
-    """What the counts know of these conditions, and the conditions that they know nothing of; None where they know
+    """What the counts know of these conditions, and the conditions that they know nothing of; None if they know
     nothing of such records at all.
     """
     table = table_of(kind)
@@ -465,7 +465,7 @@ def count_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
 
 
 def _ranges(table: Table) -> tuple[str, ...]:
-    """What records are counted by: each range, and by none where no range counts them all."""
+    """What records are counted by: each range, and by none if no range counts them all."""
     assert table.listing is not None
     return table.listing.ranges if whole_range(table) else ("", *table.listing.ranges)
 

@@ -97,7 +97,7 @@ class Lists:
     def ids(
         self, kind: type, conditions: Sequence[Condition], order: Sequence[Order], limit: int, offset: int
     ) -> list[str] | None:
-        """The ids of one page; None where the records have no such list."""
+        """The ids of one page; None if the records have no such list."""
         table = table_of(kind)
         if table.listing is None or tuple(order) not in (table.listing.order, (*table.listing.order, Order("id"))):
             return None
