@@ -16,7 +16,7 @@ import structlog
 from usagebill.bounded_http import Answer, Poster
 from usagebill.core.jobs import Job
 from usagebill.core.tasks import DeliverWebhook
-from usagebill.core.webhooks import DELIVERY_LANES, LONGEST_RESPONSE, WebhookMessage
+from usagebill.core.webhooks import DELIVERY_LANES, LONGEST_RESPONSE, MessageStatus, WebhookMessage
 from usagebill.job_host import JobHost
 from usagebill.operations import webhooks
 from usagebill.storage.jobs import task_of
@@ -277,7 +277,7 @@ class Deliveries:
         scoped = tx.scoped(shipment.job.organization_id)
         work = self._host.work_of(scoped, shipment.job.organization_id, self._host.clock.now())
         message = webhooks.note_attempt(work, shipment.job, shipment.attempt, shipment.http_status, shipment.response)
-        return message if message is not None and message.status == "failed" else None
+        return message if message is not None and message.status == MessageStatus.FAILED else None
 
     def _postpone(self, job: Job, instant: datetime, problem: Exception) -> None:
         self._host.transact(lambda tx: self._host.postpone(tx, job, instant, problem))

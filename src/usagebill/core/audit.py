@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from usagebill.core.coupons import AppliedCoupon
+from usagebill.core.coupons import AppliedCoupon, CouponFrequency
 from usagebill.core.credit_notes import CreditNote, CreditStatus
 from usagebill.core.currencies import cents_from_major
 from usagebill.core.fees import AppliedTax, Fee, FeeType, TaxKey
@@ -563,13 +563,13 @@ def audited_coupon(applied: AppliedCoupon, code: str, uses: Sequence[int]) -> It
     """
     subject = f"applied coupon {code}"
     fixed = applied.amount_cents if applied.percentage_rate is None else None
-    if fixed is not None and applied.frequency == "once" and sum(uses) > fixed:
+    if fixed is not None and applied.frequency == CouponFrequency.ONCE and sum(uses) > fixed:
         yield _finding("coupon", subject, applied.id, "used in all", f"at most {fixed}", sum(uses))
     if fixed is not None and max(uses, default=0) > fixed:
         yield _finding("coupon", subject, applied.id, "used by one invoice", f"at most {fixed}", max(uses))
-    if fixed is None and applied.frequency == "once" and len(uses) > 1:
+    if fixed is None and applied.frequency == CouponFrequency.ONCE and len(uses) > 1:
         yield _finding("coupon", subject, applied.id, "invoices", "at most 1", len(uses))
-    if applied.frequency == "recurring" and applied.frequency_duration is not None:
+    if applied.frequency == CouponFrequency.RECURRING and applied.frequency_duration is not None:
         if len(uses) > applied.frequency_duration:
             most = f"at most {applied.frequency_duration}"
             yield _finding("coupon", subject, applied.id, "invoices", most, len(uses))

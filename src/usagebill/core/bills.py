@@ -11,6 +11,7 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.payments import Payment
+from usagebill.core.statuses import TaxStatus
 from usagebill.core.wallet_transactions import WalletTransaction
 
 __all__ = ["Bill", "Step", "issuing_event"]
@@ -66,4 +67,4 @@ def issuing_event(invoice: Invoice, *, may_be_empty: bool, sends_empty: bool) ->
     """
     if may_be_empty and invoice.fees_amount_cents == 0 and not sends_empty:
         return InvoiceEvent.CLOSE
-    return InvoiceEvent.AWAIT_TAXES if invoice.tax_status == "pending" else InvoiceEvent.FINALIZE
+    return InvoiceEvent.AWAIT_TAXES if invoice.tax_status == TaxStatus.PENDING else InvoiceEvent.FINALIZE

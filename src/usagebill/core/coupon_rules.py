@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from usagebill.core.coupons import AppliedCoupon, Coupon
+from usagebill.core.coupons import AppliedCoupon, Coupon, CouponExpiration, CouponFrequency, CouponType
 from usagebill.core.currencies import CURRENCIES
 from usagebill.core.limits import APPLIED_COUPON_AMOUNT, COUPON_AMOUNT, COUPON_PERIODS, COUPON_RATE
 
 __all__ = ["COUPON_TYPES", "EXPIRATIONS", "FREQUENCIES", "applied_coupon_problems", "coupon_problems", "expiry_run"]
 
-COUPON_TYPES = ("fixed_amount", "percentage")
-FREQUENCIES = ("once", "recurring", "forever")
-EXPIRATIONS = ("no_expiration", "time_limit")
+COUPON_TYPES = tuple(CouponType)
+FREQUENCIES = tuple(CouponFrequency)
+EXPIRATIONS = tuple(CouponExpiration)
 _NO_NUMBER = ["value_is_mandatory", "is not a number"]
 
 
@@ -27,13 +27,13 @@ def coupon_problems(coupon: Coupon) -> dict[str, list[str]]:
     for field, options in choices:
         if getattr(coupon, field) not in options:
             problems[field] = ["value_is_invalid"]
-    if coupon.coupon_type == "fixed_amount":
+    if coupon.coupon_type == CouponType.FIXED_AMOUNT:
         problems |= _fixed_problems(coupon.amount_cents, coupon.amount_currency)
-    elif coupon.coupon_type == "percentage" and coupon.percentage_rate is None:
+    elif coupon.coupon_type == CouponType.PERCENTAGE and coupon.percentage_rate is None:
         problems["percentage_rate"] = ["value_is_mandatory"]
     if coupon.percentage_rate is not None and not COUPON_RATE.holds(coupon.percentage_rate):
         problems["percentage_rate"] = ["value_is_out_of_range"]
-    if coupon.frequency == "recurring":
+    if coupon.frequency == CouponFrequency.RECURRING:
         if coupon.frequency_duration is None:
             problems["frequency_duration"] = list(_NO_NUMBER)
         elif not COUPON_PERIODS.holds(coupon.frequency_duration):
@@ -65,7 +65,7 @@ def applied_coupon_problems(applied: AppliedCoupon) -> dict[str, list[str]]:
         problems["percentage_rate"] = ["value_is_out_of_range"]
     if applied.amount_currency is not None and applied.amount_currency not in CURRENCIES:
         problems["amount_currency"] = ["value_is_invalid"]
-    if applied.frequency == "recurring":
+    if applied.frequency == CouponFrequency.RECURRING:
         if applied.frequency_duration is None:
             problems["frequency_duration"] = list(_NO_NUMBER)
             problems["frequency_duration_remaining"] = list(_NO_NUMBER)

@@ -18,7 +18,10 @@ __all__ = [
     "AppliedCoupon",
     "Coupon",
     "CouponEvent",
+    "CouponExpiration",
+    "CouponFrequency",
     "CouponStatus",
+    "CouponType",
     "Targets",
     "apply_coupon",
     "given_back",
@@ -38,6 +41,28 @@ class CouponStatus(StrEnum):
 
     ACTIVE = "active"
     TERMINATED = "terminated"
+
+
+class CouponType(StrEnum):
+    """What a coupon takes off: an amount, or a part."""
+
+    FIXED_AMOUNT = "fixed_amount"
+    PERCENTAGE = "percentage"
+
+
+class CouponFrequency(StrEnum):
+    """On how many invoices: until it is used up, on so many, or on all."""
+
+    ONCE = "once"
+    RECURRING = "recurring"
+    FOREVER = "forever"
+
+
+class CouponExpiration(StrEnum):
+    """Whether a coupon expires."""
+
+    NO_EXPIRATION = "no_expiration"
+    TIME_LIMIT = "time_limit"
 
 
 class CouponEvent(StrEnum):
@@ -150,7 +175,7 @@ def in_order(coupons: Sequence[tuple[AppliedCoupon, Targets]]) -> list[tuple[App
 def _credit(applied: AppliedCoupon, base: Decimal, remaining_cents: int) -> Decimal:
     if applied.percentage_rate is not None:
         return min(base, Decimal(round_cents(divide(multiply(base, applied.percentage_rate), _HUNDRED))))
-    if applied.frequency == "once":
+    if applied.frequency == CouponFrequency.ONCE:
         return min(Decimal(remaining_cents), base)
     return min(Decimal(applied.amount_cents or 0), base)
 
@@ -197,12 +222,12 @@ def shared_discount(fee: Fee, credit_cents: int, base: Decimal) -> Fee:
 def used(applied: AppliedCoupon, credit_cents: int, remaining_cents: int, now: datetime) -> AppliedCoupon:
     """The coupon after an invoice took `credit_cents` of it: `remaining_cents` was left before."""
     duration = applied.frequency_duration_remaining
-    if applied.frequency == "recurring":
+    if applied.frequency == CouponFrequency.RECURRING:
         duration = max((duration or 0) - 1, 0)
     ends = (
-        (applied.frequency == "once" and applied.percentage_rate is not None)
-        or (applied.frequency == "once" and credit_cents >= remaining_cents)
-        or (applied.frequency == "recurring" and duration == 0)
+        (applied.frequency == CouponFrequency.ONCE and applied.percentage_rate is not None)
+        or (applied.frequency == CouponFrequency.ONCE and credit_cents >= remaining_cents)
+        or (applied.frequency == CouponFrequency.RECURRING and duration == 0)
     )
     if not ends:
         return replace(applied, frequency_duration_remaining=duration, updated_at=now)
@@ -218,7 +243,7 @@ def given_back(applied: AppliedCoupon, coupon_status: str, now: datetime, *, tak
     """
     duration = applied.frequency_duration_remaining
     was_used_up = _is_used_up(applied, taken_cents)
-    if applied.frequency == "recurring":
+    if applied.frequency == CouponFrequency.RECURRING:
         duration = (duration or 0) + 1
     if not was_used_up or coupon_status == CouponStatus.TERMINATED:
         return replace(applied, frequency_duration_remaining=duration, updated_at=now)
@@ -227,15 +252,15 @@ def given_back(applied: AppliedCoupon, coupon_status: str, now: datetime, *, tak
 
 
 def _is_used_up(applied: AppliedCoupon, taken_cents: int) -> bool:
-    if applied.frequency == "recurring":
+    if applied.frequency == CouponFrequency.RECURRING:
         return not applied.frequency_duration_remaining
-    if applied.frequency == "forever":
+    if applied.frequency == CouponFrequency.FOREVER:
         return False
     return applied.percentage_rate is not None or taken_cents >= (applied.amount_cents or 0)
 
 
 def remaining_amount(applied: AppliedCoupon, credited_cents: int) -> int | None:
     """What is left of a fixed coupon used once, given what invoices that stand have taken; None for all others."""
-    if applied.frequency != "once" or applied.percentage_rate is not None:
+    if applied.frequency != CouponFrequency.ONCE or applied.percentage_rate is not None:
         return None
     return (applied.amount_cents or 0) - credited_cents

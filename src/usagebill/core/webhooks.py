@@ -9,6 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from enum import StrEnum
+
+from usagebill.core.tasks import DeliverWebhook
 
 __all__ = [
     "ATTEMPTS",
@@ -18,8 +21,11 @@ __all__ = [
     "INSTALLATION",
     "LONGEST_RESPONSE",
     "OBJECT_TYPES",
+    "SETTLED_MESSAGES",
     "SIGNATURE_ALGORITHMS",
     "SUCCESS_STATUSES",
+    "MessageStatus",
+    "SignatureAlgorithm",
     "SigningKey",
     "WebhookEndpoint",
     "WebhookMessage",
@@ -37,7 +43,7 @@ __all__ = [
 
 ENDPOINTS_AT_MOST = 10
 # How the lanes of deliveries begin: each endpoint has one.
-DELIVERY_LANES = "deliver_webhook/"
+DELIVERY_LANES = f"{DeliverWebhook.kind}/"
 ATTEMPTS = 3
 # How long a message is kept after its last attempt, and how much of an answer is kept with it (characters).
 HISTORY = timedelta(days=90)
@@ -45,7 +51,29 @@ LONGEST_RESPONSE = 10_000
 # What stands for the organization in records that all organizations of an installation share.
 INSTALLATION = "installation"
 SUCCESS_STATUSES = frozenset({200, 201, 202, 204})
-SIGNATURE_ALGORITHMS = ("jwt", "hmac")
+
+
+class SignatureAlgorithm(StrEnum):
+    """How messages to an endpoint are signed."""
+
+    JWT = "jwt"
+    HMAC = "hmac"
+
+
+SIGNATURE_ALGORITHMS = tuple(SignatureAlgorithm)
+
+
+class MessageStatus(StrEnum):
+    """How the delivery of a message stands."""
+
+    PENDING = "pending"
+    RETRYING = "retrying"  # the last attempt failed, another follows
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"  # no attempt is left
+
+
+# Those of messages that no attempt follows for.
+SETTLED_MESSAGES = (MessageStatus.SUCCEEDED, MessageStatus.FAILED)
 
 # webhook_type -> object_type: the name of the key that holds the object.
 OBJECT_TYPES: Mapping[str, str] = {
@@ -136,7 +164,7 @@ class WebhookEndpoint:
     webhook_url: str
     created_at: datetime
     updated_at: datetime
-    signature_algo: str = "jwt"
+    signature_algo: str = SignatureAlgorithm.JWT
     name: str | None = None
     event_types: tuple[str, ...] | None = None
 
@@ -145,7 +173,7 @@ class WebhookEndpoint:
 class WebhookMessage:
     """One event for one endpoint. `payload` is the exact body; the id is its unique key on every attempt.
 
-    `status`: pending, retrying, succeeded or failed. `retries` counts failed attempts.
+    `retries` counts failed attempts.
     """
 
     id: str
@@ -158,7 +186,7 @@ class WebhookMessage:
     endpoint: str
     created_at: datetime
     updated_at: datetime
-    status: str = "pending"
+    status: MessageStatus = MessageStatus.PENDING
     retries: int = 0
     http_status: int | None = None
     response: str | None = None
@@ -227,9 +255,10 @@ def after_attempt(
     """
     succeeded = http_status in SUCCESS_STATUSES
     retries = message.retries + (not succeeded)
+    failed = MessageStatus.RETRYING if retries < ATTEMPTS else MessageStatus.FAILED
     return replace(
         message,
-        status="succeeded" if succeeded else "retrying" if retries < ATTEMPTS else "failed",
+        status=MessageStatus.SUCCEEDED if succeeded else failed,
         retries=retries,
         http_status=message.http_status if http_status is None else http_status,
         response=response[:LONGEST_RESPONSE],

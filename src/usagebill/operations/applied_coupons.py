@@ -8,7 +8,7 @@ from typing import Annotated
 
 from usagebill.core import limits
 from usagebill.core.coupon_rules import applied_coupon_problems
-from usagebill.core.coupons import AppliedCoupon, Coupon, CouponStatus, given_back
+from usagebill.core.coupons import AppliedCoupon, Coupon, CouponStatus, CouponType, given_back
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.invoices.life_cycle import UNDONE
@@ -68,7 +68,7 @@ def apply(work: Work, given: AppliedCouponInput) -> AppliedCoupon:
     had = work.tx.count(AppliedCoupon, eq("customer_id", customer.id), eq("coupon_id", coupon.id))
     if not coupon.reusable and had:
         raise Invalid(coupon="coupon_is_not_reusable")
-    fixed = coupon.coupon_type == "fixed_amount"
+    fixed = coupon.coupon_type == CouponType.FIXED_AMOUNT
     frequency = value_or(given.frequency, coupon.frequency)
     duration = value_or(given.frequency_duration, coupon.frequency_duration)
     applied = AppliedCoupon(

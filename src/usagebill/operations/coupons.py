@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from usagebill.core import limits
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.coupon_rules import coupon_problems, expiry_run
-from usagebill.core.coupons import AppliedCoupon, Coupon, CouponEvent, CouponStatus, transition
+from usagebill.core.coupons import AppliedCoupon, Coupon, CouponEvent, CouponExpiration, CouponStatus, transition
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.plans import Plan
 from usagebill.core.tasks import ExpireCoupon
@@ -138,7 +138,8 @@ def _checked(reader: Reader, coupon: Coupon, given: CouponInput) -> Coupon:
 def _watch(work: Work, coupon: Coupon) -> None:
     task = ExpireCoupon(coupon_id=coupon.id)
     work.cancel(task)
-    if coupon.status == CouponStatus.ACTIVE and coupon.expiration == "time_limit" and coupon.expiration_at is not None:
+    expires = coupon.status == CouponStatus.ACTIVE and coupon.expiration == CouponExpiration.TIME_LIMIT
+    if expires and coupon.expiration_at is not None:
         work.schedule(task, max(expiry_run(coupon.expiration_at), work.now))
 
 

@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta
 from functools import partial
 
 from usagebill.core.billing_entities import BillingEntity
-from usagebill.core.coupons import AppliedCoupon, Coupon, CouponStatus
+from usagebill.core.coupons import AppliedCoupon, Coupon, CouponExpiration, CouponFrequency, CouponStatus, CouponType
 from usagebill.core.customers import Customer
 from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
@@ -121,14 +121,15 @@ def _coupons(work: Work, customer: Customer, sent: object) -> None:
         given = read(coupons.CouponInput, item)
         coupon = work.tx.first(Coupon, eq("code", given.code)) if given.code else None
         if coupon is None:
-            kind = given.coupon_type or ("percentage" if given.percentage_rate else "fixed_amount")
+            frequency = CouponFrequency.RECURRING if given.frequency_duration else CouponFrequency.ONCE
+            kind = given.coupon_type or (CouponType.PERCENTAGE if given.percentage_rate else CouponType.FIXED_AMOUNT)
             described = {
                 **item,
                 "name": given.name or "Coupon",
                 "code": given.code or work.new_id(),
                 "coupon_type": kind,
-                "frequency": given.frequency or ("recurring" if given.frequency_duration else "once"),
-                "expiration": "no_expiration",
+                "frequency": given.frequency or frequency,
+                "expiration": CouponExpiration.NO_EXPIRATION,
             }
             coupon = coupons.create(work, read(coupons.CouponInput, described))
         work.tx.insert(

@@ -11,6 +11,7 @@ from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.tasks import DeliverWebhook
 from usagebill.core.webhooks import (
     ENDPOINTS_AT_MOST,
+    SignatureAlgorithm,
     WebhookEndpoint,
     WebhookMessage,
     endpoint_errors,
@@ -55,7 +56,7 @@ def create(work: Work, given: WebhookEndpointInput) -> WebhookEndpoint:
         id=work.new_id(),
         organization_id=work.organization.id,
         webhook_url=value_or(given.webhook_url, ""),
-        signature_algo=value_or(given.signature_algo, "jwt"),
+        signature_algo=value_or(given.signature_algo, SignatureAlgorithm.JWT),
         name=value_or(given.name, None),
         event_types=_event_types(given.event_types),
         created_at=work.now,
@@ -78,7 +79,7 @@ def update(work: Work, id: str, given: WebhookEndpointInput) -> WebhookEndpoint:
     if "webhook_url" in sent:
         sent["webhook_url"] = sent["webhook_url"] or ""
     if "signature_algo" in sent:
-        sent["signature_algo"] = sent["signature_algo"] or "jwt"
+        sent["signature_algo"] = sent["signature_algo"] or SignatureAlgorithm.JWT
     if "event_types" in sent:
         sent["event_types"] = _event_types(sent["event_types"])
     after = replace(before, updated_at=work.now, **sent)

@@ -19,6 +19,9 @@ from usagebill.core.tasks import CleanWebhookMessages, DeliverWebhook
 from usagebill.core.webhooks import (
     HISTORY,
     INSTALLATION,
+    SETTLED_MESSAGES,
+    MessageStatus,
+    SignatureAlgorithm,
     SigningKey,
     WebhookEndpoint,
     WebhookMessage,
@@ -138,7 +141,7 @@ def _answered_with(statuses: Sequence[str]) -> list[Condition]:
     conditions: list[Condition] = []
     for status in statuses:
         if status == "timeout":
-            conditions.append(all_of(eq("status", "failed"), missing("http_status")))
+            conditions.append(all_of(eq("status", MessageStatus.FAILED), missing("http_status")))
         elif re.fullmatch(r"[1-5]xx", status):
             lowest = int(status[0]) * 100
             conditions.append(all_of(at_least("http_status", lowest), at_most("http_status", lowest + 99)))
@@ -151,7 +154,7 @@ def _answered_with(statuses: Sequence[str]) -> list[Condition]:
 def resend(work: Work, id: str) -> WebhookMessage:
     """Have the message delivered once more, at once. Raises `NotFound`; `NotAllowed` where it has succeeded."""
     message = get(work, id)
-    if message.status == "succeeded":
+    if message.status == MessageStatus.SUCCEEDED:
         raise NotAllowed("is_succeeded")
     delivery = DeliverWebhook(message_id=id)
     work.cancel(delivery)
@@ -169,9 +172,9 @@ def prepare(work: Work, task: DeliverWebhook) -> Attempt | None:
     """
     message = work.tx.get(WebhookMessage, task.message_id)
     endpoint = None if message is None else work.tx.get(WebhookEndpoint, message.webhook_endpoint_id)
-    if message is None or endpoint is None or message.status == "succeeded":
+    if message is None or endpoint is None or message.status == MessageStatus.SUCCEEDED:
         return None
-    signs_jwt = endpoint.signature_algo == "jwt"
+    signs_jwt = endpoint.signature_algo == SignatureAlgorithm.JWT
     return Attempt(
         message_id=message.id,
         url=endpoint.webhook_url,
@@ -186,7 +189,7 @@ def prepare(work: Work, task: DeliverWebhook) -> Attempt | None:
 
 def signed_headers(attempt: Attempt) -> dict[str, str]:
     """The headers of a request. To sign takes a while: no transaction should wait for it."""
-    if attempt.signature_algo == "hmac":
+    if attempt.signature_algo == SignatureAlgorithm.HMAC:
         signature = sign_hmac(attempt.key, attempt.body)
     else:
         # Nothing in it changes from one attempt to the next: no instants, no type in the header.
@@ -221,12 +224,12 @@ def note_attempt(work: Work, job: Job, made: Attempt, http_status: int | None, r
     """
     work.tx.jobs.complete(job)
     message = work.tx.get(WebhookMessage, made.message_id)
-    if message is None or message.status == "succeeded":
+    if message is None or message.status == MessageStatus.SUCCEEDED:
         # It has arrived by another attempt meanwhile, which was asked for while this one went on.
         return None
     after = after_attempt(message, work.now, http_status, response, made.url)
     work.tx.replace(after)
-    if after.status == "retrying":
+    if after.status == MessageStatus.RETRYING:
         wait = timedelta(milliseconds=retry_milliseconds(after.retries, secrets.randbelow(1001)))
         lane = delivery_lane(message.webhook_endpoint_id)
         work.schedule(DeliverWebhook(message_id=message.id), work.now + wait, lane=lane)
@@ -283,7 +286,7 @@ def clean(work: Work, task: CleanWebhookMessages) -> None:
     One that still waits for an attempt is kept however old it is. One that no job is to deliver was never meant to be.
     """
     old = less("updated_at", work.now - HISTORY)
-    settled = within("status", ("succeeded", "failed"))
+    settled = within("status", SETTLED_MESSAGES)
     while messages := work.tx.find(WebhookMessage, old, settled, limit=_CLEANED_TOGETHER):
         for message in messages:
             work.cancel(DeliverWebhook(message_id=message.id))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from usagebill.core.add_ons import AddOn
-from usagebill.core.coupons import AppliedCoupon, Coupon, CouponStatus, Targets, remaining_amount
+from usagebill.core.coupons import AppliedCoupon, Coupon, CouponFrequency, CouponStatus, Targets, remaining_amount
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus, CreditStatus
 from usagebill.core.customers import Customer, finalizes_zero_amount_invoices
 from usagebill.core.error_details import TAX_ERROR, without
@@ -184,7 +184,7 @@ def available_coupons(reader: Reader, customer: Customer, _: Invoice) -> list[Av
         coupon = reader.tx.get(Coupon, applied.coupon_id, deleted=True)
         if coupon is None:
             raise LookupError(f"no coupon {applied.coupon_id}")
-        counted = applied.frequency == "once" and applied.percentage_rate is None
+        counted = applied.frequency == CouponFrequency.ONCE and applied.percentage_rate is None
         left = remaining_amount(applied, coupon_credits_cents(reader, applied)) if counted else None
         available.append(
             AvailableCoupon(applied=applied, coupon=coupon, targets=targets_of(coupon), remaining_cents=left or 0)

@@ -10,6 +10,7 @@ from usagebill.core.fees import Fee
 from usagebill.core.numbers import ZERO, decimal_text
 from usagebill.core.plans import Charge, ChargeFilter
 from usagebill.core.pricing.estimates import InstantEstimate
+from usagebill.core.statuses import PaymentStatus
 from usagebill.core.subscriptions import Subscription
 from usagebill.json_text import JsonObject
 from usagebill.queries.customers import customer_of
@@ -129,7 +130,7 @@ def instant_fee_view(
         "precise_unit_amount": decimal_text(estimate.unit_amount_cents),
         "precise_coupons_amount_cents": decimal_text(ZERO),
         "events_count": 1,
-        "payment_status": "pending",
+        "payment_status": PaymentStatus.PENDING,
         "succeeded_at": None,
         "failed_at": None,
         "refunded_at": None,

@@ -76,7 +76,8 @@ def find_to_change(reader: Reader, external_id: str, options: StatusOptions) -> 
     all_of_them = find_by_external_id(reader, external_id)
     if len(all_of_them) == 1:
         return all_of_them[0]
-    wanted = options.status if options.status in ("pending", "incomplete") else "active"
+    asked = options.status in (SubscriptionStatus.PENDING, SubscriptionStatus.INCOMPLETE)
+    wanted = options.status if asked else SubscriptionStatus.ACTIVE
     subscription = reader.tx.first(
         Subscription, eq("external_id", external_id), eq("status", wanted), order=[desc("subscription_at")]
     )
