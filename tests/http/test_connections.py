@@ -133,9 +133,13 @@ def test_silent_connections_shut_nobody_out(tmp_path: Path) -> None:
 
 def test_who_finds_every_place_at_work_is_told_so(tmp_path: Path) -> None:
     with Service(tmp_path / "billing.db", "--connections", "2") as service:
-        half = head(service, "Content-Length: 50") + b"{"
-        with connect(service, half), connect(service, half), connect(service) as third:
-            assert body_of(received(third)) == {"status": 503, "error": "Service Unavailable"}
+        half = head(service, "Content-Length: 50", "Expect: 100-continue")
+        with connect(service, half) as first, connect(service, half) as second:
+            # Both are at work once their bodies are asked for.
+            assert first.recv(65536).startswith(b"HTTP/1.1 100")
+            assert second.recv(65536).startswith(b"HTTP/1.1 100")
+            with connect(service) as third:
+                assert body_of(received(third)) == {"status": 503, "error": "Service Unavailable"}
 
 
 def test_reads_and_health_do_not_wait_for_those_who_wait_to_write(tmp_path: Path) -> None:
