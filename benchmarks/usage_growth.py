@@ -4,8 +4,8 @@
   two keys are asked about events with 30,000 combinations of values, which costs 4 to 5.
 - The events of a period that are paid in advance, after 10,000 beside after 100: at most 1.5, whatever is counted and
   however it is priced.
-- Looking after an event whether it passed a threshold, at 300,000 events beside 1,000: at most 2. All of them are still
-  counted.
+- Looking after an event whether it passed a threshold, at 300,000 events beside 1,000: at most 2, for every way of
+  pricing them, and as long as the threshold is far away. The first event has all of them counted.
 
 CPU time, best of several rounds that alternate between the two sides.
 """
@@ -16,7 +16,7 @@ import argparse
 import gc
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -194,27 +194,36 @@ def in_advance(folder: Path) -> None:
             file.unlink()
 
 
+_RANGES = [
+    {"from_value": 0, "to_value": 1000, "per_unit_amount": "0.01", "flat_amount": "1"},
+    {"from_value": 1001, "to_value": None, "per_unit_amount": "0.005", "flat_amount": "100"},
+]
+WATCHED: dict[str, dict[str, Any]] = {
+    "standard": {"charge_model": "standard", "properties": {"amount": "0.001"}},
+    "graduated": {"charge_model": "graduated", "properties": {"graduated_ranges": _RANGES}},
+    "volume": {"charge_model": "volume", "properties": {"volume_ranges": _RANGES}},
+    "by user": {"charge_model": "standard", "properties": {"amount": "0.001", "pricing_group_keys": ["user"]}},
+}
+
+
 def thresholds(folder: Path) -> None:
     """One more event of a subscription with a threshold that is far away."""
     metric = {"aggregation_type": "sum_agg", "field_name": "amount"}
-    standard = {"charge_model": "standard", "properties": {"amount": "0.001"}}
-    with opened(folder / "thresholds.db", metric, {"few": [standard], "many": [standard]}) as billing:
-        load(billing, "sub-few", 0, FEW_EVENTS)
-        load(billing, "sub-many", 0, MANY_EVENTS)
-        for plan in ("few", "many"):
-            threshold = [{"amount_cents": 10**15, "threshold_display_name": "far away"}]
-            billing.plans.update(plan, usage_thresholds=threshold)
-        position = iter(range(MANY_EVENTS, MANY_EVENTS + 10_000))
+    for name, charge in WATCHED.items():
+        with opened(folder / f"thresholds-{name}.db", metric, {"few": [charge], "many": [charge]}) as billing:
+            load(billing, "sub-few", 0, FEW_EVENTS)
+            load(billing, "sub-many", 0, MANY_EVENTS)
+            for plan in ("few", "many"):
+                threshold = [{"amount_cents": 10**15, "threshold_display_name": "far away"}]
+                billing.plans.update(plan, usage_thresholds=threshold)
+            position = iter(range(MANY_EVENTS, MANY_EVENTS + 10_000))
 
-        def one_more(subscription: str) -> Callable[[], object]:
-            def act() -> None:
+            def one_more(subscription: str, position: Iterator[int] = position, billing: Billing = billing) -> None:
                 billing.events.ingest(sent(next(position), 1, subscription=subscription))
                 billing.run_due()
 
-            return act
-
-        few, many = best(one_more("sub-few"), one_more("sub-many"))
-        line(f"threshold: {MANY_EVENTS:,} events beside {FEW_EVENTS:,}", few, many, 2)
+            few, many = best(partial(one_more, "sub-few"), partial(one_more, "sub-many"))
+            line(f"threshold, {name}: {MANY_EVENTS:,} events beside {FEW_EVENTS:,}", few, many, 2)
 
 
 PARTS: dict[str, Callable[[Path], None]] = {"filters": filters, "in_advance": in_advance, "thresholds": thresholds}

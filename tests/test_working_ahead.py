@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +109,43 @@ def test_usage_is_counted_on_a_snapshot(billing: Billing, monkeypatch: pytest.Mo
     assert totals(billing) == {"acme": BILLED, "globex": BILLED}
     assert len(counted) == 2, "each customer's usage is counted once"
     assert all(counted), "events were counted while the lock of the writer was held"
+
+
+def test_usage_that_comes_meanwhile_has_nothing_counted_under_the_lock(
+    billing: Billing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    billing.plans.update("basic", usage_thresholds=[{"amount_cents": 2000}])
+    use(billing, "acme", 1)
+    billing.run_due(strict=True)
+    # With another plan, what was counted before says nothing: all of it has to be counted again.
+    billing.plans.update("basic", name="Renamed")
+    use(billing, "acme", 2)
+    counted: list[bool] = []
+    count = SqliteEvents.tallies
+
+    def watched(self: SqliteEvents, question: EventQuery) -> Any:
+        counted.append(bool(self._connection.execute("PRAGMA query_only").fetchone()[0]))
+        return count(self, question)
+
+    monkeypatch.setattr(SqliteEvents, "tallies", watched)
+    clock, store = billing.clock, billing.store
+    assert isinstance(clock, ManualClock)
+
+    def one_more() -> None:
+        clock.set(START + timedelta(seconds=1))
+        billing.store = store
+        use(billing, "acme", 0, at=clock.now())
+
+    interrupted_store: Any = InterruptedStore(store, one_more)
+    billing.store = interrupted_store
+    billing.run_due(strict=True)
+    assert counted == [True]
+    assert billing.invoices.list(invoice_type="progressive_billing").items == []
+    # 5 + 1 + 2 calls at 2.00 are 16.00; three more make 22.00, which passes the threshold.
+    use(billing, "acme", 3, at=clock.now())
+    billing.run_due(strict=True)
+    (invoice,) = billing.invoices.list(invoice_type="progressive_billing").items
+    assert invoice.fees_amount_cents == 2200
 
 
 def test_a_price_that_changes_meanwhile_is_billed(billing: Billing) -> None:

@@ -227,6 +227,7 @@ TABLES_OF_VERSIONS = {
     8: "0192df88cd502304",
     9: "8d60afd92e317262",
     10: "52b1ba32d41635dd",
+    11: "6b0ecd4bbc077ba8",
 }
 
 

@@ -28,6 +28,7 @@ from usagebill.core.tasks import CheckUsageThresholds
 from usagebill.inputs import ABSENT, Input, Maybe, is_given
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.invoices.record import record
+from usagebill.operations.usage_so_far import amount_if, note_events, stop_watching
 from usagebill.queries.billing_periods import cycle_at, running_boundaries
 from usagebill.queries.subscriptions import applicable_thresholds
 from usagebill.rating.current_usage import amount_so_far
@@ -40,14 +41,18 @@ __all__ = ["LifetimeUsageInput", "LifetimeUsageNow", "LifetimeUsageOptions", "ch
 
 
 def follow_up(work: Work, events: Sequence[Event]) -> None:
-    """Have the subscriptions of new events checked, where thresholds apply to them."""
+    """Note the new events of subscriptions that thresholds apply to, and have these checked."""
     with_thresholds = not_empty("usage_thresholds")
-    names = dict.fromkeys(event.external_subscription_id for event in events if event.external_subscription_id)
-    wanted = [within("external_id", names), eq("status", SubscriptionStatus.ACTIVE)]
-    if work.tx.first(Plan, with_thresholds) is None:
+    sent: dict[str, list[Event]] = {}
+    for event in events:
+        if event.external_subscription_id:
+            sent.setdefault(event.external_subscription_id, []).append(event)
+    wanted = [within("external_id", sent), eq("status", SubscriptionStatus.ACTIVE)]
+    if work.tx.first(Plan, with_thresholds, deleted=True) is None:
         wanted.append(with_thresholds)
     for subscription in work.tx.find(Subscription, *wanted):
         if applicable_thresholds(work, subscription):
+            note_events(work, subscription, sent[subscription.external_id])
             work.schedule(CheckUsageThresholds(subscription_id=subscription.id), work.now)
 
 
@@ -59,6 +64,7 @@ def check(work: Work, task: CheckUsageThresholds) -> None:
     """
     subscription = work.tx.get(Subscription, task.subscription_id)
     if subscription is None or subscription.status != SubscriptionStatus.ACTIVE:
+        stop_watching(work, task.subscription_id)
         return
     settle_backlog(work, subscription.customer_id, needed=False)
     subscription = work.tx.first(
@@ -67,20 +73,27 @@ def check(work: Work, task: CheckUsageThresholds) -> None:
         eq("customer_id", subscription.customer_id),
         eq("status", SubscriptionStatus.ACTIVE),
     )
+    if subscription is None or subscription.id != task.subscription_id:
+        stop_watching(work, task.subscription_id)
     if subscription is None:
         return
     thresholds = applicable_thresholds(work, subscription)
     if not thresholds:
+        stop_watching(work, subscription.id)
         return
     periods = cycle_at(work, subscription, work.now)
     boundaries = running_boundaries(work, subscription, periods, work.now)
     billed = _billed_cents(work, subscription, boundaries)
     invoiced = _historical(work, subscription) + invoiced_cents(work, subscription)
-    current = work.worked_out(
-        ("amount so far", subscription.id), lambda reader: amount_so_far(reader, subscription), given=subscription
-    )
-    passed = passed_thresholds(thresholds, invoiced_cents=invoiced, current_cents=current, billed_cents=billed)
-    if passed and not _is_billed(work, subscription, invoiced + billed, passed):
+
+    def passed_at(cents: int) -> list[UsageThreshold]:
+        return passed_thresholds(thresholds, invoiced_cents=invoiced, current_cents=cents, billed_cents=billed)
+
+    current = amount_if(work, subscription, lambda cents: bool(passed_at(cents)))
+    if current is None:
+        return
+    passed = passed_at(current)
+    if not _is_billed(work, subscription, invoiced + billed, passed):
         applied = tuple(_applied(work, threshold, invoiced, current, billed) for threshold in passed)
         _bill(work, subscription, boundaries, passed, applied)
 

@@ -38,6 +38,7 @@ __all__ = [
     "amount_so_far",
     "current",
     "projected",
+    "running_window",
     "usage_so_far",
 ]
 
@@ -168,7 +169,7 @@ def current(reader: Reader, external_customer_id: str, options: UsageOptions) ->
     if full and (not (named or only) or any(charge.prorated for charge in charges)):
         raise NotAllowed("full_usage_not_allowed")
     with_taxes = options.apply_taxes is ABSENT or options.apply_taxes is None or options.apply_taxes
-    window = _window(reader, subscription, full=full)
+    window = running_window(reader, subscription, full=full)
     scope = ChargeScope(
         subscription=subscription,
         currency=definition.plan.amount_currency,
@@ -182,7 +183,11 @@ def current(reader: Reader, external_customer_id: str, options: UsageOptions) ->
     return _summed(reader, customer, definition, usages, window, with_taxes=with_taxes)
 
 
-def _window(reader: Reader, subscription: Subscription, *, full: bool) -> Window:
+def running_window(reader: Reader, subscription: Subscription, *, full: bool = False) -> Window:
+    """The charges period of a subscription that contains now; with `full` from the subscription's start on.
+
+    Raises `NotAllowed` (`no_active_subscription`) where there is none.
+    """
     cycle = cycle_at(reader, subscription, reader.now)
     charges = running_boundaries(reader, subscription, cycle, reader.now).charges
     if charges is None:
@@ -204,7 +209,7 @@ def usage_so_far(
     Charges paid in advance are left out if `paid_in_advance` is false.
     """
     definition = plan_definition(reader, subscription.plan_id)
-    window = _window(reader, subscription, full=False)
+    window = running_window(reader, subscription)
     scope = ChargeScope(
         subscription=subscription,
         currency=definition.plan.amount_currency,
@@ -282,7 +287,7 @@ def projected(reader: Reader, external_customer_id: str, options: ProjectedUsage
     customer = customer_by_external_id(reader, external_customer_id)
     subscription = _subscription(reader, customer, options.external_subscription_id)
     definition = plan_definition(reader, subscription.plan_id)
-    window = _window(reader, subscription, full=False)
+    window = running_window(reader, subscription)
     with_taxes = options.apply_taxes is ABSENT or options.apply_taxes is None or options.apply_taxes
     scope = ChargeScope(
         subscription=subscription,

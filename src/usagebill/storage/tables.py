@@ -34,6 +34,7 @@ from usagebill.core.running_usage import RunningUsage, RunningValue
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.tax_providers import TaxConnection
 from usagebill.core.taxes import Tax
+from usagebill.core.usage_ceiling import NewUsage, UsageCount
 from usagebill.core.wallet_transactions import WalletConsumption, WalletTransaction
 from usagebill.core.wallets import Wallet
 from usagebill.core.webhooks import SigningKey, WebhookEndpoint, WebhookMessage
@@ -270,6 +271,8 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(kind=AdjustedFee, name="adjusted_fees", indexes=(("invoice_id",),)),
     Table(kind=LifetimeUsage, name="lifetime_usages", unique=(("subscription_id",),)),
+    Table(kind=UsageCount, name="usage_counts", unique=(("subscription_id",),)),
+    Table(kind=NewUsage, name="new_usage", indexes=(("subscription_id",),)),
     Table(kind=CarriedLevel, name="saved_levels", indexes=(("charge_id", "subscription_id"),)),
     Table(
         kind=WebhookEndpoint,

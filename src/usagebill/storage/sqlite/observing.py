@@ -16,6 +16,7 @@ from typing import Any
 
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event, EventOrder
+from usagebill.core.filters import FilterIndex
 from usagebill.storage.event_queries import Counted, EventQuery, Group, concerns
 from usagebill.storage.sqlite.events import SqliteEvents
 from usagebill.storage.sqlite.events.rows import COLUMNS, event_of
@@ -113,6 +114,10 @@ class ObservedEvents(SqliteEvents):
     def known_up_to(self, question: EventQuery, sequence: int) -> int:
         self._observation.questions.append(question)
         return self._counted.known_up_to(question, sequence)
+
+    def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
+        self._observation.questions.append(question)
+        return self._counted.tallies_by_bucket(question, filters)
 
 
 def latest_event(connection: sqlite3.Connection) -> int:

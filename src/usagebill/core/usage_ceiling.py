@@ -1,0 +1,420 @@
+"""Usage ceilings: what the usage of a period can have come to at most since it was last counted, event by event.
+
+Counting a period costs as much as it has events. A ceiling costs as much as there are new events: each adds to the
+charge parts it falls into what it can add at most, wherever in time it stands and whatever was there before. A ceiling
+is never below what a count would give; whoever waits for an amount to be reached counts only once the ceiling has
+reached it.
+
+No ceiling is known for some charges: `TermsOfPart.has_ceiling` and `is_volatile` say which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from usagebill.core.aggregation import Window, counts, round_units
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.charge_parts import ChargeResult
+from usagebill.core.currencies import cents_from_major
+from usagebill.core.events import Event, numeric_value
+from usagebill.core.numbers import CONTEXT, ONE, ZERO, add, ceil_to, divide, multiply, subtract, total
+from usagebill.core.plans import Charge
+from usagebill.core.pricing import Price, Properties, price
+from usagebill.core.pricing.dynamic import DynamicProperties
+from usagebill.core.pricing.fees import fee_amounts
+from usagebill.core.pricing.graduated import GraduatedProperties
+from usagebill.core.pricing.graduated_percentage import GraduatedPercentageProperties
+from usagebill.core.pricing.package import PackageProperties
+from usagebill.core.pricing.percentage import PercentageProperties, bounded
+from usagebill.core.pricing.standard import StandardProperties
+from usagebill.core.pricing.volume import VolumeProperties
+from usagebill.core.usage import Usage
+
+__all__ = [
+    "ChargeCount",
+    "Growth",
+    "NewUsage",
+    "PartCount",
+    "TermsOfPart",
+    "UsageCount",
+    "ceiling_cents",
+    "charge_count",
+    "grown",
+    "is_volatile",
+]
+
+_PERCENT = Decimal("0.01")
+_HUNDRED = Decimal(100)
+# More parts than this, or any groups, and a charge is kept as one sum: a count is a small record.
+_PARTS_KEPT = 50
+# A weighted sum has at least 12 decimals below this many units, and is whole above.
+_FINE_UNITS = Decimal(10) ** 7
+_FINE_STEP = Decimal("0.00000001")
+_SECONDS_OF_A_DAY = 86400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """What new events can have added at most to one part of a charge.
+
+    `units` is the sum of what each can add, `largest` the most that a maximum or a latest value can have become, and
+    `own_cents` are the events' own prices. `amount` is what events that are priced one by one add, in major units; for
+    a pooled charge it is everything that they add, in cents of the plan's currency.
+    """
+
+    units: Decimal = ZERO
+    events: int = 0
+    largest: Decimal = ZERO
+    own_cents: Decimal = ZERO
+    amount: Decimal = ZERO
+
+    def __add__(self, other: Growth) -> Growth:
+        return Growth(
+            units=add(self.units, other.units),
+            events=self.events + other.events,
+            largest=max(self.largest, other.largest),
+            own_cents=add(self.own_cents, other.own_cents),
+            amount=add(self.amount, other.amount),
+        )
+
+
+NO_GROWTH = Growth()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartCount:
+    """One part of a charge as it was counted, and what has been added since.
+
+    `cents` is what it came to, `units` and `own_cents` what was counted, `amount` the price in major units before it
+    was rounded or cut at zero.
+    """
+
+    position: int
+    cents: int
+    units: Decimal
+    events: int
+    own_cents: Decimal
+    amount: Decimal
+    growth: Growth = NO_GROWTH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChargeCount:
+    """One charge as it was counted: `cents` are the sum of its parts. Without a ceiling it has no parts to grow.
+
+    A charge of many parts, or of groups, is pooled: it has no `parts` of its own, `cents` is what they come to if
+    nothing of it is cut at zero, and `growth` what was added since.
+    """
+
+    charge_id: str
+    cents: int
+    has_ceiling: bool
+    is_pooled: bool = False
+    parts: tuple[PartCount, ...] = ()
+    growth: Growth = NO_GROWTH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageCount:
+    """What the running period of a subscription came to when it was last counted (`amount_cents`), charge by charge.
+
+    It holds while `fingerprint` does: that of all the count depends on, but for the events. Of these, all are counted
+    or in the growth of a charge, but those that `NewUsage` names.
+    """
+
+    id: str
+    organization_id: str
+    subscription_id: str
+    fingerprint: str
+    amount_cents: int
+    is_volatile: bool
+    charges: tuple[ChargeCount, ...]
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewUsage:
+    """The events of a subscription that came in together and were not looked at yet.
+
+    `transaction_ids` is None where they are so many that counting everything costs less.
+    """
+
+    id: str
+    organization_id: str
+    subscription_id: str
+    transaction_ids: tuple[str, ...] | None
+    created_at: datetime
+
+
+def is_volatile(charge: Charge, metric: BillableMetric) -> bool:
+    """Whether the usage of a charge changes without an event.
+
+    What is paid in advance depends on its ledger, a recurring weighted sum on the level carried over.
+    """
+    if charge.pay_in_advance and metric.aggregation_type != "count_agg":
+        return True
+    return metric.aggregation_type == "weighted_sum_agg" and metric.recurring
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermsOfPart:
+    """How one part of a charge is counted and priced; `currency` is the plan's."""
+
+    charge: Charge
+    metric: BillableMetric
+    properties: Properties
+    currency: str
+
+    @property
+    def conversion_rate(self) -> Decimal | None:
+        """The plan's currency for one pricing unit, where it is priced in one."""
+        unit = self.charge.applied_pricing_unit
+        return None if unit is None else unit.conversion_rate
+
+    def has_ceiling(self, *, is_pooled: bool) -> bool:
+        """Whether it is known what one event adds at most.
+
+        Not for prorated quantities and custom aggregations, nor for transactions with bounds that are partly free or
+        only the largest or latest of which counts. Of a volume price it is known only together with the units.
+        """
+        counted_by = self.metric.aggregation_type
+        if self.charge.prorated or counted_by == "custom_agg":
+            return False
+        match self.properties:
+            case PercentageProperties() as terms if terms.is_bounded:
+                is_free = bool(terms.free_events or terms.free_total)
+                return not is_free and counted_by not in ("max_agg", "latest_agg")
+            case VolumeProperties():
+                return not is_pooled
+            case (
+                StandardProperties()
+                | GraduatedProperties()
+                | GraduatedPercentageProperties()
+                | PackageProperties()
+                | PercentageProperties()
+                | DynamicProperties()
+            ):
+                return True
+            case _:
+                return False
+
+
+def charge_count(charge: Charge, terms: Iterable[TermsOfPart], results: Iterable[ChargeResult]) -> ChargeCount:
+    """What has been counted of a charge: `terms` are those of its parts, `results` all that they came to."""
+    listed, by_part = list(results), list(terms)
+    is_pooled = len(by_part) > _PARTS_KEPT or any(result.grouped_by for result in listed)
+    has_ceiling = all(part.has_ceiling(is_pooled=is_pooled) for part in by_part)
+    parts = [(by_part[result.part.position], _part_count(result)) for result in listed]
+    if not is_pooled or not has_ceiling:
+        return ChargeCount(
+            charge_id=charge.id,
+            cents=sum(part.cents for _, part in parts),
+            has_ceiling=has_ceiling,
+            parts=tuple(part for _, part in parts) if has_ceiling else (),
+        )
+    return ChargeCount(
+        charge_id=charge.id,
+        cents=sum(max(part.cents, _cents(of, _uncut(part))) for of, part in parts),
+        has_ceiling=True,
+        is_pooled=True,
+    )
+
+
+def _part_count(result: ChargeResult) -> PartCount:
+    tally, units = result.tally, result.tally.units
+    if isinstance(result.properties, PercentageProperties) and result.metric.aggregation_type == "sum_agg":
+        units = add(units, _negative_free_units(result.usage))
+    return PartCount(
+        position=result.part.position,
+        cents=result.amounts.amount_cents,
+        units=units,
+        events=result.usage.events_count,
+        own_cents=tally.amount_cents,
+        amount=result.price.amount,
+    )
+
+
+def _negative_free_units(usage: Usage) -> Decimal:
+    """By how much the first events of a sum went down: with other events before them, they may no longer be free."""
+    steps = zip(usage.running_totals, (ZERO, *usage.running_totals), strict=False)
+    return total(max(subtract(before, after), ZERO) for after, before in steps)
+
+
+def _uncut(part: PartCount) -> PartCount:
+    """What may be zero or less now, as it counts once more is added."""
+    return replace(
+        part,
+        units=max(part.units, ZERO),
+        own_cents=max(part.own_cents, ZERO),
+        amount=max(part.amount, ZERO),
+    )
+
+
+def grown(count: ChargeCount, position: int, terms: TermsOfPart, event: Event, window: Window) -> ChargeCount:
+    """`count` with one more event in the part at `position`, whose terms are `terms`."""
+    growth = _growth(terms, event, window)
+    if growth is None:
+        return count
+    if count.is_pooled:
+        return replace(count, growth=count.growth + Growth(events=1, amount=_pooled_cents(terms, growth)))
+    return replace(
+        count,
+        parts=tuple(
+            replace(part, growth=part.growth + growth) if part.position == position else part for part in count.parts
+        ),
+    )
+
+
+def _growth(terms: TermsOfPart, event: Event, window: Window) -> Growth | None:
+    """What one event adds at most; None where it does not count."""
+    metric, properties = terms.metric, terms.properties
+    if not counts(metric.aggregation_type, metric.field_name, event):
+        return None
+    value = ONE
+    if metric.aggregation_type not in ("count_agg", "unique_count_agg"):
+        value = numeric_value(event, metric.field_name) or ZERO
+    amount = ZERO
+    if isinstance(properties, PercentageProperties) and properties.is_bounded:
+        amount = max(bounded(properties, value), ZERO)
+    units = max(value, ZERO)
+    if metric.aggregation_type == "weighted_sum_agg":
+        units = multiply(units, _whole_window(window))
+    return Growth(
+        units=units,
+        events=1,
+        largest=units,
+        own_cents=max(event.precise_total_amount_cents or ZERO, ZERO),
+        amount=amount,
+    )
+
+
+def _whole_window(window: Window) -> Decimal:
+    """The weight of what lasts from the start of the window to its end: some 1, more where clocks go back in it."""
+    held = window.end - window.start + timedelta(seconds=1)
+    return divide(
+        Decimal(held // timedelta(microseconds=1)), Decimal(window.period_days * _SECONDS_OF_A_DAY * 1_000_000)
+    )
+
+
+def ceiling_cents(count: ChargeCount, terms: dict[int, TermsOfPart]) -> int:
+    """What a charge comes to at most; `terms` are those of the parts that have grown, by position."""
+    if count.is_pooled or not count.has_ceiling:
+        return count.cents + int(ceil_to(count.growth.amount, 0))
+    return sum(
+        part.cents if part.growth == NO_GROWTH else max(part.cents, _cents(terms[part.position], part))
+        for part in count.parts
+    )
+
+
+def _cents(terms: TermsOfPart, part: PartCount) -> int:
+    """What a part comes to at most, its growth included."""
+    growth, metric, properties = part.growth, terms.metric, terms.properties
+    units = _most_units(metric, part)
+    events = part.events + growth.events
+    usage = Usage(
+        units=round_units(units, metric), events_count=events, amount_cents=add(part.own_cents, growth.own_cents)
+    )
+    match properties:
+        case PercentageProperties() if properties.is_bounded:
+            # Each event has a price of its own; that of all counts as soon as there are units.
+            top, usage = Price(amount=add(part.amount, growth.amount), divisor=ONE), replace(usage, units=ONE)
+        case PercentageProperties():
+            top = Price(amount=_most_of_percentage(properties, metric, usage, units), divisor=ONE)
+            usage = replace(usage, units=max(usage.units, ZERO))
+        case DynamicProperties():
+            top, usage = price("dynamic", properties, replace(usage, units=ONE)), replace(usage, units=ONE)
+        case VolumeProperties():
+            return max(_fee_cents(terms, price("volume", properties, at), at) for at in _volumes(properties, usage))
+        case _:
+            top = price(terms.charge.charge_model, properties, usage)
+    return _fee_cents(terms, top, usage)
+
+
+def _fee_cents(terms: TermsOfPart, top: Price, usage: Usage) -> int:
+    return fee_amounts(top, usage, terms.currency, conversion_rate=terms.conversion_rate).amount_cents
+
+
+def _most_units(metric: BillableMetric, part: PartCount) -> Decimal:
+    growth = part.growth
+    match metric.aggregation_type:
+        case "max_agg" | "latest_agg":
+            return max(part.units, growth.largest) if growth.events else part.units
+        case "weighted_sum_agg":
+            units = add(part.units, growth.units)
+            # It is rounded before and after: by less than this.
+            return add(units, _FINE_STEP if units < _FINE_UNITS else Decimal(2))
+        case _:
+            return add(part.units, growth.units)
+
+
+def _volumes(properties: VolumeProperties, usage: Usage) -> list[Usage]:
+    """Where the price of at most so many units may be highest: at all of them, and at the end of each range before."""
+    ends = [one.to_value for one in properties.ranges.ranges if one.to_value is not None]
+    return [usage, *(replace(usage, units=end) for end in ends if end < usage.units)]
+
+
+def _most_of_percentage(
+    properties: PercentageProperties, metric: BillableMetric, usage: Usage, counted: Decimal
+) -> Decimal:
+    """The price of at most these units and events.
+
+    What is free is taken off where it can only grow with them. With both limits of what is free it may shrink, as it
+    may where other events of a sum become the first ones: nothing is taken for free there.
+    """
+    events_free, units_free, is_rounded = (
+        properties.free_events,
+        properties.free_total,
+        metric.rounding_function is not None,
+    )
+    units, events = max(usage.units, ZERO), usage.events_count
+    free, paid_events = ZERO, events
+    match metric.aggregation_type:
+        case "count_agg" | "unique_count_agg" if not is_rounded and not (events_free and units_free):
+            free = min(counted, Decimal(events_free) if events_free else units_free)
+            within = Decimal(events_free) if events_free else max(subtract(ceil_to(units_free, 0), ONE), ZERO)
+            paid_events = events - int(min(within, counted, Decimal(events)))
+        case "sum_agg" if not is_rounded and not events_free and not properties.fixed_amount:
+            free = min(counted, units_free)
+        case "max_agg" | "latest_agg" | "weighted_sum_agg":
+            paid_events = events - min(events_free, events)
+    paid = max(subtract(units, max(free, ZERO)), ZERO)
+    percentage = multiply(multiply(paid, properties.rate), _PERCENT)
+    return add(percentage, multiply(Decimal(max(paid_events, 0)), properties.fixed_amount))
+
+
+def _pooled_cents(terms: TermsOfPart, growth: Growth) -> Decimal:
+    """What one event adds at most to a part, in whichever of its groups: in cents of the plan's currency.
+
+    A cent comes on top, as the amount of each group is rounded, and so is its quantity where the metric says so.
+    """
+    units = growth.units
+    if terms.metric.rounding_function is not None:
+        units = add(units, CONTEXT.scaleb(ONE, -(terms.metric.rounding_precision or 0)))
+    if terms.metric.aggregation_type == "weighted_sum_agg":
+        units = add(units, Decimal(2))
+    match terms.properties:
+        case StandardProperties(amount=rate):
+            amount = multiply(units, rate)
+        case GraduatedProperties(ranges=ranges) | GraduatedPercentageProperties(ranges=ranges):
+            amount = multiply(units, max(one.rate for one in ranges.ranges))
+            amount = add(amount, total(one.flat_amount for one in ranges.ranges))
+        case PackageProperties() as package:
+            amount = multiply(add(divide(units, package.package_size), ONE), package.amount)
+        case PercentageProperties() as terms_of_events:
+            amount = growth.amount
+            if not terms_of_events.is_bounded:
+                rated = multiply(multiply(units, terms_of_events.rate), _PERCENT)
+                amount = add(rated, terms_of_events.fixed_amount)
+        case DynamicProperties(subunits=subunits):
+            amount = divide(growth.own_cents, subunits)
+        case _:
+            raise ValueError(f"what an event adds to a {terms.charge.charge_model} charge is not bounded")
+    conversion_rate = terms.conversion_rate
+    if conversion_rate is None:
+        return add(cents_from_major(amount, terms.currency), ONE)
+    unit_cents = add(multiply(amount, _HUNDRED), ONE)
+    return add(cents_from_major(divide(multiply(unit_cents, conversion_rate), _HUNDRED), terms.currency), ONE)

@@ -1,0 +1,110 @@
+"""The usage of a running period, watched: counted only where it may have reached what somebody waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from usagebill.core.events import Event
+from usagebill.core.subscriptions import Subscription
+from usagebill.core.usage_ceiling import NewUsage, UsageCount
+from usagebill.rating.usage_ceiling import UsageCeiling, usage_ceiling, usage_count
+from usagebill.storage.conditions import eq
+from usagebill.work import Reader, Work
+
+__all__ = ["amount_if", "note_events", "stop_watching"]
+
+# More new events than this are not looked at one by one: counting everything costs little more.
+_MOST_EVENTS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """A count, of what had been received at `known_at`; of everything where that is None."""
+
+    count: UsageCount
+    known_at: datetime | None
+
+
+def note_events(work: Work, subscription: Subscription, events: Sequence[Event]) -> None:
+    """Note events of a subscription that have just come in, for the next `amount_if`.
+
+    Whoever watches a subscription notes all of its events, from the moment it has something to wait for.
+    """
+    names = tuple(event.transaction_id for event in events)
+    work.tx.insert(
+        NewUsage(
+            id=work.new_id(),
+            organization_id=work.organization.id,
+            subscription_id=subscription.id,
+            transaction_ids=names if len(names) <= _MOST_EVENTS else None,
+            created_at=work.now,
+        )
+    )
+
+
+def stop_watching(work: Work, subscription_id: str) -> None:
+    """Forget what was noted of a subscription: nobody waits for its usage."""
+    work.tx.delete(*_noted(work, subscription_id))
+    work.tx.delete(*work.tx.find(UsageCount, eq("subscription_id", subscription_id)))
+
+
+def amount_if(work: Work, subscription: Subscription, matters: Callable[[int], bool]) -> int | None:
+    """What all usage of the running charges period comes to so far, in cents without taxes, if that `matters`.
+
+    None where it is certain that it does not, which mostly takes no count. An amount that matters does so still where
+    it is larger. It is counted on a snapshot, before the lock of the writer is taken: what comes in meanwhile does not
+    undo that as long as it cannot have made it matter.
+    """
+    stored = work.tx.first(UsageCount, eq("subscription_id", subscription.id))
+    noted = _noted(work, subscription.id)
+    if stored is not None:
+        ceiling = _ceiling(work, subscription, stored, noted)
+        if ceiling is not None and not matters(ceiling.cents):
+            _keep(work, stored, ceiling.count, noted)
+            return None
+    # The first count is of everything: before it, events were noted by nobody.
+    known_at = max((new.created_at for new in noted), default=None) if stored is not None else None
+    counted = work.worked_out(
+        ("usage count", subscription.id),
+        lambda reader: _Counted(usage_count(reader, subscription, known_at=known_at), known_at),
+        given=subscription,
+    )
+    count = counted.count
+    later = [new for new in noted if counted.known_at is not None and new.created_at > counted.known_at]
+    if later:
+        ceiling = _ceiling(work, subscription, count, later)
+        if ceiling is not None and not matters(ceiling.cents):
+            _keep(work, stored, ceiling.count, noted)
+            return None
+        count = usage_count(work, subscription)
+    _keep(work, stored, count, noted)
+    return count.amount_cents if matters(count.amount_cents) else None
+
+
+def _noted(work: Work, subscription_id: str) -> list[NewUsage]:
+    return work.tx.find(NewUsage, eq("subscription_id", subscription_id))
+
+
+def _ceiling(
+    reader: Reader, subscription: Subscription, count: UsageCount, noted: Sequence[NewUsage]
+) -> UsageCeiling | None:
+    names: list[str] = []
+    for new in noted:
+        if new.transaction_ids is None:
+            return None
+        names += new.transaction_ids
+    if len(names) > _MOST_EVENTS:
+        return None
+    events = reader.tx.events.named(subscription.external_id, names) if names else []
+    return usage_ceiling(reader, subscription, count, events)
+
+
+def _keep(work: Work, stored: UsageCount | None, count: UsageCount, noted: Sequence[NewUsage]) -> None:
+    """Store a count that all of the `noted` events are in."""
+    work.tx.delete(*noted)
+    if stored is None:
+        work.tx.insert(count)
+    elif count != stored:
+        work.tx.replace(replace(count, id=stored.id, created_at=stored.created_at, updated_at=work.now))

@@ -1,0 +1,181 @@
+"""What a subscription's usage of the running period comes to at most, without counting its events again.
+
+`usage_count` counts everything and notes what it came to, part by part; `usage_ceiling` says, from that and from the
+events that have come since, what the amount cannot exceed now (`core.usage_ceiling`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from usagebill.core.aggregation import Window, lower_bound
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.charge_parts import ChargePart, charge_parts, parsed_properties
+from usagebill.core.events import Event
+from usagebill.core.plans import Charge, PlanDefinition
+from usagebill.core.subscriptions import Subscription
+from usagebill.core.usage_ceiling import (
+    ChargeCount,
+    TermsOfPart,
+    UsageCount,
+    ceiling_cents,
+    charge_count,
+    grown,
+    is_volatile,
+)
+from usagebill.json_text import encode_json
+from usagebill.queries.plans import find_plan, plan_definition
+from usagebill.rating.current_usage import running_window
+from usagebill.rating.handover import own_events
+from usagebill.rating.usage import ChargeScope, charge_results
+from usagebill.storage.event_queries import EventQuery
+from usagebill.work import Reader
+
+__all__ = ["UsageCeiling", "usage_ceiling", "usage_count"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageCeiling:
+    """What each charge comes to at most in the running period, in cents of the plan's currency, before taxes.
+
+    `count` is the count that this was worked out from, with the events looked at.
+    """
+
+    count: UsageCount
+    cents_by_charge: Mapping[str, int]
+
+    @property
+    def cents(self) -> int:
+        """What all charges come to at most."""
+        return sum(self.cents_by_charge.values())
+
+
+def usage_count(reader: Reader, subscription: Subscription, *, known_at: datetime | None = None) -> UsageCount:
+    """Count all usage of the running charges period; with `known_at` only what had been received by then.
+
+    Raises `NotAllowed` for a subscription that has no such period.
+    """
+    definition = plan_definition(reader, subscription.plan_id)
+    window = running_window(reader, subscription)
+    scope = ChargeScope(
+        subscription=subscription,
+        currency=definition.plan.amount_currency,
+        window=window,
+        known_at=known_at,
+        current=True,
+    )
+    counted = []
+    amount = 0
+    for charge in definition.charges:
+        metric = definition.metrics[charge.billable_metric_id]
+        results = charge_results(reader, charge, metric, scope)
+        amount += sum(result.amounts.amount_cents for result in results)
+        counted.append(charge_count(charge, _terms(charge, metric, definition), results))
+    return UsageCount(
+        id=reader.new_id(),
+        organization_id=reader.organization.id,
+        subscription_id=subscription.id,
+        fingerprint=_fingerprint(reader, subscription, definition, window),
+        amount_cents=amount,
+        is_volatile=any(
+            is_volatile(charge, definition.metrics[charge.billable_metric_id]) for charge in definition.charges
+        ),
+        charges=tuple(counted),
+        created_at=reader.now,
+        updated_at=reader.now,
+    )
+
+
+def usage_ceiling(
+    reader: Reader, subscription: Subscription, count: UsageCount, events: Iterable[Event]
+) -> UsageCeiling | None:
+    """What the running period comes to at most, given the last `count` and the `events` that have come since.
+
+    None where that is not known: the count is of another period, other prices or another plan, or one of the events
+    falls to a charge of which nobody can say what it adds at most.
+    """
+    if count.is_volatile:
+        return None
+    definition = plan_definition(reader, subscription.plan_id)
+    window = running_window(reader, subscription)
+    if count.fingerprint != _fingerprint(reader, subscription, definition, window):
+        return None
+    by_code: dict[str, list[Event]] = {}
+    for event in events:
+        by_code.setdefault(event.code, []).append(event)
+    kept = {charge.charge_id: charge for charge in count.charges}
+    cents = {}
+    for charge in definition.charges:
+        metric = definition.metrics[charge.billable_metric_id]
+        new, counted = by_code.get(metric.code, ()), kept[charge.id]
+        if new and not counted.has_ceiling:
+            return None
+        cents[charge.id], kept[charge.id] = _charge_ceiling(charge, metric, definition, counted, new, window)
+    return UsageCeiling(count=replace(count, charges=tuple(kept.values())), cents_by_charge=cents)
+
+
+def _charge_ceiling(
+    charge: Charge,
+    metric: BillableMetric,
+    definition: PlanDefinition,
+    counted: ChargeCount,
+    events: Sequence[Event],
+    window: Window,
+) -> tuple[int, ChargeCount]:
+    has_grown = any(part.growth.events for part in counted.parts)
+    if not events and not has_grown:
+        return ceiling_cents(counted, {}), counted
+    parts = charge_parts(charge, metric)
+    index = parts[0].filters
+    terms: dict[int, TermsOfPart] = {}
+    for event in events:
+        for position in index.of_event(event):
+            if position not in terms:
+                terms[position] = _terms_of(charge, parts[position], metric, definition)
+            counted = grown(counted, position, terms[position], event, window)
+    for part in counted.parts:
+        if part.growth.events and part.position not in terms:
+            terms[part.position] = _terms_of(charge, parts[part.position], metric, definition)
+    return ceiling_cents(counted, terms), counted
+
+
+def _terms(charge: Charge, metric: BillableMetric, definition: PlanDefinition) -> list[TermsOfPart]:
+    return [_terms_of(charge, part, metric, definition) for part in charge_parts(charge, metric)]
+
+
+def _terms_of(charge: Charge, part: ChargePart, metric: BillableMetric, definition: PlanDefinition) -> TermsOfPart:
+    currency = definition.plan.amount_currency
+    return TermsOfPart(
+        charge=charge, metric=metric, properties=parsed_properties(charge, part, currency), currency=currency
+    )
+
+
+def _fingerprint(reader: Reader, subscription: Subscription, definition: PlanDefinition, window: Window) -> str:
+    """All that a count depends on but for the events: the period, the prices, and which events are the subscription's.
+
+    It changes with the subscription and its plans too: while these had no thresholds, nobody looked at new events.
+    """
+    parent_id = definition.plan.parent_id
+    handovers = []
+    for metric in definition.metrics.values():
+        question = EventQuery(
+            code=metric.code,
+            external_subscription_id=subscription.external_id,
+            earliest=lower_bound(metric.aggregation_type, recurring=metric.recurring, start=window.start),
+            latest=window.end,
+        )
+        own = own_events(reader, subscription, metric, question)
+        handovers.append((own.code, own.earliest, own.latest, own.after, own.first_end, own.until))
+    parts = (
+        (window.start, window.end, window.period_days, str(window.tz)),
+        subscription,
+        definition.plan,
+        None if parent_id is None else find_plan(reader, parent_id),
+        definition.charges,
+        tuple(definition.metrics.values()),
+        handovers,
+    )
+    return hashlib.sha256(encode_json(parts)).hexdigest()
