@@ -1,4 +1,4 @@
-"""Billing: the one object that a library user opens, and that the HTTP service, the workers and the tests stand on."""
+"""Billing: the one object that a library user opens; the HTTP service, workers and tests build on it."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ class Billing(Resources):
         self._wakes: list[tuple[Callable[[], None], str | None]] = []
         find = self.store.read if read_only else self.store.write
         self.organization = find(None, lambda tx: self._opened(tx, organization))
-        # Told once here, whatever is done with the file.
+        # Logged once here, however the file is used.
         self.clock_watch.problem()
         super().__init__(self)
 
@@ -199,7 +199,7 @@ class Billing(Resources):
         self.close()
 
     def close(self) -> None:
-        """Close the file; nothing can be asked of it afterwards."""
+        """Close the file; it cannot be used afterwards."""
         if self._courier is not None:
             self._courier.close()
         if self._http_registry is not None:
@@ -210,7 +210,7 @@ class Billing(Resources):
 
     @property
     def courier(self) -> HttpCourier:
-        """What delivers over the network."""
+        """The sender of network deliveries."""
         if self._courier is None:
             self._courier = HttpCourier(self.settings.webhook_timeout)
         return self._courier
@@ -238,7 +238,7 @@ class Billing(Resources):
         )
 
     def _answering(self, act: Callable[[TaxAnswers, Drawings], T]) -> T:
-        """What `act` comes to, once tax providers have been asked for all that it wants of them, and files drawn."""
+        """The result of `act`, run again until every tax answer and file that it needs is there."""
         answers: dict[Hashable, ProviderTaxes | ProviderFailure] = {}
         drawings: dict[Hashable, bytes] = {}
         while True:
@@ -267,7 +267,7 @@ class Billing(Resources):
             self.serving_seconds += monotonic() - began
 
     def reading(self, question: Callable[[Reader], T], organization: Organization | None = None) -> T:
-        """Answer a question from one consistent snapshot."""
+        """Run a query on one consistent snapshot."""
         chosen = organization or self.organization
 
         def ask(answers: TaxAnswers, drawings: Drawings) -> T:
@@ -359,7 +359,7 @@ class Billing(Resources):
         """Do every job that is due at `now` (the clock's, unless given), in order, and say how many were tried.
 
         `immediate` does only those that follow at once from an operation. A job that fails is left for a later try and
-        does not keep the others from being done; `on_failure` is told. `strict` raises `JobFailed` instead.
+        does not hold up the others; `on_failure` is called. `strict` raises `JobFailed` instead.
         """
         now = now or self.clock.now()
         done = 0
@@ -383,7 +383,7 @@ class Billing(Resources):
         """Do some of the due jobs in one commit: how many were tried, 0 if none was due.
 
         They are many while nobody else wants to write, and few otherwise, so that requests are not kept waiting. Raises
-        `ClockRefused` where the machine's clock is behind what the file has seen, or far ahead of it.
+        `ClockRefused` if the machine's clock is behind what the file has seen, or far ahead of it.
         """
         self.clock_watch.check()
         instant = now or self.clock.now()
@@ -493,7 +493,7 @@ class Billing(Resources):
         try:
             tx.savepoint(partial(self._note_failure, tx, job, now, reason))
         except Exception as other:
-            # What keeps the job from being done may keep this from being shown too; the job and the log tell of it.
+            # What fails the job may fail this record of it too; the job and the log still show it.
             log.error("failure_not_shown", exception=plain_traceback(other))
 
     def _note_failure(self, tx: Transaction, job: Job, now: datetime, reason: str) -> None:
@@ -546,7 +546,7 @@ class Billing(Resources):
         return 1
 
     def deliveries(self) -> Deliveries:
-        """What delivers webhook messages, step by step; it is to be closed."""
+        """The webhook sender, step by step; the caller closes it."""
         return Deliveries(self)
 
     def _deliver_due(

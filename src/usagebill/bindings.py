@@ -59,7 +59,7 @@ Messages: TypeAlias = Mapping[str, Message]
 
 
 class Resource:
-    """All that is to be known of one kind of thing: its operations, as methods, and how others see it.
+    """A resource: its operations as methods, and the view of its records.
 
     `views` are the kinds of record that the operations return, with the JSON of each; `messages` the types of webhook
     message about it.

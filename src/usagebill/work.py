@@ -40,7 +40,7 @@ R = TypeVar("R")
 
 
 class TaxesWanted(Exception):
-    """What is being done depends on what a tax provider says, which is asked while no transaction is open."""
+    """The work needs a tax provider's answer, which is requested while no transaction is open."""
 
     def __init__(self, connection: TaxConnection, question: TaxQuestion, before: Sequence[Hashable]) -> None:
         super().__init__(f"{connection.kind} is to be asked for taxes")
@@ -56,7 +56,7 @@ TaxAnswers = Mapping[Hashable, ProviderTaxes | ProviderFailure]
 
 
 class DrawingWanted(Exception):
-    """What is being done needs a file that takes long to make, which is done while no transaction is open."""
+    """The work needs a file that takes long to render, which is done while no transaction is open."""
 
     def __init__(self, key: Hashable, draw: Callable[[], bytes]) -> None:
         super().__init__(f"{key} is to be drawn")
@@ -80,13 +80,13 @@ Ahead = Mapping[Hashable, WorkedOut[Any]]
 
 
 class _Undo(Exception):
-    """Undoes what was attempted, though nothing is wrong with it."""
+    """Rolls back a dry run, though nothing is wrong."""
 
 
 class Reader:
-    """What a question is answered with: one snapshot of an organization's records, at one instant; it cannot write.
+    """A snapshot of an organization's records, at one instant, for queries; it cannot write.
 
-    `now` is the instant that is asked about: for a job the instant it was due.
+    `now` is the instant of the query: for a job, the instant it was due.
     """
 
     def __init__(
@@ -134,24 +134,24 @@ class Reader:
         return new_ids(self.now, count)
 
     def cached(self, key: object, make: Callable[[], T]) -> T:
-        """What `make` gave the first time it was asked for under `key` in this work."""
+        """The result of `make`, cached under `key` for this unit of work."""
         if key not in self._memory:
             self._memory[key] = make()
         value: T = self._memory[key]
         return value
 
     def invalidate(self, key: object) -> None:
-        """Ask again the next time `key` is remembered."""
+        """Drop what is cached under `key`."""
         self._memory.pop(key, None)
 
     def invalidate_all(self) -> None:
-        """Ask again for everything: what was remembered may come from a change that was undone."""
+        """Drop the whole cache: it may hold results of a change that was rolled back."""
         self._memory.clear()
 
     def answer_to(self, connection: TaxConnection, question: TaxQuestion) -> ProviderTaxes | ProviderFailure:
-        """What a tax provider says at this moment; for what is shown and not stored.
+        """A tax provider's current answer, for what is shown and not stored.
 
-        Raises `TaxesWanted` if it has not been asked yet: the work is undone then, and done again with the answer.
+        Raises `TaxesWanted` if it has not been asked yet: the work is rolled back, and run again with the answer.
         """
         wanted = TaxesWanted(connection, question, self._questions)
         self._questions.append(wanted.key)
@@ -162,7 +162,7 @@ class Reader:
     def drawn(self, key: Hashable, prepare: Callable[[], Callable[[], bytes]]) -> bytes:
         """The file of this key; `prepare` reads what it is of, and gives what makes it from that alone.
 
-        Raises `DrawingWanted` if it has not been made yet: the work is undone then, and done again with the file.
+        Raises `DrawingWanted` if it has not been rendered yet: the work is rolled back, and run again with the file.
         """
         if key not in self._drawings:
             raise DrawingWanted(key, prepare())
@@ -250,10 +250,10 @@ class Work(Reader):
         return make(self)
 
     def foresee(self, key: Hashable, make: Callable[[Reader], T], *, given: object) -> None:
-        """Work out in a rehearsal what is asked for after the first write; under the lock it is too early for that."""
+        """Compute in a rehearsal what is needed after the first write; under the lock this does nothing."""
 
     def dry_run(self, act: Callable[[Work], T]) -> T:
-        """What `act` comes to in a unit of work of its own, of which nothing remains: no record, message or job."""
+        """The result of `act` in a nested unit of work that is rolled back: no record, message or job remains."""
         results: list[T] = []
 
         def play() -> None:
@@ -273,11 +273,11 @@ class Work(Reader):
         return results[0]
 
     def is_heard(self, webhook_type: str) -> bool:
-        """Whether anybody would be told of this."""
+        """Whether anybody listens to this message type."""
         return self._listening or any(listens_to(endpoint, webhook_type) for endpoint in self._all_endpoints())
 
     def emit(self, webhook_type: str, view: Callable[[], Mapping[str, Any]], object_id: str | None = None) -> None:
-        """Tell those who listen that something happened. `view` gives the object as it is at this moment."""
+        """Send a message to listeners. `view` gives the object as of now."""
         if not self.is_heard(webhook_type):
             return
         endpoints = [endpoint for endpoint in self._all_endpoints() if listens_to(endpoint, webhook_type)]

@@ -29,11 +29,11 @@ __all__ = ["audit"]
 def audit(organization: str | None, at_most: int, recount: bool, path: str, json_output: bool) -> None:
     """Recompute every issued invoice from its own records, and report whatever does not agree.
 
-    Checked are the cents of invoices, fees and taxes, gaps and repeats in invoice numbers, periods billed twice or
+    It checks the cents of invoices, fees and taxes, gaps and repeats in invoice numbers, periods billed twice or
     never, what coupons and credit notes gave, that every credit of a wallet leads from a grant to an invoice or is
     still there, and what each fee comes to when its events and days are recounted.
-    How many fees were recounted is said, and how many were not, with the reason. Nothing is changed. Exits with 1
-    where something was found.
+    Reports how many fees were recounted, and how many were not and why. Changes nothing. Exits with 1
+    if it finds anything.
     """
     reports: dict[str, AuditReport] = {}
     with opened(path, organization, read_only=True) as billing:

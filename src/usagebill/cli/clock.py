@@ -1,4 +1,4 @@
-"""`usagebill clock`: whether the machine's clock can be billed by."""
+"""`usagebill clock`: whether the machine's clock is fit for billing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["clock"]
 @settings_options
 @as_json
 def clock(confirm: bool, path: str, settings: Settings, json_output: bool) -> None:
-    """Hold this machine's clock against the newest instant in the database.
+    """Compare this machine's clock with the newest instant in the database.
 
     Nothing is written by a clock that is behind by over five minutes, or ahead by more than --clock-ahead-days. Exits
     with 1 where that is so.

@@ -1,4 +1,4 @@
-"""`usagebill events import`: a file of events into a billing system, as often as one likes."""
+"""`usagebill events import`: import a file of events, idempotently."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Line = tuple[int, Mapping[str, object]]
 
 @dataclass(slots=True)
 class Outcome:
-    """How many events were taken in, how many were there already, and what is wrong with the others, by line."""
+    """How many events were ingested, how many were duplicates, and the errors of the others, by line."""
 
     imported: int = 0
     duplicates: int = 0
@@ -56,7 +56,7 @@ def import_file(file: Path, organization: str | None, path: str, json_output: bo
     The columns of a table are transaction_id, code, external_subscription_id, timestamp and
     precise_total_amount_cents; every other column that is not empty becomes a property. Timestamps are Unix seconds
     or ISO 8601. An event whose transaction id is known for its subscription is skipped, so that the same file can be
-    imported again. Exits with 1 where lines were refused.
+    imported again. Exits with 1 if lines were refused.
     """
     if file.suffix not in (".csv", ".jsonl"):
         raise click.UsageError(f"{file.name} is neither .csv nor .jsonl")
@@ -125,7 +125,7 @@ def _timed(event: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _import(billing: Billing, batch: list[Line], outcome: Outcome) -> None:
-    """Take in a batch without the events that are refused, which are noted in `outcome`."""
+    """Ingest a batch; refused events are left out and noted in `outcome`."""
     while batch:
         try:
             billing.events.ingest([event for _, event in batch])

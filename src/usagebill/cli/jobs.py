@@ -1,4 +1,4 @@
-"""`usagebill run-due` and `usagebill jobs`: what is to be done later, and what has gone wrong."""
+"""`usagebill run-due` and `usagebill jobs`: due jobs, and failed ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["jobs", "run_due"]
 def run_due(at: datetime | None, path: str, settings: Settings, json_output: bool) -> None:
     """Do every due job once, each as of the instant at which it was due, and say what came of it.
 
-    Exits with 1 where a job failed. A failed job is tried again later; `jobs list` shows why.
+    Exits with 1 if a job failed. A failed job is tried again later; `jobs list` shows why.
     """
     configure()
     problems: dict[str, tuple[Job, Exception]] = {}
@@ -66,7 +66,7 @@ def _customer(billing: Billing, job: Job) -> str | None:
 
 @click.group()
 def jobs() -> None:
-    """Look at the jobs that failed, and have them tried again."""
+    """List failed jobs and retry them."""
 
 
 @jobs.command("list")
@@ -103,7 +103,7 @@ def list_failed(path: str, json_output: bool) -> None:
 @database()
 @as_json
 def retry(ids: tuple[str, ...], all_failed: bool, path: str, json_output: bool) -> None:
-    """Have failed jobs tried again by the next worker, with a fresh set of attempts."""
+    """Queue failed jobs for the next worker, with a fresh set of attempts."""
     if bool(ids) == all_failed:
         raise click.UsageError("name the jobs to retry, or --all")
     with opened(path) as billing:

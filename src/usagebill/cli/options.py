@@ -1,4 +1,4 @@
-"""Options that commands share, and how refusals are told."""
+"""Options that commands share, and how errors are printed."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def database(*, must_exist: bool = True) -> Callable[[F], F]:
 def _check_prefix(prefix: str) -> None:
     if prefix == Settings().id_prefix:
         return
-    # The API is much to load, and seldom asked for its names.
+    # The API is slow to import, and seldom needed here.
     from usagebill.http.app import endpoints
     from usagebill.http.prefix import check_prefix
 
@@ -128,7 +128,7 @@ def instant(text: str) -> datetime:
 
 @contextmanager
 def refusals(path: str) -> Iterator[None]:
-    """What is refused in here ends the command with a line that says why."""
+    """Errors raised in here end the command with a one-line message."""
     try:
         yield
     except Invalid as problem:
@@ -141,7 +141,7 @@ def refusals(path: str) -> Iterator[None]:
 
 @contextmanager
 def named(text: str) -> Iterator[None]:
-    """Says with `text` what there is none of."""
+    """Reports what does not exist with `text`."""
     try:
         yield
     except NotFound as problem:
@@ -152,7 +152,7 @@ def named(text: str) -> Iterator[None]:
 def opened(
     path: str, organization: str | None = None, settings: Settings | None = None, *, read_only: bool = False
 ) -> Iterator[Billing]:
-    """The billing system in `path`, its refusals told in one line."""
+    """The billing system in `path`; errors are printed in one line."""
     with refusals(path), Billing(path, organization=organization, settings=settings, read_only=read_only) as billing:
         yield billing
 
@@ -162,7 +162,7 @@ def print_json(value: object) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Mapping[str, object]], empty: str) -> None:
-    """`rows` as a table of `columns`, or the text `empty` where there are none."""
+    """`rows` as a table of `columns`, or the text `empty` if there are none."""
     if not rows:
         click.echo(empty)
         return

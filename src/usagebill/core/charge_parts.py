@@ -87,12 +87,12 @@ _PARSED_AT_MOST = 20_000
 
 
 def parsed_properties(charge: Charge, part: ChargePart, currency: str) -> Properties:
-    """The typed properties of a part of a charge; read again only where they have changed."""
+    """The typed properties of a part of a charge; parsed again only if they have changed."""
     cents = subunits(currency) if charge.applied_pricing_unit is None else PRICING_UNIT_SUBUNITS
     model, raw = charge.charge_model, part.raw_properties
     key = (charge.id, part.filter.id if part.filter else None, cents)
     known = _parsed.get(key)
-    # Not told by `updated_at`: a price may change twice at one instant.
+    # `updated_at` does not tell: a price may change twice at one instant.
     if known is not None and known[0] == model and known[1] == raw:
         return known[2]
     if len(_parsed) >= _PARSED_AT_MOST:

@@ -55,7 +55,7 @@ def _fixed_problems(amount_cents: int | None, currency: str | None) -> dict[str,
 
 
 def applied_coupon_problems(applied: AppliedCoupon) -> dict[str, list[str]]:
-    """What is wrong with a coupon as it is to be applied to a customer. It may be worth nothing."""
+    """What is wrong with a coupon to be applied to a customer. It may be worth nothing."""
     problems: dict[str, list[str]] = {}
     if applied.frequency not in FREQUENCIES:
         problems["frequency"] = ["value_is_invalid"]

@@ -46,7 +46,7 @@ class IssuingDateAdjustment(StrEnum):
 
 
 class Occasion(Enum):
-    """What an invoice was made for, as far as its dates go."""
+    """The occasion of an invoice, which decides its dates."""
 
     PERIODIC = "periodic"  # a run
     SUBSCRIPTION = "subscription"  # a start, an end, a plan change, the end of a trial

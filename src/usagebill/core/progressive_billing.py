@@ -157,7 +157,7 @@ class BilledAhead:
     """A progressive billing invoice of a period.
 
     `billed_cents` is its usage so far in the period, less coupons and surplus given back; `credits` what it took off
-    that for invoices before it, by their place. One that was voided does not stand; one made again has its place.
+    that for invoices before it, by their place. A voided one does not stand; its regenerated one takes its place.
     """
 
     place: Place
@@ -170,7 +170,7 @@ def unbilled_since(invoice: BilledAhead, ahead: Sequence[BilledAhead]) -> int:
     """What the invoice took off for invoices before it that bill it no more (cents): they were voided since.
 
     `ahead` are all progressive billing invoices of the period. What such an invoice had taken off in turn for those
-    before it counts likewise.
+    before it counts too.
     """
     return sum(max(0, cents - _still_billed(place, ahead)) for place, cents in invoice.credits if place < invoice.place)
 

@@ -1,6 +1,6 @@
 """Recounting: whether an issued line is what its events, its plan and its days come to once more.
 
-A line that was recomputed either agrees, or it differs and is a finding, or nothing can be said of it since what it
+A recomputed line either agrees, or differs and is a finding, or cannot be judged since what it
 was computed from has changed: such a line is counted as left, with the reason.
 """
 

@@ -102,7 +102,7 @@ def connection_errors(connection: TaxConnection) -> dict[str, list[str]]:
 
 
 class Purpose(StrEnum):
-    """What a provider is told or asked for."""
+    """What a provider is requested to do."""
 
     DRAFT = "draft"  # the taxes of what is not issued yet
     FINALIZED = "finalized"  # the taxes of an invoice that is issued with them
@@ -113,7 +113,7 @@ class Purpose(StrEnum):
 
 
 class TaxSubject(StrEnum):
-    """What a provider is asked about."""
+    """The subject of a request."""
 
     INVOICE = "invoice"
     FEE = "fee"  # one on no invoice
@@ -146,7 +146,7 @@ class TaxedItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaxQuestion:
-    """What a provider is asked about a document, in the words of no provider in particular.
+    """A provider-neutral request about a document.
 
     `document_id` is null for what does not exist: a preview, an estimate, current usage. A document may be asked about
     again after it has changed: `request_id` tells such questions apart, and is the same whenever one is repeated.
@@ -178,7 +178,7 @@ def address_of(customer: Customer) -> Address:
 def fee_items(
     fees: Iterable[Fee], item_codes: Mapping[str, str], *, named_by: Callable[[Fee], str]
 ) -> tuple[TaxedItem, ...]:
-    """The fees as a provider is told of them; `named_by` gives the id that each goes by."""
+    """The fees as items of a request; `named_by` gives the id of each."""
     return tuple(_item(fee, item_codes, named_by(fee), truncate_cents(net_of_coupons(fee))) for fee in fees)
 
 
@@ -208,7 +208,7 @@ def credit_note_items(
 
 
 def issuing_date_told(kind: str, issuing_date: date, today: date) -> date:
-    """The date that a provider of this kind is told: anrok takes none that is more than 30 days ahead."""
+    """The date sent to a provider of this kind: anrok accepts none more than 30 days ahead."""
     return min(issuing_date, today + _LATEST_DATE) if kind == "anrok" else issuing_date
 
 
@@ -237,13 +237,13 @@ class ItemTaxes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderTaxes:
-    """The taxes of all items asked about. `customer_id` is what the provider calls the customer, where it says so."""
+    """The taxes of all items of a request. `customer_id` is the provider's own id of the customer, if it gives one."""
 
     items: tuple[ItemTaxes, ...]
     customer_id: str | None = None
 
     def answers(self, question: TaxQuestion) -> bool:
-        """Whether these are the taxes of each item asked about, once, and of nothing else."""
+        """Whether these are the taxes of exactly the items of the request, each once."""
         return sorted(item.item_id for item in self.items) == sorted(item.id for item in question.items)
 
 
@@ -253,7 +253,7 @@ class Reported:
 
 
 class FailureKind(StrEnum):
-    """Why there is no answer, as far as it matters to what is done about it."""
+    """Why there is no answer; it decides whether to retry."""
 
     REFUSED = "refused"
     UNREACHABLE = "unreachable"
@@ -300,7 +300,7 @@ def _base_rate(net: Decimal, taxes: ItemTaxes) -> Decimal:
     first = next((line for line in taxes.lines if line.type not in _REASONS and line.rate is not None), None)
     if first is None or first.rate is None:
         return ONE
-    # Usage may have gone on since the question: then the part is of what was asked about.
+    # Usage may have grown since the request: the share is of the requested amount.
     asked = net if truncate_cents(net) == taxes.asked_cents else Decimal(taxes.asked_cents)
     expected = multiply(asked, first.rate)
     if expected == ZERO:

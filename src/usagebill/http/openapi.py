@@ -129,7 +129,7 @@ def _operation(endpoint: Endpoint, method: str, inputs: _Inputs, views: _Views) 
 
 
 def _message(name: str, message: Message, views: _Views, prefix: str) -> JsonObject:
-    """The request with which an endpoint is told."""
+    """The request that a webhook endpoint receives."""
     object_type = OBJECT_TYPES[name]
     properties: JsonObject = {
         "webhook_type": {"type": "string", "enum": [name]},

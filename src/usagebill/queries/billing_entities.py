@@ -20,7 +20,7 @@ def default_entity(reader: Reader) -> BillingEntity | None:
 
 
 def forget_default_entity(reader: Reader) -> None:
-    """Look for the default entity again: it has changed in this work."""
+    """Drop the cached default entity: it has changed in this unit of work."""
     reader.invalidate(_KEY)
 
 

@@ -1,4 +1,4 @@
-"""What an invoice bills of one subscription, with all that its fees depend on."""
+"""The billing period of a subscription on an invoice, with everything its fees depend on."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BillingContext:
-    """One billing period of an invoice on its way, with its subscription and plan as they are now."""
+    """A billing period of an invoice in progress, with its current subscription and plan."""
 
     invoice: Invoice
     period: BillingPeriod
@@ -82,7 +82,7 @@ def billing_period(
     boundaries: Boundaries,
     reason: InvoicingReason,
 ) -> BillingPeriod:
-    """What `invoice` is to bill of the subscription, and why (`invoicing_reason`); not stored yet."""
+    """The billing period that `invoice` bills for the subscription, and why (`invoicing_reason`); not stored yet."""
     charges, fixed = boundaries.charges, boundaries.fixed_charges
     return BillingPeriod(
         id=reader.new_id(),
@@ -110,7 +110,7 @@ def billing_period(
 
 
 def boundaries_of(period: BillingPeriod) -> Boundaries:
-    """The boundaries that a billing period was made with."""
+    """The boundaries of a stored billing period."""
     subscription = _window(
         period.subscription_from_datetime, period.subscription_to_datetime, period.subscription_duration
     )
@@ -276,7 +276,7 @@ def billed_through_day(reader: Reader, subscription: Subscription, periods: Cycl
 
 
 def boundaries_to_bill(reader: Reader, subscription: Subscription, at: datetime) -> Boundaries:
-    """What of the subscription is billed at billing timestamp `at`."""
+    """The boundaries billed for the subscription at billing timestamp `at`."""
     periods: Cycle = cycle_at_end(reader, subscription)
     billed = ended_on_boundary_day(periods) and _closed_period_is_billed(reader, subscription, periods)
     fresh = billing_boundaries(periods, at, period_billed=billed)

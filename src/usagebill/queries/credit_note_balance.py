@@ -1,4 +1,4 @@
-"""The balance of an invoice: its fees, its credit notes, and what of it may still be credited, paid back or settled."""
+"""The balance of an invoice: its fees, its credit notes, and what may still be credited, refunded or offset."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Balance:
         return {fee.id: self.left_of(fee) for fee in self.fees}
 
     def creditable(self, pending: Sequence[CreditNoteItem] = ()) -> Decimal:
-        """What is left to credit of the invoice, taxes included; nothing of a draft or of a top-up."""
+        """What is left to credit of the invoice, taxes included; zero for a draft or a top-up."""
         invoice = self.invoice
         if invoice.status == InvoiceStatus.DRAFT or invoice.invoice_type == InvoiceType.CREDIT:
             return ZERO
@@ -68,7 +68,7 @@ class Balance:
 
     @property
     def refundable(self) -> int:
-        """What may be paid back of the invoice."""
+        """What may still be refunded of the invoice."""
         invoice = self.invoice
         paid = invoice.total_paid_amount_cents
         if invoice.status == InvoiceStatus.DRAFT or (
@@ -79,7 +79,7 @@ class Balance:
 
     @property
     def offsettable(self) -> int:
-        """What credit notes may settle of the invoice: at most what is due."""
+        """What credit notes may offset of the invoice: at most the amount due."""
         invoice, due = self.invoice, self.invoice.due_cents
         if invoice.status == InvoiceStatus.VOIDED:
             return 0
@@ -89,7 +89,7 @@ class Balance:
 
     @property
     def remainder(self) -> Remainder:
-        """What all notes leave of the invoice, in whole cents."""
+        """What all notes leave of the invoice to credit, in whole cents."""
         invoice = self.invoice
         sub_total, taxes = invoice.sub_total_excluding_taxes_amount_cents, invoice.taxes_amount_cents
         return remainder(sub_total, taxes, invoice.applied_taxes, self.notes)
@@ -106,7 +106,7 @@ class Balance:
     def credited(
         self, reader: Reader, items: Sequence[tuple[Fee, Decimal]], pending: Sequence[CreditNoteItem] | None
     ) -> Credited:
-        """What items come to. `pending` are they as items of a note, which may empty the invoice; None: they do not."""
+        """The amounts of items. `pending` are the same as items of a note, if it may exhaust the invoice; else None."""
         excess = None
         if pending is not None and self._creditable(pending) == ZERO:
             excess = total(

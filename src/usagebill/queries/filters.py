@@ -1,4 +1,4 @@
-"""Filters of lists: what query parameters ask for, and what is said of values that cannot be understood."""
+"""Filters of lists: how query parameters are parsed, and the errors for values that cannot be."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
     "search_conditions",
 ]
 
-# What a search of a customer's documents looks at.
+# The customer columns that a search of documents covers.
 CUSTOMER_COLUMNS = ("name", "firstname", "lastname", "external_id", "email")
 # Longer amounts are kept, but do not come in order.
 _LARGEST_AMOUNT = Decimal(10**80 - 1)
@@ -62,12 +62,12 @@ def named_entities(reader: Reader, codes: Iterable[str]) -> list[str]:
 
 
 def either(single: object, several: object) -> object:
-    """The list of values where one is given, else the single value."""
+    """The list of values if there is one, else the single value."""
     return several if several is not ABSENT else single
 
 
 def choices(field: str, value: object, options: tuple[str, ...], problems: dict[str, object]) -> tuple[str, ...] | None:
-    """One value or a list of them, each of which must be one of `options`; None if nothing is asked for."""
+    """One value or a list of them, each one of `options`; None if the parameter is absent."""
     if value is ABSENT or value is None or value == "" or value == [] or value == ():
         return None
     sentence = f"must be one of: {', '.join(options)}"
@@ -84,7 +84,7 @@ def choices(field: str, value: object, options: tuple[str, ...], problems: dict[
 
 
 def flag(field: str, value: object, problems: dict[str, object]) -> bool | None:
-    """A boolean as people write it; None if nothing is asked for."""
+    """A boolean as people write it; None if the parameter is absent."""
     if value is ABSENT or value is None or value == "":
         return None
     text = str(value).lower()
@@ -95,7 +95,7 @@ def flag(field: str, value: object, problems: dict[str, object]) -> bool | None:
 
 
 def amount(field: str, value: Maybe[str], problems: dict[str, object]) -> Decimal | None:
-    """A bound of amounts in cents, fractions included; None if nothing is asked for.
+    """A bound of amounts in cents, fractions included; None if the parameter is absent.
 
     One beyond every amount that comes in order is the largest of these.
     """
@@ -109,7 +109,7 @@ def amount(field: str, value: Maybe[str], problems: dict[str, object]) -> Decima
 
 
 def day(value: Maybe[str]) -> date | None:
-    """The date that a text names; None for what names none, which then narrows nothing."""
+    """The date in a text; None for text without one, which then filters nothing."""
     parsed = parse_instant(value) if value else None
     return None if parsed is None else parsed.date()
 

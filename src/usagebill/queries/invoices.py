@@ -42,7 +42,7 @@ def customer_and_entity(reader: Reader, invoice: Invoice) -> tuple[Customer, Bil
 
 
 def occasion_of(reader: Reader, invoice: Invoice) -> Occasion:
-    """What the invoice was made for, as far as its dates go."""
+    """The occasion of the invoice, which decides its dates."""
     if invoice.invoice_type != InvoiceType.SUBSCRIPTION:
         return Occasion.IMMEDIATE
     reasons = {period.invoicing_reason for period in reader.tx.find(BillingPeriod, eq("invoice_id", invoice.id))}

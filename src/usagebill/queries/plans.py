@@ -31,13 +31,13 @@ __all__ = [
 def plan_definition(reader: Reader, plan_id: str) -> PlanDefinition:
     """The plan with this id, deleted or not, with its live charges in the order in which they were made.
 
-    LookupError where no plan has the id. What is written to the plan afterwards shows after `forget_definition`.
+    LookupError if no plan has the id. The definition is cached until `forget_definition`.
     """
     return reader.cached(("plan definition", plan_id), lambda: _loaded(reader, plan_id))
 
 
 def forget_definition(reader: Reader, plan_id: str) -> None:
-    """Load the plan's definition again the next time it is asked for: something of it was written."""
+    """Drop the cached definition of the plan: part of it was written."""
     reader.invalidate(("plan definition", plan_id))
 
 

@@ -1,4 +1,4 @@
-"""BillingContext ahead: what progressive billing invoices have billed already of the periods that an invoice bills."""
+"""Progressive credits: what progressive billing invoices have already billed of an invoice's periods."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COUNTED_NOTES = (CreditStatus.AVAILABLE, CreditStatus.CONSUMED)
 
 
 def billed_ahead(reader: Reader, invoice: Invoice, periods: Sequence[BillingPeriod]) -> tuple[ProgressiveBilled, ...]:
-    """The last progressive billing invoice of each of the `periods` of `invoice`, with what is left of it to credit."""
+    """The last progressive billing invoice of each of the `periods` of `invoice`, with its uncredited rest."""
     credits = []
     for period in periods:
         if period.charges_from_datetime is None or period.invoicing_reason in IN_ADVANCE_REASONS:
@@ -56,7 +56,7 @@ def _last_of_period(reader: Reader, invoice: Invoice, period: BillingPeriod) -> 
 
 
 def _place(reader: Reader, invoice: Invoice) -> Place:
-    """When the invoice was made; one that was made again stands where the voided one stood."""
+    """When the invoice was made; a regenerated one takes the place of the voided one."""
     while invoice.voided_invoice_id is not None:
         voided = reader.tx.get(Invoice, invoice.voided_invoice_id)
         if voided is None:
@@ -119,7 +119,7 @@ def _progressive_billed(
 
 
 def progressive_fees(reader: Reader, invoice_id: str) -> tuple[ProgressiveFee, ...]:
-    """What a progressive billing invoice has billed."""
+    """The fees of a progressive billing invoice."""
     return tuple(
         ProgressiveFee(
             charge_id=fee.charge_id or "",

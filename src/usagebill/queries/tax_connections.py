@@ -10,7 +10,7 @@ __all__ = ["connection_of"]
 
 
 def connection_of(reader: Reader, customer: Customer) -> TaxConnection | None:
-    """The tax provider that is asked what the customer is taxed with; None if the organization says so itself."""
+    """The tax provider that calculates the customer's taxes; None if the organization's own taxes apply."""
     if not customer.integration_customers:
         return None
     return reader.tx.get(TaxConnection, customer.integration_customers[0].connection_id)

@@ -19,7 +19,7 @@ class DocumentKind(StrEnum):
 
 
 class DocumentSubject(StrEnum):
-    """What documents are made of."""
+    """The kinds of records with documents."""
 
     INVOICE = "invoice"
     CREDIT_NOTE = "credit_note"

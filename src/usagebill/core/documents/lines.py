@@ -31,7 +31,7 @@ _HUNDREDTHS = Decimal(100)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Naming:
-    """What rows need to know besides the fee itself; see `InvoiceSource`."""
+    """What rows need besides the fee; see `InvoiceSource`."""
 
     words: Words
     locale: str

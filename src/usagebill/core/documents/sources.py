@@ -1,4 +1,4 @@
-"""Sources: the records that a document is made of."""
+"""Sources: the records behind a document."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Succession(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cycle:
-    """All that decides a subscription's periods: its plan's interval and flags, its dates, its time zone.
+    """Everything that decides a subscription's periods: its plan's interval and flags, its dates, its time zone.
 
     `subscription_at` is the anchor of anniversary periods. `succession` says what took the place of a terminated
     subscription, None for nothing. The two monthly flags count on yearly and semiannual plans only.
@@ -113,7 +113,7 @@ class Cycle:
 
     @property
     def billing_interval(self) -> Interval:
-        """How often anything is billed: monthly where the plan bills a part of itself monthly."""
+        """How often anything is billed: monthly if the plan bills a part of itself monthly."""
         return self._part(self.bill_charges_monthly or self.bill_fixed_charges_monthly)
 
     def _part(self, monthly: bool) -> Interval:
@@ -209,7 +209,7 @@ def advance_window(cycle: Cycle, at: datetime) -> Window:
 def max_zone_shift(cycle: Cycle) -> timedelta:
     """Changes of time zone move each billing day of `cycle` by less than this.
 
-    That is 26 hours, as for any midnight. Where the anchor of an anniversary is the last days of a short month in one
+    That is 26 hours, as for any midnight. If the anchor of an anniversary is the last days of a short month in one
     time zone and the first of the next month in another, the billing day moves across the end of longer months: it is
     29 March or 1 April for what began on the evening of 29 February.
     """

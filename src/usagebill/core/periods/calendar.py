@@ -123,9 +123,9 @@ def previous_period(period: Period, interval: Interval, billing_time: BillingTim
 
 
 def day_start(day: date, tz: tzinfo) -> datetime:
-    """The first instant (UTC) of local date `day`: its midnight, the earlier one where the clock shows two.
+    """The first instant (UTC) of local date `day`: its midnight, the earlier one if the clock shows two.
 
-    Where the clock skips midnight, it is the instant right after the jump, even when the jump skips the whole day.
+    If the clock skips midnight, it is the instant right after the jump, even when the jump skips the whole day.
     """
     midnight = datetime.combine(day, time(), tz)
     instant = midnight.astimezone(UTC)

@@ -1,8 +1,8 @@
-"""The clock: at which instant each thing that time brings about is due.
+"""The schedule: when everything that time triggers is due.
 
 Time zones reach their midnight at different hours, so whatever starts with a local day runs a few minutes after that
 midnight: subscriptions end at minute 5 and are billed at minute 10. What follows from an instant or from a UTC date
-runs at a fixed minute of each hour. Whoever runs late runs each of these at the instant given here, in order.
+runs at a fixed minute of each hour. A worker that is late runs each of these as of its own instant, in order.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def next_billing_run(
 ) -> datetime:
     """The first instant after `after` at which a run bills the subscription.
 
-    That is ten minutes after the local midnight of a billing day; where that moment has passed and the day is not
-    over (a start in the past, told of on a billing day), or only a new time zone has put it behind, minute 10 of the
+    That is ten minutes after the local midnight of a billing day; if that moment has passed and the day is not
+    over (a backdated start, entered on a billing day), or only a new time zone has put it behind, minute 10 of the
     next hour. `billed_on` is the local date of the last run that billed it, None before the first. Runs look at the
     subscription since `known_since`, None if that is now. The day of `ending_at` is left to the end itself.
     """
@@ -131,7 +131,7 @@ def trial_end_run(trial_end: datetime) -> datetime:
 
 
 def draft_finalization_at(expected_finalization_date: date) -> datetime:
-    """When a draft is finalized without being asked: minute 20 of that UTC date."""
+    """When a draft is finalized automatically: minute 20 of that UTC date."""
     return _utc_midnight(expected_finalization_date) + _FINALIZATION
 
 
@@ -152,7 +152,7 @@ def gate_expiry_at(expires_at: datetime) -> datetime:
 
 
 def termination_alerts(ending_at: datetime, days: Iterable[int] = (45, 15)) -> tuple[datetime, ...]:
-    """When the coming end is announced: minute 50 of the UTC date so many days before, earliest first."""
+    """When termination alerts are sent: minute 50 of the UTC date that many days before, earliest first."""
     ending = ending_at.astimezone(UTC).date()
     return tuple(_utc_midnight(ending - timedelta(days=ahead)) + _ALERT for ahead in sorted(set(days), reverse=True))
 

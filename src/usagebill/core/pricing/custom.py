@@ -36,7 +36,7 @@ def validate(properties: Mapping[str, object]) -> list[str]:
 
 
 def parse(properties: Mapping[str, object], subunits: int) -> CustomProperties:
-    """The currency is all that pricing needs to know."""
+    """Only the currency matters."""
     return CustomProperties(subunits=Decimal(subunits))
 
 

@@ -21,7 +21,7 @@ class DynamicProperties:
 
 
 def price(properties: DynamicProperties, usage: Usage) -> Price:
-    """The sum of the events' own prices; nothing where their units come to zero."""
+    """The sum of the events' own prices; zero if their units sum to zero."""
     amount = ZERO if usage.units.is_zero() else divide(usage.amount_cents, properties.subunits)
     return Price(amount=amount, divisor=usage.shown_units)
 
@@ -37,7 +37,7 @@ def validate(properties: Mapping[str, object]) -> list[str]:
 
 
 def parse(properties: Mapping[str, object], subunits: int) -> DynamicProperties:
-    """The currency is all there is to know."""
+    """Only the currency matters."""
     return DynamicProperties(subunits=Decimal(subunits))
 
 

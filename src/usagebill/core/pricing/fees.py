@@ -80,7 +80,7 @@ def fee_amounts(
 
     `currency` is the plan's; `conversion_rate` is set if the charge is priced in a pricing unit. `shown_units` are
     the units of current usage where they differ from the priced ones (pay in advance, prorated). A negative quantity
-    or amount gives a fee of nothing, and no units are shown below zero; amount details keep what was computed.
+    or amount gives an empty fee, and no units are shown below zero; amount details keep what was computed.
     """
     units = usage.shown_units if shown_units is None else shown_units
     aggregated = units if usage.total_aggregated_units is None else usage.total_aggregated_units

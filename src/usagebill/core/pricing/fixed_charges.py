@@ -16,7 +16,7 @@ __all__ = ["fixed_charge_amounts", "fixed_charge_usage", "units_change_amounts",
 def fixed_charge_amounts(
     charge_model: str, properties: Properties, currency: str, *, units: Decimal, full_units: Decimal | None = None
 ) -> FeeAmounts:
-    """The fee of a fixed charge for one period. Its `events_count` is of no meaning (always 0).
+    """The fee of a fixed charge for one period. Its `events_count` is meaningless (always 0).
 
     `units` are prorated where `full_units`, the units at the end of the period, are given. The fee shows the full
     units, which also choose the ranges.
@@ -47,7 +47,7 @@ def units_change_amounts(
 
     `paid_units` is the sum over the fees already issued for the period. `days` are the days left, the day of the
     change and the last day included, out of `period_days`; pass the same number twice where the charge is not
-    prorated. The added units are priced from the first range on. Fewer units than paid give a fee of nothing.
+    prorated. The added units are priced from the first range on. Fewer units than paid give an empty fee.
     """
     added = max(subtract(new_units, paid_units), ZERO)
     usage = Usage(units=divide(multiply(added, Decimal(days)), Decimal(period_days)), full_units=added)
@@ -58,7 +58,7 @@ def units_change_amounts(
 
 
 def unused_cents(paid_cents: int, *, days: int, paid_days: int) -> int:
-    """The cents that are left of a fee in advance, which an upgrade takes off the new plan's for the same add-on.
+    """The unused cents of a fee in advance, which an upgrade deducts from the new plan's for the same add-on.
 
     `paid_cents` covers `paid_days` days, from the issue of the fee to the end of its period, `days` of which are left.
     """
