@@ -37,6 +37,14 @@ def world(box: Scenario) -> dict[str, str]:
     sending = {"email": "billing@seller.example", "email_settings": ["invoice.finalized", "credit_note.created"]}
     box.put("/billing_entities/default", billing_entity=sending)
     charge = shown["charges"][0]
+    # A wallet by the code that paths name, and one by its id.
+    wallet = {"external_customer_id": "acme", "rate_amount": "1", "currency": "EUR", "metadata": {"tier": "gold"}}
+    box.post("/wallets", wallet={**wallet, "code": "acme"})
+    wallet_id = box.post("/wallets", wallet=wallet)["wallet"]["svc_id"]
+    moved = {"wallet_id": wallet_id, "granted_credits": "10"}
+    granted = box.post("/wallet_transactions", wallet_transaction=moved)["wallet_transactions"][0]
+    moved = {"wallet_id": wallet_id, "voided_credits": "1"}
+    void = box.post("/wallet_transactions", wallet_transaction=moved)["wallet_transactions"][0]
     return {
         "metric": metric_id,
         "add_ons": "seat",
@@ -56,6 +64,9 @@ def world(box: Scenario) -> dict[str, str]:
         "invoice_id": invoice["svc_id"],
         "fee_id": invoice["fees"][0]["svc_id"],
         "key": "tier",
+        "wallet_id": wallet_id,
+        "wallet_transaction_id": granted["svc_id"],
+        "void_id": void["svc_id"],
     }
 
 
@@ -129,6 +140,9 @@ def valid_bodies(world: Mapping[str, str]) -> dict[str, dict[str, Any]]:
         "TaxInput": {"name": "T", "code": "t", "rate": "10"},
         "WebhookEndpointInput": {"webhook_url": "https://other.example"},
         "PaymentInput": {"invoice_id": world["invoice_id"], "amount_cents": 5, "reference": "bank"},
+        "WalletInput": {"external_customer_id": "acme", "rate_amount": "2", "currency": "EUR", "paid_credits": "10"},
+        "WalletUpdate": {"priority": 7, "applies_to": {"fee_types": ["charge"], "billable_metric_codes": ["gb"]}},
+        "WalletTransactionInput": {"wallet_id": world["wallet_id"], "paid_credits": "10", "voided_credits": "1"},
         "MetadataInput": {"metadata": {"tier": "gold"}},
         "ResendInput": {"to": ["anna@acme.example"], "cc": ["bob@acme.example"], "bcc": ["books@seller.example"]},
     }
@@ -180,6 +194,7 @@ PATHS = {
     "/invoices/{invoice_id}/finalize": "/invoices/{draft_id}/finalize",
     "/invoices/{invoice_id}/refresh": "/invoices/{draft_id}/refresh",
     "DELETE /invoices/{invoice_id}": "/invoices/{other_draft_id}",
+    "/wallet_transactions/{wallet_transaction_id}/fundings": "/wallet_transactions/{void_id}/fundings",
     "PUT /fees/{fee_id}": "/fees/{free_fee_id}",
     "PATCH /fees/{fee_id}": "/fees/{free_fee_id}",
     "DELETE /fees/{fee_id}": "/fees/{free_fee_id}",
@@ -209,11 +224,12 @@ BODIES: dict[str, Any] = {
         }
     },
 }
-# Requests that nothing of this world can have granted: two need a payment provider, one a failed invoice.
+# Requests that nothing of this world can have granted: three need a payment provider, one a failed invoice.
 NEVER = {
     ("POST", "/customers/{external_id}/checkout_url"),
     ("POST", "/invoices/{invoice_id}/payment_url"),
     ("POST", "/invoices/{invoice_id}/retry"),
+    ("POST", "/wallet_transactions/{wallet_transaction_id}/payment_url"),
 }
 # What ends the records that others ask about comes last, and of these the outermost records at the very end.
 ENDS = ("/void", "/finalize", "/lose_dispute")

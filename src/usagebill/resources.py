@@ -25,6 +25,8 @@ from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.tax_providers import TaxConnection
 from usagebill.core.taxes import Tax
+from usagebill.core.wallet_transactions import WalletConsumption, WalletTransaction
+from usagebill.core.wallets import Wallet
 from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
 from usagebill.inputs import read
 from usagebill.operations import (
@@ -48,6 +50,8 @@ from usagebill.operations import (
     subscriptions,
     tax_connections,
     taxes,
+    wallet_transactions,
+    wallets,
     webhook_endpoints,
     webhooks,
 )
@@ -88,6 +92,12 @@ from usagebill.views.subscriptions import (
 )
 from usagebill.views.tax_providers import CustomerTaxErrorView, FeeTaxErrorView, tax_connection_view
 from usagebill.views.taxes import tax_details
+from usagebill.views.wallet_transactions import (
+    WalletTransactionMessage,
+    consumption_view,
+    wallet_transaction_details,
+)
+from usagebill.views.wallets import WalletMessage, wallet_view
 from usagebill.views.webhooks import webhook_endpoint_view, webhook_message_view
 
 __all__ = ["MESSAGES", "RESOURCES", "VIEWS", "Resources"]
@@ -300,6 +310,7 @@ class Invoices(Resource):
             for name, about in {
                 "invoice.created": "An invoice of subscriptions was issued.",
                 "invoice.one_off_created": "An invoice of add-ons was issued.",
+                "invoice.paid_credit_added": "An invoice of prepaid credits was issued.",
                 "invoice.generated": "The document of an invoice was made.",
                 "invoice.drafted": "A draft was made; it can change until it is finalized.",
                 "invoice.ready_to_finalize": "The taxes of a draft are known.",
@@ -461,6 +472,57 @@ class Usage(Resource):
     past = query(past_usage.past)
 
 
+class WalletTransactions(Resource):
+    """Credits that come into wallets and go out of them."""
+
+    views: ClassVar[Views] = {WalletTransaction: wallet_transaction_details, WalletConsumption: consumption_view}
+    messages: ClassVar[Messages] = {
+        "wallet_transaction.created": Message(
+            "Credits were bought, granted, voided or used.", WalletTransactionMessage
+        ),
+        "wallet_transaction.updated": Message(
+            "Bought credits were paid, or their payment failed.", WalletTransactionMessage
+        ),
+    }
+
+    create = command(wallet_transactions.create)
+    get = query(wallet_transactions.get)
+    list_of_wallet = query(wallet_transactions.list_of_wallet)
+    consumptions = query(wallet_transactions.consumptions)
+    fundings = query(wallet_transactions.fundings)
+    payment_url = command(wallet_transactions.payment_url)
+
+
+class Wallets(Resource):
+    """Prepaid credits of customers."""
+
+    views: ClassVar[Views] = {Wallet: wallet_view}
+    messages: ClassVar[Messages] = {
+        "wallet.created": Message("A wallet was created.", WalletMessage),
+        "wallet.updated": Message("A wallet was changed, or its balance moved.", WalletMessage),
+        "wallet.terminated": Message("A wallet ended, or expired.", WalletMessage),
+    }
+
+    create = command(wallets.create)
+    create_of_customer = command(wallets.create_of_customer)
+    update = command(wallets.update)
+    update_of_customer = command(wallets.update_of_customer)
+    get = query(wallets.get)
+    get_of_customer = query(wallets.get_of_customer)
+    list = query(wallets.list_all)
+    list_of_customer = query(wallets.list_of_customer)
+    terminate = command(wallets.terminate)
+    terminate_of_customer = command(wallets.terminate_of_customer)
+    replace_metadata = command(wallets.replace_metadata)
+    replace_metadata_of_customer = command(wallets.replace_metadata_of_customer)
+    merge_metadata = command(wallets.merge_metadata)
+    merge_metadata_of_customer = command(wallets.merge_metadata_of_customer)
+    delete_metadata = command(wallets.delete_metadata)
+    delete_metadata_of_customer = command(wallets.delete_metadata_of_customer)
+    delete_metadata_key = command(wallets.delete_metadata_key)
+    delete_metadata_key_of_customer = command(wallets.delete_metadata_key_of_customer)
+
+
 class WebhookEndpoints(Resource):
     """Who is told of what happens."""
 
@@ -506,6 +568,8 @@ class Resources:
     tax_connections: TaxConnections
     taxes: Taxes
     usage: Usage
+    wallet_transactions: WalletTransactions
+    wallets: Wallets
     webhook_endpoints: WebhookEndpoints
     webhooks: Webhooks
 

@@ -22,6 +22,7 @@ class Step(Enum):
 
     STAY = "stay"  # as it is: a draft that was computed again
     DRAFT = "draft"  # a draft until the grace period is over
+    AWAIT_PAYMENT = "await_payment"  # seen by nobody until it is paid
     ISSUE = "issue"  # numbered and sent; or closed if it is empty, or kept until its taxes are known
 
 

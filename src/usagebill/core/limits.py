@@ -47,7 +47,9 @@ __all__ = [
     "TABLE",
     "TAX_RATE",
     "THRESHOLD",
+    "TOP_UP_LIMIT",
     "TRIAL",
+    "WALLET_RATE",
     "Range",
 ]
 
@@ -158,6 +160,17 @@ CONVERSION_RATE = Range(
     least=Decimal((0, (1,), -_DECIMALS)),
     most=Decimal(10**12),
     decimals=_DECIMALS,
+)
+WALLET_RATE = Range(
+    what="Worth of one prepaid credit",
+    fields="`rate_amount` of wallets",
+    unit="major units",
+    least=Decimal("0.00001"),
+    most=_MAJOR,
+    decimals=5,
+)
+TOP_UP_LIMIT = _cents(
+    "Least and most of a paid top-up", "`paid_top_up_min_amount_cents`, `paid_top_up_max_amount_cents`", 1
 )
 CHARGE_RATE = _percent("Rate of a percentage or a graduated percentage charge", "`rate`", 1_000_000)
 TAX_RATE = _percent("Rate of a tax", "`rate` of taxes", 1_000)

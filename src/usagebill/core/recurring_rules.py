@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
+from zoneinfo import ZoneInfo
 
-from usagebill.core.numbers import ZERO
+from usagebill.core.days import local_date
+from usagebill.core.numbers import ONE, ZERO, add, divide, floor_to, multiply, subtract
+from usagebill.core.payment_methods import PaymentMethodChoice
+from usagebill.core.periods import day_start
+from usagebill.core.wallet_checks import limit_code
 from usagebill.core.wallet_transactions import MetadataPair
-from usagebill.core.wallets import PaymentMethodChoice
+from usagebill.core.wallets import Wallet, exact_credits, floored_credits
 
-__all__ = ["RecurringTransactionRule", "RuleInterval", "RuleMethod", "RuleStatus", "RuleTrigger", "is_running"]
+__all__ = [
+    "BACK_OFF",
+    "RecurringTransactionRule",
+    "RuleInterval",
+    "RuleMethod",
+    "RuleStatus",
+    "RuleTrigger",
+    "TopUpCredits",
+    "breaks_limits",
+    "is_running",
+    "is_top_up_day",
+    "next_top_up",
+    "rule_is_sound",
+    "threshold_is_passed",
+    "top_up_credits",
+]
 
 
 class RuleStatus(StrEnum):
@@ -84,3 +104,115 @@ class RecurringTransactionRule:
 def is_running(rule: RecurringTransactionRule, now: datetime) -> bool:
     """Whether the rule acts at `now`: neither terminated nor expired."""
     return rule.status == RuleStatus.ACTIVE and (rule.expiration_at is None or now < rule.expiration_at)
+
+
+def rule_is_sound(rule: RecurringTransactionRule) -> bool:
+    """Whether the rule can work: it says when, and by how much."""
+    if rule.trigger == RuleTrigger.INTERVAL and rule.interval is None:
+        return False
+    if rule.method == RuleMethod.FIXED:
+        return not rule.grants_target_top_up
+    target = rule.target_ongoing_balance
+    return target is not None and (rule.trigger == RuleTrigger.INTERVAL or target >= rule.threshold_credits)
+
+
+def breaks_limits(rule: RecurringTransactionRule, wallet: Wallet) -> bool:
+    """Whether the rule buys credits that the limits of the wallet do not allow."""
+    if rule.method != RuleMethod.FIXED or rule.ignore_paid_top_up_limits or floored_credits(rule.paid_credits) <= ZERO:
+        return False
+    return limit_code(wallet, rule.paid_credits) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class TopUpCredits:
+    """The credits to add to a wallet."""
+
+    paid: Decimal
+    granted: Decimal
+
+
+def top_up_credits(rule: RecurringTransactionRule, wallet: Wallet, pending: Decimal) -> TopUpCredits:
+    """What the rule adds to the wallet now; `pending` are the credits that wait for their payment.
+
+    A fixed rule with the threshold trigger buys its credits as often as it takes to pass the threshold, at most the
+    maximum of the wallet. A target rule buys what is missing to its target, at least the minimum of the wallet.
+    """
+    ongoing = wallet.credits_ongoing_balance
+    if rule.method == RuleMethod.FIXED:
+        return TopUpCredits(_fixed_credits(rule, wallet, ongoing, pending), rule.granted_credits)
+    missing = subtract(rule.target_ongoing_balance or ZERO, ongoing)
+    if missing <= ZERO:
+        return TopUpCredits(ZERO, ZERO)
+    if rule.grants_target_top_up:
+        return TopUpCredits(ZERO, missing)
+    least = wallet.paid_top_up_min_amount_cents
+    if least is None or rule.ignore_paid_top_up_limits:
+        return TopUpCredits(missing, ZERO)
+    return TopUpCredits(max(missing, exact_credits(least, wallet.rate_amount, wallet.currency)), ZERO)
+
+
+def _fixed_credits(rule: RecurringTransactionRule, wallet: Wallet, ongoing: Decimal, pending: Decimal) -> Decimal:
+    if rule.trigger == RuleTrigger.INTERVAL or rule.paid_credits <= ZERO:
+        return rule.paid_credits
+    gap = subtract(subtract(subtract(rule.threshold_credits, ongoing), rule.granted_credits), pending)
+    if gap < rule.paid_credits:
+        return rule.paid_credits
+    times = add(floor_to(divide(gap, rule.paid_credits), 0), ONE)
+    credits = multiply(rule.paid_credits, times)
+    most = wallet.paid_top_up_max_amount_cents
+    if most is None or rule.ignore_paid_top_up_limits:
+        return credits
+    return min(credits, exact_credits(most, wallet.rate_amount, wallet.currency))
+
+
+def is_top_up_day(interval: RuleInterval, anchor: date, day: date) -> bool:
+    """Whether a rule with this anchor tops up on `day`: what a month is too short for falls on its last day."""
+    if interval == RuleInterval.WEEKLY:
+        return day.isoweekday() == anchor.isoweekday()
+    is_last = (day + timedelta(days=1)).month != day.month
+    if day.day != anchor.day and not (is_last and anchor.day > day.day):
+        return False
+    return (day.month - anchor.month) % _MONTHS[interval] == 0
+
+
+# The months from one top-up to the next.
+_MONTHS = {
+    RuleInterval.MONTHLY: 1,
+    RuleInterval.QUARTERLY: 3,
+    RuleInterval.SEMIANNUAL: 6,
+    RuleInterval.YEARLY: 12,
+}
+# Top-ups of a day are made from this minute of its first hour.
+_MINUTE = 55
+
+
+def next_top_up(
+    rule: RecurringTransactionRule, wallet: Wallet, zone: ZoneInfo, *, first_day: date, now: datetime
+) -> datetime | None:
+    """The first instant, not before `now`, at which the rule tops up on `first_day` or later.
+
+    Days are the customer's, in `zone`; none is a day on which the wallet was created. None for a rule of the threshold
+    trigger, and after the rule has expired.
+    """
+    if rule.interval is None or rule.trigger != RuleTrigger.INTERVAL:
+        return None
+    begins = rule.started_at or wallet.created_at
+    anchor, created = local_date(begins, zone), local_date(wallet.created_at, zone)
+    day = max(first_day, anchor, created + timedelta(days=1))
+    while not is_top_up_day(rule.interval, anchor, day):
+        day += timedelta(days=1)
+    due = max(_from_minute(day_start(day, zone)), begins, now)
+    return None if rule.expiration_at is not None and due >= rule.expiration_at else due
+
+
+def _from_minute(instant: datetime) -> datetime:
+    return instant + timedelta(minutes=(_MINUTE - instant.minute) % 60)
+
+
+# How long a rule holds back after a purchase of its own has failed.
+BACK_OFF = timedelta(hours=1)
+
+
+def threshold_is_passed(rule: RecurringTransactionRule, wallet: Wallet, pending: Decimal) -> bool:
+    """Whether the ongoing balance is at the threshold or below it, also with the credits that wait for payment."""
+    return add(wallet.credits_ongoing_balance, pending) <= rule.threshold_credits

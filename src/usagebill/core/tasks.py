@@ -27,8 +27,10 @@ __all__ = [
     "EndSubscription",
     "EndTrial",
     "ExpireCoupon",
+    "ExpireWallet",
     "FinalizeInvoice",
     "GenerateDocuments",
+    "InvoiceTopUp",
     "LeavePlan",
     "MarkOverdue",
     "PlanAmountChanged",
@@ -39,8 +41,11 @@ __all__ = [
     "RescheduleEntity",
     "RetryLimitedTaxes",
     "SendEmail",
+    "SettleTopUp",
     "Task",
     "TaxWaitingInvoices",
+    "TopUpAtInterval",
+    "TopUpWallet",
     "UpgradeNow",
     "payload_of",
 ]
@@ -243,6 +248,60 @@ class RefreshWallets(Task):
 
     wallet_id: str
     customer_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopUpWallet(_CustomerTask):
+    """Credits are to be added to a wallet: one order at most waits from each source. `top_up` is what is ordered."""
+
+    kind = "top_up_wallet"
+    identity = ("wallet_id", "source")
+
+    wallet_id: str
+    source: str
+    top_up: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopUpAtInterval(_CustomerTask):
+    """The day has come on which a recurring rule tops up its wallet."""
+
+    kind = "top_up_at_interval"
+    identity = ("rule_id",)
+
+    wallet_id: str
+    rule_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvoiceTopUp(_CustomerTask):
+    """Credits were bought, and are to be invoiced."""
+
+    kind = "invoice_top_up"
+    identity = ("wallet_transaction_id",)
+
+    wallet_transaction_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettleTopUp(_CustomerTask):
+    """A top-up invoice was paid, or its payment failed."""
+
+    kind = "settle_top_up"
+    identity = ("invoice_id", "payment_status")
+
+    invoice_id: str
+    payment_status: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireWallet(_CustomerTask):
+    """A wallet has expired."""
+
+    kind = "expire_wallet"
+    identity = ("wallet_id",)
+
+    wallet_id: str
 
 
 # Plans

@@ -15,7 +15,8 @@ from enum import StrEnum
 
 from usagebill.core.life_cycles import following
 from usagebill.core.numbers import total
-from usagebill.core.wallets import LOWEST_PRIORITY, PaymentMethodChoice
+from usagebill.core.payment_methods import PaymentMethodChoice
+from usagebill.core.wallets import LOWEST_PRIORITY
 
 __all__ = [
     "TRANSITIONS",

@@ -19,6 +19,7 @@ from usagebill.core.fees import Fee, FeeType
 from usagebill.core.life_cycles import following
 from usagebill.core.metadata import Metadata
 from usagebill.core.numbers import ZERO, add, divide, floor_to, multiply, round_to, subtract
+from usagebill.core.payment_methods import PaymentMethodChoice
 
 __all__ = [
     "CREDIT_DECIMALS",
@@ -26,7 +27,6 @@ __all__ = [
     "LOWEST_PRIORITY",
     "MOST_ACTIVE_WALLETS",
     "TRANSITIONS",
-    "PaymentMethodChoice",
     "Wallet",
     "WalletEvent",
     "WalletStatus",
@@ -82,14 +82,6 @@ def transition(status: WalletStatus, event: WalletEvent) -> WalletStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PaymentMethodChoice:
-    """What top-ups are to be paid with: `kind` provider or manual, and the customer's method with this id, if any."""
-
-    kind: str = "provider"
-    id: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Wallet:
     """Prepaid credits of a customer, each worth `rate_amount` major units of `currency`.
 
@@ -134,7 +126,7 @@ class Wallet:
     fee_types: tuple[str, ...] = ()
     billable_metric_ids: tuple[str, ...] = ()
     metadata: Metadata | None = None
-    payment_method: PaymentMethodChoice = PaymentMethodChoice()
+    payment_method: PaymentMethodChoice | None = None
     skip_invoice_custom_sections: bool = False
     invoice_custom_section_ids: tuple[str, ...] = ()
 

@@ -10,7 +10,10 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoice_custom_sections import InvoiceCustomSection, definition_errors
+from usagebill.core.recurring_rules import RecurringTransactionRule
 from usagebill.core.subscriptions import Subscription
+from usagebill.core.wallet_transactions import WalletTransaction
+from usagebill.core.wallets import Wallet
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, value_or
 from usagebill.queries.billing_entities import forget_default_entity
 from usagebill.storage.conditions import asc, eq, has_item, within
@@ -19,8 +22,15 @@ from usagebill.work import Reader, Work
 
 __all__ = ["InvoiceCustomSectionInput", "create", "delete", "get", "ids_of_codes", "list_all", "update"]
 
-Selecting: TypeAlias = BillingEntity | Customer | Subscription
-_SELECTING: tuple[type[Selecting], ...] = (BillingEntity, Customer, Subscription)
+Selecting: TypeAlias = BillingEntity | Customer | Subscription | Wallet | WalletTransaction | RecurringTransactionRule
+_SELECTING: tuple[type[Selecting], ...] = (
+    BillingEntity,
+    Customer,
+    Subscription,
+    Wallet,
+    WalletTransaction,
+    RecurringTransactionRule,
+)
 
 
 @Input

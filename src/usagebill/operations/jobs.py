@@ -21,7 +21,9 @@ from usagebill.core.tasks import (
     EndSubscription,
     EndTrial,
     ExpireCoupon,
+    ExpireWallet,
     FinalizeInvoice,
+    InvoiceTopUp,
     LeavePlan,
     MarkOverdue,
     PlanAmountChanged,
@@ -31,8 +33,11 @@ from usagebill.core.tasks import (
     RescheduleCustomer,
     RescheduleEntity,
     RetryLimitedTaxes,
+    SettleTopUp,
     Task,
     TaxWaitingInvoices,
+    TopUpAtInterval,
+    TopUpWallet,
     UpgradeNow,
 )
 from usagebill.operations import coupons, events, ongoing_balances, progressive_billing, vat, webhooks
@@ -56,6 +61,10 @@ from usagebill.operations.subscriptions.plan_endings import end_plan, end_plan_a
 from usagebill.operations.subscriptions.start import activate_due
 from usagebill.operations.subscriptions.termination import announce_due, end_due
 from usagebill.operations.subscriptions.trial import end_trial
+from usagebill.operations.wallets.invoicing import invoice_top_up, settle_top_up
+from usagebill.operations.wallets.rules import top_up_at_interval
+from usagebill.operations.wallets.termination import expire as expire_wallet
+from usagebill.operations.wallets.top_ups import perform_top_up
 from usagebill.storage.jobs import task_of
 from usagebill.work import Work
 
@@ -115,6 +124,11 @@ HANDLERS: dict[str, Handler[Any]] = dict(
         _handled(UpgradeNow, upgrade_now),
         _handled(CheckUsageThresholds, progressive_billing.check),
         _handled(RefreshWallets, ongoing_balances.refresh),
+        _handled(TopUpWallet, perform_top_up),
+        _handled(InvoiceTopUp, invoice_top_up),
+        _handled(SettleTopUp, settle_top_up),
+        _handled(TopUpAtInterval, top_up_at_interval),
+        _handled(ExpireWallet, expire_wallet),
     )
 )
 

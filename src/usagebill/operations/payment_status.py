@@ -6,9 +6,11 @@ from dataclasses import replace
 from datetime import datetime
 
 from usagebill.core.fees import Fee
+from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import Payment
 from usagebill.core.statuses import PaymentStatus
+from usagebill.core.tasks import SettleTopUp
 from usagebill.storage.conditions import eq
 from usagebill.views.invoices import invoice_webhook_view
 from usagebill.work import Reader, Work
@@ -36,7 +38,7 @@ def payment_of(reader: Reader, invoice: Invoice, amount_cents: int, reference: s
 def set_payment_status(work: Work, invoice: Invoice, status: PaymentStatus) -> Invoice:
     """Store that the invoice is pending, succeeded or failed, and tell those who listen where that is news.
 
-    Once it has succeeded it is no longer overdue.
+    Once it has succeeded it is no longer overdue. The credits of a top-up follow its invoice.
     """
     changed = replace(
         invoice,
@@ -48,6 +50,10 @@ def set_payment_status(work: Work, invoice: Invoice, status: PaymentStatus) -> I
     for fee in work.tx.find(Fee, eq("invoice_id", invoice.id)):
         if fee.payment_status != status:
             work.tx.replace(replace(fee, payment_status=status, updated_at=work.now))
-    if invoice.payment_status != status:
+    if invoice.payment_status != status and invoice.status in VISIBLE:
         work.emit(_UPDATED, lambda: invoice_webhook_view(work, _UPDATED, changed), changed.id)
+    if invoice.invoice_type == InvoiceType.CREDIT and status != PaymentStatus.PENDING:
+        # What becomes of the credits follows right after.
+        task = SettleTopUp(customer_id=invoice.customer_id, invoice_id=invoice.id, payment_status=status.value)
+        work.schedule(task, work.now)
     return changed

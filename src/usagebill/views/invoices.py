@@ -187,7 +187,7 @@ class TaxedInvoice(InvoiceAndFees):
 
 
 class OneOffInvoice(TaxedInvoice):
-    """The message about an issued invoice of add-ons."""
+    """The message about an issued invoice of add-ons, or of prepaid credits."""
 
     applied_invoice_custom_sections: list[InvoiceSectionView]
 
@@ -435,6 +435,7 @@ _Shown = TypeVar("_Shown", bound=InvoiceOfCustomer)
 INVOICE_MESSAGES: Mapping[str, type[InvoiceOfCustomer]] = {
     "invoice.created": IssuedInvoice,
     "invoice.one_off_created": OneOffInvoice,
+    "invoice.paid_credit_added": OneOffInvoice,
     "invoice.generated": InvoiceOfCustomer,
     "invoice.drafted": DraftInvoice,
     "invoice.ready_to_finalize": DraftInvoice,

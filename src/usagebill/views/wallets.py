@@ -7,9 +7,10 @@ from typing import NotRequired, TypedDict
 
 from usagebill.core.metadata import Metadata
 from usagebill.core.numbers import decimal_text
+from usagebill.core.payment_methods import PaymentMethodChoice
 from usagebill.core.recurring_rules import RecurringTransactionRule
 from usagebill.core.wallet_transactions import MetadataPair
-from usagebill.core.wallets import PaymentMethodChoice, Wallet
+from usagebill.core.wallets import Wallet
 from usagebill.queries.customers import customer_of
 from usagebill.queries.wallets import metrics_of, running_rule, wallet_entity
 from usagebill.views.formats import DecimalText, Id, Instant, instant_text, millisecond_text

@@ -47,7 +47,9 @@ def fee_name(fee: Fee, naming: Naming) -> str:
     shown = fee.item.invoice_display_name or fee.item.name
     words = naming.words
     if fee.fee_type == FeeType.CREDIT:
-        return words.prepaid_fee if shown == "credit" else shown
+        if shown != "credit":
+            return shown
+        return f"{words.prepaid_fee} - {fee.description}" if fee.description else words.prepaid_fee
     if fee.fee_type == FeeType.SUBSCRIPTION:
         plan = naming.plans.get(fee.subscription_id or "")
         if plan is None:

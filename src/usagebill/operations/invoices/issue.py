@@ -31,6 +31,7 @@ from usagebill.views.subscriptions import subscription_view
 from usagebill.work import Reader, Work
 
 __all__ = [
+    "await_payment",
     "copy_subscriptions",
     "draft",
     "issue",
@@ -48,6 +49,13 @@ def draft(work: Work, invoice: Invoice) -> Invoice:
     work.emit("invoice.drafted", lambda: invoice_webhook_view(work, "invoice.drafted", invoice), invoice.id)
     if invoice.tax_status != TaxStatus.PENDING:
         tell_ready(work, invoice)
+    return invoice
+
+
+def await_payment(work: Work, invoice: Invoice) -> Invoice:
+    """Keep the computed invoice until it is paid: nobody sees it before, but it can be paid."""
+    invoice = replace(invoice, status=transition(invoice.status, InvoiceEvent.AWAIT_PAYMENT), updated_at=work.now)
+    work.tx.replace(invoice)
     return invoice
 
 

@@ -11,7 +11,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.tax_providers import TaxSubject
 from usagebill.operations.credit_notes.automatic import on_surplus
 from usagebill.operations.credit_notes.drafts import follow
-from usagebill.operations.invoices.issue import draft, issue
+from usagebill.operations.invoices.issue import await_payment, draft, issue
 from usagebill.operations.invoices.standalone_fees import keep_standalone
 from usagebill.operations.tax_connections import ask_about
 from usagebill.operations.wallet_ledger import pay, want_refresh
@@ -54,6 +54,8 @@ def record(work: Work, bill: Bill) -> Invoice:
         keep_standalone(work, fee)
     if bill.step is Step.DRAFT:
         return draft(work, invoice)
+    if bill.step is Step.AWAIT_PAYMENT:
+        return await_payment(work, invoice)
     if bill.step is Step.ISSUE:
         return issue(work, invoice, may_be_empty=bill.may_be_empty, message=bill.message)
     return invoice

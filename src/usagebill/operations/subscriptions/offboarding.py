@@ -11,6 +11,7 @@ from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import EndCustomer, FinalizeInvoice
 from usagebill.operations.coupons import terminate_applied
 from usagebill.operations.subscriptions import cancel_pending, terminate
+from usagebill.operations.wallets.termination import end_wallets
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Work
 
@@ -23,7 +24,7 @@ _DRAFTS_WAIT = timedelta(minutes=5)
 def end_customer(work: Work, task: EndCustomer) -> None:
     """Job: end the subscriptions of a deleted customer as usual, cancel pending ones, finalize drafts soon.
 
-    Its coupons end too.
+    Its coupons and wallets end too.
     """
     of_customer = eq("customer_id", task.customer_id)
     order = [asc("created_at"), asc("id")]
@@ -33,6 +34,7 @@ def end_customer(work: Work, task: EndCustomer) -> None:
         cancel_pending(work, subscription)
     for applied in work.tx.find(AppliedCoupon, of_customer, eq("status", CouponStatus.ACTIVE)):
         terminate_applied(work, applied)
+    end_wallets(work, task.customer_id)
     for draft in work.tx.find(Invoice, of_customer, eq("status", InvoiceStatus.DRAFT)):
         finalization = FinalizeInvoice(customer_id=draft.customer_id, invoice_id=draft.id)
         work.cancel(finalization)

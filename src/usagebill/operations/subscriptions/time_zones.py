@@ -5,7 +5,9 @@ from __future__ import annotations
 from usagebill.core.customers import Customer
 from usagebill.core.subscriptions import UNENDED, Subscription
 from usagebill.core.tasks import RescheduleCustomer, RescheduleEntity
+from usagebill.core.wallets import Wallet, WalletStatus
 from usagebill.operations.subscriptions import reschedule_customer
+from usagebill.operations.wallets.rules import watch_customer
 from usagebill.storage.conditions import eq, has, missing, within
 from usagebill.work import Work
 
@@ -15,12 +17,20 @@ __all__ = ["reschedule", "reschedule_entity"]
 def reschedule(work: Work, task: RescheduleCustomer) -> None:
     """Job: a customer's time zone has changed."""
     reschedule_customer(work, task.customer_id)
+    watch_customer(work, task.customer_id)
 
 
 def reschedule_entity(work: Work, task: RescheduleEntity) -> None:
     """Job: the time zone of a billing entity has changed, and with it that of the customers without their own."""
     waiting = has(Subscription, "customer_id", within("status", UNENDED))
+<<<<<<< HEAD
     for customer in work.tx.find(
         Customer, eq("billing_entity_id", task.billing_entity_id), missing("timezone"), waiting
     ):
+=======
+    own = eq("billing_entity_id", job.subject_id), missing("timezone")
+    for customer in work.tx.find(Customer, *own, waiting):
+>>>>>>> c1120c2 (Prepaid wallets: credits are bought, granted, voided and topped up by rules, and traced to what paid for them)
         reschedule_customer(work, customer.id)
+    for customer in work.tx.find(Customer, *own, has(Wallet, "customer_id", eq("status", WalletStatus.ACTIVE))):
+        watch_customer(work, customer.id)

@@ -8,6 +8,7 @@ from typing import Any
 
 from usagebill.core.errors import Invalid
 from usagebill.core.invoice_custom_sections import Selection, changed_selection
+from usagebill.core.payment_methods import chosen_method, is_payment_method
 from usagebill.core.subscriptions import Subscription
 from usagebill.inputs import is_given, value_or
 from usagebill.operations.invoice_custom_sections import ids_of_codes
@@ -32,7 +33,7 @@ def request_errors(
         problems["subscription_at"] = ["invalid_date"]
     if given.ending_at and not _is_later(reader, instant_of(given.ending_at), starts):
         problems["ending_at"] = ["invalid_date"]
-    if not _is_payment_method(given.payment_method):
+    if not is_payment_method(given.payment_method):
         problems["payment_method"] = ["invalid_payment_method"]
     if given.activation_rules is not None and is_given(given.activation_rules):
         problems |= _rule_errors(given.activation_rules, given.payment_method)
@@ -44,15 +45,6 @@ def _is_later(reader: Reader, ending: datetime | None, starts: datetime | None) 
         return False
     day = ending.astimezone(UTC).date()
     return day > reader.now.astimezone(UTC).date() and (starts is None or day > starts.astimezone(UTC).date())
-
-
-def _is_payment_method(method: object) -> bool:
-    """Whether the method is one of a customer's. Nobody is connected to a payment provider: no method has an id."""
-    if not method:
-        return True
-    if not isinstance(method, Mapping) or method.get("payment_method_id"):
-        return False
-    return method.get("payment_method_type") in (None, "provider", "manual")
 
 
 def _rule_errors(rules: object, method: object) -> dict[str, object]:
@@ -81,22 +73,14 @@ def _is_timeout(hours: object) -> bool:
     return isinstance(hours, int) and not isinstance(hours, bool) and hours >= 0
 
 
-def _payment_method(method: object) -> dict[str, str | None]:
-    """The fields of a subscription that a request's payment method sets."""
-    if not isinstance(method, Mapping):
-        return {}
-    kind, id = method.get("payment_method_type"), method.get("payment_method_id")
-    return {
-        "payment_method_type": kind if isinstance(kind, str) else "provider",
-        "payment_method_id": id if isinstance(id, str) else None,
-    }
-
-
 def choices_of(
     reader: Reader, given: SubscriptionInput | SubscriptionUpdate, before: Subscription | None
 ) -> dict[str, Any]:
     """The fields that a request's payment method, custom sections and usage thresholds set."""
-    fields: dict[str, Any] = dict(_payment_method(given.payment_method))
+    fields: dict[str, Any] = {}
+    method = chosen_method(given.payment_method)
+    if method is not None:
+        fields |= {"payment_method_type": method.kind, "payment_method_id": method.id}
     if given.usage_thresholds is not None and is_given(given.usage_thresholds):
         fields["usage_thresholds"] = sent_thresholds(reader, value_or(given.usage_thresholds, ()))
     choice = given.invoice_custom_section

@@ -1,0 +1,128 @@
+"""What callers may send about wallets and top-ups: texts that are credits, pairs of metadata, limits of top-ups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+
+from usagebill.core.currencies import CURRENCIES
+from usagebill.core.limits import WALLET_RATE
+from usagebill.core.numbers import ZERO, parse_decimal
+from usagebill.core.wallet_transactions import MetadataPair
+from usagebill.core.wallets import FEE_TYPES, Wallet, floored_credits, is_priority, whole_cent_credits
+
+__all__ = [
+    "LONGEST_ORDER_NUMBER",
+    "LONGEST_TRANSACTION_NAME",
+    "MOST_PAIRS",
+    "MOST_PAIRS_OF_A_TOP_UP",
+    "are_fee_types",
+    "credit_amount",
+    "decimal_of",
+    "limit_code",
+    "metadata_pairs",
+    "metadata_pairs_code",
+    "priority_of",
+    "rounds_to_zero",
+    "wallet_problems",
+]
+
+LONGEST_ORDER_NUMBER = 255
+LONGEST_TRANSACTION_NAME = 255
+# Pairs of metadata that a top-up by request has at most, and one that a wallet or a rule describes.
+MOST_PAIRS_OF_A_TOP_UP = 15
+MOST_PAIRS = 5
+_LONGEST_KEY = 20
+_LONGEST_VALUE = 100
+_MOST_CREDITS = Decimal(10**25 - 1)
+
+
+def decimal_of(sent: object) -> Decimal | None:
+    """The number that a text spells, whose size can be reasoned about; None for any other text, or no text."""
+    number = parse_decimal(sent) if isinstance(sent, str) else None
+    return None if number is None or abs(number) > _MOST_CREDITS else number
+
+
+def credit_amount(sent: object) -> Decimal | None:
+    """The credits that a text spells, not below zero; None where it spells none. Numbers are sent as texts."""
+    number = decimal_of(sent)
+    return None if number is None or number < ZERO else number
+
+
+def metadata_pairs_code(sent: object, most: int) -> str | None:
+    """What is wrong with pairs of metadata; None where nothing is."""
+    if not isinstance(sent, Sequence) or isinstance(sent, str):
+        return "invalid_type"
+    if len(sent) > most:
+        return "too_many_keys"
+    for pair in sent:
+        if not isinstance(pair, Mapping) or set(pair) != {"key", "value"}:
+            return "invalid_key_value_pair"
+        key, value = pair["key"], pair["value"]
+        if isinstance(key, (Mapping, list, tuple)) or isinstance(value, (Mapping, list, tuple)):
+            return "nested_structure_not_allowed"
+        if not isinstance(key, str) or not isinstance(value, str) or not key or not value:
+            return "invalid_key_value_pair"
+        if len(key) > _LONGEST_KEY:
+            return "key_too_long"
+        if len(value) > _LONGEST_VALUE:
+            return "value_too_long"
+    return None
+
+
+def metadata_pairs(sent: object) -> tuple[MetadataPair, ...]:
+    """The pairs, with which nothing is wrong."""
+    items = sent if isinstance(sent, Sequence) and not isinstance(sent, str) else ()
+    return tuple(MetadataPair(key=str(pair["key"]), value=str(pair["value"])) for pair in items)
+
+
+def priority_of(sent: object) -> int | None:
+    """The whole number that was sent as a priority, as a number or a text; None for anything else."""
+    if isinstance(sent, bool) or not isinstance(sent, (int, str, Decimal)):
+        return None
+    number = parse_decimal(sent) if isinstance(sent, str) else Decimal(sent)
+    return int(number) if number is not None and number == number.to_integral_value() else None
+
+
+def are_fee_types(sent: Iterable[str]) -> bool:
+    """Whether a wallet can be limited to all of these."""
+    return all(fee_type in FEE_TYPES for fee_type in sent)
+
+
+def wallet_problems(wallet: Wallet) -> dict[str, list[str]]:
+    """What is wrong with a wallet by itself, as field -> codes; whether its code is taken is looked at elsewhere."""
+    problems: dict[str, list[str]] = {}
+    rate = wallet.rate_amount
+    if not WALLET_RATE.holds(rate):
+        problems["rate_amount"] = ["value_is_out_of_range"]
+    if wallet.currency not in CURRENCIES:
+        problems["currency"] = ["value_is_invalid"]
+    if not is_priority(wallet.priority):
+        problems["priority"] = ["value_is_invalid"]
+    least, most = wallet.paid_top_up_min_amount_cents, wallet.paid_top_up_max_amount_cents
+    if least is not None and least <= 0:
+        problems["paid_top_up_min_amount_cents"] = ["value_is_out_of_range"]
+    if most is not None and most <= 0:
+        problems["paid_top_up_max_amount_cents"] = ["value_is_out_of_range"]
+    elif least is not None and most is not None and most < least:
+        problems["paid_top_up_max_amount_cents"] = ["must_be_greater_than_or_equal_min"]
+    if wallet.purchase_order_number is not None and len(wallet.purchase_order_number) > LONGEST_ORDER_NUMBER:
+        problems["purchase_order_number"] = ["value_is_too_long"]
+    return problems
+
+
+def rounds_to_zero(wallet: Wallet, credits: Decimal) -> bool:
+    """Whether credits that are asked for are worth no cent of the wallet's currency."""
+    cents, _ = whole_cent_credits(credits, wallet.rate_amount, wallet.currency)
+    return cents == 0 and floored_credits(credits) > ZERO
+
+
+def limit_code(wallet: Wallet, credits: Decimal) -> str | None:
+    """Which limit of the wallet a purchase of `credits` breaks; None where it keeps to both, which are inclusive."""
+    cents, _ = whole_cent_credits(credits, wallet.rate_amount, wallet.currency)
+    least, most = wallet.paid_top_up_min_amount_cents, wallet.paid_top_up_max_amount_cents
+    if least is not None and cents < least:
+        return "amount_below_minimum"
+    if most is not None and cents > most:
+        return "amount_above_maximum"
+    return None

@@ -1,0 +1,255 @@
+"""New wallets, and the credits that they begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.customers import Customer
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.invoice_custom_sections import Selection
+from usagebill.core.numbers import ZERO
+from usagebill.core.payment_methods import chosen_method, is_payment_method
+from usagebill.core.recurring_rules import RecurringTransactionRule
+from usagebill.core.wallet_checks import (
+    LONGEST_TRANSACTION_NAME,
+    MOST_PAIRS,
+    are_fee_types,
+    credit_amount,
+    limit_code,
+    metadata_pairs,
+    metadata_pairs_code,
+    priority_of,
+    rounds_to_zero,
+    wallet_problems,
+)
+from usagebill.core.wallets import (
+    LOWEST_PRIORITY,
+    MOST_ACTIVE_WALLETS,
+    Wallet,
+    WalletStatus,
+    code_of_name,
+    floored_credits,
+    is_priority,
+)
+from usagebill.inputs import Maybe, is_given, value_or
+from usagebill.operations.wallet_ledger import tell_wallet
+from usagebill.operations.wallets.inputs import (
+    AppliesToInput,
+    WalletInput,
+    instant_of,
+    order_number_of,
+    selection_of,
+)
+from usagebill.operations.wallets.metadata import checked_metadata
+from usagebill.operations.wallets.rules import check_limits, keep_rules, sent_rules
+from usagebill.operations.wallets.termination import watch_expiration
+from usagebill.operations.wallets.top_ups import TopUp, queue_top_up
+from usagebill.queries.customers import customer_by_external_id
+from usagebill.storage.conditions import eq, missing, within
+from usagebill.work import Reader, Work
+
+__all__ = ["create", "create_of_customer", "entity_by_code", "is_code_taken", "metric_ids_of_codes"]
+
+
+def create(work: Work, given: WalletInput) -> Wallet:
+    """A new wallet of the customer named; its first credits follow right after. Raises `Invalid` and `NotFound`."""
+    return _create(work, work.tx.first(Customer, eq("external_id", given.external_customer_id or "")), given)
+
+
+def create_of_customer(work: Work, external_id: str, given: WalletInput) -> Wallet:
+    """A new wallet of this customer. Raises `NotFound` and `Invalid`."""
+    return _create(work, customer_by_external_id(work, external_id), given)
+
+
+def _create(work: Work, customer: Customer | None, given: WalletInput) -> Wallet:
+    paid, granted = _credits(given.paid_credits), _credits(given.granted_credits)
+    metric_ids = _metric_ids(work, given.applies_to)
+    problems = _request_problems(work, customer, given, paid, granted, metric_ids)
+    draft = _drafted(work, customer, given, metric_ids or ())
+    rules: list[RecurringTransactionRule] = []
+    try:
+        rules = sent_rules(
+            work, draft, value_or(given.recurring_transaction_rules, ()), paid=paid or ZERO, granted=granted or ZERO
+        )
+    except Invalid as problem:
+        problems |= problem.details if isinstance(problem.details, dict) else {}
+    if problems or customer is None:
+        raise Invalid(problems)
+    wallet = replace(draft, billing_entity_id=_entity_id(work, given))
+    wallet = replace(wallet, code=value_or(given.code, "") or _free_code(work, wallet))
+    problems = dict(wallet_problems(wallet))
+    if given.code and is_code_taken(work, wallet):
+        problems["code"] = ["value_already_exist"]
+    if problems:
+        raise Invalid(problems)
+    order = _first_top_up(work, wallet, given, rules, paid or ZERO, granted or ZERO)
+    check_limits(wallet, rules)
+    if is_given(given.metadata) and given.metadata is not None:
+        wallet = replace(wallet, metadata=checked_metadata(given.metadata))
+    if customer.currency is None:
+        work.tx.replace(replace(customer, currency=wallet.currency, updated_at=work.now))
+    work.tx.insert(wallet)
+    keep_rules(work, wallet, rules)
+    watch_expiration(work, wallet)
+    tell_wallet(work, "wallet.created", wallet)
+    if floored_credits(order.paid) > ZERO or floored_credits(order.granted) > ZERO:
+        queue_top_up(work, wallet, order, work.now)
+    return wallet
+
+
+def _credits(sent: Maybe[object]) -> Decimal | None:
+    """The credits that were sent, zero for none; None if they are no amount of credits."""
+    return ZERO if sent is None or not is_given(sent) else credit_amount(sent)
+
+
+def _request_problems(
+    reader: Reader,
+    customer: Customer | None,
+    given: WalletInput,
+    paid: Decimal | None,
+    granted: Decimal | None,
+    metric_ids: tuple[str, ...] | None,
+) -> dict[str, object]:
+    problems: dict[str, object] = {}
+    if customer is None:
+        problems["customer"] = ["customer_not_found"]
+    elif _active_count(reader, customer) >= MOST_ACTIVE_WALLETS:
+        problems["customer"] = ["wallet_limit_reached"]
+    if paid is None:
+        problems["paid_credits"] = ["invalid_paid_credits", "invalid_amount"]
+    if granted is None:
+        problems["granted_credits"] = ["invalid_granted_credits", "invalid_amount"]
+    expires = given.expiration_at
+    if expires is not None and is_given(expires) and expires != "":
+        instant = instant_of(expires)
+        if instant is None or instant <= reader.now:
+            problems["expiration_at"] = ["invalid_date"]
+    if given.transaction_metadata is not None and is_given(given.transaction_metadata):
+        code = metadata_pairs_code(given.transaction_metadata, MOST_PAIRS)
+        if code is not None:
+            problems["metadata"] = [code]
+    applies_to = given.applies_to
+    if metric_ids is None or (applies_to and not are_fee_types(value_or(applies_to.fee_types, ()))):
+        problems["applies_to"] = ["invalid_limitations"]
+    if not is_payment_method(value_or(given.payment_method, None)):
+        problems["payment_method"] = ["invalid_payment_method"]
+    name = value_or(given.transaction_name, None)
+    if name is not None and (not isinstance(name, str) or len(name) > LONGEST_TRANSACTION_NAME):
+        problems["name"] = ["too_long" if isinstance(name, str) else "invalid_value"]
+    priority = value_or(given.transaction_priority, None)
+    if priority is not None and not is_priority(priority_of(priority) or 0):
+        problems["transaction_priority"] = ["value_is_invalid"]
+    return problems
+
+
+def _active_count(reader: Reader, customer: Customer) -> int:
+    return reader.tx.count(Wallet, eq("customer_id", customer.id), eq("status", WalletStatus.ACTIVE))
+
+
+def _metric_ids(reader: Reader, sent: Maybe[AppliesToInput]) -> tuple[str, ...] | None:
+    return metric_ids_of_codes(reader, value_or(sent.billable_metric_codes, ())) if sent else ()
+
+
+def metric_ids_of_codes(reader: Reader, codes: Sequence[str]) -> tuple[str, ...] | None:
+    """The ids of the metrics with these codes, each once; None if one of them is unknown."""
+    wanted = tuple(dict.fromkeys(codes))
+    ids = {metric.code: metric.id for metric in reader.tx.find(BillableMetric, within("code", wanted))}
+    return tuple(ids[code] for code in wanted) if len(ids) == len(wanted) else None
+
+
+def _drafted(work: Work, customer: Customer | None, given: WalletInput, metric_ids: tuple[str, ...]) -> Wallet:
+    """The wallet as it is asked for, before anything of it is checked."""
+    priority = value_or(given.priority, LOWEST_PRIORITY)
+    selection = selection_of(work, given.invoice_custom_section, Selection())
+    return Wallet(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        customer_id="" if customer is None else customer.id,
+        code=value_or(given.code, ""),
+        currency=value_or(given.currency, "") or (customer.currency if customer is not None else None) or "",
+        rate_amount=value_or(given.rate_amount, ZERO),
+        name=value_or(given.name, None),
+        priority=priority_of(priority) or 0,
+        purchase_order_number=order_number_of(given.purchase_order_number),
+        expiration_at=instant_of(given.expiration_at),
+        invoice_requires_successful_payment=bool(value_or(given.invoice_requires_successful_payment, False)),
+        paid_top_up_min_amount_cents=value_or(given.paid_top_up_min_amount_cents, None),
+        paid_top_up_max_amount_cents=value_or(given.paid_top_up_max_amount_cents, None),
+        fee_types=tuple(dict.fromkeys(value_or(given.applies_to.fee_types, ()))) if given.applies_to else (),
+        billable_metric_ids=metric_ids,
+        payment_method=chosen_method(value_or(given.payment_method, None)),
+        skip_invoice_custom_sections=selection.skip,
+        invoice_custom_section_ids=selection.section_ids,
+        created_at=work.now,
+        updated_at=work.now,
+    )
+
+
+def _entity_id(reader: Reader, given: WalletInput) -> str | None:
+    if given.billing_entity_id:
+        entity = reader.tx.first(BillingEntity, eq("id", given.billing_entity_id), missing("archived_at"))
+        if entity is None:
+            raise NotFound("billing_entity")
+        return entity.id
+    return entity_by_code(reader, given.billing_entity_code).id if given.billing_entity_code else None
+
+
+def entity_by_code(reader: Reader, code: str) -> BillingEntity:
+    """The active billing entity with this code. Raises `NotFound`."""
+    entity = reader.tx.first(BillingEntity, eq("code", code), missing("archived_at"))
+    if entity is None:
+        raise NotFound("billing_entity")
+    return entity
+
+
+def is_code_taken(reader: Reader, wallet: Wallet) -> bool:
+    """Whether another active wallet of the customer has the wallet's code."""
+    others = reader.tx.find(
+        Wallet, eq("customer_id", wallet.customer_id), eq("status", WalletStatus.ACTIVE), eq("code", wallet.code)
+    )
+    return any(other.id != wallet.id for other in others)
+
+
+def _free_code(reader: Reader, wallet: Wallet) -> str:
+    code = code_of_name(wallet.name)
+    if not is_code_taken(reader, replace(wallet, code=code)):
+        return code
+    seconds = int(reader.now.timestamp())
+    while is_code_taken(reader, replace(wallet, code=f"{code}_{seconds}")):
+        seconds += 1
+    return f"{code}_{seconds}"
+
+
+def _first_top_up(
+    reader: Reader,
+    wallet: Wallet,
+    given: WalletInput,
+    rules: Sequence[RecurringTransactionRule],
+    paid: Decimal,
+    granted: Decimal,
+) -> TopUp:
+    """The credits that the wallet begins with. Raises `Invalid` if they are worth nothing, or break its limits."""
+    ignoring = bool(value_or(given.ignore_paid_top_up_limits_on_creation, False))
+    for field, credits in (("paid_credits", paid), ("granted_credits", granted)):
+        if rounds_to_zero(wallet, credits):
+            raise Invalid({field: ["amount_rounds_to_zero"]})
+    if floored_credits(paid) > ZERO and not ignoring:
+        problem = limit_code(wallet, paid)
+        if problem is not None:
+            raise Invalid(paid_credits=problem)
+    name = value_or(given.transaction_name, None)
+    ordered = next((rule.purchase_order_number for rule in rules if rule.purchase_order_number), None)
+    return TopUp(
+        paid=paid,
+        granted=granted,
+        ignore_limits=ignoring,
+        requires_payment=wallet.invoice_requires_successful_payment,
+        priority=priority_of(value_or(given.transaction_priority, LOWEST_PRIORITY)) or LOWEST_PRIORITY,
+        name=name if isinstance(name, str) and name else None,
+        metadata=metadata_pairs(value_or(given.transaction_metadata, ())),
+        purchase_order_number=ordered or wallet.purchase_order_number,
+    )

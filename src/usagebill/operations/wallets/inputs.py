@@ -1,0 +1,156 @@
+"""What callers send about wallets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Annotated
+
+from usagebill.core import limits
+from usagebill.core.invoice_custom_sections import Selection, changed_selection
+from usagebill.inputs import ABSENT, Input, Maybe, is_given, parse_instant
+from usagebill.operations.invoice_custom_sections import ids_of_codes
+from usagebill.work import Reader
+
+__all__ = [
+    "AppliesToInput",
+    "CustomSectionChoice",
+    "MetadataInput",
+    "RuleInput",
+    "WalletFilters",
+    "WalletInput",
+    "WalletUpdate",
+    "instant_of",
+    "order_number_of",
+    "selection_of",
+]
+
+
+@Input
+class CustomSectionChoice:
+    """Which custom sections the invoices of top-ups show; with `skip` none at all."""
+
+    skip_invoice_custom_sections: Maybe[bool] = ABSENT
+    invoice_custom_section_codes: Maybe[tuple[str, ...]] = ABSENT
+
+
+@Input
+class AppliesToInput:
+    """What the wallet pays for: fees of some types, or charges of some metrics. Two empty lists: everything."""
+
+    fee_types: Maybe[tuple[str, ...]] = ABSENT
+    billable_metric_codes: Maybe[tuple[str, ...]] = ABSENT
+
+
+@Input
+class RuleInput:
+    """A recurring top-up. Credits are texts; `svc_id` names the rule of the wallet that is to change."""
+
+    svc_id: Maybe[str] = ABSENT
+    trigger: Maybe[str] = ABSENT
+    method: Maybe[str] = ABSENT
+    interval: Maybe[str] = ABSENT
+    threshold_credits: Maybe[object] = ABSENT
+    paid_credits: Maybe[object] = ABSENT
+    granted_credits: Maybe[object] = ABSENT
+    target_ongoing_balance: Maybe[object] = ABSENT
+    grants_target_top_up: Maybe[object] = ABSENT
+    started_at: Maybe[object] = ABSENT
+    expiration_at: Maybe[object] = ABSENT
+    invoice_requires_successful_payment: Maybe[bool] = ABSENT
+    ignore_paid_top_up_limits: Maybe[bool] = ABSENT
+    transaction_name: Maybe[object] = ABSENT
+    transaction_metadata: Maybe[object] = ABSENT
+    purchase_order_number: Maybe[str] = ABSENT
+    payment_method: Maybe[Mapping[str, object]] = ABSENT
+    invoice_custom_section: Maybe[CustomSectionChoice] = ABSENT
+
+
+@Input
+class WalletInput:
+    """A wallet, and the credits that it begins with (texts). `rate_amount` is what a credit is worth in major units."""
+
+    external_customer_id: Maybe[str] = ABSENT
+    rate_amount: Maybe[Annotated[Decimal, limits.WALLET_RATE]] = ABSENT
+    currency: Maybe[str] = ABSENT
+    name: Maybe[str] = ABSENT
+    code: Maybe[str] = ABSENT
+    priority: Maybe[object] = ABSENT
+    paid_credits: Maybe[object] = ABSENT
+    granted_credits: Maybe[object] = ABSENT
+    expiration_at: Maybe[object] = ABSENT
+    invoice_requires_successful_payment: Maybe[bool] = ABSENT
+    paid_top_up_min_amount_cents: Maybe[Annotated[int, limits.TOP_UP_LIMIT]] = ABSENT
+    paid_top_up_max_amount_cents: Maybe[Annotated[int, limits.TOP_UP_LIMIT]] = ABSENT
+    ignore_paid_top_up_limits_on_creation: Maybe[bool] = ABSENT
+    applies_to: Maybe[AppliesToInput] = ABSENT
+    transaction_name: Maybe[object] = ABSENT
+    transaction_metadata: Maybe[object] = ABSENT
+    transaction_priority: Maybe[object] = ABSENT
+    metadata: Maybe[Mapping[str, object]] = ABSENT
+    purchase_order_number: Maybe[str] = ABSENT
+    billing_entity_code: Maybe[str] = ABSENT
+    billing_entity_id: Maybe[str] = ABSENT
+    payment_method: Maybe[Mapping[str, object]] = ABSENT
+    invoice_custom_section: Maybe[CustomSectionChoice] = ABSENT
+    recurring_transaction_rules: Maybe[tuple[RuleInput, ...]] = ABSENT
+
+
+@Input
+class WalletUpdate:
+    """The fields of a wallet that can change. A rule that is not listed ends."""
+
+    name: Maybe[str] = ABSENT
+    code: Maybe[str] = ABSENT
+    priority: Maybe[object] = ABSENT
+    expiration_at: Maybe[object] = ABSENT
+    invoice_requires_successful_payment: Maybe[bool] = ABSENT
+    paid_top_up_min_amount_cents: Maybe[Annotated[int, limits.TOP_UP_LIMIT]] = ABSENT
+    paid_top_up_max_amount_cents: Maybe[Annotated[int, limits.TOP_UP_LIMIT]] = ABSENT
+    applies_to: Maybe[AppliesToInput] = ABSENT
+    metadata: Maybe[Mapping[str, object]] = ABSENT
+    purchase_order_number: Maybe[str] = ABSENT
+    billing_entity_code: Maybe[str] = ABSENT
+    payment_method: Maybe[Mapping[str, object]] = ABSENT
+    invoice_custom_section: Maybe[CustomSectionChoice] = ABSENT
+    recurring_transaction_rules: Maybe[tuple[RuleInput, ...]] = ABSENT
+
+
+@Input
+class WalletFilters:
+    """Billing entities are those of the wallets, else of their customers."""
+
+    external_customer_id: Maybe[str] = ABSENT
+    currency: Maybe[str] = ABSENT
+    billing_entity_codes: Maybe[tuple[str, ...]] = ABSENT
+
+
+@Input
+class MetadataInput:
+    metadata: Maybe[Mapping[str, object]] = ABSENT
+
+
+def instant_of(sent: object) -> datetime | None:
+    """The instant that was sent, as a text or a datetime; None for anything else."""
+    if isinstance(sent, datetime):
+        return sent.astimezone(UTC) if sent.tzinfo else sent.replace(tzinfo=UTC)
+    return parse_instant(sent) if isinstance(sent, str) else None
+
+
+def order_number_of(sent: object) -> str | None:
+    """The number without blanks around it; None where nothing is left."""
+    return (sent.strip() or None) if isinstance(sent, str) else None
+
+
+def selection_of(reader: Reader, choice: Maybe[CustomSectionChoice], before: Selection) -> Selection:
+    """The sections after a request. Unknown codes count for nothing."""
+    if not choice:
+        return before
+    codes = choice.invoice_custom_section_codes
+    skip = choice.skip_invoice_custom_sections
+    return changed_selection(
+        before,
+        skip=skip if isinstance(skip, bool) else None,
+        section_ids=ids_of_codes(reader, codes or ()) if is_given(codes) else None,
+    )

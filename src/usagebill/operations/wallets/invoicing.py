@@ -1,0 +1,61 @@
+"""Top-ups and their invoices: bought credits are invoiced, and come into the wallet once that is paid."""
+
+from __future__ import annotations
+
+from usagebill.core.invoices.life_cycle import InvoiceStatus
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.statuses import PaymentStatus
+from usagebill.core.tasks import InvoiceTopUp, SettleTopUp
+from usagebill.core.wallet_transactions import WalletTransaction, WalletTransactionEvent, paid, unpaid
+from usagebill.operations.invoices.issue import issue
+from usagebill.operations.invoices.record import record
+from usagebill.operations.wallet_ledger import bring_in, tell_changed
+from usagebill.queries.invoices import find_invoice
+from usagebill.queries.wallets import transaction_of_invoice, wallet_of, wallet_transaction_by_id
+from usagebill.rating.top_ups import PAID_CREDIT_ADDED, paid_today, top_up_bill
+from usagebill.work import Work
+
+__all__ = ["invoice_top_up", "settle_top_up"]
+
+
+def invoice_top_up(work: Work, task: InvoiceTopUp) -> None:
+    """Job: invoice credits that were bought."""
+    purchase = wallet_transaction_by_id(work, task.wallet_transaction_id)
+    if purchase.invoice_id is None:
+        record(work, top_up_bill(work, wallet_of(work, purchase), purchase))
+
+
+def settle_top_up(work: Work, task: SettleTopUp) -> None:
+    """Job: a top-up invoice was paid, or its payment failed. The purchase follows it, and is settled once.
+
+    Credits come in only for a payment: an invoice that a credit note settled brings none. One that nobody could see
+    until it was paid is issued now.
+    """
+    invoice = find_invoice(work, task.invoice_id)
+    purchase = None if invoice is None else transaction_of_invoice(work, invoice.id)
+    if invoice is None or purchase is None:
+        return
+    if task.payment_status == PaymentStatus.FAILED:
+        _keep(work, purchase, unpaid(purchase, WalletTransactionEvent.PAYMENT_FAILED, work.now))
+        return
+    if invoice.total_offset_amount_cents > 0:
+        _keep(work, purchase, unpaid(purchase, WalletTransactionEvent.OFFSET, work.now))
+    else:
+        settled = paid(purchase, work.now)
+        if _keep(work, purchase, settled):
+            bring_in(work, settled)
+    _issue_if_kept(work, invoice)
+
+
+def _keep(work: Work, before: WalletTransaction, after: WalletTransaction) -> bool:
+    """Store what became of the purchase, and tell those who listen; False if nothing did."""
+    if after is before:
+        return False
+    work.tx.replace(after)
+    tell_changed(work, after)
+    return True
+
+
+def _issue_if_kept(work: Work, invoice: Invoice) -> None:
+    if invoice.status == InvoiceStatus.OPEN:
+        issue(work, paid_today(work, invoice), may_be_empty=False, message=PAID_CREDIT_ADDED)

@@ -1,0 +1,60 @@
+"""Wallets: one, by id or by its code, and lists of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from usagebill.core.customers import Customer
+from usagebill.core.wallets import Wallet
+from usagebill.inputs import Paging, value_or
+from usagebill.operations.customer_lists import entity_ids_of_codes
+from usagebill.operations.wallets.inputs import WalletFilters
+from usagebill.queries.customers import customer_by_external_id
+from usagebill.queries.wallets import wallet_by_code, wallet_by_id
+from usagebill.storage.conditions import Condition, all_of, any_of, asc, desc, eq, missing, related, within
+from usagebill.storage.ports import Page
+from usagebill.work import Work
+
+__all__ = ["get", "get_of_customer", "list_all", "list_of_customer"]
+
+
+def get(work: Work, wallet_id: str) -> Wallet:
+    """The wallet with this id, active or terminated. Raises `NotFound`."""
+    return wallet_by_id(work, wallet_id)
+
+
+def get_of_customer(work: Work, external_id: str, code: str) -> Wallet:
+    """The customer's wallet with this code: the active one, else the one that ended last. Raises `NotFound`."""
+    return wallet_by_code(work, customer_by_external_id(work, external_id), code)
+
+
+def list_all(work: Work, options: WalletFilters, paging: Paging) -> Page[Wallet]:
+    """Wallets, the latest first, terminated ones too. Raises `NotFound` for an unknown customer or billing entity."""
+    conditions: list[Condition] = []
+    if options.external_customer_id:
+        conditions.append(eq("customer_id", customer_by_external_id(work, options.external_customer_id).id))
+    if options.currency:
+        conditions.append(eq("currency", options.currency))
+    codes = value_or(options.billing_entity_codes, ())
+    if codes:
+        conditions.append(_of_entities(entity_ids_of_codes(work, codes)))
+    return work.page(Wallet, *conditions, paging=paging, order=[desc("created_at"), asc("id")])
+
+
+def _of_entities(entity_ids: Sequence[str]) -> Condition:
+    of_customer = related(Customer, "customer_id", within("billing_entity_id", entity_ids))
+    return any_of(within("billing_entity_id", entity_ids), all_of(missing("billing_entity_id"), of_customer))
+
+
+def list_of_customer(work: Work, external_id: str, options: WalletFilters, paging: Paging) -> Page[Wallet]:
+    """The wallets of one customer. Raises `NotFound`."""
+    customer = customer_by_external_id(work, external_id)
+    return list_all(
+        work,
+        WalletFilters(
+            external_customer_id=customer.external_id,
+            currency=options.currency,
+            billing_entity_codes=options.billing_entity_codes,
+        ),
+        paging,
+    )

@@ -1,0 +1,108 @@
+"""The metadata of wallets, by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.metadata import Metadata, merged_metadata, metadata_errors
+from usagebill.core.wallets import Wallet
+from usagebill.inputs import is_given
+from usagebill.operations.wallet_ledger import tell_wallet
+from usagebill.operations.wallets.inputs import MetadataInput
+from usagebill.queries.customers import customer_by_external_id
+from usagebill.queries.wallets import wallet_by_code, wallet_by_id
+from usagebill.work import Work
+
+__all__ = [
+    "checked_metadata",
+    "delete_metadata",
+    "delete_metadata_key",
+    "delete_metadata_key_of_customer",
+    "delete_metadata_of_customer",
+    "merge_metadata",
+    "merge_metadata_of_customer",
+    "replace_metadata",
+    "replace_metadata_of_customer",
+]
+
+
+def checked_metadata(metadata: object) -> Metadata:
+    """Metadata as it is kept. Raises `Invalid` if there is too much of it, or of the wrong kind."""
+    sent = dict(metadata) if isinstance(metadata, dict) else {}
+    problems = metadata_errors(sent)
+    if problems:
+        raise Invalid(value=problems)
+    return sent
+
+
+def _stored(work: Work, wallet: Wallet, metadata: Metadata | None) -> Metadata | None:
+    changed = replace(wallet, metadata=metadata, updated_at=work.now)
+    work.tx.replace(changed)
+    tell_wallet(work, "wallet.updated", changed)
+    return metadata
+
+
+def replace_metadata(work: Work, wallet_id: str, given: MetadataInput) -> Metadata | None:
+    """Make what is sent the whole metadata of the wallet; without it nothing changes. Raises `NotFound`, `Invalid`."""
+    return _replaced(work, wallet_by_id(work, wallet_id), given)
+
+
+def replace_metadata_of_customer(work: Work, external_id: str, code: str, given: MetadataInput) -> Metadata | None:
+    """The same for the customer's wallet with this code."""
+    return _replaced(work, _by_code(work, external_id, code), given)
+
+
+def _replaced(work: Work, wallet: Wallet, given: MetadataInput) -> Metadata | None:
+    if not is_given(given.metadata) or given.metadata is None:
+        return wallet.metadata
+    return _stored(work, wallet, checked_metadata(given.metadata))
+
+
+def merge_metadata(work: Work, wallet_id: str, given: MetadataInput) -> Metadata | None:
+    """Set the keys that are sent, and keep the others. Raises `NotFound` and `Invalid`."""
+    return _merged(work, wallet_by_id(work, wallet_id), given)
+
+
+def merge_metadata_of_customer(work: Work, external_id: str, code: str, given: MetadataInput) -> Metadata | None:
+    """The same for the customer's wallet with this code."""
+    return _merged(work, _by_code(work, external_id, code), given)
+
+
+def _merged(work: Work, wallet: Wallet, given: MetadataInput) -> Metadata | None:
+    if not is_given(given.metadata) or given.metadata is None:
+        return wallet.metadata
+    merged = merged_metadata(wallet.metadata, checked_metadata(given.metadata))
+    return _stored(work, wallet, None if merged is None else checked_metadata(merged))
+
+
+def delete_metadata(work: Work, wallet_id: str) -> None:
+    """Remove the wallet's metadata; nothing to remove is fine. Raises `NotFound`."""
+    _stored(work, wallet_by_id(work, wallet_id), None)
+
+
+def delete_metadata_of_customer(work: Work, external_id: str, code: str) -> None:
+    """The same for the customer's wallet with this code."""
+    _stored(work, _by_code(work, external_id, code), None)
+
+
+def delete_metadata_key(work: Work, wallet_id: str, key: str) -> Metadata:
+    """Remove one key, if it is there. Raises `NotFound` for the wallet, and for one without any metadata."""
+    return _without(work, wallet_by_id(work, wallet_id), key)
+
+
+def delete_metadata_key_of_customer(work: Work, external_id: str, code: str, key: str) -> Metadata:
+    """The same for the customer's wallet with this code."""
+    return _without(work, _by_code(work, external_id, code), key)
+
+
+def _without(work: Work, wallet: Wallet, key: str) -> Metadata:
+    if wallet.metadata is None:
+        raise NotFound("metadata")
+    left = {name: value for name, value in wallet.metadata.items() if name != key}
+    work.tx.replace(replace(wallet, metadata=left, updated_at=work.now))
+    return left
+
+
+def _by_code(work: Work, external_id: str, code: str) -> Wallet:
+    return wallet_by_code(work, customer_by_external_id(work, external_id), code)

@@ -1,0 +1,156 @@
+"""Top-ups: credits that are bought for a wallet, or granted to it, by request or by a recurring rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
+
+import msgspec
+import structlog
+
+from usagebill.core.errors import Invalid
+from usagebill.core.invoice_custom_sections import Selection
+from usagebill.core.numbers import ZERO
+from usagebill.core.payment_methods import PaymentMethodChoice
+from usagebill.core.tasks import InvoiceTopUp, TopUpWallet
+from usagebill.core.wallet_checks import limit_code
+from usagebill.core.wallet_transactions import (
+    MetadataPair,
+    TransactionKind,
+    TransactionSource,
+    TransactionType,
+    WalletTransaction,
+    WalletTransactionStatus,
+)
+from usagebill.core.wallets import LOWEST_PRIORITY, Wallet, WalletStatus, whole_cent_credits
+from usagebill.operations.wallet_ledger import bring_in, keep
+from usagebill.queries.wallets import wallet_by_id
+from usagebill.work import Work
+
+_log = structlog.get_logger("usagebill.wallets")
+
+__all__ = [
+    "TopUp",
+    "new_transaction",
+    "perform_top_up",
+    "queue_top_up",
+    "top_up",
+    "top_up_if_possible",
+    "withdraw_top_up",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopUp:
+    """Credits to add to a wallet, and what its transactions are to say. `ignore_limits` is about bought credits."""
+
+    paid: Decimal = ZERO
+    granted: Decimal = ZERO
+    source: TransactionSource = TransactionSource.MANUAL
+    rule_id: str | None = None
+    ignore_limits: bool = False
+    requires_payment: bool = False
+    priority: int = LOWEST_PRIORITY
+    name: str | None = None
+    metadata: tuple[MetadataPair, ...] = ()
+    purchase_order_number: str | None = None
+    payment_method: PaymentMethodChoice | None = None
+    sections: Selection = field(default_factory=Selection)
+
+
+def top_up(work: Work, wallet: Wallet, order: TopUp) -> list[WalletTransaction]:
+    """Add credits to an active wallet: bought ones once they are paid, granted ones at once. None of nothing.
+
+    The invoice of bought ones follows right after. Raises `Invalid` if they break the limits of the wallet.
+    """
+    made: list[WalletTransaction] = []
+    paid_cents, paid_credits = whole_cent_credits(order.paid, wallet.rate_amount, wallet.currency)
+    if paid_cents > 0:
+        problem = None if order.ignore_limits else limit_code(wallet, order.paid)
+        if problem is not None:
+            raise Invalid(paid_credits=problem)
+        purchase = new_transaction(work, wallet, order, TransactionKind.PURCHASED, paid_cents, paid_credits)
+        made.append(keep(work, replace(purchase, payment_method=order.payment_method)))
+        work.schedule(InvoiceTopUp(customer_id=wallet.customer_id, wallet_transaction_id=purchase.id), work.now)
+    granted_cents, granted_credits = whole_cent_credits(order.granted, wallet.rate_amount, wallet.currency)
+    if granted_cents > 0:
+        grant = new_transaction(work, wallet, order, TransactionKind.GRANTED, granted_cents, granted_credits)
+        made.append(keep(work, grant))
+        bring_in(work, grant)
+    return made
+
+
+def queue_top_up(work: Work, wallet: Wallet, order: TopUp, due_at: datetime) -> None:
+    """Have the wallet topped up at `due_at`, unless another top-up from the same source waits."""
+    work.schedule(_task(wallet, order), due_at)
+
+
+def withdraw_top_up(work: Work, wallet: Wallet, source: TransactionSource) -> None:
+    """Have the wallet not topped up by what waits from this source."""
+    work.cancel(_task(wallet, TopUp(source=source)))
+
+
+def _task(wallet: Wallet, order: TopUp) -> TopUpWallet:
+    return TopUpWallet(
+        customer_id=wallet.customer_id,
+        wallet_id=wallet.id,
+        source=order.source.value,
+        top_up=msgspec.to_builtins(order),
+    )
+
+
+def perform_top_up(work: Work, task: TopUpWallet) -> None:
+    """Job: top up a wallet. One that has ended meanwhile gets nothing."""
+    top_up_if_possible(work, wallet_by_id(work, task.wallet_id), msgspec.convert(task.top_up, TopUp, strict=False))
+
+
+def top_up_if_possible(work: Work, wallet: Wallet, order: TopUp) -> list[WalletTransaction]:
+    """Top up a wallet that nobody waits for; the log says why it gets nothing, if that is so."""
+    if wallet.status != WalletStatus.ACTIVE:
+        _log.warning("top_up_dropped", wallet_id=wallet.id, source=order.source, reason="wallet_is_terminated")
+        return []
+    try:
+        return top_up(work, wallet, order)
+    except Invalid as problem:
+        # The limits were checked when it was ordered, and have changed since.
+        _log.warning("top_up_dropped", wallet_id=wallet.id, source=order.source, reason=str(problem))
+        return []
+
+
+def new_transaction(
+    work: Work,
+    wallet: Wallet,
+    order: TopUp,
+    kind: TransactionKind,
+    cents: int,
+    credits: Decimal,
+) -> WalletTransaction:
+    """A transaction of the wallet, not stored yet; bought credits wait for their payment, all others are settled."""
+    inbound = kind in (TransactionKind.PURCHASED, TransactionKind.GRANTED)
+    pending = kind == TransactionKind.PURCHASED
+    return WalletTransaction(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        wallet_id=wallet.id,
+        customer_id=wallet.customer_id,
+        transaction_type=TransactionType.INBOUND if inbound else TransactionType.OUTBOUND,
+        transaction_status=kind,
+        status=WalletTransactionStatus.PENDING if pending else WalletTransactionStatus.SETTLED,
+        amount_cents=cents,
+        credit_amount=credits,
+        remaining_amount_cents=cents if kind == TransactionKind.GRANTED else None,
+        source=order.source,
+        priority=order.priority,
+        billing_entity_id=wallet.billing_entity_id,
+        rule_id=order.rule_id,
+        invoice_requires_successful_payment=order.requires_payment,
+        name=order.name,
+        purchase_order_number=order.purchase_order_number if inbound else None,
+        metadata=order.metadata,
+        skip_invoice_custom_sections=order.sections.skip,
+        invoice_custom_section_ids=order.sections.section_ids,
+        settled_at=None if pending else work.now,
+        created_at=work.now,
+        updated_at=work.now,
+    )

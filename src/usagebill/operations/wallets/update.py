@@ -1,0 +1,126 @@
+"""Wallets changed: what is sent is set, what is not sent stays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from usagebill.core.errors import Invalid
+from usagebill.core.invoice_custom_sections import Selection
+from usagebill.core.payment_methods import chosen_method, is_payment_method
+from usagebill.core.wallet_checks import are_fee_types, priority_of, wallet_problems
+from usagebill.core.wallets import Wallet, WalletStatus
+from usagebill.inputs import changes, is_given, value_or
+from usagebill.operations.backlog import settle_backlog
+from usagebill.operations.wallet_ledger import tell_wallet
+from usagebill.operations.wallets.creation import entity_by_code, is_code_taken, metric_ids_of_codes
+from usagebill.operations.wallets.inputs import WalletUpdate, instant_of, order_number_of, selection_of
+from usagebill.operations.wallets.metadata import checked_metadata
+from usagebill.operations.wallets.rules import check_limits, keep_rules, sent_rules
+from usagebill.operations.wallets.termination import watch_expiration
+from usagebill.queries.customers import customer_by_external_id
+from usagebill.queries.wallets import running_rule, wallet_by_code, wallet_by_id
+from usagebill.work import Work
+
+__all__ = ["update", "update_of_customer"]
+
+# Null clears these.
+_CLEARED_BY_NULL = ("name", "paid_top_up_min_amount_cents", "paid_top_up_max_amount_cents")
+
+
+def update(work: Work, wallet_id: str, given: WalletUpdate) -> Wallet:
+    """Change an active wallet; its currency, rate and credits never change so.
+
+    What was due of the customer before is billed first, with the wallet as it was. Raises `NotFound` and `Invalid`.
+    """
+    settle_backlog(work, wallet_by_id(work, wallet_id).customer_id, needed=False)
+    wallet = wallet_by_id(work, wallet_id)
+    if wallet.status == WalletStatus.TERMINATED:
+        raise Invalid(wallet_id="wallet_is_terminated")
+    fields = changes(given, *_CLEARED_BY_NULL)
+    fields |= _expiration(work, given)
+    rules = None
+    if is_given(given.recurring_transaction_rules) and given.recurring_transaction_rules is not None:
+        flag = given.invoice_requires_successful_payment
+        gated = replace(wallet, invoice_requires_successful_payment=flag) if isinstance(flag, bool) else wallet
+        rules = sent_rules(work, gated, value_or(given.recurring_transaction_rules, ()))
+    fields |= _limitations(work, given)
+    if not is_payment_method(value_or(given.payment_method, None)):
+        raise Invalid(payment_method="invalid_payment_method")
+    fields |= _choices(work, given, wallet)
+    changed = replace(wallet, **fields, updated_at=work.now)
+    problems = wallet_problems(changed)
+    if changed.code != wallet.code and is_code_taken(work, changed):
+        problems["code"] = ["value_already_exist"]
+    if problems:
+        raise Invalid(problems)
+    current = running_rule(work, wallet)
+    check_limits(changed, rules if rules is not None else [] if current is None else [current])
+    work.tx.replace(changed)
+    if rules is not None:
+        keep_rules(work, changed, rules)
+    if changed.expiration_at != wallet.expiration_at:
+        watch_expiration(work, changed)
+    tell_wallet(work, "wallet.updated", changed)
+    return changed
+
+
+def update_of_customer(work: Work, external_id: str, code: str, given: WalletUpdate) -> Wallet:
+    """Change the customer's wallet with this code. Raises `NotFound` and `Invalid`."""
+    return update(work, wallet_by_code(work, customer_by_external_id(work, external_id), code).id, given)
+
+
+def _expiration(work: Work, given: WalletUpdate) -> dict[str, Any]:
+    sent = given.expiration_at
+    if not is_given(sent):
+        return {}
+    if sent is None or sent == "":
+        return {"expiration_at": None}
+    instant = instant_of(sent)
+    if instant is None or instant <= work.now:
+        raise Invalid(expiration_at="invalid_date")
+    return {"expiration_at": instant}
+
+
+def _limitations(work: Work, given: WalletUpdate) -> dict[str, Any]:
+    """What the wallet is limited to: each list that is sent takes the place of the former one."""
+    sent = given.applies_to
+    fields: dict[str, Any] = {}
+    if not sent:
+        return fields
+    if is_given(sent.fee_types):
+        fee_types = tuple(dict.fromkeys(value_or(sent.fee_types, ())))
+        if not are_fee_types(fee_types):
+            raise Invalid(allowed_fee_types="invalid_fee_types")
+        fields["fee_types"] = fee_types
+    if is_given(sent.billable_metric_codes):
+        metric_ids = metric_ids_of_codes(work, value_or(sent.billable_metric_codes, ()))
+        if metric_ids is None:
+            raise Invalid(billable_metrics="invalid_identifier")
+        fields["billable_metric_ids"] = metric_ids
+    return fields
+
+
+def _choices(work: Work, given: WalletUpdate, wallet: Wallet) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    if is_given(given.billing_entity_code):
+        code = given.billing_entity_code
+        fields["billing_entity_id"] = entity_by_code(work, code).id if code else None
+    if given.code:
+        fields["code"] = given.code
+    if is_given(given.priority) and given.priority is not None:
+        fields["priority"] = priority_of(given.priority) or 0
+    flag = given.invoice_requires_successful_payment
+    if isinstance(flag, bool):
+        fields["invoice_requires_successful_payment"] = flag
+    if is_given(given.purchase_order_number):
+        fields["purchase_order_number"] = order_number_of(given.purchase_order_number)
+    if is_given(given.metadata) and given.metadata is not None:
+        fields["metadata"] = checked_metadata(given.metadata)
+    if is_given(given.payment_method):
+        fields["payment_method"] = chosen_method(given.payment_method)
+    before = Selection(skip=wallet.skip_invoice_custom_sections, section_ids=wallet.invoice_custom_section_ids)
+    selection = selection_of(work, given.invoice_custom_section, before)
+    fields["skip_invoice_custom_sections"] = selection.skip
+    fields["invoice_custom_section_ids"] = selection.section_ids
+    return fields

@@ -1,0 +1,136 @@
+"""Wallets that top themselves up: at intervals, each once for its day, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.json_asserts import refused
+from tests.operations.test_wallets import create, created, funded
+from tests.scenarios import Scenario
+
+pytestmark = [pytest.mark.now("2025-01-31T10:00:00Z"), pytest.mark.usefixtures("acme")]
+
+MONTHLY = {"trigger": "interval", "interval": "monthly"}
+
+
+def days(box: Scenario, wallet_id: str, query: str = "") -> list[str]:
+    """The days of the top-ups at an interval, oldest first."""
+    found = box.get(f"/wallets/{wallet_id}/wallet_transactions?per_page=1000{query}")["wallet_transactions"]
+    return [item["created_at"][:10] for item in reversed(found) if item["source"] == "interval"]
+
+
+def latest(box: Scenario, wallet_id: str) -> Any:
+    return box.get(f"/wallets/{wallet_id}/wallet_transactions")["wallet_transactions"][0]
+
+
+def test_a_monthly_rule_tops_up_on_its_day(box: Scenario) -> None:
+    rule = {
+        **MONTHLY,
+        "paid_credits": "10",
+        "granted_credits": "2",
+        "transaction_name": "Monthly",
+        "transaction_metadata": [{"key": "kind", "value": "auto"}],
+        "invoice_requires_successful_payment": True,
+        "purchase_order_number": "PO-7",
+    }
+    wallet_id = created(box, recurring_transaction_rules=[rule])["svc_id"]
+    box.travel_to("2025-04-30T23:00:00Z")
+    assert days(box, wallet_id, "&transaction_status=granted") == ["2025-02-28", "2025-03-31", "2025-04-30"]
+    assert days(box, wallet_id, "&transaction_status=purchased") == ["2025-02-28", "2025-03-31", "2025-04-30"]
+    transaction = latest(box, wallet_id)
+    assert (transaction["name"], transaction["metadata"]) == ("Monthly", [{"key": "kind", "value": "auto"}])
+    assert (transaction["invoice_requires_successful_payment"], transaction["purchase_order_number"]) == (True, "PO-7")
+    assert box.get("/invoices")["invoices"] == []
+    assert box.get(f"/wallets/{wallet_id}")["wallet"]["credits_balance"] == "6.0"
+
+
+def test_days_that_passed_while_nothing_ran_are_made_up_for_once(box: Scenario) -> None:
+    wallet_id = created(box, recurring_transaction_rules=[{**MONTHLY, "granted_credits": "1"}])["svc_id"]
+    box.jump_to("2025-06-10T00:00:00Z")
+    box.run_due()
+    box.run_due()
+    expected = ["2025-02-28", "2025-03-31", "2025-04-30", "2025-05-31"]
+    assert days(box, wallet_id) == expected
+    box.travel_to("2025-06-30T12:00:00Z")
+    assert days(box, wallet_id) == [*expected, "2025-06-30"]
+
+
+def test_a_rule_that_changes_on_its_day_does_not_act_twice(box: Scenario) -> None:
+    wallet = created(box, recurring_transaction_rules=[{**MONTHLY, "granted_credits": "1"}])
+    rule_id = wallet["recurring_transaction_rules"][0]["svc_id"]
+    box.travel_to("2025-02-28T12:00:00Z")
+    changed = {**MONTHLY, "svc_id": rule_id, "granted_credits": "5"}
+    box.put(f"/wallets/{wallet['svc_id']}", wallet={"recurring_transaction_rules": [changed]})
+    box.put(f"/wallets/{wallet['svc_id']}", wallet={"recurring_transaction_rules": [{**MONTHLY}]})
+    box.travel_to("2025-03-01T12:00:00Z")
+    assert days(box, wallet["svc_id"]) == ["2025-02-28"]
+
+
+def test_a_rule_ends_with_its_wallet_its_time_or_by_request(box: Scenario) -> None:
+    rule = {**MONTHLY, "granted_credits": "1"}
+    ended = created(box, recurring_transaction_rules=[rule])["svc_id"]
+    expiring = created(box, recurring_transaction_rules=[{**rule, "expiration_at": "2025-03-10T00:00:00Z"}])["svc_id"]
+    taken_away = created(box, recurring_transaction_rules=[rule])["svc_id"]
+    box.travel_to("2025-03-01T00:00:00Z")
+    box.delete(f"/wallets/{ended}")
+    box.put(f"/wallets/{taken_away}", wallet={"recurring_transaction_rules": []})
+    box.travel_to("2025-06-01T00:00:00Z")
+    for wallet_id in (ended, expiring, taken_away):
+        assert days(box, wallet_id) == ["2025-02-28"]
+        assert box.get(f"/wallets/{wallet_id}")["wallet"]["recurring_transaction_rules"] == []
+
+
+def test_days_are_those_of_the_customer_also_after_a_move(box: Scenario) -> None:
+    wallet_id = created(box, recurring_transaction_rules=[{**MONTHLY, "granted_credits": "1"}])["svc_id"]
+    box.post("/customers", customer={"external_id": "acme", "timezone": "Asia/Tokyo"})
+    box.travel_to("2025-02-27T14:00:00Z")
+    assert days(box, wallet_id) == []
+    box.travel_to("2025-02-27T16:00:00Z")
+    # It is the 28th in Tokyo.
+    assert days(box, wallet_id) == ["2025-02-27"]
+    box.travel_to("2025-03-01T16:00:00Z")
+    assert days(box, wallet_id) == ["2025-02-27"]
+
+
+def test_a_target_rule_buys_what_is_missing_or_nothing(box: Scenario) -> None:
+    rule = {**MONTHLY, "method": "target", "target_ongoing_balance": "100", "grants_target_top_up": True}
+    wallet_id = funded(box, recurring_transaction_rules=[rule])
+    box.travel_to("2025-02-28T12:00:00Z")
+    assert latest(box, wallet_id)["credit_amount"] == "100.0"
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"trigger": "moon"},
+        {},
+        {**MONTHLY, "method": "weird"},
+        {**MONTHLY, "paid_credits": 10},
+        {**MONTHLY, "paid_credits": "10", "granted_credits": "abc"},
+        {**MONTHLY, "expiration_at": "2025-01-31T09:00:00Z"},
+        {**MONTHLY, "started_at": "soon"},
+        {**MONTHLY, "started_at": "9999-12-31T00:00:00Z"},
+        {**MONTHLY, "grants_target_top_up": False},
+        {**MONTHLY, "method": "target"},
+        {**MONTHLY, "transaction_metadata": {"a": "b"}},
+        {**MONTHLY, "transaction_name": "n" * 256},
+        {"trigger": "threshold"},
+        {"trigger": "threshold", "threshold_credits": None},
+        {**MONTHLY, "payment_method": {"payment_method_type": "card"}},
+    ],
+)
+def test_a_rule_that_cannot_work_is_refused(box: Scenario, rule: dict[str, object]) -> None:
+    answer = create(box, recurring_transaction_rules=[rule])
+    assert refused(answer) == {"recurring_transaction_rules": ["invalid_recurring_rule"]}
+    assert box.get("/wallets")["wallets"] == []
+
+
+def test_a_rule_keeps_to_the_limits_of_its_wallet_unless_it_ignores_them(box: Scenario) -> None:
+    rule = {**MONTHLY, "paid_credits": "20"}
+    answer = create(box, paid_top_up_max_amount_cents=1000, recurring_transaction_rules=[rule])
+    assert refused(answer) == {"recurring_transaction_rules": ["invalid_recurring_rule"]}
+    ignoring = {**rule, "ignore_paid_top_up_limits": True}
+    wallet_id = created(box, paid_top_up_max_amount_cents=1000, recurring_transaction_rules=[ignoring])["svc_id"]
+    box.travel_to("2025-02-28T12:00:00Z")
+    assert latest(box, wallet_id)["credit_amount"] == "20.0"

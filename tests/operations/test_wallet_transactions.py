@@ -1,0 +1,254 @@
+"""Credits bought, granted and voided: what becomes of them, of their invoices, and of the wallet's balance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.json_asserts import accepted, missing, refused
+from tests.operations.test_wallets import create, funded
+from tests.scenarios import Scenario
+
+pytestmark = [pytest.mark.now("2025-01-15T10:00:00Z"), pytest.mark.usefixtures("acme")]
+
+
+def move(box: Scenario, wallet_id: str, **fields: object) -> Any:
+    return box.send("POST", "/wallet_transactions", {"wallet_transaction": {"wallet_id": wallet_id, **fields}})
+
+
+def moved(box: Scenario, wallet_id: str, **fields: object) -> list[Any]:
+    transactions: list[Any] = accepted(move(box, wallet_id, **fields), "wallet_transactions")
+    return transactions
+
+
+def shown(box: Scenario, transaction: Any) -> Any:
+    return box.get(f"/wallet_transactions/{transaction['svc_id']}")["wallet_transaction"]
+
+
+def balance(box: Scenario, wallet_id: str) -> tuple[int, str, str]:
+    wallet = box.get(f"/wallets/{wallet_id}")["wallet"]
+    return wallet["balance_cents"], wallet["credits_balance"], wallet["consumed_credits"]
+
+
+def bought(box: Scenario, wallet_id: str, credits: str = "10", **fields: object) -> tuple[Any, Any]:
+    """A purchase and its invoice."""
+    (purchase,) = moved(box, wallet_id, paid_credits=credits, **fields)
+    box.run_due()
+    purchase = shown(box, purchase)
+    return purchase, purchase["svc_invoice_id"]
+
+
+def settle(box: Scenario, invoice_id: str, status: str = "succeeded") -> None:
+    box.put(f"/invoices/{invoice_id}", invoice={"payment_status": status})
+    box.run_due()
+
+
+def test_bought_credits_are_invoiced_and_come_once_they_are_paid(box: Scenario) -> None:
+    wallet_id = funded(box, rate_amount="2", name="Flights", purchase_order_number="PO-1")
+    _, invoice_id = bought(box, wallet_id, "7.5")
+    invoice = box.invoice(invoice_id)
+    assert (invoice["invoice_type"], invoice["status"], invoice["payment_status"]) == ("credit", "finalized", "pending")
+    assert (invoice["total_amount_cents"], invoice["taxes_amount_cents"]) == (1500, 0)
+    assert invoice["purchase_order_number"] == "PO-1"
+    (fee,) = invoice["fees"]
+    assert (fee["item"]["type"], fee["item"]["item_type"], fee["units"]) == ("credit", "WalletTransaction", "7.5")
+    assert (fee["precise_unit_amount"], fee["payment_status"]) == ("2.0", "pending")
+    assert balance(box, wallet_id) == (0, "0.0", "0.0")
+    settle(box, invoice_id)
+    settle(box, invoice_id)
+    assert balance(box, wallet_id) == (1500, "7.5", "0.0")
+    assert box.webhook_types("invoice", "wallet") == [
+        "wallet.created",
+        "wallet_transaction.created",
+        "invoice.paid_credit_added",
+        "invoice.payment_status_updated",
+        "wallet_transaction.updated",
+        "wallet.updated",
+    ]
+
+
+def test_taxes_coupons_and_credits_have_no_part_in_a_top_up(box: Scenario) -> None:
+    box.tax(20)
+    box.coupon(100)
+    wallet_id = funded(box, granted_credits="50")
+    _, invoice_id = bought(box, wallet_id)
+    invoice = box.invoice(invoice_id)
+    assert (invoice["total_amount_cents"], invoice["applied_taxes"], invoice["credits"]) == (1000, [], [])
+
+
+def test_a_failed_payment_fails_the_purchase_and_a_later_one_settles_it(box: Scenario) -> None:
+    wallet_id = funded(box)
+    purchase, invoice_id = bought(box, wallet_id)
+    settle(box, invoice_id, "failed")
+    failed = shown(box, purchase)
+    assert (failed["status"], failed["failed_at"], failed["settled_at"]) == ("failed", "2025-01-15T10:00:00Z", None)
+    assert balance(box, wallet_id) == (0, "0.0", "0.0")
+    box.travel_to("2025-01-16T10:00:00Z")
+    box.post("/payments", payment={"invoice_id": invoice_id, "amount_cents": 1000, "reference": "bank"})
+    box.run_due()
+    settled = shown(box, purchase)
+    assert (settled["status"], settled["failed_at"]) == ("settled", "2025-01-15T10:00:00Z")
+    assert settled["settled_at"] == "2025-01-16T10:00:00Z"
+    assert balance(box, wallet_id) == (1000, "10.0", "0.0")
+    # What has been credited stays, whatever is said of the payment afterwards.
+    settle(box, invoice_id, "failed")
+    assert shown(box, purchase)["status"] == "settled"
+    assert balance(box, wallet_id) == (1000, "10.0", "0.0")
+
+
+def test_a_top_up_is_not_paid_in_parts(box: Scenario) -> None:
+    wallet_id = funded(box)
+    _, invoice_id = bought(box, wallet_id)
+    part = {"invoice_id": invoice_id, "amount_cents": 400, "reference": "part"}
+    assert refused(box.send("POST", "/payments", {"payment": part})) == {"amount_cents": ["invalid_amount"]}
+
+
+def test_a_credit_note_that_settles_the_invoice_brings_no_credits(box: Scenario) -> None:
+    wallet_id = funded(box)
+    purchase, invoice_id = bought(box, wallet_id)
+    fee_id = box.invoice(invoice_id)["fees"][0]["svc_id"]
+    items = [{"fee_id": fee_id, "amount_cents": 1000}]
+    box.post("/credit_notes", credit_note={"invoice_id": invoice_id, "offset_amount_cents": 1000, "items": items})
+    box.run_due()
+    assert box.invoice(invoice_id)["payment_status"] == "succeeded"
+    assert shown(box, purchase)["status"] == "failed"
+    assert balance(box, wallet_id) == (0, "0.0", "0.0")
+
+
+def test_an_invoice_that_must_be_paid_first_is_dated_the_day_of_its_payment(box: Scenario) -> None:
+    wallet_id = funded(box, invoice_requires_successful_payment=True)
+    purchase, invoice_id = bought(box, wallet_id)
+    assert box.send("GET", f"/invoices/{invoice_id}")[0] == 404
+    assert box.webhook_types("invoice") == []
+    box.travel_to("2025-02-03T08:00:00Z")
+    payment = {"invoice_id": invoice_id, "amount_cents": 1000, "reference": "bank"}
+    box.post("/payments", payment=payment)
+    box.run_due()
+    invoice = box.invoice(invoice_id)
+    assert (invoice["status"], invoice["payment_status"]) == ("finalized", "succeeded")
+    assert (invoice["issuing_date"], invoice["payment_due_date"]) == ("2025-02-03", "2025-02-03")
+    assert box.webhook_types("invoice") == ["invoice.paid_credit_added"]
+    assert shown(box, purchase)["status"] == "settled"
+    # One purchase may ask for it, and one may not.
+    assert (
+        moved(box, wallet_id, paid_credits="1", invoice_requires_successful_payment=False)[0][
+            "invoice_requires_successful_payment"
+        ]
+        is False
+    )
+
+
+def test_a_purchase_of_an_ended_wallet_is_still_credited(box: Scenario) -> None:
+    wallet_id = funded(box)
+    _, invoice_id = bought(box, wallet_id)
+    box.delete(f"/wallets/{wallet_id}")
+    settle(box, invoice_id)
+    assert balance(box, wallet_id) == (1000, "10.0", "0.0")
+
+
+def test_a_voided_invoice_leaves_its_purchase_waiting(box: Scenario) -> None:
+    wallet_id = funded(box)
+    purchase, invoice_id = bought(box, wallet_id)
+    box.post(f"/invoices/{invoice_id}/void")
+    assert shown(box, purchase)["status"] == "pending"
+
+
+def test_voids_draw_on_grants_first_then_on_what_was_bought(box: Scenario) -> None:
+    wallet_id = funded(box, granted_credits="30")
+    _, invoice_id = bought(box, wallet_id, "70")
+    settle(box, invoice_id)
+    (void,) = moved(box, wallet_id, voided_credits="80")
+    fundings = box.get(f"/wallet_transactions/{void['svc_id']}/fundings")["wallet_transaction_fundings"]
+    sources = {item["wallet_transaction"]["transaction_status"]: item["amount_cents"] for item in fundings}
+    assert sources == {"granted": 3000, "purchased": 5000}
+    assert balance(box, wallet_id) == (2000, "20.0", "80.0")
+
+
+def test_priority_beats_the_kind_of_the_transaction(box: Scenario) -> None:
+    wallet_id = funded(box, granted_credits="60")
+    _, invoice_id = bought(box, wallet_id, "20", priority=1)
+    settle(box, invoice_id)
+    (void,) = moved(box, wallet_id, voided_credits="30")
+    fundings = box.get(f"/wallet_transactions/{void['svc_id']}/fundings")["wallet_transaction_fundings"]
+    sources = {item["wallet_transaction"]["transaction_status"]: item["amount_cents"] for item in fundings}
+    assert sources == {"purchased": 2000, "granted": 1000}
+
+
+def test_no_more_is_voided_than_there_is(box: Scenario) -> None:
+    wallet_id = funded(box, granted_credits="30")
+    assert refused(move(box, wallet_id, voided_credits="50")) == {"voided_credits": ["insufficient_credits"]}
+    (grant,) = moved(box, wallet_id, granted_credits="15")
+    answer = move(box, wallet_id, voided_credits="16", voided_transaction_id=grant["svc_id"])
+    assert refused(answer) == {"amount_cents": ["exceeds_remaining_transaction_amount"]}
+    # A grant of the same request does not count yet.
+    answer = move(box, wallet_id, granted_credits="10", voided_credits="50")
+    assert refused(answer) == {"voided_credits": ["insufficient_credits"]}
+    assert balance(box, wallet_id) == (4500, "45.0", "0.0")
+    assert len(box.get(f"/wallets/{wallet_id}/wallet_transactions")["wallet_transactions"]) == 2
+
+
+def test_credits_without_a_cent_can_be_voided(box: Scenario) -> None:
+    wallet_id = funded(box, granted_credits="1")
+    (void,) = moved(box, wallet_id, voided_credits="0.004")
+    assert (void["amount"], void["credit_amount"]) == ("0.0", "0.004")
+    assert balance(box, wallet_id) == (100, "0.996", "0.004")
+    assert box.get(f"/wallet_transactions/{void['svc_id']}/fundings")["wallet_transaction_fundings"] == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "details"),
+    [
+        ({"priority": 0}, {"priority": ["value_is_invalid"]}),
+        ({"priority": "first"}, {"priority": ["value_is_invalid"]}),
+        ({"purchase_order_number": "p" * 256}, {"purchase_order_number": ["value_is_too_long"]}),
+        ({"name": "n" * 256}, {"name": ["too_long"]}),
+        ({"metadata": "text"}, {"metadata": ["invalid_type"]}),
+        ({"metadata": [{"key": "k", "value": {}}]}, {"metadata": ["nested_structure_not_allowed"]}),
+        ({"metadata": [{"key": f"k{n}", "value": "v"} for n in range(16)]}, {"metadata": ["too_many_keys"]}),
+        ({"paid_credits": "1" + "0" * 25}, {"paid_credits": ["invalid_paid_credits", "invalid_amount"]}),
+        ({"voided_transaction_id": "none"}, {"voided_transaction_id": ["wallet_transaction_not_found"]}),
+    ],
+)
+def test_a_bad_request_moves_nothing(box: Scenario, fields: dict[str, object], details: object) -> None:
+    wallet_id = funded(box, granted_credits="30")
+    assert refused(move(box, wallet_id, **{"granted_credits": "1", **fields})) == details
+    assert balance(box, wallet_id) == (3000, "30.0", "0.0")
+
+
+def test_a_purchase_beyond_the_limits_grants_nothing_either(box: Scenario) -> None:
+    wallet_id = funded(box, paid_top_up_max_amount_cents=1000)
+    assert refused(move(box, wallet_id, paid_credits="10.01", granted_credits="5")) == {
+        "paid_credits": ["amount_above_maximum"]
+    }
+    assert balance(box, wallet_id) == (0, "0.0", "0.0")
+
+
+def test_sections_of_a_top_up_are_its_own_else_the_wallets_else_the_customers(box: Scenario) -> None:
+    for code in ("of-top-up", "of-wallet", "of-customer"):
+        box.billing.invoice_custom_sections.create(name=code, code=code)
+    box.post("/customers", customer={"external_id": "acme", "invoice_custom_section_codes": ["of-customer"]})
+
+    def sections(wallet_id: str, **choice: object) -> list[str]:
+        fields: dict[str, Any] = {"invoice_custom_section": choice} if choice else {}
+        invoice = box.invoice(bought(box, wallet_id, **fields)[1])
+        return [section["code"] for section in invoice["applied_invoice_custom_sections"]]
+
+    plain = funded(box)
+    chosen = funded(box, invoice_custom_section={"invoice_custom_section_codes": ["of-wallet"]})
+    assert sections(plain) == ["of-customer"]
+    assert sections(chosen) == ["of-wallet"]
+    assert sections(chosen, invoice_custom_section_codes=["of-top-up"]) == ["of-top-up"]
+    assert sections(chosen, skip_invoice_custom_sections=True) == []
+
+
+def test_unknown_wallets_and_transactions_are_missing(box: Scenario) -> None:
+    assert refused(move(box, "none", granted_credits="1")) == {"wallet_id": ["wallet_not_found"]}
+    for path in ("", "/consumptions", "/fundings"):
+        assert missing(box.send("GET", f"/wallet_transactions/none{path}")) == "wallet_transaction"
+
+
+def test_first_credits_that_cannot_be_bought_leave_no_wallet(box: Scenario) -> None:
+    assert refused(create(box, paid_credits="1", paid_top_up_min_amount_cents=200)) == {
+        "paid_credits": ["amount_below_minimum"]
+    }
+    assert box.get("/wallets")["wallets"] == []
