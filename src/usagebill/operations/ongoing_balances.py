@@ -11,6 +11,7 @@ from usagebill.core.tasks import RefreshWallets
 from usagebill.core.wallets import Wallet, WalletStatus
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.wallet_ledger import tell_wallet, want_refresh
+from usagebill.operations.wallets.rules import check_threshold
 from usagebill.queries.wallets import active_wallets
 from usagebill.rating.ongoing_usage import refreshed_wallets, unbilled_nets
 from usagebill.storage.conditions import eq, within
@@ -47,3 +48,9 @@ def refresh(work: Work, task: RefreshWallets) -> None:
         work.tx.replace(after)
         if after.depleted_ongoing_balance and not before.depleted_ongoing_balance:
             tell_wallet(work, "wallet.depleted_ongoing_balance", after)
+        if _ongoing(after) != _ongoing(before):
+            check_threshold(work, after)
+
+
+def _ongoing(wallet: Wallet) -> tuple[int, int]:
+    return wallet.ongoing_balance_cents, wallet.ongoing_usage_balance_cents

@@ -25,9 +25,7 @@ from usagebill.queries.wallets import wallet_entity
 from usagebill.rating.invoice import settled_bill
 from usagebill.work import Reader
 
-__all__ = ["PAID_CREDIT_ADDED", "paid_today", "top_up_bill"]
-
-PAID_CREDIT_ADDED = "invoice.paid_credit_added"
+__all__ = ["paid_today", "top_up_bill"]
 
 
 def top_up_bill(reader: Reader, wallet: Wallet, purchase: WalletTransaction) -> Bill:
@@ -59,7 +57,6 @@ def top_up_bill(reader: Reader, wallet: Wallet, purchase: WalletTransaction) -> 
         step=Step.AWAIT_PAYMENT if purchase.invoice_requires_successful_payment else Step.ISSUE,
         changed=(*bill.changed, replace(purchase, invoice_id=invoice.id, updated_at=reader.now)),
         may_be_empty=False,
-        message=PAID_CREDIT_ADDED,
     )
 
 

@@ -36,7 +36,7 @@ from usagebill.core.wallets import (
     is_priority,
 )
 from usagebill.inputs import Maybe, is_given, value_or
-from usagebill.operations.wallet_ledger import tell_wallet
+from usagebill.operations.wallet_ledger import tell_wallet, want_refresh
 from usagebill.operations.wallets.inputs import (
     AppliesToInput,
     WalletInput,
@@ -96,6 +96,7 @@ def _create(work: Work, customer: Customer | None, given: WalletInput) -> Wallet
     keep_rules(work, wallet, rules)
     watch_expiration(work, wallet)
     tell_wallet(work, "wallet.created", wallet)
+    want_refresh(work, wallet.customer_id)
     if floored_credits(order.paid) > ZERO or floored_credits(order.granted) > ZERO:
         queue_top_up(work, wallet, order, work.now)
     return wallet

@@ -45,7 +45,7 @@ class AppliesToInput:
 
 @Input
 class RuleInput:
-    """A recurring top-up. Credits are texts; `svc_id` names the rule of the wallet that is to change."""
+    """A recurring top-up, its credits as texts. One with the id of the rule that the wallet has changes it."""
 
     svc_id: Maybe[str] = ABSENT
     trigger: Maybe[str] = ABSENT

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.statuses import PaymentStatus
@@ -12,17 +14,19 @@ from usagebill.operations.invoices.record import record
 from usagebill.operations.wallet_ledger import bring_in, tell_changed
 from usagebill.queries.invoices import find_invoice
 from usagebill.queries.wallets import transaction_of_invoice, wallet_of, wallet_transaction_by_id
-from usagebill.rating.top_ups import PAID_CREDIT_ADDED, paid_today, top_up_bill
+from usagebill.rating.top_ups import paid_today, top_up_bill
 from usagebill.work import Work
 
 __all__ = ["invoice_top_up", "settle_top_up"]
+
+_ISSUED = "invoice.paid_credit_added"
 
 
 def invoice_top_up(work: Work, task: InvoiceTopUp) -> None:
     """Job: invoice credits that were bought."""
     purchase = wallet_transaction_by_id(work, task.wallet_transaction_id)
     if purchase.invoice_id is None:
-        record(work, top_up_bill(work, wallet_of(work, purchase), purchase))
+        record(work, replace(top_up_bill(work, wallet_of(work, purchase), purchase), message=_ISSUED))
 
 
 def settle_top_up(work: Work, task: SettleTopUp) -> None:
@@ -58,4 +62,4 @@ def _keep(work: Work, before: WalletTransaction, after: WalletTransaction) -> bo
 
 def _issue_if_kept(work: Work, invoice: Invoice) -> None:
     if invoice.status == InvoiceStatus.OPEN:
-        issue(work, paid_today(work, invoice), may_be_empty=False, message=PAID_CREDIT_ADDED)
+        issue(work, paid_today(work, invoice), may_be_empty=False, message=_ISSUED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from usagebill.core.tasks import ExpireWallet
 from usagebill.core.wallets import Wallet, WalletStatus, terminated
 from usagebill.operations.backlog import settle_backlog
-from usagebill.operations.wallet_ledger import tell_wallet
+from usagebill.operations.wallet_ledger import tell_wallet, want_refresh
 from usagebill.operations.wallets.rules import end_rules
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.wallets import active_wallets, wallet_by_code, wallet_by_id
@@ -38,6 +38,7 @@ def end_wallet(work: Work, wallet: Wallet) -> Wallet:
     work.cancel(_expiration(wallet))
     end_rules(work, ended)
     tell_wallet(work, "wallet.terminated", ended)
+    want_refresh(work, ended.customer_id)
     return ended
 
 

@@ -12,7 +12,7 @@ from usagebill.core.wallet_checks import are_fee_types, priority_of, wallet_prob
 from usagebill.core.wallets import Wallet, WalletStatus
 from usagebill.inputs import changes, is_given, value_or
 from usagebill.operations.backlog import settle_backlog
-from usagebill.operations.wallet_ledger import tell_wallet
+from usagebill.operations.wallet_ledger import tell_wallet, want_refresh
 from usagebill.operations.wallets.creation import entity_by_code, is_code_taken, metric_ids_of_codes
 from usagebill.operations.wallets.inputs import WalletUpdate, instant_of, order_number_of, selection_of
 from usagebill.operations.wallets.metadata import checked_metadata
@@ -62,7 +62,14 @@ def update(work: Work, wallet_id: str, given: WalletUpdate) -> Wallet:
     if changed.expiration_at != wallet.expiration_at:
         watch_expiration(work, changed)
     tell_wallet(work, "wallet.updated", changed)
+    if _use(changed) != _use(wallet):
+        want_refresh(work, changed.customer_id)
     return changed
+
+
+def _use(wallet: Wallet) -> tuple[object, ...]:
+    """What decides on the usage that the wallet is to pay for."""
+    return wallet.code, wallet.priority, wallet.fee_types, wallet.billable_metric_ids
 
 
 def update_of_customer(work: Work, external_id: str, code: str, given: WalletUpdate) -> Wallet:
