@@ -59,6 +59,7 @@ def test_bought_credits_are_invoiced_and_come_once_they_are_paid(box: Scenario) 
     assert balance(box, wallet_id) == (1500, "7.5", "0.0")
     assert box.webhook_types("invoice", "wallet") == [
         "wallet.created",
+        "wallet.depleted_ongoing_balance",
         "wallet_transaction.created",
         "invoice.paid_credit_added",
         "invoice.payment_status_updated",
