@@ -122,6 +122,12 @@ AMENDMENTS: Mapping[tuple[str, ...], object] = {
         ("components", "schemas", name, "properties", "charge", "properties", "charge_model"): {"type": "string"}
         for name in ("CustomerChargeUsageObject", "CustomerProjectedChargeUsageObject")
     },
+    # `balance` is required there and described nowhere; the balances are credits_balance and balance_cents.
+    ("components", "schemas", "WalletObject", "required"): [
+        *("svc_id", "svc_customer_id", "external_customer_id", "status", "currency", "rate_amount", "credits_balance"),
+        *("balance_cents", "consumed_credits", "created_at", "ongoing_balance_cents", "ongoing_usage_balance_cents"),
+        *("credits_ongoing_balance", "credits_ongoing_usage_balance", "invoice_requires_successful_payment"),
+    ],
     # `groups` is required there and described nowhere; groups stand under grouped_usage.
     ("components", "schemas", "CustomerProjectedChargeUsageObject", "required"): ["units", "charge", "billable_metric"],
     # Sheet 20: what a plan does not bill on a monthly run has no window then.

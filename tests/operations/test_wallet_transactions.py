@@ -226,7 +226,7 @@ def test_a_purchase_beyond_the_limits_grants_nothing_either(box: Scenario) -> No
 
 def test_sections_of_a_top_up_are_its_own_else_the_wallets_else_the_customers(box: Scenario) -> None:
     for code in ("of-top-up", "of-wallet", "of-customer"):
-        box.billing.invoice_custom_sections.create(name=code, code=code)
+        box.billing.invoice_custom_sections.create(name=code, code=code, display_name=code, details=code)
     box.post("/customers", customer={"external_id": "acme", "invoice_custom_section_codes": ["of-customer"]})
 
     def sections(wallet_id: str, **choice: object) -> list[str]:
