@@ -71,7 +71,7 @@ class HttpCourier:
 
 @dataclass(slots=True, eq=False)
 class _Shipment:
-    """A leased job with the attempt that is to be made, and how that went."""
+    """A leased job with its attempt and the outcome."""
 
     job: Job
     attempt: webhooks.Attempt

@@ -50,7 +50,7 @@ class VatRegistry(Protocol):
     """Who knows which VAT numbers exist. `VIES` of the European Commission is one, over HTTP (`HttpVatRegistry`)."""
 
     def check(self, number: VatNumber) -> Registered | NotRegistered | Unavailable:
-        """Whether the number is registered; `Unavailable` where that cannot be told now."""
+        """Whether the number is registered; `Unavailable` if that cannot be determined now."""
 
 
 class JobHost(Protocol):

@@ -524,7 +524,7 @@ class Wallets(Resource):
 
 
 class WebhookEndpoints(Resource):
-    """Who is told of what happens."""
+    """The webhook endpoints that messages go to."""
 
     views: ClassVar[Views] = {WebhookEndpoint: webhook_endpoint_view}
 

@@ -1,4 +1,4 @@
-"""The server: the API over HTTP, with a worker beside it, until it is told to stop."""
+"""The server: the API over HTTP, with a worker beside it, until it is stopped."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class Sandbox:
     ) -> tuple[int, Any]:
         """Send an authenticated request and do what follows from it at once; the status and the parsed body.
 
-        The body is None if it is empty, and text where it is not JSON.
+        The body is None if it is empty, and text if it is not JSON.
         """
         target, _, query = path.partition("?")
         with self._undisturbed():

@@ -1,4 +1,4 @@
-"""The worker: threads that do what is due, by themselves, for as long as the process runs."""
+"""The worker: threads that run due jobs while the process lives."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class BillingEntity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BillingEntityVersion:
-    """A billing entity as it was when something was issued in its name: kept once for all that it issued as such.
+    """A version of a billing entity, stored once for everything issued under it.
 
     `created_at` is when it was last changed: runs that catch up issue as of instants before that.
     """

@@ -8,7 +8,7 @@ from datetime import datetime
 
 __all__ = ["GENERATION_ERROR", "TAX_ERROR", "TAX_VOIDING_ERROR", "ErrorDetail", "without"]
 
-# Taxes could not be told, or what was taxed not be reported.
+# Taxes could not be determined, or reported.
 TAX_ERROR = "tax_error"
 # An invoice could not be made.
 GENERATION_ERROR = "invoice_generation_error"

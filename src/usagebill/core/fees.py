@@ -53,7 +53,7 @@ class AppliedTax:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeeItem:
-    """What the fee is for, as it was when the fee was made. `item_type` names the record."""
+    """What the fee is for, copied when the fee was made. `item_type` names the record."""
 
     type: FeeType
     item_type: str

@@ -353,7 +353,7 @@ def _most_units(metric: BillableMetric, part: PartCount) -> Decimal:
 
 def _volumes(properties: VolumeProperties, usage: Usage) -> list[Usage]:
     """Where the price of at most so many units may be highest: at all of them, and at the end of each range before."""
-    ends = [one.to_value for one in properties.ranges.ranges if one.to_value is not None]
+    ends = [price_range.to_value for price_range in properties.ranges.ranges if price_range.to_value is not None]
     return [usage, *(replace(usage, units=end) for end in ends if end < usage.units)]
 
 
@@ -400,8 +400,8 @@ def _pooled_cents(terms: TermsOfPart, growth: Growth) -> Decimal:
         case StandardProperties(amount=rate):
             amount = multiply(units, rate)
         case GraduatedProperties(ranges=ranges) | GraduatedPercentageProperties(ranges=ranges):
-            amount = multiply(units, max(one.rate for one in ranges.ranges))
-            amount = add(amount, total(one.flat_amount for one in ranges.ranges))
+            amount = multiply(units, max(price_range.rate for price_range in ranges.ranges))
+            amount = add(amount, total(price_range.flat_amount for price_range in ranges.ranges))
         case PackageProperties() as package:
             amount = multiply(add(divide(units, package.package_size), ONE), package.amount)
         case PercentageProperties() as terms_of_events:

@@ -38,8 +38,8 @@ class WalletLedger:
     top_ups: Mapping[str, Invoice]
 
 
-def _finding(check: str, subject: str, id: str, what: str, expected: object, found: object) -> Finding:
-    return Finding(check=check, subject=subject, subject_id=id, detail=what, expected=str(expected), found=str(found))
+def _finding(check: str, subject: str, id: str, what: str, expected: object, actual: object) -> Finding:
+    return Finding(check=check, subject=subject, subject_id=id, detail=what, expected=str(expected), found=str(actual))
 
 
 def audited_wallet(ledger: WalletLedger) -> Iterator[Finding]:
@@ -52,12 +52,14 @@ def audited_wallet(ledger: WalletLedger) -> Iterator[Finding]:
 
 def _balances(ledger: WalletLedger) -> Iterator[Finding]:
     wallet = ledger.wallet
-    settled = [one for one in ledger.transactions if one.status == WalletTransactionStatus.SETTLED]
+    settled = [
+        transaction for transaction in ledger.transactions if transaction.status == WalletTransactionStatus.SETTLED
+    ]
     came = [transaction for transaction in settled if transaction.is_inbound]
     went = [transaction for transaction in settled if not transaction.is_inbound]
     credits_out = total(transaction.credit_amount for transaction in went)
     returned = total(transaction.credit_amount for transaction in came if transaction.voided_invoice_id is not None)
-    cents = sum(transaction.amount_cents for transaction in came) - sum(one.amount_cents for one in went)
+    cents = sum(transaction.amount_cents for transaction in came) - sum(spent.amount_cents for spent in went)
     expected: list[tuple[str, object, object]] = [
         ("balance_cents", cents, wallet.balance_cents),
         (
@@ -84,9 +86,9 @@ def _transaction(ledger: WalletLedger, transaction: WalletTransaction) -> Iterat
     """A transaction goes one way, is worth its credits, and has left what no other took of it."""
     subject = f"transaction of wallet {ledger.wallet.code}"
 
-    def differs(what: str, expected: object, found: object) -> Iterator[Finding]:
-        if expected != found:
-            yield _finding("wallet_transaction", subject, transaction.id, what, expected, found)
+    def differs(what: str, expected: object, actual: object) -> Iterator[Finding]:
+        if expected != actual:
+            yield _finding("wallet_transaction", subject, transaction.id, what, expected, actual)
 
     kinds = _KINDS[transaction.transaction_type]
     if transaction.transaction_status not in kinds:
@@ -150,7 +152,11 @@ def audited_prepaid(
     gave that back and those that `consumptions` drew on.
     """
     by_id = {transaction.id: transaction for transaction in transactions}
-    paying = [one for one in transactions if not one.is_inbound and one.invoice_id == invoice.id]
+    paying = [
+        transaction
+        for transaction in transactions
+        if not transaction.is_inbound and transaction.invoice_id == invoice.id
+    ]
     split = dict.fromkeys(_KINDS[TransactionType.INBOUND], 0)
     ids = {transaction.id for transaction in paying}
     for row in consumptions:
@@ -195,9 +201,9 @@ def audited_prepaid(
     for wallet_id in dict.fromkeys(transaction.wallet_id for transaction in transactions):
         took = sum(transaction.amount_cents for transaction in paying if transaction.wallet_id == wallet_id)
         back = sum(
-            one.amount_cents
-            for one in transactions
-            if one.wallet_id == wallet_id and one.voided_invoice_id == invoice.id
+            transaction.amount_cents
+            for transaction in transactions
+            if transaction.wallet_id == wallet_id and transaction.voided_invoice_id == invoice.id
         )
         if back > took:
             what = f"given back to wallet {wallet_id}"

@@ -150,7 +150,7 @@ class Connection(HttpToolsProtocol):
         )
         self._refused = True
         if self.cycle is not None and not self.cycle.response_complete:
-            # Whoever waits for the rest of the request is told that none comes.
+            # Whoever waits for the rest of the request learns that none comes.
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         # Closed at once, with bytes unread, the connection would be reset and the answer lost on its way.

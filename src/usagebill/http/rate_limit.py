@@ -23,7 +23,7 @@ class Standing:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What clients are told: whole numbers, the last one the seconds until they may go on."""
+        """The rate limit headers: whole numbers, the last one the seconds until the client may retry."""
         return {
             "x-ratelimit-limit": str(self.limit),
             "x-ratelimit-remaining": str(max(0, self.remaining)),

@@ -167,8 +167,10 @@ def _fingerprint(reader: Reader, subscription: Subscription, definition: PlanDef
             earliest=lower_bound(metric.aggregation_type, recurring=metric.recurring, start=window.start),
             latest=window.end,
         )
-        own = own_events(reader, subscription, metric, question)
-        handovers.append((own.code, own.earliest, own.latest, own.after, own.first_end, own.until))
+        handover = own_events(reader, subscription, metric, question)
+        handovers.append(
+            (handover.code, handover.earliest, handover.latest, handover.after, handover.first_end, handover.until)
+        )
     parts = (
         (window.start, window.end, window.period_days, str(window.tz)),
         subscription,

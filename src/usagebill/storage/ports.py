@@ -227,7 +227,7 @@ class Snapshot(Protocol):
     def each(
         self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False
     ) -> Iterator[R]:
-        """The records that match, one by one, however many there are. Nothing is to be written meanwhile."""
+        """The matching records, streamed one by one. Nothing may be written meanwhile."""
 
     def count(self, kind: type[Any], *conditions: Condition, deleted: bool = False) -> int:
         """How many records satisfy all conditions."""

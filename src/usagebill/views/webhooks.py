@@ -1,4 +1,4 @@
-"""How webhook endpoints, and what is told about webhooks, are shown."""
+"""Views of webhook endpoints and of messages about webhooks."""
 
 from __future__ import annotations
 

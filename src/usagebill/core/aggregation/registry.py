@@ -172,7 +172,7 @@ def fold(
 
 
 def event_values(metric: Metric, events: Iterable[Event], start: datetime) -> tuple[Decimal, ...]:
-    """One value an event of the period from `start`, in order of time; also where the metric counts all history.
+    """One value an event of the period from `start`, in order of time; also if the metric counts all history.
 
     None for a type that knows no values of single events: no charge of it has bounds on them.
     """
