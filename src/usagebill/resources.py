@@ -500,6 +500,9 @@ class Wallets(Resource):
     messages: ClassVar[Messages] = {
         "wallet.created": Message("A wallet was created.", WalletMessage),
         "wallet.updated": Message("A wallet was changed, or its balance moved.", WalletMessage),
+        "wallet.depleted_ongoing_balance": Message(
+            "Usage so far comes to all that a wallet holds, or more; once until it holds more again.", WalletMessage
+        ),
         "wallet.terminated": Message("A wallet ended, or expired.", WalletMessage),
     }
 
@@ -507,8 +510,8 @@ class Wallets(Resource):
     create_of_customer = command(wallets.create_of_customer)
     update = command(wallets.update)
     update_of_customer = command(wallets.update_of_customer)
-    get = query(wallets.get)
-    get_of_customer = query(wallets.get_of_customer)
+    get = query(wallets.show)
+    get_of_customer = query(wallets.show_of_customer)
     list = query(wallets.list_all)
     list_of_customer = query(wallets.list_of_customer)
     terminate = command(wallets.terminate)

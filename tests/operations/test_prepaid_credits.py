@@ -12,7 +12,6 @@ from tests.scenarios import Scenario, charge_on
 from usagebill.core.wallet_transactions import TransactionKind, WalletConsumption, WalletTransaction
 from usagebill.core.wallets import Wallet
 from usagebill.queries.wallets import active_wallets
-from usagebill.rating.ongoing_usage import refreshed
 from usagebill.storage.conditions import eq
 
 pytestmark = [pytest.mark.now("2024-03-01T00:00:00Z"), pytest.mark.usefixtures("acme")]
@@ -135,14 +134,23 @@ def test_a_depletion_is_told_once_until_there_are_credits_again(box: Scenario) -
     assert message["wallet"]["ongoing_balance_cents"] == 0
 
 
-def test_on_demand_values_are_those_of_the_next_refresh(box: Scenario) -> None:
+def test_current_values_are_those_that_the_next_refresh_stores(box: Scenario) -> None:
     subscribed(box)
     add_wallet(box, 700)
-    (before,) = wallets(box)
     box.event("gb", value=2)
-    now = box.billing.reading(lambda reader: refreshed(reader, before))
+    plan = box.get("/plans/basic")["plan"]
+    (charge,) = plan["charges"]
+    box.put(f"/plans/basic/charges/{charge['code']}", charge={"properties": {"amount": "2"}})
     (stored,) = wallets(box)
-    assert now.ongoing_balance_cents == stored.ongoing_balance_cents == 500
+    assert stored.ongoing_balance_cents == 500
+    current = box.get(f"/wallets/{stored.id}?current_ongoing_balance=true")["wallet"]
+    assert (current["ongoing_balance_cents"], current["credits_ongoing_usage_balance"]) == (300, "4.0")
+    by_code = box.get("/customers/acme/wallets/default?current_ongoing_balance=true")["wallet"]
+    assert by_code == current
+    assert box.get(f"/wallets/{stored.id}")["wallet"]["ongoing_balance_cents"] == 500
+    assert box.billing.wallets.get(stored.id, current_ongoing_balance=True).ongoing_balance_cents == 300
+    box.event("gb", value=0)
+    assert balances(box) == [(700, 400, 300)]
 
 
 def test_an_explanation_tells_which_wallet_paid_which_fee_out_of_which_credits(box: Scenario) -> None:

@@ -44,7 +44,15 @@ ENDPOINTS: list[Endpoint] = [
         view=wallet_view,
         summary="List wallets",
     ),
-    _wallet("GET", _BY_ID, wallets.get, returns="wallet", view=wallet_view, summary="Get a wallet"),
+    _wallet(
+        "GET",
+        _BY_ID,
+        wallets.show,
+        query=wallets.WalletOptions,
+        returns="wallet",
+        view=wallet_view,
+        summary="Get a wallet",
+    ),
     _wallet(
         "PUT",
         _BY_ID,
@@ -116,7 +124,8 @@ ENDPOINTS: list[Endpoint] = [
     _wallet(
         "GET",
         _BY_CODE,
-        wallets.get_of_customer,
+        wallets.show_of_customer,
+        query=wallets.WalletOptions,
         returns="wallet",
         view=wallet_view,
         summary="Get a wallet of a customer",

@@ -1,8 +1,15 @@
 """Wallets: how they are created, changed, topped up and ended."""
 
 from usagebill.operations.wallets.creation import create, create_of_customer
-from usagebill.operations.wallets.inputs import MetadataInput, WalletFilters, WalletInput, WalletUpdate
-from usagebill.operations.wallets.listing import get, get_of_customer, list_all, list_of_customer
+from usagebill.operations.wallets.inputs import MetadataInput, WalletFilters, WalletInput, WalletOptions, WalletUpdate
+from usagebill.operations.wallets.listing import (
+    get,
+    get_of_customer,
+    list_all,
+    list_of_customer,
+    show,
+    show_of_customer,
+)
 from usagebill.operations.wallets.metadata import (
     delete_metadata,
     delete_metadata_key,
@@ -20,6 +27,7 @@ __all__ = [
     "MetadataInput",
     "WalletFilters",
     "WalletInput",
+    "WalletOptions",
     "WalletUpdate",
     "create",
     "create_of_customer",
@@ -35,6 +43,8 @@ __all__ = [
     "merge_metadata_of_customer",
     "replace_metadata",
     "replace_metadata_of_customer",
+    "show",
+    "show_of_customer",
     "terminate",
     "terminate_of_customer",
     "update",

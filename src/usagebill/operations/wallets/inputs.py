@@ -20,6 +20,7 @@ __all__ = [
     "RuleInput",
     "WalletFilters",
     "WalletInput",
+    "WalletOptions",
     "WalletUpdate",
     "instant_of",
     "order_number_of",
@@ -124,6 +125,13 @@ class WalletFilters:
     external_customer_id: Maybe[str] = ABSENT
     currency: Maybe[str] = ABSENT
     billing_entity_codes: Maybe[tuple[str, ...]] = ABSENT
+
+
+@Input
+class WalletOptions:
+    """With `current_ongoing_balance` the ongoing values are computed for the answer, not those of the last refresh."""
+
+    current_ongoing_balance: Maybe[bool] = ABSENT
 
 
 @Input

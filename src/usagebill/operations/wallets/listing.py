@@ -8,14 +8,15 @@ from usagebill.core.customers import Customer
 from usagebill.core.wallets import Wallet
 from usagebill.inputs import Paging, value_or
 from usagebill.operations.customer_lists import entity_ids_of_codes
-from usagebill.operations.wallets.inputs import WalletFilters
+from usagebill.operations.wallets.inputs import WalletFilters, WalletOptions
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.wallets import wallet_by_code, wallet_by_id
+from usagebill.rating.ongoing_usage import refreshed
 from usagebill.storage.conditions import Condition, all_of, any_of, asc, desc, eq, missing, related, within
 from usagebill.storage.ports import Page
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
-__all__ = ["get", "get_of_customer", "list_all", "list_of_customer"]
+__all__ = ["get", "get_of_customer", "list_all", "list_of_customer", "show", "show_of_customer"]
 
 
 def get(work: Work, wallet_id: str) -> Wallet:
@@ -26,6 +27,21 @@ def get(work: Work, wallet_id: str) -> Wallet:
 def get_of_customer(work: Work, external_id: str, code: str) -> Wallet:
     """The customer's wallet with this code: the active one, else the one that ended last. Raises `NotFound`."""
     return wallet_by_code(work, customer_by_external_id(work, external_id), code)
+
+
+def show(reader: Reader, wallet_id: str, options: WalletOptions) -> Wallet:
+    """The wallet with this id, active or terminated. Raises `NotFound`."""
+    return _with_options(reader, wallet_by_id(reader, wallet_id), options)
+
+
+def show_of_customer(reader: Reader, external_id: str, code: str, options: WalletOptions) -> Wallet:
+    """The customer's wallet with this code: the active one, else the one that ended last. Raises `NotFound`."""
+    customer = customer_by_external_id(reader, external_id)
+    return _with_options(reader, wallet_by_code(reader, customer, code), options)
+
+
+def _with_options(reader: Reader, wallet: Wallet, options: WalletOptions) -> Wallet:
+    return refreshed(reader, wallet) if value_or(options.current_ongoing_balance, False) else wallet
 
 
 def list_all(work: Work, options: WalletFilters, paging: Paging) -> Page[Wallet]:
