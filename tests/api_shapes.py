@@ -130,24 +130,6 @@ AMENDMENTS: Mapping[tuple[str, ...], object] = {
     ],
     # `groups` is required there and described nowhere; groups stand under grouped_usage.
     ("components", "schemas", "CustomerProjectedChargeUsageObject", "required"): ["units", "charge", "billable_metric"],
-    # `balance` is required there and described nowhere; the balances are `balance_cents` and `credits_balance`.
-    ("components", "schemas", "WalletObject", "required"): [
-        "svc_id",
-        "svc_customer_id",
-        "external_customer_id",
-        "status",
-        "currency",
-        "rate_amount",
-        "credits_balance",
-        "balance_cents",
-        "consumed_credits",
-        "created_at",
-        "ongoing_balance_cents",
-        "invoice_requires_successful_payment",
-        "ongoing_usage_balance_cents",
-        "credits_ongoing_balance",
-        "credits_ongoing_usage_balance",
-    ],
     # Sheet 20: what a plan does not bill on a monthly run has no window then.
     **{
         _property("BillingPeriodObject", name): {"type": ["string", "null"], "format": "date-time"}
