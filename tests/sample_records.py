@@ -36,6 +36,8 @@ def world(box: Scenario) -> dict[str, str]:
     listener = box.post("/webhook_endpoints", webhook_endpoint={"webhook_url": "https://listener.example"})
     sending = {"email": "billing@seller.example", "email_settings": ["invoice.finalized", "credit_note.created"]}
     box.put("/billing_entities/default", billing_entity=sending)
+    watch = {"alert_type": "current_usage_amount", "code": "watch", "thresholds": [{"value": 100_000}]}
+    box.post("/subscriptions/sub/alerts", alert=watch)
     charge = shown["charges"][0]
     # A wallet by the code that paths name, and one by its id.
     wallet = {"external_customer_id": "acme", "rate_amount": "1", "currency": "EUR", "metadata": {"tier": "gold"}}
@@ -117,6 +119,15 @@ def valid_bodies(world: Mapping[str, str]) -> dict[str, dict[str, Any]]:
             "expiration": "no_expiration",
             "applies_to": {"plan_codes": ["basic"]},
         },
+        "AlertsRequest": {
+            "alert": {
+                "alert_type": "billable_metric_current_usage_units",
+                "code": "units",
+                "billable_metric_code": "gb",
+                "thresholds": [{"value": 100, "code": "warn"}, {"value": 50, "recurring": True}],
+            }
+        },
+        "AlertUpdate": {"code": "watch", "name": "Usage", "thresholds": [{"value": 200}]},
         "AppliedCouponInput": {"external_customer_id": "acme", "coupon_code": "ten"},
         "CreditNoteInput": {
             "invoice_id": world["invoice_id"],
@@ -188,6 +199,7 @@ def invoiced(box: Scenario, known: dict[str, str]) -> None:
 
 # What is asked for where the general rules of `tests.sample_records` do not do.
 PATHS = {
+    "/subscriptions/{external_id}/alerts/{code}": "/subscriptions/sub/alerts/watch",
     "/customers/{external_customer_id}/current_usage": "/customers/acme/current_usage?external_subscription_id=sub",
     "/customers/{external_customer_id}/projected_usage": "/customers/acme/projected_usage?external_subscription_id=sub",
     "/customers/{external_customer_id}/past_usage": "/customers/acme/past_usage?external_subscription_id=sub",

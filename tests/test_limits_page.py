@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "limits.md"
 
 def shown(number: Decimal) -> str:
     if abs(number) > 10**17:
-        return f"10^{number.adjusted()}"
+        return f"{'-' if number < 0 else ''}10^{number.adjusted()}"
     return f"10^{number.adjusted()}" if 0 < number < 1 else f"{int(number):,}"
 
 

@@ -10,6 +10,7 @@ from typing import ClassVar, get_type_hints
 
 from usagebill.bindings import Message, Messages, Resource, Runner, Views, command, exact, query, unix_seconds
 from usagebill.core.add_ons import AddOn
+from usagebill.core.alerts import Alert
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.coupons import AppliedCoupon, Coupon
@@ -55,6 +56,7 @@ from usagebill.operations import (
     webhook_endpoints,
     webhooks,
 )
+from usagebill.operations.alerts import definitions as alerts
 from usagebill.operations.documents import files as documents
 from usagebill.operations.emails import resending as emails
 from usagebill.operations.invoices import drafts as invoice_drafts
@@ -72,6 +74,7 @@ from usagebill.rating import current_usage, past_usage
 from usagebill.rating.explain import explain
 from usagebill.rating.fee_events import events_of_fee
 from usagebill.views.add_ons import add_on_view
+from usagebill.views.alerts import TriggeredAlertView, alert_view
 from usagebill.views.billable_metrics import BillableMetricView, billable_metric_view
 from usagebill.views.billing_entities import billing_entity_details
 from usagebill.views.coupons import applied_coupon_view, coupon_view
@@ -113,6 +116,23 @@ class AddOns(Resource):
     get = query(add_ons.get)
     list = query(add_ons.list_all)
     delete = command(add_ons.delete)
+
+
+class Alerts(Resource):
+    """Thresholds of usage that are told of when they are crossed."""
+
+    views: ClassVar[Views] = {Alert: alert_view}
+    messages: ClassVar[Messages] = {
+        "alert.triggered": Message("What an alert watches crossed a threshold of it.", TriggeredAlertView),
+    }
+
+    create = command(alerts.create)
+    create_all = command(alerts.create_all)
+    update = command(alerts.update)
+    get = query(alerts.get)
+    list = query(alerts.list_all)
+    delete = command(alerts.delete)
+    delete_all = command(alerts.delete_all)
 
 
 class AppliedCoupons(Resource):
@@ -553,6 +573,7 @@ class Resources:
     """Every resource, as an attribute named for what it is about: one row each."""
 
     add_ons: AddOns
+    alerts: Alerts
     applied_coupons: AppliedCoupons
     billable_metrics: BillableMetrics
     billing_entities: BillingEntities

@@ -228,6 +228,7 @@ TABLES_OF_VERSIONS = {
     9: "8d60afd92e317262",
     10: "52b1ba32d41635dd",
     11: "6b0ecd4bbc077ba8",
+    12: "cf718fbf8f20e403",
 }
 
 

@@ -16,6 +16,7 @@ from usagebill.core.numbers import truncate_to
 
 __all__ = [
     "ADD_ON_PRICE",
+    "ALERT_THRESHOLD",
     "APPLIED_COUPON_AMOUNT",
     "CHARGE_AMOUNT",
     "CHARGE_MINIMUM",
@@ -187,6 +188,14 @@ TRIAL = _days("Trial", "`trial_period`", _DECIMALS)
 PAYMENT_TERM = _days("Payment term", "`net_payment_term`")
 GRACE_PERIOD = _days("Grace period", "`invoice_grace_period`")
 PAST_PERIODS = _count("Periods of past usage asked for", "`periods_count`", 1, 1_000_000)
+ALERT_THRESHOLD = Range(
+    what="Threshold of an alert",
+    fields="`thresholds[].value`",
+    unit="cents, units or credits",
+    least=Decimal(-(10**30)),
+    most=Decimal(10**30),
+    decimals=_DECIMALS,
+)
 
 # Every range above, in that order.
 TABLE: tuple[Range, ...] = tuple(limit for limit in globals().values() if isinstance(limit, Range))

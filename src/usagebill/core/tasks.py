@@ -17,6 +17,7 @@ __all__ = [
     "BillCustomer",
     "BillFixedChargeUnits",
     "ChangeEuRates",
+    "CheckAlerts",
     "CheckReceivedEvents",
     "CheckUsageThresholds",
     "CheckVatNumber",
@@ -175,6 +176,21 @@ class CheckUsageThresholds(Task):
     worked_out_ahead = True
 
     subscription_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckAlerts(Task):
+    """What the alerts of a subscription watch may have changed; one such check waits, and one for `period_start`."""
+
+    kind = "check_alerts"
+    subject_field = "subscription_id"
+    worked_out_ahead = True
+
+    subscription_id: str
+    period_start: datetime | None = None
+
+    def job_key(self, job_id: str, due_at: datetime) -> str:
+        return self.key if self.period_start is None else f"{self.key}:{self.period_start.isoformat()}"
 
 
 # Customers

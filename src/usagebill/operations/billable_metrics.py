@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from usagebill.core import expressions, limits
 from usagebill.core.aggregation import AGGREGATIONS, FieldUse
+from usagebill.core.alerts import Alert, removed
 from usagebill.core.billable_metrics import (
     BillableMetric,
     MetricFilter,
@@ -24,6 +25,7 @@ from usagebill.core.numbers import parse_decimal
 from usagebill.core.plans import Charge, Plan
 from usagebill.inputs import ABSENT, Absent, Input, Maybe, Paging, changes, value_or
 from usagebill.operations import draft_invoices
+from usagebill.operations.alert_watch import watch_plans
 from usagebill.storage.conditions import eq, missing, related
 from usagebill.storage.ports import Page
 from usagebill.views.billable_metrics import billable_metric_view
@@ -155,13 +157,20 @@ def update(work: Work, code: str, given: BillableMetricInput) -> BillableMetric:
 
 
 def delete(work: Work, code: str) -> BillableMetric:
-    """Delete the metric and every charge that prices it. Events and past fees stay; the code is free again."""
+    """Delete the metric, every charge that prices it and every alert that watches it.
+
+    Events and past fees stay; the code is free again.
+    """
     deleted = replace(get(work, code), deleted_at=work.now, updated_at=work.now)
     work.tx.replace(deleted)
     charges = work.tx.find(Charge, eq("billable_metric_id", deleted.id))
     for charge in charges:
         work.tx.replace(replace(charge, deleted_at=work.now, updated_at=work.now))
-    draft_invoices.flag(work, draft_invoices.drafts_of_plans({charge.plan_id for charge in charges}))
+    for alert in work.tx.find(Alert, eq("billable_metric_id", deleted.id)):
+        work.tx.replace(removed(alert, work.now))
+    plan_ids = {charge.plan_id for charge in charges}
+    draft_invoices.flag(work, draft_invoices.drafts_of_plans(plan_ids))
+    watch_plans(work, plan_ids)
     work.emit("billable_metric.deleted", lambda: billable_metric_view(work, deleted), deleted.id)
     return deleted
 
@@ -259,4 +268,6 @@ def _adapt_charges(work: Work, metric: BillableMetric) -> None:
                 kept.append(replace(charge_filter, values=values, updated_at=work.now) if changed else charge_filter)
         if tuple(kept) != charge.filters:
             work.tx.replace(replace(charge, filters=tuple(kept), updated_at=work.now))
-    draft_invoices.flag(work, draft_invoices.drafts_of_plans({charge.plan_id for charge in charges}))
+    plan_ids = {charge.plan_id for charge in charges}
+    draft_invoices.flag(work, draft_invoices.drafts_of_plans(plan_ids))
+    watch_plans(work, plan_ids)

@@ -17,6 +17,7 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.core.tasks import CheckReceivedEvents, ProcessEvents
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, is_given
 from usagebill.operations import ongoing_balances, progressive_billing
+from usagebill.operations.alert_watch import watch_events
 from usagebill.storage.conditions import desc, eq, present, within
 from usagebill.storage.event_queries import EventFilter
 from usagebill.storage.ports import Page
@@ -167,7 +168,7 @@ def follow_up(work: Work, events: Sequence[Event], metrics: Mapping[str, Billabl
     """Schedule what these new events bring about; `metrics` are those of their codes, by code.
 
     What a charge bills in advance is processed by a job, at once, and so are thresholds and the ongoing balances of
-    wallets; where somebody listens, the events of an hour are checked after it.
+    wallets; alerts are checked some seconds later, and where somebody listens, the events of an hour after it.
     """
     billed_in_advance = {code for code, metric in metrics.items() if _is_billed_in_advance(work, metric)}
     if billed_in_advance:
@@ -180,6 +181,7 @@ def follow_up(work: Work, events: Sequence[Event], metrics: Mapping[str, Billabl
             work.schedule(ProcessEvents(event_id=events[0].id, events=names), work.now)
     progressive_billing.follow_up(work, events)
     ongoing_balances.follow_up(work, events)
+    watch_events(work, events, metrics)
     if work.is_heard("events.errors"):
         hour = work.now.replace(minute=0, second=0, microsecond=0) + _HOUR
         work.schedule(CheckReceivedEvents(organization_id=work.organization.id, hour=hour), hour + _CHECKED_AT)

@@ -13,6 +13,7 @@ from usagebill.core.tasks import (
     BillCustomer,
     BillFixedChargeUnits,
     ChangeEuRates,
+    CheckAlerts,
     CheckReceivedEvents,
     CheckUsageThresholds,
     CleanWebhookMessages,
@@ -41,6 +42,7 @@ from usagebill.core.tasks import (
     UpgradeNow,
 )
 from usagebill.operations import coupons, events, ongoing_balances, progressive_billing, vat, webhooks
+from usagebill.operations.alerts.checks import check as check_alerts
 from usagebill.operations.billing_run import bill_customer
 from usagebill.operations.invoices import generation_failures
 from usagebill.operations.invoices.awaiting_taxes import tax_waiting
@@ -129,6 +131,7 @@ HANDLERS: dict[str, Handler[Any]] = dict(
         _handled(SettleTopUp, settle_top_up),
         _handled(TopUpAtInterval, top_up_at_interval),
         _handled(ExpireWallet, expire_wallet),
+        _handled(CheckAlerts, check_alerts),
     )
 )
 

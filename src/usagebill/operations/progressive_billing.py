@@ -26,6 +26,7 @@ from usagebill.core.progressive_billing import Completion, LifetimeUsage, comple
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import CheckUsageThresholds
 from usagebill.inputs import ABSENT, Input, Maybe, is_given
+from usagebill.operations.alert_watch import watch_subscription
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.invoices.record import record
 from usagebill.operations.usage_so_far import amount_if, note_events, stop_watching
@@ -33,11 +34,20 @@ from usagebill.queries.billing_periods import cycle_at, running_boundaries
 from usagebill.queries.subscriptions import applicable_thresholds
 from usagebill.rating.current_usage import amount_so_far
 from usagebill.rating.invoice import progressive_bill
-from usagebill.storage.conditions import desc, eq, ne, not_empty, related, within
+from usagebill.storage.conditions import Condition, at_least, desc, eq, ne, not_empty, related, within
 from usagebill.views.subscriptions import threshold_reached_view
 from usagebill.work import Reader, Work
 
-__all__ = ["LifetimeUsageInput", "LifetimeUsageNow", "LifetimeUsageOptions", "check", "follow_up", "get", "put"]
+__all__ = [
+    "LifetimeUsageInput",
+    "LifetimeUsageNow",
+    "LifetimeUsageOptions",
+    "check",
+    "follow_up",
+    "get",
+    "put",
+    "usage_before",
+]
 
 
 def follow_up(work: Work, events: Sequence[Event]) -> None:
@@ -187,19 +197,33 @@ def _life(reader: Reader, subscription: Subscription) -> list[str]:
 
 def invoiced_cents(reader: Reader, subscription: Subscription) -> int:
     """The usage fees, before coupons and taxes, of standing subscription invoices in the life of the subscription."""
-    life = _life(reader, subscription)
-    return reader.tx.total(
+    return reader.tx.total(Fee, "amount_cents", *_counted_fees(reader, subscription))
+
+
+def _counted_fees(reader: Reader, subscription: Subscription) -> tuple[Condition, ...]:
+    on_standing_invoice = related(
+        Invoice,
+        "invoice_id",
+        eq("invoice_type", InvoiceType.SUBSCRIPTION),
+        within("status", COUNTED_IN_LIFETIME_USAGE),
+    )
+    whose = within("subscription_id", _life(reader, subscription))
+    return whose, eq("fee_type", FeeType.CHARGE), on_standing_invoice
+
+
+def usage_before(reader: Reader, subscription: Subscription, start: datetime) -> int:
+    """Lifetime usage from before the charges period that began at `start`, in cents: historical, and billed.
+
+    Usage of the period that is paid in advance is billed already, and no part of it: it counts with the period.
+    """
+    in_period = reader.tx.total(
         Fee,
         "amount_cents",
-        within("subscription_id", life),
-        eq("fee_type", FeeType.CHARGE),
-        related(
-            Invoice,
-            "invoice_id",
-            eq("invoice_type", InvoiceType.SUBSCRIPTION),
-            within("status", COUNTED_IN_LIFETIME_USAGE),
-        ),
+        *_counted_fees(reader, subscription),
+        eq("pay_in_advance", True),
+        at_least("charges_from_datetime", start),
     )
+    return _historical(reader, subscription) + invoiced_cents(reader, subscription) - in_period
 
 
 def _stored(reader: Reader, subscription: Subscription) -> LifetimeUsage | None:
@@ -315,4 +339,5 @@ def put(work: Work, external_id: str, given: LifetimeUsageInput, options: Lifeti
             work.tx.insert(changed)
         else:
             work.tx.replace(changed)
+        watch_subscription(work, subscription)
     return get(work, external_id, options)

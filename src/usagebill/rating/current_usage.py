@@ -40,6 +40,8 @@ __all__ = [
     "projected",
     "running_window",
     "usage_so_far",
+    "usage_within",
+    "window_so_far",
 ]
 
 
@@ -210,14 +212,36 @@ def usage_so_far(
     """
     definition = plan_definition(reader, subscription.plan_id)
     window = running_window(reader, subscription)
+    charges = [charge for charge in definition.charges if paid_in_advance or not charge.pay_in_advance]
+    return window, usage_within(reader, subscription, charges, window)
+
+
+def window_so_far(reader: Reader, subscription: Subscription, *, full: bool = False) -> Window:
+    """The running charges period of an active subscription; with `full` it begins where the subscription did."""
+    return _window(reader, subscription, full=full)
+
+
+def usage_within(
+    reader: Reader,
+    subscription: Subscription,
+    charges: Sequence[Charge],
+    window: Window,
+    *,
+    counted_until: datetime | None = None,
+) -> list[ChargeUsage]:
+    """What these charges of the subscription's plan come to so far in `window`.
+
+    `counted_until` is the last instant whose usage counts, the end of the window unless given.
+    """
+    definition = plan_definition(reader, subscription.plan_id)
     scope = ChargeScope(
         subscription=subscription,
         currency=definition.plan.amount_currency,
         window=window,
         current=True,
+        counted_until=counted_until,
     )
-    charges = [charge for charge in definition.charges if paid_in_advance or not charge.pay_in_advance]
-    return window, _charge_usages(reader, charges, definition, scope, named=True)
+    return _charge_usages(reader, charges, definition, scope, named=True)
 
 
 def _charge_usages(

@@ -79,9 +79,9 @@ class ChargeScope:
 
     `currency` is the plan's. `known_at` leaves out events received later: an invoice that is made late is the one that
     was due; `billed_at` is when the end of the subscription is billed, if that is what is going on. `current` asks for
-    usage so far instead of what an invoice bills. `only` keeps events by property (key -> values) and takes these keys
-    out of the grouping; `ungrouped` takes all keys out. `presented` are the presentation keys that split the displayed
-    units, None for all.
+    usage so far instead of what an invoice bills. `counted_until` is the last instant whose usage counts, the end of
+    the window unless given. `only` keeps events by property (key -> values) and takes these keys out of the grouping;
+    `ungrouped` takes all keys out. `presented` are the presentation keys that split the displayed units, None for all.
     """
 
     subscription: Subscription
@@ -90,6 +90,7 @@ class ChargeScope:
     known_at: datetime | None = None
     billed_at: Arrival | None = None
     current: bool = False
+    counted_until: datetime | None = None
     only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ungrouped: bool = False
     presented: tuple[str, ...] | None = None
@@ -216,7 +217,8 @@ def _question(
         only=scope.only,
         group_keys=tuple(keys),
     )
-    return own_events(reader, scope.subscription, metric, question, scope.billed_at)
+    question = own_events(reader, scope.subscription, metric, question, scope.billed_at)
+    return question if scope.counted_until is None else replace(question, latest=scope.counted_until)
 
 
 def _usages(
@@ -385,7 +387,7 @@ def _ledger_rows(
         subscription_id=scope.subscription.id,
         charge=charge,
         charge_filter=part.filter,
-        window=scope.window,
+        window=scope.window if scope.counted_until is None else replace(scope.window, end=scope.counted_until),
     )
     question = _question(reader, metric, ALL_EVENTS, _group_keys(charge, part, scope), scope)
     return ledger.latest(question, _billed_keys(charge, part))

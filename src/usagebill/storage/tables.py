@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from usagebill.core.add_ons import AddOn
 from usagebill.core.adjusted_fees import AdjustedFee
+from usagebill.core.alerts import Alert
 from usagebill.core.api_keys import ApiKey
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.billing_entities import BillingEntity, BillingEntityVersion
@@ -292,6 +293,14 @@ TABLES: tuple[Table, ...] = (
         listing=Listing(order=(asc("name"),)),
     ),
     Table(kind=SigningKey, name="signing_keys"),
+    Table(
+        kind=Alert,
+        name="alerts",
+        # Of each pair of columns one is null in an alert of the other kind, and nulls are never equal.
+        unique=(("external_subscription_id", "customer_id", "code"), ("wallet_id", "code")),
+        indexes=(("external_subscription_id",), ("wallet_id",), ("billable_metric_id",)),
+        references={"customer_id": Customer},
+    ),
     Table(kind=Document, name="documents", unique=(("subject_id", "kind"),)),
     # A wallet's code is unique among the active wallets of its customer: `operations.wallets` sees to it.
     Table(kind=Wallet, name="wallets", indexes=(("customer_id", "status"),), references={"customer_id": Customer}),

@@ -9,6 +9,7 @@ from usagebill.core.charge_ledger import CarriedLevel, LevelReached
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.tax_providers import TaxSubject
+from usagebill.operations.alert_watch import watch_lifetime_usage
 from usagebill.operations.credit_notes.automatic import on_surplus
 from usagebill.operations.credit_notes.drafts import follow
 from usagebill.operations.invoices.issue import await_payment, draft, issue
@@ -52,6 +53,7 @@ def record(work: Work, bill: Bill) -> Invoice:
         work.tx.insert(bill.payment)
     for fee in bill.standalone_fees:
         keep_standalone(work, fee)
+    watch_lifetime_usage(work, invoice)
     if bill.step is Step.DRAFT:
         return draft(work, invoice)
     if bill.step is Step.AWAIT_PAYMENT:

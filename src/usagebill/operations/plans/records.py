@@ -9,6 +9,7 @@ from usagebill.core.errors import Invalid
 from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.tasks import PlanAmountChanged
 from usagebill.operations import draft_invoices
+from usagebill.operations.alert_watch import watch_plans
 from usagebill.queries.plans import ChargeKind, forget_definition
 from usagebill.storage.conditions import eq, missing, ne
 from usagebill.work import Reader, Work
@@ -33,11 +34,12 @@ def refuse(errors: Mapping[str, Iterable[str]]) -> None:
 
 
 def changed_plans(work: Work, plan_ids: Iterable[str]) -> None:
-    """Have everything that was computed from these plans computed anew: definitions, and drafts of invoices."""
+    """Have all that follows from these plans computed again: definitions, drafts of invoices, what alerts watch."""
     ids = tuple(plan_ids)
     for id in ids:
         forget_definition(work, id)
     draft_invoices.flag(work, draft_invoices.drafts_of_plans(ids))
+    watch_plans(work, ids)
 
 
 def remove(work: Work, record: ChargeKind) -> ChargeKind:

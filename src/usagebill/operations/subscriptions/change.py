@@ -14,6 +14,7 @@ from usagebill.core.periods import Interval, Succession, day_start
 from usagebill.core.periods.schedule import is_unbilled
 from usagebill.core.subscriptions import Event, Subscription, SubscriptionStatus, is_upgrade, known_since, transition
 from usagebill.inputs import is_given, value_or
+from usagebill.operations.alert_watch import check_before_end
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.subscription import bill
 from usagebill.operations.plans.overrides import Overridden
@@ -106,6 +107,7 @@ def cancel_downgrade(work: Work, current: Subscription) -> bool:
 
 def _succeeded(work: Work, current: Subscription, succession: Succession) -> Subscription:
     """The ended record of a subscription that another one follows from now on."""
+    check_before_end(work, current)
     ended = replace(
         current,
         status=transition(current.status, Event.TERMINATE),

@@ -26,6 +26,7 @@ from usagebill.storage.conditions import eq, within
 from usagebill.work import Reader, Work
 
 __all__ = [
+    "awaits_run",
     "ending_of",
     "forget",
     "has_overdue_end",
@@ -37,6 +38,7 @@ __all__ = [
 ]
 
 _INSTANT = timedelta(microseconds=1)
+_A_DAY = timedelta(days=1)
 _ALERT_MINUTE = 50
 _END_OF_TIME = datetime(9999, 12, 30, tzinfo=UTC)
 
@@ -91,6 +93,13 @@ def schedule_billing(work: Work, subscription: Subscription) -> None:
 def is_due(reader: Reader, subscription: Subscription) -> bool:
     """Whether a run at this instant bills the subscription."""
     return _next_run(reader, subscription, after=reader.now - _INSTANT) == reader.now
+
+
+def awaits_run(reader: Reader, subscription: Subscription, start: datetime) -> bool:
+    """Whether the run that bills what closed when the period from `start` opened is still to come."""
+    due = _next_run(reader, subscription, after=start - _INSTANT)
+    run = BillCustomer(customer_id=subscription.customer_id).job_key("", due)
+    return due < start + _A_DAY and reader.tx.jobs.get(run) is not None
 
 
 def has_overdue_end(reader: Reader, subscription: Subscription) -> bool:

@@ -13,6 +13,7 @@ from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.plans import FixedChargeUnits
 from usagebill.core.subscriptions import Event, Subscription, SubscriptionStatus, transition
 from usagebill.core.tasks import ActivateSubscription
+from usagebill.operations.alert_watch import watch_subscription
 from usagebill.operations.invoices.subscription import bill, bill_added_units
 from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.queries.customers import customer_of, zone_of
@@ -45,6 +46,7 @@ def start(
     work.tx.replace(active)
     note_units(work, active)
     schedule(work, active)
+    watch_subscription(work, active)
     work.emit("subscription.started", lambda: entitled_subscription(work, active), active.id)
     return active
 

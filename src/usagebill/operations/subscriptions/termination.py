@@ -10,6 +10,7 @@ from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.periods.schedule import ending_at_instant, run_is_past
 from usagebill.core.subscriptions import Event, Subscription, SubscriptionStatus, transition
 from usagebill.core.tasks import AnnounceTermination, EndSubscription
+from usagebill.operations.alert_watch import check_before_end
 from usagebill.operations.backlog import after_backlog, of_subscription
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.subscription import bill
@@ -84,6 +85,7 @@ def terminate(
     if run_is_past(cycle(work, subscription), work.now):
         # A change of time zone today has put the run off: it would bill the closed period and leave the day to the end.
         bill_closed_period(work, subscription)
+    check_before_end(work, subscription)
     chosen = replace(
         subscription,
         on_termination_credit_note=(credit_note or subscription.on_termination_credit_note or "credit")

@@ -8,6 +8,7 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.subscriptions import UNENDED, Subscription, SubscriptionStatus, started_in_past_at
 from usagebill.inputs import is_given
+from usagebill.operations.alert_watch import watch_subscription
 from usagebill.operations.backlog import after_backlog, of_subscription
 from usagebill.operations.plans.overrides import apply_overrides
 from usagebill.operations.subscriptions.inputs import StatusOptions, SubscriptionUpdate, instant_of
@@ -59,6 +60,8 @@ def update(work: Work, external_id: str, given: SubscriptionUpdate, options: Sta
             work.emit("plan.updated", lambda: plan_summary(work, chosen.plan), plan.id)
         changed = replace(changed, plan_id=chosen.plan.id, fixed_charge_units=chosen.fixed_charge_units)
     work.tx.replace(changed)
+    if given.plan_overrides:
+        watch_subscription(work, changed)
     if moved and changed.subscription_at <= work.now:
         changed = _started_in_past(work, changed)
     elif changed.status in UNENDED:

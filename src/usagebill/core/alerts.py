@@ -1,0 +1,273 @@
+"""Alerts: thresholds of a value, and which of them the value crosses when it moves.
+
+An alert of a subscription watches usage rise, an alert of a wallet watches a balance fall. It remembers the value that
+it saw last, so that a threshold rings when the value reaches it and not again while it stays beyond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
+
+from usagebill.core.limits import ALERT_THRESHOLD
+from usagebill.core.numbers import ZERO, add, multiply, parse_decimal, subtract, total
+
+__all__ = [
+    "CARRIED_TYPES",
+    "METRIC_TYPES",
+    "MOST_STEPS_LISTED",
+    "MOST_THRESHOLDS",
+    "SUBSCRIPTION_TYPES",
+    "WALLET_TYPES",
+    "Alert",
+    "AlertThreshold",
+    "AlertType",
+    "Crossing",
+    "Direction",
+    "UsageLine",
+    "crossed_thresholds",
+    "definition_errors",
+    "evaluated",
+    "read_thresholds",
+    "removed",
+    "threshold_errors",
+    "usage_value",
+]
+
+MOST_THRESHOLDS = 20
+# A message lists so many steps of a recurring threshold at most, those next to the current value.
+MOST_STEPS_LISTED = 1_000
+
+
+class AlertType(StrEnum):
+    """What an alert watches."""
+
+    CURRENT_USAGE_AMOUNT = "current_usage_amount"
+    METRIC_CURRENT_USAGE_AMOUNT = "billable_metric_current_usage_amount"
+    METRIC_CURRENT_USAGE_UNITS = "billable_metric_current_usage_units"
+    LIFETIME_USAGE_AMOUNT = "lifetime_usage_amount"
+    METRIC_LIFETIME_USAGE_UNITS = "billable_metric_lifetime_usage_units"
+    WALLET_BALANCE_AMOUNT = "wallet_balance_amount"
+    WALLET_CREDITS_BALANCE = "wallet_credits_balance"
+    WALLET_ONGOING_BALANCE_AMOUNT = "wallet_ongoing_balance_amount"
+    WALLET_CREDITS_ONGOING_BALANCE = "wallet_credits_ongoing_balance"
+
+
+SUBSCRIPTION_TYPES = frozenset(alert_type for alert_type in AlertType if not alert_type.startswith("wallet_"))
+WALLET_TYPES = frozenset(AlertType) - SUBSCRIPTION_TYPES
+METRIC_TYPES = frozenset(alert_type for alert_type in AlertType if alert_type.startswith("billable_metric_"))
+# What goes on from period to period; every other usage starts again with each.
+CARRIED_TYPES = frozenset({AlertType.LIFETIME_USAGE_AMOUNT, AlertType.METRIC_LIFETIME_USAGE_UNITS})
+
+
+class Direction(StrEnum):
+    """The way a value has to go to cross a threshold."""
+
+    INCREASING = "increasing"
+    DECREASING = "decreasing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertThreshold:
+    """A value that rings, in cents, units or credits as the alert's type says.
+
+    A recurring one is the step by which it rings again and again, beyond the outermost of the others.
+    """
+
+    value: Decimal
+    code: str | None = None
+    recurring: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """What is watched of a subscription (by its external id, so across changes of plan) or of a wallet.
+
+    `previous_value` is what was seen at `last_processed_at`. `measured_subscription_id` and `measured_from` say of
+    which subscription that was, and of which period of it.
+    """
+
+    id: str
+    organization_id: str
+    customer_id: str
+    alert_type: AlertType
+    code: str
+    created_at: datetime
+    updated_at: datetime
+    thresholds: tuple[AlertThreshold, ...]
+    direction: Direction = Direction.INCREASING
+    name: str | None = None
+    external_subscription_id: str | None = None
+    wallet_id: str | None = None
+    billable_metric_id: str | None = None
+    previous_value: Decimal = ZERO
+    last_processed_at: datetime | None = None
+    measured_subscription_id: str | None = None
+    measured_from: datetime | None = None
+    deleted_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossing:
+    """The thresholds that a value crossed on its way from `previous_value` to `current_value`.
+
+    One-time thresholds come first, in the order in which they stand in the alert, then the steps of a recurring one
+    by value, each with the code of the threshold.
+    """
+
+    id: str
+    alert: Alert
+    previous_value: Decimal
+    current_value: Decimal
+    thresholds: tuple[AlertThreshold, ...]
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageLine:
+    """One line of current usage: what a filter or group of one charge comes to, in cents and units of its metric."""
+
+    billable_metric_id: str
+    amount_cents: int
+    units: Decimal
+
+
+def usage_value(alert: Alert, lines: Iterable[UsageLine]) -> Decimal | None:
+    """What the lines of a plan come to for the alert: the sum over every charge, filter and group of its metric.
+
+    None where the plan does not price the metric. Units for the types that count them, cents for all others.
+    """
+    own = [line for line in lines if alert.billable_metric_id in (None, line.billable_metric_id)]
+    if alert.billable_metric_id is not None and not own:
+        return None
+    if alert.alert_type in (AlertType.METRIC_CURRENT_USAGE_UNITS, AlertType.METRIC_LIFETIME_USAGE_UNITS):
+        return total(line.units for line in own)
+    return Decimal(sum(line.amount_cents for line in own))
+
+
+# What is wrong with an alert
+
+
+def threshold_errors(sent: Sequence[Mapping[str, object]]) -> dict[str, list[str]]:
+    """What is wrong first with thresholds as they were sent (`value`, `recurring`), as field -> codes."""
+    if len(sent) > MOST_THRESHOLDS:
+        return {"thresholds": ["too_many_thresholds"]}
+    values = [_number(threshold.get("value")) for threshold in sent]
+    known = [(value, bool(threshold.get("recurring"))) for value, threshold in zip(values, sent, strict=True)]
+    told_apart = [pair for pair in known if pair[0] is not None]
+    if len(set(told_apart)) < len(told_apart):
+        return {"thresholds": ["duplicate_threshold_values"]}
+    if any(threshold.get("value") is None for threshold in sent):
+        return {"thresholds:value": ["value_is_mandatory"]}
+    if any(value is None for value in values):
+        return {"thresholds:value": ["value_is_invalid"]}
+    if any(not ALERT_THRESHOLD.holds(value) for value in values if value is not None):
+        return {"thresholds:value": ["value_is_out_of_range"]}
+    if any(recurring and value is not None and value <= ZERO for value, recurring in known):
+        return {"thresholds:value": ["recurring_value_is_negative"]}
+    if sum(recurring for _, recurring in known) > 1:
+        return {"thresholds": ["multiple_recurring_thresholds"]}
+    return {}
+
+
+def _number(sent: object) -> Decimal | None:
+    if isinstance(sent, str):
+        return parse_decimal(sent.strip())
+    if isinstance(sent, (int, Decimal)) and not isinstance(sent, bool):
+        return Decimal(sent)
+    return None
+
+
+def read_thresholds(sent: Sequence[Mapping[str, object]]) -> tuple[AlertThreshold, ...]:
+    """Thresholds that `threshold_errors` has found nothing wrong with."""
+    return tuple(
+        AlertThreshold(
+            value=_number(threshold.get("value")) or ZERO,
+            code=_text(threshold.get("code")),
+            recurring=bool(threshold.get("recurring")),
+        )
+        for threshold in sent
+    )
+
+
+def _text(sent: object) -> str | None:
+    return sent if isinstance(sent, str) and sent else None
+
+
+def definition_errors(alert: Alert) -> dict[str, list[str]]:
+    """What is wrong with an alert by itself, as field -> codes; empty where nothing is."""
+    errors: dict[str, list[str]] = {}
+    if not alert.code:
+        errors["code"] = ["value_is_mandatory"]
+    if alert.alert_type in METRIC_TYPES and alert.billable_metric_id is None:
+        errors["billable_metric"] = ["value_is_mandatory"]
+    if alert.alert_type not in METRIC_TYPES and alert.billable_metric_id is not None:
+        errors["billable_metric"] = ["value_must_be_blank"]
+    return errors
+
+
+def removed(alert: Alert, now: datetime) -> Alert:
+    """The alert once it is deleted, its thresholds with it."""
+    return replace(alert, thresholds=(), deleted_at=now, updated_at=now)
+
+
+# Crossings
+
+
+def crossed_thresholds(
+    thresholds: Sequence[AlertThreshold], direction: Direction, previous: Decimal, current: Decimal
+) -> tuple[AlertThreshold, ...]:
+    """The thresholds that a value reaches or passes on its way from `previous` to `current`.
+
+    `previous` itself was reached before. Of the steps of a recurring threshold at most `MOST_STEPS_LISTED` are listed,
+    those next to `current`.
+    """
+    falling = direction is Direction.DECREASING
+    # A fall from p to c past t is a rise from -p to -c past -t.
+    start, end = _turned(previous, falling), _turned(current, falling)
+    once = [threshold for threshold in thresholds if not threshold.recurring]
+    recurring = next((threshold for threshold in thresholds if threshold.recurring), None)
+    crossed = [threshold for threshold in once if start < _turned(threshold.value, falling) <= end]
+    if recurring is None or end <= start:
+        return tuple(crossed)
+    base = max((_turned(threshold.value, falling) for threshold in once), default=ZERO)
+    first = max(1, _whole_steps(subtract(start, base), recurring.value) + 1)
+    last = _whole_steps(subtract(end, base), recurring.value)
+    steps = [
+        replace(recurring, value=_turned(add(base, multiply(Decimal(number), recurring.value)), falling))
+        for number in range(max(first, last - MOST_STEPS_LISTED + 1), last + 1)
+    ]
+    return (*crossed, *(reversed(steps) if falling else steps))
+
+
+def _turned(value: Decimal, falling: bool) -> Decimal:
+    return value.copy_negate() if falling else value
+
+
+def _whole_steps(distance: Decimal, step: Decimal) -> int:
+    """How many whole steps lie within `distance`, below zero where it goes the other way. Exact."""
+    return Fraction(distance) // Fraction(step)
+
+
+def evaluated(
+    alert: Alert, value: Decimal, now: datetime, *, crossing_id: str, opening: Decimal | None = None
+) -> tuple[Alert, Crossing | None]:
+    """The alert once it has seen `value`, and what was crossed on the way there, None where nothing was.
+
+    `opening` is where the value stood when it started again (a new period, another subscription), None where it went
+    on from `previous_value`: what lies beyond the opening is crossed again, what was carried over is not.
+    """
+    previous = alert.previous_value
+    if opening is not None:
+        previous = min(previous, opening) if alert.direction is Direction.INCREASING else max(previous, opening)
+    crossed = crossed_thresholds(alert.thresholds, alert.direction, previous, value)
+    seen = replace(alert, previous_value=value, last_processed_at=now)
+    if not crossed:
+        return seen, None
+    return seen, Crossing(
+        id=crossing_id, alert=alert, previous_value=previous, current_value=value, thresholds=crossed, at=now
+    )

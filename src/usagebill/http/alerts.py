@@ -1,0 +1,71 @@
+"""Alerts over HTTP."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from usagebill.http.endpoints import Endpoint
+from usagebill.operations.alerts import definitions as alerts
+from usagebill.operations.alerts.inputs import AlertsRequest, AlertUpdate
+from usagebill.operations.subscription_charges import WhichSubscription
+from usagebill.views.alerts import alert_view, created_alerts_view
+
+__all__ = ["ENDPOINTS"]
+
+_of_subscription = partial(Endpoint, permission="alert", query=WhichSubscription)
+_ALERTS = "/subscriptions/{external_id}/alerts"
+_ALERT = _ALERTS + "/{code}"
+
+ENDPOINTS = [
+    _of_subscription(
+        "POST",
+        _ALERTS,
+        alerts.create_requested,
+        body=AlertsRequest,
+        view=created_alerts_view,
+        summary="Create an alert of a subscription, or several",
+    ),
+    _of_subscription(
+        "GET",
+        _ALERTS,
+        alerts.list_all,
+        paged=True,
+        returns="alerts",
+        view=alert_view,
+        summary="List the alerts of a subscription",
+    ),
+    _of_subscription(
+        "DELETE",
+        _ALERTS,
+        alerts.delete_all,
+        summary="Delete all alerts of a subscription",
+    ),
+    _of_subscription(
+        "GET",
+        _ALERT,
+        alerts.get,
+        returns="alert",
+        view=alert_view,
+        summary="Get an alert of a subscription",
+    ),
+    _of_subscription(
+        "PUT",
+        _ALERT,
+        alerts.update,
+        find=alerts.get,
+        found_first=True,
+        body=AlertUpdate,
+        root="alert",
+        returns="alert",
+        view=alert_view,
+        summary="Change an alert of a subscription",
+    ),
+    _of_subscription(
+        "DELETE",
+        _ALERT,
+        alerts.delete,
+        returns="alert",
+        view=alert_view,
+        summary="Delete an alert of a subscription",
+    ),
+]

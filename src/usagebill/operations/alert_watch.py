@@ -1,0 +1,125 @@
+"""What alerts watch has moved, or may have: subscriptions are checked by a job, wallets at once.
+
+Events of some seconds share a check: a subscription has one that waits, however many come before it. A wallet's balance
+is at hand whenever it changes, so that no fall between two looks is missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from functools import partial
+
+import structlog
+
+from usagebill.core.alerts import Alert, AlertType, evaluated
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.events import Event
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.core.tasks import CheckAlerts
+from usagebill.logs import plain_traceback
+from usagebill.queries.alerts import alerts_of_external_ids, alerts_of_subscription
+from usagebill.storage.conditions import Condition, eq, within
+from usagebill.views.alerts import triggered_alert_view
+from usagebill.work import Work
+
+__all__ = [
+    "GATHERED",
+    "check_before_end",
+    "see",
+    "watch_events",
+    "watch_lifetime_usage",
+    "watch_plans",
+    "watch_subscription",
+    "watch_subscriptions",
+]
+
+# How long after an event its check is done, with all that came in between.
+GATHERED = timedelta(seconds=5)
+_log = structlog.get_logger("usagebill.alerts")
+_ACTIVE = eq("status", SubscriptionStatus.ACTIVE)
+
+
+def watch_events(work: Work, events: Sequence[Event], metrics: Mapping[str, BillableMetric]) -> None:
+    """Have the alerts checked whose usage new events may move; `metrics` are those of their codes, by code."""
+    codes: dict[str, set[str]] = {}
+    for event in events:
+        if event.external_subscription_id and event.code in metrics:
+            codes.setdefault(event.external_subscription_id, set()).add(metrics[event.code].id)
+    _check(
+        work,
+        [
+            alert
+            for alert in alerts_of_external_ids(work, codes)
+            if alert.billable_metric_id is None
+            or alert.billable_metric_id in codes[alert.external_subscription_id or ""]
+        ],
+        work.now + GATHERED,
+    )
+
+
+def watch_plans(work: Work, plan_ids: Iterable[str]) -> None:
+    """Have the alerts of all subscriptions of these plans checked: a price has changed."""
+    watch_subscriptions(work, within("plan_id", tuple(plan_ids)))
+
+
+def watch_subscriptions(work: Work, *conditions: Condition) -> None:
+    """Have the alerts of the active subscriptions that match checked."""
+    if work.tx.first(Alert) is None:
+        return
+    for subscription in work.tx.find(Subscription, *conditions, _ACTIVE):
+        watch_subscription(work, subscription)
+
+
+def watch_subscription(work: Work, subscription: Subscription) -> None:
+    """Have the alerts of the subscription checked, if it is active and has any."""
+    if subscription.status == SubscriptionStatus.ACTIVE and alerts_of_subscription(work, subscription):
+        work.schedule(CheckAlerts(subscription_id=subscription.id), work.now)
+
+
+def watch_lifetime_usage(work: Work, invoice: Invoice) -> None:
+    """Have the alerts checked that watch the lifetime usage of what the invoice bills, now or again."""
+    lifetime = eq("alert_type", AlertType.LIFETIME_USAGE_AMOUNT)
+    if work.tx.first(Alert, lifetime) is None:
+        return
+    periods = work.tx.find(BillingPeriod, eq("invoice_id", invoice.id))
+    external_ids = {period.external_subscription_id for period in periods}
+    _check(work, work.tx.find(Alert, lifetime, within("external_subscription_id", sorted(external_ids))), work.now)
+
+
+def check_before_end(work: Work, subscription: Subscription) -> None:
+    """Do the check that waits for the subscription, which is about to end: nothing can be looked at afterwards.
+
+    What keeps it from being done does not keep the subscription from ending.
+    """
+    job = work.tx.jobs.get(CheckAlerts(subscription_id=subscription.id).key)
+    if job is None:
+        return
+    emitted = len(work.messages)
+    try:
+        work.tx.savepoint(partial(work.perform, job))
+    except Exception as problem:
+        del work.messages[emitted:]
+        work.invalidate_all()
+        _log.error("last_check_failed", subscription=subscription.id, exception=plain_traceback(problem))
+
+
+def _check(work: Work, alerts: Iterable[Alert], at: datetime) -> None:
+    owners = {(alert.external_subscription_id, alert.customer_id) for alert in alerts}
+    if not owners:
+        return
+    external_ids = sorted({external_id for external_id, _ in owners if external_id is not None})
+    for subscription in work.tx.find(Subscription, within("external_id", external_ids), _ACTIVE):
+        if (subscription.external_id, subscription.customer_id) in owners:
+            work.schedule(CheckAlerts(subscription_id=subscription.id), at)
+
+
+def see(work: Work, alert: Alert, value: Decimal, *, opening: Decimal | None = None) -> Alert:
+    """Store that the alert has seen `value`, and tell of what was crossed: one message, or none."""
+    seen, crossing = evaluated(alert, value, work.now, crossing_id=work.new_id(), opening=opening)
+    work.tx.replace(seen)
+    if crossing is not None:
+        work.emit("alert.triggered", partial(triggered_alert_view, work, crossing), crossing.id)
+    return seen

@@ -1,0 +1,1 @@
+"""Alerts: made and changed by requests, checked by jobs."""

@@ -1,0 +1,85 @@
+"""Checks: a job that looks at what the alerts of one subscription watch, and tells of what was crossed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from functools import partial
+
+import structlog
+
+from usagebill.core.alerts import CARRIED_TYPES, Alert, AlertType
+from usagebill.core.numbers import add
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.core.tasks import CheckAlerts
+from usagebill.operations.alert_watch import see
+from usagebill.operations.backlog import settle_backlog
+from usagebill.operations.progressive_billing import usage_before
+from usagebill.operations.subscriptions.schedule import awaits_run
+from usagebill.queries.alerts import alerts_of_subscription
+from usagebill.rating.alert_values import Measurement, measure
+from usagebill.storage.conditions import desc, eq
+from usagebill.work import Work
+
+__all__ = ["check"]
+
+_INSTANT = timedelta(microseconds=1)
+_log = structlog.get_logger("usagebill.alerts")
+
+
+def check(work: Work, task: CheckAlerts) -> None:
+    """Job: look at what the alerts of a subscription watch; one message for each alert that crosses a threshold.
+
+    What is overdue of the customer comes first: a change of plan, or a period that has closed. The next check that no
+    event asks for is at the start of the next period.
+    """
+    subscription = work.tx.get(Subscription, task.subscription_id)
+    if subscription is None or subscription.status != SubscriptionStatus.ACTIVE:
+        # Whatever takes its place has a check of its own, from its start.
+        return
+    alerts = alerts_of_subscription(work, subscription)
+    if not alerts:
+        return
+    settle_backlog(work, subscription.customer_id, needed=False)
+    running = work.tx.first(
+        Subscription,
+        eq("external_id", subscription.external_id),
+        eq("customer_id", subscription.customer_id),
+        eq("status", SubscriptionStatus.ACTIVE),
+        order=[desc("started_at")],
+    )
+    if running is None:
+        return
+    subscription = running
+    measured: Measurement = work.worked_out(
+        ("alerts", subscription.id),
+        partial(measure, subscription=subscription, alerts=alerts),
+        given=(subscription, alerts),
+    )
+    for alert in alerts:
+        value = _value(work, subscription, alert, measured)
+        if value is None:
+            continue
+        if alert.id in measured.closings:
+            alert = see(work, alert, measured.closings[alert.id])
+        alert = replace(alert, measured_subscription_id=subscription.id, measured_from=measured.window.start)
+        see(work, alert, value, opening=measured.openings.get(alert.id))
+    if any(alert.alert_type not in CARRIED_TYPES for alert in alerts):
+        start = measured.window.end + _INSTANT
+        work.schedule(CheckAlerts(subscription_id=subscription.id, period_start=start), start)
+
+
+def _value(work: Work, subscription: Subscription, alert: Alert, measured: Measurement) -> Decimal | None:
+    """What the alert watches now; None where there is nothing to watch, or it is not known yet."""
+    value = measured.values.get(alert.id)
+    if value is None:
+        if alert.alert_type == AlertType.METRIC_LIFETIME_USAGE_UNITS:
+            _log.warning("alert_not_checked", alert=alert.id, reason="its metric has no charge, or a prorated one")
+        return None
+    if alert.alert_type != AlertType.LIFETIME_USAGE_AMOUNT:
+        return value
+    if awaits_run(work, subscription, measured.window.start):
+        # What the closed period comes to is on no invoice yet, and the run that bills it asks for a check.
+        return None
+    return add(value, Decimal(usage_before(work, subscription, measured.window.start)))

@@ -1,0 +1,227 @@
+"""Making, changing and removing alerts, of a subscription or of a wallet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from usagebill.core.alerts import (
+    SUBSCRIPTION_TYPES,
+    Alert,
+    AlertThreshold,
+    AlertType,
+    definition_errors,
+    read_thresholds,
+    removed,
+    threshold_errors,
+)
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.errors import BadRequest, BillingError, Invalid, NotFound
+from usagebill.core.numbers import ZERO
+from usagebill.core.subscriptions import Subscription
+from usagebill.inputs import Maybe, Paging, changes, is_given, read, value_or
+from usagebill.operations.alert_watch import watch_subscription
+from usagebill.operations.alerts.inputs import (
+    AlertInput,
+    AlertsInput,
+    AlertsRequest,
+    AlertThresholdInput,
+    AlertUpdate,
+)
+from usagebill.operations.subscription_charges import WhichSubscription
+from usagebill.operations.subscriptions import get_of_status
+from usagebill.queries.alerts import alerts_of_subscription, of_subscription
+from usagebill.queries.plans import plan_definition
+from usagebill.storage.conditions import eq, ne
+from usagebill.storage.ports import Page
+from usagebill.work import Reader, Work, encode_json
+
+__all__ = ["create", "create_all", "create_requested", "delete", "delete_all", "get", "list_all", "update"]
+
+
+def _subscription(reader: Reader, external_id: str, options: WhichSubscription) -> Subscription:
+    return get_of_status(reader, external_id, options.subscription_status or options.status or None)
+
+
+def list_all(reader: Reader, external_id: str, options: WhichSubscription, paging: Paging) -> Page[Alert]:
+    """The alerts of a subscription, newest first. Raises `NotFound`."""
+    subscription = _subscription(reader, external_id, options)
+    return reader.page(Alert, *of_subscription(subscription), paging=paging)
+
+
+def get(reader: Reader, external_id: str, code: str, options: WhichSubscription) -> Alert:
+    """The alert of a subscription with this code. Raises `NotFound`."""
+    return _of_code(reader, _subscription(reader, external_id, options), code)
+
+
+def _of_code(reader: Reader, subscription: Subscription, code: str) -> Alert:
+    alert = reader.tx.first(Alert, *of_subscription(subscription), eq("code", code))
+    if alert is None:
+        raise NotFound("alert")
+    return alert
+
+
+def create(work: Work, external_id: str, given: AlertInput, options: WhichSubscription) -> Alert:
+    """A new alert of a subscription, which is checked at once. Raises `NotFound` or `Invalid`."""
+    subscription = _subscription(work, external_id, options)
+    alert = _created(work, subscription, given)
+    watch_subscription(work, subscription)
+    return alert
+
+
+def create_all(work: Work, external_id: str, given: AlertsInput, options: WhichSubscription) -> list[Alert]:
+    """New alerts of a subscription, all or none.
+
+    Raises `NotFound`; `BadRequest` without any; `Invalid`, its details by the position of each alert refused.
+    """
+    subscription = _subscription(work, external_id, options)
+    if not isinstance(given.alerts, Sequence) or isinstance(given.alerts, str) or not given.alerts:
+        raise _missing("alerts")
+    created: list[Alert] = []
+    refused: dict[str, object] = {}
+    for position, sent in enumerate(given.alerts):
+        known = sent if isinstance(sent, Mapping) else {}
+        try:
+            created.append(_created(work, subscription, read(AlertInput, known)))
+        except BillingError as problem:
+            refused[str(position)] = {"params": sent, "errors": _in_words(problem)}
+    if refused:
+        raise Invalid(refused)
+    watch_subscription(work, subscription)
+    return created
+
+
+def create_requested(
+    work: Work, external_id: str, given: AlertsRequest, options: WhichSubscription
+) -> Alert | list[Alert]:
+    """One new alert of a subscription, or several, all or none.
+
+    Raises `NotFound` and `Invalid` as `create` and `create_all` do, `BadRequest` where neither is sent.
+    """
+    if isinstance(given.alerts, (list, tuple)) and given.alerts:
+        return create_all(work, external_id, AlertsInput(alerts=given.alerts), options)
+    if not isinstance(given.alert, Mapping) or not given.alert:
+        _subscription(work, external_id, options)
+        raise _missing("alert")
+    return create(work, external_id, read(AlertInput, given.alert), options)
+
+
+def update(work: Work, external_id: str, code: str, given: AlertUpdate, options: WhichSubscription) -> Alert:
+    """Change an alert, which is checked at once; its type stays. Raises `NotFound` or `Invalid`.
+
+    What it has seen stays, except where another metric takes the place of its metric.
+    """
+    subscription = _subscription(work, external_id, options)
+    before = _of_code(work, subscription, code)
+    sent = value_or(given.thresholds, ())
+    after = replace(before, updated_at=work.now)
+    if sent:
+        after = replace(after, thresholds=_thresholds(sent))
+    if is_given(given.name):
+        after = replace(after, name=given.name or None)
+    if is_given(given.code):
+        after = replace(after, code=given.code or "")
+    if given.billable_metric_code:
+        metric = _metric(work, given.billable_metric_code)
+        if metric.id != before.billable_metric_id:
+            after = replace(after, billable_metric_id=metric.id, previous_value=ZERO, last_processed_at=None)
+    _check(work, subscription, after)
+    work.tx.replace(after)
+    watch_subscription(work, subscription)
+    return after
+
+
+def delete(work: Work, external_id: str, code: str, options: WhichSubscription) -> Alert:
+    """Remove an alert; its code and its type are free again. Raises `NotFound`."""
+    alert = removed(get(work, external_id, code, options), work.now)
+    work.tx.replace(alert)
+    return alert
+
+
+def delete_all(work: Work, external_id: str, options: WhichSubscription) -> None:
+    """Remove all alerts of a subscription, if it has any. Raises `NotFound` without the subscription."""
+    for alert in alerts_of_subscription(work, _subscription(work, external_id, options)):
+        work.tx.replace(removed(alert, work.now))
+
+
+def _missing(root: str) -> BadRequest:
+    return BadRequest(f"BadRequest: param is missing or the value is empty or invalid: {root}")
+
+
+def _in_words(problem: BillingError) -> str:
+    if isinstance(problem, Invalid):
+        return f"Validation errors: {encode_json(problem.details).decode()}"
+    return problem.code
+
+
+def _created(work: Work, subscription: Subscription, given: AlertInput) -> Alert:
+    alert_type = _type(given.alert_type, SUBSCRIPTION_TYPES)
+    thresholds = _thresholds(given.thresholds)
+    metric = _metric(work, given.billable_metric_code) if given.billable_metric_code else None
+    alert = Alert(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        customer_id=subscription.customer_id,
+        external_subscription_id=subscription.external_id,
+        alert_type=alert_type,
+        code=value_or(given.code, ""),
+        name=given.name or None,
+        thresholds=thresholds,
+        billable_metric_id=None if metric is None else metric.id,
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    _check(work, subscription, alert)
+    work.tx.insert(alert)
+    return alert
+
+
+def _type(sent: Maybe[str], allowed: frozenset[AlertType]) -> AlertType:
+    if not sent:
+        raise Invalid(alert_type=["value_is_mandatory", "value_is_invalid"])
+    known = next((alert_type for alert_type in allowed if alert_type == sent), None)
+    if known is None:
+        raise Invalid(alert_type="invalid_type")
+    return known
+
+
+def _thresholds(sent: Maybe[tuple[AlertThresholdInput, ...]]) -> tuple[AlertThreshold, ...]:
+    if not sent:
+        raise Invalid(thresholds="value_is_mandatory")
+    members = [changes(threshold) for threshold in sent]
+    errors = threshold_errors(members)
+    if errors:
+        raise Invalid(errors)
+    return read_thresholds(members)
+
+
+def _metric(reader: Reader, code: str) -> BillableMetric:
+    metric = reader.tx.first(BillableMetric, eq("code", code))
+    if metric is None:
+        raise NotFound("billable_metric")
+    return metric
+
+
+def _check(reader: Reader, subscription: Subscription, alert: Alert) -> None:
+    """Raises `Invalid` where the alert makes no sense, or another one of its subscription is there already."""
+    errors = definition_errors(alert)
+    if not errors and _is_prorated(reader, subscription, alert):
+        errors["billable_metric"] = ["prorated_charge"]
+    if errors:
+        raise Invalid(errors)
+    others = reader.tx.find(Alert, *of_subscription(subscription), ne("id", alert.id))
+    if any(other.code == alert.code for other in others):
+        errors["code"] = ["value_already_exist"]
+    watched = (alert.alert_type, alert.billable_metric_id)
+    if any((other.alert_type, other.billable_metric_id) == watched for other in others):
+        errors["base"] = ["alert_already_exists"]
+    if errors:
+        raise Invalid(errors)
+
+
+def _is_prorated(reader: Reader, subscription: Subscription, alert: Alert) -> bool:
+    """Whether units over a life are asked for that only days of single periods give."""
+    return alert.alert_type == AlertType.METRIC_LIFETIME_USAGE_UNITS and any(
+        charge.prorated and charge.billable_metric_id == alert.billable_metric_id
+        for charge in plan_definition(reader, subscription.plan_id).charges
+    )

@@ -1,0 +1,85 @@
+"""Alerts: those of a subscription, and those of a wallet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from usagebill.core.alerts import Alert
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.customers import Customer
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.core.wallets import Wallet
+from usagebill.storage.conditions import Condition, asc, desc, eq, present, within
+from usagebill.work import Reader
+
+__all__ = [
+    "alerts_of_external_ids",
+    "alerts_of_subscription",
+    "alerts_of_wallet",
+    "customer_of_alert",
+    "metric_of_alert",
+    "of_subscription",
+    "of_wallet",
+    "subscription_of_alert",
+    "wallet_of_alert",
+]
+
+_ORDER = (asc("created_at"), asc("id"))
+
+
+def of_subscription(subscription: Subscription) -> tuple[Condition, ...]:
+    """Alerts of the subscription: of its customer, and of its external id whichever plan that is on."""
+    return eq("external_subscription_id", subscription.external_id), eq("customer_id", subscription.customer_id)
+
+
+def of_wallet(wallet_id: str) -> tuple[Condition, ...]:
+    """Alerts of the wallet."""
+    return (eq("wallet_id", wallet_id),)
+
+
+def alerts_of_subscription(reader: Reader, subscription: Subscription) -> list[Alert]:
+    """The alerts of the subscription, oldest first."""
+    return reader.tx.find(Alert, *of_subscription(subscription), order=_ORDER)
+
+
+def alerts_of_wallet(reader: Reader, wallet_id: str) -> list[Alert]:
+    """The alerts of the wallet, oldest first."""
+    return reader.tx.find(Alert, *of_wallet(wallet_id), order=_ORDER)
+
+
+def alerts_of_external_ids(reader: Reader, external_ids: Iterable[str]) -> list[Alert]:
+    """The alerts of subscriptions with one of these external ids, oldest first. Cheap where there are none at all."""
+    if reader.tx.first(Alert, present("external_subscription_id")) is None:
+        return []
+    return reader.tx.find(Alert, within("external_subscription_id", sorted(set(external_ids))), order=_ORDER)
+
+
+def metric_of_alert(reader: Reader, alert: Alert) -> BillableMetric | None:
+    """The metric whose usage the alert watches, None where it watches no single one."""
+    return None if alert.billable_metric_id is None else reader.tx.get(BillableMetric, alert.billable_metric_id)
+
+
+def customer_of_alert(reader: Reader, alert: Alert) -> Customer:
+    """The customer whose subscription or wallet is watched."""
+    customer = reader.tx.get(Customer, alert.customer_id, deleted=True)
+    if customer is None:
+        raise LookupError(f"no customer {alert.customer_id}")
+    return customer
+
+
+def subscription_of_alert(reader: Reader, alert: Alert) -> Subscription | None:
+    """The active subscription that the alert watches now; None where none is active, or a wallet is watched."""
+    if alert.external_subscription_id is None:
+        return None
+    return reader.tx.first(
+        Subscription,
+        eq("external_id", alert.external_subscription_id),
+        eq("customer_id", alert.customer_id),
+        eq("status", SubscriptionStatus.ACTIVE),
+        order=[desc("started_at")],
+    )
+
+
+def wallet_of_alert(reader: Reader, alert: Alert) -> Wallet | None:
+    """The wallet that the alert watches, None where it watches a subscription."""
+    return None if alert.wallet_id is None else reader.tx.get(Wallet, alert.wallet_id)

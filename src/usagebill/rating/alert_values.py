@@ -1,0 +1,133 @@
+"""What alerts of a subscription watch: the value of its usage now, and what the period began with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from usagebill.core.aggregation import Window
+from usagebill.core.alerts import CARRIED_TYPES, Alert, AlertType, UsageLine, usage_value
+from usagebill.core.plans import Charge
+from usagebill.core.subscriptions import Subscription
+from usagebill.queries.plans import plan_definition
+from usagebill.rating.current_usage import usage_within, window_so_far
+from usagebill.work import Reader
+
+__all__ = ["Measurement", "has_started_again", "measure"]
+
+_INSTANT = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """Usage in the charges period `window`: the value of each alert, by its id.
+
+    Where it has started again since the alert was looked at, `openings` say what it began with, and `closings` what
+    the period before it came to, if that was of the same subscription. Lifetime usage is the current part alone. An
+    alert whose metric the plan does not price has no value.
+    """
+
+    window: Window
+    values: dict[str, Decimal] = field(default_factory=dict)
+    closings: dict[str, Decimal] = field(default_factory=dict)
+    openings: dict[str, Decimal] = field(default_factory=dict)
+
+
+def has_started_again(alert: Alert, subscription: Subscription, start: datetime) -> bool:
+    """Whether what the alert watches has begun again since it was looked at: at `start`, with a period or a plan.
+
+    A plan that changes minutes after midnight takes over the period that began with the day.
+    """
+    if alert.last_processed_at is None or alert.alert_type == AlertType.LIFETIME_USAGE_AMOUNT:
+        return False
+    if alert.alert_type in CARRIED_TYPES:
+        return alert.measured_subscription_id != subscription.id
+    return alert.measured_from != start
+
+
+def measure(reader: Reader, subscription: Subscription, alerts: Sequence[Alert]) -> Measurement:
+    """The usage that these alerts of an active subscription watch, counting each charge once for all of them."""
+    window = window_so_far(reader, subscription)
+    measured = Measurement(window=window)
+    charges = plan_definition(reader, subscription.plan_id).charges
+    lifetime = [alert for alert in alerts if alert.alert_type == AlertType.METRIC_LIFETIME_USAGE_UNITS]
+    current = [alert for alert in alerts if alert not in lifetime]
+    _add_closings(reader, subscription, current, measured)
+    _add_values(reader, subscription, current, _watched(charges, current), window, measured)
+    # Proration is by the days of one period.
+    whole = [charge for charge in _watched(charges, lifetime) if not charge.prorated]
+    prorated = {charge.billable_metric_id for charge in charges if charge.prorated}
+    countable = [alert for alert in lifetime if alert.billable_metric_id not in prorated]
+    if countable:
+        since_start = window_so_far(reader, subscription, full=True)
+        _add_values(reader, subscription, countable, whole, since_start, measured)
+    return measured
+
+
+def _watched(charges: Sequence[Charge], alerts: Sequence[Alert]) -> list[Charge]:
+    metrics = {alert.billable_metric_id for alert in alerts}
+    return [charge for charge in charges if None in metrics or charge.billable_metric_id in metrics]
+
+
+def _add_closings(reader: Reader, subscription: Subscription, alerts: Sequence[Alert], measured: Measurement) -> None:
+    """What came to be used at the very end of the period before, later than alerts were looked at."""
+    end = measured.window.start - _INSTANT
+    again = [
+        alert
+        for alert in alerts
+        if has_started_again(alert, subscription, measured.window.start)
+        and alert.measured_subscription_id == subscription.id
+    ]
+    if not again or subscription.started_at is None or subscription.started_at > end:
+        return
+    before = reader.at(end)
+    closed = window_so_far(before, subscription)
+    charges = plan_definition(reader, subscription.plan_id).charges
+    lines = _lines(before, subscription, _watched(charges, again), closed)
+    for alert in again:
+        value = usage_value(alert, lines)
+        if value is not None and alert.measured_from == closed.start:
+            measured.closings[alert.id] = value
+
+
+def _add_values(
+    reader: Reader,
+    subscription: Subscription,
+    alerts: Sequence[Alert],
+    charges: Sequence[Charge],
+    window: Window,
+    measured: Measurement,
+) -> None:
+    again = [alert for alert in alerts if has_started_again(alert, subscription, measured.window.start)]
+    now = _lines(reader, subscription, charges, window)
+    began = (
+        _lines(reader, subscription, _watched(charges, again), window, counted_until=window.start - _INSTANT)
+        if again
+        else []
+    )
+    for alert in alerts:
+        value = usage_value(alert, now)
+        if value is None:
+            continue
+        measured.values[alert.id] = value
+        if alert in again:
+            measured.openings[alert.id] = usage_value(alert, began) or Decimal(0)
+
+
+def _lines(
+    reader: Reader,
+    subscription: Subscription,
+    charges: Sequence[Charge],
+    window: Window,
+    *,
+    counted_until: datetime | None = None,
+) -> list[UsageLine]:
+    return [
+        UsageLine(
+            billable_metric_id=result.metric.id, amount_cents=result.amounts.amount_cents, units=result.amounts.units
+        )
+        for usage in usage_within(reader, subscription, charges, window, counted_until=counted_until)
+        for result in usage.results
+    ]
