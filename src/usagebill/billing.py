@@ -394,7 +394,8 @@ class Billing(Resources):
             self.clock_watch.note(tx, self.clock.now())
             while batch.done < _BATCH:
                 spent = monotonic() - start
-                if spent > _LONGEST or (spent > _OTHERS_WAIT and self.store.is_awaited()):
+                # A batch that is slow to begin does one job all the same: none done means that none was due.
+                if batch.done and (spent > _LONGEST or (spent > _OTHERS_WAIT and self.store.is_awaited())):
                     break
                 job = self._claimed(tx, instant, keys, batch, immediate=immediate)
                 if job is None:

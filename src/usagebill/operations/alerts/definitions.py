@@ -20,6 +20,7 @@ from usagebill.core.errors import BadRequest, BillingError, Invalid, NotFound
 from usagebill.core.numbers import ZERO
 from usagebill.core.subscriptions import Subscription
 from usagebill.inputs import Maybe, Paging, changes, is_given, read, value_or
+from usagebill.json_text import encode_json
 from usagebill.operations.alert_watch import watch_subscription
 from usagebill.operations.alerts.inputs import (
     AlertInput,
@@ -34,7 +35,7 @@ from usagebill.queries.alerts import alerts_of_subscription, of_subscription
 from usagebill.queries.plans import plan_definition
 from usagebill.storage.conditions import eq, ne
 from usagebill.storage.ports import Page
-from usagebill.work import Reader, Work, encode_json
+from usagebill.work import Reader, Work
 
 __all__ = ["create", "create_all", "create_requested", "delete", "delete_all", "get", "list_all", "update"]
 
