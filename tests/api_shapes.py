@@ -25,6 +25,7 @@ from typing import Any
 import yaml
 from jsonschema import Draft202012Validator, FormatChecker, ValidationError, validators
 
+from usagebill.core.alerts import SUBSCRIPTION_TYPES, AlertType
 from usagebill.http.app import endpoints
 from usagebill.http.openapi import document
 
@@ -142,6 +143,29 @@ AMENDMENTS: Mapping[tuple[str, ...], object] = {
     },
     # Nor has a customer who must have one.
     _property("InvoicePaymentFailureObject", "payment_provider"): {"type": ["string", "null"]},
+    # Sheet 50: an alert without metric has none; values are decimal texts, below zero too.
+    _property("AlertObject", "billable_metric"): {
+        "oneOf": [{"$ref": "#/components/schemas/BillableMetricObject"}, {"type": "null"}]
+    },
+    **{
+        _property(schema, name): {"type": "string", "pattern": _DECIMAL_STRING}
+        for schema, names in (
+            ("AlertObject", ("previous_value",)),
+            ("WalletAlertObject", ("previous_value",)),
+            ("TriggeredAlertObject", ("previous_value", "current_value")),
+        )
+        for name in names
+    },
+    # And there are types for wallets, and one for the units of a life.
+    **{
+        (*_property(schema, "alert_type"), "enum"): [str(alert_type) for alert_type in types]
+        for schema, types in (("AlertObject", sorted(SUBSCRIPTION_TYPES)), ("TriggeredAlertObject", AlertType))
+    },
+    # Subscription fields are null for wallet alerts.
+    **{
+        _property("TriggeredAlertObject", name): {"type": ["string", "null"]}
+        for name in ("svc_subscription_id", "external_subscription_id")
+    },
     # The interface: "GET /payments/{payment_id} ... Response: payment record."
     _answer("get", "/payments/{svc_id}"): {"$ref": "#/components/schemas/PaymentObject"},
     # Sheet 30: a preview has an empty number, and no ids.

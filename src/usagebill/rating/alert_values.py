@@ -12,7 +12,7 @@ from usagebill.core.alerts import CARRIED_TYPES, Alert, AlertType, UsageLine, us
 from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription
 from usagebill.queries.plans import plan_definition
-from usagebill.rating.current_usage import usage_within, window_so_far
+from usagebill.rating.current_usage import running_window, usage_within
 from usagebill.work import Reader
 
 __all__ = ["Measurement", "has_started_again", "measure"]
@@ -49,7 +49,7 @@ def has_started_again(alert: Alert, subscription: Subscription, start: datetime)
 
 def measure(reader: Reader, subscription: Subscription, alerts: Sequence[Alert]) -> Measurement:
     """The usage that these alerts of an active subscription watch, counting each charge once for all of them."""
-    window = window_so_far(reader, subscription)
+    window = running_window(reader, subscription)
     measured = Measurement(window=window)
     charges = plan_definition(reader, subscription.plan_id).charges
     lifetime = [alert for alert in alerts if alert.alert_type == AlertType.METRIC_LIFETIME_USAGE_UNITS]
@@ -61,7 +61,7 @@ def measure(reader: Reader, subscription: Subscription, alerts: Sequence[Alert])
     prorated = {charge.billable_metric_id for charge in charges if charge.prorated}
     countable = [alert for alert in lifetime if alert.billable_metric_id not in prorated]
     if countable:
-        since_start = window_so_far(reader, subscription, full=True)
+        since_start = running_window(reader, subscription, full=True)
         _add_values(reader, subscription, countable, whole, since_start, measured)
     return measured
 
@@ -83,7 +83,7 @@ def _add_closings(reader: Reader, subscription: Subscription, alerts: Sequence[A
     if not again or subscription.started_at is None or subscription.started_at > end:
         return
     before = reader.at(end)
-    closed = window_so_far(before, subscription)
+    closed = running_window(before, subscription)
     charges = plan_definition(reader, subscription.plan_id).charges
     lines = _lines(before, subscription, _watched(charges, again), closed)
     for alert in again:

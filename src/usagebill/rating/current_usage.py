@@ -41,7 +41,6 @@ __all__ = [
     "running_window",
     "usage_so_far",
     "usage_within",
-    "window_so_far",
 ]
 
 
@@ -214,11 +213,6 @@ def usage_so_far(
     window = running_window(reader, subscription)
     charges = [charge for charge in definition.charges if paid_in_advance or not charge.pay_in_advance]
     return window, usage_within(reader, subscription, charges, window)
-
-
-def window_so_far(reader: Reader, subscription: Subscription, *, full: bool = False) -> Window:
-    """The running charges period of an active subscription; with `full` it begins where the subscription did."""
-    return _window(reader, subscription, full=full)
 
 
 def usage_within(
