@@ -253,3 +253,51 @@ def test_first_credits_that_cannot_be_bought_leave_no_wallet(box: Scenario) -> N
         "paid_credits": ["amount_below_minimum"]
     }
     assert box.get("/wallets")["wallets"] == []
+
+
+def refund(box: Scenario, invoice_id: str, cents: int, **parts: int) -> Any:
+    fee_id = box.invoice(invoice_id)["fees"][0]["svc_id"]
+    items = [{"fee_id": fee_id, "amount_cents": cents}]
+    sent = {"invoice_id": invoice_id, "items": items, **(parts or {"refund_amount_cents": cents})}
+    return box.send("POST", "/credit_notes", {"credit_note": sent})
+
+
+def paid_top_up(box: Scenario, wallet_id: str) -> tuple[Any, str]:
+    purchase, invoice_id = bought(box, wallet_id)
+    box.post("/payments", payment={"invoice_id": invoice_id, "amount_cents": 1000, "reference": "bank"})
+    box.run_due()
+    return purchase, invoice_id
+
+
+def test_a_refund_takes_the_credits_of_its_own_purchase(box: Scenario) -> None:
+    wallet_id = funded(box, granted_credits="5")
+    purchase, invoice_id = paid_top_up(box, wallet_id)
+    note = accepted(refund(box, invoice_id, 400), "credit_note")
+    assert (note["refund_amount_cents"], note["credit_amount_cents"]) == (400, 0)
+    assert shown(box, purchase)["remaining_amount_cents"] == 600
+    assert balance(box, wallet_id) == (1100, "11.0", "4.0")
+    transactions = box.get(f"/wallets/{wallet_id}/wallet_transactions?transaction_status=voided")["wallet_transactions"]
+    assert [item["svc_credit_note_id"] for item in transactions] == [note["svc_id"]]
+    estimate = {"invoice_id": invoice_id, "items": [{"fee_id": note["items"][0]["fee"]["svc_id"], "amount_cents": 600}]}
+    estimated = box.post("/credit_notes/estimate", credit_note=estimate)["estimated_credit_note"]
+    assert (estimated["max_creditable_amount_cents"], estimated["max_refundable_amount_cents"]) == (0, 600)
+
+
+def test_what_was_used_of_a_top_up_is_not_refunded(box: Scenario) -> None:
+    wallet_id = funded(box)
+    _, invoice_id = paid_top_up(box, wallet_id)
+    moved(box, wallet_id, voided_credits="7")
+    assert refused(refund(box, invoice_id, 301)) == {"amount_cents": ["higher_than_wallet_balance"]}
+    assert refused(refund(box, invoice_id, 300, credit_amount_cents=300)) == {
+        "credit_amount_cents": ["cannot_credit_invoice"]
+    }
+    accepted(refund(box, invoice_id, 300), "credit_note")
+    assert balance(box, wallet_id) == (0, "0.0", "10.0")
+
+
+def test_an_ended_wallet_refunds_nothing(box: Scenario) -> None:
+    wallet_id = funded(box)
+    _, invoice_id = paid_top_up(box, wallet_id)
+    box.delete(f"/wallets/{wallet_id}")
+    status, body = refund(box, invoice_id, 100)
+    assert (status, body["code"]) == (405, "invalid_type_or_status")

@@ -11,14 +11,16 @@ from functools import partial
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.tasks import RefreshWallets
 from usagebill.core.wallet_transactions import (
+    TransactionKind,
     TransactionType,
     WalletConsumption,
     WalletTransaction,
+    WalletTransactionStatus,
     after_draw,
     drawn,
     returned,
 )
-from usagebill.core.wallets import Wallet, WalletStatus, decreased, given_back, increased
+from usagebill.core.wallets import Wallet, WalletStatus, decreased, given_back, increased, taken_credits
 from usagebill.queries.wallets import drawable_transactions, transactions_paying, wallet_of
 from usagebill.storage.conditions import eq
 from usagebill.views.wallet_transactions import wallet_transaction_message
@@ -30,6 +32,7 @@ __all__ = [
     "give_back",
     "keep",
     "pay",
+    "refund",
     "return_prepaid",
     "take_out",
     "tell_changed",
@@ -92,6 +95,33 @@ def return_prepaid(work: Work, voided: Invoice) -> None:
             continue
         transaction = keep(work, returned(outbound, voided_invoice_id=voided.id, id=work.new_id(), now=work.now))
         give_back(work, transaction)
+
+
+def refund(work: Work, purchase: WalletTransaction, credit_note_id: str, cents: int) -> WalletTransaction:
+    """Take out credits whose money a credit note refunds: from the purchase that they came with, and no other.
+
+    Raises `ValueError` where less is left of it: callers check before.
+    """
+    wallet = wallet_of(work, purchase)
+    void = WalletTransaction(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        wallet_id=wallet.id,
+        customer_id=wallet.customer_id,
+        transaction_type=TransactionType.OUTBOUND,
+        transaction_status=TransactionKind.VOIDED,
+        status=WalletTransactionStatus.SETTLED,
+        amount_cents=cents,
+        credit_amount=taken_credits(wallet, cents),
+        credit_note_id=credit_note_id,
+        billing_entity_id=purchase.billing_entity_id,
+        settled_at=work.now,
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    work.tx.insert(void)
+    take_out(work, void, source=purchase)
+    return void
 
 
 def _moved(work: Work, wallet: Wallet) -> Wallet:

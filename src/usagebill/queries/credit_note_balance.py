@@ -23,6 +23,8 @@ from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ZERO, subtract, total, truncate_cents
 from usagebill.core.statuses import PaymentStatus
+from usagebill.core.wallets import WalletStatus
+from usagebill.queries.wallets import transaction_of_invoice, wallet_of
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader
 
@@ -31,11 +33,15 @@ __all__ = ["Balance", "balance_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Balance:
-    """An invoice with its fees and all its notes, whatever their status."""
+    """An invoice with its fees and all its notes, whatever their status.
+
+    `unused_cents` is what the wallet still holds of a top-up; null for any other invoice.
+    """
 
     invoice: Invoice
     fees: tuple[Fee, ...]
     notes: tuple[CreditNote, ...]
+    unused_cents: int | None = None
 
     @property
     def items(self) -> list[CreditNoteItem]:
@@ -48,7 +54,8 @@ class Balance:
 
     def left_of(self, fee: Fee, pending: Sequence[CreditNoteItem] = ()) -> int:
         """What is left to credit of a fee, before taxes and coupons, `pending` items counting as credited."""
-        return creditable_fee(fee, [*self.items, *pending])
+        left = creditable_fee(fee, [*self.items, *pending])
+        return left if self.unused_cents is None else min(left, self.unused_cents)
 
     def left_of_fees(self) -> dict[str, int]:
         """What is left to credit of each fee, by id."""
@@ -75,7 +82,10 @@ class Balance:
             invoice.payment_status != PaymentStatus.SUCCEEDED and paid == invoice.total_amount_cents
         ):
             return 0
-        return refundable_invoice(self.creditable(), paid, sum(note.refund_amount_cents for note in self.notes))
+        refunded = sum(note.refund_amount_cents for note in self.notes)
+        if self.unused_cents is not None:
+            return max(0, min(self.unused_cents, paid - refunded))
+        return refundable_invoice(self.creditable(), paid, refunded)
 
     @property
     def offsettable(self) -> int:
@@ -129,4 +139,13 @@ def balance_of(reader: Reader, invoice: Invoice, *, without: str | None = None) 
         invoice=invoice,
         fees=tuple(reader.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at")])),
         notes=tuple(note for note in notes if note.id != without),
+        unused_cents=_unused_cents(reader, invoice) if invoice.invoice_type == InvoiceType.CREDIT else None,
     )
+
+
+def _unused_cents(reader: Reader, invoice: Invoice) -> int:
+    """What the active wallet still holds of a paid top-up; nothing of one that has ended."""
+    purchase = transaction_of_invoice(reader, invoice.id)
+    if purchase is None or wallet_of(reader, purchase).status != WalletStatus.ACTIVE:
+        return 0
+    return purchase.remaining_amount_cents or 0

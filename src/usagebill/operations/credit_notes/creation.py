@@ -33,6 +33,7 @@ from usagebill.core.metadata import Metadata, metadata_errors
 from usagebill.core.numbers import parse_decimal, round_cents, round_to
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.tax_providers import TaxSubject
+from usagebill.core.wallets import WalletStatus
 from usagebill.inputs import Maybe, is_given, value_or
 from usagebill.operations.credit_notes.inputs import CreditNoteInput
 from usagebill.operations.documents.orders import order_on_issue
@@ -40,8 +41,10 @@ from usagebill.operations.emails.orders import email_on_issue
 from usagebill.operations.issuers import version_of
 from usagebill.operations.payment_status import set_payment_status
 from usagebill.operations.tax_connections import ask_about
+from usagebill.operations.wallet_ledger import refund
 from usagebill.queries.credit_note_balance import Balance, balance_of
 from usagebill.queries.customers import customer_of, entity_of
+from usagebill.queries.wallets import transaction_of_invoice, wallet_of
 from usagebill.storage.conditions import eq
 from usagebill.views.credit_notes import issued_credit_note
 from usagebill.views.customers import customer_summary
@@ -98,6 +101,10 @@ def credited_invoice(reader: Reader, invoice_id: Maybe[str]) -> Invoice:
         raise NotFound("invoice")
     if invoice.status not in CREDITABLE or invoice.version_number < 2:
         raise NotAllowed("invalid_type_or_status")
+    if invoice.invoice_type == InvoiceType.CREDIT:
+        purchase = transaction_of_invoice(reader, invoice.id)
+        if purchase is None or wallet_of(reader, purchase).status != WalletStatus.ACTIVE:
+            raise NotAllowed("invalid_type_or_status")
     return invoice
 
 
@@ -129,7 +136,10 @@ def sent_items(balance: Balance, given: object, *, together: bool = True) -> lis
             raise Invalid(amount_cents="invalid_value")
         whole = round_cents(amount) + (asked.get(fee.id, 0) if together else 0)
         if whole > balance.left_of(fee) and not _is_unpaid_top_up(balance.invoice):
-            raise Invalid(amount_cents="higher_than_remaining_fee_amount")
+            unused = balance.unused_cents
+            beyond_wallet = unused is not None and whole > unused
+            code = "higher_than_wallet_balance" if beyond_wallet else "higher_than_remaining_fee_amount"
+            raise Invalid(amount_cents=code)
         asked[fee.id] = whole
         amounts.append((fee, round_to(amount, 5)))
     return amounts
@@ -249,6 +259,9 @@ def make(
     work.tx.insert(note)
     if note.status == CreditNoteStatus.FINALIZED:
         settle_invoice(work, invoice, given.offset)
+        purchase = transaction_of_invoice(work, invoice.id) if invoice.invoice_type == InvoiceType.CREDIT else None
+        if purchase is not None and given.refund > 0:
+            refund(work, purchase, note.id, given.refund)
         tell(work, note)
     return note
 
