@@ -199,7 +199,11 @@ AMENDMENTS: Mapping[tuple[str, ...], object] = {
 
 _OTHER_VERB = {"patch": "put", "put": "patch"}
 _OTHER_PATHS = re.compile(r"(/download)_(?:pdf|xml)$")
-_OTHER_MESSAGES = {"invoice.ready_to_finalize": "invoice.drafted"}
+_OTHER_MESSAGES = {
+    # The interface names these, the document does not.
+    **dict.fromkeys(("wallet.created", "wallet.updated", "wallet.terminated"), "wallet.depleted_ongoing_balance"),
+    "invoice.ready_to_finalize": "invoice.drafted",
+}
 _REFUSALS = {
     400: "BadRequest",
     401: "Unauthorized",

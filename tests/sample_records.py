@@ -153,7 +153,7 @@ def valid_bodies(world: Mapping[str, str]) -> dict[str, dict[str, Any]]:
         "PaymentInput": {"invoice_id": world["invoice_id"], "amount_cents": 5, "reference": "bank"},
         "WalletInput": {"external_customer_id": "acme", "rate_amount": "2", "currency": "EUR", "paid_credits": "10"},
         "WalletUpdate": {"priority": 7, "applies_to": {"fee_types": ["charge"], "billable_metric_codes": ["gb"]}},
-        "WalletTransactionInput": {"wallet_id": world["wallet_id"], "paid_credits": "10", "voided_credits": "1"},
+        "WalletTransactionInput": {"wallet_id": world["wallet_id"], "paid_credits": "10", "granted_credits": "1"},
         "MetadataInput": {"metadata": {"tier": "gold"}},
         "ResendInput": {"to": ["anna@acme.example"], "cc": ["bob@acme.example"], "bcc": ["books@seller.example"]},
     }
