@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, timedelta, tzinfo
 from decimal import Decimal
 from enum import StrEnum
-from zoneinfo import ZoneInfo
 
 from usagebill.core.days import local_date
 from usagebill.core.numbers import ONE, ZERO, add, divide, floor_to, multiply, subtract
@@ -187,7 +186,7 @@ _MINUTE = 55
 
 
 def next_top_up(
-    rule: RecurringTransactionRule, wallet: Wallet, zone: ZoneInfo, *, first_day: date, now: datetime
+    rule: RecurringTransactionRule, wallet: Wallet, zone: tzinfo, *, first_day: date, now: datetime
 ) -> datetime | None:
     """The first instant, not before `now`, at which the rule tops up on `first_day` or later.
 
