@@ -42,6 +42,8 @@ def world(box: Scenario) -> dict[str, str]:
     # A wallet by the code that paths name, and one by its id.
     wallet = {"external_customer_id": "acme", "rate_amount": "1", "currency": "EUR", "metadata": {"tier": "gold"}}
     box.post("/wallets", wallet={**wallet, "code": "acme"})
+    watch = {"alert_type": "wallet_balance_amount", "code": "acme", "thresholds": [{"value": 5}]}
+    box.post("/customers/acme/wallets/acme/alerts", alert=watch)
     wallet_id = box.post("/wallets", wallet=wallet)["wallet"]["svc_id"]
     moved = {"wallet_id": wallet_id, "granted_credits": "10"}
     granted = box.post("/wallet_transactions", wallet_transaction=moved)["wallet_transactions"][0]
@@ -213,6 +215,9 @@ PATHS = {
 }
 FILTER = {"filter": {"values": {"cloud": ["gcp"]}, "properties": {"amount": "2"}}}
 BODIES: dict[str, Any] = {
+    "POST /customers/{external_customer_id}/wallets/{wallet_code}/alerts": {
+        "alert": {"alert_type": "wallet_credits_balance", "code": "credits", "thresholds": [{"value": "2.5"}]}
+    },
     "BillingEntityInput": {"name": "Other", "code": "other"},
     "OrganizationInput": {"name": "Us"},
     "CreditNoteUpdate": {"metadata": {"tier": "silver"}},

@@ -14,6 +14,7 @@ from usagebill.http.endpoints import Endpoint
 # Operations whose input is more convenient in Python than what a request can hold: methods of their own.
 _OWN_METHODS = {
     "/subscriptions/{external_id}/alerts",
+    "/customers/{external_customer_id}/wallets/{wallet_code}/alerts",
     "/events",
     "/events/batch",
     "/events/estimate_fees",

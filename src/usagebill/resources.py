@@ -119,7 +119,7 @@ class AddOns(Resource):
 
 
 class Alerts(Resource):
-    """Thresholds of usage that are told of when they are crossed."""
+    """Thresholds of usage and of balances that are told of when they are crossed."""
 
     views: ClassVar[Views] = {Alert: alert_view}
     messages: ClassVar[Messages] = {
@@ -133,6 +133,13 @@ class Alerts(Resource):
     list = query(alerts.list_all)
     delete = command(alerts.delete)
     delete_all = command(alerts.delete_all)
+    create_of_wallet = command(alerts.create_of_wallet)
+    create_all_of_wallet = command(alerts.create_all_of_wallet)
+    update_of_wallet = command(alerts.update_of_wallet)
+    get_of_wallet = query(alerts.get_of_wallet)
+    list_of_wallet = query(alerts.list_of_wallet)
+    delete_of_wallet = command(alerts.delete_of_wallet)
+    delete_all_of_wallet = command(alerts.delete_all_of_wallet)
 
 
 class AppliedCoupons(Resource):

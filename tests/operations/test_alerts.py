@@ -413,3 +413,46 @@ def test_the_library_speaks_of_alerts_too(box: Scenario) -> None:
     with pytest.raises(NotFound):
         billing.alerts.get("sub", "watch")
     billing.alerts.delete_all("sub")
+
+
+def wallet(box: Scenario, credits: str) -> str:
+    """A wallet of acme with credits of 1.00."""
+    body = {"external_customer_id": "acme", "rate_amount": "1", "code": "prepaid", "currency": "EUR"}
+    made = box.post("/wallets", wallet={**body, "granted_credits": credits})["wallet"]
+    box.run_due()
+    return str(made["svc_id"])
+
+
+def move(box: Scenario, wallet_id: str, **credits: str) -> None:
+    box.post("/wallet_transactions", wallet_transaction={"wallet_id": wallet_id, **credits})
+    box.run_due()
+
+
+WALLET_ALERTS = "/customers/acme/wallets/prepaid/alerts"
+
+
+def test_a_balance_that_falls_rings_each_time_it_falls(box: Scenario) -> None:
+    wallet_id = wallet(box, "100")
+    body = {"alert_type": "wallet_balance_amount", "code": "low", "thresholds": [{"value": 5000}]}
+    assert box.post(WALLET_ALERTS, alert=body)["alert"]["previous_value"] == "10000.0"
+    move(box, wallet_id, voided_credits="60")
+    move(box, wallet_id, voided_credits="10")
+    move(box, wallet_id, granted_credits="50")
+    move(box, wallet_id, voided_credits="30")
+    assert rung(box) == [(10000, 4000, [5000]), (8000, 5000, [5000])]
+
+
+def test_alerts_of_a_wallet_have_codes_and_types_of_their_own(box: Scenario) -> None:
+    wallet(box, "100")
+    good = {"alert_type": "wallet_balance_amount", "code": "low", "thresholds": [{"value": 1}]}
+    usage = {**good, "alert_type": "current_usage_amount"}
+    details = box.post(WALLET_ALERTS, status=422, alerts=[good, usage, good])["error_details"]
+    assert "invalid_type" in details["1"]["errors"]
+    assert "alert_already_exists" in details["2"]["errors"]
+    box.post(WALLET_ALERTS, alert=good)
+    other = {**good, "alert_type": "wallet_credits_balance"}
+    assert box.post(WALLET_ALERTS, status=422, alert=other)["error_details"] == {"code": ["value_already_exist"]}
+    box.post("/customers/acme/wallets/nothing/alerts", status=404, alert=good)
+    box.put(f"{WALLET_ALERTS}/low", alert={"thresholds": [{"value": 7}]})
+    assert box.delete(f"{WALLET_ALERTS}/low")["alert"]["code"] == "low"
+    box.delete(WALLET_ALERTS)

@@ -15,6 +15,7 @@ from fractions import Fraction
 
 from usagebill.core.limits import ALERT_THRESHOLD
 from usagebill.core.numbers import ZERO, add, multiply, parse_decimal, subtract, total
+from usagebill.core.wallets import Wallet
 
 __all__ = [
     "CARRIED_TYPES",
@@ -36,6 +37,7 @@ __all__ = [
     "removed",
     "threshold_errors",
     "usage_value",
+    "wallet_value",
 ]
 
 MOST_THRESHOLDS = 20
@@ -147,6 +149,21 @@ def usage_value(alert: Alert, lines: Iterable[UsageLine]) -> Decimal | None:
     if alert.alert_type in (AlertType.METRIC_CURRENT_USAGE_UNITS, AlertType.METRIC_LIFETIME_USAGE_UNITS):
         return total(line.units for line in own)
     return Decimal(sum(line.amount_cents for line in own))
+
+
+def wallet_value(alert_type: AlertType, wallet: Wallet) -> Decimal:
+    """What an alert of this type sees in the wallet, in cents or credits. Raises `ValueError` for usage."""
+    match alert_type:
+        case AlertType.WALLET_BALANCE_AMOUNT:
+            return Decimal(wallet.balance_cents)
+        case AlertType.WALLET_CREDITS_BALANCE:
+            return wallet.credits_balance
+        case AlertType.WALLET_ONGOING_BALANCE_AMOUNT:
+            return Decimal(wallet.ongoing_balance_cents)
+        case AlertType.WALLET_CREDITS_ONGOING_BALANCE:
+            return wallet.credits_ongoing_balance
+        case _:
+            raise ValueError(f"{alert_type} is of no wallet")
 
 
 # What is wrong with an alert

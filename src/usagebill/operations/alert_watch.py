@@ -13,14 +13,15 @@ from functools import partial
 
 import structlog
 
-from usagebill.core.alerts import Alert, AlertType, evaluated
+from usagebill.core.alerts import Alert, AlertType, evaluated, wallet_value
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import Event
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import CheckAlerts
+from usagebill.core.wallets import Wallet, WalletStatus
 from usagebill.logs import plain_traceback
-from usagebill.queries.alerts import alerts_of_external_ids, alerts_of_subscription
+from usagebill.queries.alerts import alerts_of_external_ids, alerts_of_subscription, alerts_of_wallet
 from usagebill.storage.conditions import Condition, eq, within
 from usagebill.views.alerts import triggered_alert_view
 from usagebill.work import Work
@@ -34,6 +35,7 @@ __all__ = [
     "watch_plans",
     "watch_subscription",
     "watch_subscriptions",
+    "watch_wallet",
 ]
 
 # How long after an event its check is done, with all that came in between.
@@ -87,6 +89,13 @@ def watch_lifetime_usage(work: Work, invoice: Invoice) -> None:
     periods = work.tx.find(BillingPeriod, eq("invoice_id", invoice.id))
     external_ids = {period.external_subscription_id for period in periods}
     _check(work, work.tx.find(Alert, lifetime, within("external_subscription_id", sorted(external_ids))), work.now)
+
+
+def watch_wallet(work: Work, wallet: Wallet) -> None:
+    """Look at what the alerts of the wallet watch, now that its balance or its ongoing balance has moved."""
+    if wallet.status == WalletStatus.ACTIVE:
+        for alert in alerts_of_wallet(work, wallet.id):
+            see(work, alert, wallet_value(alert.alert_type, wallet))
 
 
 def check_before_end(work: Work, subscription: Subscription) -> None:

@@ -9,6 +9,7 @@ from usagebill.core.events import Event
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import RefreshWallets
 from usagebill.core.wallets import Wallet, WalletStatus
+from usagebill.operations.alert_watch import watch_wallet
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.wallet_ledger import tell_wallet, want_refresh
 from usagebill.operations.wallets.rules import check_threshold
@@ -46,6 +47,7 @@ def refresh(work: Work, task: RefreshWallets) -> None:
         if after == before:
             continue
         work.tx.replace(after)
+        watch_wallet(work, after)
         if after.depleted_ongoing_balance and not before.depleted_ongoing_balance:
             tell_wallet(work, "wallet.depleted_ongoing_balance", after)
         if _ongoing(after) != _ongoing(before):

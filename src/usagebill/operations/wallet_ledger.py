@@ -21,6 +21,7 @@ from usagebill.core.wallet_transactions import (
     returned,
 )
 from usagebill.core.wallets import Wallet, WalletStatus, decreased, given_back, increased, taken_credits
+from usagebill.operations.alert_watch import watch_wallet
 from usagebill.queries.wallets import drawable_transactions, transactions_paying, wallet_of
 from usagebill.storage.conditions import eq
 from usagebill.views.wallet_transactions import wallet_transaction_message
@@ -127,6 +128,7 @@ def refund(work: Work, purchase: WalletTransaction, credit_note_id: str, cents: 
 def _moved(work: Work, wallet: Wallet) -> Wallet:
     work.tx.replace(wallet)
     tell_wallet(work, "wallet.updated", wallet)
+    watch_wallet(work, wallet)
     want_refresh(work, wallet.customer_id)
     return wallet
 

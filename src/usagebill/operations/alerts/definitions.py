@@ -7,18 +7,22 @@ from dataclasses import replace
 
 from usagebill.core.alerts import (
     SUBSCRIPTION_TYPES,
+    WALLET_TYPES,
     Alert,
     AlertThreshold,
     AlertType,
+    Direction,
     definition_errors,
     read_thresholds,
     removed,
     threshold_errors,
+    wallet_value,
 )
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.errors import BadRequest, BillingError, Invalid, NotFound
 from usagebill.core.numbers import ZERO
 from usagebill.core.subscriptions import Subscription
+from usagebill.core.wallets import Wallet
 from usagebill.inputs import Maybe, Paging, changes, is_given, read, value_or
 from usagebill.json_text import encode_json
 from usagebill.operations.alert_watch import watch_subscription
@@ -31,13 +35,32 @@ from usagebill.operations.alerts.inputs import (
 )
 from usagebill.operations.subscription_charges import WhichSubscription
 from usagebill.operations.subscriptions import get_of_status
-from usagebill.queries.alerts import alerts_of_subscription, of_subscription
+from usagebill.queries.alerts import alerts_of_subscription, alerts_of_wallet, of_subscription, of_wallet
+from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.plans import plan_definition
-from usagebill.storage.conditions import eq, ne
+from usagebill.queries.wallets import wallet_by_code
+from usagebill.storage.conditions import Condition, eq, ne
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
 
-__all__ = ["create", "create_all", "create_requested", "delete", "delete_all", "get", "list_all", "update"]
+__all__ = [
+    "create",
+    "create_all",
+    "create_all_of_wallet",
+    "create_of_wallet",
+    "create_requested",
+    "create_requested_of_wallet",
+    "delete",
+    "delete_all",
+    "delete_all_of_wallet",
+    "delete_of_wallet",
+    "get",
+    "get_of_wallet",
+    "list_all",
+    "list_of_wallet",
+    "update",
+    "update_of_wallet",
+]
 
 
 def _subscription(reader: Reader, external_id: str, options: WhichSubscription) -> Subscription:
@@ -55,8 +78,12 @@ def get(reader: Reader, external_id: str, code: str, options: WhichSubscription)
     return _of_code(reader, _subscription(reader, external_id, options), code)
 
 
-def _of_code(reader: Reader, subscription: Subscription, code: str) -> Alert:
-    alert = reader.tx.first(Alert, *of_subscription(subscription), eq("code", code))
+def _of(owner: Subscription | Wallet) -> tuple[Condition, ...]:
+    return of_wallet(owner.id) if isinstance(owner, Wallet) else of_subscription(owner)
+
+
+def _of_code(reader: Reader, owner: Subscription | Wallet, code: str) -> Alert:
+    alert = reader.tx.first(Alert, *_of(owner), eq("code", code))
     if alert is None:
         raise NotFound("alert")
     return alert
@@ -76,18 +103,7 @@ def create_all(work: Work, external_id: str, given: AlertsInput, options: WhichS
     Raises `NotFound`; `BadRequest` without any; `Invalid`, its details by the position of each alert refused.
     """
     subscription = _subscription(work, external_id, options)
-    if not isinstance(given.alerts, Sequence) or isinstance(given.alerts, str) or not given.alerts:
-        raise _missing("alerts")
-    created: list[Alert] = []
-    refused: dict[str, object] = {}
-    for position, sent in enumerate(given.alerts):
-        known = sent if isinstance(sent, Mapping) else {}
-        try:
-            created.append(_created(work, subscription, read(AlertInput, known)))
-        except BillingError as problem:
-            refused[str(position)] = {"params": sent, "errors": _in_words(problem)}
-    if refused:
-        raise Invalid(refused)
+    created = _all_created(work, subscription, given)
     watch_subscription(work, subscription)
     return created
 
@@ -113,21 +129,7 @@ def update(work: Work, external_id: str, code: str, given: AlertUpdate, options:
     What it has seen stays, except where another metric takes the place of its metric.
     """
     subscription = _subscription(work, external_id, options)
-    before = _of_code(work, subscription, code)
-    sent = value_or(given.thresholds, ())
-    after = replace(before, updated_at=work.now)
-    if sent:
-        after = replace(after, thresholds=_thresholds(sent))
-    if is_given(given.name):
-        after = replace(after, name=given.name or None)
-    if is_given(given.code):
-        after = replace(after, code=given.code or "")
-    if given.billable_metric_code:
-        metric = _metric(work, given.billable_metric_code)
-        if metric.id != before.billable_metric_id:
-            after = replace(after, billable_metric_id=metric.id, previous_value=ZERO, last_processed_at=None)
-    _check(work, subscription, after)
-    work.tx.replace(after)
+    after = _changed(work, subscription, code, given)
     watch_subscription(work, subscription)
     return after
 
@@ -145,6 +147,95 @@ def delete_all(work: Work, external_id: str, options: WhichSubscription) -> None
         work.tx.replace(removed(alert, work.now))
 
 
+def list_of_wallet(reader: Reader, external_customer_id: str, wallet_code: str, paging: Paging) -> Page[Alert]:
+    """The alerts of a customer's wallet, newest first. Raises `NotFound`."""
+    return reader.page(Alert, *_of(_wallet(reader, external_customer_id, wallet_code)), paging=paging)
+
+
+def get_of_wallet(reader: Reader, external_customer_id: str, wallet_code: str, code: str) -> Alert:
+    """The alert of a wallet with this code. Raises `NotFound`."""
+    return _of_code(reader, _wallet(reader, external_customer_id, wallet_code), code)
+
+
+def create_of_wallet(work: Work, external_customer_id: str, wallet_code: str, given: AlertInput) -> Alert:
+    """A new alert of a wallet, which begins with what the wallet has now. Raises `NotFound` or `Invalid`."""
+    return _created(work, _wallet(work, external_customer_id, wallet_code), given)
+
+
+def create_all_of_wallet(work: Work, external_customer_id: str, wallet_code: str, given: AlertsInput) -> list[Alert]:
+    """New alerts of a wallet, all or none; raises what `create_all` does."""
+    return _all_created(work, _wallet(work, external_customer_id, wallet_code), given)
+
+
+def create_requested_of_wallet(
+    work: Work, external_customer_id: str, wallet_code: str, given: AlertsRequest
+) -> Alert | list[Alert]:
+    """One new alert of a wallet, or several, all or none; raises what `create_requested` does."""
+    wallet = _wallet(work, external_customer_id, wallet_code)
+    if isinstance(given.alerts, (list, tuple)) and given.alerts:
+        return _all_created(work, wallet, AlertsInput(alerts=given.alerts))
+    if not isinstance(given.alert, Mapping) or not given.alert:
+        raise _missing("alert")
+    return _created(work, wallet, read(AlertInput, given.alert))
+
+
+def update_of_wallet(work: Work, external_customer_id: str, wallet_code: str, code: str, given: AlertUpdate) -> Alert:
+    """Change an alert of a wallet; its type, and what it has seen, stay. Raises `NotFound` or `Invalid`."""
+    return _changed(work, _wallet(work, external_customer_id, wallet_code), code, given)
+
+
+def delete_of_wallet(work: Work, external_customer_id: str, wallet_code: str, code: str) -> Alert:
+    """Remove an alert of a wallet. Raises `NotFound`."""
+    alert = removed(get_of_wallet(work, external_customer_id, wallet_code, code), work.now)
+    work.tx.replace(alert)
+    return alert
+
+
+def delete_all_of_wallet(work: Work, external_customer_id: str, wallet_code: str) -> None:
+    """Remove all alerts of a wallet, if it has any. Raises `NotFound` without the wallet."""
+    for alert in alerts_of_wallet(work, _wallet(work, external_customer_id, wallet_code).id):
+        work.tx.replace(removed(alert, work.now))
+
+
+def _wallet(reader: Reader, external_customer_id: str, code: str) -> Wallet:
+    return wallet_by_code(reader, customer_by_external_id(reader, external_customer_id), code)
+
+
+def _all_created(work: Work, owner: Subscription | Wallet, given: AlertsInput) -> list[Alert]:
+    if not isinstance(given.alerts, Sequence) or isinstance(given.alerts, str) or not given.alerts:
+        raise _missing("alerts")
+    created: list[Alert] = []
+    refused: dict[str, object] = {}
+    for position, sent in enumerate(given.alerts):
+        known = sent if isinstance(sent, Mapping) else {}
+        try:
+            created.append(_created(work, owner, read(AlertInput, known)))
+        except BillingError as problem:
+            refused[str(position)] = {"params": sent, "errors": _in_words(problem)}
+    if refused:
+        raise Invalid(refused)
+    return created
+
+
+def _changed(work: Work, owner: Subscription | Wallet, code: str, given: AlertUpdate) -> Alert:
+    before = _of_code(work, owner, code)
+    sent = value_or(given.thresholds, ())
+    after = replace(before, updated_at=work.now)
+    if sent:
+        after = replace(after, thresholds=_thresholds(sent))
+    if is_given(given.name):
+        after = replace(after, name=given.name or None)
+    if is_given(given.code):
+        after = replace(after, code=given.code or "")
+    if given.billable_metric_code:
+        metric = _metric(work, given.billable_metric_code)
+        if metric.id != before.billable_metric_id:
+            after = replace(after, billable_metric_id=metric.id, previous_value=ZERO, last_processed_at=None)
+    _check(work, owner, after)
+    work.tx.replace(after)
+    return after
+
+
 def _missing(root: str) -> BadRequest:
     return BadRequest(f"BadRequest: param is missing or the value is empty or invalid: {root}")
 
@@ -155,15 +246,19 @@ def _in_words(problem: BillingError) -> str:
     return problem.code
 
 
-def _created(work: Work, subscription: Subscription, given: AlertInput) -> Alert:
-    alert_type = _type(given.alert_type, SUBSCRIPTION_TYPES)
+def _created(work: Work, owner: Subscription | Wallet, given: AlertInput) -> Alert:
+    is_wallet = isinstance(owner, Wallet)
+    alert_type = _type(given.alert_type, WALLET_TYPES if is_wallet else SUBSCRIPTION_TYPES)
     thresholds = _thresholds(given.thresholds)
     metric = _metric(work, given.billable_metric_code) if given.billable_metric_code else None
     alert = Alert(
         id=work.new_id(),
         organization_id=work.organization.id,
-        customer_id=subscription.customer_id,
-        external_subscription_id=subscription.external_id,
+        customer_id=owner.customer_id,
+        external_subscription_id=None if isinstance(owner, Wallet) else owner.external_id,
+        wallet_id=owner.id if is_wallet else None,
+        direction=Direction.DECREASING if is_wallet else Direction.INCREASING,
+        previous_value=wallet_value(alert_type, owner) if isinstance(owner, Wallet) else ZERO,
         alert_type=alert_type,
         code=value_or(given.code, ""),
         name=given.name or None,
@@ -172,7 +267,7 @@ def _created(work: Work, subscription: Subscription, given: AlertInput) -> Alert
         created_at=work.now,
         updated_at=work.now,
     )
-    _check(work, subscription, alert)
+    _check(work, owner, alert)
     work.tx.insert(alert)
     return alert
 
@@ -203,14 +298,14 @@ def _metric(reader: Reader, code: str) -> BillableMetric:
     return metric
 
 
-def _check(reader: Reader, subscription: Subscription, alert: Alert) -> None:
-    """Raises `Invalid` where the alert makes no sense, or another one of its subscription is there already."""
+def _check(reader: Reader, owner: Subscription | Wallet, alert: Alert) -> None:
+    """Raises `Invalid` where the alert makes no sense, or another one of its owner is there already."""
     errors = definition_errors(alert)
-    if not errors and _is_prorated(reader, subscription, alert):
+    if not errors and isinstance(owner, Subscription) and _is_prorated(reader, owner, alert):
         errors["billable_metric"] = ["prorated_charge"]
     if errors:
         raise Invalid(errors)
-    others = reader.tx.find(Alert, *of_subscription(subscription), ne("id", alert.id))
+    others = reader.tx.find(Alert, *_of(owner), ne("id", alert.id))
     if any(other.code == alert.code for other in others):
         errors["code"] = ["value_already_exist"]
     watched = (alert.alert_type, alert.billable_metric_id)
