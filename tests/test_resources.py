@@ -54,7 +54,7 @@ def test_every_resource_hangs_on_billing() -> None:
 @pytest.mark.parametrize("name", sorted(operations()))
 def test_arguments_of_a_method_are_told_apart(name: str) -> None:
     operation = operations()[name]
-    assert set(operation.path).isdisjoint({"given", "options", "paging"})
+    assert set(operation.path).isdisjoint({"request", "options", "paging"})
     with pytest.raises(TypeError):
         operation.arguments(("x",) * (len(operation.path) + 1), {})
     with pytest.raises(TypeError, match="unknown argument surely_unknown"):

@@ -135,7 +135,7 @@ class Operation(Generic[T]):
     @cached_property
     def _inputs(self) -> dict[str, type]:
         hints = get_type_hints(self.function)
-        return {name: hints[name] for name in ("given", "options") if name in hints}
+        return {name: hints[name] for name in ("request", "options") if name in hints}
 
     @cached_property
     def fields(self) -> dict[str, str]:

@@ -255,12 +255,12 @@ class Events(Resource):
         event = read(events.EventInput, _event(fields))
         return self._runner.writing(lambda work: events.create(work, event))
 
-    def ingest(self, given: Iterable[Mapping[str, object]]) -> Sequence[Event]:
+    def ingest(self, request: Iterable[Mapping[str, object]]) -> Sequence[Event]:
         """Take in any number of events in one durable commit, all or none.
 
         Raises `Invalid`, its details by the position (as text) of each event refused.
         """
-        sent = [_event(event) for event in given]
+        sent = [_event(event) for event in request]
         return self._runner.writing(lambda work: events.ingest(work, sent))
 
     def estimate_fees(self, **fields: object) -> Sequence[Fee]:

@@ -356,7 +356,7 @@ class Api:
                 arguments["options"] = read(endpoint.query, merged)
             if endpoint.body is not None:
                 try:
-                    arguments["given"] = read(endpoint.body, self._root(endpoint, body))
+                    arguments["request"] = read(endpoint.body, self._root(endpoint, body))
                 except (BadRequest, Invalid) as problem:
                     if endpoint.find is not None and (endpoint.found_first or isinstance(problem, Invalid)):
                         endpoint.find(work, **arguments)

@@ -16,7 +16,7 @@ __all__ = ["Endpoint"]
 class Endpoint:
     """One row: which request calls which operation, and how its answer is shown.
 
-    The operation is called as `call(work, **path parameters, given=body, options=query, paging=...)`, each only where
+    The operation is called as `call(work, **path parameters, request=body, options=query, paging=...)`, each only where
     the row names it. Rows of PUT also answer to PATCH, unless `one_verb`.
     """
 

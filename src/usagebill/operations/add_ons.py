@@ -42,39 +42,39 @@ def list_all(reader: Reader, paging: Paging) -> Page[AddOn]:
     return reader.page(AddOn, paging=paging)
 
 
-def create(work: Work, given: AddOnInput) -> AddOn:
+def create(work: Work, request: AddOnInput) -> AddOn:
     """A new add-on. Raises `Invalid`, and `NotFound` for an unknown tax."""
     add_on = AddOn(
         id=work.new_id(),
         organization_id=work.organization.id,
-        name=value_or(given.name, ""),
-        code=value_or(given.code, ""),
+        name=value_or(request.name, ""),
+        code=value_or(request.code, ""),
         # Nothing sent is refused below, as any amount that is not above zero.
-        amount_cents=value_or(given.amount_cents, 0),
-        amount_currency=value_or(given.amount_currency, ""),
-        invoice_display_name=value_or(given.invoice_display_name, None),
-        description=value_or(given.description, None),
+        amount_cents=value_or(request.amount_cents, 0),
+        amount_currency=value_or(request.amount_currency, ""),
+        invoice_display_name=value_or(request.invoice_display_name, None),
+        description=value_or(request.description, None),
         created_at=work.now,
         updated_at=work.now,
     )
-    _check(work, add_on, without_amount=value_or(given.amount_cents, None) is None)
-    add_on = replace(add_on, tax_ids=taxes.ids_of_codes(work, value_or(given.tax_codes, ())))
+    _check(work, add_on, without_amount=value_or(request.amount_cents, None) is None)
+    add_on = replace(add_on, tax_ids=taxes.ids_of_codes(work, value_or(request.tax_codes, ())))
     work.tx.insert(add_on)
     return add_on
 
 
-def update(work: Work, code: str, given: AddOnInput) -> AddOn:
+def update(work: Work, code: str, request: AddOnInput) -> AddOn:
     """Change what is sent; `tax_codes` replaces the taxes. Raises as `create` does."""
     before = get(work, code)
-    sent = changes(given, "name", "code", "amount_cents", "amount_currency", "invoice_display_name", "description")
+    sent = changes(request, "name", "code", "amount_cents", "amount_currency", "invoice_display_name", "description")
     without_amount = "amount_cents" in sent and sent["amount_cents"] is None
     for name, empty in (("name", ""), ("code", ""), ("amount_currency", ""), ("amount_cents", 0)):
         if name in sent and sent[name] is None:
             sent[name] = empty
     after = replace(before, updated_at=work.now, **sent)
     _check(work, after, without_amount=without_amount)
-    if given.tax_codes is not ABSENT and given.tax_codes is not None:
-        after = replace(after, tax_ids=taxes.ids_of_codes(work, given.tax_codes))
+    if request.tax_codes is not ABSENT and request.tax_codes is not None:
+        after = replace(after, tax_ids=taxes.ids_of_codes(work, request.tax_codes))
     work.tx.replace(after)
     return after
 

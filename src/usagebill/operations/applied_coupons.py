@@ -53,14 +53,14 @@ class AppliedCouponFilters:
     coupon_code: Maybe[tuple[str, ...]] = ABSENT
 
 
-def apply(work: Work, given: AppliedCouponInput) -> AppliedCoupon:
+def apply(work: Work, request: AppliedCouponInput) -> AppliedCoupon:
     """Attach a coupon to a customer.
 
     A fixed amount gives its currency to a customer without one. Raises `NotFound` for the customer or an active coupon
     of this code, `NotAllowed` where it overlaps with a coupon limited alike, and `Invalid`.
     """
-    customer = customer_by_external_id(work, given.external_customer_id or "")
-    coupon = work.tx.first(Coupon, eq("code", given.coupon_code or ""), eq("status", CouponStatus.ACTIVE))
+    customer = customer_by_external_id(work, request.external_customer_id or "")
+    coupon = work.tx.first(Coupon, eq("code", request.coupon_code or ""), eq("status", CouponStatus.ACTIVE))
     if coupon is None:
         raise NotFound("coupon")
     if _overlaps(work, customer, coupon):
@@ -69,8 +69,8 @@ def apply(work: Work, given: AppliedCouponInput) -> AppliedCoupon:
     if not coupon.reusable and had:
         raise Invalid(coupon="coupon_is_not_reusable")
     fixed = coupon.coupon_type == CouponType.FIXED_AMOUNT
-    frequency = value_or(given.frequency, coupon.frequency)
-    duration = value_or(given.frequency_duration, coupon.frequency_duration)
+    frequency = value_or(request.frequency, coupon.frequency)
+    duration = value_or(request.frequency_duration, coupon.frequency_duration)
     applied = AppliedCoupon(
         id=work.new_id(),
         organization_id=work.organization.id,
@@ -80,9 +80,9 @@ def apply(work: Work, given: AppliedCouponInput) -> AppliedCoupon:
         frequency=frequency,
         frequency_duration=duration,
         frequency_duration_remaining=duration,
-        amount_cents=value_or(given.amount_cents, coupon.amount_cents) if fixed else None,
-        amount_currency=value_or(given.amount_currency, coupon.amount_currency) if fixed else None,
-        percentage_rate=None if fixed else value_or(given.percentage_rate, coupon.percentage_rate),
+        amount_cents=value_or(request.amount_cents, coupon.amount_cents) if fixed else None,
+        amount_currency=value_or(request.amount_currency, coupon.amount_currency) if fixed else None,
+        percentage_rate=None if fixed else value_or(request.percentage_rate, coupon.percentage_rate),
         created_at=work.now,
         updated_at=work.now,
     )

@@ -178,8 +178,8 @@ def _audited_invoice(
         Payment, "amount_cents", eq("invoice_id", invoice.id), eq("payment_status", PaymentStatus.SUCCEEDED)
     )
     yield from audited_invoice(invoice, fees, periods, paid_cents=paid)
-    given = reader.tx.find(CreditNote, eq("invoice_id", invoice.id), eq("status", CreditNoteStatus.FINALIZED))
-    yield from audited_notes_of_invoice(invoice, fees, given)
+    request = reader.tx.find(CreditNote, eq("invoice_id", invoice.id), eq("status", CreditNoteStatus.FINALIZED))
+    yield from audited_notes_of_invoice(invoice, fees, request)
     yield from _audited_number(customer, invoice)
     if recounts is not None:
         yield from recounted(reader, invoice, fees, periods, recounts)
@@ -257,14 +257,14 @@ def _counted(reader: Reader, sequence: str, invoices: list[Numbered]) -> Iterato
 
 def _ends(reader: Reader, sequence: str, last: Numbered) -> Iterator[Finding]:
     """The last invoice of a series has the number that was given last."""
-    given = reader.tx.last_number(sequence)
-    if given != last.position:
+    request = reader.tx.last_number(sequence)
+    if request != last.position:
         yield Finding(
-            check="number_gap" if given > last.position else "number_repeated",
+            check="number_gap" if request > last.position else "number_repeated",
             subject=f"invoice {last.number}",
             subject_id=last.id,
             detail=f"last position in the series of {last.series}",
-            expected=str(given),
+            expected=str(request),
             found=str(last.position),
         )
 

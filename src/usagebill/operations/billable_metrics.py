@@ -106,25 +106,25 @@ def list_all(reader: Reader, paging: Paging) -> Page[BillableMetric]:
     return reader.page(BillableMetric, paging=paging)
 
 
-def create(work: Work, given: BillableMetricInput) -> BillableMetric:
+def create(work: Work, request: BillableMetricInput) -> BillableMetric:
     """A new metric. Raises `Invalid`, and `Forbidden` for custom aggregations."""
-    _refuse_custom(given)
-    filters = _filters_sent(given)
+    _refuse_custom(request)
+    filters = _filters_sent(request)
     metric = _checked(
         work,
         BillableMetric(
             id=work.new_id(),
             organization_id=work.organization.id,
-            name=value_or(given.name, ""),
-            code=value_or(given.code, ""),
-            aggregation_type=value_or(given.aggregation_type, ""),
-            description=value_or(given.description, None),
-            field_name=value_or(given.field_name, None),
-            recurring=value_or(given.recurring, False),
-            weighted_interval=value_or(given.weighted_interval, None),
-            rounding_function=value_or(given.rounding_function, None),
-            rounding_precision=value_or(given.rounding_precision, None),
-            expression=value_or(given.expression, None),
+            name=value_or(request.name, ""),
+            code=value_or(request.code, ""),
+            aggregation_type=value_or(request.aggregation_type, ""),
+            description=value_or(request.description, None),
+            field_name=value_or(request.field_name, None),
+            recurring=value_or(request.recurring, False),
+            weighted_interval=value_or(request.weighted_interval, None),
+            rounding_function=value_or(request.rounding_function, None),
+            rounding_precision=value_or(request.rounding_precision, None),
+            expression=value_or(request.expression, None),
             filters=filters or (),
             created_at=work.now,
             updated_at=work.now,
@@ -135,12 +135,12 @@ def create(work: Work, given: BillableMetricInput) -> BillableMetric:
     return metric
 
 
-def update(work: Work, code: str, given: BillableMetricInput) -> BillableMetric:
+def update(work: Work, code: str, request: BillableMetricInput) -> BillableMetric:
     """Change what is sent; once a charge of a plan prices the metric, only name, description and filters change."""
-    _refuse_custom(given)
+    _refuse_custom(request)
     before = get(work, code)
-    filters = _filters_sent(given)
-    sent = changes(given, *(_ALWAYS_EDITABLE if _is_used(work, before) else _EDITABLE))
+    filters = _filters_sent(request)
+    sent = changes(request, *(_ALWAYS_EDITABLE if _is_used(work, before) else _EDITABLE))
     for name in ("name", "code", "aggregation_type"):
         if name in sent and sent[name] is None:
             sent[name] = ""
@@ -175,18 +175,18 @@ def delete(work: Work, code: str) -> BillableMetric:
     return deleted
 
 
-def evaluate_expression(reader: Reader, given: ExpressionInput) -> str:
+def evaluate_expression(reader: Reader, request: ExpressionInput) -> str:
     """The value that an expression has for an event, as text: numbers as decimals. Raises `Invalid`.
 
     All property values count as text. The event's timestamp is in Unix seconds and defaults to now.
     """
-    if not given.expression or not given.expression.strip():
+    if not request.expression or not request.expression.strip():
         raise Invalid(expression="value_is_mandatory")
     try:
-        parsed = expressions.parse(given.expression)
+        parsed = expressions.parse(request.expression)
     except expressions.ExpressionSyntaxError as problem:
         raise Invalid(expression="invalid_expression") from problem
-    event = value_or(given.event, ExpressionEventInput())
+    event = value_or(request.event, ExpressionEventInput())
     try:
         value = expressions.evaluate(
             parsed,
@@ -215,17 +215,17 @@ def _timestamp(sent: str | Literal[Absent.ABSENT] | None, now: datetime) -> date
         raise Invalid(event="invalid_event") from problem
 
 
-def _refuse_custom(given: BillableMetricInput) -> None:
+def _refuse_custom(request: BillableMetricInput) -> None:
     # Their units come from a program of the caller's own, which no request can carry.
-    aggregation = AGGREGATIONS.get(value_or(given.aggregation_type, ""))
+    aggregation = AGGREGATIONS.get(value_or(request.aggregation_type, ""))
     if aggregation is not None and aggregation.is_program:
         raise Forbidden("feature_unavailable")
 
 
-def _filters_sent(given: BillableMetricInput) -> tuple[MetricFilter, ...] | None:
-    if given.filters is None or given.filters is ABSENT:
+def _filters_sent(request: BillableMetricInput) -> tuple[MetricFilter, ...] | None:
+    if request.filters is None or request.filters is ABSENT:
         return None
-    sent = [(value_or(item.key, ""), value_or(item.values, ())) for item in given.filters]
+    sent = [(value_or(item.key, ""), value_or(item.values, ())) for item in request.filters]
     problems = filter_errors(sent)
     if problems:
         raise Invalid(problems)

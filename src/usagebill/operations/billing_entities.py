@@ -137,21 +137,21 @@ def list_all(reader: Reader) -> list[BillingEntity]:
     return reader.tx.find(BillingEntity, missing("archived_at"), order=[asc("created_at"), asc("id")])
 
 
-def create(work: Work, given: BillingEntityInput) -> BillingEntity:
+def create(work: Work, request: BillingEntityInput) -> BillingEntity:
     """A new billing entity; what is not sent has its default. Raises `Invalid`, and `NotFound` for taxes."""
     id = work.new_id()
-    name = value_or(given.name, "")
+    name = value_or(request.name, "")
     entity = BillingEntity(
         id=id,
         organization_id=work.organization.id,
-        code=value_or(given.code, ""),
+        code=value_or(request.code, ""),
         name=name,
         document_number_prefix=default_document_number_prefix(name, id),
         created_at=work.now,
         updated_at=work.now,
     )
-    entity = replace(entity, **{field: value for field, value in settings_of(given).items() if value is not None})
-    entity = _with_more(work, entity, given)
+    entity = replace(entity, **{field: value for field, value in settings_of(request).items() if value is not None})
+    entity = _with_more(work, entity, request)
     problems = _problems(entity)
     if entity.code and work.tx.first(BillingEntity, eq("code", entity.code), missing("archived_at")) is not None:
         problems["code"] = ["value_already_exist"]
@@ -164,11 +164,11 @@ def create(work: Work, given: BillingEntityInput) -> BillingEntity:
     return entity
 
 
-def update(work: Work, code: str, given: BillingEntityInput) -> BillingEntity:
+def update(work: Work, code: str, request: BillingEntityInput) -> BillingEntity:
     """Change what is sent, never the code; drafts of its customers follow. Raises as `create` does."""
     before = get(work, code)
-    after = apply(work, before, _with_more(work, replace(before, **settings_of(given)), given))
-    if given.eu_tax_management is True:
+    after = apply(work, before, _with_more(work, replace(before, **settings_of(request)), request))
+    if request.eu_tax_management is True:
         vat.make_taxes(work)
     return after
 
@@ -191,10 +191,10 @@ def apply(work: Work, before: BillingEntity, after: BillingEntity) -> BillingEnt
     return after
 
 
-def settings_of(given: EntitySettingsInput) -> dict[str, Any]:
+def settings_of(request: EntitySettingsInput) -> dict[str, Any]:
     """The settings that were sent, as a billing entity keeps them. Nothing stands for a null that cannot be kept."""
-    settings: dict[str, Any] = changes(given, *_PLAIN)
-    configuration = value_or(given.billing_configuration, EntityConfigurationInput())
+    settings: dict[str, Any] = changes(request, *_PLAIN)
+    configuration = value_or(request.billing_configuration, EntityConfigurationInput())
     settings |= changes(configuration)
     for name in _IN_CAPITALS:
         if isinstance(settings.get(name), str):
@@ -203,11 +203,11 @@ def settings_of(given: EntitySettingsInput) -> dict[str, Any]:
         settings["email"] = normalized_email(settings["email"])
     if settings.get("country") == "":
         settings["country"] = None
-    if given.email_settings is not ABSENT and given.email_settings is not None:
-        settings["email_settings"] = tuple(dict.fromkeys(given.email_settings))
-    if given.document_numbering:
+    if request.email_settings is not ABSENT and request.email_settings is not None:
+        settings["email_settings"] = tuple(dict.fromkeys(request.email_settings))
+    if request.document_numbering:
         per_customer, per_entity = DOCUMENT_NUMBERINGS
-        settings["document_numbering"] = per_customer if given.document_numbering == per_customer else per_entity
+        settings["document_numbering"] = per_customer if request.document_numbering == per_customer else per_entity
     refused = {name: ["value_is_invalid"] for name in ("finalize_zero_amount_invoice",) if _is_null(settings, name)}
     refused |= {name: ["value_is_mandatory"] for name in ("name",) if _is_null(settings, name)}
     if refused:
@@ -219,20 +219,20 @@ def _is_null(value: dict[str, Any], name: str) -> bool:
     return name in value and value[name] is None
 
 
-def _with_more(reader: Reader, entity: BillingEntity, given: BillingEntityInput) -> BillingEntity:
-    if is_given(given.logo):
-        if given.logo:
-            _check_logo(given.logo)
-        entity = replace(entity, logo_url=given.logo or None)
-    if given.tax_codes is not ABSENT and given.tax_codes is not None:
-        entity = replace(entity, tax_ids=taxes.ids_of_codes(reader, given.tax_codes, any_case=True))
-    if given.invoice_custom_section_codes is not ABSENT and given.invoice_custom_section_codes is not None:
-        ids = invoice_custom_sections.ids_of_codes(reader, given.invoice_custom_section_codes)
+def _with_more(reader: Reader, entity: BillingEntity, request: BillingEntityInput) -> BillingEntity:
+    if is_given(request.logo):
+        if request.logo:
+            _check_logo(request.logo)
+        entity = replace(entity, logo_url=request.logo or None)
+    if request.tax_codes is not ABSENT and request.tax_codes is not None:
+        entity = replace(entity, tax_ids=taxes.ids_of_codes(reader, request.tax_codes, any_case=True))
+    if request.invoice_custom_section_codes is not ABSENT and request.invoice_custom_section_codes is not None:
+        ids = invoice_custom_sections.ids_of_codes(reader, request.invoice_custom_section_codes)
         entity = replace(entity, invoice_custom_section_ids=ids)
     return replace(
         entity,
-        einvoicing=value_or(given.einvoicing, entity.einvoicing),
-        eu_tax_management=value_or(given.eu_tax_management, entity.eu_tax_management),
+        einvoicing=value_or(request.einvoicing, entity.einvoicing),
+        eu_tax_management=value_or(request.eu_tax_management, entity.eu_tax_management),
     )
 
 

@@ -106,26 +106,26 @@ def _ids(reader: Reader, kind: type[Plan] | type[BillableMetric], codes: Iterabl
     return tuple(by_code[code] for code in wanted)
 
 
-def _targets(reader: Reader, given: Maybe[CouponTargets]) -> dict[str, Any]:
+def _targets(reader: Reader, request: Maybe[CouponTargets]) -> dict[str, Any]:
     """The limits sent, by field of the coupon; nothing where none are. Giving one kind takes the other away."""
-    if given is ABSENT or given is None:
+    if request is ABSENT or request is None:
         return {}
-    plan_codes, metric_codes = value_or(given.plan_codes, ()), value_or(given.billable_metric_codes, ())
+    plan_codes, metric_codes = value_or(request.plan_codes, ()), value_or(request.billable_metric_codes, ())
     plans = _ids(reader, Plan, plan_codes, "plans")
     metrics = _ids(reader, BillableMetric, metric_codes, "billable_metrics")
     if plans and metrics:
         raise NotAllowed("only_one_limitation_type_per_coupon_allowed")
     fields: dict[str, Any] = {}
-    if is_given(given.plan_codes) or metrics:
+    if is_given(request.plan_codes) or metrics:
         fields |= {"plan_ids": plans, "limited_plans": bool(plans)}
-    if is_given(given.billable_metric_codes) or plans:
+    if is_given(request.billable_metric_codes) or plans:
         fields |= {"billable_metric_ids": metrics, "limited_billable_metrics": bool(metrics)}
     return fields
 
 
-def _checked(reader: Reader, coupon: Coupon, given: CouponInput) -> Coupon:
+def _checked(reader: Reader, coupon: Coupon, request: CouponInput) -> Coupon:
     problems = coupon_problems(coupon)
-    if given.reusable is None:
+    if request.reusable is None:
         problems["reusable"] = ["value_is_reserved"]
     other = reader.tx.first(Coupon, eq("code", coupon.code)) if coupon.code else None
     if other is not None and other.id != coupon.id:
@@ -143,36 +143,36 @@ def _watch(work: Work, coupon: Coupon) -> None:
         work.schedule(task, max(expiry_run(coupon.expiration_at), work.now))
 
 
-def create(work: Work, given: CouponInput) -> Coupon:
+def create(work: Work, request: CouponInput) -> Coupon:
     """A new coupon. Raises `Invalid`; `NotFound` and `NotAllowed` for what it is limited to."""
-    expires = _expiration(work, given.expiration_at)
-    limits = _targets(work, given.applies_to)
+    expires = _expiration(work, request.expiration_at)
+    limits = _targets(work, request.applies_to)
     coupon = Coupon(
         id=work.new_id(),
         organization_id=work.organization.id,
-        name=value_or(given.name, ""),
-        code=value_or(given.code, ""),
-        description=value_or(given.description, None),
-        coupon_type=value_or(given.coupon_type, ""),
-        amount_cents=value_or(given.amount_cents, None),
-        amount_currency=value_or(given.amount_currency, None),
-        percentage_rate=value_or(given.percentage_rate, None),
-        frequency=value_or(given.frequency, ""),
-        frequency_duration=value_or(given.frequency_duration, None),
-        expiration=value_or(given.expiration, ""),
+        name=value_or(request.name, ""),
+        code=value_or(request.code, ""),
+        description=value_or(request.description, None),
+        coupon_type=value_or(request.coupon_type, ""),
+        amount_cents=value_or(request.amount_cents, None),
+        amount_currency=value_or(request.amount_currency, None),
+        percentage_rate=value_or(request.percentage_rate, None),
+        frequency=value_or(request.frequency, ""),
+        frequency_duration=value_or(request.frequency_duration, None),
+        expiration=value_or(request.expiration, ""),
         expiration_at=expires,
-        reusable=value_or(given.reusable, True),
+        reusable=value_or(request.reusable, True),
         created_at=work.now,
         updated_at=work.now,
         **limits,
     )
-    _checked(work, coupon, given)
+    _checked(work, coupon, request)
     work.tx.insert(coupon)
     _watch(work, coupon)
     return coupon
 
 
-def update(work: Work, code: str, given: CouponInput) -> Coupon:
+def update(work: Work, code: str, request: CouponInput) -> Coupon:
     """Change a coupon. Once it has been applied to a customer, only its name, description and expiration change.
 
     Limits that are not sent stay as they are. Raises `NotFound`, `NotAllowed` and `Invalid`.
@@ -180,18 +180,18 @@ def update(work: Work, code: str, given: CouponInput) -> Coupon:
     coupon = get(work, code)
     fields: dict[str, Any] = {
         name: "" if value is None and name != "description" else value
-        for name, value in changes(given, *_ALWAYS).items()
+        for name, value in changes(request, *_ALWAYS).items()
     }
-    if is_given(given.expiration_at):
-        fields["expiration_at"] = _expiration(work, given.expiration_at)
+    if is_given(request.expiration_at):
+        fields["expiration_at"] = _expiration(work, request.expiration_at)
     if not work.tx.count(AppliedCoupon, eq("coupon_id", coupon.id)):
-        fields |= _targets(work, given.applies_to)
+        fields |= _targets(work, request.applies_to)
         mandatory = ("code", "coupon_type", "frequency")
-        for name, value in changes(given, *_UNTIL_APPLIED).items():
+        for name, value in changes(request, *_UNTIL_APPLIED).items():
             if name == "reusable" and value is None:
                 continue
             fields[name] = "" if value is None and name in mandatory else value
-    changed = _checked(work, replace(coupon, updated_at=work.now, **fields), given)
+    changed = _checked(work, replace(coupon, updated_at=work.now, **fields), request)
     work.tx.replace(changed)
     _watch(work, changed)
     return changed

@@ -154,23 +154,23 @@ def default_entity(reader: Reader) -> BillingEntity:
     return entity
 
 
-def upsert(work: Work, given: CustomerInput) -> Customer:
+def upsert(work: Work, request: CustomerInput) -> Customer:
     """Create the customer with this external id, or change what is sent of the one that has it.
 
     All of it or nothing. `tax_codes`, `metadata` and the selection of custom sections replace what was there. Raises
     `Invalid`, and `NotFound` for unknown billing entities and taxes.
     """
-    entity = _entity(work, given)
-    external_id = without_nul(value_or(given.external_id, ""))
+    entity = _entity(work, request)
+    external_id = without_nul(value_or(request.external_id, ""))
     before = work.tx.first(Customer, eq("external_id", external_id)) if external_id else None
-    _check_lists(given)
+    _check_lists(request)
     if before is not None:
         settle_backlog(work, before.id, needed=False)
     customer = before or _new(work, external_id or "", entity)
-    if is_given(given.billing_entity_code):
+    if is_given(request.billing_entity_code):
         customer = replace(customer, billing_entity_id=entity.id)
-    customer = replace(customer, updated_at=work.now, **_fields(work, before, given))
-    customer = replace(customer, shipping_address=_shipping_address(customer.shipping_address, given))
+    customer = replace(customer, updated_at=work.now, **_fields(work, before, request))
+    customer = replace(customer, shipping_address=_shipping_address(customer.shipping_address, request))
     problems = definition_errors(customer)
     if customer.timezone is not None and not is_timezone(customer.timezone):
         problems["timezone"] = ["invalid_timezone"]
@@ -180,17 +180,17 @@ def upsert(work: Work, given: CustomerInput) -> Customer:
         work,
         before,
         customer,
-        sent=changes(given, "country", "zipcode", "tax_identification_number"),
-        tax_codes=None if given.tax_codes is ABSENT else given.tax_codes,
+        sent=changes(request, "country", "zipcode", "tax_identification_number"),
+        tax_codes=None if request.tax_codes is ABSENT else request.tax_codes,
     )
-    customer = _with_sections(work, customer, given)
-    customer = replace(customer, metadata=_metadata(work, customer.metadata, given))
-    customer = tax_connections.linked(work, customer, given.integration_customers)
+    customer = _with_sections(work, customer, request)
+    customer = replace(customer, metadata=_metadata(work, customer.metadata, request))
+    customer = tax_connections.linked(work, customer, request.integration_customers)
     if before is not None and (
         _addresses(before) != _addresses(customer) or tax_connections.decided_by_another(before, customer)
     ):
         customer = replace(customer, tax_error=None)
-    _check_provider(given)
+    _check_provider(request)
     if before is None:
         number = work.tx.next_number("customers")
         # The organization as it is now: a work may have been opened for an earlier state of it.
@@ -201,7 +201,7 @@ def upsert(work: Work, given: CustomerInput) -> Customer:
         work.emit("customer.created", lambda: customer_summary(work, customer), customer.id)
         return customer
     work.tx.replace(customer)
-    _follow(work, before, customer, given)
+    _follow(work, before, customer, request)
     work.emit("customer.updated", lambda: customer_summary(work, customer), customer.id)
     return customer
 
@@ -221,25 +221,25 @@ def checkout_url(reader: Reader, external_id: str) -> Customer:
     raise Invalid(base="no_linked_payment_provider")
 
 
-def _entity(reader: Reader, given: CustomerInput) -> BillingEntity:
-    if not given.billing_entity_code:
+def _entity(reader: Reader, request: CustomerInput) -> BillingEntity:
+    if not request.billing_entity_code:
         return default_entity(reader)
-    entity = reader.tx.first(BillingEntity, eq("code", given.billing_entity_code), missing("archived_at"))
+    entity = reader.tx.first(BillingEntity, eq("code", request.billing_entity_code), missing("archived_at"))
     if entity is None:
         raise NotFound("billing_entity")
     return entity
 
 
-def _check_lists(given: CustomerInput) -> None:
+def _check_lists(request: CustomerInput) -> None:
     """Refuse what no customer could have, whatever it looks like; the first problem counts."""
-    if len(value_or(given.metadata, ())) > METADATA_AT_MOST:
+    if len(value_or(request.metadata, ())) > METADATA_AT_MOST:
         raise Invalid(metadata="invalid_count")
-    if value_or(given.finalize_zero_amount_invoice, "inherit") not in ZERO_AMOUNT_OPTIONS:
+    if value_or(request.finalize_zero_amount_invoice, "inherit") not in ZERO_AMOUNT_OPTIONS:
         raise Invalid(finalize_zero_amount_invoice="invalid_value")
-    kinds = [link.integration_type for link in value_or(given.integration_customers, ())]
+    kinds = [link.integration_type for link in value_or(request.integration_customers, ())]
     if len(set(kinds)) < len(kinds):
         raise Invalid(integration_customers="invalid_count_per_integration_type")
-    if given.skip_invoice_custom_sections and given.invoice_custom_section_codes:
+    if request.skip_invoice_custom_sections and request.invoice_custom_section_codes:
         raise Invalid(invoice_custom_sections="skip_sections_and_selected_ids_sent_together")
 
 
@@ -256,16 +256,16 @@ def _new(reader: Reader, external_id: str, entity: BillingEntity) -> Customer:
     )
 
 
-def _fields(reader: Reader, before: Customer | None, given: CustomerInput) -> dict[str, Any]:
+def _fields(reader: Reader, before: Customer | None, request: CustomerInput) -> dict[str, Any]:
     """The plain fields that were sent, as they are kept."""
-    fields = _texts(changes(given, *_PLAIN))
+    fields = _texts(changes(request, *_PLAIN))
     if isinstance(fields.get("email"), str):
         fields["email"] = normalized_email(fields["email"])
-    if is_given(given.finalize_zero_amount_invoice):
-        fields["finalize_zero_amount_invoice"] = given.finalize_zero_amount_invoice or "inherit"
-    if given.account_type and (before is None or _may_change_account_type(reader, before)):
-        fields["account_type"] = given.account_type
-    settings = value_or(given.billing_configuration, BillingConfigurationInput())
+    if is_given(request.finalize_zero_amount_invoice):
+        fields["finalize_zero_amount_invoice"] = request.finalize_zero_amount_invoice or "inherit"
+    if request.account_type and (before is None or _may_change_account_type(reader, before)):
+        fields["account_type"] = request.account_type
+    settings = value_or(request.billing_configuration, BillingConfigurationInput())
     return {**fields, **changes(settings, *_INHERITED)}
 
 
@@ -280,8 +280,8 @@ def _texts(sent: Mapping[str, Any]) -> dict[str, Any]:
     return texts
 
 
-def _shipping_address(address: Address, given: CustomerInput) -> Address:
-    sent = value_or(given.shipping_address, AddressInput())
+def _shipping_address(address: Address, request: CustomerInput) -> Address:
+    sent = value_or(request.shipping_address, AddressInput())
     return replace(address, **_texts(changes(sent)))
 
 
@@ -295,27 +295,27 @@ def _may_change_account_type(reader: Reader, customer: Customer) -> bool:
     )
 
 
-def _with_sections(reader: Reader, customer: Customer, given: CustomerInput) -> Customer:
-    if given.skip_invoice_custom_sections:
+def _with_sections(reader: Reader, customer: Customer, request: CustomerInput) -> Customer:
+    if request.skip_invoice_custom_sections:
         return replace(customer, skip_invoice_custom_sections=True, invoice_custom_section_ids=())
-    if given.invoice_custom_section_codes is not None and given.invoice_custom_section_codes is not ABSENT:
-        ids = invoice_custom_sections.ids_of_codes(reader, given.invoice_custom_section_codes)
+    if request.invoice_custom_section_codes is not None and request.invoice_custom_section_codes is not ABSENT:
+        ids = invoice_custom_sections.ids_of_codes(reader, request.invoice_custom_section_codes)
         return replace(customer, skip_invoice_custom_sections=False, invoice_custom_section_ids=ids)
-    if given.skip_invoice_custom_sections is False:
+    if request.skip_invoice_custom_sections is False:
         return replace(customer, skip_invoice_custom_sections=False)
     return customer
 
 
-def _metadata(reader: Reader, stored: tuple[MetadataItem, ...], given: CustomerInput) -> tuple[MetadataItem, ...]:
+def _metadata(reader: Reader, stored: tuple[MetadataItem, ...], request: CustomerInput) -> tuple[MetadataItem, ...]:
     """The items after a request: known ids are changed, the others made, what is not sent goes after that.
 
     A key is therefore taken as long as its item is there, even if the request leaves that item out.
     """
-    if given.metadata is None or given.metadata is ABSENT:
+    if request.metadata is None or request.metadata is ABSENT:
         return stored
     items = {item.id: item for item in stored}
     kept: list[str] = []
-    for sent in given.metadata:
+    for sent in request.metadata:
         known = items.get(sent.id) if sent.id else None
         item = MetadataItem(
             id=reader.new_id() if known is None else known.id,
@@ -338,9 +338,9 @@ def _sent_text(sent: object, default: str) -> str:
     return without_nul(sent) or "" if isinstance(sent, str) else ""
 
 
-def _check_provider(given: CustomerInput) -> None:
+def _check_provider(request: CustomerInput) -> None:
     # No connection to a payment provider exists here, so that none can be linked. One that is only named is ignored.
-    settings = value_or(given.billing_configuration, BillingConfigurationInput())
+    settings = value_or(request.billing_configuration, BillingConfigurationInput())
     if settings.payment_provider and (settings.provider_customer_id or settings.sync_with_provider):
         raise Invalid(base="payment_provider_not_found")
 
@@ -350,13 +350,13 @@ def _addresses(customer: Customer) -> tuple[object, ...]:
     return customer.shipping_address, *(getattr(customer, name) for name in _ADDRESS)
 
 
-def _follow(work: Work, before: Customer, after: Customer, given: CustomerInput) -> None:
+def _follow(work: Work, before: Customer, after: Customer, request: CustomerInput) -> None:
     """What a change of a customer does to its drafts and to what is scheduled for it."""
     old_entity, new_entity = entity_of(work, before), entity_of(work, after)
     tax_connections.follow(work, before, after)
-    if before.tax_ids != after.tax_ids or (is_given(given.tax_codes) and given.tax_codes is not None):
+    if before.tax_ids != after.tax_ids or (is_given(request.tax_codes) and request.tax_codes is not None):
         draft_invoices.flag(work, draft_invoices.drafts_of_customers([after.id]))
-    if given.billing_configuration:
+    if request.billing_configuration:
         old, new = dating_settings(before, old_entity), dating_settings(after, new_entity)
         draft_invoices.shift(work, after.id, old, new)
     if timezone(before, old_entity) != timezone(after, new_entity):

@@ -47,13 +47,13 @@ class InstantFee:
     estimate: InstantEstimate
 
 
-def estimate_fees(reader: Reader, given: EventInput) -> list[Fee]:
+def estimate_fees(reader: Reader, request: EventInput) -> list[Fee]:
     """The fees that an event would bring about now, with their taxes, on top of the usage there is.
 
     The event's own timestamp is not looked at, apart from its format. Raises `NotFound` (`subscription`,
     `billable_metric`) and `Invalid`.
     """
-    received = _received(reader, changes(given))
+    received = _received(reader, changes(request))
     subscription = _subscription(reader, received)
     if "timestamp" in received.problems:
         raise Invalid({"timestamp": received.problems["timestamp"]})
@@ -92,13 +92,13 @@ def estimate_fees(reader: Reader, given: EventInput) -> list[Fee]:
     return [taxed_fee(fee, fee_taxes(reader, customer, fee), reader.now, reader.new_id) for fee in fees]
 
 
-def estimate_instant_fees(reader: Reader, given: EventInput) -> list[InstantFee]:
+def estimate_instant_fees(reader: Reader, request: EventInput) -> list[InstantFee]:
     """What an event costs by itself under the standard and percentage charges paid in advance: no usage before it, no
     free units, no taxes.
 
     Raises `NotFound` (`subscription`) and `Invalid`.
     """
-    received = _received(reader, changes(given))
+    received = _received(reader, changes(request))
     subscription = _subscription(reader, received)
     definition = plan_definition(reader, subscription.plan_id)
     event = _event(reader, received)
@@ -108,15 +108,15 @@ def estimate_instant_fees(reader: Reader, given: EventInput) -> list[InstantFee]
     return fees
 
 
-def estimate_batch_instant_fees(reader: Reader, given: EventsInput) -> list[InstantFee]:
+def estimate_batch_instant_fees(reader: Reader, request: EventsInput) -> list[InstantFee]:
     """The same for several events, those of one external subscription id together, in the order sent.
 
     An event whose code no charge matches has no fee; a plan without any such charge is refused.
     """
     groups: dict[str | None, list[Received]] = {}
-    if not given.events:
+    if not request.events:
         raise Invalid(events="no_events")
-    for event in given.events:
+    for event in request.events:
         received = _received(reader, _members(event))
         groups.setdefault(received.external_subscription_id, []).append(received)
     fees: list[InstantFee] = []
@@ -130,12 +130,12 @@ def estimate_batch_instant_fees(reader: Reader, given: EventsInput) -> list[Inst
     return fees
 
 
-def _members(given: object) -> Mapping[str, object]:
+def _members(request: object) -> Mapping[str, object]:
     """An event of a batch; one that stands under its own key, as a single one does, is taken too."""
-    if not isinstance(given, Mapping):
+    if not isinstance(request, Mapping):
         return {}
-    inner = given.get("event")
-    return inner if isinstance(inner, Mapping) else given
+    inner = request.get("event")
+    return inner if isinstance(inner, Mapping) else request
 
 
 def _received(reader: Reader, sent: Mapping[str, object]) -> Received:

@@ -74,17 +74,17 @@ class EventFilters:
     timestamp_from_started_at: Maybe[bool] = ABSENT
 
 
-def create(work: Work, given: EventInput) -> Event:
+def create(work: Work, request: EventInput) -> Event:
     """Take in one event. Raises `Invalid`: a failed expression is a plain text, not codes by field."""
-    events, problems = _taken_in(work, [changes(given)])
+    events, problems = _taken_in(work, [changes(request)])
     if problems:
         raise Invalid(problems[0])
     return events[0]
 
 
-def create_batch(work: Work, given: EventsInput) -> list[Event]:
+def create_batch(work: Work, request: EventsInput) -> list[Event]:
     """Take in some events, all or none. Raises `Invalid`, its details by the position of each event refused."""
-    sent = given.events or ()
+    sent = request.events or ()
     if not sent:
         raise Invalid(events="no_events")
     if len(sent) > work.settings.events_per_batch:
@@ -92,21 +92,21 @@ def create_batch(work: Work, given: EventsInput) -> list[Event]:
     return ingest(work, sent)
 
 
-def ingest(work: Work, given: Iterable[object]) -> list[Event]:
+def ingest(work: Work, request: Iterable[object]) -> list[Event]:
     """Take in any number of events, all or none: mappings with the keys of `EventInput`, or such inputs.
 
     Raises `Invalid`, its details by the position (as text) of each event refused.
     """
-    events, problems = _taken_in(work, [_members(item) for item in given])
+    events, problems = _taken_in(work, [_members(item) for item in request])
     if problems:
         raise Invalid({str(position): problems[position] for position in sorted(problems)})
     return events
 
 
-def _members(given: object) -> Mapping[str, object]:
-    if isinstance(given, (dict, Mapping)):
-        return given
-    return changes(given) if isinstance(given, EventInput) else {}
+def _members(request: object) -> Mapping[str, object]:
+    if isinstance(request, (dict, Mapping)):
+        return request
+    return changes(request) if isinstance(request, EventInput) else {}
 
 
 def _taken_in(work: Work, sent: Sequence[Mapping[str, object]]) -> tuple[list[Event], dict[int, Problems]]:

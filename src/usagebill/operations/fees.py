@@ -96,17 +96,17 @@ def _free(reader: Reader, fee_id: str) -> Fee:
     return fee
 
 
-def update(work: Work, fee_id: str, given: FeeInput) -> Fee:
+def update(work: Work, fee_id: str, request: FeeInput) -> Fee:
     """Mark a fee without invoice as pending, succeeded, failed or refunded, as of now.
 
     Raises `NotAllowed` where an invoice holds the fee, and `Invalid` for any other status.
     """
     fee = _free(work, fee_id)
-    if given.payment_status is ABSENT:
+    if request.payment_status is ABSENT:
         return fee
-    if given.payment_status not in tuple(PaymentStatus):
+    if request.payment_status not in tuple(PaymentStatus):
         raise Invalid(payment_status="value_is_invalid")
-    changed = replace(with_payment_status(fee, PaymentStatus(given.payment_status), work.now), updated_at=work.now)
+    changed = replace(with_payment_status(fee, PaymentStatus(request.payment_status), work.now), updated_at=work.now)
     work.tx.replace(changed)
     return changed
 

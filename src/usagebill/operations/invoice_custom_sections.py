@@ -62,16 +62,16 @@ def ids_of_codes(reader: Reader, codes: Iterable[str]) -> tuple[str, ...]:
     return tuple(by_code[code] for code in wanted if code in by_code)
 
 
-def create(work: Work, given: InvoiceCustomSectionInput) -> InvoiceCustomSection:
+def create(work: Work, request: InvoiceCustomSectionInput) -> InvoiceCustomSection:
     """A new section, selected by nobody yet. Raises `Invalid`."""
     section = InvoiceCustomSection(
         id=work.new_id(),
         organization_id=work.organization.id,
-        name=value_or(given.name, ""),
-        code=value_or(given.code, ""),
-        description=value_or(given.description, None),
-        details=value_or(given.details, None),
-        display_name=value_or(given.display_name, None),
+        name=value_or(request.name, ""),
+        code=value_or(request.code, ""),
+        description=value_or(request.description, None),
+        details=value_or(request.details, None),
+        display_name=value_or(request.display_name, None),
         created_at=work.now,
         updated_at=work.now,
     )
@@ -80,9 +80,9 @@ def create(work: Work, given: InvoiceCustomSectionInput) -> InvoiceCustomSection
     return section
 
 
-def update(work: Work, code: str, given: InvoiceCustomSectionInput) -> InvoiceCustomSection:
+def update(work: Work, code: str, request: InvoiceCustomSectionInput) -> InvoiceCustomSection:
     """Change what is sent; invoices keep the texts that they have. Raises `NotFound` and `Invalid`."""
-    sent = changes(given)
+    sent = changes(request)
     for name in ("name", "code"):
         if name in sent:
             sent[name] = sent[name] or ""

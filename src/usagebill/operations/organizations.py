@@ -70,27 +70,27 @@ def get(reader: Reader) -> Organization:
     return organization
 
 
-def update(work: Work, given: OrganizationInput) -> Organization:
+def update(work: Work, request: OrganizationInput) -> Organization:
     """Change what is sent, of the organization and of its default billing entity.
 
     `webhook_url` is the address of its oldest webhook endpoint, which is made where there is none. Raises `Invalid`.
     """
-    if given.document_numbering and given.document_numbering not in _NUMBERINGS:
+    if request.document_numbering and request.document_numbering not in _NUMBERINGS:
         raise Invalid(document_numbering="value_is_invalid")
     entity = customers.default_entity(work)
-    settings = billing_entities.settings_of(given)
-    managed = value_or(given.eu_tax_management, entity.eu_tax_management)
+    settings = billing_entities.settings_of(request)
+    managed = value_or(request.eu_tax_management, entity.eu_tax_management)
     try:
         billing_entities.apply(work, entity, replace(entity, **settings, eu_tax_management=managed))
     except Invalid as problem:
         raise _of_organization(problem) from problem
-    if given.eu_tax_management is True:
+    if request.eu_tax_management is True:
         vat.make_taxes(work)
     kept = {name: settings[name] for name in ("name", "document_number_prefix") if name in settings}
     organization = replace(get(work), updated_at=work.now, **kept)
     work.tx.replace(organization)
-    if is_given(given.webhook_url):
-        endpoint = WebhookEndpointInput(webhook_url=given.webhook_url)
+    if is_given(request.webhook_url):
+        endpoint = WebhookEndpointInput(webhook_url=request.webhook_url)
         oldest = work.tx.first(WebhookEndpoint, order=[asc("created_at"), asc("id")])
         if oldest is None:
             webhook_endpoints.create(work, endpoint)

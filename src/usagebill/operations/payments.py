@@ -42,20 +42,20 @@ class PaymentFilters:
     invoice_id: Maybe[str] = ABSENT
 
 
-def create(work: Work, given: PaymentInput) -> Payment:
+def create(work: Work, request: PaymentInput) -> Payment:
     """Record that an invoice was paid, wholly or in part. Raises `Invalid`, `NotFound` and `Forbidden`."""
-    if not given.invoice_id:
+    if not request.invoice_id:
         raise Invalid(invoice_id="value_is_mandatory")
-    amount = given.amount_cents
+    amount = request.amount_cents
     if not isinstance(amount, int) or isinstance(amount, bool) or amount <= 0:
         raise Invalid(amount_cents="invalid_value")
-    invoice = work.tx.get(Invoice, given.invoice_id)
+    invoice = work.tx.get(Invoice, request.invoice_id)
     if invoice is None:
         raise NotFound("invoice")
     if invoice.invoice_type != InvoiceType.ADVANCE_CHARGES and invoice.status not in PAYABLE:
         raise Forbidden("feature_unavailable")
-    paid_at = _paid_at(work, given.paid_at)
-    reference = given.reference or ""
+    paid_at = _paid_at(work, request.paid_at)
+    reference = request.reference or ""
     problems = payment_errors(invoice, amount, reference)
     if problems:
         raise Invalid(problems)

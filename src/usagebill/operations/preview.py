@@ -61,45 +61,45 @@ class PreviewInput:
     billing_entity_code: Maybe[str] = ABSENT
 
 
-def preview(work: Work, given: PreviewInput) -> JsonObject:
+def preview(work: Work, request: PreviewInput) -> JsonObject:
     """The invoice that would come, as JSON without ids and number. Nothing of it is stored.
 
     Without `subscriptions` a new subscription on `plan_code` is billed for the first time; with them, their next
     invoice, or the one of their end (`terminated_at`) or change of plan (`plan_code` inside). Raises `BadRequest`,
     `NotFound` and `Invalid` as the fields demand.
     """
-    if given.coupons and not isinstance(given.coupons, (list, tuple)):
+    if request.coupons and not isinstance(request.coupons, (list, tuple)):
         raise BadRequest("coupons_must_be_an_array")
-    if given.subscriptions and not isinstance(given.subscriptions, Mapping):
+    if request.subscriptions and not isinstance(request.subscriptions, Mapping):
         raise BadRequest("subscriptions_must_be_an_object")
-    if not given.customer:
+    if not request.customer:
         raise BadRequest("BadRequest: param is missing or the value is empty or invalid: customer")
 
     def play(future: Work) -> JsonObject:
-        customer = _customer(future, given)
-        _coupons(future, customer, given.coupons)
-        at, invoice = _played(future, customer, given)
+        customer = _customer(future, request)
+        _coupons(future, customer, request.coupons)
+        at, invoice = _played(future, customer, request)
         return _shown(future.at(at), previewed(future.at(at), invoice))
 
     return work.dry_run(play)
 
 
-def _customer(work: Work, given: PreviewInput) -> Customer:
+def _customer(work: Work, request: PreviewInput) -> Customer:
     """The customer with the fields sent in place of its own; one made for this preview where no external id is sent."""
-    sent = dict(given.customer or {})
+    sent = dict(request.customer or {})
     external_id = sent.get("external_id")
-    if given.billing_entity_code:
-        known = eq("code", given.billing_entity_code), missing("archived_at")
+    if request.billing_entity_code:
+        known = eq("code", request.billing_entity_code), missing("archived_at")
         if work.tx.first(BillingEntity, *known) is None:
             raise NotFound("billing_entity")
     if external_id:
         customer_by_external_id(work, str(external_id))
-    elif _external_ids(given):
+    elif _external_ids(request):
         raise Invalid(customer="must_be_persisted")
     else:
         sent["external_id"] = work.new_id()
-        if given.billing_entity_code:
-            sent["billing_entity_code"] = given.billing_entity_code
+        if request.billing_entity_code:
+            sent["billing_entity_code"] = request.billing_entity_code
     # Integrations are not called by a preview; metadata is no part of it.
     for name in ("integration_customers", "metadata"):
         sent.pop(name, None)
@@ -118,17 +118,19 @@ def _coupons(work: Work, customer: Customer, sent: object) -> None:
     for item in sent if isinstance(sent, (list, tuple)) else ():
         if not isinstance(item, Mapping):
             continue
-        given = read(coupons.CouponInput, item)
-        coupon = work.tx.first(Coupon, eq("code", given.code)) if given.code else None
+        request = read(coupons.CouponInput, item)
+        coupon = work.tx.first(Coupon, eq("code", request.code)) if request.code else None
         if coupon is None:
-            frequency = CouponFrequency.RECURRING if given.frequency_duration else CouponFrequency.ONCE
-            kind = given.coupon_type or (CouponType.PERCENTAGE if given.percentage_rate else CouponType.FIXED_AMOUNT)
+            frequency = CouponFrequency.RECURRING if request.frequency_duration else CouponFrequency.ONCE
+            kind = request.coupon_type or (
+                CouponType.PERCENTAGE if request.percentage_rate else CouponType.FIXED_AMOUNT
+            )
             described = {
                 **item,
-                "name": given.name or "Coupon",
-                "code": given.code or work.new_id(),
+                "name": request.name or "Coupon",
+                "code": request.code or work.new_id(),
                 "coupon_type": kind,
-                "frequency": given.frequency or frequency,
+                "frequency": request.frequency or frequency,
                 "expiration": CouponExpiration.NO_EXPIRATION,
             }
             coupon = coupons.create(work, read(coupons.CouponInput, described))
@@ -151,18 +153,18 @@ def _coupons(work: Work, customer: Customer, sent: object) -> None:
         )
 
 
-def _external_ids(given: PreviewInput) -> tuple[str, ...]:
-    chosen = given.subscriptions if isinstance(given.subscriptions, Mapping) else {}
+def _external_ids(request: PreviewInput) -> tuple[str, ...]:
+    chosen = request.subscriptions if isinstance(request.subscriptions, Mapping) else {}
     ids = chosen.get("external_ids")
     return tuple(str(id) for id in ids) if isinstance(ids, (list, tuple)) else ()
 
 
-def _played(work: Work, customer: Customer, given: PreviewInput) -> tuple[datetime, Invoice]:
+def _played(work: Work, customer: Customer, request: PreviewInput) -> tuple[datetime, Invoice]:
     """Make what is asked for happen; the instant of the invoice, and the invoice."""
-    ids = _external_ids(given)
+    ids = _external_ids(request)
     if not ids:
-        return _purchased(work, customer, given)
-    chosen = given.subscriptions if isinstance(given.subscriptions, Mapping) else {}
+        return _purchased(work, customer, request)
+    chosen = request.subscriptions if isinstance(request.subscriptions, Mapping) else {}
     subscriptions = _subscriptions(work, customer, ids)
     if chosen.get("terminated_at") is not None:
         return _ended(work, _only(subscriptions, "termination"), _terminated_at(work, chosen["terminated_at"]))
@@ -279,12 +281,14 @@ def _turn(draft: Invoice) -> tuple[date, datetime, str]:
     return draft.expected_finalization_date or draft.issuing_date, draft.created_at, draft.id
 
 
-def _purchased(work: Work, customer: Customer, given: PreviewInput) -> tuple[datetime, Invoice]:
-    plan = _plan(work, given.plan_code)
-    begins = parse_instant(given.subscription_at) if given.subscription_at else work.now
+def _purchased(work: Work, customer: Customer, sent_fields: PreviewInput) -> tuple[datetime, Invoice]:
+    plan = _plan(work, sent_fields.plan_code)
+    begins = parse_instant(sent_fields.subscription_at) if sent_fields.subscription_at else work.now
     if begins is None:
         raise Invalid(subscription_at="invalid_date")
-    billing_time = given.billing_time if given.billing_time in tuple(BillingTime) else BillingTime.CALENDAR.value
+    billing_time = (
+        sent_fields.billing_time if sent_fields.billing_time in tuple(BillingTime) else BillingTime.CALENDAR.value
+    )
     external_id = work.new_id()
     start = work.at(begins)
     request = SubscriptionInput(

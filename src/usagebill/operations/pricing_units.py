@@ -20,15 +20,15 @@ class PricingUnitInput:
     description: Maybe[str] = ABSENT
 
 
-def create(work: Work, given: PricingUnitInput) -> PricingUnit:
+def create(work: Work, request: PricingUnitInput) -> PricingUnit:
     """A new pricing unit. Raises `Invalid`: all names are required, the short one has at most 3 characters."""
     unit = PricingUnit(
         id=work.new_id(),
         organization_id=work.organization.id,
-        name=value_or(given.name, ""),
-        code=value_or(given.code, ""),
-        short_name=value_or(given.short_name, ""),
-        description=value_or(given.description, None),
+        name=value_or(request.name, ""),
+        code=value_or(request.code, ""),
+        short_name=value_or(request.short_name, ""),
+        description=value_or(request.description, None),
         created_at=work.now,
         updated_at=work.now,
     )

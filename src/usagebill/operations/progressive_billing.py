@@ -321,11 +321,11 @@ def _fresh(reader: Reader, subscription: Subscription) -> LifetimeUsage:
     )
 
 
-def put(work: Work, external_id: str, given: LifetimeUsageInput, options: LifetimeUsageOptions) -> LifetimeUsageNow:
+def put(work: Work, external_id: str, request: LifetimeUsageInput, options: LifetimeUsageOptions) -> LifetimeUsageNow:
     """Say what the subscription had used before it came here."""
     subscription = _subscription(work, external_id, options)
-    if is_given(given.external_historical_usage_amount_cents):
-        amount = given.external_historical_usage_amount_cents or 0
+    if is_given(request.external_historical_usage_amount_cents):
+        amount = request.external_historical_usage_amount_cents or 0
         if not limits.HISTORICAL_USAGE.holds(amount):
             raise Invalid(historical_usage_amount_cents="value_is_out_of_range")
         stored = _stored(work, subscription)

@@ -110,11 +110,11 @@ def get_charge(reader: Reader, external_id: str, charge_code: str, options: Whic
 
 @after_backlog(of_subscription)
 def update_charge(
-    work: Work, external_id: str, charge_code: str, given: ChargeInput, options: WhichSubscription
+    work: Work, external_id: str, charge_code: str, request: ChargeInput, options: WhichSubscription
 ) -> Charge:
     """Change what is sent of a charge, for this subscription alone. Raises `NotFound` and `Invalid`."""
     own_charge = _own_charge(work, _subscription(work, external_id, options), charge_code)
-    return _written(work, overridden_charge(work, own_charge, metric_of(work, own_charge), given))
+    return _written(work, overridden_charge(work, own_charge, metric_of(work, own_charge), request))
 
 
 def list_filters(
@@ -134,11 +134,11 @@ def get_filter(
 
 @after_backlog(of_subscription)
 def create_filter(
-    work: Work, external_id: str, charge_code: str, given: ChargeFilterInput, options: WhichSubscription
+    work: Work, external_id: str, charge_code: str, request: ChargeFilterInput, options: WhichSubscription
 ) -> tuple[Charge, ChargeFilter]:
     """Add a filter, for this subscription alone. Raises `NotFound`, and `Invalid` where its values have one."""
     own_charge = _own_charge(work, _subscription(work, external_id, options), charge_code)
-    added = new_filter(work, own_charge, given)
+    added = new_filter(work, own_charge, request)
     if any(same_values(charge_filter.values, added.values) for charge_filter in own_charge.filters):
         raise Invalid(values="value_already_exists")
     check_filters(own_charge, metric_of(work, own_charge), [added])
@@ -179,7 +179,7 @@ def update_filter(
     external_id: str,
     charge_code: str,
     filter_id: str,
-    given: ChargeFilterInput,
+    request: ChargeFilterInput,
     options: WhichSubscription,
 ) -> tuple[Charge, ChargeFilter]:
     """Change the name or the properties of a filter, for this subscription alone. Raises `NotFound`, `Invalid`."""
@@ -189,7 +189,7 @@ def update_filter(
         charge_code,
         filter_id,
         options,
-        lambda own_charge, charge_filter: changed_filter(work, own_charge, charge_filter, given),
+        lambda own_charge, charge_filter: changed_filter(work, own_charge, charge_filter, request),
     )
 
 
@@ -227,7 +227,7 @@ def get_fixed_charge(
 
 @after_backlog(of_subscription)
 def update_fixed_charge(
-    work: Work, external_id: str, fixed_charge_code: str, given: FixedChargeInput, options: WhichSubscription
+    work: Work, external_id: str, fixed_charge_code: str, request: FixedChargeInput, options: WhichSubscription
 ) -> FixedCharge:
     """Change what is sent of a fixed charge, for this subscription alone. Raises `NotFound`, `Invalid`, `Forbidden`.
 
@@ -238,7 +238,7 @@ def update_fixed_charge(
     if subscription.status == SubscriptionStatus.INCOMPLETE:
         raise Invalid(base="subscription_incomplete")
     named = _of_code(_fixed_charges(work, subscription), fixed_charge_code, "fixed_charge")
-    sent = {name: value for name, value in changes(given).items() if name not in ("id", "code", "cascade_updates")}
+    sent = {name: value for name, value in changes(request).items() if name not in ("id", "code", "cascade_updates")}
     item = FixedChargeInput(**{**sent, "id": named.id})
     plan = plan_of(work, subscription)
     applied = apply_overrides(work, plan, PlanOverridesInput(fixed_charges=(item,)), subscription)

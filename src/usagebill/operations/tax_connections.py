@@ -44,18 +44,18 @@ class TaxConnectionInput:
     item_codes: Maybe[Mapping[str, str]] = ABSENT
 
 
-def create(work: Work, given: TaxConnectionInput) -> TaxConnection:
+def create(work: Work, request: TaxConnectionInput) -> TaxConnection:
     """A new connection. Raises `Invalid`, also where one of this kind has the code already."""
-    code = value_or(given.code, "")
+    code = value_or(request.code, "")
     connection = TaxConnection(
         id=work.new_id(),
         organization_id=work.organization.id,
-        kind=value_or(given.kind, ""),
+        kind=value_or(request.kind, ""),
         code=code,
-        name=value_or(given.name, code),
-        url=value_or(given.url, ""),
-        api_key=value_or(given.api_key, None),
-        item_codes=dict(value_or(given.item_codes, {})),
+        name=value_or(request.name, code),
+        url=value_or(request.url, ""),
+        api_key=value_or(request.api_key, None),
+        item_codes=dict(value_or(request.item_codes, {})),
         created_at=work.now,
         updated_at=work.now,
     )
@@ -85,16 +85,16 @@ def get(reader: Reader, code: str) -> TaxConnection:
     return connection
 
 
-def update(work: Work, code: str, given: TaxConnectionInput) -> TaxConnection:
+def update(work: Work, code: str, request: TaxConnectionInput) -> TaxConnection:
     """Change the name, the address, the key or the item codes of a connection; the last are replaced as a whole.
 
     Its kind and its code stay. Raises `NotFound` and `Invalid`.
     """
     before = get(work, code)
-    codes = changes(given, "item_codes")
+    codes = changes(request, "item_codes")
     if codes:
         codes["item_codes"] = dict(codes["item_codes"] or {})
-    connection = replace(before, **changes(given, "name", "url", "api_key"), **codes, updated_at=work.now)
+    connection = replace(before, **changes(request, "name", "url", "api_key"), **codes, updated_at=work.now)
     _check(connection)
     work.tx.replace(connection)
     return connection

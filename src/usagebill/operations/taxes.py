@@ -67,39 +67,39 @@ def list_all(reader: Reader, paging: Paging) -> Page[Tax]:
     return reader.page(Tax, paging=paging, order=(asc("name"), desc("created_at")))
 
 
-def create(work: Work, given: TaxInput) -> Tax:
+def create(work: Work, request: TaxInput) -> Tax:
     """A new tax; `applied_to_organization` attaches it to the default billing entity. Raises `Invalid`."""
-    name, code = value_or(given.name, ""), value_or(given.code, "")
-    _check(work, name, code, value_or(given.rate, None), id=None)
+    name, code = value_or(request.name, ""), value_or(request.code, "")
+    _check(work, name, code, value_or(request.rate, None), id=None)
     tax = Tax(
         id=work.new_id(),
         organization_id=work.organization.id,
         name=name,
         code=code,
-        rate=value_or(given.rate, ZERO),
-        description=value_or(given.description, None),
+        rate=value_or(request.rate, ZERO),
+        description=value_or(request.description, None),
         created_at=work.now,
         updated_at=work.now,
     )
     work.tx.insert(tax)
-    if value_or(given.applied_to_organization, False):
+    if value_or(request.applied_to_organization, False):
         _apply_to_default_entity(work, tax, True)
         flag_drafts(work, tax)
     return tax
 
 
-def update(work: Work, code: str, given: TaxInput) -> Tax:
+def update(work: Work, code: str, request: TaxInput) -> Tax:
     """Change what is sent; drafts of those who pay the tax, before or after the change, are computed anew."""
     before = get(work, code)
-    sent = changes(given, "name", "code", "rate", "description")
+    sent = changes(request, "name", "code", "rate", "description")
     _check(
         work, sent.get("name", before.name), sent.get("code", before.code), sent.get("rate", before.rate), id=before.id
     )
     after = replace(before, updated_at=work.now, **sent)
     work.tx.replace(after)
     flag_drafts(work, before)
-    if given.applied_to_organization is not ABSENT:
-        _apply_to_default_entity(work, after, bool(given.applied_to_organization))
+    if request.applied_to_organization is not ABSENT:
+        _apply_to_default_entity(work, after, bool(request.applied_to_organization))
         flag_drafts(work, after)
     return after
 

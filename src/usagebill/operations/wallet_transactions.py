@@ -88,21 +88,21 @@ class WalletTransactionFilters:
     metadata: Maybe[Mapping[str, object]] = ABSENT
 
 
-def create(work: Work, given: WalletTransactionInput) -> list[WalletTransaction]:
+def create(work: Work, request: WalletTransactionInput) -> list[WalletTransaction]:
     """Buy, grant and void credits of a wallet, all or nothing: the transactions made, none for zero credits.
 
     What was due of the customer before is billed first. Raises `Invalid`.
     """
-    wallet = work.tx.get(Wallet, given.wallet_id or "")
+    wallet = work.tx.get(Wallet, request.wallet_id or "")
     if wallet is not None:
         settle_backlog(work, wallet.customer_id, needed=False)
         wallet = wallet_by_id(work, wallet.id)
-    problems = _problems(work, wallet, given)
+    problems = _problems(work, wallet, request)
     if problems or wallet is None:
         raise Invalid(problems)
-    order = _order(work, wallet, given)
+    order = _order(work, wallet, request)
     made = top_up(work, wallet, order)
-    void = _void(work, wallet_by_id(work, wallet.id), given, order)
+    void = _void(work, wallet_by_id(work, wallet.id), request, order)
     return made if void is None else [*made, void]
 
 
@@ -111,14 +111,14 @@ def _credits(sent: Maybe[object]) -> Decimal | None:
     return ZERO if sent is None or not is_given(sent) else credit_amount(sent)
 
 
-def _problems(reader: Reader, wallet: Wallet | None, given: WalletTransactionInput) -> dict[str, object]:
+def _problems(reader: Reader, wallet: Wallet | None, request: WalletTransactionInput) -> dict[str, object]:
     problems: dict[str, object] = {}
     if wallet is None:
         problems["wallet_id"] = ["wallet_not_found"]
     elif wallet.status == WalletStatus.TERMINATED:
         problems["wallet_id"] = ["wallet_is_terminated"]
     for field in ("paid_credits", "granted_credits", "voided_credits"):
-        credits = _credits(getattr(given, field))
+        credits = _credits(getattr(request, field))
         if credits is None:
             problems[field] = [f"invalid_{field}", "invalid_amount"]
         elif wallet is None:
@@ -127,11 +127,11 @@ def _problems(reader: Reader, wallet: Wallet | None, given: WalletTransactionInp
             problems[field] = ["amount_rounds_to_zero"]
         elif field == "voided_credits" and floored_credits(credits) > wallet.credits_balance:
             problems[field] = ["insufficient_credits"]
-    if given.voided_transaction_id and wallet is not None:
-        code = _target_code(reader, wallet, given.voided_transaction_id)
+    if request.voided_transaction_id and wallet is not None:
+        code = _target_code(reader, wallet, request.voided_transaction_id)
         if code is not None:
             problems["voided_transaction_id"] = [code]
-    return problems | _problems_of_words(given)
+    return problems | _problems_of_words(request)
 
 
 def _target_code(reader: Reader, wallet: Wallet, transaction_id: str) -> str | None:
@@ -141,54 +141,54 @@ def _target_code(reader: Reader, wallet: Wallet, transaction_id: str) -> str | N
     return None if (target.remaining_amount_cents or 0) > 0 else "no_remaining_amount"
 
 
-def _problems_of_words(given: WalletTransactionInput) -> dict[str, object]:
+def _problems_of_words(request: WalletTransactionInput) -> dict[str, object]:
     """What is wrong with what the transactions are to say."""
     problems: dict[str, object] = {}
-    if given.metadata is not None and is_given(given.metadata) and given.metadata != {}:
-        code = metadata_pairs_code(given.metadata, MOST_PAIRS_OF_A_TOP_UP)
+    if request.metadata is not None and is_given(request.metadata) and request.metadata != {}:
+        code = metadata_pairs_code(request.metadata, MOST_PAIRS_OF_A_TOP_UP)
         if code is not None:
             problems["metadata"] = [code]
-    name = value_or(given.name, "")
+    name = value_or(request.name, "")
     if not isinstance(name, str):
         problems["name"] = ["invalid_value"]
     elif len(name) > LONGEST_TRANSACTION_NAME:
         problems["name"] = ["too_long"]
-    if not is_payment_method(value_or(given.payment_method, None)):
+    if not is_payment_method(value_or(request.payment_method, None)):
         problems["payment_method"] = ["invalid_payment_method"]
-    if not is_priority(priority_of(value_or(given.priority, LOWEST_PRIORITY)) or 0):
+    if not is_priority(priority_of(value_or(request.priority, LOWEST_PRIORITY)) or 0):
         problems["priority"] = ["value_is_invalid"]
-    if len(order_number_of(given.purchase_order_number) or "") > LONGEST_ORDER_NUMBER:
+    if len(order_number_of(request.purchase_order_number) or "") > LONGEST_ORDER_NUMBER:
         problems["purchase_order_number"] = ["value_is_too_long"]
     return problems
 
 
-def _order(reader: Reader, wallet: Wallet, given: WalletTransactionInput) -> TopUp:
+def _order(reader: Reader, wallet: Wallet, request: WalletTransactionInput) -> TopUp:
     return TopUp(
-        paid=_credits(given.paid_credits) or ZERO,
-        granted=_credits(given.granted_credits) or ZERO,
-        ignore_limits=bool(value_or(given.ignore_paid_top_up_limits, False)),
+        paid=_credits(request.paid_credits) or ZERO,
+        granted=_credits(request.granted_credits) or ZERO,
+        ignore_limits=bool(value_or(request.ignore_paid_top_up_limits, False)),
         requires_payment=value_or(
-            given.invoice_requires_successful_payment, wallet.invoice_requires_successful_payment
+            request.invoice_requires_successful_payment, wallet.invoice_requires_successful_payment
         ),
-        priority=priority_of(value_or(given.priority, LOWEST_PRIORITY)) or LOWEST_PRIORITY,
-        name=str(value_or(given.name, "")) or None,
-        metadata=metadata_pairs(value_or(given.metadata, ())),
-        purchase_order_number=order_number_of(given.purchase_order_number),
-        payment_method=chosen_method(value_or(given.payment_method, None)),
-        sections=selection_of(reader, given.invoice_custom_section, Selection()),
+        priority=priority_of(value_or(request.priority, LOWEST_PRIORITY)) or LOWEST_PRIORITY,
+        name=str(value_or(request.name, "")) or None,
+        metadata=metadata_pairs(value_or(request.metadata, ())),
+        purchase_order_number=order_number_of(request.purchase_order_number),
+        payment_method=chosen_method(value_or(request.payment_method, None)),
+        sections=selection_of(reader, request.invoice_custom_section, Selection()),
     )
 
 
-def _void(work: Work, wallet: Wallet, given: WalletTransactionInput, order: TopUp) -> WalletTransaction | None:
+def _void(work: Work, wallet: Wallet, request: WalletTransactionInput, order: TopUp) -> WalletTransaction | None:
     """Take credits away, from the whole wallet or from one inbound transaction; None for no credits at all."""
-    target = wallet_transaction_by_id(work, given.voided_transaction_id) if given.voided_transaction_id else None
-    if target is not None and value_or(given.voided_credits, None) is None:
+    target = wallet_transaction_by_id(work, request.voided_transaction_id) if request.voided_transaction_id else None
+    if target is not None and value_or(request.voided_credits, None) is None:
         # A credit note or an overdue invoice may have used it up just now.
         cents = target.remaining_amount_cents or 0
         credits = taken_credits(wallet, cents)
         nothing = cents == 0
     else:
-        credits = floored_credits(_credits(given.voided_credits) or ZERO)
+        credits = floored_credits(_credits(request.voided_credits) or ZERO)
         cents = cents_of_credits(credits, wallet.rate_amount, wallet.currency)
         nothing = credits == ZERO
     if nothing:

@@ -50,15 +50,15 @@ def list_all(reader: Reader, paging: Paging) -> Page[WebhookEndpoint]:
     return reader.page(WebhookEndpoint, paging=paging, order=(asc("webhook_url"), desc("created_at")))
 
 
-def create(work: Work, given: WebhookEndpointInput) -> WebhookEndpoint:
+def create(work: Work, request: WebhookEndpointInput) -> WebhookEndpoint:
     """A new endpoint; it gets the messages of what happens from now on. Raises `Invalid`."""
     endpoint = WebhookEndpoint(
         id=work.new_id(),
         organization_id=work.organization.id,
-        webhook_url=value_or(given.webhook_url, ""),
-        signature_algo=value_or(given.signature_algo, SignatureAlgorithm.JWT),
-        name=value_or(given.name, None),
-        event_types=_event_types(given.event_types),
+        webhook_url=value_or(request.webhook_url, ""),
+        signature_algo=value_or(request.signature_algo, SignatureAlgorithm.JWT),
+        name=value_or(request.name, None),
+        event_types=_event_types(request.event_types),
         created_at=work.now,
         updated_at=work.now,
     )
@@ -72,9 +72,9 @@ def create(work: Work, given: WebhookEndpointInput) -> WebhookEndpoint:
     return endpoint
 
 
-def update(work: Work, id: str, given: WebhookEndpointInput) -> WebhookEndpoint:
+def update(work: Work, id: str, request: WebhookEndpointInput) -> WebhookEndpoint:
     """Change what is sent. Address and algorithm count for attempts still to come, event types for new messages."""
-    sent = changes(given, "webhook_url", "signature_algo", "name", "event_types")
+    sent = changes(request, "webhook_url", "signature_algo", "name", "event_types")
     before = get(work, id)
     if "webhook_url" in sent:
         sent["webhook_url"] = sent["webhook_url"] or ""

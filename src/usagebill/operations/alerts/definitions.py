@@ -89,47 +89,47 @@ def _of_code(reader: Reader, owner: Subscription | Wallet, code: str) -> Alert:
     return alert
 
 
-def create(work: Work, external_id: str, given: AlertInput, options: WhichSubscription) -> Alert:
+def create(work: Work, external_id: str, request: AlertInput, options: WhichSubscription) -> Alert:
     """A new alert of a subscription, which is checked at once. Raises `NotFound` or `Invalid`."""
     subscription = _subscription(work, external_id, options)
-    alert = _created(work, subscription, given)
+    alert = _created(work, subscription, request)
     watch_subscription(work, subscription)
     return alert
 
 
-def create_all(work: Work, external_id: str, given: AlertsInput, options: WhichSubscription) -> list[Alert]:
+def create_all(work: Work, external_id: str, request: AlertsInput, options: WhichSubscription) -> list[Alert]:
     """New alerts of a subscription, all or none.
 
     Raises `NotFound`; `BadRequest` without any; `Invalid`, its details by the position of each alert refused.
     """
     subscription = _subscription(work, external_id, options)
-    created = _all_created(work, subscription, given)
+    created = _all_created(work, subscription, request)
     watch_subscription(work, subscription)
     return created
 
 
 def create_requested(
-    work: Work, external_id: str, given: AlertsRequest, options: WhichSubscription
+    work: Work, external_id: str, request: AlertsRequest, options: WhichSubscription
 ) -> Alert | list[Alert]:
     """One new alert of a subscription, or several, all or none.
 
     Raises `NotFound` and `Invalid` as `create` and `create_all` do, `BadRequest` where neither is sent.
     """
-    if isinstance(given.alerts, (list, tuple)) and given.alerts:
-        return create_all(work, external_id, AlertsInput(alerts=given.alerts), options)
-    if not isinstance(given.alert, Mapping) or not given.alert:
+    if isinstance(request.alerts, (list, tuple)) and request.alerts:
+        return create_all(work, external_id, AlertsInput(alerts=request.alerts), options)
+    if not isinstance(request.alert, Mapping) or not request.alert:
         _subscription(work, external_id, options)
         raise _missing("alert")
-    return create(work, external_id, read(AlertInput, given.alert), options)
+    return create(work, external_id, read(AlertInput, request.alert), options)
 
 
-def update(work: Work, external_id: str, code: str, given: AlertUpdate, options: WhichSubscription) -> Alert:
+def update(work: Work, external_id: str, code: str, request: AlertUpdate, options: WhichSubscription) -> Alert:
     """Change an alert, which is checked at once; its type stays. Raises `NotFound` or `Invalid`.
 
     What it has seen stays, except where another metric takes the place of its metric.
     """
     subscription = _subscription(work, external_id, options)
-    after = _changed(work, subscription, code, given)
+    after = _changed(work, subscription, code, request)
     watch_subscription(work, subscription)
     return after
 
@@ -157,31 +157,31 @@ def get_of_wallet(reader: Reader, external_customer_id: str, wallet_code: str, c
     return _of_code(reader, _wallet(reader, external_customer_id, wallet_code), code)
 
 
-def create_of_wallet(work: Work, external_customer_id: str, wallet_code: str, given: AlertInput) -> Alert:
+def create_of_wallet(work: Work, external_customer_id: str, wallet_code: str, request: AlertInput) -> Alert:
     """A new alert of a wallet, which begins with what the wallet has now. Raises `NotFound` or `Invalid`."""
-    return _created(work, _wallet(work, external_customer_id, wallet_code), given)
+    return _created(work, _wallet(work, external_customer_id, wallet_code), request)
 
 
-def create_all_of_wallet(work: Work, external_customer_id: str, wallet_code: str, given: AlertsInput) -> list[Alert]:
+def create_all_of_wallet(work: Work, external_customer_id: str, wallet_code: str, request: AlertsInput) -> list[Alert]:
     """New alerts of a wallet, all or none; raises what `create_all` does."""
-    return _all_created(work, _wallet(work, external_customer_id, wallet_code), given)
+    return _all_created(work, _wallet(work, external_customer_id, wallet_code), request)
 
 
 def create_requested_of_wallet(
-    work: Work, external_customer_id: str, wallet_code: str, given: AlertsRequest
+    work: Work, external_customer_id: str, wallet_code: str, request: AlertsRequest
 ) -> Alert | list[Alert]:
     """One new alert of a wallet, or several, all or none; raises what `create_requested` does."""
     wallet = _wallet(work, external_customer_id, wallet_code)
-    if isinstance(given.alerts, (list, tuple)) and given.alerts:
-        return _all_created(work, wallet, AlertsInput(alerts=given.alerts))
-    if not isinstance(given.alert, Mapping) or not given.alert:
+    if isinstance(request.alerts, (list, tuple)) and request.alerts:
+        return _all_created(work, wallet, AlertsInput(alerts=request.alerts))
+    if not isinstance(request.alert, Mapping) or not request.alert:
         raise _missing("alert")
-    return _created(work, wallet, read(AlertInput, given.alert))
+    return _created(work, wallet, read(AlertInput, request.alert))
 
 
-def update_of_wallet(work: Work, external_customer_id: str, wallet_code: str, code: str, given: AlertUpdate) -> Alert:
+def update_of_wallet(work: Work, external_customer_id: str, wallet_code: str, code: str, request: AlertUpdate) -> Alert:
     """Change an alert of a wallet; its type, and what it has seen, stay. Raises `NotFound` or `Invalid`."""
-    return _changed(work, _wallet(work, external_customer_id, wallet_code), code, given)
+    return _changed(work, _wallet(work, external_customer_id, wallet_code), code, request)
 
 
 def delete_of_wallet(work: Work, external_customer_id: str, wallet_code: str, code: str) -> Alert:
@@ -201,12 +201,12 @@ def _wallet(reader: Reader, external_customer_id: str, code: str) -> Wallet:
     return wallet_by_code(reader, customer_by_external_id(reader, external_customer_id), code)
 
 
-def _all_created(work: Work, owner: Subscription | Wallet, given: AlertsInput) -> list[Alert]:
-    if not isinstance(given.alerts, Sequence) or isinstance(given.alerts, str) or not given.alerts:
+def _all_created(work: Work, owner: Subscription | Wallet, request: AlertsInput) -> list[Alert]:
+    if not isinstance(request.alerts, Sequence) or isinstance(request.alerts, str) or not request.alerts:
         raise _missing("alerts")
     created: list[Alert] = []
     refused: dict[str, object] = {}
-    for position, sent in enumerate(given.alerts):
+    for position, sent in enumerate(request.alerts):
         known = sent if isinstance(sent, Mapping) else {}
         try:
             created.append(_created(work, owner, read(AlertInput, known)))
@@ -217,18 +217,18 @@ def _all_created(work: Work, owner: Subscription | Wallet, given: AlertsInput) -
     return created
 
 
-def _changed(work: Work, owner: Subscription | Wallet, code: str, given: AlertUpdate) -> Alert:
+def _changed(work: Work, owner: Subscription | Wallet, code: str, request: AlertUpdate) -> Alert:
     before = _of_code(work, owner, code)
-    sent = value_or(given.thresholds, ())
+    sent = value_or(request.thresholds, ())
     after = replace(before, updated_at=work.now)
     if sent:
         after = replace(after, thresholds=_thresholds(sent))
-    if is_given(given.name):
-        after = replace(after, name=given.name or None)
-    if is_given(given.code):
-        after = replace(after, code=given.code or "")
-    if given.billable_metric_code:
-        metric = _metric(work, given.billable_metric_code)
+    if is_given(request.name):
+        after = replace(after, name=request.name or None)
+    if is_given(request.code):
+        after = replace(after, code=request.code or "")
+    if request.billable_metric_code:
+        metric = _metric(work, request.billable_metric_code)
         if metric.id != before.billable_metric_id:
             after = replace(after, billable_metric_id=metric.id, previous_value=ZERO, last_processed_at=None)
     _check(work, owner, after)
@@ -246,11 +246,11 @@ def _in_words(problem: BillingError) -> str:
     return problem.code
 
 
-def _created(work: Work, owner: Subscription | Wallet, given: AlertInput) -> Alert:
+def _created(work: Work, owner: Subscription | Wallet, request: AlertInput) -> Alert:
     is_wallet = isinstance(owner, Wallet)
-    alert_type = _type(given.alert_type, WALLET_TYPES if is_wallet else SUBSCRIPTION_TYPES)
-    thresholds = _thresholds(given.thresholds)
-    metric = _metric(work, given.billable_metric_code) if given.billable_metric_code else None
+    alert_type = _type(request.alert_type, WALLET_TYPES if is_wallet else SUBSCRIPTION_TYPES)
+    thresholds = _thresholds(request.thresholds)
+    metric = _metric(work, request.billable_metric_code) if request.billable_metric_code else None
     alert = Alert(
         id=work.new_id(),
         organization_id=work.organization.id,
@@ -260,8 +260,8 @@ def _created(work: Work, owner: Subscription | Wallet, given: AlertInput) -> Ale
         direction=Direction.DECREASING if is_wallet else Direction.INCREASING,
         previous_value=wallet_value(alert_type, owner) if isinstance(owner, Wallet) else ZERO,
         alert_type=alert_type,
-        code=value_or(given.code, ""),
-        name=given.name or None,
+        code=value_or(request.code, ""),
+        name=request.name or None,
         thresholds=thresholds,
         billable_metric_id=None if metric is None else metric.id,
         created_at=work.now,

@@ -122,16 +122,16 @@ def on_surplus(work: Work, progressive: Invoice, cents: int) -> list[CreditNote]
     earlier = [credit for credit in progressive.credits if credit.item_type == CreditType.INVOICE]
     pieces = surplus_items(balance.fees, balance.left_of_fees(), cents, gross=not earlier)
     items = [(fee, amount) for fee, amount, _ in pieces]
-    given: list[CreditNote] = []
+    request: list[CreditNote] = []
     if items and balance.credited(work, items, None).total_cents > 0:
-        given.append(make(work, balance, items, None, reason=CreditNoteReason.OTHER, automatic=True))
+        request.append(make(work, balance, items, None, reason=CreditNoteReason.OTHER, automatic=True))
     rest = cents - sum(taken for _, _, taken in pieces)
     for credit in earlier:
         source = _standing(work, credit.source_id)
         if source is not None and rest > 0:
-            given += on_surplus(work, source, min(rest, credit.amount_cents))
+            request += on_surplus(work, source, min(rest, credit.amount_cents))
             rest -= min(rest, credit.amount_cents)
-    return given
+    return request
 
 
 def _standing(reader: Reader, invoice_id: str | None) -> Invoice | None:

@@ -37,16 +37,16 @@ class MetadataInput:
     metadata: Maybe[Mapping[str, object]] = ABSENT
 
 
-def update(work: Work, credit_note_id: str, given: CreditNoteUpdate) -> CreditNote:
+def update(work: Work, credit_note_id: str, request: CreditNoteUpdate) -> CreditNote:
     """Set how the refund went, and merge metadata. Raises `NotFound` and `Invalid`."""
     note = finalized_credit_note(work, credit_note_id)
-    if is_given(given.refund_status):
-        if given.refund_status not in INVOICE_PAYMENT_STATUSES:
+    if is_given(request.refund_status):
+        if request.refund_status not in INVOICE_PAYMENT_STATUSES:
             raise Invalid(refund_status="value_is_invalid")
-        refund_status = PaymentStatus(given.refund_status)
+        refund_status = PaymentStatus(request.refund_status)
         refunded_at = work.now if refund_status is PaymentStatus.SUCCEEDED else note.refunded_at
         note = replace(note, refund_status=refund_status, refunded_at=refunded_at)
-    sent = sent_metadata(given.metadata)
+    sent = sent_metadata(request.metadata)
     if sent is not None:
         note = replace(note, metadata=sent_metadata(merged_metadata(note.metadata, sent)))
     changed = replace(note, updated_at=work.now)
@@ -69,15 +69,15 @@ def _stored(work: Work, note: CreditNote, metadata: Metadata | None) -> Metadata
     return metadata
 
 
-def replace_metadata(work: Work, credit_note_id: str, given: MetadataInput) -> Metadata | None:
+def replace_metadata(work: Work, credit_note_id: str, request: MetadataInput) -> Metadata | None:
     """Make what is sent the whole metadata; nothing sent makes it empty. Raises `NotFound` and `Invalid`."""
-    return _stored(work, finalized_credit_note(work, credit_note_id), sent_metadata(given.metadata) or {})
+    return _stored(work, finalized_credit_note(work, credit_note_id), sent_metadata(request.metadata) or {})
 
 
-def merge_metadata(work: Work, credit_note_id: str, given: MetadataInput) -> Metadata | None:
+def merge_metadata(work: Work, credit_note_id: str, request: MetadataInput) -> Metadata | None:
     """Set the keys that are sent, and keep the others. Raises `NotFound` and `Invalid`."""
     note = finalized_credit_note(work, credit_note_id)
-    merged = merged_metadata(note.metadata, sent_metadata(given.metadata) or {})
+    merged = merged_metadata(note.metadata, sent_metadata(request.metadata) or {})
     return _stored(work, note, sent_metadata(merged))
 
 

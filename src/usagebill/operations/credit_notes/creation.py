@@ -63,33 +63,33 @@ __all__ = [
 ]
 
 
-def create(work: Work, given: CreditNoteInput) -> CreditNote:
+def create(work: Work, request: CreditNoteInput) -> CreditNote:
     """A credit note over items of an invoice's fees, as balance, refund and settlement of the invoice itself.
 
     Raises `NotFound` for the invoice or a fee, `NotAllowed` for an invoice that takes none, and `Invalid`.
     """
-    invoice = credited_invoice(work, given.invoice_id)
+    invoice = credited_invoice(work, request.invoice_id)
     parts = Parts(
-        credit=value_or(given.credit_amount_cents, 0),
-        refund=value_or(given.refund_amount_cents, 0),
-        offset=value_or(given.offset_amount_cents, 0),
+        credit=value_or(request.credit_amount_cents, 0),
+        refund=value_or(request.refund_amount_cents, 0),
+        offset=value_or(request.offset_amount_cents, 0),
     )
     unpaid = invoice.payment_status in (PaymentStatus.PENDING, PaymentStatus.FAILED)
     if invoice.invoice_type == InvoiceType.CREDIT and unpaid and (parts.credit > 0 or parts.refund > 0):
         raise NotAllowed("invalid_type_or_status")
-    reason = value_or(given.reason, CreditNoteReason.OTHER)
+    reason = value_or(request.reason, CreditNoteReason.OTHER)
     if reason not in tuple(CreditNoteReason):
         raise Invalid(reason="value_is_invalid")
-    metadata = sent_metadata(given.metadata)
+    metadata = sent_metadata(request.metadata)
     balance = balance_of(work, invoice)
-    items = sent_items(balance, given.items)
+    items = sent_items(balance, request.items)
     return make(
         work,
         balance,
         items,
         parts,
         reason=CreditNoteReason(reason),
-        description=value_or(given.description, None),
+        description=value_or(request.description, None),
         metadata=metadata,
     )
 
@@ -108,26 +108,26 @@ def credited_invoice(reader: Reader, invoice_id: Maybe[str]) -> Invoice:
     return invoice
 
 
-def sent_metadata(given: Maybe[Mapping[str, object]]) -> Metadata | None:
+def sent_metadata(request: Maybe[Mapping[str, object]]) -> Metadata | None:
     """The metadata sent, None where none is. Raises `Invalid` for what breaks its limits."""
-    if not is_given(given) or not isinstance(given, Mapping):
+    if not is_given(request) or not isinstance(request, Mapping):
         return None
-    problems = metadata_errors(given)
+    problems = metadata_errors(request)
     if problems:
         raise Invalid(value=problems)
-    return {key: value if isinstance(value, str) else None for key, value in given.items()}
+    return {key: value if isinstance(value, str) else None for key, value in request.items()}
 
 
-def sent_items(balance: Balance, given: object, *, together: bool = True) -> list[tuple[Fee, Decimal]]:
+def sent_items(balance: Balance, request: object, *, together: bool = True) -> list[tuple[Fee, Decimal]]:
     """The items sent, each a fee with an amount before taxes and coupons.
 
     They are looked at one by one, those of the same fee `together`. Raises `NotFound` for a fee and `Invalid`.
     """
-    if not isinstance(given, (list, tuple)):
+    if not isinstance(request, (list, tuple)):
         raise Invalid(items="must_be_an_array")
     amounts: list[tuple[Fee, Decimal]] = []
     asked: dict[str, int] = {}
-    for sent in given:
+    for sent in request:
         fee = balance.fee(sent.get("fee_id")) if isinstance(sent, Mapping) else None
         if fee is None:
             raise NotFound("fee")
@@ -218,11 +218,11 @@ def make(
     result = balance.credited(work, items, stored)
     asked = Parts(credit=result.total_cents) if parts is None else parts
     if checked:
-        given = within_parts(asked, balance.remainder)
-        result = within(given, result, balance.remainder)
+        request = within_parts(asked, balance.remainder)
+        result = within(request, result, balance.remainder)
     else:
-        given = _fitting(balance, asked, result)
-        result = fitted_to(given, result)
+        request = _fitting(balance, asked, result)
+        result = fitted_to(request, result)
     customer = customer_of(work, invoice)
     number = max((note.sequential_id for note in balance.notes), default=0) + 1
     note = CreditNote(
@@ -238,7 +238,7 @@ def make(
         reason=reason,
         description=description,
         status=CreditNoteStatus.DRAFT if invoice.status in NOT_YET_ISSUED else CreditNoteStatus.FINALIZED,
-        refund_status=PaymentStatus.PENDING if given.refund > 0 else None,
+        refund_status=PaymentStatus.PENDING if request.refund > 0 else None,
         items=stored,
         metadata=metadata,
         self_billed=invoice.self_billed,
@@ -247,7 +247,7 @@ def make(
         created_at=work.now,
         updated_at=work.now,
     )
-    note = with_amounts(note, given, result)
+    note = with_amounts(note, request, result)
     if void:
         note = voided(note, work.now)
     if note.status == CreditNoteStatus.FINALIZED:
@@ -258,23 +258,23 @@ def make(
         )
     work.tx.insert(note)
     if note.status == CreditNoteStatus.FINALIZED:
-        settle_invoice(work, invoice, given.offset)
+        settle_invoice(work, invoice, request.offset)
         purchase = transaction_of_invoice(work, invoice.id) if invoice.invoice_type == InvoiceType.CREDIT else None
-        if purchase is not None and given.refund > 0:
-            refund(work, purchase, note.id, given.refund)
+        if purchase is not None and request.refund > 0:
+            refund(work, purchase, note.id, request.refund)
         tell(work, note)
     return note
 
 
-def with_amounts(note: CreditNote, given: Parts, result: Credited) -> CreditNote:
+def with_amounts(note: CreditNote, request: Parts, result: Credited) -> CreditNote:
     """The note with the parts it is given in and what its items come to."""
     return replace(
         note,
-        total_amount_cents=given.total,
-        credit_amount_cents=given.credit,
-        refund_amount_cents=given.refund,
-        offset_amount_cents=given.offset,
-        balance_amount_cents=given.credit,
+        total_amount_cents=request.total,
+        credit_amount_cents=request.credit,
+        refund_amount_cents=request.refund,
+        offset_amount_cents=request.offset,
+        balance_amount_cents=request.credit,
         taxes_amount_cents=result.taxes_cents,
         precise_taxes_amount_cents=result.taxes_precise,
         taxes_rate=result.taxes_rate,

@@ -16,13 +16,13 @@ from usagebill.work import Work
 __all__ = ["estimate"]
 
 
-def estimate(work: Work, given: CreditNoteEstimateInput) -> CreditNoteEstimate:
+def estimate(work: Work, request: CreditNoteEstimateInput) -> CreditNoteEstimate:
     """What a note over these items would come to. Raises as `create` does for the invoice and the items."""
-    invoice = credited_invoice(work, given.invoice_id)
+    invoice = credited_invoice(work, request.invoice_id)
     if invoice.invoice_type == InvoiceType.CREDIT and invoice.payment_status != PaymentStatus.SUCCEEDED:
         raise NotAllowed("invalid_type_or_status")
     balance = balance_of(work, invoice)
-    sent = sent_items(balance, given.items, together=False)
+    sent = sent_items(balance, request.items, together=False)
     items = [(fee, truncate_to(amount, 0)) for fee, amount in sent]
     empties = sum(int(amount) for _, amount in items) == sum(balance.left_of_fees().values())
     pending = [

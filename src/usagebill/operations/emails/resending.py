@@ -32,7 +32,7 @@ class ResendInput:
     bcc: Maybe[Annotated[object, list[str]]] = ABSENT
 
 
-def resend_invoice(work: Work, invoice_id: str, given: ResendInput) -> None:
+def resend_invoice(work: Work, invoice_id: str, request: ResendInput) -> None:
     """Send an issued invoice by e-mail, whether or not it was sent before: to its customer, or to others.
 
     Raises `NotFound`, and `NotAllowed` unless it is finalized, its billing entity sends invoices by e-mail and there is
@@ -41,10 +41,10 @@ def resend_invoice(work: Work, invoice_id: str, given: ResendInput) -> None:
     invoice = visible_invoice(work, invoice_id)
     if invoice.status != InvoiceStatus.FINALIZED:
         raise NotAllowed("invoice_not_finalized")
-    _resend(work, invoice, given)
+    _resend(work, invoice, request)
 
 
-def resend_credit_note(work: Work, credit_note_id: str, given: ResendInput) -> None:
+def resend_credit_note(work: Work, credit_note_id: str, request: ResendInput) -> None:
     """Send an issued credit note by e-mail, whether or not it was sent before: to its customer, or to others.
 
     Raises `NotFound`, and `NotAllowed` unless it is finalized, its billing entity sends credit notes by e-mail and
@@ -55,10 +55,10 @@ def resend_credit_note(work: Work, credit_note_id: str, given: ResendInput) -> N
         raise NotFound("credit_note")
     if note.status != CreditNoteStatus.FINALIZED:
         raise NotAllowed("credit_note_not_finalized")
-    _resend(work, note, given)
+    _resend(work, note, request)
 
 
-def _resend(work: Work, subject: Invoice | CreditNote, given: ResendInput) -> None:
+def _resend(work: Work, subject: Invoice | CreditNote, request: ResendInput) -> None:
     """Have it sent. What is switched on, and both addresses, are those of now, not those of when it was issued:
     somebody who has put an address right wants it used. What is sent is as it was issued.
 
@@ -73,7 +73,7 @@ def _resend(work: Work, subject: Invoice | CreditNote, given: ResendInput) -> No
     sender = sender_of(work, entity)
     if sender is None:
         raise Invalid(billing_entity="must have email configured")
-    sent = {name: read_list(value_or(getattr(given, name), None)) for name in ("to", "cc", "bcc")}
+    sent = {name: read_list(value_or(getattr(request, name), None)) for name in ("to", "cc", "bcc")}
     lists = {name: value for name, value in sent.items() if value is not None}
     if len(lists) < len(sent):
         raise Invalid({name: ["must_be_an_array"] for name in sent if name not in lists})

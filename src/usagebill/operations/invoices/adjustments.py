@@ -48,7 +48,7 @@ class AdjustedFeeInput:
     invoice_display_name: Maybe[str] = ABSENT
 
 
-def prepare(work: Work, invoice_id: str, given: AdjustedFeeInput) -> tuple[Invoice, AdjustedFee]:
+def prepare(work: Work, invoice_id: str, request: AdjustedFeeInput) -> tuple[Invoice, AdjustedFee]:
     """Store how a line of a draft is to be; the draft is not computed anew here.
 
     Raises `NotFound`, `Forbidden` for anything but a draft, and `Invalid` for a line that is adjusted already, that
@@ -57,7 +57,7 @@ def prepare(work: Work, invoice_id: str, given: AdjustedFeeInput) -> tuple[Invoi
     invoice = visible_invoice(work, invoice_id)
     if invoice.status != InvoiceStatus.DRAFT:
         raise Forbidden("feature_unavailable")
-    line = line_of(work, invoice, given)
+    line = line_of(work, invoice, request)
     if any(_same(line, other) for other in of_draft(work, invoice)):
         raise Invalid(adjusted_fee="already_exists")
     if line.units is not None and line.unit_precise_amount is None and line.charge_id is not None:
@@ -86,18 +86,18 @@ def _fee(reader: Reader, invoice: Invoice, fee_id: str) -> Fee:
     return fee
 
 
-def line_of(reader: Reader, invoice: Invoice, given: AdjustedFeeInput) -> AdjustedFee:
+def line_of(reader: Reader, invoice: Invoice, request: AdjustedFeeInput) -> AdjustedFee:
     """Which line of the draft is meant, and what it is to be. Raises `NotFound` and `Invalid`."""
-    check_units(given.units, given.unit_precise_amount)
-    if not given.fee_id:
+    check_units(request.units, request.unit_precise_amount)
+    if not request.fee_id:
         period = reader.tx.first(
-            BillingPeriod, eq("invoice_id", invoice.id), eq("subscription_id", given.subscription_id or "")
+            BillingPeriod, eq("invoice_id", invoice.id), eq("subscription_id", request.subscription_id or "")
         )
         if period is None:
             raise NotFound("subscription")
-        return line_in_period(reader, invoice, period, given)
-    fee = _fee(reader, invoice, given.fee_id)
-    line = _adjustment(reader, invoice, fee.subscription_id or "", fee.fee_type, given)
+        return line_in_period(reader, invoice, period, request)
+    fee = _fee(reader, invoice, request.fee_id)
+    line = _adjustment(reader, invoice, fee.subscription_id or "", fee.fee_type, request)
     if fee.fee_type == FeeType.COMMITMENT or fee.true_up_parent_fee_id is not None:
         raise Invalid(adjusted_fee="value_is_invalid")
     return replace(
@@ -109,30 +109,30 @@ def line_of(reader: Reader, invoice: Invoice, given: AdjustedFeeInput) -> Adjust
     )
 
 
-def line_in_period(reader: Reader, invoice: Invoice, period: BillingPeriod, given: AdjustedFeeInput) -> AdjustedFee:
-    """The line of a charge or fixed charge, named in `given`, of the subscription that `period` bills.
+def line_in_period(reader: Reader, invoice: Invoice, period: BillingPeriod, request: AdjustedFeeInput) -> AdjustedFee:
+    """The line of a charge or fixed charge, named in `request`, of the subscription that `period` bills.
 
     Raises `NotFound`.
     """
     plan = plan_definition(reader, period.plan_id)
-    if given.fixed_charge_id:
-        if not any(charge.id == given.fixed_charge_id for charge in plan.fixed_charges):
+    if request.fixed_charge_id:
+        if not any(charge.id == request.fixed_charge_id for charge in plan.fixed_charges):
             raise NotFound("fixed_charge")
-        line = _adjustment(reader, invoice, period.subscription_id, FeeType.FIXED_CHARGE, given)
-        return replace(line, fixed_charge_id=given.fixed_charge_id)
-    charge = next((charge for charge in plan.charges if charge.id == given.charge_id), None)
+        line = _adjustment(reader, invoice, period.subscription_id, FeeType.FIXED_CHARGE, request)
+        return replace(line, fixed_charge_id=request.fixed_charge_id)
+    charge = next((charge for charge in plan.charges if charge.id == request.charge_id), None)
     if charge is None:
         raise NotFound("charge")
-    if given.charge_filter_id and not any(
-        charge_filter.id == given.charge_filter_id for charge_filter in charge.filters
+    if request.charge_filter_id and not any(
+        charge_filter.id == request.charge_filter_id for charge_filter in charge.filters
     ):
         raise NotFound("charge_filter")
-    line = _adjustment(reader, invoice, period.subscription_id, FeeType.CHARGE, given)
-    return replace(line, charge_id=charge.id, charge_filter_id=given.charge_filter_id or None)
+    line = _adjustment(reader, invoice, period.subscription_id, FeeType.CHARGE, request)
+    return replace(line, charge_id=charge.id, charge_filter_id=request.charge_filter_id or None)
 
 
 def _adjustment(
-    reader: Reader, invoice: Invoice, subscription_id: str, fee_type: FeeType, given: AdjustedFeeInput
+    reader: Reader, invoice: Invoice, subscription_id: str, fee_type: FeeType, request: AdjustedFeeInput
 ) -> AdjustedFee:
     return AdjustedFee(
         id=reader.new_id(),
@@ -141,9 +141,9 @@ def _adjustment(
         subscription_id=subscription_id,
         fee_type=fee_type,
         group=group_text({}),
-        units=given.units if isinstance(given.units, Decimal) else None,
-        unit_precise_amount=given.unit_precise_amount if isinstance(given.unit_precise_amount, Decimal) else None,
-        invoice_display_name=given.invoice_display_name or None,
+        units=request.units if isinstance(request.units, Decimal) else None,
+        unit_precise_amount=request.unit_precise_amount if isinstance(request.unit_precise_amount, Decimal) else None,
+        invoice_display_name=request.invoice_display_name or None,
         created_at=reader.now,
         updated_at=reader.now,
     )

@@ -59,16 +59,16 @@ class InvoiceVoid:
     credit_amount: Maybe[Annotated[int, limits.INVOICE_PART]] = ABSENT
 
 
-def update(work: Work, invoice_id: str, given: InvoiceUpdate) -> Invoice:
+def update(work: Work, invoice_id: str, request: InvoiceUpdate) -> Invoice:
     """Set the payment status and replace the metadata of an issued invoice. Raises as `NotAllowed` and `Invalid`."""
     invoice = visible_invoice(work, invoice_id)
     if invoice.status == InvoiceStatus.VOIDED:
         raise NotAllowed("update_on_voided_invoice")
-    metadata = None if given.metadata is ABSENT or given.metadata is None else given.metadata
+    metadata = None if request.metadata is ABSENT or request.metadata is None else request.metadata
     if metadata is not None and invoice.status == InvoiceStatus.DRAFT:
         raise NotAllowed("metadata_on_draft_invoice")
-    sent = given.payment_status if is_given(given.payment_status) else None
-    if is_given(given.payment_status) and sent not in INVOICE_PAYMENT_STATUSES:
+    sent = request.payment_status if is_given(request.payment_status) else None
+    if is_given(request.payment_status) and sent not in INVOICE_PAYMENT_STATUSES:
         raise Invalid(payment_status="value_is_invalid")
     status = None if sent is None else PaymentStatus(str(sent))
     if metadata is not None and len(metadata) > _MOST_METADATA:
@@ -139,7 +139,7 @@ def retry(work: Work, invoice_id: str) -> Invoice:
     return wait_again(work, invoice)
 
 
-def void(work: Work, invoice_id: str, given: InvoiceVoid) -> Invoice:
+def void(work: Work, invoice_id: str, request: InvoiceVoid) -> Invoice:
     """Cancel an issued invoice; it keeps its number. The coupons it used are available again.
 
     Without a credit note it must not be paid, and wallets get back what they paid of it. With one, the asked parts are
@@ -147,8 +147,8 @@ def void(work: Work, invoice_id: str, given: InvoiceVoid) -> Invoice:
     `NotAllowed`.
     """
     invoice = visible_invoice(work, invoice_id)
-    generate = bool(value_or(given.generate_credit_note, False))
-    credit, refund = value_or(given.credit_amount, 0), value_or(given.refund_amount, 0)
+    generate = bool(value_or(request.generate_credit_note, False))
+    credit, refund = value_or(request.credit_amount, 0), value_or(request.refund_amount, 0)
     if generate:
         check_void_amounts(work, invoice, credit_cents=credit, refund_cents=refund)
     status = transition(invoice.status, InvoiceEvent.VOID)

@@ -38,12 +38,12 @@ from usagebill.work import Reader, Work
 __all__ = ["RegeneratedFeeInput", "RegenerationInput", "adjust_fee", "estimate_adjusted_fee", "regenerate", "reset_fee"]
 
 
-def adjust_fee(work: Work, invoice_id: str, given: AdjustedFeeInput) -> Fee:
+def adjust_fee(work: Work, invoice_id: str, request: AdjustedFeeInput) -> Fee:
     """Give a line of a draft other units, another price or another name; the draft is computed anew.
 
     Raises `NotFound`, `Forbidden` and `Invalid`.
     """
-    invoice, line = adjustments.prepare(work, invoice_id, given)
+    invoice, line = adjustments.prepare(work, invoice_id, request)
     compute(work, invoice, finalizing=False)
     adjusted_fee = next(
         (
@@ -66,9 +66,9 @@ def reset_fee(work: Work, invoice_id: str, fee_id: str) -> Invoice:
     return compute(work, adjustments.removed(work, invoice_id, fee_id), finalizing=False)
 
 
-def estimate_adjusted_fee(work: Work, invoice_id: str, given: AdjustedFeeInput) -> Fee:
+def estimate_adjusted_fee(work: Work, invoice_id: str, request: AdjustedFeeInput) -> Fee:
     """The line, with its taxes, that an adjustment would give; nothing is stored."""
-    return work.dry_run(lambda trial: adjust_fee(trial, invoice_id, given))
+    return work.dry_run(lambda trial: adjust_fee(trial, invoice_id, request))
 
 
 @Input
@@ -96,7 +96,7 @@ class RegenerationInput:
     purchase_order_number: Maybe[str] = ABSENT
 
 
-def regenerate(work: Work, invoice_id: str, given: RegenerationInput) -> Invoice:
+def regenerate(work: Work, invoice_id: str, request: RegenerationInput) -> Invoice:
     """Make a voided invoice anew, with the lines given: it takes a new number, and today's coupons, taxes and credits.
 
     Its dates follow from when the voided one was made. Raises `NotFound`, `Invalid`, and `Forbidden` for one that is
@@ -106,28 +106,28 @@ def regenerate(work: Work, invoice_id: str, given: RegenerationInput) -> Invoice
     again = work.tx.first(Invoice, eq("voided_invoice_id", voided.id), ne("status", InvoiceStatus.VOIDED))
     if voided.status != InvoiceStatus.VOIDED or again is not None:
         raise Forbidden("feature_unavailable")
-    ids = [fee.id for fee in given.fees or () if fee.id]
+    ids = [fee.id for fee in request.fees or () if fee.id]
     if len(set(ids)) < len(ids):
         raise Invalid(fees="duplicated_values")
-    return record(work, _regenerated_bill(work, voided, given))
+    return record(work, _regenerated_bill(work, voided, request))
 
 
-def _regenerated_bill(reader: Reader, voided: Invoice, given: RegenerationInput) -> Bill:
-    invoice = _opened(reader, voided, given)
+def _regenerated_bill(reader: Reader, voided: Invoice, request: RegenerationInput) -> Bill:
+    invoice = _opened(reader, voided, request)
     periods = [
         replace(period, id=reader.new_id(), invoice_id=invoice.id, created_at=invoice.created_at)
         for period in reader.tx.find(BillingPeriod, eq("invoice_id", voided.id), order=[asc("id")])
     ]
-    fees = _relinked([(sent.id, _line(reader, voided, invoice, periods, sent)) for sent in given.fees or ()])
+    fees = _relinked([(sent.id, _line(reader, voided, invoice, periods, sent)) for sent in request.fees or ()])
     return settled_bill(reader, invoice, periods, fees)
 
 
-def _opened(reader: Reader, voided: Invoice, given: RegenerationInput) -> Invoice:
+def _opened(reader: Reader, voided: Invoice, request: RegenerationInput) -> Invoice:
     customer, entity = customer_and_entity(reader, voided)
     settings = dating_settings(customer, entity_of(reader, customer))
     number = voided.purchase_order_number
-    if is_given(given.purchase_order_number):
-        number = (given.purchase_order_number or "").strip() or None
+    if is_given(request.purchase_order_number):
+        number = (request.purchase_order_number or "").strip() or None
     invoice = new_invoice(
         id=reader.new_id(),
         invoice_type=voided.invoice_type,
@@ -160,23 +160,23 @@ def _relinked(kept: Sequence[tuple[Maybe[str], Fee]]) -> list[Fee]:
 
 
 def _line(
-    reader: Reader, voided: Invoice, invoice: Invoice, periods: list[BillingPeriod], given: RegeneratedFeeInput
+    reader: Reader, voided: Invoice, invoice: Invoice, periods: list[BillingPeriod], request: RegeneratedFeeInput
 ) -> Fee:
-    if given.id:
-        fee = _kept(reader, voided, invoice, given.id)
+    if request.id:
+        fee = _kept(reader, voided, invoice, request.id)
         period = next((period for period in periods if period.subscription_id == fee.subscription_id), None)
     else:
-        period = next((period for period in periods if period.subscription_id == given.subscription_id), None)
+        period = next((period for period in periods if period.subscription_id == request.subscription_id), None)
         if period is None:
             raise NotFound("subscription")
-        fee = _new(reader, invoice, period, given)
-    adjustments.check_units(given.units, given.unit_amount)
+        fee = _new(reader, invoice, period, request)
+    adjustments.check_units(request.units, request.unit_amount)
     reprice = None if period is None else repricing(reader, plan_definition(reader, period.plan_id), fee)
     return adjusted(
         fee,
-        units=given.units if isinstance(given.units, Decimal) else None,
-        unit_amount=given.unit_amount if isinstance(given.unit_amount, Decimal) else None,
-        name=given.invoice_display_name or None,
+        units=request.units if isinstance(request.units, Decimal) else None,
+        unit_amount=request.unit_amount if isinstance(request.unit_amount, Decimal) else None,
+        name=request.invoice_display_name or None,
         reprice=reprice,
     )
 
@@ -207,12 +207,12 @@ def _kept(reader: Reader, voided: Invoice, invoice: Invoice, id: str) -> Fee:
     )
 
 
-def _new(reader: Reader, invoice: Invoice, period: BillingPeriod, given: RegeneratedFeeInput) -> Fee:
+def _new(reader: Reader, invoice: Invoice, period: BillingPeriod, sent_fields: RegeneratedFeeInput) -> Fee:
     request = AdjustedFeeInput(
         subscription_id=period.subscription_id,
-        charge_id=given.charge_id,
-        charge_filter_id=given.charge_filter_id,
-        fixed_charge_id=given.fixed_charge_id,
+        charge_id=sent_fields.charge_id,
+        charge_filter_id=sent_fields.charge_filter_id,
+        fixed_charge_id=sent_fields.fixed_charge_id,
     )
     line = adjustments.line_in_period(reader, invoice, period, request)
     fee = empty_fee(reader, billing_context(reader, invoice, period), line)

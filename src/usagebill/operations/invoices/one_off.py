@@ -74,19 +74,19 @@ class _Line:
     ends: datetime
 
 
-def create(work: Work, given: OneOffInput) -> Invoice:
+def create(work: Work, request: OneOffInput) -> Invoice:
     """Invoice add-ons now. Coupons, credit notes and prepaid credits take no part.
 
     Raises `NotFound` for the customer, the fees, an add-on or the billing entity, and `Invalid`.
     """
-    customer = customer_by_external_id(work, given.external_customer_id or "")
-    if not given.fees:
+    customer = customer_by_external_id(work, request.external_customer_id or "")
+    if not request.fees:
         raise NotFound("fees")
-    lines = [_line(work, sent) for sent in given.fees]
-    entity = _entity(work, customer, given.billing_entity_code)
+    lines = [_line(work, sent) for sent in request.fees]
+    entity = _entity(work, customer, request.billing_entity_code)
     own_entity = entity_of(work, customer)
-    currency = given.currency or customer.currency or own_entity.default_currency
-    order_number = value_or(given.purchase_order_number, "").strip() or None
+    currency = request.currency or customer.currency or own_entity.default_currency
+    order_number = value_or(request.purchase_order_number, "").strip() or None
     problems: dict[str, object] = {}
     if currency not in CURRENCIES:
         problems["currency"] = ["value_is_invalid"]
@@ -111,12 +111,12 @@ def create(work: Work, given: OneOffInput) -> Invoice:
         now=work.now,
         purchase_order_number=order_number,
     )
-    invoice = replace(opening, skip_automatic_payment=bool(value_or(given.skip_psp, False)))
+    invoice = replace(opening, skip_automatic_payment=bool(value_or(request.skip_psp, False)))
     provided = connection_of(work, customer) is not None
     fees = [_fee(work, invoice, line, provided=provided) for line in lines]
     if limits.ONE_OFF_TOTAL.is_beyond(sum(abs(fee.amount_cents) for fee in fees)):
         raise Invalid(units="value_is_out_of_range")
-    bill = settled_bill(work, invoice, (), fees, section_ids=_sections(work, given))
+    bill = settled_bill(work, invoice, (), fees, section_ids=_sections(work, request))
     if bill.invoice.fees_amount_cents < 0 or bill.invoice.total_amount_cents < 0:
         # What is owed to a customer is put on a credit note.
         raise Invalid(unit_amount_cents="value_is_out_of_range")
@@ -152,9 +152,9 @@ def _entity(reader: Reader, customer: Customer, code: Maybe[str]) -> BillingEnti
     return entity
 
 
-def _sections(reader: Reader, given: OneOffInput) -> tuple[str, ...] | None:
+def _sections(reader: Reader, request: OneOffInput) -> tuple[str, ...] | None:
     """The custom sections asked for; None where the customer's are to be shown."""
-    choice = given.invoice_custom_section
+    choice = request.invoice_custom_section
     if choice is ABSENT or choice is None:
         return None
     if value_or(choice.skip_invoice_custom_sections, False):

@@ -23,7 +23,7 @@ class PaymentRetry:
     payment_method: Maybe[Mapping[str, object]] = ABSENT
 
 
-def retry_payment(work: Work, invoice_id: str, given: PaymentRetry) -> None:
+def retry_payment(work: Work, invoice_id: str, request: PaymentRetry) -> None:
     """Have another try at collecting an invoice that is not paid. It fails for want of a provider, as a message tells.
 
     The invoice stays as it is. Raises `NotFound`, and `NotAllowed` for a draft, voided or paid one.

@@ -80,33 +80,33 @@ def get_charge(reader: Reader, code: str, charge_code: str) -> Charge:
 
 
 @after_backlog(of_plan)
-def create_charge(work: Work, code: str, given: ChargeInput) -> Charge:
+def create_charge(work: Work, code: str, request: ChargeInput) -> Charge:
     """Add a charge, whose code is required, to a plan. Raises `NotFound` and `Invalid`."""
     plan = plan_by_code(work, code)
-    metric = work.tx.get(BillableMetric, given.billable_metric_id) if given.billable_metric_id else None
+    metric = work.tx.get(BillableMetric, request.billable_metric_id) if request.billable_metric_id else None
     if metric is None:
         raise NotFound("billable_metric")
-    charge = new_charge(work, plan, metric, given, code=value_or(given.code, ""))
-    if value_or(given.cascade_updates, False):
+    charge = new_charge(work, plan, metric, request, code=value_or(request.code, ""))
+    if value_or(request.cascade_updates, False):
         cascade_added_charge(work, charge)
     changed_plans(work, [plan.id])
     return charge
 
 
 @after_backlog(of_plan)
-def update_charge(work: Work, code: str, charge_code: str, given: ChargeInput) -> Charge:
+def update_charge(work: Work, code: str, charge_code: str, request: ChargeInput) -> Charge:
     """Change a charge as an item in the plan's own body would. Raises `NotFound` and `Invalid`."""
     plan, before = plan_by_code(work, code), get_charge(work, code, charge_code)
     metric = metric_of(work, before)
-    if given.billable_metric_id and given.billable_metric_id != metric.id:
-        chosen = work.tx.get(BillableMetric, given.billable_metric_id)
+    if request.billable_metric_id and request.billable_metric_id != metric.id:
+        chosen = work.tx.get(BillableMetric, request.billable_metric_id)
         if chosen is None:
             raise NotFound("billable_metric")
         metric = chosen
-    after = changed_charge(work, before, metric, given, used=is_used(work, plan))
-    if value_or(given.cascade_updates, False):
-        model = value_or(given.charge_model, None)
-        cascade_changed_charge(work, before, after, sent_model=model, code_sent=bool(given.code))
+    after = changed_charge(work, before, metric, request, used=is_used(work, plan))
+    if value_or(request.cascade_updates, False):
+        model = value_or(request.charge_model, None)
+        cascade_changed_charge(work, before, after, sent_model=model, code_sent=bool(request.code))
     changed_plans(work, [plan.id])
     return after
 
@@ -163,27 +163,27 @@ def _write_filters(work: Work, before: Charge, filters: Sequence[ChargeFilter], 
 
 
 @after_backlog(of_plan)
-def create_filter(work: Work, code: str, charge_code: str, given: ChargeFilterInput) -> tuple[Charge, ChargeFilter]:
+def create_filter(work: Work, code: str, charge_code: str, request: ChargeFilterInput) -> tuple[Charge, ChargeFilter]:
     """Add a filter to a charge, even one with the values of another. Raises `NotFound` and `Invalid`."""
     charge = get_charge(work, code, charge_code)
-    added = new_filter(work, charge, given)
+    added = new_filter(work, charge, request)
     check_filters(charge, metric_of(work, charge), [added])
     check_number_of_filters((*charge.filters, added))
-    cascade = value_or(given.cascade_updates, False)
+    cascade = value_or(request.cascade_updates, False)
     return _write_filters(work, charge, (*charge.filters, added), cascade=cascade), added
 
 
 @after_backlog(of_plan)
 def update_filter(
-    work: Work, code: str, charge_code: str, filter_id: str, given: ChargeFilterInput
+    work: Work, code: str, charge_code: str, filter_id: str, request: ChargeFilterInput
 ) -> tuple[Charge, ChargeFilter]:
     """Change the name or the properties of a filter; its values stay. Raises `NotFound` and `Invalid`."""
     charge, before = get_filter(work, code, charge_code, filter_id)
-    after = changed_filter(work, charge, before, given)
+    after = changed_filter(work, charge, before, request)
     check_filters(charge, metric_of(work, charge), [after])
     others = [charge_filter for charge_filter in charge.filters if charge_filter.id != before.id]
     filters = charge.filters if after == before else (*others, after)
-    return _write_filters(work, charge, filters, cascade=value_or(given.cascade_updates, False)), after
+    return _write_filters(work, charge, filters, cascade=value_or(request.cascade_updates, False)), after
 
 
 @after_backlog(of_plan)
@@ -214,30 +214,30 @@ def get_fixed_charge(reader: Reader, code: str, fixed_charge_code: str) -> Fixed
 
 
 @after_backlog(of_plan)
-def create_fixed_charge(work: Work, code: str, given: FixedChargeInput) -> FixedCharge:
+def create_fixed_charge(work: Work, code: str, request: FixedChargeInput) -> FixedCharge:
     """Add a fixed charge, whose code is required, to a plan. Raises `NotFound` and `Invalid`."""
     plan = plan_by_code(work, code)
     add_on = None
-    if given.add_on_id:
-        add_on = work.tx.get(AddOn, given.add_on_id)
-    elif given.add_on_code:
-        add_on = work.tx.first(AddOn, eq("code", given.add_on_code))
+    if request.add_on_id:
+        add_on = work.tx.get(AddOn, request.add_on_id)
+    elif request.add_on_code:
+        add_on = work.tx.first(AddOn, eq("code", request.add_on_code))
     if add_on is None:
         raise NotFound("add_on")
-    added = new_fixed_charge(work, plan, add_on, given, code=value_or(given.code, ""))
-    change = FixedChargeChange(before=None, after=added, immediately=value_or(given.apply_units_immediately, False))
-    apply_fixed_charge_changes(work, plan, [change], cascade=value_or(given.cascade_updates, False))
+    added = new_fixed_charge(work, plan, add_on, request, code=value_or(request.code, ""))
+    change = FixedChargeChange(before=None, after=added, immediately=value_or(request.apply_units_immediately, False))
+    apply_fixed_charge_changes(work, plan, [change], cascade=value_or(request.cascade_updates, False))
     changed_plans(work, [plan.id])
     return added
 
 
 @after_backlog(of_plan)
-def update_fixed_charge(work: Work, code: str, fixed_charge_code: str, given: FixedChargeInput) -> FixedCharge:
+def update_fixed_charge(work: Work, code: str, fixed_charge_code: str, request: FixedChargeInput) -> FixedCharge:
     """Change a fixed charge as an item in the plan's own body would. Raises `NotFound` and `Invalid`."""
     plan, before = plan_by_code(work, code), get_fixed_charge(work, code, fixed_charge_code)
-    after = changed_fixed_charge(work, before, given, used=is_used(work, plan))
-    change = FixedChargeChange(before=before, after=after, immediately=value_or(given.apply_units_immediately, False))
-    apply_fixed_charge_changes(work, plan, [change], cascade=value_or(given.cascade_updates, False))
+    after = changed_fixed_charge(work, before, request, used=is_used(work, plan))
+    change = FixedChargeChange(before=before, after=after, immediately=value_or(request.apply_units_immediately, False))
+    apply_fixed_charge_changes(work, plan, [change], cascade=value_or(request.cascade_updates, False))
     changed_plans(work, [plan.id])
     return after
 

@@ -51,9 +51,9 @@ def _rate(value: object) -> Decimal:
     return rate if isinstance(rate, Decimal) else Decimal(str(rate))
 
 
-def _applied_unit(reader: Reader, given: AppliedPricingUnitInput) -> AppliedPricingUnit | None:
+def _applied_unit(reader: Reader, request: AppliedPricingUnitInput) -> AppliedPricingUnit | None:
     """The pricing unit that is sent. Raises `Invalid` where there is no such unit, or no rate above zero."""
-    code, rate = value_or(given.code, ""), value_or(given.conversion_rate, None)
+    code, rate = value_or(request.code, ""), value_or(request.conversion_rate, None)
     unit = reader.tx.first(PricingUnit, eq("code", code))
     refuse(pricing_unit_errors(rate, is_known=unit is not None))
     if unit is None:
@@ -63,18 +63,18 @@ def _applied_unit(reader: Reader, given: AppliedPricingUnitInput) -> AppliedPric
     )
 
 
-def _with_rate(charge: Charge, given: AppliedPricingUnitInput) -> Charge:
+def _with_rate(charge: Charge, request: AppliedPricingUnitInput) -> Charge:
     """`charge` at another conversion rate; the unit itself never changes."""
-    if charge.applied_pricing_unit is None or not is_given(given.conversion_rate):
+    if charge.applied_pricing_unit is None or not is_given(request.conversion_rate):
         return charge
-    refuse(pricing_unit_errors(given.conversion_rate, is_known=True))
-    unit = replace(charge.applied_pricing_unit, conversion_rate=_rate(given.conversion_rate))
+    refuse(pricing_unit_errors(request.conversion_rate, is_known=True))
+    unit = replace(charge.applied_pricing_unit, conversion_rate=_rate(request.conversion_rate))
     return replace(charge, applied_pricing_unit=unit)
 
 
-def new_charge(work: Work, plan: Plan, metric: BillableMetric, given: ChargeInput, *, code: str) -> Charge:
+def new_charge(work: Work, plan: Plan, metric: BillableMetric, request: ChargeInput, *, code: str) -> Charge:
     """A new charge of `plan` with this code. Raises `Invalid`, and `NotFound` for a tax."""
-    model = value_or(given.charge_model, "")
+    model = value_or(request.charge_model, "")
     charge = Charge(
         id=work.new_id(),
         organization_id=work.organization.id,
@@ -82,59 +82,59 @@ def new_charge(work: Work, plan: Plan, metric: BillableMetric, given: ChargeInpu
         billable_metric_id=metric.id,
         code=code,
         charge_model=model,
-        properties=_properties(model, value_or(given.properties, None)),
-        invoice_display_name=value_or(given.invoice_display_name, None),
-        pay_in_advance=value_or(given.pay_in_advance, False),
-        prorated=value_or(given.prorated, False),
-        invoiceable=value_or(given.invoiceable, True),
-        regroup_paid_fees=given.regroup_paid_fees or None,
-        min_amount_cents=value_or(given.min_amount_cents, 0),
-        accepts_target_wallet=value_or(given.accepts_target_wallet, False),
+        properties=_properties(model, value_or(request.properties, None)),
+        invoice_display_name=value_or(request.invoice_display_name, None),
+        pay_in_advance=value_or(request.pay_in_advance, False),
+        prorated=value_or(request.prorated, False),
+        invoiceable=value_or(request.invoiceable, True),
+        regroup_paid_fees=request.regroup_paid_fees or None,
+        min_amount_cents=value_or(request.min_amount_cents, 0),
+        accepts_target_wallet=value_or(request.accepts_target_wallet, False),
         created_at=work.now,
         updated_at=work.now,
     )
     _check(work, charge, metric)
-    if given.filters:
-        charge = replace(charge, filters=merged_filters(work, charge, metric, given.filters))
-    if given.applied_pricing_unit:
-        charge = replace(charge, applied_pricing_unit=_applied_unit(work, given.applied_pricing_unit))
-    if given.tax_codes:
-        charge = replace(charge, tax_ids=taxes.ids_of_codes(work, given.tax_codes))
+    if request.filters:
+        charge = replace(charge, filters=merged_filters(work, charge, metric, request.filters))
+    if request.applied_pricing_unit:
+        charge = replace(charge, applied_pricing_unit=_applied_unit(work, request.applied_pricing_unit))
+    if request.tax_codes:
+        charge = replace(charge, tax_ids=taxes.ids_of_codes(work, request.tax_codes))
     work.tx.insert(charge)
     return charge
 
 
-def changed_charge(work: Work, charge: Charge, metric: BillableMetric, given: ChargeInput, *, used: bool) -> Charge:
+def changed_charge(work: Work, charge: Charge, metric: BillableMetric, request: ChargeInput, *, used: bool) -> Charge:
     """`charge` as it is sent, stored. `used`: the plan has had a subscription, so that the terms stay as they are.
 
     A name that is not sent is cleared, and properties that are not sent become the defaults of the charge model;
     filters, taxes and the conversion rate stay unless they are sent. `metric` is the one priced from now on.
     """
-    model = charge.charge_model if used else value_or(given.charge_model, "")
+    model = charge.charge_model if used else value_or(request.charge_model, "")
     changed = replace(
         charge,
         charge_model=model,
-        invoice_display_name=value_or(given.invoice_display_name, None),
-        properties=_properties(model, value_or(given.properties, None)),
-        accepts_target_wallet=value_or(given.accepts_target_wallet, charge.accepts_target_wallet),
+        invoice_display_name=value_or(request.invoice_display_name, None),
+        properties=_properties(model, value_or(request.properties, None)),
+        accepts_target_wallet=value_or(request.accepts_target_wallet, charge.accepts_target_wallet),
         updated_at=work.now,
     )
     if not used:
         changed = replace(
             changed,
             billable_metric_id=metric.id,
-            code=value_or(given.code, charge.code),
-            pay_in_advance=value_or(given.pay_in_advance, charge.pay_in_advance),
-            prorated=value_or(given.prorated, charge.prorated),
-            invoiceable=value_or(given.invoiceable, charge.invoiceable),
-            min_amount_cents=value_or(given.min_amount_cents, 0),
+            code=value_or(request.code, charge.code),
+            pay_in_advance=value_or(request.pay_in_advance, charge.pay_in_advance),
+            prorated=value_or(request.prorated, charge.prorated),
+            invoiceable=value_or(request.invoiceable, charge.invoiceable),
+            min_amount_cents=value_or(request.min_amount_cents, 0),
             regroup_paid_fees=(
-                (given.regroup_paid_fees or None) if is_given(given.regroup_paid_fees) else charge.regroup_paid_fees
+                (request.regroup_paid_fees or None) if is_given(request.regroup_paid_fees) else charge.regroup_paid_fees
             ),
         )
     _check(work, changed, metric)
-    changed = _with_lists(work, changed, metric, given)
-    if changed.billable_metric_id != charge.billable_metric_id and not is_given(given.filters):
+    changed = _with_lists(work, changed, metric, request)
+    if changed.billable_metric_id != charge.billable_metric_id and not is_given(request.filters):
         changed = replace(changed, filters=_still_declared(changed, metric))
     work.tx.replace(changed)
     return changed
@@ -146,26 +146,26 @@ def _still_declared(charge: Charge, metric: BillableMetric) -> tuple[ChargeFilte
     return tuple(replace(charge_filter, values=values) for charge_filter, values in trimmed if values is not None)
 
 
-def _with_lists(reader: Reader, charge: Charge, metric: BillableMetric, given: ChargeInput) -> Charge:
+def _with_lists(reader: Reader, charge: Charge, metric: BillableMetric, request: ChargeInput) -> Charge:
     """`charge` with the filters, the taxes and the conversion rate that are sent."""
-    if is_given(given.filters) and given.filters is not None:
-        charge = replace(charge, filters=merged_filters(reader, charge, metric, value_or(given.filters, ())))
-    if given.applied_pricing_unit:
-        charge = _with_rate(charge, given.applied_pricing_unit)
-    if is_given(given.tax_codes) and given.tax_codes is not None:
-        charge = replace(charge, tax_ids=taxes.ids_of_codes(reader, value_or(given.tax_codes, ())))
+    if is_given(request.filters) and request.filters is not None:
+        charge = replace(charge, filters=merged_filters(reader, charge, metric, value_or(request.filters, ())))
+    if request.applied_pricing_unit:
+        charge = _with_rate(charge, request.applied_pricing_unit)
+    if is_given(request.tax_codes) and request.tax_codes is not None:
+        charge = replace(charge, tax_ids=taxes.ids_of_codes(reader, value_or(request.tax_codes, ())))
     return charge
 
 
-def overridden_charge(reader: Reader, charge: Charge, metric: BillableMetric, given: ChargeInput) -> Charge:
+def overridden_charge(reader: Reader, charge: Charge, metric: BillableMetric, request: ChargeInput) -> Charge:
     """The charge of an override with what is sent of it, and nothing else, changed. Not stored."""
     changed = charge
-    if is_given(given.invoice_display_name):
-        changed = replace(changed, invoice_display_name=value_or(given.invoice_display_name, None))
-    if is_given(given.min_amount_cents):
-        changed = replace(changed, min_amount_cents=value_or(given.min_amount_cents, 0))
-    if is_given(given.properties) and given.properties is not None:
-        properties = value_or(given.properties, {})
+    if is_given(request.invoice_display_name):
+        changed = replace(changed, invoice_display_name=value_or(request.invoice_display_name, None))
+    if is_given(request.min_amount_cents):
+        changed = replace(changed, min_amount_cents=value_or(request.min_amount_cents, 0))
+    if is_given(request.properties) and request.properties is not None:
+        properties = value_or(request.properties, {})
         changed = replace(changed, properties=_properties(charge.charge_model, properties))
     _check(reader, changed, metric)
-    return _with_lists(reader, replace(changed, updated_at=reader.now), metric, given)
+    return _with_lists(reader, replace(changed, updated_at=reader.now), metric, request)

@@ -57,71 +57,73 @@ def list_all(reader: Reader, paging: Paging) -> Page[Plan]:
     return reader.page(Plan, missing("parent_id"), paging=paging)
 
 
-def create(work: Work, given: PlanInput) -> Plan:
+def create(work: Work, request: PlanInput) -> Plan:
     """A new plan with everything on it. Raises `Invalid`, and `NotFound` for what it refers to."""
-    charges, fixed_charges = value_or(given.charges, ()), value_or(given.fixed_charges, ())
+    charges, fixed_charges = value_or(request.charges, ()), value_or(request.fixed_charges, ())
     metrics = [metric_of_item(work, item) for item in charges]
     add_ons = [add_on_of_item(work, item) for item in fixed_charges]
     refuse(
         plan_errors(
-            name=value_or(given.name, None),
-            code=value_or(given.code, None),
-            interval=value_or(given.interval, None),
-            amount_cents=value_or(given.amount_cents, None),
-            amount_currency=value_or(given.amount_currency, None),
-            pay_in_advance=value_or(given.pay_in_advance, None),
-            trial_period=value_or(given.trial_period, None),
+            name=value_or(request.name, None),
+            code=value_or(request.code, None),
+            interval=value_or(request.interval, None),
+            amount_cents=value_or(request.amount_cents, None),
+            amount_currency=value_or(request.amount_currency, None),
+            pay_in_advance=value_or(request.pay_in_advance, None),
+            trial_period=value_or(request.trial_period, None),
         )
     )
-    interval = value_or(given.interval, "")
+    interval = value_or(request.interval, "")
     plan = Plan(
         id=work.new_id(),
         organization_id=work.organization.id,
-        name=value_or(given.name, ""),
-        code=value_or(given.code, ""),
+        name=value_or(request.name, ""),
+        code=value_or(request.code, ""),
         interval=interval,
-        amount_cents=value_or(given.amount_cents, 0),
-        amount_currency=value_or(given.amount_currency, ""),
-        pay_in_advance=value_or(given.pay_in_advance, False),
-        invoice_display_name=value_or(given.invoice_display_name, None),
-        description=value_or(given.description, None),
-        trial_period=value_or(given.trial_period, None),
-        bill_charges_monthly=monthly_flag(interval, value_or(given.bill_charges_monthly, None)),
-        bill_fixed_charges_monthly=monthly_flag(interval, value_or(given.bill_fixed_charges_monthly, None)),
+        amount_cents=value_or(request.amount_cents, 0),
+        amount_currency=value_or(request.amount_currency, ""),
+        pay_in_advance=value_or(request.pay_in_advance, False),
+        invoice_display_name=value_or(request.invoice_display_name, None),
+        description=value_or(request.description, None),
+        trial_period=value_or(request.trial_period, None),
+        bill_charges_monthly=monthly_flag(interval, value_or(request.bill_charges_monthly, None)),
+        bill_fixed_charges_monthly=monthly_flag(interval, value_or(request.bill_fixed_charges_monthly, None)),
         created_at=work.now,
         updated_at=work.now,
     )
     refuse_taken_code(work, plan)
     plan = replace(
         plan,
-        metadata=sent_metadata(given.metadata) if is_given(given.metadata) and given.metadata is not None else None,
-        tax_ids=taxes.ids_of_codes(work, value_or(given.tax_codes, ())),
-        usage_thresholds=sent_thresholds(work, value_or(given.usage_thresholds, ())),
+        metadata=sent_metadata(request.metadata)
+        if is_given(request.metadata) and request.metadata is not None
+        else None,
+        tax_ids=taxes.ids_of_codes(work, value_or(request.tax_codes, ())),
+        usage_thresholds=sent_thresholds(work, value_or(request.usage_thresholds, ())),
     )
     work.tx.insert(plan)
     add_charges(work, plan, zip(charges, metrics, strict=True))
     add_fixed_charges(work, plan, zip(fixed_charges, add_ons, strict=True))
-    if given.minimum_commitment and changes(given.minimum_commitment):
-        plan = replace(plan, minimum_commitment=sent_commitment(work, None, given.minimum_commitment))
+    if request.minimum_commitment and changes(request.minimum_commitment):
+        plan = replace(plan, minimum_commitment=sent_commitment(work, None, request.minimum_commitment))
         work.tx.replace(plan)
     work.emit("plan.created", lambda: plan_summary(work, plan), plan.id)
     return plan
 
 
-def metric_of_item(reader: Reader, given: ChargeInput) -> BillableMetric:
+def metric_of_item(reader: Reader, request: ChargeInput) -> BillableMetric:
     """The metric that a charge in a plan's body names. Raises `NotFound` of the many."""
-    metric = reader.tx.get(BillableMetric, given.billable_metric_id) if given.billable_metric_id else None
+    metric = reader.tx.get(BillableMetric, request.billable_metric_id) if request.billable_metric_id else None
     if metric is None:
         raise NotFound("billable_metrics")
     return metric
 
 
-def add_on_of_item(reader: Reader, given: FixedChargeInput) -> AddOn:
+def add_on_of_item(reader: Reader, request: FixedChargeInput) -> AddOn:
     """The add-on that a fixed charge in a plan's body names. Raises `NotFound` of the many."""
-    if given.add_on_id:
-        add_on = reader.tx.get(AddOn, given.add_on_id)
+    if request.add_on_id:
+        add_on = reader.tx.get(AddOn, request.add_on_id)
     else:
-        add_on = reader.tx.first(AddOn, eq("code", given.add_on_code)) if given.add_on_code else None
+        add_on = reader.tx.first(AddOn, eq("code", request.add_on_code)) if request.add_on_code else None
     if add_on is None:
         raise NotFound("add_ons")
     return add_on
@@ -141,9 +143,9 @@ def sent_metadata(metadata: object) -> dict[str, str | None]:
     return sent
 
 
-def sent_thresholds(reader: Reader, given: Iterable[UsageThresholdInput]) -> tuple[UsageThreshold, ...]:
+def sent_thresholds(reader: Reader, request: Iterable[UsageThresholdInput]) -> tuple[UsageThreshold, ...]:
     """Usage thresholds as they are kept, in the order of their amounts. Raises `Invalid`."""
-    items = tuple(given)
+    items = tuple(request)
     refuse(threshold_errors([(value_or(item.amount_cents, None), value_or(item.recurring, False)) for item in items]))
     thresholds = [
         UsageThreshold(
@@ -160,21 +162,21 @@ def sent_thresholds(reader: Reader, given: Iterable[UsageThresholdInput]) -> tup
 
 
 def sent_commitment(
-    reader: Reader, commitment: MinimumCommitment | None, given: MinimumCommitmentInput
+    reader: Reader, commitment: MinimumCommitment | None, request: MinimumCommitmentInput
 ) -> MinimumCommitment | None:
     """The minimum commitment with what is sent of it; none where nothing at all is sent. Raises `Invalid`."""
-    if not changes(given):
+    if not changes(request):
         return None
-    amount = value_or(given.amount_cents, None if commitment is None else commitment.amount_cents)
-    refuse(commitment_errors(None if is_given(given.amount_cents) and given.amount_cents is None else amount))
+    amount = value_or(request.amount_cents, None if commitment is None else commitment.amount_cents)
+    refuse(commitment_errors(None if is_given(request.amount_cents) and request.amount_cents is None else amount))
     changed = commitment or MinimumCommitment(
         id=reader.new_id(), amount_cents=amount or 0, created_at=reader.now, updated_at=reader.now
     )
     changed = replace(
-        changed, amount_cents=amount or 0, updated_at=reader.now, **changes(given, "invoice_display_name")
+        changed, amount_cents=amount or 0, updated_at=reader.now, **changes(request, "invoice_display_name")
     )
-    if is_given(given.tax_codes) and given.tax_codes is not None:
-        changed = replace(changed, tax_ids=taxes.ids_of_codes(reader, value_or(given.tax_codes, ())))
+    if is_given(request.tax_codes) and request.tax_codes is not None:
+        changed = replace(changed, tax_ids=taxes.ids_of_codes(reader, value_or(request.tax_codes, ())))
     return changed
 
 
@@ -182,8 +184,8 @@ def add_charges(work: Work, plan: Plan, items: Iterable[tuple[ChargeInput, Billa
     """Add charges to a plan in order; those that are sent no code get one of their metric's."""
     taken = {charge.code for charge in work.tx.find(Charge, eq("plan_id", plan.id), missing("parent_id"))}
     added = []
-    for given, metric in items:
-        charge = new_charge(work, plan, metric, given, code=given.code or generated_code(metric.code, taken))
+    for request, metric in items:
+        charge = new_charge(work, plan, metric, request, code=request.code or generated_code(metric.code, taken))
         taken.add(charge.code)
         added.append(charge)
     return added
@@ -193,9 +195,9 @@ def add_fixed_charges(work: Work, plan: Plan, items: Iterable[tuple[FixedChargeI
     """Add fixed charges to a plan in order; those that are sent no code get one of their add-on's."""
     taken = {charge.code for charge in work.tx.find(FixedCharge, eq("plan_id", plan.id), missing("parent_id"))}
     added = []
-    for given, add_on in items:
-        code = given.code or generated_code(add_on.code, taken)
-        fixed_charge = new_fixed_charge(work, plan, add_on, given, code=code)
+    for request, add_on in items:
+        code = request.code or generated_code(add_on.code, taken)
+        fixed_charge = new_fixed_charge(work, plan, add_on, request, code=code)
         taken.add(code)
         added.append(fixed_charge)
     return added

@@ -20,11 +20,11 @@ from usagebill.work import Reader
 __all__ = ["changed_filter", "check_filters", "check_number_of_filters", "merged_filters", "new_filter", "sent_values"]
 
 
-def sent_values(given: ChargeFilterInput) -> dict[str, tuple[str, ...]]:
+def sent_values(request: ChargeFilterInput) -> dict[str, tuple[str, ...]]:
     """The values of a filter as they are kept: lists of texts by key. Raises `Invalid` where there are none."""
     values = {
         key: tuple(str(value) for value in listed if value is not None) if isinstance(listed, list | tuple) else ()
-        for key, listed in value_or(given.values, {}).items()
+        for key, listed in value_or(request.values, {}).items()
     }
     if not values or not all(values.values()):
         raise Invalid(values="value_is_mandatory")
@@ -57,27 +57,27 @@ def _kept_properties(charge: Charge, properties: Mapping[str, object] | None) ->
     return normalized_properties(charge.charge_model, properties, of_filter=True)
 
 
-def new_filter(reader: Reader, charge: Charge, given: ChargeFilterInput) -> ChargeFilter:
+def new_filter(reader: Reader, charge: Charge, request: ChargeFilterInput) -> ChargeFilter:
     """A filter of `charge` as it is sent, not yet checked. Raises `Invalid` where it has no values."""
     return ChargeFilter(
         id=reader.new_id(),
-        values=sent_values(given),
-        properties=_kept_properties(charge, value_or(given.properties, {})),
-        invoice_display_name=value_or(given.invoice_display_name, None),
+        values=sent_values(request),
+        properties=_kept_properties(charge, value_or(request.properties, {})),
+        invoice_display_name=value_or(request.invoice_display_name, None),
         created_at=reader.now,
         updated_at=reader.now,
     )
 
 
 def changed_filter(
-    reader: Reader, charge: Charge, charge_filter: ChargeFilter, given: ChargeFilterInput
+    reader: Reader, charge: Charge, charge_filter: ChargeFilter, request: ChargeFilterInput
 ) -> ChargeFilter:
     """`one` with the name and the properties that are sent; its values stay as they are."""
     changed = charge_filter
-    if is_given(given.invoice_display_name):
-        changed = replace(changed, invoice_display_name=value_or(given.invoice_display_name, None))
-    if given.properties:
-        changed = replace(changed, properties=_kept_properties(charge, given.properties))
+    if is_given(request.invoice_display_name):
+        changed = replace(changed, invoice_display_name=value_or(request.invoice_display_name, None))
+    if request.properties:
+        changed = replace(changed, properties=_kept_properties(charge, request.properties))
     return changed if changed == charge_filter else replace(changed, updated_at=reader.now)
 
 
@@ -90,14 +90,14 @@ def merged_filters(
     ones that are not sent go. Raises `Invalid`.
     """
     wanted = tuple(sent)
-    for given in wanted:
-        sent_values(given)
+    for request in wanted:
+        sent_values(request)
     left: dict[Hashable, deque[ChargeFilter]] = {}
     for charge_filter in charge.filters:
         left.setdefault(identity(charge_filter.values), deque()).append(charge_filter)
     merged = []
-    for given in wanted:
-        fresh = new_filter(reader, charge, given)
+    for request in wanted:
+        fresh = new_filter(reader, charge, request)
         alike = left.get(identity(fresh.values))
         if alike:
             known = alike.popleft()

@@ -57,10 +57,10 @@ def _check(reader: Reader, fixed_charge: FixedCharge, units: object) -> None:
     refuse({**errors, **code_errors(reader, fixed_charge)})
 
 
-def new_fixed_charge(work: Work, plan: Plan, add_on: AddOn, given: FixedChargeInput, *, code: str) -> FixedCharge:
+def new_fixed_charge(work: Work, plan: Plan, add_on: AddOn, request: FixedChargeInput, *, code: str) -> FixedCharge:
     """A new fixed charge of `plan` with this code. Raises `Invalid`, and `NotFound` for a tax."""
-    model = value_or(given.charge_model, "")
-    units = value_or(given.units, 0)
+    model = value_or(request.charge_model, "")
+    units = value_or(request.units, 0)
     fixed_charge = FixedCharge(
         id=work.new_id(),
         organization_id=work.organization.id,
@@ -68,63 +68,65 @@ def new_fixed_charge(work: Work, plan: Plan, add_on: AddOn, given: FixedChargeIn
         add_on_id=add_on.id,
         code=code,
         charge_model=model,
-        properties=_properties(model, value_or(given.properties, None)),
+        properties=_properties(model, value_or(request.properties, None)),
         units=units_sent(units) or ZERO,
-        invoice_display_name=value_or(given.invoice_display_name, None),
-        pay_in_advance=value_or(given.pay_in_advance, False),
-        prorated=value_or(given.prorated, False),
+        invoice_display_name=value_or(request.invoice_display_name, None),
+        pay_in_advance=value_or(request.pay_in_advance, False),
+        prorated=value_or(request.prorated, False),
         created_at=work.now,
         updated_at=work.now,
     )
     _check(work, fixed_charge, units)
-    if given.tax_codes:
-        fixed_charge = replace(fixed_charge, tax_ids=taxes.ids_of_codes(work, given.tax_codes))
+    if request.tax_codes:
+        fixed_charge = replace(fixed_charge, tax_ids=taxes.ids_of_codes(work, request.tax_codes))
     work.tx.insert(fixed_charge)
     return fixed_charge
 
 
-def changed_fixed_charge(work: Work, fixed_charge: FixedCharge, given: FixedChargeInput, *, used: bool) -> FixedCharge:
+def changed_fixed_charge(
+    work: Work, fixed_charge: FixedCharge, request: FixedChargeInput, *, used: bool
+) -> FixedCharge:
     """`fixed_charge` as it is sent, stored. `used`: the plan has had a subscription, so that model and code stay.
 
     What is not sent stays; a new charge model without properties has its defaults. The add-on, and whether it is paid
     in advance or prorated, never change.
     """
-    model = fixed_charge.charge_model if used else value_or(given.charge_model, fixed_charge.charge_model)
+    model = fixed_charge.charge_model if used else value_or(request.charge_model, fixed_charge.charge_model)
     units: object = fixed_charge.units
     changed = replace(
         fixed_charge,
         charge_model=model,
-        code=fixed_charge.code if used else value_or(given.code, fixed_charge.code),
+        code=fixed_charge.code if used else value_or(request.code, fixed_charge.code),
         updated_at=work.now,
     )
-    if is_given(given.units):
-        units = value_or(given.units, None)
+    if is_given(request.units):
+        units = value_or(request.units, None)
         changed = replace(changed, units=units_sent(units) or ZERO)
-    if is_given(given.invoice_display_name):
-        changed = replace(changed, invoice_display_name=value_or(given.invoice_display_name, None))
-    if given.properties is not None and is_given(given.properties):
-        changed = replace(changed, properties=_properties(model, value_or(given.properties, None)))
+    if is_given(request.invoice_display_name):
+        changed = replace(changed, invoice_display_name=value_or(request.invoice_display_name, None))
+    if request.properties is not None and is_given(request.properties):
+        changed = replace(changed, properties=_properties(model, value_or(request.properties, None)))
     elif model != fixed_charge.charge_model:
         changed = replace(changed, properties=_properties(model, None))
     _check(work, changed, units)
-    if is_given(given.tax_codes) and given.tax_codes is not None:
-        changed = replace(changed, tax_ids=taxes.ids_of_codes(work, value_or(given.tax_codes, ())))
+    if is_given(request.tax_codes) and request.tax_codes is not None:
+        changed = replace(changed, tax_ids=taxes.ids_of_codes(work, value_or(request.tax_codes, ())))
     work.tx.replace(changed)
     return changed
 
 
-def overridden_fixed_charge(reader: Reader, fixed_charge: FixedCharge, given: FixedChargeInput) -> FixedCharge:
+def overridden_fixed_charge(reader: Reader, fixed_charge: FixedCharge, request: FixedChargeInput) -> FixedCharge:
     """The fixed charge of an override with what is sent of it, and nothing else, changed. Not stored."""
     changed = replace(fixed_charge, updated_at=reader.now)
     units: object = fixed_charge.units
-    if is_given(given.units):
-        units = value_or(given.units, None)
+    if is_given(request.units):
+        units = value_or(request.units, None)
         changed = replace(changed, units=units_sent(units) or ZERO)
-    if is_given(given.invoice_display_name):
-        changed = replace(changed, invoice_display_name=value_or(given.invoice_display_name, None))
-    if is_given(given.properties) and given.properties is not None:
-        changed = replace(changed, properties=_properties(fixed_charge.charge_model, value_or(given.properties, {})))
+    if is_given(request.invoice_display_name):
+        changed = replace(changed, invoice_display_name=value_or(request.invoice_display_name, None))
+    if is_given(request.properties) and request.properties is not None:
+        changed = replace(changed, properties=_properties(fixed_charge.charge_model, value_or(request.properties, {})))
     _check(reader, changed, units)
-    if is_given(given.tax_codes) and given.tax_codes is not None:
-        changed = replace(changed, tax_ids=taxes.ids_of_codes(reader, value_or(given.tax_codes, ())))
+    if is_given(request.tax_codes) and request.tax_codes is not None:
+        changed = replace(changed, tax_ids=taxes.ids_of_codes(reader, value_or(request.tax_codes, ())))
     return changed

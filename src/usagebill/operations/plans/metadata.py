@@ -24,17 +24,17 @@ def _stored(work: Work, plan: Plan, metadata: Metadata | None) -> Metadata | Non
     return metadata
 
 
-def replace_metadata(work: Work, code: str, given: MetadataInput) -> Metadata | None:
+def replace_metadata(work: Work, code: str, request: MetadataInput) -> Metadata | None:
     """Make what is sent the whole metadata of the plan; without it nothing changes. Raises `NotFound`, `Invalid`."""
     plan = plan_by_code(work, code)
-    sent = is_given(given.metadata) and given.metadata is not None
-    return _stored(work, plan, sent_metadata(given.metadata) if sent else plan.metadata)
+    sent = is_given(request.metadata) and request.metadata is not None
+    return _stored(work, plan, sent_metadata(request.metadata) if sent else plan.metadata)
 
 
-def merge_metadata(work: Work, code: str, given: MetadataInput) -> Metadata | None:
+def merge_metadata(work: Work, code: str, request: MetadataInput) -> Metadata | None:
     """Set the keys that are sent, and keep the others. Raises `NotFound` and `Invalid`."""
     plan = plan_by_code(work, code)
-    sent = sent_metadata(given.metadata) if is_given(given.metadata) and given.metadata is not None else {}
+    sent = sent_metadata(request.metadata) if is_given(request.metadata) and request.metadata is not None else {}
     merged = merged_metadata(plan.metadata, sent)
     return _stored(work, plan, merged if merged is None else sent_metadata(merged))
 

@@ -43,43 +43,43 @@ class Overridden:
     fixed_charge_units: Mapping[str, Decimal] = field(default_factory=dict)
 
 
-def is_units_only(given: PlanOverridesInput) -> bool:
+def is_units_only(request: PlanOverridesInput) -> bool:
     """Whether nothing but units of fixed charges is sent: that takes no plan of the subscription's own."""
-    items = value_or(given.fixed_charges, ())
-    others = {name for name, value in changes(given).items() if value is not None} - {"fixed_charges"}
+    items = value_or(request.fixed_charges, ())
+    others = {name for name, value in changes(request).items() if value is not None} - {"fixed_charges"}
     return bool(items) and not others and all(set(changes(item)) <= _UNITS_ONLY for item in items)
 
 
 def apply_overrides(
-    work: Work, plan: Plan, given: PlanOverridesInput, subscription: Subscription | None = None
+    work: Work, plan: Plan, request: PlanOverridesInput, subscription: Subscription | None = None
 ) -> Overridden:
-    """What a subscription on `plan` is on once `given` is applied. The caller keeps the answer on the subscription.
+    """What a subscription on `plan` is on once `request` is applied. The caller keeps the answer on the subscription.
 
     An override is changed in place; a plan of the catalog is copied, unless only units are sent: those are the
     subscription's own. `subscription` is the existing one, whose units change from now or from its next period on;
     without one (it is about to be created) only the answer counts. Raises `Invalid`, `NotFound` and `Forbidden`.
     """
     units = {} if subscription is None else dict(subscription.fixed_charge_units)
-    if not any(value is not None for value in changes(given).values()):
+    if not any(value is not None for value in changes(request).values()):
         return Overridden(plan=plan, fixed_charge_units=units)
-    if plan.parent_id is None and is_units_only(given):
-        return Overridden(plan=plan, fixed_charge_units={**units, **_own_units(work, plan, given, subscription)})
+    if plan.parent_id is None and is_units_only(request):
+        return Overridden(plan=plan, fixed_charge_units={**units, **_own_units(work, plan, request, subscription)})
     before = {charge.id: charge.units for charge in plan_definition(work, plan.id).fixed_charges} | units
-    child = _changed_in_place(work, plan, given) if plan.parent_id else override(work, plan, given, units=units)
+    child = _changed_in_place(work, plan, request) if plan.parent_id else override(work, plan, request, units=units)
     if subscription is not None:
         draft_invoices.flag(work, draft_invoices.drafts_of_subscription(subscription.id))
-        _note_units(work, child, given, subscription, before)
+        _note_units(work, child, request, subscription, before)
         if child.amount_cents != plan.amount_cents:
             reconsider_changes(work, child, plan.amount_cents)
     return Overridden(plan=child)
 
 
 def _own_units(
-    work: Work, plan: Plan, given: PlanOverridesInput, subscription: Subscription | None
+    work: Work, plan: Plan, request: PlanOverridesInput, subscription: Subscription | None
 ) -> Mapping[str, Decimal]:
     known = {charge.id: charge for charge in plan_definition(work, plan.id).fixed_charges}
     units: dict[str, Decimal] = {}
-    for item in value_or(given.fixed_charges, ()):
+    for item in value_or(request.fixed_charges, ()):
         charge = known.get(item.id or "")
         if charge is None:
             raise NotFound("fixed_charge")
@@ -95,10 +95,10 @@ def _own_units(
 
 
 def _note_units(
-    work: Work, child: Plan, given: PlanOverridesInput, subscription: Subscription, before: Mapping[str, Decimal]
+    work: Work, child: Plan, request: PlanOverridesInput, subscription: Subscription, before: Mapping[str, Decimal]
 ) -> None:
     """Note the units that were sent and differ from what the subscription had `before`, by id or its parent's id."""
-    items = value_or(given.fixed_charges, ())
+    items = value_or(request.fixed_charges, ())
     groups: dict[bool, list[FixedCharge]] = {True: [], False: []}
     for charge in plan_definition(work, child.id).fixed_charges:
         item = _item_of(charge, items)
@@ -120,10 +120,10 @@ def _refuse_other_model(charge: Charge | FixedCharge, item: ChargeInput | FixedC
         raise Forbidden("cannot_override_charge_model")
 
 
-def _with_sent_fields(reader: Reader, plan: Plan, given: PlanOverridesInput) -> Plan:
+def _with_sent_fields(reader: Reader, plan: Plan, request: PlanOverridesInput) -> Plan:
     """`plan` with the fields of its own that are sent; null clears only what may be absent."""
-    sent = {name: value for name, value in changes(given, *_ALWAYS_THERE).items() if value is not None}
-    changed = replace(plan, updated_at=reader.now, **sent, **changes(given, *_OPTIONAL))
+    sent = {name: value for name, value in changes(request, *_ALWAYS_THERE).items() if value is not None}
+    changed = replace(plan, updated_at=reader.now, **sent, **changes(request, *_OPTIONAL))
     refuse(
         plan_errors(
             name=changed.name,
@@ -135,19 +135,21 @@ def _with_sent_fields(reader: Reader, plan: Plan, given: PlanOverridesInput) -> 
             trial_period=changed.trial_period,
         )
     )
-    if given.tax_codes is not None and is_given(given.tax_codes):
-        changed = replace(changed, tax_ids=taxes.ids_of_codes(reader, value_or(given.tax_codes, ())))
-    if given.usage_thresholds is not None and is_given(given.usage_thresholds):
-        changed = replace(changed, usage_thresholds=sent_thresholds(reader, value_or(given.usage_thresholds, ())))
-    if given.metadata is not None and is_given(given.metadata):
-        changed = replace(changed, metadata=sent_metadata(given.metadata))
-    if given.minimum_commitment:
-        commitment = sent_commitment(reader, plan.minimum_commitment, given.minimum_commitment)
+    if request.tax_codes is not None and is_given(request.tax_codes):
+        changed = replace(changed, tax_ids=taxes.ids_of_codes(reader, value_or(request.tax_codes, ())))
+    if request.usage_thresholds is not None and is_given(request.usage_thresholds):
+        changed = replace(changed, usage_thresholds=sent_thresholds(reader, value_or(request.usage_thresholds, ())))
+    if request.metadata is not None and is_given(request.metadata):
+        changed = replace(changed, metadata=sent_metadata(request.metadata))
+    if request.minimum_commitment:
+        commitment = sent_commitment(reader, plan.minimum_commitment, request.minimum_commitment)
         changed = replace(changed, minimum_commitment=commitment)
     return changed
 
 
-def override(work: Work, plan: Plan, given: PlanOverridesInput, *, units: Mapping[str, Decimal] | None = None) -> Plan:
+def override(
+    work: Work, plan: Plan, request: PlanOverridesInput, *, units: Mapping[str, Decimal] | None = None
+) -> Plan:
     """A copy of `plan`, with copies of its charges, that says what is sent. Raises `Invalid`, `NotFound`, `Forbidden`.
 
     `units` are the numbers of units that the subscription has of the plan's fixed charges already, by id.
@@ -165,9 +167,9 @@ def override(work: Work, plan: Plan, given: PlanOverridesInput, *, units: Mappin
         deleted_at=None,
         created_at=work.now,
     )
-    child = _with_sent_fields(work, blank, given)
+    child = _with_sent_fields(work, blank, request)
     work.tx.insert(child)
-    items, fixed_items = value_or(given.charges, ()), value_or(given.fixed_charges, ())
+    items, fixed_items = value_or(request.charges, ()), value_or(request.fixed_charges, ())
     for charge in definition.charges:
         work.tx.insert(_copied_charge(work, child, charge, _item_of(charge, items)))
     for fixed_charge in definition.fixed_charges:
@@ -203,18 +205,18 @@ def _copied_charge(reader: Reader, child: Plan, charge: Charge, item: ChargeInpu
     return copy if item is None else overridden_charge(reader, copy, metric_of(reader, charge), item)
 
 
-def _changed_in_place(work: Work, child: Plan, given: PlanOverridesInput) -> Plan:
+def _changed_in_place(work: Work, child: Plan, request: PlanOverridesInput) -> Plan:
     """An override with what is sent of it changed."""
-    changed = _with_sent_fields(work, child, given)
+    changed = _with_sent_fields(work, child, request)
     work.tx.replace(changed)
     definition = plan_definition(work, child.id)
     for charge in definition.charges:
-        item = _item_of(charge, value_or(given.charges, ()))
+        item = _item_of(charge, value_or(request.charges, ()))
         if item is not None:
             _refuse_other_model(charge, item)
             work.tx.replace(overridden_charge(work, charge, metric_of(work, charge), item))
     for fixed_charge in definition.fixed_charges:
-        fixed_item = _item_of(fixed_charge, value_or(given.fixed_charges, ()))
+        fixed_item = _item_of(fixed_charge, value_or(request.fixed_charges, ()))
         if fixed_item is not None:
             _refuse_other_model(fixed_charge, fixed_item)
             work.tx.replace(overridden_fixed_charge(work, fixed_charge, fixed_item))

@@ -49,7 +49,7 @@ _EDITABLE = (*_ALWAYS_EDITABLE, "code", "interval", "pay_in_advance", "amount_cu
 
 
 @after_backlog(of_plan)
-def update(work: Work, code: str, given: PlanInput) -> Plan:
+def update(work: Work, code: str, request: PlanInput) -> Plan:
     """Change what is sent of a plan. Raises `NotFound` and `Invalid`.
 
     Once a subscription has been on it, only names, description and amount change, and the prices of its charges.
@@ -59,15 +59,15 @@ def update(work: Work, code: str, given: PlanInput) -> Plan:
     before = plan_by_code(work, code)
     charges = {charge.id: charge for charge in live_of(work, Charge, before)}
     fixed_charges = {charge.id: charge for charge in live_of(work, FixedCharge, before)}
-    items = [(item, _metric(work, item, charges)) for item in value_or(given.charges, ())]
-    fixed_items = [(item, _add_on(work, item, fixed_charges)) for item in value_or(given.fixed_charges, ())]
+    items = [(item, _metric(work, item, charges)) for item in value_or(request.charges, ())]
+    fixed_items = [(item, _add_on(work, item, fixed_charges)) for item in value_or(request.fixed_charges, ())]
     used = is_used(work, before)
-    after = _changed(work, before, given, used=used)
+    after = _changed(work, before, request, used=used)
     work.tx.replace(after)
-    cascade = value_or(given.cascade_updates, False)
-    if _is_listed(given.charges):
+    cascade = value_or(request.cascade_updates, False)
+    if _is_listed(request.charges):
         _replace_charges(work, after, charges, items, used=used, cascade=cascade)
-    if _is_listed(given.fixed_charges):
+    if _is_listed(request.fixed_charges):
         _replace_fixed_charges(work, after, fixed_charges, fixed_items, used=used, cascade=cascade)
     changed_plans(work, [after.id])
     if after.amount_cents != before.amount_cents:
@@ -82,38 +82,40 @@ def _is_listed(items: object) -> bool:
     return is_given(items) and items is not None
 
 
-def _metric(reader: Reader, given: ChargeInput, known: Mapping[str, Charge]) -> BillableMetric:
-    existing = known.get(given.id) if given.id else None
-    return metric_of(reader, existing) if existing and not given.billable_metric_id else metric_of_item(reader, given)
+def _metric(reader: Reader, request: ChargeInput, known: Mapping[str, Charge]) -> BillableMetric:
+    existing = known.get(request.id) if request.id else None
+    return (
+        metric_of(reader, existing) if existing and not request.billable_metric_id else metric_of_item(reader, request)
+    )
 
 
-def _add_on(reader: Reader, given: FixedChargeInput, known: Mapping[str, FixedCharge]) -> AddOn | None:
-    return None if given.id and given.id in known else add_on_of_item(reader, given)
+def _add_on(reader: Reader, request: FixedChargeInput, known: Mapping[str, FixedCharge]) -> AddOn | None:
+    return None if request.id and request.id in known else add_on_of_item(reader, request)
 
 
-def _changed(reader: Reader, before: Plan, given: PlanInput, *, used: bool) -> Plan:
+def _changed(reader: Reader, before: Plan, request: PlanInput, *, used: bool) -> Plan:
     """`before` with what is sent of its own fields, its taxes, thresholds, commitment and metadata."""
-    sent: dict[str, Any] = changes(given, *(_ALWAYS_EDITABLE if used else _EDITABLE))
+    sent: dict[str, Any] = changes(request, *(_ALWAYS_EDITABLE if used else _EDITABLE))
     fields = ("name", "code", "interval", "amount_cents", "amount_currency", "pay_in_advance", "trial_period")
     refuse(plan_errors(**{name: sent.get(name, getattr(before, name)) for name in fields}))
     after = replace(before, updated_at=reader.now, **sent)
     refuse_taken_code(reader, after)
     if not used:
         # Both follow the interval of this very body: one that names none makes the plan bill by its interval.
-        interval = value_or(given.interval, "")
+        interval = value_or(request.interval, "")
         after = replace(
             after,
-            bill_charges_monthly=monthly_flag(interval, value_or(given.bill_charges_monthly, None)),
-            bill_fixed_charges_monthly=monthly_flag(interval, value_or(given.bill_fixed_charges_monthly, None)),
+            bill_charges_monthly=monthly_flag(interval, value_or(request.bill_charges_monthly, None)),
+            bill_fixed_charges_monthly=monthly_flag(interval, value_or(request.bill_fixed_charges_monthly, None)),
         )
-    if given.tax_codes is not None and is_given(given.tax_codes):
-        after = replace(after, tax_ids=taxes.ids_of_codes(reader, value_or(given.tax_codes, ())))
-    if given.usage_thresholds is not None and is_given(given.usage_thresholds):
-        after = replace(after, usage_thresholds=sent_thresholds(reader, value_or(given.usage_thresholds, ())))
-    if given.metadata is not None and is_given(given.metadata):
-        after = replace(after, metadata=sent_metadata(given.metadata))
-    if given.minimum_commitment:
-        commitment = sent_commitment(reader, before.minimum_commitment, given.minimum_commitment)
+    if request.tax_codes is not None and is_given(request.tax_codes):
+        after = replace(after, tax_ids=taxes.ids_of_codes(reader, value_or(request.tax_codes, ())))
+    if request.usage_thresholds is not None and is_given(request.usage_thresholds):
+        after = replace(after, usage_thresholds=sent_thresholds(reader, value_or(request.usage_thresholds, ())))
+    if request.metadata is not None and is_given(request.metadata):
+        after = replace(after, metadata=sent_metadata(request.metadata))
+    if request.minimum_commitment:
+        commitment = sent_commitment(reader, before.minimum_commitment, request.minimum_commitment)
         after = replace(after, minimum_commitment=commitment)
     return after
 
@@ -138,22 +140,22 @@ def _replace_charges(
     cascade: bool,
 ) -> None:
     listed = list(items)
-    named = {given.id for given, _ in listed}
+    named = {request.id for request, _ in listed}
     for charge in known.values():
         if charge.id not in named:
             remove(work, charge)
             if cascade:
                 cascade_removed_charge(work, charge)
     fresh = []
-    for given, metric in listed:
-        before = known.get(given.id) if given.id else None
+    for request, metric in listed:
+        before = known.get(request.id) if request.id else None
         if before is None:
-            fresh.append((given, metric))
+            fresh.append((request, metric))
             continue
-        after = changed_charge(work, before, metric, given, used=used)
+        after = changed_charge(work, before, metric, request, used=used)
         if cascade:
-            model = value_or(given.charge_model, None)
-            cascade_changed_charge(work, before, after, sent_model=model, code_sent=bool(given.code))
+            model = value_or(request.charge_model, None)
+            cascade_changed_charge(work, before, after, sent_model=model, code_sent=bool(request.code))
     for charge in add_charges(work, plan, fresh):
         if cascade:
             cascade_added_charge(work, charge)
@@ -169,23 +171,23 @@ def _replace_fixed_charges(
     cascade: bool,
 ) -> None:
     listed = list(items)
-    named = {given.id for given, _ in listed}
+    named = {request.id for request, _ in listed}
     made = []
     for fixed_charge in known.values():
         if fixed_charge.id not in named:
             remove(work, fixed_charge)
             made.append(FixedChargeChange(before=fixed_charge, after=None))
     fresh = []
-    for given, add_on in listed:
+    for request, add_on in listed:
         if add_on is not None:
-            fresh.append((given, add_on))
+            fresh.append((request, add_on))
             continue
-        before = known[str(given.id)]
-        after = changed_fixed_charge(work, before, given, used=used)
-        immediately = value_or(given.apply_units_immediately, False)
+        before = known[str(request.id)]
+        after = changed_fixed_charge(work, before, request, used=used)
+        immediately = value_or(request.apply_units_immediately, False)
         made.append(FixedChargeChange(before=before, after=after, immediately=immediately))
-    for (given, _), added in zip(fresh, add_fixed_charges(work, plan, fresh), strict=True):
-        immediately = value_or(given.apply_units_immediately, False)
+    for (request, _), added in zip(fresh, add_fixed_charges(work, plan, fresh), strict=True):
+        immediately = value_or(request.apply_units_immediately, False)
         made.append(FixedChargeChange(before=None, after=added, immediately=immediately))
     apply_fixed_charge_changes(work, plan, made, cascade=cascade)
 

@@ -37,14 +37,14 @@ _SECOND = timedelta(seconds=1)
 
 
 def change_plan(
-    work: Work, current: Subscription, chosen: Overridden, given: SubscriptionInput, entity: BillingEntity | None
+    work: Work, current: Subscription, chosen: Overridden, request: SubscriptionInput, entity: BillingEntity | None
 ) -> Subscription:
     """Change the plan of an active subscription: an upgrade gives the new subscription, a downgrade the current one."""
     own, plan = plan_of(work, current), chosen.plan
     upgrade = is_upgrade(own.amount_cents, Interval(own.interval), plan.amount_cents, Interval(plan.interval))
     cancel_downgrade(work, current)
     following = _following(
-        work, current, chosen, given, entity, Succession.UPGRADE if upgrade else Succession.DOWNGRADE
+        work, current, chosen, request, entity, Succession.UPGRADE if upgrade else Succession.DOWNGRADE
     )
     work.tx.insert(following)
     if upgrade:
@@ -57,11 +57,11 @@ def _following(
     reader: Reader,
     current: Subscription,
     chosen: Overridden,
-    given: SubscriptionInput,
+    request: SubscriptionInput,
     entity: BillingEntity | None,
     origin: Succession,
 ) -> Subscription:
-    name = given.name.strip() if isinstance(given.name, str) else ""
+    name = request.name.strip() if isinstance(request.name, str) else ""
     return Subscription(
         id=reader.new_id(),
         organization_id=reader.organization.id,
@@ -74,17 +74,17 @@ def _following(
         subscription_at=current.subscription_at,
         previous_subscription_id=current.id,
         origin=origin.value,
-        name=name or (None if is_given(given.name) else current.name),
-        ending_at=instant_of(given.ending_at) if is_given(given.ending_at) else current.ending_at,
+        name=name or (None if is_given(request.name) else current.name),
+        ending_at=instant_of(request.ending_at) if is_given(request.ending_at) else current.ending_at,
         billing_entity_id=entity.id if entity else current.billing_entity_id,
-        consolidate_invoice=value_or(given.consolidate_invoice, current.consolidate_invoice),
-        purchase_order_number=purchase_order_number_of(given.purchase_order_number)
-        if is_given(given.purchase_order_number)
+        consolidate_invoice=value_or(request.consolidate_invoice, current.consolidate_invoice),
+        purchase_order_number=purchase_order_number_of(request.purchase_order_number)
+        if is_given(request.purchase_order_number)
         else current.purchase_order_number,
-        progressive_billing_disabled=value_or(given.progressive_billing_disabled, False),
+        progressive_billing_disabled=value_or(request.progressive_billing_disabled, False),
         created_at=reader.now,
         updated_at=reader.now,
-        **choices_of(reader, given, None),
+        **choices_of(reader, request, None),
     )
 
 

@@ -33,7 +33,7 @@ from usagebill.work import Reader, Work
 __all__ = ["create"]
 
 
-def create(work: Work, given: SubscriptionInput) -> Subscription:
+def create(work: Work, request: SubscriptionInput) -> Subscription:
     """Put a customer on a plan.
 
     With an external id that the customer has no live subscription of, a new subscription: active at once where it
@@ -41,20 +41,20 @@ def create(work: Work, given: SubscriptionInput) -> Subscription:
     On another plan an upgrade, at once, where that costs as much a year or more, else a downgrade when the current
     interval ends. An unknown customer is created.
     """
-    entity = _entity(work, given)
-    plan = _plan(work, given)
-    problems = request_errors(work, given, value_or(given.subscription_at, work.now))
+    entity = _entity(work, request)
+    plan = _plan(work, request)
+    problems = request_errors(work, request, value_or(request.subscription_at, work.now))
     if problems:
         raise Invalid(problems)
-    external_customer_id = _text(given.external_customer_id)
+    external_customer_id = _text(request.external_customer_id)
     if not external_customer_id:
         raise Invalid(external_customer_id="value_is_mandatory")
-    if given.usage_thresholds and given.plan_overrides and given.plan_overrides.usage_thresholds:
+    if request.usage_thresholds and request.plan_overrides and request.plan_overrides.usage_thresholds:
         raise Invalid(
             {"usage_thresholds": ["incompatible_params"], "plan_overrides.usage_thresholds": ["incompatible_params"]}
         )
-    customer = _customer(work, external_customer_id, entity, plan, given)
-    external_id = _text(given.external_id)
+    customer = _customer(work, external_customer_id, entity, plan, request)
+    external_id = _text(request.external_id)
     same = (eq("customer_id", customer.id), eq("external_id", external_id))
     # What is new changes nothing of what is overdue; what is there does.
     settle_backlog(work, customer.id, needed=work.tx.count(Subscription, *same) > 0)
@@ -67,31 +67,31 @@ def create(work: Work, given: SubscriptionInput) -> Subscription:
         raise Invalid(external_id="value_is_mandatory")
     if current is not None and current.plan_id == plan.id:
         return current
-    purchase_order_number = purchase_order_number_of(given.purchase_order_number)
+    purchase_order_number = purchase_order_number_of(request.purchase_order_number)
     if current is None:
-        return _new(work, given, customer, entity, plan, external_id, purchase_order_number)
+        return _new(work, request, customer, entity, plan, external_id, purchase_order_number)
     if current.status == SubscriptionStatus.PENDING:
-        return _replanned(work, given, current, plan)
-    entity_sent = entity if is_given(given.billing_entity_code) else None
-    return change_plan(work, current, _overridden(work, plan, given), given, entity_sent)
+        return _replanned(work, request, current, plan)
+    entity_sent = entity if is_given(request.billing_entity_code) else None
+    return change_plan(work, current, _overridden(work, plan, request), request, entity_sent)
 
 
-def _overridden(work: Work, plan: Plan, given: SubscriptionInput) -> Overridden:
+def _overridden(work: Work, plan: Plan, request: SubscriptionInput) -> Overridden:
     """The plan that a new subscription is on: its own copy of `plan`, where the request says something differently."""
-    return apply_overrides(work, plan, given.plan_overrides) if given.plan_overrides else Overridden(plan=plan)
+    return apply_overrides(work, plan, request.plan_overrides) if request.plan_overrides else Overridden(plan=plan)
 
 
-def _entity(reader: Reader, given: SubscriptionInput) -> BillingEntity:
-    if not given.billing_entity_code:
+def _entity(reader: Reader, request: SubscriptionInput) -> BillingEntity:
+    if not request.billing_entity_code:
         return customers.default_entity(reader)
-    entity = reader.tx.first(BillingEntity, eq("code", given.billing_entity_code), missing("archived_at"))
+    entity = reader.tx.first(BillingEntity, eq("code", request.billing_entity_code), missing("archived_at"))
     if entity is None:
         raise NotFound("billing_entity")
     return entity
 
 
-def _plan(reader: Reader, given: SubscriptionInput) -> Plan:
-    code = given.plan_code or ""
+def _plan(reader: Reader, request: SubscriptionInput) -> Plan:
+    code = request.plan_code or ""
     plan = reader.tx.first(Plan, eq("code", code), missing("parent_id"))
     if plan is None:
         raise NotFound("plan")
@@ -102,7 +102,7 @@ def _text(value: object) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def _customer(work: Work, external_id: str, entity: BillingEntity, plan: Plan, given: SubscriptionInput) -> Customer:
+def _customer(work: Work, external_id: str, entity: BillingEntity, plan: Plan, request: SubscriptionInput) -> Customer:
     """The customer of this external id, created where there is none, with the plan's currency where it has none."""
     customer = work.tx.first(Customer, eq("external_id", external_id))
     if customer is None:
@@ -110,7 +110,7 @@ def _customer(work: Work, external_id: str, entity: BillingEntity, plan: Plan, g
             work, customers.CustomerInput(external_id=external_id, billing_entity_code=entity.code)
         )
     if customer.currency is None:
-        asked = given.plan_overrides.amount_currency if given.plan_overrides else None
+        asked = request.plan_overrides.amount_currency if request.plan_overrides else None
         currency = asked or plan.amount_currency
         customer = replace(customer, currency=currency, updated_at=work.now)
         work.tx.replace(customer)
@@ -137,20 +137,20 @@ def _taken(work: Work, customer: Customer, external_id: str) -> bool:
 
 def _new(
     work: Work,
-    given: SubscriptionInput,
+    request: SubscriptionInput,
     customer: Customer,
     entity: BillingEntity,
     plan: Plan,
     external_id: str,
     purchase_order_number: str | None,
 ) -> Subscription:
-    billing_time = BillingTime.CALENDAR.value if not is_given(given.billing_time) else given.billing_time
+    billing_time = BillingTime.CALENDAR.value if not is_given(request.billing_time) else request.billing_time
     if not billing_time:
         raise Invalid(billing_time="value_is_mandatory")
     if billing_time not in tuple(BillingTime):
         raise Invalid(billing_time="value_is_invalid")
-    subscription_at = instant_of(value_or(given.subscription_at, work.now)) or work.now
-    chosen = _overridden(work, plan, given)
+    subscription_at = instant_of(value_or(request.subscription_at, work.now)) or work.now
+    chosen = _overridden(work, plan, request)
     pending = Subscription(
         id=work.new_id(),
         organization_id=work.organization.id,
@@ -161,15 +161,15 @@ def _new(
         status=SubscriptionStatus.PENDING,
         billing_time=billing_time,
         subscription_at=subscription_at,
-        ending_at=instant_of(given.ending_at),
-        name=_text(given.name) or None,
-        billing_entity_id=entity.id if is_given(given.billing_entity_code) else None,
-        consolidate_invoice=value_or(given.consolidate_invoice, True),
-        progressive_billing_disabled=value_or(given.progressive_billing_disabled, False),
+        ending_at=instant_of(request.ending_at),
+        name=_text(request.name) or None,
+        billing_entity_id=entity.id if is_given(request.billing_entity_code) else None,
+        consolidate_invoice=value_or(request.consolidate_invoice, True),
+        progressive_billing_disabled=value_or(request.progressive_billing_disabled, False),
         purchase_order_number=purchase_order_number,
         created_at=work.now,
         updated_at=work.now,
-        **choices_of(work, given, None),
+        **choices_of(work, request, None),
     )
     work.tx.insert(pending)
     begins = start_of(subscription_at, work.now, zone_of(work, customer))
@@ -183,14 +183,14 @@ def _new(
     return active
 
 
-def _replanned(work: Work, given: SubscriptionInput, pending: Subscription, plan: Plan) -> Subscription:
+def _replanned(work: Work, request: SubscriptionInput, pending: Subscription, plan: Plan) -> Subscription:
     """A subscription that has yet to start, on another plan."""
-    chosen = _overridden(work, plan, given)
+    chosen = _overridden(work, plan, request)
     changed = replace(
         pending,
         plan_id=chosen.plan.id,
         fixed_charge_units=chosen.fixed_charge_units,
-        name=_text(given.name) or pending.name,
+        name=_text(request.name) or pending.name,
         updated_at=work.now,
     )
     work.tx.replace(changed)

@@ -27,7 +27,7 @@ __all__ = ["find_to_change", "update"]
 
 
 @after_backlog(of_subscription)
-def update(work: Work, external_id: str, given: SubscriptionUpdate, options: StatusOptions) -> Subscription:
+def update(work: Work, external_id: str, request: SubscriptionUpdate, options: StatusOptions) -> Subscription:
     """Change the fields that were sent. Raises `NotFound`, `NotAllowed` or `Invalid`.
 
     A subscription that has yet to start can be moved: to a later date, or into the past, which starts it.
@@ -35,32 +35,32 @@ def update(work: Work, external_id: str, given: SubscriptionUpdate, options: Sta
     to_change = find_to_change(work, external_id, options)
     if to_change.status == SubscriptionStatus.INCOMPLETE:
         raise NotAllowed("subscription_incomplete")
-    entity = _entity(work, given)
+    entity = _entity(work, request)
     movable = to_change.status == SubscriptionStatus.PENDING and to_change.previous_subscription_id is None
-    starts = given.subscription_at if movable and given.subscription_at else to_change.subscription_at
-    problems = request_errors(work, given, starts)
+    starts = request.subscription_at if movable and request.subscription_at else to_change.subscription_at
+    problems = request_errors(work, request, starts)
     if (
-        given.activation_rules is not None
-        and is_given(given.activation_rules)
+        request.activation_rules is not None
+        and is_given(request.activation_rules)
         and to_change.status != SubscriptionStatus.PENDING
     ):
         problems["activation_rules"] = ["subscription_not_pending"]
     if problems:
         raise Invalid(problems)
     advance = plan_of(work, to_change).pay_in_advance
-    termination_options(advance, given.on_termination_credit_note or None, given.on_termination_invoice or None)
-    changed = _changed(work, to_change, given, entity, advance)
-    moved = movable and bool(given.subscription_at)
+    termination_options(advance, request.on_termination_credit_note or None, request.on_termination_invoice or None)
+    changed = _changed(work, to_change, request, entity, advance)
+    moved = movable and bool(request.subscription_at)
     if moved:
         changed = replace(changed, subscription_at=instant_of(starts) or changed.subscription_at)
-    if given.plan_overrides:
+    if request.plan_overrides:
         plan = plan_of(work, changed)
-        chosen = apply_overrides(work, plan, given.plan_overrides, changed)
+        chosen = apply_overrides(work, plan, request.plan_overrides, changed)
         if plan.parent_id is not None:
             work.emit("plan.updated", lambda: plan_summary(work, chosen.plan), plan.id)
         changed = replace(changed, plan_id=chosen.plan.id, fixed_charge_units=chosen.fixed_charge_units)
     work.tx.replace(changed)
-    if given.plan_overrides:
+    if request.plan_overrides:
         watch_subscription(work, changed)
     if moved and changed.subscription_at <= work.now:
         changed = _started_in_past(work, changed)
@@ -89,37 +89,37 @@ def find_to_change(reader: Reader, external_id: str, options: StatusOptions) -> 
     return subscription
 
 
-def _entity(reader: Reader, given: SubscriptionUpdate) -> BillingEntity | None:
-    if not given.billing_entity_code:
+def _entity(reader: Reader, request: SubscriptionUpdate) -> BillingEntity | None:
+    if not request.billing_entity_code:
         return None
-    entity = reader.tx.first(BillingEntity, eq("code", given.billing_entity_code), missing("archived_at"))
+    entity = reader.tx.first(BillingEntity, eq("code", request.billing_entity_code), missing("archived_at"))
     if entity is None:
         raise NotFound("billing_entity")
     return entity
 
 
 def _changed(
-    reader: Reader, subscription: Subscription, given: SubscriptionUpdate, entity: BillingEntity | None, advance: bool
+    reader: Reader, subscription: Subscription, request: SubscriptionUpdate, entity: BillingEntity | None, advance: bool
 ) -> Subscription:
-    changed = replace(subscription, updated_at=reader.now, **choices_of(reader, given, subscription))
-    if is_given(given.name):
-        changed = replace(changed, name=given.name or None)
-    if is_given(given.ending_at):
-        changed = replace(changed, ending_at=instant_of(given.ending_at))
-    if is_given(given.purchase_order_number):
-        number = purchase_order_number_of(given.purchase_order_number)
+    changed = replace(subscription, updated_at=reader.now, **choices_of(reader, request, subscription))
+    if is_given(request.name):
+        changed = replace(changed, name=request.name or None)
+    if is_given(request.ending_at):
+        changed = replace(changed, ending_at=instant_of(request.ending_at))
+    if is_given(request.purchase_order_number):
+        number = purchase_order_number_of(request.purchase_order_number)
         if number != subscription.purchase_order_number and subscription.status not in UNENDED:
             raise NotAllowed("purchase_order_number_not_editable")
         changed = replace(changed, purchase_order_number=number)
-    if isinstance(given.consolidate_invoice, bool):
-        changed = replace(changed, consolidate_invoice=given.consolidate_invoice)
-    if isinstance(given.progressive_billing_disabled, bool):
-        changed = replace(changed, progressive_billing_disabled=given.progressive_billing_disabled)
-    if is_given(given.on_termination_credit_note) and advance:
-        changed = replace(changed, on_termination_credit_note=given.on_termination_credit_note or None)
-    if given.on_termination_invoice:
-        changed = replace(changed, on_termination_invoice=given.on_termination_invoice)
-    if is_given(given.billing_entity_code):
+    if isinstance(request.consolidate_invoice, bool):
+        changed = replace(changed, consolidate_invoice=request.consolidate_invoice)
+    if isinstance(request.progressive_billing_disabled, bool):
+        changed = replace(changed, progressive_billing_disabled=request.progressive_billing_disabled)
+    if is_given(request.on_termination_credit_note) and advance:
+        changed = replace(changed, on_termination_credit_note=request.on_termination_credit_note or None)
+    if request.on_termination_invoice:
+        changed = replace(changed, on_termination_invoice=request.on_termination_invoice)
+    if is_given(request.billing_entity_code):
         changed = replace(changed, billing_entity_id=entity.id if entity else None)
     return changed
 

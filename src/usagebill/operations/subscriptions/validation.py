@@ -24,19 +24,19 @@ _EARLIEST_YEAR, _LATEST_YEAR = 1900, 9998
 
 
 def request_errors(
-    reader: Reader, given: SubscriptionInput | SubscriptionUpdate, subscription_at: object
+    reader: Reader, request: SubscriptionInput | SubscriptionUpdate, subscription_at: object
 ) -> dict[str, object]:
     """What is wrong with the dates and the payment method of a request, by field."""
     problems: dict[str, object] = {}
     starts = instant_of(subscription_at)
     if starts is None or not _EARLIEST_YEAR <= starts.year <= _LATEST_YEAR:
         problems["subscription_at"] = ["invalid_date"]
-    if given.ending_at and not _is_later(reader, instant_of(given.ending_at), starts):
+    if request.ending_at and not _is_later(reader, instant_of(request.ending_at), starts):
         problems["ending_at"] = ["invalid_date"]
-    if not is_payment_method(given.payment_method):
+    if not is_payment_method(request.payment_method):
         problems["payment_method"] = ["invalid_payment_method"]
-    if given.activation_rules is not None and is_given(given.activation_rules):
-        problems |= _rule_errors(given.activation_rules, given.payment_method)
+    if request.activation_rules is not None and is_given(request.activation_rules):
+        problems |= _rule_errors(request.activation_rules, request.payment_method)
     return problems
 
 
@@ -74,16 +74,16 @@ def _is_timeout(hours: object) -> bool:
 
 
 def choices_of(
-    reader: Reader, given: SubscriptionInput | SubscriptionUpdate, before: Subscription | None
+    reader: Reader, request: SubscriptionInput | SubscriptionUpdate, before: Subscription | None
 ) -> dict[str, Any]:
     """The fields that a request's payment method, custom sections and usage thresholds set."""
     fields: dict[str, Any] = {}
-    method = chosen_method(given.payment_method)
+    method = chosen_method(request.payment_method)
     if method is not None:
         fields |= {"payment_method_type": method.kind, "payment_method_id": method.id}
-    if given.usage_thresholds is not None and is_given(given.usage_thresholds):
-        fields["usage_thresholds"] = sent_thresholds(reader, value_or(given.usage_thresholds, ()))
-    choice = given.invoice_custom_section
+    if request.usage_thresholds is not None and is_given(request.usage_thresholds):
+        fields["usage_thresholds"] = sent_thresholds(reader, value_or(request.usage_thresholds, ()))
+    choice = request.invoice_custom_section
     if choice:
         codes = choice.invoice_custom_section_codes
         selection = changed_selection(

@@ -55,41 +55,41 @@ from usagebill.work import Reader, Work
 __all__ = ["create", "create_of_customer", "entity_by_code", "is_code_taken", "metric_ids_of_codes"]
 
 
-def create(work: Work, given: WalletInput) -> Wallet:
+def create(work: Work, request: WalletInput) -> Wallet:
     """A new wallet of the customer named; its first credits follow right after. Raises `Invalid` and `NotFound`."""
-    return _create(work, work.tx.first(Customer, eq("external_id", given.external_customer_id or "")), given)
+    return _create(work, work.tx.first(Customer, eq("external_id", request.external_customer_id or "")), request)
 
 
-def create_of_customer(work: Work, external_id: str, given: WalletInput) -> Wallet:
+def create_of_customer(work: Work, external_id: str, request: WalletInput) -> Wallet:
     """A new wallet of this customer. Raises `NotFound` and `Invalid`."""
-    return _create(work, customer_by_external_id(work, external_id), given)
+    return _create(work, customer_by_external_id(work, external_id), request)
 
 
-def _create(work: Work, customer: Customer | None, given: WalletInput) -> Wallet:
-    paid, granted = _credits(given.paid_credits), _credits(given.granted_credits)
-    metric_ids = _metric_ids(work, given.applies_to)
-    problems = _request_problems(work, customer, given, paid, granted, metric_ids)
-    draft = _drafted(work, customer, given, metric_ids or ())
+def _create(work: Work, customer: Customer | None, request: WalletInput) -> Wallet:
+    paid, granted = _credits(request.paid_credits), _credits(request.granted_credits)
+    metric_ids = _metric_ids(work, request.applies_to)
+    problems = _request_problems(work, customer, request, paid, granted, metric_ids)
+    draft = _drafted(work, customer, request, metric_ids or ())
     rules: list[RecurringTransactionRule] = []
     try:
         rules = sent_rules(
-            work, draft, value_or(given.recurring_transaction_rules, ()), paid=paid or ZERO, granted=granted or ZERO
+            work, draft, value_or(request.recurring_transaction_rules, ()), paid=paid or ZERO, granted=granted or ZERO
         )
     except Invalid as problem:
         problems |= problem.details if isinstance(problem.details, dict) else {}
     if problems or customer is None:
         raise Invalid(problems)
-    wallet = replace(draft, billing_entity_id=_entity_id(work, given))
-    wallet = replace(wallet, code=value_or(given.code, "") or _free_code(work, wallet))
+    wallet = replace(draft, billing_entity_id=_entity_id(work, request))
+    wallet = replace(wallet, code=value_or(request.code, "") or _free_code(work, wallet))
     problems = dict(wallet_problems(wallet))
-    if given.code and is_code_taken(work, wallet):
+    if request.code and is_code_taken(work, wallet):
         problems["code"] = ["value_already_exist"]
     if problems:
         raise Invalid(problems)
-    order = _first_top_up(work, wallet, given, rules, paid or ZERO, granted or ZERO)
+    order = _first_top_up(work, wallet, request, rules, paid or ZERO, granted or ZERO)
     check_limits(wallet, rules)
-    if is_given(given.metadata) and given.metadata is not None:
-        wallet = replace(wallet, metadata=checked_metadata(given.metadata))
+    if is_given(request.metadata) and request.metadata is not None:
+        wallet = replace(wallet, metadata=checked_metadata(request.metadata))
     if customer.currency is None:
         work.tx.replace(replace(customer, currency=wallet.currency, updated_at=work.now))
     work.tx.insert(wallet)
@@ -110,7 +110,7 @@ def _credits(sent: Maybe[object]) -> Decimal | None:
 def _request_problems(
     reader: Reader,
     customer: Customer | None,
-    given: WalletInput,
+    request: WalletInput,
     paid: Decimal | None,
     granted: Decimal | None,
     metric_ids: tuple[str, ...] | None,
@@ -124,24 +124,24 @@ def _request_problems(
         problems["paid_credits"] = ["invalid_paid_credits", "invalid_amount"]
     if granted is None:
         problems["granted_credits"] = ["invalid_granted_credits", "invalid_amount"]
-    expires = given.expiration_at
+    expires = request.expiration_at
     if expires is not None and is_given(expires) and expires != "":
         instant = instant_of(expires)
         if instant is None or instant <= reader.now:
             problems["expiration_at"] = ["invalid_date"]
-    if given.transaction_metadata is not None and is_given(given.transaction_metadata):
-        code = metadata_pairs_code(given.transaction_metadata, MOST_PAIRS)
+    if request.transaction_metadata is not None and is_given(request.transaction_metadata):
+        code = metadata_pairs_code(request.transaction_metadata, MOST_PAIRS)
         if code is not None:
             problems["metadata"] = [code]
-    applies_to = given.applies_to
+    applies_to = request.applies_to
     if metric_ids is None or (applies_to and not are_fee_types(value_or(applies_to.fee_types, ()))):
         problems["applies_to"] = ["invalid_limitations"]
-    if not is_payment_method(value_or(given.payment_method, None)):
+    if not is_payment_method(value_or(request.payment_method, None)):
         problems["payment_method"] = ["invalid_payment_method"]
-    name = value_or(given.transaction_name, None)
+    name = value_or(request.transaction_name, None)
     if name is not None and (not isinstance(name, str) or len(name) > LONGEST_TRANSACTION_NAME):
         problems["name"] = ["too_long" if isinstance(name, str) else "invalid_value"]
-    priority = value_or(given.transaction_priority, None)
+    priority = value_or(request.transaction_priority, None)
     if priority is not None and not is_priority(priority_of(priority) or 0):
         problems["transaction_priority"] = ["value_is_invalid"]
     return problems
@@ -162,27 +162,27 @@ def metric_ids_of_codes(reader: Reader, codes: Sequence[str]) -> tuple[str, ...]
     return tuple(ids[code] for code in wanted) if len(ids) == len(wanted) else None
 
 
-def _drafted(work: Work, customer: Customer | None, given: WalletInput, metric_ids: tuple[str, ...]) -> Wallet:
+def _drafted(work: Work, customer: Customer | None, request: WalletInput, metric_ids: tuple[str, ...]) -> Wallet:
     """The wallet as it is asked for, before anything of it is checked."""
-    priority = value_or(given.priority, LOWEST_PRIORITY)
-    selection = selection_of(work, given.invoice_custom_section, Selection())
+    priority = value_or(request.priority, LOWEST_PRIORITY)
+    selection = selection_of(work, request.invoice_custom_section, Selection())
     return Wallet(
         id=work.new_id(),
         organization_id=work.organization.id,
         customer_id="" if customer is None else customer.id,
-        code=value_or(given.code, ""),
-        currency=value_or(given.currency, "") or (customer.currency if customer is not None else None) or "",
-        rate_amount=value_or(given.rate_amount, ZERO),
-        name=value_or(given.name, None),
+        code=value_or(request.code, ""),
+        currency=value_or(request.currency, "") or (customer.currency if customer is not None else None) or "",
+        rate_amount=value_or(request.rate_amount, ZERO),
+        name=value_or(request.name, None),
         priority=priority_of(priority) or 0,
-        purchase_order_number=order_number_of(given.purchase_order_number),
-        expiration_at=instant_of(given.expiration_at),
-        invoice_requires_successful_payment=bool(value_or(given.invoice_requires_successful_payment, False)),
-        paid_top_up_min_amount_cents=value_or(given.paid_top_up_min_amount_cents, None),
-        paid_top_up_max_amount_cents=value_or(given.paid_top_up_max_amount_cents, None),
-        fee_types=tuple(dict.fromkeys(value_or(given.applies_to.fee_types, ()))) if given.applies_to else (),
+        purchase_order_number=order_number_of(request.purchase_order_number),
+        expiration_at=instant_of(request.expiration_at),
+        invoice_requires_successful_payment=bool(value_or(request.invoice_requires_successful_payment, False)),
+        paid_top_up_min_amount_cents=value_or(request.paid_top_up_min_amount_cents, None),
+        paid_top_up_max_amount_cents=value_or(request.paid_top_up_max_amount_cents, None),
+        fee_types=tuple(dict.fromkeys(value_or(request.applies_to.fee_types, ()))) if request.applies_to else (),
         billable_metric_ids=metric_ids,
-        payment_method=chosen_method(value_or(given.payment_method, None)),
+        payment_method=chosen_method(value_or(request.payment_method, None)),
         skip_invoice_custom_sections=selection.skip,
         invoice_custom_section_ids=selection.section_ids,
         created_at=work.now,
@@ -190,13 +190,13 @@ def _drafted(work: Work, customer: Customer | None, given: WalletInput, metric_i
     )
 
 
-def _entity_id(reader: Reader, given: WalletInput) -> str | None:
-    if given.billing_entity_id:
-        entity = reader.tx.first(BillingEntity, eq("id", given.billing_entity_id), missing("archived_at"))
+def _entity_id(reader: Reader, request: WalletInput) -> str | None:
+    if request.billing_entity_id:
+        entity = reader.tx.first(BillingEntity, eq("id", request.billing_entity_id), missing("archived_at"))
         if entity is None:
             raise NotFound("billing_entity")
         return entity.id
-    return entity_by_code(reader, given.billing_entity_code).id if given.billing_entity_code else None
+    return entity_by_code(reader, request.billing_entity_code).id if request.billing_entity_code else None
 
 
 def entity_by_code(reader: Reader, code: str) -> BillingEntity:
@@ -228,13 +228,13 @@ def _free_code(reader: Reader, wallet: Wallet) -> str:
 def _first_top_up(
     reader: Reader,
     wallet: Wallet,
-    given: WalletInput,
+    request: WalletInput,
     rules: Sequence[RecurringTransactionRule],
     paid: Decimal,
     granted: Decimal,
 ) -> TopUp:
     """The credits that the wallet begins with. Raises `Invalid` if they are worth nothing, or break its limits."""
-    ignoring = bool(value_or(given.ignore_paid_top_up_limits_on_creation, False))
+    ignoring = bool(value_or(request.ignore_paid_top_up_limits_on_creation, False))
     for field, credits in (("paid_credits", paid), ("granted_credits", granted)):
         if rounds_to_zero(wallet, credits):
             raise Invalid({field: ["amount_rounds_to_zero"]})
@@ -242,15 +242,15 @@ def _first_top_up(
         problem = limit_code(wallet, paid)
         if problem is not None:
             raise Invalid(paid_credits=problem)
-    name = value_or(given.transaction_name, None)
+    name = value_or(request.transaction_name, None)
     ordered = next((rule.purchase_order_number for rule in rules if rule.purchase_order_number), None)
     return TopUp(
         paid=paid,
         granted=granted,
         ignore_limits=ignoring,
         requires_payment=wallet.invoice_requires_successful_payment,
-        priority=priority_of(value_or(given.transaction_priority, LOWEST_PRIORITY)) or LOWEST_PRIORITY,
+        priority=priority_of(value_or(request.transaction_priority, LOWEST_PRIORITY)) or LOWEST_PRIORITY,
         name=name if isinstance(name, str) and name else None,
-        metadata=metadata_pairs(value_or(given.transaction_metadata, ())),
+        metadata=metadata_pairs(value_or(request.transaction_metadata, ())),
         purchase_order_number=ordered or wallet.purchase_order_number,
     )

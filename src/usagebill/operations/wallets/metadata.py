@@ -43,36 +43,36 @@ def _stored(work: Work, wallet: Wallet, metadata: Metadata | None) -> Metadata |
     return metadata
 
 
-def replace_metadata(work: Work, wallet_id: str, given: MetadataInput) -> Metadata | None:
+def replace_metadata(work: Work, wallet_id: str, request: MetadataInput) -> Metadata | None:
     """Make what is sent the whole metadata of the wallet; without it nothing changes. Raises `NotFound`, `Invalid`."""
-    return _replaced(work, wallet_by_id(work, wallet_id), given)
+    return _replaced(work, wallet_by_id(work, wallet_id), request)
 
 
-def replace_metadata_of_customer(work: Work, external_id: str, code: str, given: MetadataInput) -> Metadata | None:
+def replace_metadata_of_customer(work: Work, external_id: str, code: str, request: MetadataInput) -> Metadata | None:
     """The same for the customer's wallet with this code."""
-    return _replaced(work, _by_code(work, external_id, code), given)
+    return _replaced(work, _by_code(work, external_id, code), request)
 
 
-def _replaced(work: Work, wallet: Wallet, given: MetadataInput) -> Metadata | None:
-    if not is_given(given.metadata) or given.metadata is None:
+def _replaced(work: Work, wallet: Wallet, request: MetadataInput) -> Metadata | None:
+    if not is_given(request.metadata) or request.metadata is None:
         return wallet.metadata
-    return _stored(work, wallet, checked_metadata(given.metadata))
+    return _stored(work, wallet, checked_metadata(request.metadata))
 
 
-def merge_metadata(work: Work, wallet_id: str, given: MetadataInput) -> Metadata | None:
+def merge_metadata(work: Work, wallet_id: str, request: MetadataInput) -> Metadata | None:
     """Set the keys that are sent, and keep the others. Raises `NotFound` and `Invalid`."""
-    return _merged(work, wallet_by_id(work, wallet_id), given)
+    return _merged(work, wallet_by_id(work, wallet_id), request)
 
 
-def merge_metadata_of_customer(work: Work, external_id: str, code: str, given: MetadataInput) -> Metadata | None:
+def merge_metadata_of_customer(work: Work, external_id: str, code: str, request: MetadataInput) -> Metadata | None:
     """The same for the customer's wallet with this code."""
-    return _merged(work, _by_code(work, external_id, code), given)
+    return _merged(work, _by_code(work, external_id, code), request)
 
 
-def _merged(work: Work, wallet: Wallet, given: MetadataInput) -> Metadata | None:
-    if not is_given(given.metadata) or given.metadata is None:
+def _merged(work: Work, wallet: Wallet, request: MetadataInput) -> Metadata | None:
+    if not is_given(request.metadata) or request.metadata is None:
         return wallet.metadata
-    merged = merged_metadata(wallet.metadata, checked_metadata(given.metadata))
+    merged = merged_metadata(wallet.metadata, checked_metadata(request.metadata))
     return _stored(work, wallet, None if merged is None else checked_metadata(merged))
 
 

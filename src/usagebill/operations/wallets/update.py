@@ -28,7 +28,7 @@ __all__ = ["update", "update_of_customer"]
 _CLEARED_BY_NULL = ("name", "paid_top_up_min_amount_cents", "paid_top_up_max_amount_cents")
 
 
-def update(work: Work, wallet_id: str, given: WalletUpdate) -> Wallet:
+def update(work: Work, wallet_id: str, request: WalletUpdate) -> Wallet:
     """Change an active wallet; its currency, rate and credits never change so.
 
     What was due of the customer before is billed first, with the wallet as it was. Raises `NotFound` and `Invalid`.
@@ -37,17 +37,17 @@ def update(work: Work, wallet_id: str, given: WalletUpdate) -> Wallet:
     wallet = wallet_by_id(work, wallet_id)
     if wallet.status == WalletStatus.TERMINATED:
         raise Invalid(wallet_id="wallet_is_terminated")
-    fields = changes(given, *_CLEARED_BY_NULL)
-    fields |= _expiration(work, given)
+    fields = changes(request, *_CLEARED_BY_NULL)
+    fields |= _expiration(work, request)
     rules = None
-    if is_given(given.recurring_transaction_rules) and given.recurring_transaction_rules is not None:
-        flag = given.invoice_requires_successful_payment
+    if is_given(request.recurring_transaction_rules) and request.recurring_transaction_rules is not None:
+        flag = request.invoice_requires_successful_payment
         gated = replace(wallet, invoice_requires_successful_payment=flag) if isinstance(flag, bool) else wallet
-        rules = sent_rules(work, gated, value_or(given.recurring_transaction_rules, ()))
-    fields |= _limitations(work, given)
-    if not is_payment_method(value_or(given.payment_method, None)):
+        rules = sent_rules(work, gated, value_or(request.recurring_transaction_rules, ()))
+    fields |= _limitations(work, request)
+    if not is_payment_method(value_or(request.payment_method, None)):
         raise Invalid(payment_method="invalid_payment_method")
-    fields |= _choices(work, given, wallet)
+    fields |= _choices(work, request, wallet)
     changed = replace(wallet, **fields, updated_at=work.now)
     problems = wallet_problems(changed)
     if changed.code != wallet.code and is_code_taken(work, changed):
@@ -72,13 +72,13 @@ def _use(wallet: Wallet) -> tuple[object, ...]:
     return wallet.code, wallet.priority, wallet.fee_types, wallet.billable_metric_ids
 
 
-def update_of_customer(work: Work, external_id: str, code: str, given: WalletUpdate) -> Wallet:
+def update_of_customer(work: Work, external_id: str, code: str, request: WalletUpdate) -> Wallet:
     """Change the customer's wallet with this code. Raises `NotFound` and `Invalid`."""
-    return update(work, wallet_by_code(work, customer_by_external_id(work, external_id), code).id, given)
+    return update(work, wallet_by_code(work, customer_by_external_id(work, external_id), code).id, request)
 
 
-def _expiration(work: Work, given: WalletUpdate) -> dict[str, Any]:
-    sent = given.expiration_at
+def _expiration(work: Work, request: WalletUpdate) -> dict[str, Any]:
+    sent = request.expiration_at
     if not is_given(sent):
         return {}
     if sent is None or sent == "":
@@ -89,9 +89,9 @@ def _expiration(work: Work, given: WalletUpdate) -> dict[str, Any]:
     return {"expiration_at": instant}
 
 
-def _limitations(work: Work, given: WalletUpdate) -> dict[str, Any]:
+def _limitations(work: Work, request: WalletUpdate) -> dict[str, Any]:
     """What the wallet is limited to: each list that is sent takes the place of the former one."""
-    sent = given.applies_to
+    sent = request.applies_to
     fields: dict[str, Any] = {}
     if not sent:
         return fields
@@ -108,26 +108,26 @@ def _limitations(work: Work, given: WalletUpdate) -> dict[str, Any]:
     return fields
 
 
-def _choices(work: Work, given: WalletUpdate, wallet: Wallet) -> dict[str, Any]:
+def _choices(work: Work, request: WalletUpdate, wallet: Wallet) -> dict[str, Any]:
     fields: dict[str, Any] = {}
-    if is_given(given.billing_entity_code):
-        code = given.billing_entity_code
+    if is_given(request.billing_entity_code):
+        code = request.billing_entity_code
         fields["billing_entity_id"] = entity_by_code(work, code).id if code else None
-    if given.code:
-        fields["code"] = given.code
-    if is_given(given.priority) and given.priority is not None:
-        fields["priority"] = priority_of(given.priority) or 0
-    flag = given.invoice_requires_successful_payment
+    if request.code:
+        fields["code"] = request.code
+    if is_given(request.priority) and request.priority is not None:
+        fields["priority"] = priority_of(request.priority) or 0
+    flag = request.invoice_requires_successful_payment
     if isinstance(flag, bool):
         fields["invoice_requires_successful_payment"] = flag
-    if is_given(given.purchase_order_number):
-        fields["purchase_order_number"] = order_number_of(given.purchase_order_number)
-    if is_given(given.metadata) and given.metadata is not None:
-        fields["metadata"] = checked_metadata(given.metadata)
-    if is_given(given.payment_method):
-        fields["payment_method"] = chosen_method(given.payment_method)
+    if is_given(request.purchase_order_number):
+        fields["purchase_order_number"] = order_number_of(request.purchase_order_number)
+    if is_given(request.metadata) and request.metadata is not None:
+        fields["metadata"] = checked_metadata(request.metadata)
+    if is_given(request.payment_method):
+        fields["payment_method"] = chosen_method(request.payment_method)
     before = Selection(skip=wallet.skip_invoice_custom_sections, section_ids=wallet.invoice_custom_section_ids)
-    selection = selection_of(work, given.invoice_custom_section, before)
+    selection = selection_of(work, request.invoice_custom_section, before)
     fields["skip_invoice_custom_sections"] = selection.skip
     fields["invoice_custom_section_ids"] = selection.section_ids
     return fields
