@@ -34,12 +34,25 @@ def acme(box: Scenario) -> None:
     box.customer()
 
 
+@pytest.fixture(scope="session")
+def shape_checkers() -> list[ShapeChecker]:
+    """What all HTTP traffic of tests is held against: our own description, and the reference's if it is at hand."""
+    return [ShapeChecker.of_description(), *([ShapeChecker.of_reference()] if SHAPES.exists() else [])]
+
+
+@pytest.fixture(autouse=True)
+def shapes_beyond_the_reference(request: pytest.FixtureRequest, shape_checkers: list[ShapeChecker]) -> Iterator[None]:
+    """Leaves the reference out for tests that are marked so: it does not know what they add."""
+    left_out = shape_checkers[1:] if request.node.get_closest_marker("beyond_reference") else []
+    del shape_checkers[len(shape_checkers) - len(left_out) :]
+    yield
+    shape_checkers.extend(left_out)
+
+
 @pytest.fixture(scope="session", autouse=True)
-def shapes_of_http_traffic() -> Iterator[None]:
+def shapes_of_http_traffic(shape_checkers: list[ShapeChecker]) -> Iterator[None]:
     """Makes `Sandbox.request` and leaving a `Sandbox` fail the test whose responses or webhooks have a wrong shape."""
-    checkers = [ShapeChecker.of_description()]
-    if SHAPES.exists():
-        checkers.append(ShapeChecker.of_reference())
+    checkers = shape_checkers
     request, leave = Sandbox.request, Sandbox.__exit__
 
     def checked_request(box: Any, method: str, path: str, json: Any = None, **rest: Any) -> tuple[int, Any]:

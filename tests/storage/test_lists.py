@@ -110,7 +110,9 @@ ASKED: dict[str, tuple[str, ...]] = {
 }
 # What belongs to one thing and is few, or is asked of its periods one by one.
 SMALL = ("/charges", "/filters", "/fixed_charges", "/past_usage", "/fees/{fee_id}/events", "/webhook_endpoints")
-LISTS = [endpoint for endpoint in endpoints() if endpoint.paged and not endpoint.path.endswith(SMALL)]
+# What has no counts and no list index yet: pages of these cost as much as there is.
+UNLISTED = ("/wallets", "/wallet_transactions", "/consumptions", "/fundings", "/alerts")
+LISTS = [endpoint for endpoint in endpoints() if endpoint.paged and not endpoint.path.endswith((*SMALL, *UNLISTED))]
 
 
 def filters_of(endpoint: Endpoint) -> list[str]:

@@ -34,7 +34,7 @@ def month() -> Iterator[Scenario]:
 
 def invoices_of_every_type(box: Scenario) -> None:
     for code in ("bank", "late"):
-        box.billing.invoice_custom_sections.create(name=code.title(), code=code)
+        box.billing.invoice_custom_sections.create(name=code.title(), code=code, details=code, display_name=code)
     partner: dict[str, Any] = {"account_type": "partner", "invoice_custom_section_codes": ["bank"]}
     box.customer(**partner)
     box.customer("slow", **partner, billing_configuration={"invoice_grace_period": 3})
