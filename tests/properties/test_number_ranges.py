@@ -18,7 +18,8 @@ from usagebill.core import limits
 from usagebill.core.limits import Range
 from usagebill.core.numbers import add, subtract
 
-pytestmark = pytest.mark.slow
+# The reference's shapes do not know the dinar of three decimals.
+pytestmark = [pytest.mark.slow, pytest.mark.beyond_reference]
 
 # What draws a number of a range: an edge of it, something close to one, or a plain one.
 Edge = Callable[[Range], Decimal]
