@@ -1,0 +1,67 @@
+"""Resources: the operations as a library user calls them, `billing.customers.upsert(external_id="acme")`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import get_type_hints
+
+from usagebill.bindings import Messages, Resource, Runner, Views
+from usagebill.resources.catalog import AddOns, BillableMetrics, Coupons, Plans, PricingUnits, Taxes
+from usagebill.resources.connections import TaxConnections, WebhookEndpoints, Webhooks
+from usagebill.resources.customers import (
+    AppliedCoupons,
+    BillingEntities,
+    Customers,
+    InvoiceCustomSections,
+    Organizations,
+    Subscriptions,
+)
+from usagebill.resources.invoicing import CreditNotes, Fees, Invoices
+from usagebill.resources.payments import Payments
+from usagebill.resources.prepaid import Alerts, Wallets, WalletTransactions
+from usagebill.resources.usage import Events, Usage
+
+__all__ = ["MESSAGES", "RESOURCES", "VIEWS", "Resources"]
+
+
+class Resources:
+    """Every resource, as an attribute named for what it is about: one row each."""
+
+    add_ons: AddOns
+    alerts: Alerts
+    applied_coupons: AppliedCoupons
+    billable_metrics: BillableMetrics
+    billing_entities: BillingEntities
+    coupons: Coupons
+    credit_notes: CreditNotes
+    customers: Customers
+    events: Events
+    fees: Fees
+    invoice_custom_sections: InvoiceCustomSections
+    invoices: Invoices
+    organizations: Organizations
+    payments: Payments
+    plans: Plans
+    pricing_units: PricingUnits
+    subscriptions: Subscriptions
+    tax_connections: TaxConnections
+    taxes: Taxes
+    usage: Usage
+    wallet_transactions: WalletTransactions
+    wallets: Wallets
+    webhook_endpoints: WebhookEndpoints
+    webhooks: Webhooks
+
+    def __init__(self, runner: Runner) -> None:
+        for name, resource in RESOURCES.items():
+            setattr(self, name, resource(runner))
+
+
+# Name -> resource. The module of its requests (in `http/`) has the same name.
+RESOURCES: Mapping[str, type[Resource]] = get_type_hints(Resources)
+
+# Every type of webhook message that is sent, and what it carries.
+MESSAGES: Messages = {name: message for resource in RESOURCES.values() for name, message in resource.messages.items()}
+
+# Kind of record -> how it is shown as JSON.
+VIEWS: Views = {kind: view for resource in RESOURCES.values() for kind, view in resource.views.items()}

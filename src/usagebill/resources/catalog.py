@@ -1,0 +1,116 @@
+"""What a seller offers: metrics, plans, add-ons, coupons, taxes."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from usagebill.bindings import Message, Messages, Resource, Views, command, query
+from usagebill.core.add_ons import AddOn
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.coupons import Coupon
+from usagebill.core.plans import Charge, FixedCharge, Plan
+from usagebill.core.taxes import Tax
+from usagebill.operations import add_ons, billable_metrics, coupons, plans, pricing_units, taxes
+from usagebill.queries.plans import plan_by_code
+from usagebill.views.add_ons import add_on_view
+from usagebill.views.billable_metrics import BillableMetricView, billable_metric_view
+from usagebill.views.coupons import coupon_view
+from usagebill.views.plans import DeletedPlan, PlanSummary, charge_view, fixed_charge_view, plan_view
+from usagebill.views.taxes import tax_details
+
+
+class AddOns(Resource):
+    """What one-off invoices and fixed charges sell."""
+
+    views: ClassVar[Views] = {AddOn: add_on_view}
+
+    create = command(add_ons.create)
+    update = command(add_ons.update)
+    get = query(add_ons.get)
+    list = query(add_ons.list_all)
+    delete = command(add_ons.delete)
+
+
+class BillableMetrics(Resource):
+    """What is counted of events."""
+
+    views: ClassVar[Views] = {BillableMetric: billable_metric_view}
+    messages: ClassVar[Messages] = {
+        "billable_metric.created": Message("A billable metric was created.", BillableMetricView),
+        "billable_metric.updated": Message("A billable metric was updated.", BillableMetricView),
+        "billable_metric.deleted": Message("A billable metric was deleted.", BillableMetricView),
+    }
+
+    create = command(billable_metrics.create)
+    update = command(billable_metrics.update)
+    get = query(billable_metrics.get)
+    list = query(billable_metrics.list_all)
+    delete = command(billable_metrics.delete)
+    evaluate_expression = query(billable_metrics.evaluate_expression)
+
+
+class Coupons(Resource):
+    """What may be taken off invoices."""
+
+    views: ClassVar[Views] = {Coupon: coupon_view}
+
+    create = command(coupons.create)
+    update = command(coupons.update)
+    get = query(coupons.get)
+    list = query(coupons.list_all)
+    delete = command(coupons.delete)
+
+
+class Plans(Resource):
+    """Price lists, with their charges, filters and fixed charges."""
+
+    views: ClassVar[Views] = {Plan: plan_view, Charge: charge_view, FixedCharge: fixed_charge_view}
+    messages: ClassVar[Messages] = {
+        "plan.created": Message("A plan was created.", PlanSummary),
+        "plan.updated": Message("A plan was updated.", PlanSummary),
+        "plan.deleted": Message("A plan is being deleted, and what is on it ended.", DeletedPlan),
+    }
+
+    create = command(plans.create)
+    update = command(plans.update)
+    get = query(plan_by_code)
+    list = query(plans.list_all)
+    delete = command(plans.delete)
+    create_charge = command(plans.create_charge)
+    update_charge = command(plans.update_charge)
+    get_charge = query(plans.get_charge)
+    list_charges = query(plans.list_charges)
+    delete_charge = command(plans.delete_charge)
+    create_filter = command(plans.create_filter)
+    update_filter = command(plans.update_filter)
+    get_filter = query(plans.get_filter)
+    list_filters = query(plans.list_filters)
+    delete_filter = command(plans.delete_filter)
+    create_fixed_charge = command(plans.create_fixed_charge)
+    update_fixed_charge = command(plans.update_fixed_charge)
+    get_fixed_charge = query(plans.get_fixed_charge)
+    list_fixed_charges = query(plans.list_fixed_charges)
+    delete_fixed_charge = command(plans.delete_fixed_charge)
+    replace_metadata = command(plans.replace_metadata)
+    merge_metadata = command(plans.merge_metadata)
+    delete_metadata = command(plans.delete_metadata)
+    delete_metadata_key = command(plans.delete_metadata_key)
+
+
+class PricingUnits(Resource):
+    """Currencies of the seller's own."""
+
+    create = command(pricing_units.create)
+    list = query(pricing_units.list_all)
+
+
+class Taxes(Resource):
+    """Rates, and where they apply."""
+
+    views: ClassVar[Views] = {Tax: tax_details}
+
+    create = command(taxes.create)
+    update = command(taxes.update)
+    get = query(taxes.get)
+    list = query(taxes.list_all)
+    delete = command(taxes.delete)

@@ -1,0 +1,47 @@
+"""Who else is told or asked: webhook endpoints and tax providers."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from usagebill.bindings import Resource, Views, command, query
+from usagebill.core.tax_providers import TaxConnection
+from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
+from usagebill.operations import tax_connections, webhook_endpoints, webhooks
+from usagebill.views.tax_providers import tax_connection_view
+from usagebill.views.webhooks import webhook_endpoint_view, webhook_message_view
+
+
+class TaxConnections(Resource):
+    """Tax providers that customers can be linked to."""
+
+    views: ClassVar[Views] = {TaxConnection: tax_connection_view}
+
+    create = command(tax_connections.create)
+    update = command(tax_connections.update)
+    get = query(tax_connections.get)
+    list = query(tax_connections.list_all)
+    delete = command(tax_connections.delete)
+
+
+class WebhookEndpoints(Resource):
+    """The webhook endpoints that messages go to."""
+
+    views: ClassVar[Views] = {WebhookEndpoint: webhook_endpoint_view}
+
+    create = command(webhook_endpoints.create)
+    update = command(webhook_endpoints.update)
+    get = query(webhook_endpoints.get)
+    list = query(webhook_endpoints.list_all)
+    delete = command(webhook_endpoints.delete)
+
+
+class Webhooks(Resource):
+    """The messages that tell it, and the key that signs them."""
+
+    views: ClassVar[Views] = {WebhookMessage: webhook_message_view}
+
+    get = query(webhooks.get)
+    list = query(webhooks.list_all)
+    resend = command(webhooks.resend)
+    public_key = command(webhooks.public_key)

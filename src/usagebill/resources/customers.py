@@ -1,0 +1,133 @@
+"""Customers, what they subscribe to, and who bills them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from usagebill.bindings import Message, Messages, Resource, Views, command, query
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.coupons import AppliedCoupon
+from usagebill.core.customers import Customer
+from usagebill.core.invoice_custom_sections import InvoiceCustomSection
+from usagebill.core.organizations import Organization
+from usagebill.core.subscriptions import Subscription
+from usagebill.operations import (
+    applied_coupons,
+    billing_entities,
+    customers,
+    invoice_custom_sections,
+    organizations,
+    progressive_billing,
+    subscription_charges,
+    subscriptions,
+)
+from usagebill.queries.customers import customer_by_external_id
+from usagebill.views.billing_entities import billing_entity_details
+from usagebill.views.coupons import applied_coupon_view
+from usagebill.views.customers import CheckedCustomer, CustomerSummary, customer_view
+from usagebill.views.invoice_custom_sections import section_view
+from usagebill.views.organizations import organization_view
+from usagebill.views.subscriptions import (
+    EntitledSubscription,
+    SubscriptionMessage,
+    ThresholdReached,
+    subscription_and_plan_view,
+)
+from usagebill.views.tax_providers import CustomerTaxErrorView
+
+
+class AppliedCoupons(Resource):
+    """Coupons of customers."""
+
+    views: ClassVar[Views] = {AppliedCoupon: applied_coupon_view}
+
+    apply = command(applied_coupons.apply)
+    list = query(applied_coupons.list_all)
+    list_of_customer = query(applied_coupons.list_of_customer)
+    terminate = command(applied_coupons.terminate)
+
+
+class BillingEntities(Resource):
+    """Who issues invoices."""
+
+    views: ClassVar[Views] = {BillingEntity: billing_entity_details}
+
+    create = command(billing_entities.create)
+    update = command(billing_entities.update)
+    get = query(billing_entities.get)
+    list = query(billing_entities.list_all)
+
+
+class Customers(Resource):
+    """Who is billed."""
+
+    views: ClassVar[Views] = {Customer: customer_view}
+    messages: ClassVar[Messages] = {
+        "customer.created": Message("A customer was created.", CustomerSummary),
+        "customer.tax_provider_error": Message("A tax provider did not give an invoice's taxes.", CustomerTaxErrorView),
+        "customer.updated": Message("A customer was sent again or edited, changed or not.", CustomerSummary),
+        "customer.vies_check": Message("The VAT number of a customer was checked, or could not be.", CheckedCustomer),
+    }
+
+    upsert = command(customers.upsert)
+    get = query(customer_by_external_id)
+    list = query(customers.list_all)
+    delete = command(customers.delete)
+    checkout_url = command(customers.checkout_url)
+
+
+class InvoiceCustomSections(Resource):
+    """Texts that invoices end with."""
+
+    views: ClassVar[Views] = {InvoiceCustomSection: section_view}
+
+    create = command(invoice_custom_sections.create)
+    update = command(invoice_custom_sections.update)
+    get = query(invoice_custom_sections.get)
+    list = query(invoice_custom_sections.list_all)
+    delete = command(invoice_custom_sections.delete)
+
+
+class Organizations(Resource):
+    """The organization itself."""
+
+    views: ClassVar[Views] = {Organization: organization_view}
+
+    get = query(organizations.get)
+    update = command(organizations.update)
+
+
+class Subscriptions(Resource):
+    """Customers on plans."""
+
+    views: ClassVar[Views] = {Subscription: subscription_and_plan_view}
+    messages: ClassVar[Messages] = {
+        "subscription.started": Message("A subscription became active.", EntitledSubscription),
+        "subscription.terminated": Message(
+            "A subscription ended, or was canceled while it waited.", SubscriptionMessage
+        ),
+        "subscription.termination_alert": Message("The planned end of a subscription draws near.", SubscriptionMessage),
+        "subscription.trial_ended": Message("The trial of a subscription ended.", SubscriptionMessage),
+        "subscription.updated": Message("A subscription changed, or a change of it was planned.", EntitledSubscription),
+        "subscription.usage_threshold_reached": Message("Usage reached a threshold.", ThresholdReached),
+    }
+
+    create = command(subscriptions.create)
+    update = command(subscriptions.update)
+    get = query(subscriptions.get)
+    list = query(subscriptions.list_all)
+    list_of_customer = query(subscriptions.list_of_customer)
+    terminate = command(subscriptions.delete)
+    list_charges = query(subscription_charges.list_charges)
+    get_charge = query(subscription_charges.get_charge)
+    update_charge = command(subscription_charges.update_charge)
+    list_filters = query(subscription_charges.list_filters)
+    get_filter = query(subscription_charges.get_filter)
+    create_filter = command(subscription_charges.create_filter)
+    update_filter = command(subscription_charges.update_filter)
+    delete_filter = command(subscription_charges.delete_filter)
+    list_fixed_charges = query(subscription_charges.list_fixed_charges)
+    get_fixed_charge = query(subscription_charges.get_fixed_charge)
+    update_fixed_charge = command(subscription_charges.update_fixed_charge)
+    lifetime_usage = query(progressive_billing.get)
+    set_lifetime_usage = command(progressive_billing.put)

@@ -1,0 +1,93 @@
+"""Wallets, their transactions, and alerts."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from usagebill.bindings import Message, Messages, Resource, Views, command, query
+from usagebill.core.alerts import Alert
+from usagebill.core.wallet_transactions import WalletConsumption, WalletTransaction
+from usagebill.core.wallets import Wallet
+from usagebill.operations import wallet_transactions, wallets
+from usagebill.operations.alerts import definitions as alerts
+from usagebill.views.alerts import TriggeredAlertView, alert_view
+from usagebill.views.wallet_transactions import WalletTransactionMessage, consumption_view, wallet_transaction_details
+from usagebill.views.wallets import WalletMessage, wallet_view
+
+
+class Alerts(Resource):
+    """Thresholds of usage and of balances that are told of when they are crossed."""
+
+    views: ClassVar[Views] = {Alert: alert_view}
+    messages: ClassVar[Messages] = {
+        "alert.triggered": Message("What an alert watches crossed a threshold of it.", TriggeredAlertView),
+    }
+
+    create = command(alerts.create)
+    create_all = command(alerts.create_all)
+    update = command(alerts.update)
+    get = query(alerts.get)
+    list = query(alerts.list_all)
+    delete = command(alerts.delete)
+    delete_all = command(alerts.delete_all)
+    create_of_wallet = command(alerts.create_of_wallet)
+    create_all_of_wallet = command(alerts.create_all_of_wallet)
+    update_of_wallet = command(alerts.update_of_wallet)
+    get_of_wallet = query(alerts.get_of_wallet)
+    list_of_wallet = query(alerts.list_of_wallet)
+    delete_of_wallet = command(alerts.delete_of_wallet)
+    delete_all_of_wallet = command(alerts.delete_all_of_wallet)
+
+
+class WalletTransactions(Resource):
+    """Credits that come into wallets and go out of them."""
+
+    views: ClassVar[Views] = {WalletTransaction: wallet_transaction_details, WalletConsumption: consumption_view}
+    messages: ClassVar[Messages] = {
+        "wallet_transaction.created": Message(
+            "Credits were bought, granted, voided or used.", WalletTransactionMessage
+        ),
+        "wallet_transaction.updated": Message(
+            "Bought credits were paid, or their payment failed.", WalletTransactionMessage
+        ),
+    }
+
+    create = command(wallet_transactions.create)
+    get = query(wallet_transactions.get)
+    list_of_wallet = query(wallet_transactions.list_of_wallet)
+    consumptions = query(wallet_transactions.consumptions)
+    fundings = query(wallet_transactions.fundings)
+    payment_url = command(wallet_transactions.payment_url)
+
+
+class Wallets(Resource):
+    """Prepaid credits of customers."""
+
+    views: ClassVar[Views] = {Wallet: wallet_view}
+    messages: ClassVar[Messages] = {
+        "wallet.created": Message("A wallet was created.", WalletMessage),
+        "wallet.updated": Message("A wallet was changed, or its balance moved.", WalletMessage),
+        "wallet.depleted_ongoing_balance": Message(
+            "Usage so far comes to all that a wallet holds, or more; once until it holds more again.", WalletMessage
+        ),
+        "wallet.terminated": Message("A wallet ended, or expired.", WalletMessage),
+    }
+
+    create = command(wallets.create)
+    create_of_customer = command(wallets.create_of_customer)
+    update = command(wallets.update)
+    update_of_customer = command(wallets.update_of_customer)
+    get = query(wallets.show)
+    get_of_customer = query(wallets.show_of_customer)
+    list = query(wallets.list_all)
+    list_of_customer = query(wallets.list_of_customer)
+    terminate = command(wallets.terminate)
+    terminate_of_customer = command(wallets.terminate_of_customer)
+    replace_metadata = command(wallets.replace_metadata)
+    replace_metadata_of_customer = command(wallets.replace_metadata_of_customer)
+    merge_metadata = command(wallets.merge_metadata)
+    merge_metadata_of_customer = command(wallets.merge_metadata_of_customer)
+    delete_metadata = command(wallets.delete_metadata)
+    delete_metadata_of_customer = command(wallets.delete_metadata_of_customer)
+    delete_metadata_key = command(wallets.delete_metadata_key)
+    delete_metadata_key_of_customer = command(wallets.delete_metadata_key_of_customer)

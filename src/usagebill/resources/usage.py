@@ -1,0 +1,74 @@
+"""Events, and what they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from types import NoneType
+from typing import ClassVar
+
+from usagebill.bindings import Message, Messages, Resource, Views, exact, query, unix_seconds
+from usagebill.core.events import Event
+from usagebill.core.fees import Fee
+from usagebill.inputs import read
+from usagebill.operations import estimates, events
+from usagebill.rating import current_usage, past_usage
+from usagebill.views.events import EventsErrors, event_view
+
+
+class Events(Resource):
+    """What customers did."""
+
+    views: ClassVar[Views] = {Event: event_view}
+    messages: ClassVar[Messages] = {
+        "events.errors": Message("Events of the last hour cannot be billed as they are.", EventsErrors),
+    }
+
+    get = query(events.get)
+    list = query(events.list_all)
+
+    def create(self, **fields: object) -> Event:
+        """Take in one event; its `timestamp` is a `datetime`, Unix seconds, or now."""
+        event = read(events.EventInput, _event(fields))
+        return self._runner.writing(lambda work: events.create(work, event))
+
+    def ingest(self, request: Iterable[Mapping[str, object]]) -> Sequence[Event]:
+        """Take in any number of events in one durable commit, all or none.
+
+        Raises `Invalid`, its details by the position (as text) of each event refused.
+        """
+        sent = [_event(event) for event in request]
+        return self._runner.writing(lambda work: events.ingest(work, sent))
+
+    def estimate_fees(self, **fields: object) -> Sequence[Fee]:
+        """The fees, with their taxes, that an event would bring about now; nothing is stored."""
+        event = read(events.EventInput, _event(fields))
+        return self._runner.reading(lambda work: estimates.estimate_fees(work, event))
+
+    def estimate_instant_fees(self, **fields: object) -> Sequence[estimates.InstantFee]:
+        """What an event costs by itself, whatever was used before it."""
+        event = read(events.EventInput, _event(fields))
+        return self._runner.reading(lambda work: estimates.estimate_instant_fees(work, event))
+
+
+# What ingestion takes as it is; whatever else stands in properties is first made what JSON would hold.
+_PLAIN = frozenset({str, int, bool, float, Decimal, NoneType})
+
+
+def _event(fields: Mapping[str, object]) -> Mapping[str, object]:
+    """An event as its caller wrote it, its time in Unix seconds as the API takes it."""
+    timestamp, properties = fields.get("timestamp"), fields.get("properties")
+    if isinstance(timestamp, datetime):
+        fields = {**fields, "timestamp": unix_seconds(timestamp)}
+    if isinstance(properties, Mapping) and not all(type(value) in _PLAIN for value in properties.values()):
+        fields = {**fields, "properties": exact(properties)}
+    return fields
+
+
+class Usage(Resource):
+    """What customers have used, and what it comes to."""
+
+    current = query(current_usage.current)
+    projected = query(current_usage.projected)
+    past = query(past_usage.past)
