@@ -125,6 +125,18 @@ def test_a_request_and_its_answer() -> None:
     assert body == b"body"
 
 
+def test_a_get_and_the_headers_of_its_answer() -> None:
+    answer = b"HTTP/1.1 404 Not Found\r\nRequest-Id: req_1\r\nX-Twice: a\r\nX-Twice: b\r\nContent-Length: 0\r\n\r\n"
+    with Server(always(answer)) as server:
+        asking = Asking(30, 1000)
+        try:
+            got = asking.request("GET", server.url, {"X-Key": "1"})
+        finally:
+            asking.close()
+    assert (got.status, got.headers["request-id"], got.headers["x-twice"]) == (404, "req_1", "b")
+    assert server.requests[0].startswith(b"GET /hook?a=b HTTP/1.1\r\n")
+
+
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [

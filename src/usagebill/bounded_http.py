@@ -1,7 +1,7 @@
-"""Bounded HTTP: the client for all that is posted to others, whose answers are bounded in time and in length.
+"""Bounded HTTP: the client for every request to others, whose answers are bounded in time and in length.
 
-It follows no redirects and keeps no cookies. It does one thing, a POST over HTTP/1.1, many at once on one thread; and
-it checks the address that it really connects to, not the name.
+It follows no redirects and keeps no cookies. It does one thing, a request over HTTP/1.1, many at once on one thread;
+and it checks the address that it really connects to, not the name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -48,11 +48,15 @@ class _Unanswered(ConnectionError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`is_whole` is False if the rest of the body was too long, too slow, or was cut off."""
+    """`is_whole` is False if the rest of the body was too long, too slow, or was cut off.
+
+    `headers` are by their names in lower case; of one that came several times, the last.
+    """
 
     status: int
     body: bytes
     is_whole: bool = True
+    headers: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,7 @@ class _Connection(asyncio.Protocol):
         self._answered: asyncio.Future[Answer] | None = None
         self._status: int | None = None
         self._body = bytearray()
+        self._headers: dict[str, str] = {}
         self._head_bytes = 0
         self._is_bounded = False
         self._closes: asyncio.TimerHandle | None = None
@@ -129,6 +134,7 @@ class _Connection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         self._parser = httptools.HttpResponseParser(self)
         self._status, self._body, self._head_bytes, self._is_bounded = None, bytearray(), 0, False
+        self._headers = {}
         answered: asyncio.Future[Answer] = loop.create_future()
         self._answered = answered
         self._transport.write(request)
@@ -165,7 +171,7 @@ class _Connection(asyncio.Protocol):
         if self._status is None:
             answered.set_exception(problem)
         else:
-            answered.set_result(Answer(self._status, bytes(self._body), is_whole))
+            answered.set_result(Answer(self._status, bytes(self._body), is_whole, self._headers))
 
     # asyncio calls these.
 
@@ -200,8 +206,10 @@ class _Connection(asyncio.Protocol):
     # httptools calls these.
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if name.lower() in (b"content-length", b"transfer-encoding"):
+        lower = name.lower()
+        if lower in (b"content-length", b"transfer-encoding"):
             self._is_bounded = True
+        self._headers[lower.decode("latin-1")] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
@@ -220,7 +228,7 @@ class _Connection(asyncio.Protocol):
 
 
 class Poster:
-    """Posts bytes to addresses, at most `at_once` at a time, on a thread of its own.
+    """Sends requests to addresses, at most `at_once` at a time, on a thread of its own.
 
     `timeout` is in seconds for all of a request: to look up the address, to connect, to write, and to read the answer,
     of which `largest` bytes are read. With `HTTPS_PROXY`, `HTTP_PROXY` or `ALL_PROXY` in the environment (and not
@@ -244,15 +252,15 @@ class Poster:
         return self.send(url, headers, content, public_only=public_only).result()
 
     def send(
-        self, url: str, headers: Mapping[str, str], content: bytes, *, public_only: bool = False
+        self, url: str, headers: Mapping[str, str], content: bytes, *, method: str = "POST", public_only: bool = False
     ) -> Future[Answer]:
-        """The answer to a POST, once it has come.
+        """The answer to a request, once it has come.
 
         It fails with `PrivateAddress` if `public_only` and the address that would be connected to is not public (behind
         a proxy: if it is written as such an address), `TimeoutError` and other `OSError` if nobody answers, and
         `ValueError` for an address or a header that cannot be sent, and for an answer that is not HTTP.
         """
-        return self._run(self._exchange(url, headers, content, public_only))
+        return self._run(self._exchange(method, url, headers, content, public_only))
 
     def _run(self, act: Coroutine[Any, Any, Answer]) -> Future[Answer]:
         answer: Future[Answer] = Future()
@@ -305,11 +313,13 @@ class Poster:
         thread.join()
         loop.close()
 
-    async def _exchange(self, url: str, headers: Mapping[str, str], content: bytes, public_only: bool) -> Answer:
+    async def _exchange(
+        self, method: str, url: str, headers: Mapping[str, str], content: bytes, public_only: bool
+    ) -> Answer:
         deadline = asyncio.get_running_loop().time() + self._timeout
         target = _Target.at(url)
         proxy = _proxy_for(target)
-        request = _request(target, proxy, headers, content)
+        request = _request(method, target, proxy, headers, content)
         key = (target.scheme, target.host, target.port, public_only)
         while True:
             connection = self._rested(key)
@@ -415,7 +425,7 @@ async def _fulfil(act: Coroutine[Any, Any, Answer], answer: Future[Answer]) -> N
         answer.set_exception(problem)
 
 
-def _request(target: _Target, proxy: _Target | None, headers: Mapping[str, str], content: bytes) -> bytes:
+def _request(method: str, target: _Target, proxy: _Target | None, headers: Mapping[str, str], content: bytes) -> bytes:
     fields = {
         "Host": target.authority,
         "User-Agent": "usagebill",
@@ -430,7 +440,7 @@ def _request(target: _Target, proxy: _Target | None, headers: Mapping[str, str],
         path = f"http://{target.authority}{path}"
         if proxy.authorization is not None:
             fields["Proxy-Authorization"] = proxy.authorization
-    lines = [f"POST {path} HTTP/1.1"]
+    lines = [f"{method} {path} HTTP/1.1"]
     for name, value in {**fields, **headers}.items():
         if not _HEADER.fullmatch(value):
             raise ValueError(f"the header {name} has characters that cannot be sent")
@@ -469,10 +479,15 @@ class Asking:
         self._poster.close()
 
     def post(self, url: str, headers: Mapping[str, str], content: bytes) -> tuple[int, bytes]:
-        """The status and the body of the answer. Raises what `Poster.send` does, and `ValueError` for one too long."""
-        answer = self._poster.post(url, headers, content)
+        """The status and the body of the answer. Raises as `request` does."""
+        answer = self.request("POST", url, headers, content)
+        return answer.status, answer.body
+
+    def request(self, method: str, url: str, headers: Mapping[str, str], content: bytes = b"") -> Answer:
+        """The whole answer. Raises what `Poster.send` does, `ValueError` if too long, `TimeoutError` if cut off."""
+        answer = self._poster.send(url, headers, content, method=method).result()
         if len(answer.body) > self._largest:
             raise ValueError("the answer is too long")
         if not answer.is_whole:
             raise TimeoutError(f"the answer broke off, or was not whole within {self._timeout:g} seconds")
-        return answer.status, answer.body
+        return answer
