@@ -48,14 +48,14 @@ def alerts_of_wallet(reader: Reader, wallet_id: str) -> list[Alert]:
 
 
 def alerts_of_external_ids(reader: Reader, external_ids: Iterable[str]) -> list[Alert]:
-    """The alerts of subscriptions with one of these external ids, oldest first. Cheap where there are none at all."""
+    """The alerts of subscriptions with one of these external ids, oldest first. Cheap if there are none at all."""
     if reader.tx.first(Alert, present("external_subscription_id")) is None:
         return []
     return reader.tx.find(Alert, within("external_subscription_id", sorted(set(external_ids))), order=_ORDER)
 
 
 def metric_of_alert(reader: Reader, alert: Alert) -> BillableMetric | None:
-    """The metric whose usage the alert watches, None where it watches no single one."""
+    """The metric whose usage the alert watches; None if it does not watch a single metric."""
     return None if alert.billable_metric_id is None else reader.tx.get(BillableMetric, alert.billable_metric_id)
 
 
@@ -68,7 +68,7 @@ def customer_of_alert(reader: Reader, alert: Alert) -> Customer:
 
 
 def subscription_of_alert(reader: Reader, alert: Alert) -> Subscription | None:
-    """The active subscription that the alert watches now; None where none is active, or a wallet is watched."""
+    """The active subscription that the alert watches; None if none is active, or if it watches a wallet."""
     if alert.external_subscription_id is None:
         return None
     return reader.tx.first(
@@ -81,5 +81,5 @@ def subscription_of_alert(reader: Reader, alert: Alert) -> Subscription | None:
 
 
 def wallet_of_alert(reader: Reader, alert: Alert) -> Wallet | None:
-    """The wallet that the alert watches, None where it watches a subscription."""
+    """The wallet that the alert watches; None if it watches a subscription."""
     return None if alert.wallet_id is None else reader.tx.get(Wallet, alert.wallet_id)

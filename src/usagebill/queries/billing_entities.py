@@ -1,4 +1,4 @@
-"""The default billing entity: whose customers, taxes and settings an organization's are, unless another is named."""
+"""Billing entities: the default one, which applies unless another is named, and the others by id."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def billing_context(reader: Reader, invoice: Invoice, period: BillingPeriod) -> 
     """The billing period `period` of `invoice` with everything its fees depend on.
 
     The plan is the subscription's present one; days are counted in the time zone that the period was billed in. Only
-    the billing period of the end knows of the end: earlier ones stay what they were, whenever they are recomputed.
+    the last billing period depends on the subscription's end: earlier ones do not change when they are recomputed.
     """
     subscription = reader.tx.get(Subscription, period.subscription_id)
     if subscription is None:
@@ -156,7 +156,8 @@ def billing_context(reader: Reader, invoice: Invoice, period: BillingPeriod) -> 
 
 
 def last_run(reader: Reader, subscription: Subscription) -> BillingPeriod | None:
-    """The billing period that a run made last for this subscription. A draft that was deleted is not made again."""
+    """The billing period of the subscription's latest run, including that of a deleted draft, which is not made
+    again."""
     return reader.tx.first(
         BillingPeriod,
         eq("subscription_id", subscription.id),
@@ -166,16 +167,16 @@ def last_run(reader: Reader, subscription: Subscription) -> BillingPeriod | None
 
 
 def cycle_at_end(reader: Reader, subscription: Subscription) -> Cycle:
-    """The periods of a subscription, those that its end belongs to where it has ended."""
+    """The periods of a subscription; if it has ended, the ones its end belongs to."""
     return cycle_at(reader, subscription, subscription.terminated_at)
 
 
 def cycle_at(reader: Reader, subscription: Subscription, at: datetime | None) -> Cycle:
-    """The periods that `at` belongs to: in the customer's time zone, or in that of the last run.
+    """The periods that `at` belongs to, in the customer's time zone or in that of the last run.
 
-    A customer who has moved is for some hours back in the period that a run has closed: the day is earlier in the west,
-    and in the east that of the anchor is later. What happens in these hours belongs to the period which that run has
-    opened.
+    For some hours, a customer who moved is back in a period that a run has closed: the local date is earlier in the
+    west, and in the east the anchor's local date is later. What happens in those hours belongs to the period opened by
+    that run.
     """
     periods = cycle(reader, subscription)
     last = last_run(reader, subscription)
@@ -188,12 +189,12 @@ def cycle_at(reader: Reader, subscription: Subscription, at: datetime | None) ->
 
 
 def running_boundaries(reader: Reader, subscription: Subscription, periods: Cycle, at: datetime) -> Boundaries:
-    """The periods open at `at`, `periods` being `cycle_at` it: as the run that closes them is going to bill them."""
+    """The periods open at `at`, as the run that closes them will bill them. `periods` is `cycle_at(at)`."""
     return continued(reader, subscription, periods, current_boundaries(periods, at))
 
 
 def continued(reader: Reader, subscription: Subscription, periods: Cycle, fresh: Boundaries) -> Boundaries:
-    """`fresh` without gap or overlap after what has been billed, in whatever time zone."""
+    """`fresh`, moved to follow what has been billed without gap or overlap, whatever the time zone."""
     if subscription.started_at is None:
         return fresh
     charges = _last_billed(reader, subscription, "charges") if fresh.charges else None
@@ -215,7 +216,7 @@ def continued(reader: Reader, subscription: Subscription, periods: Cycle, fresh:
 
 
 def _fee(reader: Reader, subscription: Subscription, periods: Cycle, fresh: Boundaries) -> Window:
-    """The window of the fee: an end bills no day again that a run has billed in arrears, in another time zone."""
+    """The window of the fee: an end never bills a day again that a run has billed in arrears in another time zone."""
     last = last_run(reader, subscription)
     ended = periods.terminated_at is not None and periods.succession is not Succession.DOWNGRADE
     if last is None or not ended or periods.pay_in_advance or not _moved_since(last, periods):
@@ -228,8 +229,8 @@ def _moved_since(billed: BillingPeriod, periods: Cycle) -> bool:
 
 
 def _first(window: Window | None, subscription: Subscription, periods: Cycle) -> Window | None:
-    """The first window of its kind: a billing day that only a new time zone has put between the start and now was never
-    billed.
+    """The first window of its kind. A billing day that lies between the start and now only because of a new time zone
+    was never billed.
     """
     if window is None or subscription.created_at >= window.start:
         return window
@@ -239,7 +240,7 @@ def _first(window: Window | None, subscription: Subscription, periods: Cycle) ->
 def _last_billed(reader: Reader, subscription: Subscription, kind: str) -> BillingPeriod | None:
     """The last run that billed a window of `kind`.
 
-    A plan that bills a part of itself monthly leaves the other part out of most of its runs.
+    A plan that bills one part monthly leaves the other part out of most of its runs.
     """
     last = last_run(reader, subscription)
     column = f"{kind}_from_datetime"
@@ -257,8 +258,8 @@ def _last_billed(reader: Reader, subscription: Subscription, kind: str) -> Billi
 def billed_through_day(reader: Reader, subscription: Subscription, periods: Cycle) -> date | None:
     """The local date by `periods` up to which runs have billed the subscription, None before the first.
 
-    A start that was billed in advance in another time zone leaves nothing to bill before its first period ends: a
-    month where the plan bills a part of itself monthly.
+    If the start was billed in advance in another time zone, nothing is left to bill until its first period ends (a
+    month if the plan bills one part monthly).
     """
     last = last_run(reader, subscription)
     if last is not None:
@@ -284,13 +285,13 @@ def boundaries_to_bill(reader: Reader, subscription: Subscription, at: datetime)
 
 
 def _closed_period_is_billed(reader: Reader, subscription: Subscription, periods: Cycle) -> bool:
-    """Whether a run has billed the period that closed right before the day on which the subscription ended."""
+    """Whether a run has billed the period that closed just before the day the subscription ended."""
     billed, ended = billed_through_day(reader, subscription, periods), periods.terminated_at
     return billed is not None and ended is not None and billed >= local_date(ended, periods.tz)
 
 
 def is_billed(reader: Reader, period: BillingPeriod) -> bool:
-    """Whether a run has billed the same windows of the subscription."""
+    """Whether a run has already billed the same windows of the subscription."""
     return (
         reader.tx.first(
             BillingPeriod,

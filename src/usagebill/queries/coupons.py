@@ -1,4 +1,4 @@
-"""Coupons: what they took off invoices."""
+"""Coupons: what they are limited to, and the credits they gave on invoices."""
 
 from __future__ import annotations
 

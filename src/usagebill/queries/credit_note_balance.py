@@ -35,7 +35,7 @@ __all__ = ["Balance", "balance_of"]
 class Balance:
     """An invoice with its fees and all its notes, whatever their status.
 
-    `unused_cents` is what the wallet still holds of a top-up; null for any other invoice.
+    `unused_cents` is what the wallet still holds of a top-up; None for any other invoice.
     """
 
     invoice: Invoice
@@ -53,7 +53,7 @@ class Balance:
         return next((fee for fee in self.fees if fee.id == fee_id), None)
 
     def left_of(self, fee: Fee, pending: Sequence[CreditNoteItem] = ()) -> int:
-        """What is left to credit of a fee, before taxes and coupons, `pending` items counting as credited."""
+        """What is left to credit of a fee, before taxes and coupons. `pending` items count as credited."""
         left = creditable_fee(fee, [*self.items, *pending])
         return left if self.unused_cents is None else min(left, self.unused_cents)
 
@@ -99,13 +99,13 @@ class Balance:
 
     @property
     def remainder(self) -> Remainder:
-        """What all notes leave of the invoice to credit, in whole cents."""
+        """What is left to credit of the invoice after all its notes, in whole cents."""
         invoice = self.invoice
         sub_total, taxes = invoice.sub_total_excluding_taxes_amount_cents, invoice.taxes_amount_cents
         return remainder(sub_total, taxes, invoice.applied_taxes, self.notes)
 
     def others(self, note_id: str | None = None) -> Parts:
-        """The parts of the invoice's finalized notes (voided ones included), but for one."""
+        """The parts of the invoice's finalized notes, voided ones included, except one note."""
         counted = [note for note in self.notes if note.status == CreditNoteStatus.FINALIZED and note.id != note_id]
         return Parts(
             credit=sum(note.credit_amount_cents for note in counted),
@@ -116,7 +116,8 @@ class Balance:
     def credited(
         self, reader: Reader, items: Sequence[tuple[Fee, Decimal]], pending: Sequence[CreditNoteItem] | None
     ) -> Credited:
-        """The amounts of items. `pending` are the same as items of a note, if it may exhaust the invoice; else None."""
+        """The amounts of items. `pending` are the same amounts as items of a note that may exhaust the invoice, else
+        None."""
         excess = None
         if pending is not None and self._creditable(pending) == ZERO:
             excess = total(
@@ -144,7 +145,7 @@ def balance_of(reader: Reader, invoice: Invoice, *, without: str | None = None) 
 
 
 def _unused_cents(reader: Reader, invoice: Invoice) -> int:
-    """What the active wallet still holds of a paid top-up; nothing of one that has ended."""
+    """What the active wallet still holds of a paid top-up; zero for a wallet that has ended."""
     purchase = transaction_of_invoice(reader, invoice.id)
     if purchase is None or wallet_of(reader, purchase).status != WalletStatus.ACTIVE:
         return 0

@@ -1,4 +1,4 @@
-"""Customers: who they are, who bills them, and the zone that their days are counted in."""
+"""Customers: who they are, who bills them, and the time zone their days are counted in."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Owned(Protocol):
 
 
 def customer_of(reader: Reader, owned: Owned) -> Customer:
-    """The customer whose subscription, invoice, fee, ... this is; deleted ones too."""
+    """The customer that a subscription, invoice, fee, ... belongs to, deleted or not."""
     customer = reader.tx.get(Customer, owned.customer_id, deleted=True)
     if customer is None:
         raise LookupError(f"no customer {owned.customer_id}")

@@ -17,12 +17,12 @@ def find_fee(reader: Reader, fee_id: str) -> Fee | None:
 
 
 def fees_of_invoice(reader: Reader, invoice: Invoice) -> list[Fee]:
-    """The fees of the invoice, the oldest first."""
+    """The fees of the invoice, oldest first."""
     return reader.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at")])
 
 
 def fee_by_id(reader: Reader, fee_id: str) -> Fee:
-    """The fee with this id, with an invoice or without. Raises `NotFound`."""
+    """The fee with this id, on an invoice or on none. Raises `NotFound`."""
     fee = reader.tx.get(Fee, fee_id)
     if fee is None:
         raise NotFound("fee")

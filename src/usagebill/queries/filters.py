@@ -30,7 +30,7 @@ __all__ = [
 
 # The customer columns that a search of documents covers.
 CUSTOMER_COLUMNS = ("name", "firstname", "lastname", "external_id", "email")
-# Longer amounts are kept, but do not come in order.
+# Longer amounts are stored, but are not sorted by value.
 _LARGEST_AMOUNT = Decimal(10**80 - 1)
 # Far more than any record can have.
 _MOST_PAIRS = 100
@@ -40,7 +40,7 @@ _FALSE = frozenset({"0", "off", "f", "false", "n", "no"})
 
 
 def search_conditions(term: Maybe[str], columns: tuple[str, ...], of_customer: tuple[str, ...]) -> list[Condition]:
-    """What matches a search: own `columns` or those of the customer, in part and in any case; a whole id exactly."""
+    """What matches a search: part of one of `columns` or of the customer's, in any case, or exactly an id."""
     text = (term or "").strip()
     if not text:
         return []
@@ -53,7 +53,7 @@ def search_conditions(term: Maybe[str], columns: tuple[str, ...], of_customer: t
 
 
 def named_entities(reader: Reader, codes: Iterable[str]) -> list[str]:
-    """The ids of the billing entities with these codes, archived ones included. Raises `NotFound` for others."""
+    """The ids of the billing entities with these codes, archived or not. Raises `NotFound` for unknown codes."""
     wanted = set(codes)
     entities = reader.tx.find(BillingEntity, within("code", wanted), deleted=True)
     if {entity.code for entity in entities} != wanted:
@@ -95,9 +95,9 @@ def flag(field: str, value: object, problems: dict[str, object]) -> bool | None:
 
 
 def amount(field: str, value: Maybe[str], problems: dict[str, object]) -> Decimal | None:
-    """A bound of amounts in cents, fractions included; None if the parameter is absent.
+    """A bound of amounts in cents, which may have a fraction; None if the parameter is absent.
 
-    One beyond every amount that comes in order is the largest of these.
+    A bound above every amount that is sorted by value is the largest of these.
     """
     if not value:
         return None
@@ -115,7 +115,7 @@ def day(value: Maybe[str]) -> date | None:
 
 
 def metadata_conditions(pairs: Maybe[Mapping[str, object]], problems: dict[str, object]) -> list[Condition]:
-    """Pairs of metadata that a record has; an empty value asks for those without the key. At most 100 pairs."""
+    """Conditions on pairs of metadata; an empty value matches records without the key. At most 100 pairs."""
     if not pairs:
         return []
     if len(pairs) > _MOST_PAIRS:
@@ -132,7 +132,7 @@ def metadata_conditions(pairs: Maybe[Mapping[str, object]], problems: dict[str, 
 
 
 def known_values(value: object, options: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Those of one value or several that are among `options`, others dropped; None if none is left."""
+    """The values (one or several) that are among `options`; others are dropped. None if none is left."""
     if value is ABSENT or value is None:
         return None
     sent = value if isinstance(value, (list, tuple)) else (value,)

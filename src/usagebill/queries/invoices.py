@@ -20,7 +20,7 @@ def find_invoice(reader: Reader, invoice_id: str) -> Invoice | None:
 
 
 def periods_of(reader: Reader, invoice: Invoice) -> list[BillingPeriod]:
-    """What the invoice bills: its billing periods, the oldest first."""
+    """The billing periods of the invoice, oldest first."""
     return reader.tx.find(BillingPeriod, eq("invoice_id", invoice.id), order=[asc("created_at")])
 
 

@@ -10,5 +10,5 @@ __all__ = ["webhook_endpoints"]
 
 
 def webhook_endpoints(reader: Reader) -> list[WebhookEndpoint]:
-    """The organization's webhook endpoints, the oldest first."""
+    """The organization's webhook endpoints, oldest first."""
     return reader.tx.find(WebhookEndpoint, order=[asc("created_at"), asc("id")])

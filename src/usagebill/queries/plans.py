@@ -29,7 +29,7 @@ __all__ = [
 
 
 def plan_definition(reader: Reader, plan_id: str) -> PlanDefinition:
-    """The plan with this id, deleted or not, with its live charges in the order in which they were made.
+    """The plan with this id, deleted or not, with its live charges, oldest first.
 
     LookupError if no plan has the id. The definition is cached until `forget_definition`.
     """
@@ -37,7 +37,7 @@ def plan_definition(reader: Reader, plan_id: str) -> PlanDefinition:
 
 
 def forget_definition(reader: Reader, plan_id: str) -> None:
-    """Drop the cached definition of the plan: part of it was written."""
+    """Drop the cached definition of the plan, because part of it was written."""
     reader.invalidate(("plan definition", plan_id))
 
 
@@ -90,7 +90,7 @@ ChargeKind = TypeVar("ChargeKind", Charge, FixedCharge)
 
 
 def plan_by_code(reader: Reader, code: str) -> Plan:
-    """The plan with this code; overrides cannot be reached by theirs. Raises `NotFound`."""
+    """The plan with this code; overrides have none of their own. Raises `NotFound`."""
     plan = reader.tx.first(Plan, eq("code", code), missing("parent_id"))
     if plan is None:
         raise NotFound("plan")
@@ -111,11 +111,11 @@ def is_used(reader: Reader, plan: Plan) -> bool:
 
 
 def live_of(reader: Reader, kind: type[ChargeKind], plan: Plan) -> list[ChargeKind]:
-    """The live charges, or fixed charges, of a plan in the order in which they were made."""
+    """The live charges, or fixed charges, of a plan, oldest first."""
     return reader.tx.find(kind, eq("plan_id", plan.id), order=[asc("created_at"), asc("id")])
 
 
 def overrides_of(reader: Reader, plan: Plan, *, in_use: bool = True) -> list[Plan]:
-    """The overrides of a plan; only those with an active or pending subscription, unless asked otherwise."""
+    """The overrides of a plan, by default only those with an active or pending subscription."""
     alive = [has(Subscription, "plan_id", within("status", UNENDED))] if in_use else []
     return reader.tx.find(Plan, eq("parent_id", plan.id), *alive)

@@ -20,7 +20,7 @@ _COUNTED_NOTES = (CreditStatus.AVAILABLE, CreditStatus.CONSUMED)
 
 
 def billed_ahead(reader: Reader, invoice: Invoice, periods: Sequence[BillingPeriod]) -> tuple[ProgressiveBilled, ...]:
-    """The last progressive billing invoice of each of the `periods` of `invoice`, with its uncredited rest."""
+    """The last progressive billing invoice of each of the `periods` of `invoice`, with what is not credited yet."""
     credits = []
     for period in periods:
         if period.charges_from_datetime is None or period.invoicing_reason in IN_ADVANCE_REASONS:
@@ -85,8 +85,8 @@ def _notes(reader: Reader, invoice: Invoice) -> Sequence[CreditNote]:
 
 
 def _net_cents(invoice: Invoice, note: CreditNote) -> int:
-    """What the note takes back of its invoice's fees, before taxes: of a surplus its items in full (`on_surplus`), of
-    any other note, and where earlier invoices were taken off, what is left of them after coupons and credits."""
+    """What the note takes back of its invoice's fees, before taxes. A note on a surplus counts in full (`on_surplus`);
+    any other note, and one on an invoice that earlier invoices were credited on, counts after coupons and credits."""
     if note.automatic and not any(credit.item_type == CreditType.INVOICE for credit in invoice.credits):
         return round_cents(total(item.precise_amount_cents for item in note.items))
     return note.sub_total_excluding_taxes_amount_cents

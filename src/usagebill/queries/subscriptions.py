@@ -1,4 +1,4 @@
-"""Subscriptions: their plan, who invoices them, their periods, what follows them and which thresholds apply."""
+"""Subscriptions: their plan, who invoices them, their periods, their successor and their thresholds."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def issuer_of(reader: Reader, subscription: Subscription, customer: Customer) ->
 
 
 def cycle(reader: Reader, subscription: Subscription, *, tz: ZoneInfo | None = None) -> Cycle:
-    """What decides the periods of a subscription that has started, in the customer's time zone unless given."""
+    """What the periods of a started subscription follow from, in the customer's time zone unless `zone` is given."""
     zone = tz or zone_of(reader, customer_of(reader, subscription))
     succession = Succession(subscription.succession) if subscription.succession else None
     result = cycle_of(subscription, plan_of(reader, subscription), zone, succession=succession)
@@ -44,7 +44,7 @@ def cycle(reader: Reader, subscription: Subscription, *, tz: ZoneInfo | None = N
 
 
 def successor_of(reader: Reader, subscription: Subscription) -> Subscription | None:
-    """The subscription that takes, or took, the place of this one: the youngest that is not canceled."""
+    """The subscription that replaces, or replaced, this one: the youngest that is not canceled."""
     return reader.tx.first(
         Subscription,
         eq("previous_subscription_id", subscription.id),

@@ -1,4 +1,4 @@
-"""Which taxes a fee is taxed with: the first of its own, the plan's, the customer's and the billing entity's."""
+"""The taxes of a fee: its own, else the plan's, else the customer's, else the billing entity's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wallets: which a customer has, what came into them and went out, and their recurring rules."""
+"""Wallets of a customer, their transactions and recurring rules."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def wallet_by_id(reader: Reader, wallet_id: str) -> Wallet:
 
 
 def wallet_by_code(reader: Reader, customer: Customer, code: str) -> Wallet:
-    """The customer's wallet with this code: the active one, else the one that ended last. Raises `NotFound`."""
+    """The customer's wallet with this code: the active one, else the last one to end. Raises `NotFound`."""
     wallet = reader.tx.first(
         Wallet,
         eq("customer_id", customer.id),
@@ -95,7 +95,7 @@ def wallet_entity(reader: Reader, wallet: Wallet) -> BillingEntity:
 
 
 def metrics_of(reader: Reader, wallet: Wallet) -> list[BillableMetric]:
-    """The live metrics whose charges the wallet is limited to, in the order in which they were sent."""
+    """The live metrics that the wallet is limited to, in the order they were sent."""
     known = {metric.id: metric for metric in reader.tx.find(BillableMetric, within("id", wallet.billable_metric_ids))}
     return [known[id] for id in wallet.billable_metric_ids if id in known]
 
@@ -109,12 +109,12 @@ def wallet_transaction_by_id(reader: Reader, transaction_id: str) -> WalletTrans
 
 
 def drawable_transactions(reader: Reader, wallet: Wallet) -> list[WalletTransaction]:
-    """The wallet's inbound transactions that something is left of."""
+    """The wallet's inbound transactions with credits left."""
     return reader.tx.find(WalletTransaction, eq("wallet_id", wallet.id), more("remaining_amount_cents", 0))
 
 
 def draws_of(reader: Reader, outbound: WalletTransaction) -> list[Draw]:
-    """What an outbound transaction took from which inbound ones, in the order in which it drew on them."""
+    """How much an outbound transaction took from each inbound one, in the order it drew on them."""
     rows = reader.tx.find(WalletConsumption, eq("outbound_id", outbound.id), order=[asc("created_at"), asc("id")])
     sources = {
         source.id: source
@@ -124,7 +124,7 @@ def draws_of(reader: Reader, outbound: WalletTransaction) -> list[Draw]:
 
 
 def pending_transactions(reader: Reader, wallet: Wallet) -> list[WalletTransaction]:
-    """The wallet's purchases that wait for their payment."""
+    """The wallet's purchases that are not paid yet."""
     waiting = eq("status", WalletTransactionStatus.PENDING)
     return reader.tx.find(WalletTransaction, eq("wallet_id", wallet.id), waiting)
 
@@ -136,14 +136,14 @@ def transaction_of_invoice(reader: Reader, invoice_id: str) -> WalletTransaction
 
 
 def transactions_paying(reader: Reader, invoice_id: str) -> list[WalletTransaction]:
-    """The outbound transactions by which wallets paid for an invoice, in the order in which they did."""
+    """The outbound transactions that paid for an invoice, in order."""
     outbound = eq("transaction_type", TransactionType.OUTBOUND)
     order = [asc("created_at"), asc("id")]
     return reader.tx.find(WalletTransaction, eq("invoice_id", invoice_id), outbound, order=order)
 
 
 def running_rule(reader: Reader, wallet: Wallet) -> RecurringTransactionRule | None:
-    """The wallet's recurring rule, if it has one that is neither terminated nor expired; there is one at most."""
+    """The wallet's recurring rule, unless it is terminated or expired; a wallet has at most one."""
     active = eq("status", RuleStatus.ACTIVE)
     rules = reader.tx.find(
         RecurringTransactionRule, eq("wallet_id", wallet.id), active, order=[asc("created_at"), asc("id")]

@@ -24,9 +24,9 @@ _INSTANT = timedelta(microseconds=1)
 class Measurement:
     """Usage in the charges period `window`: the value of each alert, by its id.
 
-    Where it has started again since the alert was looked at, `openings` say what it began with, and `closings` what
-    the period before it came to, if that was of the same subscription. Lifetime usage is the current part alone. An
-    alert whose metric the plan does not price has no value.
+    If the period began after the alert was last checked, `openings` say what it began with, and `closings` what the
+    period before it came to if that was the same subscription's. Lifetime usage is the current part alone. An alert
+    whose metric the plan does not price has no value.
     """
 
     window: Window
@@ -36,7 +36,7 @@ class Measurement:
 
 
 def has_started_again(alert: Alert, subscription: Subscription, start: datetime) -> bool:
-    """Whether what the alert watches has begun again since it was looked at: at `start`, with a period or a plan.
+    """Whether what the alert watches has started over since the last check: at `start`, with a period or a plan.
 
     A plan that changes minutes after midnight takes over the period that began with the day.
     """
@@ -72,7 +72,7 @@ def _watched(charges: Sequence[Charge], alerts: Sequence[Alert]) -> list[Charge]
 
 
 def _add_closings(reader: Reader, subscription: Subscription, alerts: Sequence[Alert], measured: Measurement) -> None:
-    """What came to be used at the very end of the period before, later than alerts were looked at."""
+    """Usage at the very end of the previous period, after the last check of the alerts."""
     end = measured.window.start - _INSTANT
     again = [
         alert

@@ -38,9 +38,9 @@ def starting_levels(
 ) -> dict[Group, Decimal]:
     """The level of each group that has one; empty for any metric but a recurring weighted sum.
 
-    `question` is about the events of the period, `group_keys` are those by which the charge is billed: the question
-    may ask for fewer groups, or for some of them. A charge without a saved level starts from the events
-    before the period where another charge billed these: that of an earlier subscription, or the one it overrides.
+    `question` selects the events of the period. `group_keys` are the keys the charge is billed by: the question may ask
+    for fewer keys, or for some of the groups. A charge without a saved level starts from the events before the period
+    if another charge billed them: one of an earlier subscription, or the charge it overrides.
     """
     start = question.earliest
     if (

@@ -185,9 +185,9 @@ def current(reader: Reader, external_customer_id: str, options: UsageOptions) ->
 
 
 def running_window(reader: Reader, subscription: Subscription, *, full: bool = False) -> Window:
-    """The charges period of a subscription that contains now; with `full` from the subscription's start on.
+    """The charges period of a subscription that contains now; with `full`, from the start of the subscription.
 
-    Raises `NotAllowed` (`no_active_subscription`) where there is none.
+    Raises `NotAllowed` (`no_active_subscription`) if there is none.
     """
     cycle = cycle_at(reader, subscription, reader.now)
     charges = running_boundaries(reader, subscription, cycle, reader.now).charges
@@ -340,7 +340,10 @@ def _elapsed(now: datetime, start: datetime, end: datetime, tz: ZoneInfo) -> tup
 
 
 def _projection(result: ChargeResult, elapsed: int, whole: int, definition: PlanDefinition) -> Projection:
-    """If a charge has filters, usage that none of them takes is not projected; a recurring metric stays as it is."""
+    """The projected usage.
+
+    If a charge has filters, usage that matches none is not projected; neither is a recurring metric.
+    """
     unit = result.charge.applied_pricing_unit
     if result.charge.filters and result.part.filter is None and not result.metric.recurring:
         return Projection(units=ZERO, amount_cents=0, pricing_unit_amount_cents=None if unit is None else 0)

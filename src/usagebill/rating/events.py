@@ -63,7 +63,7 @@ class EventPrice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """An event within the usage of a charge, and the events it is counted with; it may not be stored yet."""
+    """An event within the usage of a charge, and the events it is counted with. It may not be stored yet."""
 
     subscription_id: str
     charge: Charge
@@ -100,7 +100,7 @@ def advance_charges(definition: PlanDefinition, event: Event) -> list[Charge]:
 def part_for(charge: Charge, metric: BillableMetric, event: Event) -> ChargePart:
     """The part of the charge that prices `event`.
 
-    Of the filters that count the event, the one with the most keys, the first of several; else the charge's own.
+    The matching filter with the most keys, the first if several have as many; else the charge itself.
     """
     parts = charge_parts(charge, metric)
     counting = [parts[position] for position in parts[-1].filters.of_event(event)] or [parts[-1]]
@@ -123,12 +123,12 @@ def event_price(
 ) -> EventPrice:
     """What `event` adds to the price of everything before it in time, under `charge`.
 
-    `window` is the charges period that contains the event, `currency` the plan's. An event that is not stored is
-    priced as if it came after everything that is. What was received by `known_at` is known, by default what had been
-    received when the event was. `as_of` is the event's own row of the ledger, where it has been billed before.
+    `window` is the charges period that contains the event, `currency` the plan's. An event that is not stored is priced
+    as if it came after everything that is. Only events received by `known_at` count, by default those received when the
+    event was. `as_of` is the event's own row of the ledger, where it has been billed before.
 
-    With `from_running_usage` it goes on from what was kept with the event before, and `brought_forward` is to be stored
-    with the fee; else everything is counted.
+    With `from_running_usage`, it continues from the running usage kept with the previous event, and `brought_forward`
+    is to be stored with the fee; otherwise everything is counted.
     """
     part = part_for(charge, metric, event)
     keys = charge_group_keys(grouping_keys(part.raw_properties), accepts_target_wallet=charge.accepts_target_wallet)
@@ -187,7 +187,7 @@ def _needs_running_usage(charge: Charge, metric: BillableMetric) -> bool:
 def _after_end_before(
     reader: Reader, subscription: Subscription, metric: BillableMetric, question: EventQuery, event: Event
 ) -> EventQuery:
-    """`question` without what another subscription has billed of the first instant, unless `event` is of it."""
+    """`question` without what another subscription has billed of the first instant, unless `event` belongs to it."""
     billing = own_events(reader, subscription, metric, question)
     after = billing.after
     if after is not None and (event.created_at, event.id) <= (after.at, after.id):
@@ -220,7 +220,7 @@ def ledger_entry(reader: Reader, priced: EventPrice, event: Event, subscription_
 
 
 def _fixed_amounts(price: AdvancePrice) -> int:
-    """How many fixed amounts of a percentage charge the event pays: one or none, whether it adds units or not."""
+    """How many fixed amounts of a percentage charge the event pays: one or none. Adding no units still pays one."""
     paid = price.amount_details.get("paid_events")
     return paid if isinstance(paid, int) else 0
 
@@ -259,7 +259,7 @@ def _usage(reader: Reader, place: _Place, properties: Properties, previous: Ledg
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Counted:
-    """Everything up to and including an event: counted, as running totals, and value by value."""
+    """Everything up to and including an event: aggregated, as running totals, and value by value."""
 
     tally: AggregateResult = field(default_factory=AggregateResult)
     totals: tuple[Decimal, ...] = ()
@@ -291,7 +291,7 @@ def _counted(reader: Reader, place: _Place, terms: PercentageProperties | None) 
 def _from_running_usage(
     reader: Reader, place: _Place, tally: AggregateResult, terms: PercentageProperties | None
 ) -> _Counted:
-    """What a percentage charge needs besides the tally: no more events are read than its free units take."""
+    """What a percentage charge needs besides the tally. Reads no more events than its free units need."""
     if terms is None:
         return _Counted(tally=tally)
     free_events, free_units = terms.free_events, terms.free_total
@@ -309,9 +309,9 @@ def _from_running_usage(
 
 
 def _values_that_tell(reader: Reader, place: _Place, terms: PercentageProperties) -> tuple[Decimal, ...]:
-    """The events' values up to the one that uses up what is free, and the event's own.
+    """The values of the events up to the one that exhausts the free units, and the event's own.
 
-    Those in between cost the same with the event and without it.
+    Those in between cost the same with and without the event.
     """
     start = cut_to_seconds(place.window.start)
     question = place.up_to if place.question.earliest is not None else replace(place.up_to, earliest=start)

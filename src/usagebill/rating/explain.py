@@ -125,8 +125,8 @@ def _billed_before(reader: Reader, invoice: Invoice) -> Mapping[str, Sequence[Pr
 def _usage(reader: Reader, invoice: Invoice, fee: Fee) -> tuple[ExplainedUsage | None, tuple[str, ...]]:
     """The events of a usage fee, how they were counted and how that was priced.
 
-    None for other fees and for true-ups. Steps that no longer lead to the fee, as its charge or metric changed, are
-    left out.
+    None for other fees and for true-ups. Steps that no longer lead to the fee, because its charge or metric has
+    changed, are left out.
     """
     if fee.charge_id is None or fee.billable_metric_id is None or fee.true_up_parent_fee_id is not None:
         return None, ()
@@ -163,7 +163,7 @@ def _recomputed(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """How the events are counted and priced; nothing if the result differs from the fee.
 
-    `events` is None if there are too many: then they are aggregated as in billing, and summarized.
+    If there are too many events, `events` is None: they are aggregated as in billing, and summarized.
     """
     period = reader.tx.first(
         BillingPeriod, eq("invoice_id", invoice.id), eq("subscription_id", fee.subscription_id), order=[asc("id")]
@@ -178,7 +178,7 @@ def _recomputed(
     known_at = invoice.finalized_at or reader.now
     scope = ChargeScope(subscription=context.subscription, currency=fee.currency, window=window, known_at=known_at)
     properties = parsed_properties(charge, part, fee.currency)
-    # What a charge in advance bills again for a new period is never prorated.
+    # Renewals of charges in advance are never prorated.
     is_prorated = charge.prorated and not charge.pay_in_advance
     if events is None:
         rated = replace(charge, prorated=is_prorated)

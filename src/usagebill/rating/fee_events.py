@@ -52,7 +52,7 @@ def events_of_fee(reader: Reader, fee_id: str, paging: Paging) -> Page[Explained
 
 
 def _known_at(reader: Reader, fee: Fee) -> datetime:
-    """Events received later do not count: once its invoice is finalized, a fee stays as it is."""
+    """When the fee became final. Events received later do not count."""
     if fee.invoice_id is None:
         return fee.created_at
     invoice = reader.tx.get(Invoice, fee.invoice_id)

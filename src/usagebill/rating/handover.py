@@ -1,4 +1,4 @@
-"""The second in which one subscription follows another: both periods hold some of it, and one of the two bills it."""
+"""The second in which one subscription follows another: it lies in both periods, and its events are billed by one."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def own_events(
     question: EventQuery,
     billed_at: Arrival | None = None,
 ) -> EventQuery:
-    """`question`, about usage of the subscription, without what belongs to others of the same external id.
+    """`question` about the subscription's usage, without the events that belong to others of the same external id.
 
-    After an upgrade, or if an id is subscribed again right after its end, the old subscription bills what
-    had been received of that second when its end was billed, and the new one what came later: whole seconds, as most
-    senders have them, do not say on which side of the change something was. A recurring metric is
+    After an upgrade, or if an id is subscribed again right after its end, the old subscription bills the events of that
+    second that had been received when its end was billed, and the new one those received later: timestamps in whole
+    seconds, as most senders have them, do not say which side of the change an event was on. A recurring metric is
     carried over, and counts on both. If the id was another customer's before, none of their usage is carried over.
-    `billed_at` is when the end of the subscription is billed, if that is what is going on.
+    `billed_at` is when the end of the subscription is billed, if that is being done.
     """
     met = handover(
         subscription,
@@ -73,7 +73,7 @@ def _others(reader: Reader, subscription: Subscription) -> list[Subscription]:
 
 
 def _made(subscription: Subscription) -> Arrival:
-    """When the subscription was created: events received before are not its customer's, billed or not."""
+    """When the subscription was created. Events received before are not its customer's, billed or not."""
     return Arrival(at=subscription.created_at, id=subscription.id)
 
 

@@ -1,7 +1,6 @@
 """Bills: what an invoice contains, one function per occasion to make one. Nothing is stored here.
 
-The same functions make invoices, previews and drafts that are computed again; `operations.invoices.record` stores what
-they give.
+The same functions make invoices, previews and refreshed drafts; `operations.invoices.record` stores the result.
 """
 
 from __future__ import annotations
@@ -125,8 +124,8 @@ def subscription_bill(
 ) -> Bill | None:
     """What `entries` (of one customer, currency and billing entity) owe at billing timestamp `at`.
 
-    The invoice is a draft during the customer's grace period. None if a run has billed one of the
-    subscriptions for the very same periods already.
+    The invoice is a draft during the customer's grace period. None if a run has already billed one of the subscriptions
+    for the same periods.
     """
     first = entries[0].subscription
     invoice = replace(opened(reader, first, at=at, occasion=occasion), skip_charges=skip_charges)
@@ -151,9 +150,9 @@ def subscription_bill(
 
 
 def recomputed_bill(reader: Reader, draft: Invoice, *, finalizing: bool) -> Bill:
-    """A draft recomputed with all that is known now. Its billing periods stay as they are.
+    """A draft recomputed with all that is known now. Its billing periods do not change.
 
-    Coupons and credits are used while `finalizing` only, so that the total of a draft is an estimate.
+    Coupons and credits are used only while `finalizing`, so the total of a draft is an estimate.
     """
     periods = reader.tx.find(BillingPeriod, eq("invoice_id", draft.id), order=[asc("id")])
     bill = _rated_bill(reader, draft, periods, finalizing=finalizing)
@@ -215,8 +214,8 @@ def event_bill(reader: Reader, billing: EventBilling, priced: EventPrice, event:
 def progressive_bill(
     reader: Reader, subscription: Subscription, boundaries: Boundaries, applied: tuple[AppliedThreshold, ...]
 ) -> Bill | None:
-    """All usage of the running charges period so far, earlier progressive invoices credited; None without such a
-    period. `applied` are the thresholds that it has passed.
+    """All usage of the running charges period so far, less earlier progressive invoices; None without such a period.
+    `applied` are the thresholds that it has passed.
     """
     if boundaries.charges is None:
         return None
@@ -243,7 +242,7 @@ def progressive_bill(
 def taxed_bill(
     reader: Reader, invoice: Invoice, fees: Sequence[Fee], *, provided: bool = False, step: Step = Step.ISSUE
 ) -> Bill:
-    """The bill of an invoice that was waiting for its taxes; `provided` if the fees have them already.
+    """The bill of an invoice that waited for its taxes; `provided` if the fees have them already.
 
     If it is issued now, it is dated today.
     """
@@ -261,7 +260,7 @@ def taxed_bill(
 
 
 def redated(reader: Reader, invoice: Invoice) -> Invoice:
-    """The draft with the dates of being finalized now."""
+    """The draft, dated as if it were finalized now."""
     customer, _ = customer_and_entity(reader, invoice)
     entity = entity_of(reader, customer)
     settings = dating_settings(customer, entity)

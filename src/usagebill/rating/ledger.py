@@ -24,7 +24,7 @@ _LATEST_FIRST = (desc("timestamp"), desc("created_at"), desc("id"))
 class Ledger:
     """The rows of one charge (what no filter takes without `charge_filter`) in the period `window`.
 
-    A charge that overrides another in mid-period goes on where that one stood: what was paid stays paid.
+    A charge that overrides another in mid-period continues from there: what was paid stays paid.
     """
 
     reader: Reader
@@ -61,7 +61,7 @@ class Ledger:
     def latest(self, question: EventQuery, group_keys: Sequence[str]) -> dict[Group, LedgerRow]:
         """The latest rows of the groups that `question` selects, for a charge billed by `group_keys`.
 
-        None if the question selects by other properties: what was paid for those is unknown.
+        None if the question selects by other properties, as what was paid for those is unknown.
         """
         if not set(question.only) <= set(group_keys):
             return {}

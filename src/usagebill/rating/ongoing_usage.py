@@ -52,8 +52,8 @@ def refreshed_wallets(reader: Reader, wallets: list[Wallet], nets: dict[Unbilled
 def unbilled_nets(reader: Reader, customer: Customer) -> dict[UnbilledKey, Decimal]:
     """What the customer will be billed, as known so far: usage to date and drafts, with taxes (cents).
 
-    Usage that is paid in advance is billed already; of what progressive billing has billed, only the rest counts. The
-    taxes of a tax provider are known from drafts on.
+    Usage paid in advance is already billed; of usage billed progressively, only the remainder counts. A tax provider's
+    taxes are known only once there is a draft.
     """
     return summed_nets(_amounts(reader, customer))
 

@@ -1,4 +1,4 @@
-"""Questions to tax providers, and taxes for what is shown but not stored, which use the answer at once."""
+"""Requests to tax providers, and the taxes of what is shown but not stored."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def question(
     document_id: str | None = None,
     request_id: str | None = None,
 ) -> Asked:
-    """The question to `connection` about `items` of the customer: of `invoice`, or dated today without one."""
+    """The request to `connection` about `items` of the customer: those of `invoice`, or dated today without one."""
     today = local_date(reader.now, ZoneInfo(timezone(customer, entity_of(reader, customer))))
     link = next((link for link in customer.integration_customers if link.connection_id == connection.id), None)
     asked = TaxQuestion(
@@ -85,13 +85,13 @@ def _answer_now(
 
 
 def _in_order(fees: Sequence[Fee], item_codes: Mapping[str, str]) -> tuple[tuple[TaxedItem, ...], list[str]]:
-    """The fees keyed by position: unstored fees get another id each time."""
+    """The fees keyed by position, because fees that are not stored have another id each time."""
     names = {fee.id: str(position) for position, fee in enumerate(fees, start=1)}
     return fee_items(fees, item_codes, named_by=lambda fee: names[fee.id]), list(names.values())
 
 
 def estimated(reader: Reader, customer: Customer, fees: Sequence[Fee]) -> list[Fee] | None:
-    """Fees that are not stored, with the taxes of the customer's provider; without any if it does not give them.
+    """Fees that are not stored, with the taxes of the customer's provider, or without taxes if it gives none.
 
     None if the customer has no provider.
     """
@@ -114,7 +114,7 @@ def usage_taxes(
     """The taxes (cents) on usage that is not billed yet; None if the customer has no provider.
 
     `amounts` are (code, name, cents, units), one for each charge. Raises `Invalid` if the provider gives none, and
-    `TooManyProviderRequests` if it is asked too often.
+    `TooManyProviderRequests` over its rate limit.
     """
     connection = connection_of(reader, customer)
     if connection is None:

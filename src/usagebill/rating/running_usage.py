@@ -1,4 +1,4 @@
-"""Running usage of charges paid in advance: looked up, and brought forward to the event that is priced."""
+"""Running usage of charges paid in advance: looked up, and brought forward to the event being priced."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from usagebill.work import Reader
 
 __all__ = ["BroughtForward", "bring_forward"]
 
-# Beyond so many events that came since, everything is counted again.
+# With more new events than this, everything is counted again.
 _MOST = 1000
 
 
@@ -26,8 +26,8 @@ _MOST = 1000
 class BroughtForward:
     """The usage up to and including an event, and what is to be stored with its fee.
 
-    `former` is the running usage that `usage` takes the place of, None if there was none; with `is_fresh` it was of no
-    use, and its values go with it. `values` are those that changed, in place of those of the same id.
+    `former` is the running usage that `usage` replaces, None if there was none; if `is_fresh`, it could not be used and
+    its values are dropped. `values` are those that changed; each replaces the one of the same id.
     """
 
     tally: AggregateResult
@@ -48,9 +48,9 @@ def bring_forward(
     event: Event,
     subscription_id: str,
 ) -> BroughtForward | None:
-    """What `question` comes to up to `event`, from what was kept of it. None where that does not tell.
+    """What `question` comes to up to `event`, computed from the running usage kept of it. None if that is not enough.
 
-    `question` says what is counted and what had been received; where it ends in time is the event's place.
+    `question` says what is counted and what had been received; it ends in time at the event.
     """
     known_at = question.known_at
     if not can_run(question.aggregation_type) or known_at is None:
@@ -138,7 +138,7 @@ def bring_forward(
 
 
 def _digest(question: EventQuery) -> str:
-    """What tells questions apart that are not about the same events."""
+    """A digest that differs between questions about different events."""
     fixed = (
         question.code,
         question.external_subscription_id,

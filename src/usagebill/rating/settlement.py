@@ -1,6 +1,6 @@
-"""Settlement: what an invoice's fees come to, with everything of the customer's that takes part in it.
+"""Settlement: what an invoice's fees come to, with the customer's coupons, taxes, credit notes and wallets.
 
-Nothing is stored: what was used is in `InvoiceInProgress.changed`, what is to be given back in its `excess`.
+Nothing is stored: `InvoiceInProgress.changed` has what was used, its `excess` what is to be given back.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ def settle(
 ) -> InvoiceInProgress:
     """The invoice with its totals, and its fees with their shares and taxes. `periods` are what it bills.
 
-    Coupons, credit notes and prepaid credits are used only while `finalizing`; what progressive billing invoices billed
-    above the usage is given back for drafts too.
+    Coupons, credit notes and prepaid credits are used only while `finalizing`. What progressive billing invoices billed
+    in excess of usage is given back for drafts too.
 
-    While it is not known what the customer is taxed with, the invoice has no taxes and its `tax_status` is pending; its
-    `tax_request_id` says that the customer's tax provider, if it has one, is to be asked.
+    While the customer's taxes are not known, the invoice has none and its `tax_status` is pending; a `tax_request_id`
+    means that the customer's tax provider is to be asked.
     """
     customer = customer_of(reader, invoice)
     consuming = finalizing and invoice.invoice_type in _CONSUMING_TYPES
@@ -79,15 +79,15 @@ def settle(
 
 
 def _unprovided(invoice: Invoice) -> Invoice:
-    """The invoice whose fees are new, without what a provider said of those that it had before."""
+    """The invoice without its tax provider's answer about earlier fees, as its fees are new."""
     kept = without(invoice.error_details, TAX_ERROR)
     return replace(invoice, tax_request_id=None, tax_connection_id=None, error_details=kept)
 
 
 def settle_taxes(reader: Reader, invoice: Invoice, fees: Sequence[Fee], *, provided: bool = False) -> InvoiceInProgress:
-    """The invoice that has waited for its taxes, with them and the credits that pay for it; its fees likewise.
+    """The invoice that waited for its taxes, now with taxes and the credits that pay for it, and its fees.
 
-    `provided`: the fees have the taxes that a provider gave, and no others. A draft uses no credits.
+    `provided`: the fees have the taxes a provider gave, and no others. A draft uses no credits.
     """
     customer = customer_of(reader, invoice)
     consuming = invoice.invoice_type in _CONSUMING_TYPES and invoice.status != InvoiceStatus.DRAFT
@@ -107,14 +107,14 @@ def _taxes(reader: Reader, customer: Customer, fees: Iterable[Fee]) -> Mapping[s
 
 
 def waits_for_vat_check(reader: Reader, customer: Customer) -> bool:
-    """Whether a check of the customer's VAT number runs that decides on its taxes."""
+    """Whether taxes depend on a check of the customer's VAT number that is still running."""
     return customer.vat_check is not None and entity_of(reader, customer).eu_tax_management
 
 
 def with_request(reader: Reader, customer: Customer, invoice: Invoice) -> Invoice:
-    """The invoice that waits for its taxes, with the id of the request that its customer's tax provider is to get.
+    """The invoice that waits for its taxes, with the id of a new request to its customer's tax provider.
 
-    An earlier request counts no more. Without a provider, the invoice as it is.
+    An earlier request no longer counts. Without a provider, the invoice is unchanged.
     """
     if invoice.tax_status != TaxStatus.PENDING or connection_of(reader, customer) is None:
         return invoice
@@ -122,7 +122,7 @@ def with_request(reader: Reader, customer: Customer, invoice: Invoice) -> Invoic
 
 
 def _tax_status(reader: Reader, invoice: Invoice, customer: Customer, fees: Sequence[Fee]) -> TaxStatus | None:
-    """Pending while taxes are not known, unless there is nothing to tax; succeeded once they are; else null."""
+    """Pending while taxes are unknown, unless there is nothing to tax; succeeded once they are known; else None."""
     waits = connection_of(reader, customer) is not None or waits_for_vat_check(reader, customer)
     if fees and invoice.invoice_type in _TAXED_TYPES and waits:
         amount = sum(fee.amount_cents for fee in fees)
@@ -132,20 +132,20 @@ def _tax_status(reader: Reader, invoice: Invoice, customer: Customer, fees: Sequ
 
 
 def plans_of(reader: Reader, fees: Iterable[Fee]) -> dict[str, str]:
-    """The plans that coupons know the subscriptions of `fees` by: subscription id -> plan id."""
+    """The plan that coupons match for each subscription of `fees`: subscription id -> plan id."""
     ids = dict.fromkeys(fee.subscription_id for fee in fees if fee.subscription_id is not None)
     subscriptions = ((id, reader.tx.get(Subscription, id)) for id in ids)
     return {id: _root_plan_id(reader, known) for id, known in subscriptions if known is not None}
 
 
 def _root_plan_id(reader: Reader, subscription: Subscription) -> str:
-    """The plan that a coupon names: of an override the plan it was made from."""
+    """The plan that coupons name: the parent of an override."""
     plan = reader.tx.get(Plan, subscription.plan_id, deleted=True)
     return subscription.plan_id if plan is None or plan.parent_id is None else plan.parent_id
 
 
 def fee_taxes(reader: Reader, customer: Customer, fee: Fee) -> tuple[Tax, ...]:
-    """What a fee is taxed with: its own, else its plan's, else the customer's, else the billing entity's taxes.
+    """The taxes of a fee: its own, else its plan's, else the customer's, else the billing entity's.
 
     A prepaid credit is not taxed.
     """
@@ -172,13 +172,13 @@ def fee_taxes(reader: Reader, customer: Customer, fee: Fee) -> tuple[Tax, ...]:
 
 
 def coupon_credits_cents(reader: Reader, applied: AppliedCoupon) -> int:
-    """What invoices that stand have taken of an applied coupon."""
+    """What invoices that are not voided have used of an applied coupon."""
     credits = coupon_credits(reader, applied)
     return sum(credit.amount_cents for invoice, credit in credits if invoice.status not in UNDONE)
 
 
 def available_coupons(reader: Reader, customer: Customer, _: Invoice) -> list[AvailableCoupon]:
-    """The customer's active coupons, with what they are limited to and what is left of each."""
+    """The customer's active coupons, with their limits and what is left of each."""
     available = []
     for applied in reader.tx.find(AppliedCoupon, eq("customer_id", customer.id), eq("status", CouponStatus.ACTIVE)):
         coupon = reader.tx.get(Coupon, applied.coupon_id, deleted=True)
@@ -224,7 +224,7 @@ def available_wallets(reader: Reader, customer: Customer, invoice: Invoice) -> l
 
 _Load = Callable[[Reader, Customer, Invoice], Sequence[object]]
 
-# What a customer has to pay with, a row for each kind of credit; its step is in `core.invoices.totals`.
+# What can pay for invoices, one row for each kind of credit; its step is in `core.invoices.totals`.
 BEFORE_TAXES: tuple[_Load, ...] = (available_coupons,)
 AFTER_TAXES: tuple[_Load, ...] = (available_notes, available_wallets)
 

@@ -29,9 +29,9 @@ __all__ = ["paid_today", "top_up_bill"]
 
 
 def top_up_bill(reader: Reader, wallet: Wallet, purchase: WalletTransaction) -> Bill:
-    """The invoice of bought credits: one line, no taxes, nothing taken off.
+    """The invoice of purchased credits: one line, no taxes, no coupons or credits.
 
-    It is seen by nobody until it is paid if the purchase requires that.
+    If the purchase requires a successful payment, the invoice stays hidden until it is paid.
     """
     customer = customer_of(reader, wallet)
     own_entity = entity_of(reader, customer)
@@ -90,7 +90,7 @@ def _fee(reader: Reader, invoice: Invoice, wallet: Wallet, purchase: WalletTrans
 
 
 def _sections(purchase: WalletTransaction, wallet: Wallet, customer_ids: Sequence[str]) -> tuple[str, ...]:
-    """The custom sections of a top-up: the purchase's own choice, else the wallet's, else the customer's."""
+    """The custom sections of a top-up: those of the purchase, else the wallet's, else the customer's."""
     for chosen in (purchase, wallet):
         if chosen.skip_invoice_custom_sections or chosen.invoice_custom_section_ids:
             selection = Selection(
@@ -101,7 +101,7 @@ def _sections(purchase: WalletTransaction, wallet: Wallet, customer_ids: Sequenc
 
 
 def paid_today(reader: Reader, invoice: Invoice) -> Invoice:
-    """The invoice that was kept until it was paid, dated the day on which it is."""
+    """The invoice that was hidden until it was paid, dated the day of the payment."""
     customer = customer_of(reader, invoice)
     zone = ZoneInfo(timezone(customer, entity_of(reader, customer)))
     today = reader.now.astimezone(zone).date()

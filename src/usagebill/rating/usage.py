@@ -1,7 +1,7 @@
 """The usage of one charge over a window: its events in filters and groups, aggregated and priced.
 
-The store counts what it can count by itself; only what needs single events (prorated quantities, weighted sums, running
-totals of a sum, bounds on single transactions) is read event by event.
+The store aggregates what it can; only what needs single events (prorated quantities, weighted sums, running totals of a
+sum, bounds on single transactions) is read event by event.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ def usage_window(charges: Span, tz: tzinfo, *, ended_by_upgrade: bool = False) -
 class ChargeScope:
     """Whose usage is asked for, over which window.
 
-    `currency` is the plan's. `known_at` leaves out events received later: an invoice that is made late is the one that
-    was due; `billed_at` is when the end of the subscription is billed, if that is what is going on. `current` asks for
-    usage so far instead of what an invoice bills. `counted_until` is the last instant whose usage counts, the end of
-    the window unless given. `only` keeps events by property (key -> values) and takes these keys out of the grouping;
+    `currency` is the plan's. `known_at` leaves out events received later, so that an invoice made late is the one that
+    was due; `billed_at` is when the end of the subscription is billed, if that is being done. `current` asks for usage
+    so far instead of what an invoice bills. `counted_until` is the last instant whose usage counts, the end of the
+    window unless given. `only` keeps events by property (key -> values) and takes these keys out of the grouping;
     `ungrouped` takes all keys out. `presented` are the presentation keys that split the displayed units, None for all.
     """
 
@@ -97,9 +97,9 @@ class ChargeScope:
 
 
 def charge_results(reader: Reader, charge: Charge, metric: BillableMetric, scope: ChargeScope) -> list[ChargeResult]:
-    """The usage of `charge` in `scope`: for each filter, then for what no filter takes, one result for each group.
+    """The usage of `charge` in `scope`: for each filter, then for events that match none, one result for each group.
 
-    Without any event there is one result of zero units, which is priced too (first flat amounts are due).
+    Without any event there is one result of zero units, which is priced too, as a first flat amount may be due.
     """
     results = []
     parts = charge_parts(charge, metric)
@@ -135,7 +135,7 @@ def charge_results(reader: Reader, charge: Charge, metric: BillableMetric, scope
 def part_usages(
     reader: Reader, charge: Charge, metric: BillableMetric, part: ChargePart, scope: ChargeScope
 ) -> Mapping[Group, tuple[AggregateResult, Usage]]:
-    """What is counted of one part of a charge, by the values of its group keys: that which `charge_results` prices."""
+    """The aggregated usage of one part of a charge, by the values of its group keys, as `charge_results` prices it."""
     return _usages(reader, charge, metric, [part], scope)[0]
 
 
@@ -165,7 +165,7 @@ def _breakdowns(
 def _by_keys(
     charge: Charge, parts: Sequence[ChargePart], scope: ChargeScope
 ) -> dict[tuple[str, ...], list[ChargePart]]:
-    """The parts that are grouped by the same keys: these are counted together."""
+    """The parts with the same group keys, which are counted together."""
     alike: dict[tuple[str, ...], list[ChargePart]] = {}
     for part in parts:
         alike.setdefault(_group_keys(charge, part, scope), []).append(part)
@@ -181,7 +181,7 @@ def _tallies(
     *,
     amounts: bool = False,
 ) -> dict[int, dict[Group, AggregateResult]]:
-    """What each of the parts counts, by position and group: one pass over the events however many there are."""
+    """The aggregate of each part, by position and group: one pass over the events however many parts there are."""
     if len(parts) == 1:
         question = _question(reader, metric, parts[0].bucket, keys, scope)
         return {parts[0].position: reader.tx.events.tallies(replace(question, amounts=amounts))}
@@ -198,7 +198,7 @@ def _group_keys(charge: Charge, part: ChargePart, scope: ChargeScope) -> tuple[s
 
 
 def _billed_keys(charge: Charge, part: ChargePart) -> tuple[str, ...]:
-    """The properties by which the charge's usage is billed in groups, whatever is asked for."""
+    """The properties that the charge's usage is billed by, whatever the scope asks for."""
     return charge_group_keys(grouping_keys(part.raw_properties), accepts_target_wallet=charge.accepts_target_wallet)
 
 
@@ -224,7 +224,7 @@ def _question(
 def _usages(
     reader: Reader, charge: Charge, metric: BillableMetric, parts: Sequence[ChargePart], scope: ChargeScope
 ) -> list[dict[Group, tuple[AggregateResult, Usage]]]:
-    """The usage of each of the parts, by group; all parts are counted in one pass, or read in one."""
+    """The usage of each part, by group; all parts are counted, or read, in one pass."""
     terms = {part.position: _terms(charge, part, scope) for part in parts}
     read = [part for part in parts if _needs_events(charge, metric, terms[part.position])]
     events = _events_by_part(reader, metric, read, scope)
@@ -272,7 +272,7 @@ def _read_usages(
     events: Mapping[int, Sequence[Event]],
     scope: ChargeScope,
 ) -> dict[Group, tuple[AggregateResult, Usage]]:
-    """The usage of a part that takes its events one by one."""
+    """The usage of a part that is computed event by event."""
     keys, terms = _group_keys(charge, part, scope), _terms(charge, part, scope)
     groups = _counted_groups(charge, metric, events[part.position], keys)
     rows = _ledger_rows(reader, charge, metric, part, scope)
@@ -291,7 +291,7 @@ def _read_usages(
 def _counted_groups(
     charge: Charge, metric: BillableMetric, events: Iterable[Event], keys: Sequence[str]
 ) -> dict[Group, list[Event]]:
-    """The events that count, by group. A group of a prorated unique count to which nothing was ever added is none."""
+    """The events that count, by group. A prorated unique count has no group for values that were only ever removed."""
     groups = grouped((event for event in events if counts(metric.aggregation_type, metric.field_name, event)), keys)
     if keys and charge.prorated and AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.VALUES:
         groups = {
@@ -331,9 +331,9 @@ def _from_tally(
 def _as_billed(
     metric: BillableMetric, usage: Usage, tally: AggregateResult, terms: PercentageProperties, row: LedgerRow | None
 ) -> Usage:
-    """`usage` of a percentage charge in advance with as many fixed amounts as have been billed.
+    """`usage` of a percentage charge in advance, with as many fixed amounts as were billed.
 
-    A removal pays one, and what was carried into the period paid at renewal.
+    A removal pays one; what was carried into the period paid its own at renewal.
     """
     if AGGREGATIONS[metric.aggregation_type].accumulation is not Accumulation.VALUES or row is None:
         return usage
@@ -379,7 +379,7 @@ def _from_events(
 def _ledger_rows(
     reader: Reader, charge: Charge, metric: BillableMetric, part: ChargePart, scope: ChargeScope
 ) -> dict[Group, LedgerRow]:
-    """Where the groups of a part stand in the ledger, for usage so far of what is paid in advance."""
+    """The latest ledger rows of a part's groups, for usage so far of a charge paid in advance."""
     if not charge.pay_in_advance or not scope.current:
         return {}
     ledger = Ledger(
@@ -401,7 +401,7 @@ def initial_level_of(
     scope: ChargeScope,
     group: Mapping[str, str | None],
 ) -> Decimal:
-    """Where one group of a recurring weighted sum starts in the window of `scope`; zero for any other metric."""
+    """The level at which one group of a recurring weighted sum starts `scope`'s window; zero for any other metric."""
     keys = tuple(group)
     levels = _levels(reader, charge, part, metric, scope, _question(reader, metric, part.bucket, keys, scope))
     return levels.get(tuple(group.values()), ZERO)
@@ -416,7 +416,7 @@ def _levels(
 
 
 def level_reached(reader: Reader, result: ChargeResult, scope: ChargeScope) -> LevelReached | None:
-    """Where a recurring weighted sum stands at the end of the window of `scope`; None for any other metric."""
+    """The level of a recurring weighted sum at the end of `scope`'s window; None for any other metric."""
     metric = result.metric
     if (
         AGGREGATIONS[metric.aggregation_type].accumulation is not Accumulation.LEVEL

@@ -1,7 +1,7 @@
-"""What a subscription's usage of the running period comes to at most, without counting its events again.
+"""An upper bound of a subscription's usage in the running period, without counting its events again.
 
-`usage_count` counts everything and notes what it came to, part by part; `usage_ceiling` says, from that and from the
-events that have come since, what the amount cannot exceed now (`core.usage_ceiling`).
+`usage_count` counts everything and notes the result part by part; `usage_ceiling` bounds the amount from that and the
+events received since (`core.usage_ceiling`).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ __all__ = ["UsageCeiling", "usage_ceiling", "usage_count"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageCeiling:
-    """What each charge comes to at most in the running period, in cents of the plan's currency, before taxes.
+    """The most each charge can come to in the running period, in cents of the plan's currency, before taxes.
 
-    `count` is the count that this was worked out from, with the events looked at.
+    `count` is the count it was computed from, with the events looked at.
     """
 
     count: UsageCount
@@ -49,12 +49,12 @@ class UsageCeiling:
 
     @property
     def cents(self) -> int:
-        """What all charges come to at most."""
+        """The most all charges together can come to."""
         return sum(self.cents_by_charge.values())
 
 
 def usage_count(reader: Reader, subscription: Subscription, *, known_at: datetime | None = None) -> UsageCount:
-    """Count all usage of the running charges period; with `known_at` only what had been received by then.
+    """Count all usage of the running charges period; with `known_at`, only events received by then.
 
     Raises `NotAllowed` for a subscription that has no such period.
     """
@@ -92,10 +92,10 @@ def usage_count(reader: Reader, subscription: Subscription, *, known_at: datetim
 def usage_ceiling(
     reader: Reader, subscription: Subscription, count: UsageCount, events: Iterable[Event]
 ) -> UsageCeiling | None:
-    """What the running period comes to at most, given the last `count` and the `events` that have come since.
+    """The most the running period can come to, given the last `count` and the `events` received since.
 
-    None where that is not known: the count is of another period, other prices or another plan, or one of the events
-    falls to a charge of which nobody can say what it adds at most.
+    None if there is no bound: the count is of another period, other prices or another plan, or an event falls to a
+    charge whose increase has no bound.
     """
     if count.is_volatile:
         return None
@@ -154,9 +154,9 @@ def _terms_of(charge: Charge, part: ChargePart, metric: BillableMetric, definiti
 
 
 def _fingerprint(reader: Reader, subscription: Subscription, definition: PlanDefinition, window: Window) -> str:
-    """All that a count depends on but for the events: the period, the prices, and which events are the subscription's.
+    """All that a count depends on except the events: the period, the prices, and which events are the subscription's.
 
-    It changes with the subscription and its plans too: while these had no thresholds, nobody looked at new events.
+    It changes with the subscription and its plans too, as new events are not looked at while there are no thresholds.
     """
     parent_id = definition.plan.parent_id
     handovers = []

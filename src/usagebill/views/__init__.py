@@ -1,1 +1,1 @@
-"""How records are shown: one module a resource, from a record to the JSON object of responses and webhook messages."""
+"""Records as the JSON objects of responses and webhook messages: one module per resource."""

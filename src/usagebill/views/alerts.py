@@ -1,4 +1,4 @@
-"""How alerts are shown, and what tells that one has rung."""
+"""How alerts are shown, and the message that one was triggered."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _threshold_view(threshold: AlertThreshold) -> AlertThresholdView:
 
 
 def alert_view(reader: Reader, alert: Alert) -> AlertView:
-    """The alert with its thresholds, and the metric that it watches."""
+    """The alert with its thresholds and the metric it watches."""
     metric = metric_of_alert(reader, alert)
     wallet = wallet_of_alert(reader, alert)
     return {
@@ -95,14 +95,14 @@ def alert_view(reader: Reader, alert: Alert) -> AlertView:
 
 
 def created_alerts_view(reader: Reader, created: Alert | Sequence[Alert]) -> CreatedAlertView | CreatedAlertsView:
-    """What a request has made: one alert, or the list of several."""
+    """The alert, or the list of alerts, that a request created."""
     if isinstance(created, Alert):
         return {"alert": alert_view(reader, created)}
     return {"alerts": [alert_view(reader, alert) for alert in created]}
 
 
 def triggered_alert_view(reader: Reader, crossing: Crossing) -> TriggeredAlertView:
-    """The alert that has rung, with the thresholds that its value crossed."""
+    """The triggered alert, with the thresholds its value crossed."""
     alert = crossing.alert
     subscription = subscription_of_alert(reader, alert)
     metric = metric_of_alert(reader, alert)

@@ -65,5 +65,5 @@ def billable_metric_view(reader: Reader, metric: BillableMetric) -> BillableMetr
 
 
 def expression_result_view(reader: Reader, value: str) -> ExpressionResultView:
-    """What an expression comes to for an event."""
+    """The value of an expression for an event."""
     return {"value": value}

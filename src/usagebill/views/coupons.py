@@ -1,4 +1,4 @@
-"""How coupons are shown, and coupons applied to customers."""
+"""How coupons and applied coupons are shown."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class CreditNoteItemView(TypedDict):
 
 
 class CreditNoteOfCustomer(TypedDict):
-    """The message about a credit note whose document is there."""
+    """The message about a credit note whose document has been made."""
 
     svc_id: Id
     billing_entity_code: str | None

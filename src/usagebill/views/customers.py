@@ -227,14 +227,13 @@ def customer_view(reader: Reader, customer: Customer) -> CustomerView:
 
 
 def tax_errors(customer: Customer) -> list[ErrorDetailView]:
-    """Why it could not be told what the customer is taxed with: what its tax provider said the last time, and the last
-    attempt at the check of its VAT number."""
+    """Why the customer's taxes are unknown: the last errors of its tax provider and of its VAT number's check."""
     told = [] if customer.tax_error is None else [error_detail_view(customer.tax_error)]
     return [*told, *vat_errors(customer)]
 
 
 def vat_errors(customer: Customer) -> list[ErrorDetailView]:
-    """Why the check of the customer's VAT number has not ended yet: its last attempt."""
+    """Why the check of the customer's VAT number is still running: its last attempt."""
     check = customer.vat_check
     if check is None or check.last_error is None:
         return []
@@ -250,7 +249,7 @@ def error_detail_view(detail: ErrorDetail) -> ErrorDetailView:
 def checked_customer(
     reader: Reader, customer: Customer, answer: Registered | NotRegistered | Unavailable
 ) -> CheckedCustomer:
-    """The customer, and what the registry answered about its VAT number."""
+    """The customer, with the registry's answer about its VAT number."""
     return {**customer_summary(reader, customer), "vies_check": _answer_view(answer)}
 
 

@@ -1,4 +1,4 @@
-"""Where documents are found."""
+"""Addresses of documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How estimates of fees are shown: as the fees that they would become, without ids."""
+"""How estimates of fees are shown: as fees without ids."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _NO_ID = {"svc_id": None, "created_at": None}
 
 
 def estimated_fees_view(reader: Reader, fees: Iterable[Fee]) -> Annotated[list[FeeView], Unstored()]:
-    """Fees that are not stored, as stored ones are shown."""
+    """Estimated fees, shown like stored ones."""
     return [cast(FeeView, _estimated(fee_view(reader, fee))) for fee in fees]
 
 

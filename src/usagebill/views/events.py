@@ -28,7 +28,7 @@ class EventView(TypedDict):
 
 
 class EventsErrors(TypedDict):
-    """Transaction ids of events that no charge can use as they are, for each reason."""
+    """Transaction ids, by reason, of events that no charge can use as they are."""
 
     invalid_code: list[str]
     missing_aggregation_property: list[str]
@@ -37,7 +37,7 @@ class EventsErrors(TypedDict):
 
 
 def event_view(reader: Reader, event: Event) -> EventView:
-    """The event; what belongs to it is named by its external subscription id only."""
+    """The event. It names its subscription by external id only."""
     return {
         "svc_id": event.id,
         "transaction_id": event.transaction_id,
@@ -64,5 +64,5 @@ def _seconds(value: datetime) -> str:
 
 
 def _milliseconds(value: datetime) -> str:
-    # Instants of events are in UTC: what follows the milliseconds is "+00:00".
+    # Instants of events are in UTC: "+00:00" follows the milliseconds.
     return value.isoformat(timespec="milliseconds")[:-6] + "Z"

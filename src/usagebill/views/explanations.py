@@ -1,4 +1,4 @@
-"""How explanations of invoices are shown. This is our own addition to the interface."""
+"""How explanations of invoices are shown, an addition of ours to the interface."""
 
 from __future__ import annotations
 

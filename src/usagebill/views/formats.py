@@ -35,7 +35,7 @@ class Format:
 
 @dataclass(frozen=True, slots=True)
 class Unstored:
-    """A view of what is not stored: its ids and instants are null, and these of its fields are not there at all."""
+    """A view of a record that is not stored: its ids and instants are null, and these fields are absent."""
 
     left_out: tuple[str, ...] = ()
 

@@ -306,7 +306,7 @@ def _customer(reader: Reader, invoice: Invoice) -> CustomerSummary | None:
 
 
 def billed_plan(reader: Reader, period: BillingPeriod) -> BilledPlan | None:
-    """The plan of a billing period as it is now."""
+    """The current plan of a billing period."""
     plan = find_plan(reader, period.plan_id)
     if plan is None:
         return None
@@ -314,7 +314,7 @@ def billed_plan(reader: Reader, period: BillingPeriod) -> BilledPlan | None:
 
 
 def subscription_name(reader: Reader, period: BillingPeriod, *, kept: bool) -> str:
-    """What the subscription of a billing period is called, or its plan: as the invoice has `kept` it, or now."""
+    """The name of a billing period's subscription or plan: as the invoice has `kept` it, or the current one."""
     name: object
     if kept and period.subscription_snapshot:
         name = period.subscription_snapshot.get("name")
@@ -326,7 +326,7 @@ def subscription_name(reader: Reader, period: BillingPeriod, *, kept: bool) -> s
 
 
 def _periods(reader: Reader, invoice: Invoice) -> list[BillingPeriod]:
-    """The billing periods of the invoice by the name that their subscriptions are shown with."""
+    """The billing periods of the invoice, by the name shown for their subscriptions."""
 
     kept = invoice.status != InvoiceStatus.DRAFT
 
@@ -447,7 +447,7 @@ INVOICE_MESSAGES: Mapping[str, type[InvoiceOfCustomer]] = {
 
 
 def _shown_as(reader: Reader, invoice: Invoice, kind: type[_Shown]) -> _Shown:
-    """The invoice's own fields, and those of its parts that `kind` has."""
+    """The invoice's fields, and the parts that `kind` has."""
     parts = {part: show(reader, invoice) for part, show in _PARTS.items() if part in kind.__annotations__}
     shown: JsonObject = {**invoice_summary(reader, invoice), **parts}
     if invoice.invoice_type == InvoiceType.PROGRESSIVE_BILLING:
@@ -471,12 +471,12 @@ def invoice_webhook_view(reader: Reader, webhook_type: str, invoice: Invoice) ->
 
 
 def payment_dispute_lost_view(reader: Reader, invoice: Invoice) -> PaymentDisputeLost:
-    """A lost dispute as its message tells it."""
+    """A lost dispute, as its message carries it."""
     return {"invoice": _shown_as(reader, invoice, InvoiceOfCustomer)}
 
 
 def payment_failure_view(reader: Reader, invoice: Invoice, details: JsonObject) -> PaymentFailure:
-    """An invoice that could not be collected, and why, as its message tells it."""
+    """An invoice whose payment failed, and why, as its message carries it."""
     customer = customer_of(reader, invoice)
     return {
         "svc_invoice_id": invoice.id,

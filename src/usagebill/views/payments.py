@@ -15,7 +15,7 @@ __all__ = ["PaymentMethodView", "payment_view"]
 
 
 class PaymentMethodView(TypedDict):
-    """What is to be paid with: `payment_method_type` provider or manual."""
+    """How to pay: `payment_method_type` provider or manual."""
 
     payment_method_type: str
     payment_method_id: Id | None

@@ -141,7 +141,7 @@ class PlanView(PlanSummary):
 
 
 def filter_view(charge: Charge, charge_filter: ChargeFilter) -> ChargeFilterView:
-    """A charge filter, as charges hold it and as it is shown by itself."""
+    """A charge filter, inside a charge or by itself."""
     return {
         "svc_id": charge_filter.id,
         "charge_code": charge.code,

@@ -149,7 +149,7 @@ def subscription_view(reader: Reader, subscription: Subscription) -> Subscriptio
 
 
 def _downgrade_date(reader: Reader, subscription: Subscription, following: Subscription | None) -> str | None:
-    """When a scheduled downgrade takes, or took, the place of this subscription."""
+    """When a scheduled downgrade replaces, or replaced, this subscription."""
     if following is None or subscription.started_at is None:
         return None
     periods = cycle(reader, subscription)
@@ -176,7 +176,7 @@ def _thresholds_view(reader: Reader, subscription: Subscription) -> list[Applica
 
 
 def subscription_and_plan_view(reader: Reader, subscription: Subscription) -> SubscriptionAndPlanView:
-    """The subscription as single-record responses show it: with its plan and the thresholds that apply to it."""
+    """The subscription as single-record responses show it: with its plan and applicable thresholds."""
     return {
         **subscription_view(reader, subscription),
         "plan": plan_view(reader, plan_of(reader, subscription)),

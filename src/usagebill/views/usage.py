@@ -94,9 +94,10 @@ class UsageView(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownUsage:
-    """One line of usage: a filter and group of a charge. `filter_id` and `values` are None for what no filter takes.
+    """One line of usage: a filter and group of a charge. `filter_id` and `values` are None for events that match no
+    filter.
 
-    `projected` holds units and cents where usage is projected; `breakdown` the displayed units by presentation keys.
+    `projected` has units and cents if usage is projected; `breakdown` the displayed units by presentation keys.
     """
 
     filter_id: str | None

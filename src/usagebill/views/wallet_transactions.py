@@ -1,4 +1,4 @@
-"""How wallet transactions are shown, and what they were funded by or used for."""
+"""How wallet transactions are shown, and their fundings and consumptions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
     "wallet_transaction_view",
 ]
 
-# Credits that are shown unrounded have no end at most rates.
+# At most conversion rates, credits shown unrounded have endless decimals.
 _EXACT_DECIMALS = 15
 
 
@@ -117,7 +117,7 @@ def wallet_transaction_view(reader: Reader, transaction: WalletTransaction) -> W
 
 
 def wallet_transaction_details(reader: Reader, transaction: WalletTransaction) -> WalletTransactionDetails:
-    """A transaction with the custom sections that were chosen for its invoice."""
+    """A transaction with the custom sections chosen for its invoice."""
     sections = applied_sections_view(reader, transaction.invoice_custom_section_ids)
     return {**wallet_transaction_view(reader, transaction), "applied_invoice_custom_sections": sections}
 
@@ -140,10 +140,10 @@ def _used(reader: Reader, consumption: WalletConsumption, other_id: str) -> Cons
 
 
 def consumption_view(reader: Reader, consumption: WalletConsumption) -> ConsumptionView:
-    """What was taken from an inbound transaction, with the outbound one that took it."""
+    """What an outbound transaction took from an inbound one."""
     return _used(reader, consumption, consumption.outbound_id)
 
 
 def funding_view(reader: Reader, consumption: WalletConsumption) -> ConsumptionView:
-    """What an outbound transaction was paid with, with the inbound one that it came from."""
+    """What an outbound transaction was funded with, and the inbound one it came from."""
     return _used(reader, consumption, consumption.inbound_id)

@@ -110,7 +110,7 @@ class WalletView(WalletMessage):
 
 
 def payment_method_view(choice: PaymentMethodChoice | None) -> PaymentMethodView:
-    """What top-ups are paid with; the provider of the customer unless something else was chosen."""
+    """How top-ups are paid: by the customer's provider unless something else was chosen."""
     choice = choice or PaymentMethodChoice()
     return {"payment_method_type": choice.kind, "payment_method_id": choice.id}
 

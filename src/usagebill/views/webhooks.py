@@ -43,7 +43,7 @@ class PublicKeyView(TypedDict):
 
 
 def webhook_endpoint_view(reader: Reader, endpoint: WebhookEndpoint) -> WebhookEndpointView:
-    """Who is told, of what, and how the messages are signed."""
+    """The endpoint, the types it gets and how its messages are signed."""
     return {
         "svc_id": endpoint.id,
         "svc_organization_id": endpoint.organization_id,
@@ -56,7 +56,7 @@ def webhook_endpoint_view(reader: Reader, endpoint: WebhookEndpoint) -> WebhookE
 
 
 def webhook_message_view(reader: Reader, message: WebhookMessage) -> WebhookMessageView:
-    """The message and how it went so far; its id is the unique key that receivers get."""
+    """The message and its delivery so far; its id is the unique key that receivers get."""
     return {
         "svc_id": message.id,
         "svc_webhook_endpoint_id": message.webhook_endpoint_id,
@@ -76,7 +76,7 @@ def webhook_message_view(reader: Reader, message: WebhookMessage) -> WebhookMess
 
 
 def public_key_view(reader: Reader, text: str) -> PublicKeyView:
-    """The key that messages signed as JWT are checked with: base64 of its PEM text."""
+    """The key to verify messages signed as JWT: base64 of its PEM text."""
     return {"public_key": text}
 
 

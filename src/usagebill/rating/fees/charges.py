@@ -26,9 +26,9 @@ __all__ = ["RatedUsage", "UsageToBill", "charge_fee", "rated_usage"]
 class UsageToBill:
     """Whose usage an invoice bills, over which window.
 
-    `next_plan` is the plan of the subscription that an upgrade replaced this one with. Without `with_minimum` no
-    charge is brought up to its minimum (progressive billing). Events received after `known_at` are left out; of the
-    very instant at which the subscription ended, those received after `billed_at`.
+    `next_plan` is the plan of the subscription that an upgrade replaced this one with. Without `with_minimum` no charge
+    is brought up to its minimum (progressive billing). Events received after `known_at` are left out, and so are those
+    of the very instant of the subscription's end that were received after `billed_at`.
     """
 
     invoice: Invoice
@@ -52,7 +52,7 @@ class RatedUsage:
 def rated_usage(reader: Reader, usage: UsageToBill) -> RatedUsage:
     """The usage fees of `usage`, charge by charge in the order of the plan; empty ones are left out.
 
-    Charges paid in advance are left out, as is what the plan after an upgrade goes on to bill.
+    Charges paid in advance are left out, and so is what the next plan goes on to bill after an upgrade.
     """
     if usage.window.start > usage.window.end:
         return RatedUsage()

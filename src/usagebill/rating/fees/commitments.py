@@ -1,4 +1,4 @@
-"""The commitment fee: what the fees of an interval leave of its minimum commitment."""
+"""The commitment fee: what an interval's fees fall short of its minimum commitment."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COUNTED = (FeeType.SUBSCRIPTION, FeeType.CHARGE, FeeType.FIXED_CHARGE)
 
 
 def commitment_fee(reader: Reader, context: BillingContext, fees: Sequence[Fee]) -> Fee | None:
-    """What `fees` (of this billing period) and those of earlier invoices leave of the commitment, None if nothing."""
+    """What `fees` (of this billing period) and earlier invoices fall short of the commitment; None if they reach it."""
     commitment = context.plan.minimum_commitment
     if (
         commitment is None
@@ -109,7 +109,7 @@ def _is_in_force(reader: Reader, context: BillingContext, invoice_id: str) -> bo
         return False
     invoice = reader.tx.get(Invoice, invoice_id)
     if invoice is None or invoice.invoice_type == InvoiceType.PROGRESSIVE_BILLING:
-        # The period's own invoice bills that usage too, and credits what was billed ahead.
+        # The period's invoice bills that usage too, and credits what was billed progressively.
         return False
     return invoice.status in BILLED
 
@@ -121,6 +121,6 @@ def _counts(fee: Fee, period: Window) -> bool:
     if fee.fee_type == FeeType.CHARGE:
         start, end = fee.charges_from_datetime, fee.charges_to_datetime
         if start is not None and end is not None and fee.from_datetime is not None and fee.from_datetime > end:
-            # Recurring usage renewed in advance counts in the period that it was renewed for.
+            # Recurring usage renewed in advance counts in the period it was renewed for.
             start = end = fee.from_datetime
     return start is not None and end is not None and counts_toward(period, start, end)

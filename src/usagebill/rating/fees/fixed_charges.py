@@ -128,7 +128,8 @@ def _family(charge: FixedCharge) -> list[str]:
 
 
 def _time_line(reader: Reader, context: BillingContext, charge: FixedCharge) -> list[FixedChargeUnits]:
-    """The units decided so far; in advance before the invoice was made, for what was added since has its own."""
+    """The units decided so far; in advance only until the invoice was made, as later additions are billed by
+    themselves."""
     invoice = context.invoice
     decided = reader.tx.find(
         FixedChargeUnits,
@@ -175,9 +176,9 @@ def fixed_charge_details(charge: FixedCharge, properties: Properties, usage: Usa
 def _less_what_the_old_plan_was_paid(
     reader: Reader, context: BillingContext, charge: FixedCharge, fee: Fee, others: Sequence[Fee]
 ) -> Fee:
-    """After an upgrade, the old plan's prepaid fees for the same add-on are deducted from the new plan's.
+    """After an upgrade, deduct the old plan's prepaid fees for the same add-on from the new plan's.
 
-    Each rest is deducted once: `others` are the new plan's fees before this one.
+    Each remainder is deducted once: `others` are the new plan's fees before this one.
     """
     if (
         context.period.invoicing_reason != InvoicingReason.STARTING
@@ -191,7 +192,7 @@ def _less_what_the_old_plan_was_paid(
 def _paid_by_the_old_plan(reader: Reader, context: BillingContext, fee: Fee) -> list[PaidInAdvance]:
     """What the subscription before this one was billed in advance for the fee's add-on, over all of the fee's window.
 
-    That one's fees may have been paid in part by the plan before it: they are worth what they came to before that.
+    Those fees may have been reduced by the plan before that one: they count with their amount before the reduction.
     """
     window = advance_window(context.cycle, context.boundaries.timestamp)
     old = reader.tx.find(

@@ -1,8 +1,8 @@
 """Renewals: what a recurring charge paid in advance carries into the period that begins, billed for all of it.
 
-Within a period each event is billed by itself. When the next one begins, the quantity at the end of the
-elapsed period is billed again, at the full price: on the period's invoice where the charge is invoiceable, as fees
-without invoice if not.
+Within a period each event is billed by itself. When the next one begins, the quantity at the end of the elapsed period
+is billed again at the full price: on the period's invoice if the charge is invoiceable, else as fees without an
+invoice.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def standalone_renewals(reader: Reader, context: BillingContext) -> list[Fee]:
 
 
 def _renewed(context: BillingContext, *, invoiceable: bool) -> Iterator[Charge]:
-    """The charges that are renewed: none at an end, unless a downgrade goes on from it."""
+    """The charges that are renewed: none at an end, unless a downgrade follows."""
     elapsed = context.boundaries.charges
     if elapsed is None or context.invoice.skip_charges or elapsed.start >= elapsed.end:
         return
@@ -63,7 +63,7 @@ def _renewed(context: BillingContext, *, invoiceable: bool) -> Iterator[Charge]:
 
 
 def _is_renewed(reader: Reader, context: BillingContext, charge: Charge) -> bool:
-    """Whether the charge has its renewals after this elapsed period already, taken back or not."""
+    """Whether the charge already has its renewals after this elapsed period, deleted or not."""
     fee = reader.tx.first(
         Fee,
         eq("charge_id", charge.id),
@@ -84,7 +84,7 @@ def _elapsed(context: BillingContext) -> Window:
 
 
 def renewals_of(reader: Reader, context: BillingContext, charge: Charge) -> list[Fee]:
-    """The fees of one charge: its whole quantity, never prorated, shown for the period that begins."""
+    """The fees of one charge: its whole quantity, never prorated, dated to the period that begins."""
     subscription, window = context.subscription, _elapsed(context)
     usage = UsageToBill(
         invoice=context.invoice,

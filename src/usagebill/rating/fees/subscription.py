@@ -115,7 +115,7 @@ def _facts(reader: Reader, context: BillingContext) -> FeeFacts:
         )
         == 0,
         fee_billed=bool(earlier),
-        # A fee of today may be that of a period which a new time zone says was over before today.
+        # A fee made today may belong to a period that, in a new time zone, was over before today.
         fee_billed_today=any(
             local_date(fee.created_at, cycle.tz) == day
             and (fee.to_datetime is None or is_same_end(cycle, context.boundaries.subscription, fee.to_datetime))

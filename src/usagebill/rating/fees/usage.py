@@ -22,13 +22,13 @@ def period_usage(reader: Reader, context: BillingContext) -> usage.RatedUsage:
     if charges is None or whose is None or context.invoice.skip_charges or charges.start > charges.end:
         return usage.RatedUsage()
     if charges.start == charges.end and context.period.invoicing_reason != InvoicingReason.TERMINATING:
-        # A start has nothing to bill; an end at the very start of a period still has that instant, which it includes.
+        # A start has nothing to bill; an end at the very start of a period still bills that instant.
         return usage.RatedUsage()
     return usage.rated_usage(reader, whose)
 
 
 def usage_to_bill(reader: Reader, context: BillingContext) -> usage.UsageToBill | None:
-    """Whose usage the billing period bills, over which window; None if it bills none."""
+    """The usage the billing period bills: whose, and over which window; None if it bills none."""
     if context.boundaries.charges is None:
         return None
     upgraded = context.ended and context.cycle.succession is Succession.UPGRADE

@@ -1,7 +1,7 @@
 """Recounts of issued lines from events, plan and days, as they were known when the line was made.
 
-Lines are counted and priced by the rules that bill them, so a finding is a record that was changed, lost or
-made against these rules. An invoice's usage is what had been received when it was finalized.
+Lines are counted and priced by the rules that billed them, so a finding is a record that was changed, lost or made
+against the rules. An invoice's usage is what had been received when it was finalized.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Recounts", "lost_events", "recounted", "recounted_without_invoice"]
 def recounted(
     reader: Reader, invoice: Invoice, fees: Sequence[Fee], periods: Sequence[BillingPeriod], notes: Recounts
 ) -> Iterator[Finding]:
-    """Recount the lines of an issued invoice that bill its `periods`; how many these are is noted in `notes`."""
+    """Recount the lines of an issued invoice that bill its `periods`, and note in `notes` how many there are."""
     if invoice.voided_invoice_id is not None:
         for fee in fees:
             notes.leave(fee, AGAIN_BY_HAND)

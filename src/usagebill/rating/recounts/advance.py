@@ -84,7 +84,7 @@ def _told(
 
 
 def fee_without_invoice(reader: Reader, fee: Fee, number: str, notes: Recounts) -> Iterator[Finding]:
-    """A fee that was made without an invoice: of an event, or of what was carried into a period."""
+    """A fee without an invoice: of an event, or of a renewal."""
     if fee.event_transaction_id is not None:
         yield from _event_fee(reader, fee, number, None, notes)
     elif fee.fee_type == FeeType.CHARGE:
@@ -130,7 +130,7 @@ def _renewal(reader: Reader, fee: Fee, number: str, notes: Recounts) -> Iterator
 def _event_fee(
     reader: Reader, fee: Fee, number: str, period: BillingPeriod | None, notes: Recounts
 ) -> Iterator[Finding]:
-    """Recount the fee of one event: what it adds to what had been received before it."""
+    """Recount the fee of one event: what it adds to the events received before it."""
     charge = reader.tx.get(Charge, fee.charge_id or "", deleted=True)
     metric = None if charge is None else reader.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
     subscription = reader.tx.get(Subscription, fee.subscription_id or "")
@@ -164,7 +164,7 @@ def _event_fee(
         )
         line = advance_fee(reader.at(fee.created_at), billing, priced, event)
         if _is_first_day(fee, billing.window.start):
-            # The time zone in which that day began is not kept.
+            # The time zone that day began in is not kept.
             line = replace(line, from_datetime=fee.from_datetime)
         return line
 
@@ -182,7 +182,7 @@ def _event_fee(
 
 
 def _is_first_day(fee: Fee, start: datetime) -> bool:
-    """Whether a fee of no invoice is shown from the start of a day, anywhere on earth, in which its period starts."""
+    """Whether a fee without an invoice begins with a day, in any time zone, in which its period starts."""
     shown = fee.from_datetime
     return not fee.invoiceable and shown is not None and start - _LONGEST_DAY <= shown <= start
 

@@ -1,4 +1,4 @@
-"""What was known at a time, and what has changed since: the plan, and why a later count may differ."""
+"""What was known at an instant, and what has changed since: the plan, and why a later count may differ."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def is_followed_since(reader: Reader, subscription: Subscription, at: datetime) 
 
 
 def units_doubt(reader: Reader, period: BillingPeriod, at: datetime) -> str | None:
-    """Fixed charge units decided at the very instant of the count may or may not have been included."""
+    """Doubt about units of a fixed charge that were decided at the very instant of the count."""
     decided = eq("subscription_id", period.subscription_id), eq("created_at", at)
     return SAME_INSTANT if reader.tx.first(FixedChargeUnits, *decided) is not None else None
 

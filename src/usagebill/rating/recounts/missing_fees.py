@@ -20,12 +20,12 @@ from usagebill.work import Reader
 __all__ = ["lost_events"]
 
 _INSTANT = timedelta(microseconds=1)
-# A plan change counts from a midnight before the job that makes it: around one, either plan may have billed an event.
+# A plan change counts from the midnight before the job that makes it: in between, either plan may have billed an event.
 _CHANGE = timedelta(hours=26)
 
 
 def lost_events(reader: Reader, subscription: Subscription) -> Iterator[Finding]:
-    """Each event of the subscription and charge paid in advance without a fee, not even a deleted one.
+    """The events of the subscription under a charge paid in advance that have no fee, not even a deleted one.
 
     Only events received since the charge last changed are checked, and only those that no other subscription of the
     same id may have been billed for.

@@ -1,4 +1,4 @@
-"""The lines of whole billing periods, and of the usage so far that passed a threshold."""
+"""Recounts of the lines of whole billing periods, and of usage so far that passed a threshold."""
 
 from __future__ import annotations
 
@@ -81,13 +81,13 @@ class Lines:
         raise LookupError(f"billing period {self.period.id} bills no usage")
 
     def other_instants(self, charge: Charge) -> tuple[list[datetime], bool]:
-        """When else the count may have been, and whether these are all such instants."""
+        """The other instants at which the count may have been made, and whether these are all."""
         return [], True
 
     def judge(
         self, expected: Iterable[Fee], stored: Sequence[Fee], doubt: Callable[[Fee], str | None]
     ) -> Iterator[Finding]:
-        """Note what was recounted. What differs is a finding, unless there is a reason to `doubt` it."""
+        """Note what was recounted. A difference is a finding, unless there is a reason to `doubt` it."""
         for fee, is_there, findings in judged(self.invoice.number, self.invoice.id, expected, stored):
             reason = doubt(fee) if findings else None
             if reason is not None:
@@ -98,19 +98,19 @@ class Lines:
             yield from findings
 
     def agrees(self, expected: Iterable[Fee], stored: Sequence[Fee]) -> bool:
-        """Whether a recount gives what was found."""
+        """Whether the recount agrees with the stored lines."""
         lines = judged(self.invoice.number, self.invoice.id, expected, stored)
         return not any(findings for _, _, findings in lines)
 
     def adjusted(self, definition: PlanDefinition, fees: list[Fee]) -> list[Fee]:
-        """The lines as they were adjusted by hand on the draft that the invoice was."""
+        """The lines with the adjustments made by hand while the invoice was a draft."""
         for adjustment in of_draft(self.reader, self.invoice):
             charge = next((charge for charge in definition.charges if charge.id == adjustment.charge_id), None)
             if charge is not None and adjustment.charge_filter_id not in (
                 None,
                 *(charge_filter.id for charge_filter in charge.filters),
             ):
-                # Its filter is gone, and with it the price.
+                # The filter was deleted, and its price with it.
                 return fees
         draft = replace(self.context, invoice=replace(self.invoice, status=InvoiceStatus.DRAFT), definition=definition)
         return with_adjustments(self.reader.at(self.at), draft, fees)
@@ -161,11 +161,11 @@ class Lines:
         return SAME_INSTANT if self.is_instant_doubtful(charge) else None
 
     def is_instant_doubtful(self, charge: Charge) -> bool:
-        """Whether the count depends on what came in at its very instant, before it or after it."""
+        """Whether the count depends on events received at its very instant, before or after it."""
         return not self.agrees(self.expected_usage(charge, self.at - _INSTANT), self.expected_usage(charge, self.at))
 
     def _next_plan_is_another(self) -> bool:
-        """Whether the plan after an upgrade may have been another when it was asked what it goes on to bill."""
+        """Whether the next plan may have been another when it was decided what it goes on to bill after an upgrade."""
         following = successor_of(self.reader, self.context.subscription)
         if following is None:
             return False
@@ -203,7 +203,7 @@ class WholePeriod(Lines):
         return self.adjusted(definition, fees)
 
     def other_instants(self, charge: Charge) -> tuple[list[datetime], bool]:
-        # One that waited for its taxes had been counted before.
+        # An invoice that waited for its taxes had been counted before.
         if self.invoice.tax_status is None:
             return [], True
         arrivals, complete = self.arrivals(charge, self.at)
@@ -276,7 +276,7 @@ class UsageSoFar(Lines):
         return self.arrivals(charge)
 
     def is_instant_doubtful(self, charge: Charge) -> bool:
-        # The event that passed the threshold came in at that instant; what matters is whether others did.
+        # The event that passed the threshold was received at that instant; what matters is whether others were.
         name = self.period.external_subscription_id
         arrived = self.reader.tx.events.received(self.at, self.at + _INSTANT)
         return sum(event.external_subscription_id == name for event in arrived) > 1

@@ -12,7 +12,7 @@ __all__ = ["Recounts"]
 
 @dataclass(slots=True)
 class Recounts:
-    """How many lines of each kind were recounted, and how many were left for each reason."""
+    """How many lines of each kind were recounted, and how many were skipped for each reason."""
 
     done: dict[str, int] = field(default_factory=dict)
     _left: dict[tuple[str, str], int] = field(default_factory=dict)
