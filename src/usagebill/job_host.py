@@ -12,14 +12,17 @@ from usagebill.clock import Clock
 from usagebill.core.emails import Email
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
+from usagebill.core.payment_providers import PaymentConnection
+from usagebill.core.provider_requests import Notice, Outcome, Request
 from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes, Reported, TaxConnection, TaxQuestion
 from usagebill.core.vat import NotRegistered, Registered, Unavailable, VatNumber
 from usagebill.operations.webhooks import Attempt
 from usagebill.storage.ports import Transaction
 from usagebill.work import Work
 
-__all__ = ["Courier", "JobHost", "Mailer", "TaxProvider", "VatRegistry"]
+__all__ = ["Courier", "JobHost", "Mailer", "PaymentProviders", "TaxProvider", "VatRegistry"]
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 
@@ -37,6 +40,24 @@ class Mailer(Protocol):
         """Take an e-mail for its `recipients`; those who were refused, with the answer (`550 unknown`), if others
         were not. Raises `Undelivered` where nobody gets it.
         """
+
+
+class PaymentProviders(Protocol):
+    """Those who collect money: all kinds of payment provider (`HttpPaymentProviders`), or whatever stands in for them.
+
+    Nothing here is called while a transaction is open.
+    """
+
+    def ask(self, connection: PaymentConnection, request: Request[A]) -> A:
+        """The answer of the connection's provider. Raises `ProviderFailed` and nothing else."""
+
+    def notices(
+        self, connection: PaymentConnection, headers: Mapping[str, str], body: bytes, now: datetime
+    ) -> tuple[Notice, ...]:
+        """The events of a message from outside; names of `headers` are in lower case. Raises `NoticeRejected`."""
+
+    def outcomes(self, connection: PaymentConnection, notice: Notice, now: datetime) -> tuple[Outcome, ...]:
+        """What follows from an event, for which the provider may be asked. Raises `ProviderFailed`."""
 
 
 class TaxProvider(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["INVOICE_PAYMENT_STATUSES", "PaymentStatus", "TaxStatus"]
+__all__ = ["INVOICE_PAYMENT_STATUSES", "ChargeStatus", "PaymentStatus", "TaxStatus"]
 
 
 class PaymentStatus(StrEnum):
@@ -14,6 +14,15 @@ class PaymentStatus(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     REFUNDED = "refunded"
+
+
+class ChargeStatus(StrEnum):
+    """How a payment stands. `processing`: the provider has it and will say; `pending`: nobody has accepted it yet."""
+
+    PENDING = "pending"
+    PROCESSING = "processing"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
 
 
 # What the payment of an invoice, and the refund of a credit note, can be.

@@ -1,0 +1,294 @@
+"""Payment providers: the kinds there are and what each can do, connections to them, and amounts in their own form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from usagebill.core.currencies import CURRENCIES
+from usagebill.core.secrets import Secret
+from usagebill.core.statuses import ChargeStatus
+
+__all__ = [
+    "KINDS",
+    "PaymentConnection",
+    "ProviderKind",
+    "UnsupportedAmount",
+    "charge_status",
+    "connection_errors",
+    "from_minor_units",
+    "minor_units",
+    "redirect_url",
+]
+
+_LONGEST_REDIRECT = 1024
+_LONGEST_FLOW = 20
+_URL = re.compile(r"https?://[^\s/?#@]+([/?#]\S*)?")
+# Apps have schemes of their own.
+_ANY_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#@]+([/?#]\S*)?")
+# What may stand in a header.
+_CREDENTIAL = re.compile(r"[!-~]+( +[!-~]+)*")
+_HEX = re.compile(r"([0-9A-Fa-f]{2})+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderKind:
+    """What providers of a kind can do, and what a connection to one needs.
+
+    `required` and `optional` name the credentials; `settings` what else a connection of the kind has.
+    `statuses` says what each of the provider's own words for the state of a charge means.
+    `decimals` are its exceptions from ISO 4217, for the amounts it takes in minor units; `steps` what such an amount
+    must be a multiple of; `currencies` the only ones that it takes, if those are known.
+    """
+
+    name: str
+    required: tuple[str, ...]
+    redirect_url: str
+    statuses: Mapping[str, ChargeStatus]
+    optional: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    creates_customers: bool = False
+    sets_up: bool = False
+    charges: bool = False
+    pages: bool = True
+    request_pages: bool = True
+    refunds: bool = False
+    cancels: bool = False
+    decimals: Mapping[str, int] = field(default_factory=dict)
+    steps: Mapping[str, int] = field(default_factory=dict)
+    currencies: frozenset[str] | None = None
+
+
+def _words(processing: str, succeeded: str, failed: str) -> dict[str, ChargeStatus]:
+    return {
+        **dict.fromkeys(processing.split(), ChargeStatus.PROCESSING),
+        **dict.fromkeys(succeeded.split(), ChargeStatus.SUCCEEDED),
+        **dict.fromkeys(failed.split(), ChargeStatus.FAILED),
+    }
+
+
+KINDS: Mapping[str, ProviderKind] = {
+    kind.name: kind
+    for kind in (
+        ProviderKind(
+            name="stripe",
+            required=("secret_key",),
+            optional=("webhook_secret",),
+            settings=("supports_3ds", "require_terms_of_service_consent"),
+            redirect_url="https://stripe.com/",
+            creates_customers=True,
+            sets_up=True,
+            charges=True,
+            refunds=True,
+            cancels=True,
+            statuses=_words(
+                "processing requires_capture requires_action requires_confirmation",
+                "succeeded",
+                "canceled requires_payment_method",
+            ),
+            # For compatibility with the time when they had decimals.
+            decimals={"ISK": 2, "UGX": 2},
+            steps={"BHD": 10, "JOD": 10, "KWD": 10},
+        ),
+        ProviderKind(
+            name="gocardless",
+            required=("access_token",),
+            optional=("webhook_secret",),
+            redirect_url="https://gocardless.com/",
+            creates_customers=True,
+            sets_up=True,
+            charges=True,
+            pages=False,
+            request_pages=False,
+            refunds=True,
+            cancels=True,
+            statuses=_words(
+                "pending_customer_approval pending_submission submitted confirmed",
+                "paid_out",
+                "cancelled customer_approval_denied failed charged_back",
+            ),
+            currencies=frozenset(("AUD", "CAD", "DKK", "EUR", "GBP", "NZD", "SEK", "USD")),
+        ),
+        ProviderKind(
+            name="adyen",
+            required=("api_key", "merchant_account"),
+            optional=("hmac_key",),
+            settings=("live_prefix",),
+            redirect_url="https://www.adyen.com/",
+            sets_up=True,
+            charges=True,
+            refunds=True,
+            cancels=True,
+            statuses=_words(
+                "AuthorisedPending Received Pending",
+                "Authorised SentForSettle SettleScheduled Settled Refunded",
+                "Cancelled CaptureFailed Error Expired Refused RedirectShopper ChallengeShopper IdentifyShopper"
+                " PresentToShopper AuthenticationFinished",
+            ),
+            decimals={"CLP": 2, "CVE": 0, "IDR": 0, "ISK": 2},
+        ),
+        ProviderKind(
+            name="cashfree",
+            required=("client_id", "client_secret"),
+            redirect_url="https://cashfree.com/",
+            statuses=_words("PARTIALLY_PAID", "PAID", "EXPIRED CANCELLED"),
+        ),
+        ProviderKind(
+            name="flutterwave",
+            required=("secret_key",),
+            optional=("webhook_secret",),
+            redirect_url="https://www.flutterwave.com/ng",
+            statuses=_words("pending", "successful", "failed cancelled"),
+        ),
+        ProviderKind(
+            name="moneyhash",
+            required=("api_key", "flow_id"),
+            optional=("signature_key",),
+            redirect_url="",
+            creates_customers=True,
+            sets_up=True,
+            charges=True,
+            request_pages=False,
+            statuses=_words("PENDING PENDING_AUTHENTICATION UNPROCESSED", "SUCCESSFUL PROCESSED", "FAILED"),
+        ),
+    )
+}
+
+# Credentials that let nobody in, and may be shown.
+_SHOWN_CREDENTIALS = ("merchant_account", "flow_id")
+# Words of our own, which some providers use too.
+_OURS = {status.value: status for status in ChargeStatus}
+
+
+def charge_status(kind: str, word: str) -> ChargeStatus | None:
+    """What a provider's own word for the state of a charge means; None for a word that nobody knows."""
+    return KINDS[kind].statuses.get(word) or _OURS.get(word)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaymentConnection:
+    """An account with a payment provider, which customers are linked to by `kind` and `code`.
+
+    It is spoken to at `url`, or where providers of the kind are if that is null: their hosts for tests, or, if `live`,
+    for real money. `credentials` are by the names that `ProviderKind` gives them, those that we made up or fetched
+    among them. `webhook_id` is the provider's id of the place its notices go to, where we registered it.
+    """
+
+    id: str
+    organization_id: str
+    kind: str
+    code: str
+    name: str
+    created_at: datetime
+    updated_at: datetime
+    url: str | None = None
+    live: bool = False
+    success_redirect_url: str | None = None
+    supports_3ds: bool = False
+    require_terms_of_service_consent: bool = False
+    live_prefix: str | None = None
+    webhook_id: str | None = None
+    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
+    deleted_at: datetime | None = None
+
+    def secret(self, name: str) -> Secret:
+        """The credential of this name, empty if the connection has none."""
+        return Secret(self.credentials.get(name, ""))
+
+    @property
+    def traits(self) -> ProviderKind:
+        """What providers of its kind can do."""
+        return KINDS[self.kind]
+
+    def shown_credentials(self) -> dict[str, str]:
+        """The credentials as they may be shown: of a secret, its last four characters, if they are few of many."""
+        return {name: self._shown(name, value) for name, value in sorted(self.credentials.items())}
+
+    def _shown(self, name: str, value: str) -> str:
+        if name in _SHOWN_CREDENTIALS:
+            return value
+        return f"…{value[-4:]}" if len(value) >= 16 else "…"
+
+
+def redirect_url(connection: PaymentConnection) -> str:
+    """Where the customer is sent back to: the connection's address, else the provider's own site."""
+    return connection.success_redirect_url or connection.traits.redirect_url
+
+
+def connection_errors(connection: PaymentConnection) -> dict[str, list[str]]:
+    """What is wrong with a connection by itself, as field -> codes; empty if nothing is."""
+    kind = KINDS.get(connection.kind)
+    if kind is None:
+        return {"kind": ["value_is_invalid"]}
+    errors: dict[str, list[str]] = {}
+    for name in kind.required:
+        if not connection.credentials.get(name):
+            errors[name] = ["value_is_mandatory"]
+    for name, value in connection.credentials.items():
+        if name not in (*kind.required, *kind.optional) or (value and not _CREDENTIAL.fullmatch(value)):
+            errors[name] = ["value_is_invalid"]
+    if len(connection.credentials.get("flow_id", "")) > _LONGEST_FLOW:
+        errors["flow_id"] = ["value_is_too_long"]
+    hmac_key = connection.credentials.get("hmac_key")
+    if hmac_key and not _HEX.fullmatch(hmac_key):
+        errors["hmac_key"] = ["value_is_invalid"]
+    if not connection.code:
+        errors["code"] = ["value_is_mandatory"]
+    if not connection.name:
+        errors["name"] = ["value_is_mandatory"]
+    if connection.url is not None and not _URL.fullmatch(connection.url):
+        errors["url"] = ["url_is_invalid"]
+    if connection.success_redirect_url is not None and not _is_redirect(connection):
+        errors["success_redirect_url"] = ["url_invalid"]
+    return errors
+
+
+def _is_redirect(connection: PaymentConnection) -> bool:
+    url = connection.success_redirect_url or ""
+    allowed = _ANY_URL if connection.kind == "adyen" else _URL
+    return len(url) <= _LONGEST_REDIRECT and allowed.fullmatch(url) is not None
+
+
+# Amounts
+
+
+class UnsupportedAmount(ValueError):
+    """The provider does not take this currency, or not an amount with as many decimals; `code` says which."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def minor_units(kind: str, amount_cents: int, currency: str) -> int:
+    """An amount in the minor units that a provider of this kind counts in. Raises `UnsupportedAmount`.
+
+    They are those of ISO 4217, but for a few currencies: 500 ISK are 50000 at Stripe.
+    """
+    traits = KINDS[kind]
+    _check_currency(traits, currency)
+    shift = traits.decimals.get(currency, CURRENCIES[currency]) - CURRENCIES[currency]
+    step = traits.steps.get(currency, 1) if shift >= 0 else 10**-shift
+    if amount_cents % step:
+        raise UnsupportedAmount("amount_not_representable", f"{kind} takes {currency} in steps of {step} cents")
+    return int(amount_cents * 10**shift) if shift >= 0 else amount_cents // step
+
+
+def from_minor_units(kind: str, amount: int, currency: str) -> int:
+    """Cents of the currency from the minor units that a provider of this kind counts in. Raises `UnsupportedAmount`."""
+    traits = KINDS[kind]
+    _check_currency(traits, currency)
+    shift = CURRENCIES[currency] - traits.decimals.get(currency, CURRENCIES[currency])
+    if shift >= 0:
+        return int(amount * 10**shift)
+    whole, rest = divmod(amount, 10**-shift)
+    if rest:
+        raise UnsupportedAmount("amount_not_representable", f"{amount} minor units of {currency} at {kind}")
+    return int(whole)
+
+
+def _check_currency(traits: ProviderKind, currency: str) -> None:
+    if currency not in CURRENCIES or (traits.currencies is not None and currency not in traits.currencies):
+        raise UnsupportedAmount("currency_not_supported", f"{traits.name} does not take {currency}")

@@ -1,0 +1,546 @@
+"""What payment providers are asked, what they answer, why they do not, and what they report by themselves.
+
+A request says all that a provider needs, in our own words: amounts are whole cents of `currency`, ids without more are
+ours, and `provider_...` ids are the provider's. `key` is the idempotency key: the same request repeated has the same
+one, so that a lost answer is no second charge. An adapter sends what its provider takes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+from usagebill.core.customers import Address
+from usagebill.core.statuses import ChargeStatus, PaymentStatus
+
+__all__ = [
+    "AccountReady",
+    "AccountRefused",
+    "Cancel",
+    "Charge",
+    "Charged",
+    "CheckoutUrl",
+    "Connect",
+    "Connected",
+    "CreateCustomer",
+    "CustomerCreated",
+    "DefaultMethodCleared",
+    "Disconnect",
+    "DisputeLost",
+    "Done",
+    "ExpirePage",
+    "FailureKind",
+    "ListCharges",
+    "ListMethods",
+    "MethodAdded",
+    "MethodDetails",
+    "MethodRemoved",
+    "Methods",
+    "Notice",
+    "NoticeRejected",
+    "Outcome",
+    "PageUrl",
+    "Payable",
+    "PayableLine",
+    "PayableType",
+    "Payer",
+    "PaymentMoved",
+    "ProviderCharge",
+    "ProviderCharges",
+    "ProviderFailed",
+    "ProviderFailure",
+    "Refund",
+    "RefundMoved",
+    "Refunded",
+    "Request",
+    "SetupUrl",
+    "Unhandled",
+    "UpdateCharge",
+    "UpdateCustomer",
+]
+
+A_co = TypeVar("A_co", covariant=True)
+
+
+class PayableType(StrEnum):
+    """What is paid."""
+
+    INVOICE = "Invoice"
+    PAYMENT_REQUEST = "PaymentRequest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payer:
+    """The customer, as a provider is told of it.
+
+    `name` is its name, else its first and last name; `email` the first of its addresses. `method_types` are the kinds
+    of payment method that it may use at Stripe. `entity_country` is the country of the billing entity.
+    """
+
+    customer_id: str
+    external_id: str
+    organization_id: str
+    connection_id: str
+    connection_code: str
+    provider_customer_id: str | None
+    currency: str
+    address: Address
+    name: str | None = None
+    firstname: str | None = None
+    lastname: str | None = None
+    email: str | None = None
+    phone: str | None = None
+    customer_type: str | None = None
+    legal_name: str | None = None
+    legal_number: str | None = None
+    tax_identification_number: str | None = None
+    method_types: tuple[str, ...] = ("card",)
+    entity_country: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PayableLine:
+    """An invoice to be paid: its number and what is due of it."""
+
+    name: str
+    amount_cents: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payable:
+    """An invoice or a payment request. `reference` is what people read: `Acme - Invoice ACM-1-001`.
+
+    `number` is that of an invoice, null while it has none. `lines` are the invoices that are paid, one or more.
+    `issuing_date` is null for a request; `plan_id` and `external_subscription_id` are those of its first subscription.
+    """
+
+    type: PayableType
+    id: str
+    reference: str
+    billing_entity_id: str
+    lines: tuple[PayableLine, ...]
+    created_at: datetime
+    number: str | None = None
+    invoice_type: str | None = None
+    issuing_date: date | None = None
+    plan_id: str | None = None
+    external_subscription_id: str | None = None
+
+
+class Request(Generic[A_co]):
+    """What a provider is asked; the parameter is the type of the answer."""
+
+    __slots__ = ()
+
+
+# Answers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """The provider has done it, or there was nothing to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connected:
+    """What connecting gave: credentials the provider made (by their names), and the id of our registered webhook."""
+
+    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
+    webhook_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CustomerCreated:
+    """The customer exists at the provider."""
+
+    provider_customer_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodDetails:
+    """A payment method as the provider knows it. All but the id may be unknown; `type` is `card`, `sepa_debit`, ..."""
+
+    provider_method_id: str
+    type: str | None = None
+    last4: str | None = None
+    brand: str | None = None
+    expiration_month: int | None = None
+    expiration_year: int | None = None
+    card_holder_name: str | None = None
+    issuer: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Methods:
+    """The customer's methods at the provider; the first is the one to use unless another is named."""
+
+    methods: tuple[MethodDetails, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageUrl:
+    """A page to send the customer to. `provider_page_id` names it, where it can be ended."""
+
+    url: str
+    provider_page_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charged:
+    """The state of a charge. `status` is the provider's own word, `payment_status` what it means.
+
+    `next_action` is what the customer has to do, as the provider puts it; empty if nothing. `method` is what was
+    charged, and `gone_method_ids` the provider's ids of methods of ours that it does not know any more.
+    `error_code` and `error_message` say why a charge that was taken has failed.
+    """
+
+    provider_payment_id: str
+    status: str
+    payment_status: ChargeStatus
+    next_action: Mapping[str, object] = field(default_factory=dict)
+    method: MethodDetails | None = None
+    gone_method_ids: tuple[str, ...] = ()
+    error_code: str | None = None
+    error_message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refunded:
+    """The state of a refund: pending, succeeded or failed."""
+
+    provider_refund_id: str | None
+    status: str
+    refund_status: PaymentStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderCharge:
+    """A charge in the provider's own books. `refunded_cents` is null where the list does not say."""
+
+    provider_payment_id: str
+    amount_cents: int
+    currency: str
+    payment_status: ChargeStatus
+    created_at: datetime
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    refunded_cents: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderCharges:
+    """All charges asked for, in any order."""
+
+    charges: tuple[ProviderCharge, ...]
+
+
+# Requests
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connect(Request[Connected]):
+    """A connection is new, or its credentials or its code are: have notices sent to `notice_url`, fetch what is needed.
+
+    A kind that registers nothing answers `Connected()`.
+    """
+
+    notice_url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disconnect(Request[Done]):
+    """A connection ends: have no more notices sent, as well as that goes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateCustomer(Request[CustomerCreated]):
+    """Make the customer at the provider, once for each key."""
+
+    payer: Payer
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateCustomer(Request[Done]):
+    """Tell the provider what the customer is called and where it lives now. Kinds that keep nothing do nothing."""
+
+    payer: Payer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetupUrl(Request[PageUrl]):
+    """A page on which the customer leaves a payment method. `key` differs from page to page."""
+
+    payer: Payer
+    key: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListMethods(Request[Methods]):
+    """The payment methods that the customer has at the provider, the default first, with their details."""
+
+    payer: Payer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charge(Request[Charged]):
+    """Charge a payment method of the customer, at most once for each key.
+
+    `provider_method_id` is the method to use; if it is null, or gone, the customer's default at the provider, or the
+    first that it has. `metadata` goes with the charge. `on_session`: the customer is there to confirm it, so that
+    the provider may answer with something to do instead of refusing.
+    """
+
+    payment_id: str
+    key: str
+    amount_cents: int
+    currency: str
+    payer: Payer
+    payable: Payable
+    metadata: Mapping[str, str]
+    provider_method_id: str | None = None
+    on_session: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateCharge(Request[Done]):
+    """A charge of an invoice that had no number: it has one now."""
+
+    provider_payment_id: str
+    reference: str
+    metadata: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancel(Request[Charged | None]):
+    """Cancel a charge that has not succeeded. None: it cannot be cancelled any more, or a notice will say."""
+
+    provider_payment_id: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refund(Request[Refunded]):
+    """Pay back part of a charge, at most once for each key.
+
+    `reason` is that of the credit note; `refunded_before_cents` the sum of earlier refunds of the charge.
+    """
+
+    provider_payment_id: str
+    key: str
+    credit_note_id: str
+    invoice_id: str
+    customer_id: str
+    amount_cents: int
+    currency: str
+    reason: str
+    refunded_before_cents: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckoutUrl(Request[PageUrl]):
+    """A page on which the customer pays `amount_cents`. It ends at `expires_at`, if that is known.
+
+    `page_id` is ours, and `keeps_method` whether the method is kept for later charges.
+    """
+
+    page_id: str
+    key: str
+    amount_cents: int
+    currency: str
+    payer: Payer
+    payable: Payable
+    metadata: Mapping[str, str]
+    at: datetime
+    expires_at: datetime | None
+    keeps_method: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpirePage(Request[Done]):
+    """End a page before its time; one that is paid or ended already stays as it is."""
+
+    provider_page_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListCharges(Request[ProviderCharges]):
+    """The charges in the provider's books that were made from `since` until before `until`."""
+
+    since: datetime
+    until: datetime
+
+
+# Failures
+
+
+class FailureKind(StrEnum):
+    """Why there is no answer; it decides what becomes of the payment, and whether to retry.
+
+    After the first six, the provider has taken nothing and never will for this key. `UNREACHABLE` and `THROTTLED` leave
+    that open: the same request is sent again with the same key, and no other takes its place.
+    """
+
+    DECLINED = "declined"  # the bank says no, now and for this method
+    ACTION_REQUIRED = "action_required"  # the customer has to confirm it, and is not there
+    TOO_SMALL = "too_small"  # below the provider's minimum
+    CONFLICT = "conflict"  # the key was used for another request: what became of that one is not known
+    REFUSED = "refused"  # the request is wrong: a method or customer that is gone, a currency that is not taken
+    UNAUTHORIZED = "unauthorized"  # the credentials are not accepted, or do not permit this (401, 403)
+    UNREACHABLE = "unreachable"  # no connection, no answer in time, 5xx, an answer that cannot be read
+    THROTTLED = "throttled"  # 429
+    NOT_SUPPORTED = "not_supported"  # providers of this kind do not do this at all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderFailure:
+    """There is no answer: the provider's code for it and its words, fit to be shown (no credentials).
+
+    `provider_payment_id` is set where the provider has recorded the failed charge under an id. `details` go into
+    `error_details` of webhooks, for Stripe code, message, request_id, http_status and http_body.
+    `gone_method_ids` as in `Charged`.
+    """
+
+    kind: FailureKind
+    code: str | None
+    message: str
+    provider_payment_id: str | None = None
+    details: Mapping[str, object] = field(default_factory=dict)
+    gone_method_ids: tuple[str, ...] = ()
+
+
+class ProviderFailed(Exception):
+    """A provider did not do what it was asked."""
+
+    def __init__(self, failure: ProviderFailure) -> None:
+        super().__init__(f"{failure.kind}: {failure.code}: {failure.message}")
+        self.failure = failure
+
+
+# Notices
+
+
+class NoticeRejected(Exception):
+    """A notice that is not the provider's, or that cannot be read: nothing follows from it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """One event that a provider reports, of a message whose signature was right.
+
+    `id` is what tells a repeated event from a new one: the provider's id of it, else a digest of what it says.
+    `body` is the JSON text of this event alone.
+    """
+
+    id: str
+    type: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaymentMoved:
+    """A charge, or a payment on a page of ours, has another state now.
+
+    `amount_cents` and `currency` are what the provider reports, if it does. `payable_type`, `payable_id` and
+    `payment_id` are what our metadata names (`named_payable`), and `creates` says that it may be a payment that we have
+    not seen before: one on a page. `method` is what was paid with, as far as known.
+    """
+
+    provider_payment_id: str
+    status: str
+    payment_status: ChargeStatus
+    amount_cents: int | None = None
+    currency: str | None = None
+    payable_type: PayableType | None = None
+    payable_id: str | None = None
+    payment_id: str | None = None
+    creates: bool = False
+    error_code: str | None = None
+    error_message: str | None = None
+    method: MethodDetails | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefundMoved:
+    """A refund has another state now."""
+
+    provider_refund_id: str
+    status: str
+    refund_status: PaymentStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodAdded:
+    """The customer has left a payment method, or made it the default. It becomes ours too, as the default.
+
+    The customer is named by `provider_customer_id`, or by `customer_id` where the provider repeats that one.
+    """
+
+    method: MethodDetails
+    provider_customer_id: str | None = None
+    customer_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefaultMethodCleared:
+    """The customer has no default method at the provider any more."""
+
+    provider_customer_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodRemoved:
+    """A payment method cannot be used any more."""
+
+    provider_method_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountReady:
+    """A provider that makes no customers when asked has one now, with this method (Adyen's zero authorisation)."""
+
+    external_customer_id: str
+    provider_customer_id: str
+    method: MethodDetails | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountRefused:
+    """The customer's method was not accepted on the set-up page."""
+
+    external_customer_id: str
+    message: str
+    error_code: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisputeLost:
+    """The customer's bank has taken a payment back for good, at `lost_at`."""
+
+    provider_payment_id: str
+    lost_at: datetime
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unhandled:
+    """Nothing follows from the event. Unless that is `known` to be right, it is kept for somebody to look at."""
+
+    reason: str
+    known: bool = True
+
+
+Outcome = (
+    PaymentMoved
+    | RefundMoved
+    | MethodAdded
+    | DefaultMethodCleared
+    | MethodRemoved
+    | AccountReady
+    | AccountRefused
+    | DisputeLost
+    | Unhandled
+)

@@ -1,0 +1,65 @@
+"""Which adapter speaks to which kind of payment provider."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TypeVar
+
+from usagebill.core.payment_providers import PaymentConnection
+from usagebill.core.provider_requests import (
+    FailureKind,
+    Notice,
+    NoticeRejected,
+    Outcome,
+    ProviderFailed,
+    ProviderFailure,
+    Request,
+)
+from usagebill.payment_providers.http import ProviderHttp
+from usagebill.payment_providers.port import PaymentProvider, asked
+
+__all__ = ["ADAPTERS", "HttpPaymentProviders"]
+
+A = TypeVar("A")
+
+ADAPTERS: Mapping[str, type[PaymentProvider]] = {}
+
+
+class HttpPaymentProviders:
+    """All kinds of payment provider, over the network. `timeout` is in seconds, for all of one request."""
+
+    def __init__(self, timeout: float) -> None:
+        self._http = ProviderHttp(timeout)
+        self._providers = {kind: adapter(self._http) for kind, adapter in ADAPTERS.items()}
+
+    def close(self) -> None:
+        """Give up what is on its way."""
+        self._http.close()
+
+    def ask(self, connection: PaymentConnection, request: Request[A]) -> A:
+        """What the connection's provider answers. Raises `ProviderFailed`."""
+        return asked(self._of(connection), connection, request)
+
+    def notices(
+        self, connection: PaymentConnection, headers: Mapping[str, str], body: bytes, now: datetime
+    ) -> tuple[Notice, ...]:
+        """The events of a message, if it is the provider's. Raises `NoticeRejected`."""
+        try:
+            return self._of(connection).notices(connection, headers, body, now)
+        except NoticeRejected:
+            raise
+        except Exception as problem:
+            # Anybody may send anything here: what cannot be read is not the provider's.
+            raise NoticeRejected(f"it cannot be read: {type(problem).__name__}") from None
+
+    def outcomes(self, connection: PaymentConnection, notice: Notice, now: datetime) -> tuple[Outcome, ...]:
+        """What follows from an event. Raises `ProviderFailed` if the provider has to be asked and does not answer."""
+        return self._of(connection).outcomes(connection, notice, now)
+
+    def _of(self, connection: PaymentConnection) -> PaymentProvider:
+        provider = self._providers.get(connection.kind)
+        if provider is None:
+            message = f"nothing speaks to {connection.kind}"
+            raise ProviderFailed(ProviderFailure(kind=FailureKind.NOT_SUPPORTED, code=None, message=message))
+        return provider

@@ -1,0 +1,182 @@
+"""The port: what every kind of payment provider is asked in the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+from usagebill.core.payment_providers import PaymentConnection, UnsupportedAmount
+from usagebill.core.provider_requests import (
+    Cancel,
+    Charge,
+    Charged,
+    CheckoutUrl,
+    Connect,
+    Connected,
+    CreateCustomer,
+    CustomerCreated,
+    Disconnect,
+    Done,
+    ExpirePage,
+    FailureKind,
+    ListCharges,
+    ListMethods,
+    Methods,
+    Notice,
+    Outcome,
+    PageUrl,
+    ProviderCharges,
+    ProviderFailed,
+    ProviderFailure,
+    Refund,
+    Refunded,
+    Request,
+    SetupUrl,
+    Unhandled,
+    UpdateCharge,
+    UpdateCustomer,
+)
+from usagebill.payment_providers.http import ProviderHttp
+
+__all__ = ["PaymentProvider", "asked"]
+
+A = TypeVar("A")
+
+
+class PaymentProvider:
+    """One kind of payment provider. An adapter overrides what its kind does; the rest it does not support.
+
+    Every method may take as long as the HTTP client allows, and is called while no transaction is open, perhaps from
+    several threads at once: an adapter keeps no state. Each raises `ProviderFailed`, with the kind of failure that the
+    request's outcome calls for, and nothing else; `UnsupportedAmount` becomes a refusal in `asked`. An answer that
+    cannot be read is `UNREACHABLE`: what it was an answer to may have happened.
+
+    Amounts are cents of the currency in requests and answers; `minor_units` and `from_minor_units`, or
+    `major_from_cents`, turn them into the provider's form.
+    """
+
+    def __init__(self, http: ProviderHttp) -> None:
+        self.http = http
+
+    def connect(self, connection: PaymentConnection, request: Connect) -> Connected:
+        """See `Connect`. Where the kind registers nothing there is nothing to do."""
+        return Connected()
+
+    def disconnect(self, connection: PaymentConnection, request: Disconnect) -> Done:
+        """See `Disconnect`."""
+        return Done()
+
+    def create_customer(self, connection: PaymentConnection, request: CreateCustomer) -> CustomerCreated:
+        """See `CreateCustomer`. Raises `REFUSED`, `UNAUTHORIZED`, `UNREACHABLE` or `THROTTLED`."""
+        raise _unsupported(connection, "customers")
+
+    def update_customer(self, connection: PaymentConnection, request: UpdateCustomer) -> Done:
+        """See `UpdateCustomer`. Raises as `create_customer`."""
+        return Done()
+
+    def setup_url(self, connection: PaymentConnection, request: SetupUrl) -> PageUrl:
+        """See `SetupUrl`. Raises as `create_customer`."""
+        raise _unsupported(connection, "pages for payment methods")
+
+    def list_methods(self, connection: PaymentConnection, request: ListMethods) -> Methods:
+        """See `ListMethods`. Raises as `create_customer`."""
+        return Methods(methods=())
+
+    def charge(self, connection: PaymentConnection, request: Charge) -> Charged:
+        """See `Charge`. An answer that the provider has taken and refused at once is `Charged` with `FAILED` where the
+        provider says it in an ordinary answer, and `DECLINED` or `ACTION_REQUIRED` where it says it as an error.
+
+        Raises `DECLINED`, `ACTION_REQUIRED`, `TOO_SMALL`, `CONFLICT`, `REFUSED` and `UNAUTHORIZED` where nothing was
+        taken, `UNREACHABLE` and `THROTTLED` where that is not known.
+        """
+        raise _unsupported(connection, "charges")
+
+    def update_charge(self, connection: PaymentConnection, request: UpdateCharge) -> Done:
+        """See `UpdateCharge`. Raises as `create_customer`."""
+        return Done()
+
+    def cancel(self, connection: PaymentConnection, request: Cancel) -> Charged | None:
+        """See `Cancel`. That it is too late is None, not an error. Raises as `create_customer`."""
+        return None
+
+    def refund(self, connection: PaymentConnection, request: Refund) -> Refunded:
+        """See `Refund`. Raises as `create_customer`."""
+        raise _unsupported(connection, "refunds")
+
+    def checkout_url(self, connection: PaymentConnection, request: CheckoutUrl) -> PageUrl:
+        """See `CheckoutUrl`. Raises as `create_customer`."""
+        raise _unsupported(connection, "payment pages")
+
+    def expire_page(self, connection: PaymentConnection, request: ExpirePage) -> Done:
+        """See `ExpirePage`. Raises as `create_customer`."""
+        return Done()
+
+    def list_charges(self, connection: PaymentConnection, request: ListCharges) -> ProviderCharges:
+        """See `ListCharges`; all pages of the provider's list. Raises as `create_customer`."""
+        raise _unsupported(connection, "lists of charges")
+
+    def notices(
+        self, connection: PaymentConnection, headers: Mapping[str, str], body: bytes, now: datetime
+    ) -> tuple[Notice, ...]:
+        """The events of a message from outside, if its signature over the raw `body` is right. Talks to nobody.
+
+        Names of `headers` are in lower case. Signatures are compared in constant time. Raises `NoticeRejected`, also
+        where the connection has nothing to check with.
+        """
+        raise NotImplementedError
+
+    def outcomes(self, connection: PaymentConnection, notice: Notice, now: datetime) -> tuple[Outcome, ...]:
+        """What a notice of this connection means; asks the provider for what it does not say itself.
+
+        An event of a type that is not known is `Unhandled(known=False)`, and so is one that lacks what it should have.
+        Raises `ProviderFailed`: `UNREACHABLE` and `THROTTLED` to be asked again later.
+        """
+        return (Unhandled(reason=f"{notice.type} is not known", known=False),)
+
+
+def _unsupported(connection: PaymentConnection, what: str) -> ProviderFailed:
+    return ProviderFailed(
+        ProviderFailure(
+            kind=FailureKind.NOT_SUPPORTED,
+            code="feature_not_supported",
+            message=f"{connection.kind} has no {what}",
+        )
+    )
+
+
+_METHODS: Mapping[type[Request[Any]], Callable[[PaymentProvider, PaymentConnection, Any], Any]] = {
+    Connect: lambda provider, *asked: provider.connect(*asked),
+    Disconnect: lambda provider, *asked: provider.disconnect(*asked),
+    CreateCustomer: lambda provider, *asked: provider.create_customer(*asked),
+    UpdateCustomer: lambda provider, *asked: provider.update_customer(*asked),
+    SetupUrl: lambda provider, *asked: provider.setup_url(*asked),
+    ListMethods: lambda provider, *asked: provider.list_methods(*asked),
+    Charge: lambda provider, *asked: provider.charge(*asked),
+    UpdateCharge: lambda provider, *asked: provider.update_charge(*asked),
+    Cancel: lambda provider, *asked: provider.cancel(*asked),
+    Refund: lambda provider, *asked: provider.refund(*asked),
+    CheckoutUrl: lambda provider, *asked: provider.checkout_url(*asked),
+    ExpirePage: lambda provider, *asked: provider.expire_page(*asked),
+    ListCharges: lambda provider, *asked: provider.list_charges(*asked),
+}
+
+
+def asked(provider: PaymentProvider, connection: PaymentConnection, request: Request[A]) -> A:
+    """The provider's answer to a request. Raises `ProviderFailed`, and nothing else."""
+    try:
+        answer: A = _METHODS[type(request)](provider, connection, request)
+        return answer
+    except ProviderFailed:
+        raise
+    except UnsupportedAmount as problem:
+        failure = ProviderFailure(kind=FailureKind.REFUSED, code=problem.code, message=str(problem))
+        raise ProviderFailed(failure) from problem
+    except Exception as problem:
+        # Whatever an adapter trips over while it reads an answer: what was asked may have happened.
+        failure = ProviderFailure(
+            kind=FailureKind.UNREACHABLE,
+            code="invalid_response",
+            message=f"the answer cannot be read: {type(problem).__name__}",
+        )
+        raise ProviderFailed(failure) from problem
