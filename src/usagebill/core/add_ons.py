@@ -13,7 +13,7 @@ __all__ = ["AddOn", "definition_errors"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddOn:
-    """Something sold by the piece: `amount_cents` for one, before taxes."""
+    """Something sold per unit: `amount_cents` is the price of one, before taxes."""
 
     id: str
     organization_id: str

@@ -1,4 +1,4 @@
-"""Network addresses: which of them are on the public internet."""
+"""Network addresses: which are on the public internet."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 __all__ = ["is_public", "names_private"]
 
-# Networks whose addresses stand for IPv4 addresses, which follow after so many bits.
+# Networks whose addresses embed an IPv4 address, at this bit offset.
 _NAT64 = IPv6Network("64:ff9b::/96")
-# What wraps addresses that cannot be read from it: Teredo, local NAT64, IPv4-compatible.
+# Networks that embed addresses in a form that cannot be read: Teredo, local NAT64, IPv4-compatible.
 _OPAQUE = (IPv6Network("2001::/32"), IPv6Network("64:ff9b:1::/48"), IPv6Network("::/96"))
 
 
@@ -16,7 +16,7 @@ def is_public(address: str) -> bool:
     """Whether a numeric address (IPv4 or IPv6, with or without a zone) is on the public internet.
 
     Loopback, private, shared, link-local, unspecified, multicast and reserved addresses are not, and neither are IPv6
-    addresses that stand for such an IPv4 address. ValueError for what is no numeric address.
+    addresses that embed such an IPv4 address. ValueError if `address` is not numeric.
     """
     parsed = ip_address(address.partition("%")[0])
     if isinstance(parsed, IPv6Address):
@@ -29,7 +29,7 @@ def is_public(address: str) -> bool:
 
 
 def names_private(host: str) -> bool:
-    """Whether the name of a host says by itself that it is not public. Most private hosts have names that do not."""
+    """Whether a host name alone shows that it is not public. Most private hosts have names that do not."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -39,7 +39,7 @@ def names_private(host: str) -> bool:
 
 
 def _wrapped(address: IPv6Address) -> IPv4Address | None:
-    """The IPv4 address that an IPv6 address stands for."""
+    """The IPv4 address that an IPv6 address embeds."""
     if address in _NAT64:
         return IPv4Address(int(address) & 0xFFFFFFFF)
     return address.ipv4_mapped or address.sixtofour

@@ -59,7 +59,7 @@ class AdjustedFee:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repriced:
-    """What other units of a line cost, with what the line then keeps of how that came about."""
+    """The price of other units of a line, with the details that explain it."""
 
     amounts: FeeAmounts
     amount_details: Mapping[str, object]
@@ -67,7 +67,7 @@ class Repriced:
 
 
 def may_be_repriced(charge_model: str, *, prorated: bool) -> bool:
-    """Whether other units alone say what a charge costs: not where single events or days decide."""
+    """Whether a charge can be repriced from units alone: not if its price depends on single events or days."""
     model = MODELS[charge_model]
     return model.by_quantity and not (model.prorated_by_step and prorated)
 
@@ -108,7 +108,7 @@ def adjusted(
 
 
 def _anew(fee: Fee) -> Fee:
-    """The fee without the details that explain its former amount."""
+    """The fee without the details of its former amount."""
     return replace(
         fee,
         events_count=0 if fee.fee_type == FeeType.CHARGE else None,
@@ -133,7 +133,7 @@ def _at_price(fee: Fee, units: Decimal, unit_cents: Decimal) -> Fee:
 
 
 def adjusted_line(adjustment: AdjustedFee) -> tuple[str | None, ...]:
-    """The line of a draft that an adjustment is of."""
+    """The line of a draft that an adjustment belongs to."""
     return (
         adjustment.subscription_id,
         adjustment.fee_type,
@@ -145,7 +145,7 @@ def adjusted_line(adjustment: AdjustedFee) -> tuple[str | None, ...]:
 
 
 def fits(adjustment: AdjustedFee, fee: Fee) -> bool:
-    """Whether the adjustment is of this line. What brings a charge up to its minimum is never adjusted."""
+    """Whether the adjustment belongs to this line. True-ups to a minimum are never adjusted."""
     line = (
         fee.subscription_id,
         fee.fee_type,
@@ -164,10 +164,10 @@ def with_adjusted_lines(
     empty_line: Callable[[AdjustedFee], Fee | None],
     repricing: Callable[[Fee], Callable[[Decimal], Repriced] | None],
 ) -> list[Fee]:
-    """The lines as they were adjusted, each in its place; those that are not there yet come last.
+    """The lines with their adjustments, in place; adjusted lines that do not exist yet come last.
 
-    `empty_line` gives the line of nothing that an adjustment without a line starts from, None if its charge is gone.
-    `repricing` is what other units of a line cost.
+    `empty_line` gives the empty line that an adjustment without a line starts from, None if its charge is gone.
+    `repricing` prices other units of a line.
     """
     lines = list(fees)
     for adjustment in adjustments:
@@ -197,9 +197,9 @@ def with_new_true_up(
     empty_line: Callable[[AdjustedFee], Fee | None],
     id: str,
 ) -> list[Fee]:
-    """The lines with what those of `charge` now leave of its minimum, in place of what they left of it before.
+    """The lines with the true-up of `charge` to its minimum recomputed.
 
-    It keeps the id that it had; `id` is that of one that is new. Lines of nothing that were adjusted to be so stay.
+    An existing true-up keeps its id; `id` is for a new one. Empty lines that were adjusted to be empty stay.
     """
     former = next((fee for fee in fees if fee.charge_id == charge.id and fee.true_up_parent_fee_id), None)
     charge_fees = [fee for fee in fees if fee.charge_id == charge.id and fee.true_up_parent_fee_id is None]

@@ -1,7 +1,7 @@
-"""Alerts: thresholds of a value, and which of them the value crosses when it moves.
+"""Alerts: thresholds of a value, and which ones it crosses when it moves.
 
-An alert of a subscription watches usage rise, an alert of a wallet watches a balance fall. It remembers the value that
-it saw last, so that a threshold rings when the value reaches it and not again while it stays beyond.
+An alert of a subscription watches usage rise, an alert of a wallet watches a balance fall. It keeps the last value, so
+that a threshold triggers when the value reaches it and not again while it stays beyond.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 MOST_THRESHOLDS = 20
-# A message lists so many steps of a recurring threshold at most, those next to the current value.
+# The most steps of a recurring threshold that a message lists: those next to the current value.
 MOST_STEPS_LISTED = 1_000
 
 
@@ -62,12 +62,12 @@ class AlertType(StrEnum):
 SUBSCRIPTION_TYPES = frozenset(alert_type for alert_type in AlertType if not alert_type.startswith("wallet_"))
 WALLET_TYPES = frozenset(AlertType) - SUBSCRIPTION_TYPES
 METRIC_TYPES = frozenset(alert_type for alert_type in AlertType if alert_type.startswith("billable_metric_"))
-# What goes on from period to period; every other usage starts again with each.
+# These continue from period to period; all other usage starts over.
 CARRIED_TYPES = frozenset({AlertType.LIFETIME_USAGE_AMOUNT, AlertType.METRIC_LIFETIME_USAGE_UNITS})
 
 
 class Direction(StrEnum):
-    """The way a value has to go to cross a threshold."""
+    """The direction in which a value crosses a threshold."""
 
     INCREASING = "increasing"
     DECREASING = "decreasing"
@@ -75,9 +75,9 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertThreshold:
-    """A value that rings, in cents, units or credits as the alert's type says.
+    """A value that triggers the alert, in cents, units or credits, depending on the alert's type.
 
-    A recurring one is the step by which it rings again and again, beyond the outermost of the others.
+    A recurring one is a step: it triggers again at each multiple beyond the outermost of the others.
     """
 
     value: Decimal
@@ -87,10 +87,10 @@ class AlertThreshold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """What is watched of a subscription (by its external id, so across changes of plan) or of a wallet.
+    """An alert of a subscription (by external id, so across changes of plan) or of a wallet.
 
-    `previous_value` is what was seen at `last_processed_at`. `measured_subscription_id` and `measured_from` say of
-    which subscription that was, and of which period of it.
+    `previous_value` is the value at `last_processed_at`; `measured_subscription_id` and `measured_from` say of which
+    subscription and period.
     """
 
     id: str
@@ -131,7 +131,7 @@ class Crossing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageLine:
-    """One line of current usage: what a filter or group of one charge comes to, in cents and units of its metric."""
+    """One line of current usage: a filter or group of one charge, in cents and units of its metric."""
 
     billable_metric_id: str
     amount_cents: int
@@ -139,9 +139,9 @@ class UsageLine:
 
 
 def usage_value(alert: Alert, lines: Iterable[UsageLine]) -> Decimal | None:
-    """What the lines of a plan come to for the alert: the sum over every charge, filter and group of its metric.
+    """The alert's value of a plan's usage: the sum over every charge, filter and group of its metric.
 
-    None where the plan does not price the metric. Units for the types that count them, cents for all others.
+    None if the plan does not price the metric. In units for the types that count them, else in cents.
     """
     own = [line for line in lines if alert.billable_metric_id in (None, line.billable_metric_id)]
     if alert.billable_metric_id is not None and not own:
@@ -152,7 +152,7 @@ def usage_value(alert: Alert, lines: Iterable[UsageLine]) -> Decimal | None:
 
 
 def wallet_value(alert_type: AlertType, wallet: Wallet) -> Decimal:
-    """What an alert of this type sees in the wallet, in cents or credits. Raises `ValueError` for usage."""
+    """The value of a wallet that this type watches, in cents or credits. Raises `ValueError` for usage."""
     match alert_type:
         case AlertType.WALLET_BALANCE_AMOUNT:
             return Decimal(wallet.balance_cents)
@@ -170,7 +170,7 @@ def wallet_value(alert_type: AlertType, wallet: Wallet) -> Decimal:
 
 
 def threshold_errors(sent: Sequence[Mapping[str, object]]) -> dict[str, list[str]]:
-    """What is wrong first with thresholds as they were sent (`value`, `recurring`), as field -> codes."""
+    """The first thing wrong with thresholds as sent (`value`, `recurring`), as field -> codes."""
     if len(sent) > MOST_THRESHOLDS:
         return {"thresholds": ["too_many_thresholds"]}
     values = [_number(threshold.get("value")) for threshold in sent]
@@ -216,7 +216,7 @@ def _text(sent: object) -> str | None:
 
 
 def definition_errors(alert: Alert) -> dict[str, list[str]]:
-    """What is wrong with an alert by itself, as field -> codes; empty where nothing is."""
+    """What is wrong with an alert by itself, as field -> codes; empty if nothing is."""
     errors: dict[str, list[str]] = {}
     if not alert.code:
         errors["code"] = ["value_is_mandatory"]
@@ -240,7 +240,7 @@ def crossed_thresholds(
 ) -> tuple[AlertThreshold, ...]:
     """The thresholds that a value reaches or passes on its way from `previous` to `current`.
 
-    `previous` itself was reached before. Of the steps of a recurring threshold at most `MOST_STEPS_LISTED` are listed,
+    `previous` itself had been reached before. At most `MOST_STEPS_LISTED` steps of a recurring threshold are listed,
     those next to `current`.
     """
     falling = direction is Direction.DECREASING
@@ -266,17 +266,17 @@ def _turned(value: Decimal, falling: bool) -> Decimal:
 
 
 def _whole_steps(distance: Decimal, step: Decimal) -> int:
-    """How many whole steps lie within `distance`, below zero where it goes the other way. Exact."""
+    """How many whole steps lie within `distance`, negative if it is. Exact."""
     return Fraction(distance) // Fraction(step)
 
 
 def evaluated(
     alert: Alert, value: Decimal, now: datetime, *, crossing_id: str, opening: Decimal | None = None
 ) -> tuple[Alert, Crossing | None]:
-    """The alert once it has seen `value`, and what was crossed on the way there, None where nothing was.
+    """The alert after it was checked against `value`, and what was crossed on the way; None if nothing was.
 
-    `opening` is where the value stood when it started again (a new period, another subscription), None where it went
-    on from `previous_value`: what lies beyond the opening is crossed again, what was carried over is not.
+    `opening` is the value at which it started over (a new period, another subscription), None if it continues from
+    `previous_value`: thresholds beyond the opening are crossed again, those up to it are not.
     """
     previous = alert.previous_value
     if opening is not None:

@@ -73,7 +73,7 @@ def all_permissions() -> dict[str, tuple[str, ...]]:
 
 
 def is_valid(key: ApiKey, now: datetime) -> bool:
-    """Whether the key opens anything at `now`: a key that expires at this very instant no longer does."""
+    """Whether the key is valid at `now`; one that expires at this very instant is not."""
     return key.expires_at is None or key.expires_at > now
 
 

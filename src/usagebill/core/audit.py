@@ -75,7 +75,7 @@ _RATE_DECIMALS = 5
 _PRECISE_ROUNDING = Decimal("0.00001")
 _RATE_ROUNDING = Decimal("0.00001")
 _INSTANT = timedelta(microseconds=1)
-# The requested parts may be a cent off the items' total; rounding it and the taxes may add another.
+# Requested parts may differ from the items' total by a cent; rounding it and the taxes may add another.
 _NOTE_ROUNDING = 2
 # The unit price is off by at most half of its last decimal.
 _HALF_A_DECIMAL = Decimal((0, (5,), -_DECIMALS - 1))
@@ -216,7 +216,7 @@ def _told(lines: Mapping[TaxKey, tuple[int, int]], key: TaxKey) -> str:
 
 
 def _audited_shares(invoice: Invoice, fees: Sequence[Fee], coupons: int, progressive: int) -> Iterator[Finding]:
-    """What coupons and progressive billing credits took off is spread over the fees, up to fractions of a cent."""
+    """Coupons and progressive billing credits are spread over the fees, up to fractions of a cent."""
     shares = total(fee.precise_coupons_amount_cents for fee in fees)
     lines = sum(line.before_taxes for line in invoice.credits)
     taken = Decimal(coupons + progressive)
@@ -241,8 +241,7 @@ def _audited_fee(invoice: Invoice, fee: Fee) -> Iterator[Finding]:
     rate = total(line.rate for line in fee.applied_taxes)
     if rate != fee.taxes_rate:
         yield _finding("fee_taxes", subject, invoice.id, f"{what} taxes_rate", rate, fee.taxes_rate)
-    # A pricing unit is rounded in its own cents first. A true-up is what the other fees leave of the minimum in
-    # whole cents: `_minima` checks it.
+    # A pricing unit is rounded in its own cents first. A true-up fills the minimum in whole cents: `_minima` checks it.
     wanted_cents = round_cents(fee.precise_amount_cents)
     lone = fee.pricing_unit_details is None and fee.fee_type != FeeType.COMMITMENT and fee.true_up_parent_fee_id is None
     if lone and wanted_cents != fee.amount_cents:
@@ -291,7 +290,7 @@ def _worth(fee: Fee) -> Decimal | None:
 
 
 def _unit_rounding(fee: Fee) -> Decimal:
-    """By how many cents a fee may differ from units times unit price: both are rounded, the price once per unit."""
+    """By how many cents a fee may differ from units times unit price, as both are rounded, the price once per unit."""
     return add(ONE, cents_from_major(multiply(fee.units.copy_abs(), _HALF_A_DECIMAL), fee.currency))
 
 
@@ -328,7 +327,7 @@ def _priced(fee: Fee) -> Decimal | None:
 
 
 def _repeated_fees(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Finding]:
-    """An invoice bills nothing on two lines."""
+    """No usage is billed on two lines of an invoice."""
     seen: set[object] = set()
     for fee in fees:
         if fee.subscription_id is None or fee.fee_type in (FeeType.ADD_ON, FeeType.CREDIT):
@@ -420,7 +419,7 @@ class BilledWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """From when, and at least until when, a subscription must have been billed. None: no such bound."""
+    """From when, and at least until when, a subscription must have been billed; None for no bound."""
 
     subscription_id: str
     external_id: str
@@ -517,7 +516,7 @@ def audited_credit_note(note: CreditNote, used_cents: int) -> Iterator[Finding]:
 
 
 def audited_notes_of_invoice(invoice: Invoice, fees: Sequence[Fee], notes: Sequence[CreditNote]) -> Iterator[Finding]:
-    """All notes of an invoice together credit no more than it, and each of its fees, billed."""
+    """All notes of an invoice together credit no more than the invoice, and each of its fees, billed."""
     subject = f"invoice {invoice.number}"
     credited_by_fee: dict[str, int] = {}
     for note in notes:
@@ -541,7 +540,7 @@ def audited_notes_of_invoice(invoice: Invoice, fees: Sequence[Fee], notes: Seque
     gross += round_cents(total(_share(Decimal(fee.amount_cents), fee.taxes_rate) for fee in fees))
     if credited > gross + 1:
         yield _finding("credits", subject, invoice.id, "credited in all", f"at most {gross}", credited)
-    # Voiding a note drops its balance, not what it has settled.
+    # Voiding a note drops its balance, not what it has paid for.
     offset = sum(note.offset_amount_cents for note in notes)
     if offset != invoice.total_offset_amount_cents:
         stored = invoice.total_offset_amount_cents
@@ -557,7 +556,7 @@ def audited_progressive(invoice: Invoice, used_cents: int) -> Iterator[Finding]:
 
 
 def audited_coupon(applied: AppliedCoupon, code: str, uses: Sequence[int]) -> Iterator[Finding]:
-    """A coupon takes off no more than its amount and not more often than it may.
+    """A coupon takes off no more than its amount, and no more often than its frequency allows.
 
     `uses` are the cents that each standing invoice took from it.
     """

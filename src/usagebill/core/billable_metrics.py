@@ -59,7 +59,7 @@ def definition_errors(metric: BillableMetric) -> dict[str, list[str]]:
     """What is wrong with a metric by itself, as field -> codes; empty if nothing is.
 
     Codes: value_is_mandatory, value_is_invalid, not_compatible_with_aggregation_type, invalid_expression. Whether its
-    code is free only the store knows.
+    code is taken is checked by the operation.
     """
     errors: dict[str, list[str]] = {}
     if not metric.name:
@@ -100,7 +100,7 @@ def filter_errors(filters: Iterable[tuple[str | None, tuple[str, ...]]]) -> dict
 
 
 def merged_filters(filters: Iterable[tuple[str, tuple[str, ...]]]) -> tuple[MetricFilter, ...]:
-    """Filters as they are kept: of the same key twice the last, each value once, in the order sent."""
+    """Filters as stored: the last of a repeated key, each value once, in the order sent."""
     values_by_key = dict(filters)
     return tuple(MetricFilter(key=key, values=tuple(dict.fromkeys(values))) for key, values in values_by_key.items())
 

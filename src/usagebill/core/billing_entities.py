@@ -97,7 +97,7 @@ def default_document_number_prefix(name: str, id: str) -> str:
 def definition_errors(entity: BillingEntity) -> dict[str, list[str]]:
     """What is wrong with a billing entity by itself, as field -> codes; empty if nothing is.
 
-    Names of time zones are not looked at: the rules know none.
+    Names of time zones are checked elsewhere.
     """
     errors: dict[str, list[str]] = {}
 
@@ -130,5 +130,5 @@ def definition_errors(entity: BillingEntity) -> dict[str, list[str]]:
 
 
 def is_logo(logo: str) -> bool:
-    """Whether a text is labelled as a logo is: a data URL of a PNG or a JPEG in base64."""
+    """Whether a text is a data URL of a PNG or a JPEG in base64, by its label."""
     return logo.startswith(_LOGO_TYPES)

@@ -1,4 +1,4 @@
-"""A bill: an invoice that has been worked out, with everything that is stored together with it."""
+"""A bill: a computed invoice, with everything that is stored together with it."""
 
 from __future__ import annotations
 
@@ -18,24 +18,23 @@ __all__ = ["Bill", "Step", "issuing_event"]
 
 
 class Step(Enum):
-    """What becomes of an invoice once its bill is stored."""
+    """What happens to an invoice once its bill is stored."""
 
     STAY = "stay"  # as it is: a draft that was computed again
     DRAFT = "draft"  # a draft until the grace period is over
-    AWAIT_PAYMENT = "await_payment"  # seen by nobody until it is paid
+    AWAIT_PAYMENT = "await_payment"  # hidden until it is paid
     ISSUE = "issue"  # numbered and sent; or closed if it is empty, or kept until its taxes are known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """An invoice with its totals, worked out and not stored yet. It holds all that storing it needs.
+    """An invoice with its totals, computed and not stored yet, with all that storing it needs.
 
-    `periods` are those of a new invoice; one that is there already keeps its own. `fees` are all of its lines,
-    `standalone_fees` those that the same billing makes and that no invoice holds. `levels` and `ledger_entries` are
-    where usage stands afterwards. `changed` are records that the invoice has used or taken on (coupons, credit notes,
-    fees that were paid before), as they are afterwards. `prepaid` are the new transactions by which wallets pay for it.
-    `surplus` is by progressive billing invoice: the cents to be
-    given back of it. An invoice whose `tax_request_id` is set asks its customer's tax provider.
+    `periods` are those of a new invoice; a stored one keeps its own. `fees` are all of its lines, `standalone_fees`
+    those of the same billing that are on no invoice. `levels` and `ledger_entries` are the state of usage afterwards.
+    `changed` are the coupons, credit notes and already paid fees that the invoice used, as updated. `prepaid` are the
+    new transactions by which wallets pay for it. `surplus` is the cents to give back, by progressive billing invoice.
+    An invoice whose `tax_request_id` is set asks its customer's tax provider.
 
     With `may_be_empty`, an invoice of nothing is closed unless its customer is sent such invoices. `message` is what
     is sent once it is issued.
@@ -62,7 +61,7 @@ class Bill:
 
 
 def issuing_event(invoice: Invoice, *, may_be_empty: bool, sends_empty: bool) -> InvoiceEvent:
-    """What happens to an invoice whose turn to be issued it is: closed, kept until its taxes are known, or finalized.
+    """What happens to an invoice that is to be issued: closed, kept until its taxes are known, or finalized.
 
     An invoice of nothing is closed if it `may_be_empty` and its customer is not sent such invoices (`sends_empty`).
     """

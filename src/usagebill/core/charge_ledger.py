@@ -1,4 +1,4 @@
-"""What is remembered of usage between periods and between events, for each charge, filter and group."""
+"""What is stored of usage between periods and between events, for each charge, filter and group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["CarriedLevel", "LedgerEntry", "LevelReached", "group_pairs", "group_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
-    """What a pay-in-advance charge stands at after an event (`core.aggregation.LedgerRow`), by filter and group."""
+    """The state of a pay-in-advance charge after an event (`core.aggregation.LedgerRow`), by filter and group."""
 
     id: str
     organization_id: str
@@ -34,7 +34,7 @@ class LedgerEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarriedLevel:
-    """Where a recurring weighted sum stood when a period was billed. `reached_at` is its last event, or the start."""
+    """The level of a recurring weighted sum when a period was billed. `reached_at` is its last event, or the start."""
 
     id: str
     organization_id: str
@@ -51,10 +51,10 @@ class CarriedLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelReached:
-    """Where a recurring weighted sum stands at the end of a window that has just been rated.
+    """The level of a recurring weighted sum at the end of a window that has just been rated.
 
-    It takes the place of what was kept of the same charge, filter, group and window before. One that never `moved` (no
-    event, and a level of zero) leaves nothing to keep.
+    It replaces the one stored for the same charge, filter, group and window. One that never `moved` (no event, and a
+    level of zero) is not stored.
     """
 
     level: CarriedLevel
@@ -62,10 +62,10 @@ class LevelReached:
 
 
 def group_text(grouped_by: Mapping[str, str | None]) -> str:
-    """A group as one text that is the same for equal groups."""
+    """A group as text; equal groups have equal texts."""
     return json.dumps(sorted(grouped_by.items()))
 
 
 def group_pairs(text: str) -> dict[str, str | None]:
-    """The group that `group_text` made `text` of."""
+    """The group that `text` was made from by `group_text`."""
     return dict(json.loads(text))

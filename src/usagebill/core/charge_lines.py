@@ -1,4 +1,4 @@
-"""The lines of usage charges: one for each part and group that was used, and what a minimum adds."""
+"""The lines of usage charges: one for each part and group that was used, and true-ups to minimums."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def pricing_unit_object(charge: Charge, amounts: FeeAmounts) -> dict[str, object
 
 
 class UsageBilled(Protocol):
-    """Whose usage is billed, by which plan, over which window."""
+    """The usage to bill: whose, by which plan, over which window."""
 
     @property
     def subscription(self) -> Subscription: ...
@@ -76,7 +76,7 @@ class UsageBilled(Protocol):
 
 
 class PricedUsage(Protocol):
-    """What the usage of one part and group of a charge comes to."""
+    """The priced usage of one part and group of a charge."""
 
     @property
     def charge(self) -> Charge: ...
@@ -91,7 +91,7 @@ class PricedUsage(Protocol):
 
 
 def charge_line(usage: UsageBilled, priced: PricedUsage, invoice: Invoice | None, *, id: str, now: datetime) -> Fee:
-    """What the fee of priced usage says in any case, billed in arrears or in advance, on an invoice or on none."""
+    """The fee of priced usage, as far as it is the same in arrears and in advance, on an invoice and on none."""
     charge, amounts, part, window = priced.charge, priced.amounts, priced.part, usage.window
     line = new_fee(
         id=id,
@@ -125,9 +125,9 @@ def charge_line(usage: UsageBilled, priced: PricedUsage, invoice: Invoice | None
 
 
 def with_true_up(lines: Sequence[Fee], added: Fee | None) -> list[Fee]:
-    """The lines of a charge as its invoice lists them: those of nothing left out, `added` to reach the minimum last.
+    """The lines of a charge as its invoice lists them: empty ones left out, the true-up `added` last.
 
-    The line that `added` hangs on stays even if it is of nothing.
+    The line that `added` belongs to stays even if it is empty.
     """
     parent_id = None if added is None else added.true_up_parent_fee_id
     kept = [
@@ -143,9 +143,10 @@ def _is_empty(line: Fee) -> bool:
 
 
 def true_up_fee(charge: Charge, window: Window, fees: Sequence[Fee], *, id: str) -> Fee | None:
-    """The fee that brings the charge up to its minimum for the days of `window`, hung on the first without a filter.
+    """The fee that brings the charge up to its minimum for the days of `window`; it belongs to the first fee without a
+    filter.
 
-    `fees` are all other fees of the charge. None if they come to the minimum, or there is none.
+    `fees` are all other fees of the charge. None if they reach the minimum, or there is none.
     """
     if charge.min_amount_cents <= 0:
         return None
@@ -190,13 +191,13 @@ def true_up_fee(charge: Charge, window: Window, fees: Sequence[Fee], *, id: str)
 
 
 def _own_amount(charge: Charge, fee: Fee) -> tuple[int, Decimal]:
-    """What a fee comes to in hundredths of its charge's pricing unit, else in cents: rounded, and precisely."""
+    """The amount of a fee in hundredths of its charge's pricing unit, else in cents: rounded, and precise."""
     unit, details = charge.applied_pricing_unit, fee.pricing_unit_details
     if unit is None:
         return fee.amount_cents, fee.precise_amount_cents
     if details is not None:
         return int(str(details["amount_cents"])), Decimal(str(details["precise_amount_cents"]))
-    # A price set by hand is one in the currency.
+    # A price set by hand is in the currency.
     major = divide(major_from_cents(fee.precise_amount_cents, fee.currency), unit.conversion_rate)
     precise = multiply(major, Decimal(PRICING_UNIT_SUBUNITS))
     return round_cents(precise), precise
@@ -205,9 +206,9 @@ def _own_amount(charge: Charge, fee: Fee) -> tuple[int, Decimal]:
 def billed_by_next_plan(
     charge: Charge, metric: BillableMetric, window: Window, next_plan: PlanDefinition | None
 ) -> bool:
-    """After an upgrade, what is carried over whole is billed by the new plan where it charges for the same metric.
+    """After an upgrade, usage that is carried over whole is billed by the new plan if it charges for the same metric.
 
-    A weighted sum is a matter of time: what it came to before the upgrade is nobody else's to bill.
+    A weighted sum is not carried over: its time before the upgrade is billed by the old plan.
     """
     if not window.ended_by_upgrade or not metric.recurring or charge.prorated or next_plan is None:
         return False

@@ -1,4 +1,4 @@
-"""The parts of a charge, each with a price of its own, and what the usage of one comes to."""
+"""The parts of a charge, each with its own price, and the usage of each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["ChargePart", "ChargeResult", "charge_parts", "parsed_properties", "p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChargePart:
-    """One of the prices of a charge: a filter of it, or (None) what no filter takes; `position` is its place there."""
+    """One of the prices of a charge: a filter, or (None) the rest that no filter matches; `position` is its place."""
 
     filter: ChargeFilter | None
     position: int
@@ -36,7 +36,7 @@ class ChargePart:
 
     @property
     def display_name(self) -> str | None:
-        """The filter's own name, or its values; None for what no filter takes."""
+        """The filter's own name, or its values; None for the rest."""
         if self.filter is None:
             return None
         return self.filter.invoice_display_name or display_name(self.filter.values)
@@ -77,11 +77,11 @@ class ChargeResult:
 
     @property
     def amount_details(self) -> dict[str, object]:
-        """How the amount came about, ready for JSON."""
+        """The steps to the amount, ready for JSON."""
         return amount_details(self.charge.charge_model, self.properties, self.usage)
 
 
-# By charge, filter and smallest units: what was read last, and what it said.
+# By charge, filter and subunits: the JSON last parsed, and the result.
 _parsed: dict[tuple[str, str | None, int], tuple[str, Mapping[str, object], Properties]] = {}
 _PARSED_AT_MOST = 20_000
 
@@ -92,7 +92,7 @@ def parsed_properties(charge: Charge, part: ChargePart, currency: str) -> Proper
     model, raw = charge.charge_model, part.raw_properties
     key = (charge.id, part.filter.id if part.filter else None, cents)
     known = _parsed.get(key)
-    # `updated_at` does not tell: a price may change twice at one instant.
+    # `updated_at` is no key: a price may change twice at one instant.
     if known is not None and known[0] == model and known[1] == raw:
         return known[2]
     if len(_parsed) >= _PARSED_AT_MOST:
@@ -103,7 +103,7 @@ def parsed_properties(charge: Charge, part: ChargePart, currency: str) -> Proper
 
 
 def charge_parts(charge: Charge, metric: BillableMetric) -> list[ChargePart]:
-    """The filters of a charge in their order, then what none of them takes."""
+    """The filters of a charge in order, then the rest that none matches."""
     index = FilterIndex(charge.filters, {item.key: item.values for item in metric.filters})
     parts = [
         ChargePart(filter=charge_filter, position=position, filters=index, raw_properties=charge_filter.properties)
@@ -113,7 +113,7 @@ def charge_parts(charge: Charge, metric: BillableMetric) -> list[ChargePart]:
 
 
 def presentation_keys(properties: Mapping[str, object], *, in_invoice: bool = False) -> tuple[str, ...]:
-    """The properties by which the displayed units of a charge are split, without any effect on its price.
+    """The properties by which the displayed units of a charge are split, without effect on its price.
 
     `in_invoice` gives only those that invoices show.
     """

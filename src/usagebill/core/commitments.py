@@ -1,7 +1,7 @@
-"""Minimum commitments: what a plan's interval must bring in at least, and the true-up fee that fills the gap.
+"""Minimum commitments: the least a plan's interval must bring in, and the true-up fee that fills the gap.
 
-A commitment is settled once an interval, never for a month of a plan that bills a part of itself monthly. In arrears
-that is the period of the record itself; in advance the period that the last subscription fee paid for, once it is over.
+A commitment is settled once per interval, never for a month of a plan that bills one part monthly. In arrears that is
+the period of the record itself; in advance the period that the last subscription fee paid for, once it is over.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _settlement(cycle: Cycle, window: Window) -> Settlement:
 
 
 def commitment_due(amount_cents: int, window: Window, tz: tzinfo) -> int:
-    """Cents that the commitment asks of `window`: its share of the whole period, by days, rounded to a cent."""
+    """The commitment for `window` in cents: its share of the whole period by days, rounded to a cent."""
     days = calendar_days(window.start, window.end, tz)
     return round_cents(divide(multiply(Decimal(amount_cents), Decimal(days)), Decimal(window.duration)))
 
@@ -86,10 +86,10 @@ def counts_toward(period: Window, start: datetime, end: datetime) -> bool:
 
 
 def true_up(due_cents: int, counted_cents: Iterable[int]) -> int:
-    """Cents of the true-up fee: what the counted fees leave of the commitment, 0 if nothing (then there is no fee)."""
+    """The true-up fee in cents: what the counted fees fall short of the commitment. There is no fee if it is 0."""
     return max(due_cents - sum(counted_cents), 0)
 
 
 def true_up_precise(due_cents: int, counted_cents: Iterable[Decimal]) -> Decimal:
-    """The same over unrounded fee amounts, unrounded."""
+    """The same from unrounded amounts, unrounded."""
     return max(subtract(Decimal(due_cents), total(counted_cents)), ZERO)

@@ -1,4 +1,4 @@
-"""Contacts: how people and companies are reached: e-mail addresses, and languages of documents."""
+"""Contacts: e-mail addresses, and languages of documents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EMAIL = re.compile(rf"[\w.!#$%&'*+/=?^`{{|}}~-]+@{_LABEL}(?:\.{_LABEL})*")
 
 
 def normalized_email(text: str) -> str:
-    """One or several addresses as they are kept: look-alike dashes as `-`, without invisible characters around."""
+    """One or several addresses as stored: look-alike dashes become `-`, invisible characters around are removed."""
     return text.translate(_DASHES).translate(_INVISIBLE).strip()
 
 
@@ -26,5 +26,5 @@ def is_email(text: str) -> bool:
 
 
 def without_nul(text: str | None) -> str | None:
-    """`text` without NUL characters, which many programs take for its end."""
+    """`text` without NUL characters, which many programs take for the end."""
     return text if text is None else text.replace("\0", "")

@@ -17,7 +17,7 @@ _NO_NUMBER = ["value_is_mandatory", "is not a number"]
 
 
 def coupon_problems(coupon: Coupon) -> dict[str, list[str]]:
-    """What is wrong with a coupon, whose uniqueness of code is looked at elsewhere."""
+    """What is wrong with a coupon. Whether its code is taken is checked elsewhere."""
     problems: dict[str, list[str]] = {}
     if not coupon.name:
         problems["name"] = ["value_is_mandatory"]

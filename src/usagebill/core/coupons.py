@@ -44,14 +44,14 @@ class CouponStatus(StrEnum):
 
 
 class CouponType(StrEnum):
-    """What a coupon takes off: an amount, or a part."""
+    """What a coupon takes off: an amount, or a percentage."""
 
     FIXED_AMOUNT = "fixed_amount"
     PERCENTAGE = "percentage"
 
 
 class CouponFrequency(StrEnum):
-    """On how many invoices: until it is used up, on so many, or on all."""
+    """On how many invoices: until it is used up, on a number of them, or on all."""
 
     ONCE = "once"
     RECURRING = "recurring"
@@ -149,11 +149,11 @@ class Targets:
 
     @property
     def limited(self) -> bool:
-        """Whether it takes something off some fees only."""
+        """Whether it reduces only some fees."""
         return self.billable_metric_ids is not None or self.plan_ids is not None
 
     def matches(self, fee: Fee, plan_id: str | None) -> bool:
-        """Whether it takes something off `fee`, whose subscription is on `plan_id`."""
+        """Whether it reduces `fee`, whose subscription is on `plan_id`."""
         if self.billable_metric_ids is not None:
             return fee.fee_type == FeeType.CHARGE and fee.billable_metric_id in self.billable_metric_ids
         if self.plan_ids is not None:
@@ -193,9 +193,9 @@ def apply_coupon(
     """The fees with their shares of the discount, and the discount in cents; None if the coupon does not apply.
 
     `plan_of` gives the plan of each fee's subscription. `subtotal_cents` is the invoice's, net of all credits so far;
-    `remaining_cents` what is left of a fixed coupon used once. A limited coupon is worth at most what its own fees
-    still come to, an unlimited one at most the subtotal. Shares have 5 decimals, and no share exceeds its fee. What is
-    worth a fraction of a cent is cut to whole cents before it is shared.
+    `remaining_cents` what is left of a fixed coupon used once. A limited coupon is worth at most what is left of its
+    fees, an unlimited one at most the subtotal. Shares have 5 decimals, and no share exceeds its fee. The discount is
+    cut to whole cents before it is shared.
     """
     if applied.percentage_rate is None and applied.amount_currency != currency:
         return None
@@ -214,7 +214,7 @@ def shared_discount(fee: Fee, credit_cents: int, base: Decimal) -> Fee:
         return fee
     share = divide(multiply(Decimal(credit_cents), net_of_coupons(fee)), base)
     taken = round_to(add(fee.precise_coupons_amount_cents, share), _SHARE_DECIMALS)
-    # A fee below zero takes its part of the discount off what it takes off itself.
+    # A negative fee takes a negative share, so that the shares add up.
     amount = Decimal(fee.amount_cents)
     return replace(fee, precise_coupons_amount_cents=min(taken, amount) if amount >= ZERO else max(taken, amount))
 
@@ -238,8 +238,8 @@ def used(applied: AppliedCoupon, credit_cents: int, remaining_cents: int, now: d
 def given_back(applied: AppliedCoupon, coupon_status: str, now: datetime, *, taken_cents: int) -> AppliedCoupon:
     """The coupon after an invoice that used it was voided.
 
-    It stays ended where its coupon has been ended, or where it was ended by hand before it was used up.
-    `taken_cents` is what all invoices had taken of it, the voided one included.
+    It stays ended if its coupon was ended, or if it was ended by hand before it was used up. `taken_cents` is what all
+    invoices had taken of it, the voided one included.
     """
     duration = applied.frequency_duration_remaining
     was_used_up = _is_used_up(applied, taken_cents)

@@ -1,4 +1,4 @@
-"""Remainders: what the credit notes of an invoice leave of it, to the cent, so that a void never credits too much."""
+"""Remainders: what is left to credit of an invoice, to the cent, so that a void never credits too much."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Remainder:
 def remainder(
     sub_total_cents: int, taxes_cents: int, lines: Sequence[AppliedTax], notes: Sequence[CreditNote]
 ) -> Remainder:
-    """What all `notes` leave of an invoice's amount before taxes, its taxes and their lines; never below zero.
+    """What is left of an invoice's amount before taxes, its taxes and their lines after all `notes`; never below zero.
 
-    If rounding moved cents from one to the other on a note, the total that is left is shared out.
+    If rounding moved cents between them on a note, the remaining total is shared out.
     """
     left = max(0, sub_total_cents + taxes_cents - sum(note.total_amount_cents for note in notes))
     taxes = min(left, max(0, taxes_cents - sum(note.taxes_amount_cents for note in notes)))

@@ -1,4 +1,4 @@
-"""Credit notes: what an invoice allows to credit, what a note is worth, and how its balance is used."""
+"""Credit notes: what can be credited of an invoice, what a note is worth, and how its balance is used."""
 
 from __future__ import annotations
 
@@ -218,17 +218,17 @@ class Estimate:
 
 
 def creditable_fee(fee: Fee, items: Sequence[CreditNoteItem]) -> int:
-    """The creditable rest of a fee (cents, before taxes and coupons); items of all notes count, voided ones too."""
+    """What is left to credit of a fee (cents, before taxes and coupons); items of all notes count, voided ones too."""
     return fee.amount_cents - sum(item.amount_cents for item in items if item.fee_id == fee.id)
 
 
 def creditable_invoice(
     fees: Sequence[Fee], items: Sequence[CreditNoteItem], reductions_cents: int, fees_amount_cents: int
 ) -> Decimal:
-    """The creditable rest of an invoice, taxes included, in (fractions of) cents.
+    """What is left to credit of an invoice, taxes included, in (fractions of) cents.
 
-    `items` are those of all its notes; `reductions_cents` its coupons and progressive billing credits together. What is
-    left of a fee is worth what its own share of these leaves of it.
+    `items` are those of all its notes; `reductions_cents` its coupons and progressive billing credits together. The
+    rest of a fee is worth its amount less its own share of these.
     """
     left = {fee.id: creditable_fee(fee, items) for fee in fees}
     if sum(left.values()) == 0 or fees_amount_cents == 0:
@@ -254,7 +254,7 @@ def _tax_of(net: Decimal, fee: Fee) -> Decimal:
 
 
 def refundable_invoice(creditable: Decimal, paid_cents: int, refunded_cents: int) -> int:
-    """The refundable rest of an invoice: at most what was paid and not yet refunded, and at most what is creditable."""
+    """What is left to refund of an invoice: at most what was paid and not refunded, and at most what is creditable."""
     return max(0, truncate_cents(min(Decimal(paid_cents - refunded_cents), creditable)))
 
 
@@ -326,9 +326,9 @@ def credited(
 def adjusted_parts(parts: Parts, result: Credited, most: Parts | None = None) -> Parts:
     """The parts as stored, moved by the cent or two that separate them from the rounded subtotal and taxes.
 
-    The credit is moved if there is any, else the larger of refund and offset, so that a note that is all refund or
-    all offset stays so. None is raised beyond `most`, nor lowered below zero: then the parts stay as they are, and the
-    cents are on the subtotal (`fitted_to`).
+    The credit is moved if there is any, else the larger of refund and offset, so that a note that is all refund or all
+    offset stays so. No part is raised beyond `most` or lowered below zero: then the parts stay, and the subtotal takes
+    the cents (`fitted_to`).
     """
     step = result.sub_total_cents + result.taxes_cents - parts.total
     if step == 0:
@@ -398,7 +398,7 @@ def validation_errors(
 
     `others` sums the parts of the invoice's other finalized notes (voided ones included); `gross_cents` is
     `gross_total`, `total_cents` the invoice's total and `paid_cents` what was paid of it. A `top_up` of a wallet can
-    only be refunded, or as long as nothing is paid be settled as a whole.
+    only be refunded, or offset as a whole while nothing is paid.
     """
     errors: dict[str, list[str]] = {}
 
@@ -471,8 +471,8 @@ def surplus_items(
 ) -> list[tuple[Fee, Decimal, int]]:
     """Items that credit `cents` (before taxes), largest fees first: fee, amount of the item, and cents taken.
 
-    `left` is what is left to credit of each fee. `gross` takes cents of the full fees; else of what their shares
-    of coupons and progressive billing credits leave of them, with items that come to them.
+    `left` is what is left to credit of each fee. With `gross`, cents are of the full fees; else of the fees less their
+    shares of coupons and progressive billing credits.
     """
     items = []
     for fee in sorted(fees, key=lambda fee: (-(Decimal(fee.amount_cents) if gross else net_of_coupons(fee)), fee.id)):

@@ -19,8 +19,8 @@ _NO_DECIMALS = "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX VND VUV XAF XOF XPF"
 _THREE_DECIMALS = "BHD JOD KWD"
 _FOUR_DECIMALS = "CLF"
 
-# The 138 codes of the API, and BHD, IRR, JOD and KWD, which customers may have too.
-# MGA and MRO divide into five parts; ISO 4217 publishes two decimals for both, and so do we.
+# The 138 codes of the API, and BHD, IRR, JOD and KWD, which customers may also have. MGA and MRO divide into five
+# parts; ISO 4217 publishes two decimals for both, and so do we.
 CURRENCIES: dict[str, int] = {
     **dict.fromkeys(_TWO_DECIMALS.split(), 2),
     **dict.fromkeys(_NO_DECIMALS.split(), 0),

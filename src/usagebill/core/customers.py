@@ -68,7 +68,7 @@ class MetadataItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntegrationCustomer:
-    """The customer as it is known to a tax provider. `external_customer_id` is what the provider calls it."""
+    """A customer's account with a tax provider, which calls it `external_customer_id`."""
 
     id: str
     integration_type: str
@@ -84,7 +84,7 @@ class Customer:
     """Null settings are inherited from the billing entity. Grace period and payment term are in days.
 
     While a `vat_check` runs, the customer's invoices wait for their taxes. The first of `integration_customers` names
-    the tax provider that is asked for them instead; `tax_error` is why it did not give them the last time.
+    the tax provider that calculates them instead; `tax_error` is its last error.
     """
 
     id: str
@@ -170,7 +170,7 @@ def finalizes_zero_amount_invoices(customer: Customer, entity: BillingEntity) ->
 def definition_errors(customer: Customer) -> dict[str, list[str]]:
     """What is wrong with a customer by itself, as field -> codes; empty if nothing is.
 
-    Names of time zones are not looked at: the rules know none.
+    Names of time zones are checked elsewhere.
     """
     errors: dict[str, list[str]] = {}
 
@@ -214,7 +214,7 @@ def metadata_errors(item: MetadataItem, others: Sequence[MetadataItem]) -> dict[
 
 
 def dating_settings(customer: Customer, entity: BillingEntity) -> DatingSettings:
-    """What decides the dates of the customer's invoices: its own values, else its billing entity's."""
+    """The settings for the dates of the customer's invoices: its own values, else its billing entity's."""
     return DatingSettings(
         grace_period=grace_period(customer, entity),
         net_payment_term=net_payment_term(customer, entity),

@@ -55,7 +55,7 @@ class Occasion(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatingSettings:
-    """What applies to a customer: its own value, else its billing entity's. Terms are in days, never negative."""
+    """The settings of a customer: its own value, else its billing entity's. Terms are in days, never negative."""
 
     grace_period: int = 0
     net_payment_term: int = 0
@@ -113,7 +113,7 @@ def dates_at_finalization(
 def dates_with_new_settings(
     dates: InvoiceDates, occasion: Occasion, old: DatingSettings, new: DatingSettings
 ) -> InvoiceDates:
-    """The dates of a draft after its customer's settings have changed: each moves as much as its offset does."""
+    """The dates of a draft after its customer's settings have changed: each moves as far as its offset does."""
     moved = timedelta(days=issuing_offset(occasion, new) - issuing_offset(occasion, old))
     delayed = timedelta(days=_grace(occasion, new) - _grace(occasion, old))
     shifted = replace(dates, issuing=dates.issuing + moved, expected_finalization=dates.expected_finalization + delayed)

@@ -23,11 +23,10 @@ def calendar_days(a: datetime, b: datetime, tz: tzinfo) -> int:
 
 
 def days_between(a: datetime, b: datetime, tz: tzinfo) -> int:
-    """Started 24-hour blocks of wall clock time from `a` to `b`: what a period from `a` to `b` is counted as.
+    """The days of a period from `a` to `b`: started 24-hour blocks of wall clock time.
 
-    A `b` at exactly local midnight counts the day that starts there. Time that a clock change adds or takes away
-    is left out, so the result equals `calendar_days` where `a` is a local midnight. Not positive when `b` lies
-    before `a`.
+    A `b` at exactly local midnight counts the day that starts there. Clock changes do not count, so the result equals
+    `calendar_days` if `a` is a local midnight. Not positive when `b` lies before `a`.
     """
     end = b.astimezone(tz)
     if end.time() == time.min:

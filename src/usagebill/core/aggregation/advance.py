@@ -1,4 +1,4 @@
-"""Pay in advance: what one event adds to what a charge has already billed in the period, and the ledger of that."""
+"""Pay in advance: what one event adds to what a charge has billed in the period, and its ledger."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ _UNIT_DECIMALS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRow:
-    """What one charge, filter and group of a subscription stand at in a period after an event.
+    """The state of one charge, filter and group of a subscription in a period, after an event.
 
-    `current` is what the events of the period add up to, `maximum` the most that has been billed, and
-    `maximum_prorated` what that came to after proration; `paid_events` how many events have paid the fixed amount of
-    a percentage charge. Each period starts without a row: what a recurring metric
-    carries over was billed at renewal. The row before an event is the one with the latest timestamp (then the latest
-    created) in the period that is not the event's own.
+    `current` is the sum of the period's events, `maximum` the most that has been billed, `maximum_prorated` the same
+    after proration; `paid_events` is how many events have paid the fixed amount of a percentage charge. Each period
+    starts without a row, as what a recurring metric carries over was billed at renewal. The row before an event is the
+    one with the latest timestamp (then the latest created) in the period that is not the event's own.
     """
 
     current: Decimal
@@ -41,7 +40,7 @@ class LedgerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventUnits:
-    """What one event adds: the units `billed`, those `shown` on its fee, and the ledger row after it (None: no
+    """What one event adds: the units `billed`, those `shown` on its fee, and the ledger row after it (None without a
     ledger).
     """
 
@@ -52,7 +51,7 @@ class EventUnits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvanceUsage:
-    """The two usages whose difference in price one event is billed (`with_event` - `without_event`), and its units."""
+    """The usages whose difference in price one event costs (`with_event` - `without_event`), and its units."""
 
     units: EventUnits
     with_event: Usage
@@ -64,9 +63,9 @@ def event_units(
 ) -> EventUnits:
     """The units that `event` adds, given the ledger row before it.
 
-    `was_active`: whether the event's value of a unique count was active before it. Going down is never refunded
-    inside a period, and growing back up to the most that was billed is free. A prorated maximum grows by the units
-    billed, for the days from the event's to the last of `window`, rounded up to 5 decimals.
+    `was_active`: whether the event's value of a unique count was active before it. A decrease is never refunded within
+    a period, and growing back up to the most that was billed is free. A prorated maximum grows by the units billed, for
+    the days from the event's to the last of `window`, rounded up to 5 decimals.
     """
     accumulation = AGGREGATIONS[metric.aggregation_type].accumulation
     match accumulation:
@@ -141,7 +140,7 @@ def current_usage(
     running_totals: tuple[Decimal, ...] = (),
     event_values: tuple[Decimal, ...] = (),
 ) -> Usage:
-    """The usage of a pay-in-advance charge so far: what is there is shown, what has been billed is priced.
+    """The usage of a pay-in-advance charge so far: shows the current units, prices the billed ones.
 
     `tally` is the aggregation up to the end of `window` without proration, `row` the period's latest ledger row,
     `prorated` the prorated aggregation of a prorated charge (None: not prorated). Nothing is below 0; metric

@@ -1,4 +1,4 @@
-"""count_agg: every event counts one, whatever its properties hold."""
+"""count_agg: every event counts one, whatever its properties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""latest_agg: the value that a numeric property had last; events without a number do not count."""
+"""latest_agg: the latest value of a numeric property; events without a number do not count."""
 
 from __future__ import annotations
 

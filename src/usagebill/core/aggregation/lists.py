@@ -1,4 +1,4 @@
-"""Lists that some charge models need beside the units: the values of single events, and running totals."""
+"""Lists that some charge models need besides the units: the values of single events, and running totals."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def last_only(events: Sequence[Event], field_name: str | None) -> tuple[Decimal,
 
 
 def counted_totals(units: Decimal, *, free_events: int | None, free_units: Decimal | None) -> tuple[Decimal, ...]:
-    """1, 2, ... up to `units`, but no further than the first two that neither limit can leave free."""
+    """1, 2, ... up to `units`, but at most up to the second total that neither limit leaves free."""
     if not free_events and not free_units:
         return ()
     furthest = max(free_events or 0, int(ceil_to(free_units or ZERO, 0))) + 2

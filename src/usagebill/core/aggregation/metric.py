@@ -54,8 +54,8 @@ class Window:
 
     @property
     def days(self) -> int:
-        """Days of the window that are billed: one less, but not below 0, when an upgrade ended it (the day of an
-        upgrade belongs to the new plan).
+        """Billed days of the window: one less, but not below 0, if an upgrade ended it, as the day of an upgrade
+        belongs to the new plan.
         """
         days = days_between(self.start, self.end, self.tz)
         return max(days - 1, 0) if self.ended_by_upgrade else days

@@ -1,4 +1,4 @@
-"""Proration of recurring quantities: units weigh as much as the days of the period in which they were there."""
+"""Proration of recurring quantities: units are weighted by the days of the period for which they were active."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def persisted_units(units: Decimal, window: Window) -> Decimal:
 def prorated_sum(events: Iterable[Event], field_name: str | None, window: Window) -> Prorated:
     """The sum of `field_name` over all history up to the end of `window`, prorated.
 
-    What was there before the window weighs its billed days; each event inside weighs the local days from its own to
-    the last, both counted, divided by the period's (20 decimals). A negative value is refunded from its day on.
-    The first stretch is all that was there before, unless that is 0.
+    The sum before the window is weighted by the billed days; each event inside by the local days from its own to the
+    last, inclusive, divided by the period's (20 decimals). A negative value is refunded from its day on. The first
+    stretch is the sum before the window, unless that is 0.
     """
     start = cut_to_seconds(window.start)
     before, current = ZERO, []
@@ -62,9 +62,9 @@ def prorated_sum(events: Iterable[Event], field_name: str | None, window: Window
 def prorated_unique_count(events: Iterable[Event], field_name: str | None, window: Window) -> Prorated:
     """The distinct values of `field_name` over all history up to the end of `window`, prorated.
 
-    A value weighs the local days from that of its adding (or of the window's start) to that of its removal (or of
-    the window's end), both counted: adding and removing it on one day is one day, and so is adding it again on a day
-    on which it was removed. What was removed before the window weighs nothing and has no stretch.
+    A value is weighted by the local days from its adding (or the window's start) to its removal (or the window's end),
+    inclusive: adding and removing it on one day is one day, and so is adding it again on the day of its removal. Values
+    removed before the window weigh nothing and have no stretch.
     """
     by_value: defaultdict[str, list[tuple[Event, Operation]]] = defaultdict(list)
     for event in sorted(events, key=lambda event: event.order):
@@ -90,7 +90,7 @@ def prorated_unique_count(events: Iterable[Event], field_name: str | None, windo
 
 
 def _spells(operations: list[tuple[Event, Operation]], window: Window) -> list[tuple[Event, Event | None]]:
-    """From when to when one value was there: each adding with the removal that ended it, if any."""
+    """The spans in which one value was active: each adding with the removal that ended it, if any."""
     last_adding: dict[date, Event] = {}
     for event, operation in operations:
         if operation is Operation.ADD:

@@ -1,5 +1,4 @@
-"""Every aggregation type by its wire value, with its traits; and the fold of events by type: what storage engines are
-tested against."""
+"""Every aggregation type by its wire value, and the fold of events that storage engines are tested against."""
 
 from __future__ import annotations
 
@@ -162,7 +161,7 @@ def fold(
     initial_level: Decimal = ZERO,
     program: Program = unchanged,
 ) -> AggregateResult:
-    """What `aggregation_type` says of `events`, in whatever order they come; they are taken to be in its scope.
+    """The result of `aggregation_type` over `events`, in any order; they are assumed to be in its scope.
 
     `window` and `initial_level` matter to a level held over time only (ValueError without a window), `program` to
     custom aggregations only. KeyError for an unknown type.
@@ -172,9 +171,9 @@ def fold(
 
 
 def event_values(metric: Metric, events: Iterable[Event], start: datetime) -> tuple[Decimal, ...]:
-    """One value an event of the period from `start`, in order of time; also if the metric counts all history.
+    """One value per event of the period from `start`, in order of time, even if the metric counts all history.
 
-    None for a type that knows no values of single events: no charge of it has bounds on them.
+    None for a type without values of single events, whose charges have no bounds on them.
     """
     values_of = AGGREGATIONS[metric.aggregation_type].event_values
     if values_of is None:
@@ -190,7 +189,7 @@ def running_totals(
     """Running totals of the units, from which a percentage charge takes its free units; none if neither limit is
     set (`free_units_per_events` and `free_units_per_total_aggregation` of the charge).
 
-    `events` are all that the aggregation counts (all history for a recurring sum), `units` what it gave.
+    `events` are all that the aggregation counts (all history for a recurring sum), `units` its result.
     """
     kind = AGGREGATIONS[metric.aggregation_type].running_totals
     match kind:

@@ -23,24 +23,24 @@ def counts_history(aggregation_type: str, *, recurring: bool) -> bool:
 
 
 def lower_bound(aggregation_type: str, *, recurring: bool, start: datetime) -> datetime | None:
-    """The timestamp from which on (inclusive) events count, None if all history does.
+    """The earliest timestamp (inclusive) of events that count; None if all history does.
 
-    It is the whole second of `start`: senders mostly have whole seconds, and a subscription may start within one.
+    It is `start` cut to the second: most senders have whole seconds, and a subscription may start within one.
     """
     return None if counts_history(aggregation_type, recurring=recurring) else cut_to_seconds(start)
 
 
 def in_scope(metric: Metric, event: Event, window: Window) -> bool:
-    """Whether the timestamp of `event` lies where `metric` looks for the period `window`."""
+    """Whether the timestamp of `event` is in the scope of `metric` for the period `window`."""
     earliest = lower_bound(metric.aggregation_type, recurring=metric.recurring, start=window.start)
     return (earliest is None or earliest <= event.timestamp) and event.timestamp <= window.end
 
 
 def counts(aggregation_type: str, field_name: str | None, event: Event) -> bool:
-    """Whether the aggregation sees anything in `event`: what does not count belongs to no group either.
+    """Whether the aggregation counts `event`. Events that do not count open no group either.
 
-    A number where one is added up or compared; a value and an operation that is known for a unique count; any event
-    for the other types.
+    Sums and comparisons need a number, a unique count needs a value and a known operation; the other types count any
+    event.
     """
     aggregation = AGGREGATIONS[aggregation_type]
     if aggregation.numeric:

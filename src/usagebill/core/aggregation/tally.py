@@ -1,4 +1,4 @@
-"""What every aggregation is: a fold over events whose state starts empty, takes events in any order, and merges."""
+"""The protocol of aggregations: a fold over events in any order, with states that merge."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ State = TypeVar("State")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregateResult:
-    """What an aggregation says of a bucket of events, before proration and metric rounding.
+    """The result of an aggregation over a bucket of events, before proration and metric rounding.
 
-    `amount_cents` is the sum of the counted events' own prices (the program's amount for custom). `level` is what
-    a weighted sum stands at after the last event, and `last_at` the timestamp of its last event.
+    `amount_cents` is the sum of the counted events' own prices (the program's amount for custom). `level` is the level
+    of a weighted sum after its last event, and `last_at` that event's timestamp.
     """
 
     units: Decimal = ZERO
@@ -53,7 +53,7 @@ class Aggregation(ABC, Generic[State]):
 
     @abstractmethod
     def result(self, state: State) -> AggregateResult:
-        """What the events of `state` amount to."""
+        """The result for the events of `state`."""
 
     def add(self, state: State, event: Event) -> State:
         """`state` with one more event."""

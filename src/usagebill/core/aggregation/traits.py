@@ -1,4 +1,4 @@
-"""Traits: what an aggregation type is like, which is all that other code asks of it."""
+"""Traits of aggregation types: all that other code needs to know of one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Accumulation", "AggregationType", "EventValues", "FieldUse", "Questi
 
 
 class FieldUse(Enum):
-    """What the metric's `field_name` is to an aggregation."""
+    """What an aggregation uses the metric's `field_name` for."""
 
     NONE = "none"  # no property of events is read: the name is dropped
     OPTIONAL = "optional"
@@ -24,7 +24,7 @@ class FieldUse(Enum):
 
 
 class Accumulation(Enum):
-    """What events leave behind: a recurring metric carries it over, and a charge in advance keeps a ledger of it."""
+    """What events accumulate: a recurring metric carries it over, and a charge in advance keeps a ledger of it."""
 
     NOTHING = "nothing"
     SUM = "sum"  # the sum of all events
@@ -33,7 +33,7 @@ class Accumulation(Enum):
 
 
 class RunningTotals(Enum):
-    """What a percentage charge takes its free units from."""
+    """What the free units of a percentage charge are counted against."""
 
     NONE = "none"
     COUNTED = "counted"  # 1, 2, 3 ... up to the units
@@ -42,7 +42,7 @@ class RunningTotals(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """All that any aggregation is built from."""
+    """Everything an aggregation may be built from."""
 
     field_name: str | None
     window: Window | None
@@ -56,14 +56,13 @@ EventValues = Callable[[Sequence[Event], str | None], tuple[Decimal, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregationType:
-    """An aggregation type. There are no defaults: whoever adds one decides all of it.
+    """An aggregation type. No trait has a default: adding a type means deciding each.
 
     `fold` counts events. `numeric`: an event whose field holds no number does not count. `may_recur`: a metric may
     carry over into later periods. `in_advance`: events may be billed as they come. `by_percentage`: percentages may
-    price it.
-    `event_values` gives what a price for each transaction needs; None forbids bounds on single transactions.
-    `sums_event_prices`: the result adds up the prices that events bring along. `is_program`: the seller's own program
-    decides. `words` say in an explanation what the units are, of `{field}`, `{events}` and `{units}`.
+    price it. `event_values` gives the values that per-transaction prices need; None forbids per-transaction bounds.
+    `sums_event_prices`: the result adds up the prices sent with events. `is_program`: the seller's own program decides.
+    `words` explain the units, with `{field}`, `{events}` and `{units}` filled in.
     """
 
     fold: Callable[[Question, Iterable[Event]], AggregateResult]

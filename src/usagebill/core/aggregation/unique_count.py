@@ -23,7 +23,7 @@ class Operation(StrEnum):
 
 
 def operation_of(event: Event) -> Operation | None:
-    """What the event does: adds where it says nothing; None (the event is ignored) where it says anything else."""
+    """The operation of the event, by default adding; None if it is unknown and the event is ignored."""
     match property_of(event, "operation_type"):
         case None | "add":
             return Operation.ADD
@@ -35,7 +35,7 @@ def operation_of(event: Event) -> Operation | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Active:
-    """Per value, the place in time of its latest event and what that event did; and the events' own prices."""
+    """For each value, the place in time and the operation of its latest event; and the events' own prices."""
 
     latest: Mapping[str, tuple[tuple[datetime, datetime, str], Operation]] = field(default_factory=dict)
     amount_cents: Decimal = ZERO

@@ -114,11 +114,11 @@ class WeightedSum(Aggregation[Weighted]):
 
 
 def initial_level(earlier: Iterable[Event], *, field_name: str | None, start: datetime) -> Decimal | None:
-    """The level that the events before a period leave: where a recurring weighted sum starts in the period from
-    `start` that nothing was remembered for. None without any such event.
+    """The level at which a recurring weighted sum starts the period from `start` if none was saved: what earlier events
+    leave. None without any earlier event.
 
-    A level that was remembered when the period before was billed goes first: an event dated back into a billed period
-    does not reach later ones.
+    A level saved when the previous period was billed comes first, so an event dated back into a billed period does not
+    affect later ones.
     """
     before = [event for event in earlier if event.timestamp < cut_to_seconds(start)]
     return fold_events(Sum(field_name=field_name), before).units if before else None
