@@ -1,4 +1,4 @@
-"""E-mails: what goes out to customers with their invoices and credit notes, and to whom."""
+"""E-mails to customers with their invoices and credit notes."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Email:
-    """An e-mail ready to be sent. `bcc` get it and stand in no header.
+    """An e-mail ready to be sent. `bcc` get it but are in no header.
 
-    `id` is the Message-ID, with its angle brackets: that of an e-mail stays when it is sent again. `reached` are those
-    who got it before.
+    `id` is the Message-ID, with its angle brackets: it does not change when the e-mail is sent again. `reached` are
+    those who already got it.
     """
 
     id: str
@@ -65,14 +65,14 @@ class Email:
 
     @property
     def recipients(self) -> tuple[str, ...]:
-        """Whom it is to be delivered to, each once: all but those who have it."""
+        """The addresses to deliver to, each once, without those it has reached."""
         everybody = dict.fromkeys((*self.to, *self.cc, *self.bcc))
         return tuple(address for address in everybody if address not in self.reached)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipients:
-    """Those named by whoever asks for an e-mail; without `to` it goes to the customer."""
+    """The addresses a caller asked for; without `to` it goes to the customer."""
 
     to: tuple[str, ...] = ()
     cc: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ def addresses(text: str | None) -> tuple[str, ...]:
 
 
 def read_list(field_value: object) -> tuple[str, ...] | None:
-    """A list of addresses as it was sent, nulls left out; None if it is no list."""
+    """A list of addresses as sent, without nulls; None if it is not a list."""
     if field_value is None:
         return ()
     if not isinstance(field_value, (list, tuple)):
@@ -95,7 +95,7 @@ def read_list(field_value: object) -> tuple[str, ...] | None:
 
 
 def list_problems(addresses: tuple[str, ...]) -> list[str]:
-    """What is wrong with a list of addresses, in one text; nothing if each is one address."""
+    """What is wrong with a list of addresses, as one text; empty if each is a single address."""
     wrong = [address for address in addresses if "," in address or not is_email(address)]
     return [f"invalid email format: {', '.join(wrong)}"] if wrong else []
 
@@ -107,12 +107,12 @@ def one_line(text: str) -> str:
 
 
 def file_name(kind: str, number: str) -> str:
-    """What the PDF is called: `invoice-ACM-0001-001-001.pdf`."""
+    """The name of the PDF: `invoice-ACM-0001-001-001.pdf`."""
     return f"{kind}-{one_line(number).translate(_NOT_IN_FILE_NAMES)}.pdf"
 
 
 def message_id(id: str, sender: str) -> str:
-    """The Message-ID of what goes out under this id."""
+    """The Message-ID for this id."""
     return f"<{id}@{sender.rpartition('@')[2]}>"
 
 

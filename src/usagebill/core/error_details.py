@@ -1,4 +1,4 @@
-"""Error details: what went wrong with a record after it was accepted, as it is shown with it."""
+"""Error details: what went wrong with a record after it was accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one family of errors: what a caller asked for that cannot be done, and why, in codes a program can read."""
+"""The one family of errors: why a request is refused, in codes that programs can read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ type_of_details = Mapping[str, object] | str
 
 
 class BillingError(Exception):
-    """Any refusal. `status` is the HTTP status it is spoken with, `code` the machine-readable reason."""
+    """Any refusal. `status` is its HTTP status, `code` the machine-readable reason."""
 
     status = 500
 
@@ -31,7 +31,7 @@ class BillingError(Exception):
 
 
 class BadRequest(BillingError):
-    """The request itself cannot be read (400). `code` is the whole text of the error."""
+    """The request cannot be read (400). `code` is the whole text of the error."""
 
     status = 400
 
@@ -77,7 +77,7 @@ class TooManyRequests(BillingError):
 
 
 class TooManyProviderRequests(BillingError):
-    """A provider of somebody else's is asked too often by us (429); `provider` is its name."""
+    """An outside provider limits our requests (429); `provider` is its name."""
 
     status = 429
 
@@ -87,7 +87,7 @@ class TooManyProviderRequests(BillingError):
 
 
 class ClockRefused(BillingError):
-    """The clock disagrees with what the file has seen, and nothing is billed by it (503). `text` is for people."""
+    """The clock contradicts the newest instants in the file, so nothing is billed by it (503). `text` is for people."""
 
     status = 503
 

@@ -11,9 +11,9 @@
     call     = name "(" expr { "," expr } ")"
     name     = ceil | floor | round | concat | least | greatest | min | max
 
-Only the space separates tokens. Function names are written in lower case, UPPER CASE or Capitalized. A formula of
-over 1,000 characters, or nested over 64 deep, does not parse; a number of over 100 digits is none. A result has at
-most 10,000 characters.
+Only the space separates tokens. Function names are written in lower case, UPPER CASE or Capitalized. A formula of over
+1,000 characters, or nested over 64 deep, does not parse; neither does a number of over 100 digits. A result has at most
+10,000 characters.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ Value: TypeAlias = Decimal | str
 
 
 class ExpressionSyntaxError(ValueError):
-    """The text is no expression."""
+    """The text is not an expression."""
 
 
 class EvaluationError(ValueError):
@@ -94,7 +94,7 @@ class Variable:
 
     @property
     def name(self) -> str:
-        """What the variable is called, without `event.properties.`."""
+        """The name of the variable, without `event.properties.`."""
         return self.path.rpartition(".")[2]
 
     @property
@@ -150,12 +150,12 @@ _TOKEN = re.compile(
     r"|(?P<function>[A-Za-z]+)"
     r"|(?P<symbol>[-+*/(),])"
 )
-# The text forms of properties that are numbers here: wider than those that aggregations count.
+# The text forms of properties that count as numbers here: more than aggregations accept.
 _NUMERIC_PROPERTY = re.compile(r"[+-]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9]{1,4})?")
 
 
 def parse(text: str) -> Expression:
-    """The expression that `text` spells; raises `ExpressionSyntaxError` where it spells none."""
+    """The expression that `text` spells. Raises `ExpressionSyntaxError` if it spells none."""
     return _Parser(text).root()
 
 
@@ -385,7 +385,7 @@ class _Event:
             parts.append(_printed(self.value(argument)))
             length += len(parts[-1])
             if length > LONGEST_RESULT:
-                # Said before the rest is put together: a formula may name a long property dozens of times.
+                # Checked before the rest is concatenated: a formula may name a long property dozens of times.
                 raise EvaluationError("Text too long")
         return "".join(parts)
 

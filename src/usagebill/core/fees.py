@@ -47,7 +47,7 @@ class AppliedTax:
 
     @property
     def key(self) -> TaxKey:
-        """What lines are added up by. A provider may give one code several rates."""
+        """The key that lines are summed by. A provider may give one code several rates."""
         return self.code, self.rate
 
 
@@ -71,9 +71,9 @@ class Fee:
 
     `from_datetime` and `to_datetime` are the period shown; `charges_*` the usage window it was computed over.
     `precise_coupons_amount_cents` is the fee's share of coupons and progressive billing credits (5 decimals).
-    `taxes_base_rate` is the part of it that is taxed, less than 1 only where a tax provider says so.
-    A fee without `invoice_id` was made in advance for a charge that is not invoiceable. `basis` holds what an
-    explanation needs besides `amount_details`: days, minimums and what counts toward them.
+    `taxes_base_rate` is the part of it that is taxed, less than 1 only where a tax provider says so. A fee without
+    `invoice_id` was made in advance for a charge that is not invoiceable. `basis` is for explanations, besides
+    `amount_details`: days, minimums and what counts toward them.
     """
 
     id: str

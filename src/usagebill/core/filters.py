@@ -1,4 +1,4 @@
-"""Charge filters: alternative prices for events by their properties, and which events fall to which of them.
+"""Charge filters: alternative prices by properties of events, and which events each filter prices.
 
 A filter holds accepted values per key; an event matches it when its property (text form) is among them for every
 key. `buckets` says, as data that an engine can turn into a query too, which events each filter of a charge prices.
@@ -32,14 +32,14 @@ __all__ = [
     "values_errors",
 ]
 
-# As the only value of a key: any of the values that the metric declares for it (and no other).
+# As the only value of a key: any value that the metric declares for it, and no other.
 ALL_FILTER_VALUES = "__ALL_FILTER_VALUES__"
 
 Matches = Mapping[str, tuple[str, ...]]
 
 
 class Filter(Protocol):
-    """What a charge filter says of events, and its age."""
+    """The values a charge filter matches, and its age."""
 
     @property
     def id(self) -> str: ...
@@ -56,9 +56,9 @@ F = TypeVar("F", bound=Filter)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventScope:
-    """The events whose properties are among `matches` for every key, and that none of `excludes` matches so.
+    """The events whose properties are among `matches` for every key, without those that match one of `excludes`.
 
-    No key at all matches every event. Property values are compared in their text form; a missing one matches none.
+    Without keys, it matches every event. Property values are compared in their text form; a missing one matches none.
     """
 
     matches: Matches
@@ -73,8 +73,8 @@ def accepts(bucket: EventScope, event: Event) -> bool:
 class FilterIndex:
     """The filters of a charge, for looking up which of them price an event; `declared` are the metric's values per key.
 
-    Positions are those of the filters in their order; the one after the last stands for what no filter takes. What it
-    costs to build is in the number of accepted values, what it costs to ask in that of the filters that match.
+    Positions are those of the filters in order; the one after the last stands for events that match none. Building
+    costs by the number of accepted values, a look-up by the number of matching filters.
     """
 
     def __init__(self, filters: Sequence[Filter], declared: Mapping[str, Sequence[str]]) -> None:
@@ -88,7 +88,7 @@ class FilterIndex:
             for charge_filter in filters
         ]
         self.keys = tuple(dict.fromkeys(key for accepted in self._accepted for key in accepted))
-        # How many filters name each value. A filter is looked for by the key whose values it shares with the fewest.
+        # How many filters name each value. Filters are indexed by their most selective key.
         self._named = Counter(
             (key, value)
             for accepted in self._accepted
@@ -187,9 +187,9 @@ class FilterIndex:
 def buckets(filters: Sequence[Filter], declared: Mapping[str, Sequence[str]]) -> list[EventScope]:
     """The bucket of each of a charge's `filters`, in their order; `declared` are the metric's values per key.
 
-    The more specific filter takes the events: one with further keys, or with the same keys and a part of the values on
-    each. Of equal ones the oldest takes them all. Filters of the same keys that share values without one holding the
-    other, and filters of different keys, each price the events that match both.
+    The more specific filter takes the events: the one with further keys, or with the same keys and a subset of the
+    values of each. Of equal filters, the oldest takes all. Filters with the same keys and overlapping values, neither a
+    subset of the other, and filters with different keys each price the events that match both.
     """
     index = FilterIndex(filters, declared)
     return [index.bucket(position) for position in range(len(filters))]
@@ -201,7 +201,7 @@ def default_bucket(filters: Sequence[Filter], declared: Mapping[str, Sequence[st
 
 
 def filter_of(event: Event, filters: Iterable[F], declared: Mapping[str, Sequence[str]]) -> F | None:
-    """The one filter that an event billed in advance is priced by: the one it matches that has the most keys.
+    """The filter that prices an event billed in advance: of those it matches, the one with the most keys.
 
     Of several the first in the order of `filters`; None for the charge's own properties.
     """
@@ -224,7 +224,7 @@ def values_errors(values: Mapping[str, Sequence[str]], declared: Mapping[str, Co
 
 
 def display_name(values: Mapping[str, Sequence[str]]) -> str:
-    """What a filter without a name of its own is called: its values, or the key for any value, joined by ", "."""
+    """The name of a filter without one: its values, or the key for any value, joined by ", "."""
     names: list[str] = []
     for key, accepted in values.items():
         names.extend([key] if list(accepted) == [ALL_FILTER_VALUES] else accepted)
@@ -232,7 +232,7 @@ def display_name(values: Mapping[str, Sequence[str]]) -> str:
 
 
 def identity(values: Mapping[str, Sequence[str]]) -> Hashable:
-    """What a sent filter and the stored one have in common: the same keys in any order, their values in theirs."""
+    """The identity of a filter: its keys in any order, and the values of each in order."""
     return frozenset((key, tuple(accepted)) for key, accepted in values.items())
 
 
@@ -244,7 +244,7 @@ def same_values(left: Mapping[str, Sequence[str]], right: Mapping[str, Sequence[
 def trimmed_values(values: Matches, declared: Mapping[str, Collection[str]]) -> dict[str, tuple[str, ...]] | None:
     """The values of a charge filter after the metric has come to declare `declared`; None: the filter goes.
 
-    Values that are no longer declared go, and so do keys without any left; any-value keys go with their key only.
+    Values that are no longer declared are removed, and so are keys without values; any-value keys stay while declared.
     A filter that loses a key but keeps another matches more events than before.
     """
     kept: dict[str, tuple[str, ...]] = {}

@@ -1,4 +1,4 @@
-"""Deductions of fixed charges: after an upgrade, what the old plan was paid in advance pays for a part of the new's."""
+"""Deductions: after an upgrade, fixed charges paid in advance on the old plan pay for part of the new plan's."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class PaidInAdvance:
 
     @property
     def left_cents(self) -> int:
-        """What the days to come were paid with."""
+        """What was paid for the days to come."""
         return unused_cents(self.cents, days=self.days_left, paid_days=self.days)
 
 
 def less_paid_before(fee: Fee, paid: Sequence[PaidInAdvance], others: Sequence[Fee]) -> Fee:
     """The new plan's fee less what is left of what the old plan was `paid` for the same add-on, down to nothing.
 
-    That pays once: `others` are the new plan's fees before this one, which it may have paid for already.
+    Each cent is deducted once: `others` are the new plan's earlier fees, which it may already have paid for.
     """
     taken = sum(paid_before_cents(other) for other in others if other.add_on_id == fee.add_on_id)
     less = min(fee.amount_cents, sum(fee_paid.left_cents for fee_paid in paid) - taken)

@@ -1,4 +1,4 @@
-"""Grouping: usage priced apart by the values of some properties (`pricing_group_keys`)."""
+"""Grouping: usage priced separately by the values of some properties (`pricing_group_keys`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The second in which one subscription follows another of the same external id: both periods hold some of it."""
+"""The second in which one subscription follows another of the same external id: it lies in both periods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Handover", "handover", "own_since"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handover:
-    """Where usage of a subscription meets that of others.
+    """Which subscriptions share the first and the last second of a subscription's usage.
 
     Usage counts from `earliest` on (inclusive; None: from ever). `predecessors` ended in that very second, which they
     have billed in part. With `is_followed`, another one started in the second of `latest`, and bills a part of that.
@@ -35,7 +35,7 @@ def handover(
 ) -> Handover:
     """Which of `others`, of the same external id, share a second with usage from `earliest` to `latest`.
 
-    What a metric carries over (`recurring`) counts on both sides; only what was another customer's is not carried over.
+    Recurring usage counts on both sides, unless it was another customer's.
     """
     if recurring:
         since = own_since(subscription, others)
@@ -57,7 +57,7 @@ def handover(
 
 
 def own_since(subscription: Subscription, others: Sequence[Subscription]) -> datetime | None:
-    """When the external id ceased to be another customer's, None if it never was one's."""
+    """When the external id stopped being another customer's; None if it never was."""
     return max(
         (
             other.terminated_at
@@ -73,6 +73,6 @@ def _ended_before(subscription: Subscription, others: Sequence[Subscription]) ->
     started = subscription.started_at
     if started is None:
         return []
-    # One that ended as soon as it had started, at the same instant, came before if it was made before.
+    # One that ended at the instant it started comes first if it was created first.
     ended = [other for other in others if other.terminated_at is not None and other.terminated_at <= started]
     return [other for other in ended if other.started_at != started or other.id < subscription.id]

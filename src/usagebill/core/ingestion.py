@@ -1,7 +1,7 @@
-"""Ingestion: what is made of an event as its sender wrote it, and what is wrong with it.
+"""Ingestion: an event read as its sender wrote it, and what is wrong with it.
 
-Properties are kept as sent. What no store could give back is refused: the NUL character, half of a surrogate pair,
-numbers of over 1,000 digits, values nested over 100 deep, values that JSON has no word for.
+Properties are kept as sent. Refused is what no store could return: NUL characters, lone surrogates, numbers of over
+1,000 digits, values nested over 100 deep, and values that JSON cannot express.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def receive(sent: Mapping[str, object], now: datetime) -> Received:
 
 
 def _is_plain(value: object) -> TypeGuard[str]:
-    """Whether `value` is a text that needs no second look: most are."""
+    """Whether `value` is a text that needs no further check, as most are."""
     return type(value) is str and value.isprintable() and not value.isspace() and value != ""
 
 
@@ -98,7 +98,7 @@ def _text(value: object, field: str, problems: dict[str, list[str]], *, needed: 
 
 
 def _exact(value: object) -> object:
-    """`value`; a binary fraction, which only callers of the library send, as the decimal that it is written as."""
+    """`value`; a float, which only library callers send, becomes the decimal it is written as."""
     return Decimal(str(value)) if isinstance(value, float) else value
 
 
@@ -121,7 +121,7 @@ def _is_storable(text: str) -> bool:
 
 
 def _storable(properties: Mapping[object, object]) -> Mapping[str, JsonValue]:
-    """`properties` as they are stored; raises `_Refused` where they cannot be."""
+    """`properties` as they are stored. Raises `_Refused` if they cannot be."""
     checked: dict[str, JsonValue] = {}
     for key, value in properties.items():
         if type(key) is not str or not (key.isprintable() or _is_storable(key)):

@@ -1,4 +1,4 @@
-"""Invoice custom sections: texts that are copied onto invoices, and the rules that say onto which."""
+"""Invoice custom sections: texts that are copied onto invoices, and the rules for which ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvoiceCustomSection:
-    """`details` is the text itself, `display_name` its title. What is on an invoice already never changes."""
+    """`details` is the text itself, `display_name` its title. Copies on invoices never change."""
 
     id: str
     organization_id: str
@@ -58,8 +58,8 @@ def customer_section_ids(customer: Customer, entity: BillingEntity) -> tuple[str
 def invoice_section_ids(resources: Sequence[Selection], customer_ids: Iterable[str]) -> tuple[str, ...]:
     """The sections of an invoice built from `resources` (subscriptions, or a wallet) of a customer.
 
-    Resources that skip do not count; where all do, there is none. Those of the others' own selections come together,
-    with the customer's (`customer_ids`) where one of them has none; with no selection at all the customer's alone.
+    Resources that skip do not count; if all do, there are none. The selections of the others are combined, with the
+    customer's (`customer_ids`) for those without one; without any selection, the customer's apply.
     """
     counting = [resource for resource in resources if not resource.skip]
     if resources and not counting:
@@ -73,7 +73,7 @@ def invoice_section_ids(resources: Sequence[Selection], customer_ids: Iterable[s
 def changed_selection(now: Selection, *, skip: bool | None, section_ids: Sequence[str] | None) -> Selection:
     """The selection of a subscription or wallet after a request; None stands for what was not sent.
 
-    Skipping clears the selection. Sections sent to one that skips count only where it is told to stop skipping.
+    Skipping clears the selection. Sections sent for one that skips count only if the request also stops skipping.
     """
     if skip:
         return Selection(skip=True)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 __all__ = ["ATTEMPTS", "Job", "retry_delay"]
 
-# A job that keeps failing is tried this often, then left with its error for a person to look at and retry.
+# How often a failing job is tried before it is left, with its error, for a person to retry.
 ATTEMPTS = 8
 
 
@@ -16,11 +16,11 @@ ATTEMPTS = 8
 class Job:
     """Something to do at `due_at` (UTC). Its effects and its completion commit together.
 
-    `key` is unique within the organization: writing the same job twice writes it once. The job acts as of
-    `due_at`, whenever it really runs; `run_at` is when to try (again). `immediate` marks what follows at once from
-    an operation and is not waited for. Jobs with a `lane` talk to the outside: they are leased for a while, run outside
-    a transaction, and are therefore done at least once instead of exactly once. The lane names whom they wait for, so
-    that one who is slow holds up that lane only.
+    `key` is unique within the organization: writing the same job twice writes it once. The job acts as of `due_at`,
+    whenever it really runs; `run_at` is the next attempt. `immediate` marks a job that follows at once from an
+    operation, which does not wait for it. Jobs with a `lane` talk to somebody outside: they are leased, run outside a
+    transaction, and are done at least once instead of exactly once. The lane names whom they talk to, so that a slow
+    receiver holds up only its own lane.
     """
 
     id: str

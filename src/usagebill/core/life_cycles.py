@@ -1,4 +1,4 @@
-"""Life cycles: tables of what follows a state, and the one place where what a table does not hold is refused."""
+"""Life cycles: tables of transitions, and the one place that refuses a transition no table has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ E = TypeVar("E", bound=Enum)
 
 
 class TransitionError(ValueError):
-    """The event cannot happen to what is in that state."""
+    """The event cannot happen in that state."""
 
     def __init__(self, status: Enum, event: Enum) -> None:
         super().__init__(f"{event.value} cannot happen to what is {status.value}")
@@ -22,7 +22,7 @@ class TransitionError(ValueError):
 
 
 def following(table: Mapping[tuple[S, E], S], status: S, event: E) -> S:
-    """The state that follows `event` by `table`; raises `TransitionError` where the table does not hold it."""
+    """The state that follows `event` by `table`. Raises `TransitionError` if the table has no such transition."""
     target = table.get((status, event))
     if target is None:
         raise TransitionError(status, event)

@@ -2,9 +2,9 @@
 
 Ranges are far wider than any price list needs and far narrower than what exhausts a machine. A number beyond its range
 is a slip of the hand (a timestamp for a number of days, a price with its point lost) and is refused when it is written,
-so that nothing is stored which cannot be billed.
+so that nothing is stored that cannot be billed.
 
-Sums and products have no limit: usage that comes to more than 64 bits hold is billed to the cent.
+Sums and products have no limit: usage beyond 64 bits is billed to the cent.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _CENTS = Decimal(10**15)
 _MAJOR = Decimal(10**13)
 # A token or a wei is a unit too.
 _UNITS = Decimal(10**30)
-# A hundred years: what is longer has no end that a calendar knows.
+# A hundred years: longer terms would end beyond the calendar.
 _DAYS = Decimal(36_500)
 
 
@@ -75,7 +75,7 @@ _DAYS = Decimal(36_500)
 class Range:
     """What a number may be: from `least` to `most`, both included, with at most `decimals` decimals.
 
-    `what` and `fields` say which numbers those are, and `unit` what they count: for the documentation.
+    `what`, `fields` and `unit` describe the numbers for the documentation.
     """
 
     what: str
@@ -90,9 +90,9 @@ class Range:
         return self.least <= number <= self.most and not self.is_beyond(number)
 
     def is_beyond(self, number: Decimal | int) -> bool:
-        """Whether the number is of no size that can be reasoned about: refused before anything is computed with it.
+        """Whether the number is refused before anything is computed with it, for its size alone.
 
-        A number between `-most` and `least` is not: what is said of it is up to the rules of its resource.
+        A number between `-most` and `least` is not: the rules of its resource decide.
         """
         if not self.most.copy_negate() <= number <= self.most:
             return True

@@ -1,8 +1,8 @@
 """Numbers: the one decimal context, every rounding rule, and how decimals are read and printed.
 
-Nothing else in the project rounds. Money is an `int` of cents (the currency's smallest unit) once rounded
-and a `Decimal` before; units and rates are `Decimal`. Sums and products are never cut: the context below
-only matters for quotients.
+Nothing else in the project rounds. Money is an `int` of cents (the currency's smallest unit) once rounded and a
+`Decimal` before; units and rates are `Decimal`. Sums and products are never cut; the context below only matters for
+quotients.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ _SURELY_BOUNDED = 100
 def is_bounded(number: int | Decimal) -> bool:
     """Whether `number` is finite, with at most 400 digits, the first of them within 400 places of the point.
 
-    Whatever comes from outside has to be: `1e9999999` takes nine bytes to send and gigabytes to compute with.
+    Numbers from outside must be: `1e9999999` takes nine bytes to send and gigabytes to compute with.
     """
     if isinstance(number, int):
         return -_BEYOND < number < _BEYOND

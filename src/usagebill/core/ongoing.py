@@ -15,7 +15,7 @@ __all__ = ["UnbilledKey", "expected_use", "summed_nets", "with_ongoing_usage"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class UnbilledKey:
-    """What is told apart of what is not billed yet: the metric is that of usage, "" for all else."""
+    """The key of unbilled amounts: fee type and metric ("" for anything but usage)."""
 
     fee_type: str
     billable_metric_id: str
@@ -23,7 +23,7 @@ class UnbilledKey:
 
 
 def summed_nets(amounts: Iterable[tuple[UnbilledKey, Decimal]]) -> dict[UnbilledKey, Decimal]:
-    """The amounts added up by what they are of; below zero where more of it is billed already."""
+    """The amounts summed by key; negative if more is already billed."""
     nets: dict[UnbilledKey, Decimal] = {}
     for key, amount in amounts:
         nets[key] = add(nets.get(key, ZERO), amount)
@@ -33,10 +33,10 @@ def summed_nets(amounts: Iterable[tuple[UnbilledKey, Decimal]]) -> dict[Unbilled
 def expected_use(
     nets: Mapping[UnbilledKey, Decimal], wallets: Iterable[Wallet], topped_up: Container[str]
 ) -> dict[str, Decimal]:
-    """What each of a customer's wallets would pay of what is not billed yet, in (fractions of) cents, by its id.
+    """What each of a customer's wallets would pay of the unbilled amounts, in (fractions of) cents, by its id.
 
-    Wallets pay in the order of their use, and what none of them holds is with the last that may pay for it, or with
-    the first that a threshold rule tops up (`topped_up`): these go below zero.
+    Wallets pay in order. What no balance covers goes to the last wallet that may pay for it, or to the first that a
+    threshold rule tops up (`topped_up`), and takes it below zero.
     """
     ordered = in_order_of_use(wallets)
     use = {wallet.id: ZERO for wallet in ordered}
@@ -67,7 +67,7 @@ def expected_use(
 def with_ongoing_usage(wallet: Wallet, use: Decimal, now: datetime) -> Wallet:
     """The wallet with its ongoing values: `use` (cents) is what it would pay of what is not billed yet.
 
-    The same wallet where nothing changes. It is depleted once its ongoing balance is no longer above zero.
+    The same wallet if nothing changes. It is depleted once its ongoing balance is no longer above zero.
     """
     left = subtract(Decimal(wallet.balance_cents), use)
     balance = truncate_cents(left)

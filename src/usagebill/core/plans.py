@@ -40,7 +40,7 @@ INTERVALS = ("weekly", "monthly", "quarterly", "semiannual", "yearly")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MinimumCommitment:
-    """What an interval of the plan brings in at least, in cents before taxes."""
+    """The least an interval of the plan brings in, in cents before taxes."""
 
     id: str
     amount_cents: int
@@ -52,7 +52,7 @@ class MinimumCommitment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageThreshold:
-    """Cents of lifetime usage at which usage is invoiced; a recurring one again and again."""
+    """Cents of lifetime usage at which usage is invoiced; a recurring one at each multiple."""
 
     id: str
     amount_cents: int
@@ -198,7 +198,10 @@ def plan_errors(
     pay_in_advance: bool | None,
     trial_period: Decimal | None = None,
 ) -> Errors:
-    """What is wrong with a plan's own fields, as field -> codes. Whether its code is free only the store knows."""
+    """What is wrong with a plan's own fields, as field -> codes.
+
+    Whether its code is taken is checked by the operation.
+    """
     errors: Errors = {}
     if not name:
         errors["name"] = ["value_is_mandatory"]
@@ -220,12 +223,12 @@ def plan_errors(
 
 
 def monthly_flag(interval: str, flag: bool | None) -> bool | None:
-    """A monthly flag as it is kept: plans of a half year or a year have one, others have none."""
+    """A monthly flag as stored: only semiannual and yearly plans have one."""
     return bool(flag) if interval in ("yearly", "semiannual") else None
 
 
 def generated_code(name: str, taken: Iterable[str]) -> str:
-    """`name` where it is free, else `name_2` and on: one above the greatest number that follows `name_`."""
+    """`name` if it is free, else `name_2` and so on: one above the greatest number after `name_`."""
     codes = set(taken)
     if name not in codes:
         return name
@@ -255,7 +258,8 @@ def commitment_errors(amount_cents: int | None) -> Errors:
 
 
 def cancels_downgrade(new_amount_cents: int, following_amount_cents: int) -> bool:
-    """Whether a plan whose amount has changed is now cheaper than the plan of a scheduled downgrade, which then falls.
+    """Whether a plan whose amount has changed is now cheaper than the plan of a scheduled downgrade, which is then
+    canceled.
 
     The amounts are compared as they are, whatever the intervals of the two plans.
     """
@@ -263,7 +267,7 @@ def cancels_downgrade(new_amount_cents: int, following_amount_cents: int) -> boo
 
 
 def same_prices(left: object, right: object) -> bool:
-    """Whether two values of charge properties mean the same: texts of numbers are compared as numbers."""
+    """Whether two values of charge properties are equal; texts of numbers are compared as numbers."""
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         return left.keys() == right.keys() and all(same_prices(left[key], right[key]) for key in left)
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):

@@ -1,4 +1,4 @@
-"""Prepaid credits on an invoice: which wallet pays how much of it, for which fees, and out of which grants.
+"""Prepaid credits on an invoice: how much each wallet pays, for which fees, out of which grants.
 
 Fees are paid in buckets, one for each fee type and metric, the largest first. Wallets pay in their order, each as much
 as it may and holds; what a wallet pays is rounded to whole cents once.
@@ -40,7 +40,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvailableWallet:
-    """A wallet that may pay for an invoice, and its inbound transactions that something is left of."""
+    """A wallet that may pay for an invoice, and its inbound transactions with credits left."""
 
     wallet: Wallet
     inbound: tuple[WalletTransaction, ...]
@@ -100,12 +100,12 @@ def payable(fee: Fee) -> Decimal:
 
 
 def bucket_key(fee: Fee) -> tuple[str, str | None]:
-    """What fees are paid together: those of one type, usage of one metric."""
+    """The bucket of a fee: its type and, for usage, its metric."""
     return fee.fee_type, fee.billable_metric_id if fee.fee_type == FeeType.CHARGE else None
 
 
 def _buckets(fees: Iterable[Fee], total_cents: int) -> list[_Bucket]:
-    """The buckets, largest first. What rounding leaves between them and the invoice's total is with the largest."""
+    """The buckets, largest first. The largest takes the rounding difference to the invoice's total."""
     by_key: dict[tuple[str, str | None], _Bucket] = {}
     for fee in fees:
         cap = payable(fee)
@@ -136,7 +136,7 @@ def allocated(fees: Sequence[Fee], total_cents: int, wallets: Iterable[Wallet]) 
             if part > ZERO and may_pay(wallet, bucket.lines[0].fee):
                 parts += bucket.take(part)
                 held, unpaid = subtract(held, part), subtract(unpaid, part)
-        # Two wallets whose halves of a cent are both rounded up would pay a cent that nobody owes.
+        # Two wallets that both round half a cent up would pay a cent too many.
         cents = min(round_cents(total(part for _, part in parts)), left_cents)
         if cents > 0:
             left_cents -= cents
@@ -145,7 +145,7 @@ def allocated(fees: Sequence[Fee], total_cents: int, wallets: Iterable[Wallet]) 
 
 
 def _in_whole_cents(parts: Sequence[tuple[Fee, Decimal]], cents: int) -> tuple[PaidFee, ...]:
-    """The parts in whole cents that add up to `cents`: each is what its end rounds to less what its start did."""
+    """The parts in whole cents that add up to `cents`, rounded cumulatively."""
     paid = []
     end, before = ZERO, 0
     for position, (fee, part) in enumerate(parts, start=1):
@@ -182,7 +182,7 @@ def invoiced_transaction(
 
 
 def split_by_origin(shares: Iterable[WalletShare], wallets: Iterable[AvailableWallet]) -> tuple[int, int]:
-    """What of the shares comes out of granted credits, and what out of purchased ones (cents)."""
+    """How many cents of the shares come from granted credits, and how many from purchased ones."""
     inbound = {available.wallet.id: available.inbound for available in wallets}
     granted = purchased = 0
     for share in shares:
@@ -195,7 +195,7 @@ def split_by_origin(shares: Iterable[WalletShare], wallets: Iterable[AvailableWa
 
 
 def fee_fundings(paid: Sequence[PaidFee], draws: Sequence[Draw]) -> list[FeeFunding]:
-    """Which fee a transaction paid out of which grant: fees in the order in which they were paid, grants as drawn."""
+    """Which fee a transaction paid out of which grant: fees in the order they were paid, grants as drawn."""
     fundings = []
     rest = [(draw.inbound.id, draw.amount_cents) for draw in reversed(draws)]
     for part in paid:

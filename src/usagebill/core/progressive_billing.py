@@ -1,8 +1,7 @@
 """Progressive billing: usage is invoiced as soon as it passes a threshold, not only when its period ends.
 
-A subscription's lifetime usage is what it had before it came here (historical), what its invoices have billed, and
-what it has used in the running period. Fixed thresholds are passed once in that life, a recurring one again and again
-from then on.
+A subscription's lifetime usage is what it had before it was imported (historical), what its invoices have billed, and
+the usage of the running period. Fixed thresholds are passed once in that life, a recurring one repeatedly after them.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _SHARE_DECIMALS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifetimeUsage:
-    """What is known of the life of a subscription before it came here (cents).
+    """Usage of a subscription before it was imported (cents).
 
     A life is that of all subscriptions that followed each other by changes of plan; `subscription_id` is one of them.
     """
@@ -97,10 +96,10 @@ def passed_thresholds(
 def completions(
     thresholds: Sequence[UsageThreshold], total_cents: int, reached: Mapping[int, datetime], now: datetime
 ) -> list[Completion]:
-    """How far `total_cents` of lifetime usage has come: every threshold passed, then what is open.
+    """The thresholds that `total_cents` of lifetime usage has passed, then the progress to the next one.
 
-    `reached` says when an invoice was made for an amount of lifetime usage or more; what no invoice tells of was
-    reached now.
+    `reached` says when an invoice was made for an amount of lifetime usage or more; thresholds without one were reached
+    now.
     """
     fixed = _fixed(thresholds)
     recurring = _recurring(thresholds)
@@ -148,7 +147,7 @@ class ProgressiveFee:
     amount_cents: int
 
 
-# Where an invoice stands among others: when the first of those that stood there was made, and its id.
+# The place of an invoice among others: when the first one in that place was made, and its id.
 Place = tuple[datetime, str]
 
 
@@ -167,7 +166,7 @@ class BilledAhead:
 
 
 def unbilled_since(invoice: BilledAhead, ahead: Sequence[BilledAhead]) -> int:
-    """What the invoice took off for invoices before it that bill it no more (cents): they were voided since.
+    """What the invoice credited for earlier invoices that were voided since (cents).
 
     `ahead` are all progressive billing invoices of the period. What such an invoice had taken off in turn for those
     before it counts too.
@@ -176,7 +175,7 @@ def unbilled_since(invoice: BilledAhead, ahead: Sequence[BilledAhead]) -> int:
 
 
 def _still_billed(place: Place, ahead: Sequence[BilledAhead]) -> int:
-    """What is billed still of what was billed up to a place: where that invoice was voided, what those before bill."""
+    """What is still billed up to a place: if that invoice was voided, what the earlier ones bill."""
     there = [invoice for invoice in ahead if invoice.place == place]
     standing = [max(0, invoice.billed_cents - unbilled_since(invoice, ahead)) for invoice in there if invoice.stands]
     return sum(standing) if standing else max((_credited_still(invoice, ahead) for invoice in there), default=0)
@@ -187,7 +186,7 @@ def _credited_still(invoice: BilledAhead, ahead: Sequence[BilledAhead]) -> int:
 
 
 def fees_billed_before(fees: Iterable[Fee], billed: Sequence[ProgressiveFee], subscription_id: str) -> list[Fee]:
-    """Those of `fees` whose usage, or more of it, a progressive billing invoice has billed: of the same charges."""
+    """Those of `fees` whose charges a progressive billing invoice has billed."""
     charges = {fee.charge_id for fee in billed}
     return [
         fee

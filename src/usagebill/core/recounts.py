@@ -1,4 +1,4 @@
-"""Recounting: whether an issued line is what its events, its plan and its days come to once more.
+"""Recounting: whether an issued line still follows from its events, its plan and its days.
 
 A recomputed line either agrees, or differs and is a finding, or cannot be judged since what it
 was computed from has changed: such a line is counted as left, with the reason.
@@ -44,7 +44,7 @@ KINDS: Final[Mapping[str, str]] = {
     "commitment": "commitment fees",
 }
 
-# Why nothing can be said of a line.
+# Why a line cannot be judged.
 CHANGED: Final = "the charge, metric or plan has changed since"
 AGAIN_BY_HAND: Final = "put by hand on an invoice that takes the place of a void one"
 SAME_INSTANT: Final = "events came in at the very instant of the count"
@@ -85,7 +85,7 @@ def kind_of(fee: Fee) -> str | None:
 
 
 def line_key(fee: Fee) -> tuple[object, ...]:
-    """What a billing period has one line of."""
+    """The key of a line: a billing period has one line for each."""
     return (
         fee.fee_type,
         fee.charge_id,
@@ -109,7 +109,7 @@ def differences(number: str, id: str, expected: Fee | None, stored: Fee | None) 
     for name in _COMPARED:
         wanted, actual = getattr(expected, name), getattr(stored, name)
         if name == "total_aggregated_units" and actual is not None:
-            # Below zero it was once kept as it was.
+            # Negative units used to be stored.
             actual = max(actual, ZERO)
         if wanted != actual:
             yield _finding("fee_recount", number, id, f"fee {stored.id} ({_named(stored)}) {name}", wanted, actual)

@@ -1,4 +1,4 @@
-"""Recurring top-up rules: when a wallet is topped up by itself, and by how much."""
+"""Recurring top-up rules: when a wallet is topped up automatically, and by how much."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class RuleStatus(StrEnum):
 
 
 class RuleTrigger(StrEnum):
-    """What makes a rule top up: a day of the calendar, or an ongoing balance that is low."""
+    """What triggers a top-up: a day of the calendar, or a low ongoing balance."""
 
     INTERVAL = "interval"
     THRESHOLD = "threshold"
 
 
 class RuleMethod(StrEnum):
-    """By how much: its own credits, or what is missing to a target."""
+    """By how much: a fixed number of credits, or what is missing to a target."""
 
     FIXED = "fixed"
     TARGET = "target"
@@ -106,7 +106,7 @@ def is_running(rule: RecurringTransactionRule, now: datetime) -> bool:
 
 
 def rule_is_sound(rule: RecurringTransactionRule) -> bool:
-    """Whether the rule can work: it says when, and by how much."""
+    """Whether the rule is complete: it says when, and by how much."""
     if rule.trigger == RuleTrigger.INTERVAL and rule.interval is None:
         return False
     if rule.method == RuleMethod.FIXED:
@@ -165,7 +165,7 @@ def _fixed_credits(rule: RecurringTransactionRule, wallet: Wallet, ongoing: Deci
 
 
 def is_top_up_day(interval: RuleInterval, anchor: date, day: date) -> bool:
-    """Whether a rule with this anchor tops up on `day`: what a month is too short for falls on its last day."""
+    """Whether a rule with this anchor tops up on `day`; in a month that is too short, on its last day."""
     if interval == RuleInterval.WEEKLY:
         return day.isoweekday() == anchor.isoweekday()
     is_last = (day + timedelta(days=1)).month != day.month
@@ -208,7 +208,7 @@ def _from_minute(instant: datetime) -> datetime:
     return instant + timedelta(minutes=(_MINUTE - instant.minute) % 60)
 
 
-# How long a rule holds back after a purchase of its own has failed.
+# How long a rule pauses after one of its purchases has failed.
 BACK_OFF = timedelta(hours=1)
 
 

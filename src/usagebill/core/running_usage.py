@@ -1,8 +1,8 @@
-"""Running usage: what the events of a charge, filter and group came to when one was last priced in advance.
+"""Running usage: the aggregate of a charge, filter and group when an event was last priced in advance.
 
-The next event goes on from there, so that it costs the same however many came before it. What is kept says exactly
-which events it has counted: those up to a place in time, among the first so many that were stored. Late events are
-therefore never missed: they were stored after what was counted.
+The next event continues from there, so that it costs the same however many came before. The record says exactly which
+events it has counted: those up to a place in time, among the first so many that were stored. Late events are never
+missed, because they were stored later.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["RunningUsage", "RunningValue", "Step", "advanced", "can_run"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningUsage:
-    """What a question about one charge, filter and group came to.
+    """The counted usage of one charge, filter and group.
 
     It has counted the events up to `timestamp`, `event_created_at` and `event_id` in time, among the first `sequence`
-    that were stored; all of those were received by `known_at`. `question` is a digest of what was asked: where it
-    differs, everything is counted again.
+    that were stored; all of those were received by `known_at`. `question` is a digest of the query: if it differs,
+    everything is counted again.
     """
 
     id: str
@@ -84,7 +84,7 @@ class Step:
 
 
 def can_run(aggregation_type: str) -> bool:
-    """Whether an event can be added to what is there, or taken off it."""
+    """Whether events can be added to and removed from the running usage of such a metric."""
     kind = AGGREGATIONS[aggregation_type]
     return kind.in_advance and not kind.is_program
 

@@ -1,4 +1,4 @@
-"""Secrets: values that let somebody in, on their way through functions that may fail."""
+"""Secrets: credentials on their way through functions that may fail."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ __all__ = ["Secret"]
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A value that neither `repr` nor a traceback with the values of variables shows."""
+    """A value that is not shown by `repr` or by a traceback with the values of variables."""
 
     value: str = field(repr=False)

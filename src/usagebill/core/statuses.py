@@ -1,4 +1,4 @@
-"""What stands in more than one kind of record: how a payment stands, and the taxes that a provider is asked for."""
+"""Statuses that more than one kind of record has: of payments, and of a provider's taxes."""
 
 from __future__ import annotations
 

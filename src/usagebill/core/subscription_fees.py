@@ -1,4 +1,4 @@
-"""The subscription fee: when it is billed, for how many days, and what of it is given back when time is left unused.
+"""The subscription fee: when it is billed, for how many days, and what is given back for unused time.
 
     amount = plan amount x billed days / days of the whole period
 
@@ -42,7 +42,7 @@ class FeeRule(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeeFacts:
-    """What is known about a subscription at the moment its fee may be billed with the record `boundaries`."""
+    """The facts about a subscription when its fee may be billed with the record `boundaries`."""
 
     cycle: Cycle
     boundaries: Boundaries

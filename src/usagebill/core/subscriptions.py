@@ -112,7 +112,7 @@ def cycle_of(subscription: Subscription, plan: Plan, tz: tzinfo, *, succession: 
 
 
 def known_since(subscription: Subscription) -> datetime:
-    """Since when runs look at a subscription: since it is known of, and active."""
+    """Since when runs bill a subscription: since it was created and active."""
     return max(subscription.created_at, subscription.activated_at or subscription.created_at)
 
 
@@ -192,7 +192,7 @@ def started_in_past_at(subscription_at: datetime, billed_ends: Iterable[datetime
 
 
 def yearly_amount(amount_cents: int, interval: Interval) -> int:
-    """What a plan's fee comes to in a year of 52 weeks, 12 months, 4 quarters or 2 half-years."""
+    """A plan's fee for a year of 52 weeks, 12 months, 4 quarters or 2 half-years."""
     return amount_cents * interval.per_year
 
 

@@ -1,4 +1,4 @@
-"""Tasks: what jobs do, one class a kind. A job is a task that waits for its instant."""
+"""Tasks: what jobs do, one class per kind. A job is a task that waits for its instant."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class Task:
     """What a job does. `kind` is its name in stored rows, and never changes.
 
     `subject_field` names the field with the id of the job's subject. A task about a customer has the customer as its
-    subject, so that what is overdue of the customer is found. All other fields are the job's payload. `identity` names
-    the fields that tell two tasks of a kind apart, where the subject alone does not: of equal ones, one job waits.
+    subject, so that a customer's backlog can be looked up. All other fields are the job's payload. `identity` names the
+    fields besides the subject that distinguish two tasks of a kind; of equal tasks, one job waits.
 
     `leased`: talks to somebody outside, or takes long, while no transaction is open; done at least once, not exactly
-    once. `worked_out_ahead`: what it comes to is worked out on a snapshot before it is done (`Work.worked_out`).
-    `makes_invoices`: makes invoices of the customer that is its subject, and shows a failed one where it fails.
+    once. `worked_out_ahead`: its result is computed on a snapshot before the write lock is taken (`Work.worked_out`).
+    `makes_invoices`: makes invoices of the customer that is its subject; if it fails, a failed invoice shows it.
     """
 
     kind: ClassVar[str]
@@ -74,7 +74,7 @@ class Task:
 
     @property
     def key(self) -> str:
-        """The kind, and what tells the task from others of its kind."""
+        """The kind, and what distinguishes the task from others of its kind."""
         named = self.identity or (self.subject_field,)
         return ":".join((self.kind, *(_text(getattr(self, name)) for name in named)))
 
@@ -205,7 +205,7 @@ class _CustomerTask(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BillCustomer(_CustomerTask):
-    """Something of a customer is to be billed. There is a job for each instant at which that is so."""
+    """Something of a customer is to be billed. There is one job for each such instant."""
 
     kind = "bill_customer"
     worked_out_ahead = True
@@ -242,7 +242,7 @@ class RescheduleEntity(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckVatNumber(_CustomerTask):
-    """The registry is asked about a customer's VAT number, for the check with this id."""
+    """The registry is asked about a customer's VAT number."""
 
     kind = "check_vat_number"
     leased = True
@@ -254,7 +254,8 @@ class CheckVatNumber(_CustomerTask):
 class RefreshWallets(Task):
     """The ongoing balances of a customer's wallets may have changed.
 
-    The subject is one of the wallets, so that no request of the customer's waits for it as for an overdue bill.
+    The subject is one of the wallets, not the customer, as a backlog of refreshes is not to delay the customer's
+    requests.
     """
 
     kind = "refresh_wallets"
@@ -405,7 +406,7 @@ class MarkOverdue(_InvoiceTask):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaxWaitingInvoices(_CustomerTask):
-    """It may be known by now what a customer's invoices that wait for their taxes are taxed with."""
+    """The taxes that a customer's invoices wait for may be known by now."""
 
     kind = "tax_waiting_invoices"
 
@@ -499,7 +500,7 @@ class ProcessEvents(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReceivedEvents(Task):
-    """The events received in the hour that ends at `hour` are checked for what no aggregation can take."""
+    """The events received in the hour that ends at `hour` are checked for properties that no aggregation can use."""
 
     kind = "check_received_events"
     subject_field = "organization_id"

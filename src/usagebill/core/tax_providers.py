@@ -1,4 +1,4 @@
-"""Tax providers: who is asked, outside, what a customer is taxed with; what is asked, and what follows from an answer.
+"""Tax providers: outside services that calculate taxes; the requests to them, and what follows from an answer.
 
 A provider gives, for each fee, its tax in cents and how it comes about: lines with a rate each. The rates are kept and
 applied to the fee here, so that the taxes of an invoice add up as all others do.
@@ -52,10 +52,10 @@ KINDS = ("anrok", "avalara")
 _BASE_RATE_DECIMALS = 30
 # The latest that anrok accepts as the date of a document, from the day it is told.
 _LATEST_DATE = timedelta(days=30)
-# How often a question is asked again before it counts as failed.
+# How often a request is retried before it fails.
 _ATTEMPTS = 6
 _ATTEMPTS_THROTTLED = 25
-# An address with a name and a password in it would show them wherever the address is shown.
+# A name and a password in an address would be shown wherever the address is.
 _URL = re.compile(r"https?://[^\s/?#@]+([/?#]\S*)?")
 # What may stand in a header.
 _API_KEY = re.compile(r"[!-~]+( +[!-~]+)*")
@@ -104,7 +104,7 @@ def connection_errors(connection: TaxConnection) -> dict[str, list[str]]:
 class Purpose(StrEnum):
     """What a provider is requested to do."""
 
-    DRAFT = "draft"  # the taxes of what is not issued yet
+    DRAFT = "draft"  # the taxes of a document that is not issued yet
     FINALIZED = "finalized"  # the taxes of an invoice that is issued with them
     CREDIT_NOTE = "credit_note"  # an invoice is partly taken back
     VOID = "void"  # an invoice is cancelled
@@ -123,7 +123,7 @@ class TaxSubject(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaxedParty:
-    """Who is taxed. `provider_id` is what the provider calls the customer."""
+    """The taxed party. `provider_id` is the provider's id of the customer."""
 
     external_id: str
     provider_id: str
@@ -148,8 +148,8 @@ class TaxedItem:
 class TaxQuestion:
     """A provider-neutral request about a document.
 
-    `document_id` is null for what does not exist: a preview, an estimate, current usage. A document may be asked about
-    again after it has changed: `request_id` tells such questions apart, and is the same whenever one is repeated.
+    `document_id` is null for what does not exist: a preview, an estimate, current usage. A changed document needs a new
+    request, with another `request_id`; a repeated request keeps its own.
     """
 
     purpose: Purpose
@@ -196,7 +196,7 @@ def _item(fee: Fee, item_codes: Mapping[str, str], id: str, cents: int) -> Taxed
 def credit_note_items(
     note: CreditNote, fees: Mapping[str, Fee], item_codes: Mapping[str, str]
 ) -> tuple[TaxedItem, ...]:
-    """What a note takes back of each fee, after coupons, as negative cents. `fees` are by their ids."""
+    """What a note credits of each fee, after coupons, as negative cents. `fees` are by their ids."""
     items = []
     for item in note.items:
         fee = fees[item.fee_id]
@@ -227,7 +227,7 @@ class BreakdownLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemTaxes:
-    """What the customer is to pay in taxes on an item of `asked_cents`, and how that comes about."""
+    """The taxes on an item of `asked_cents`, with their breakdown."""
 
     item_id: str
     asked_cents: int
@@ -262,7 +262,7 @@ class FailureKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderFailure:
-    """There is no answer: the provider's code for it, and its words."""
+    """No answer: the provider's code and message."""
 
     code: str
     message: str
@@ -270,10 +270,10 @@ class ProviderFailure:
 
 
 def retry_delay(failure: ProviderFailure, attempts: int) -> timedelta | None:
-    """How long to wait before the question is asked again, after so many `attempts`; None if it has failed.
+    """How long to wait before the next try, after so many `attempts`; None if it has failed.
 
-    A refusal is final. Whoever cannot be reached is asked 6 times in all, whoever is throttled 25 times, first after
-    15 seconds, then after twice as long each time, at most 15 minutes.
+    A refusal is final. An unreachable provider is tried 6 times in all, one that throttles 25 times, first after 15
+    seconds, then after twice as long each time, at most 15 minutes.
     """
     most = {FailureKind.REFUSED: 1, FailureKind.UNREACHABLE: _ATTEMPTS, FailureKind.THROTTLED: _ATTEMPTS_THROTTLED}
     if attempts >= most[failure.kind]:
@@ -281,7 +281,7 @@ def retry_delay(failure: ProviderFailure, attempts: int) -> timedelta | None:
     return timedelta(seconds=min(900, 15 * 2 ** (attempts - 1)))
 
 
-# Types of lines that are no taxes, but reasons for there being none.
+# Types of lines that give a reason for no tax.
 _REASONS = ("exempt", "notCollecting", "productNotTaxed", "jurisNotTaxed", "jurisHasNoTax")
 _UNKNOWN = "unknown_taxation"
 
@@ -347,12 +347,12 @@ def items_taxes_cents(amounts: Mapping[str, Decimal], taxes: ProviderTaxes) -> i
     return round_cents(total(parts))
 
 
-# What providers answer about documents that cannot be cancelled any more, and what is to be done with them instead.
+# Providers' answers about documents that can no longer be cancelled, and what to do instead.
 _WITHDRAWALS = {"transactionFrozenForFiling": Purpose.NEGATE, "CannotModifyLockedTransaction": Purpose.RETURN}
 
 
 def withdrawal_after(purpose: Purpose, failure: ProviderFailure) -> Purpose | None:
-    """How else to take back an invoice that could not be cancelled: frozen ones are negated, locked ones returned."""
+    """How to withdraw an invoice that could not be cancelled: frozen ones are negated, locked ones returned."""
     return _WITHDRAWALS.get(failure.code) if purpose is Purpose.VOID else None
 
 

@@ -1,4 +1,4 @@
-"""Taxes: rates, which of them a fee is taxed with, and what they come to.
+"""Taxes: rates, which ones apply to a fee, and their amounts.
 
 Taxes stand side by side, each on the same base, never one on top of another. The tax of an invoice is computed from
 the bases of its fees and rounded once: it is neither the sum of its fees' taxes nor of its own lines.
@@ -52,7 +52,7 @@ class Tax:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaxTerms:
-    """What a fee is taxed with: `rate` in percent. `tax_id` is None if it is none of the organization's taxes."""
+    """A tax that applies to a fee: `rate` in percent. `tax_id` is None if it is not one of the organization's taxes."""
 
     tax_id: str | None
     name: str
@@ -79,7 +79,7 @@ def chosen_taxes(*sources: Sequence[Tax]) -> tuple[Tax, ...]:
 
 
 def net_of_coupons(fee: Fee) -> Decimal:
-    """What a fee is taxed on: its cents less its share of coupons and progressive billing credits (5 decimals)."""
+    """The tax base of a fee: its cents less its share of coupons and progressive billing credits (5 decimals)."""
     return subtract(Decimal(fee.amount_cents), fee.precise_coupons_amount_cents)
 
 
@@ -142,7 +142,7 @@ def with_terms(
 
 
 def untaxed(fee: Fee) -> Fee:
-    """The fee as it is before anything is known of its taxes."""
+    """The fee before its taxes are known."""
     return replace(
         fee,
         applied_taxes=(),

@@ -1,4 +1,4 @@
-"""Unused time: how what is left of a fee paid in advance is given back when its subscription ends early.
+"""Unused time: how the rest of a fee paid in advance is given back when its subscription ends early.
 
 How much is left is `core.subscription_fees.unused_time_credit`; of that, what was paid and not used may be paid back.
 """

@@ -1,4 +1,4 @@
-"""Usage: what an aggregation says about a bucket of events, and all that a charge model needs to price it."""
+"""Usage: the result of an aggregation over a bucket of events, with all that a charge model needs to price it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Usage ceilings: what the usage of a period can have come to at most since it was last counted, event by event.
+"""Usage ceilings: an upper bound of a period's usage since it was last counted, event by event.
 
-Counting a period costs as much as it has events. A ceiling costs as much as there are new events: each adds to the
-charge parts it falls into what it can add at most, wherever in time it stands and whatever was there before. A ceiling
-is never below what a count would give; whoever waits for an amount to be reached counts only once the ceiling has
-reached it.
+Counting a period costs as much as it has events. A ceiling costs as much as there are new events: each adds the most it
+can add to the charge parts it falls into, whatever its place in time and whatever came before. A ceiling is never below
+a count, so a check for an amount counts only once the ceiling has reached it.
 
 No ceiling is known for some charges: `TermsOfPart.has_ceiling` and `is_volatile` say which.
 """
@@ -48,7 +47,7 @@ __all__ = [
 
 _PERCENT = Decimal("0.01")
 _HUNDRED = Decimal(100)
-# More parts than this, or any groups, and a charge is kept as one sum: a count is a small record.
+# With more parts than this, or any groups, a charge is stored as one sum, to keep the record small.
 _PARTS_KEPT = 50
 # A weighted sum has at least 12 decimals below this many units, and is whole above.
 _FINE_UNITS = Decimal(10) ** 7
@@ -121,8 +120,8 @@ class ChargeCount:
 class UsageCount:
     """What the running period of a subscription came to when it was last counted (`amount_cents`), charge by charge.
 
-    It holds while `fingerprint` does: that of all the count depends on, but for the events. Of these, all are counted
-    or in the growth of a charge, but those that `NewUsage` names.
+    It holds while `fingerprint` does, a digest of all the count depends on except the events. Every event is counted,
+    in the growth of a charge, or named by a `NewUsage`.
     """
 
     id: str
@@ -138,9 +137,9 @@ class UsageCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewUsage:
-    """The events of a subscription that came in together and were not looked at yet.
+    """Events of a subscription that were received together and are not counted yet.
 
-    `transaction_ids` is None where they are so many that counting everything costs less.
+    `transaction_ids` is None if there are so many that counting everything costs less.
     """
 
     id: str
@@ -204,7 +203,7 @@ class TermsOfPart:
 
 
 def charge_count(charge: Charge, terms: Iterable[TermsOfPart], results: Iterable[ChargeResult]) -> ChargeCount:
-    """What has been counted of a charge: `terms` are those of its parts, `results` all that they came to."""
+    """The count of a charge: `terms` are those of its parts, `results` their results."""
     listed, by_part = list(results), list(terms)
     is_pooled = len(by_part) > _PARTS_KEPT or any(result.grouped_by for result in listed)
     has_ceiling = all(part.has_ceiling(is_pooled=is_pooled) for part in by_part)

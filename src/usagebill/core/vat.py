@@ -83,7 +83,7 @@ STANDARD_RATES: Mapping[str, tuple[tuple[date, Decimal], ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Territory:
-    """A part of a country with a rate of its own (percent). `postcode` is found anywhere in a postcode of it."""
+    """A part of a country with its own rate (percent). `postcode` matches anywhere in a postcode."""
 
     country: str
     key: str
@@ -141,7 +141,7 @@ class EuTax:
 
 
 def is_eu_code(code: str) -> bool:
-    """Whether the code is that of a tax of this module, however it is written."""
+    """Whether the code is that of a tax of this module, in any case."""
     return code.lower().startswith(CODE_PREFIX)
 
 
@@ -306,7 +306,7 @@ def with_code(codes: Iterable[str], code: str) -> tuple[str, ...]:
 
 
 class RegistryError(StrEnum):
-    """Why a registry gave no answer."""
+    """Why the registry gave no answer."""
 
     RATE_LIMIT = "rate_limit"
     TIMEOUT = "timeout"
@@ -337,7 +337,7 @@ class NotRegistered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unavailable:
-    """No answer: to be asked again later."""
+    """No answer; to be retried later."""
 
     kind: RegistryError
     message: str

@@ -1,4 +1,4 @@
-"""The audit of wallets: every credit that came in or went out leads to a balance, and every one spent to a grant."""
+"""The audit of wallets: balances follow from their transactions, and every credit spent leads back to a grant."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _finding(check: str, subject: str, id: str, what: str, expected: object, act
 
 
 def audited_wallet(ledger: WalletLedger) -> Iterator[Finding]:
-    """A wallet holds what came in less what went out, and what is left of its grants; never less than nothing."""
+    """A wallet's balance is what came in less what went out, is what its grants have left, and is never negative."""
     yield from _balances(ledger)
     for transaction in ledger.transactions:
         yield from _transaction(ledger, transaction)
@@ -83,7 +83,7 @@ def _balances(ledger: WalletLedger) -> Iterator[Finding]:
 
 
 def _transaction(ledger: WalletLedger, transaction: WalletTransaction) -> Iterator[Finding]:
-    """A transaction goes one way, is worth its credits, and has left what no other took of it."""
+    """A transaction goes one way, is worth its credits, and has left what others have not taken."""
     subject = f"transaction of wallet {ledger.wallet.code}"
 
     def differs(what: str, expected: object, actual: object) -> Iterator[Finding]:
@@ -121,7 +121,7 @@ def _transaction(ledger: WalletLedger, transaction: WalletTransaction) -> Iterat
 
 
 def _fundings(ledger: WalletLedger) -> Iterator[Finding]:
-    """Whatever went out was drawn from what had come into the same wallet, all of it and once."""
+    """Every outbound credit was drawn, once and in full, from inbound ones of the same wallet."""
     by_id = {transaction.id: transaction for transaction in ledger.transactions}
     subject = f"transaction of wallet {ledger.wallet.code}"
     for row in ledger.consumptions:

@@ -38,7 +38,7 @@ _MOST_CREDITS = Decimal(10**25 - 1)
 
 
 def decimal_of(sent: object) -> Decimal | None:
-    """The number that a text spells, whose size can be reasoned about; None for any other text, or no text."""
+    """The number that a text spells, of bounded size; None for anything else."""
     number = parse_decimal(sent) if isinstance(sent, str) else None
     return None if number is None or abs(number) > _MOST_CREDITS else number
 
@@ -50,7 +50,7 @@ def credit_amount(sent: object) -> Decimal | None:
 
 
 def metadata_pairs_code(sent: object, most: int) -> str | None:
-    """What is wrong with pairs of metadata; None where nothing is."""
+    """What is wrong with pairs of metadata; None if nothing is."""
     if not isinstance(sent, Sequence) or isinstance(sent, str):
         return "invalid_type"
     if len(sent) > most:
@@ -90,7 +90,7 @@ def are_fee_types(sent: Iterable[str]) -> bool:
 
 
 def wallet_problems(wallet: Wallet) -> dict[str, list[str]]:
-    """What is wrong with a wallet by itself, as field -> codes; whether its code is taken is looked at elsewhere."""
+    """What is wrong with a wallet by itself, as field -> codes; whether its code is taken is checked elsewhere."""
     problems: dict[str, list[str]] = {}
     rate = wallet.rate_amount
     if not WALLET_RATE.holds(rate):
@@ -118,7 +118,7 @@ def rounds_to_zero(wallet: Wallet, credits: Decimal) -> bool:
 
 
 def limit_code(wallet: Wallet, credits: Decimal) -> str | None:
-    """Which limit of the wallet a purchase of `credits` breaks; None where it keeps to both, which are inclusive."""
+    """Which limit of the wallet a purchase of `credits` breaks; None if neither. Limits are inclusive."""
     cents, _ = whole_cent_credits(credits, wallet.rate_amount, wallet.currency)
     least, most = wallet.paid_top_up_min_amount_cents, wallet.paid_top_up_max_amount_cents
     if least is not None and cents < least:

@@ -1,7 +1,7 @@
-"""Wallet transactions: credits that come in or go out, their life, and which of them paid for which.
+"""Wallet transactions: inbound and outbound credits, their life cycle, and which funded which.
 
-The life of a transaction is `TRANSITIONS`; only inbound purchased ones ever wait. Whatever goes out is drawn from
-settled inbound transactions, a `WalletConsumption` for each, so that every cent spent leads back to a grant or to a
+The life of a transaction is `TRANSITIONS`; only inbound purchased ones ever wait. Outbound credits are drawn from
+settled inbound transactions, with a `WalletConsumption` for each, so that every cent spent leads back to a grant or a
 payment.
 """
 
@@ -197,7 +197,7 @@ def paid(transaction: WalletTransaction, now: datetime) -> WalletTransaction:
 
 
 def unpaid(transaction: WalletTransaction, event: WalletTransactionEvent, now: datetime) -> WalletTransaction:
-    """The purchase once its payment failed, or its invoice was settled without one; only a pending one changes."""
+    """The purchase once its payment failed, or its invoice was settled without one; only pending ones change."""
     status = transition(transaction.status, event)
     if status == transaction.status:
         return transaction
@@ -207,7 +207,7 @@ def unpaid(transaction: WalletTransaction, event: WalletTransactionEvent, now: d
 def returned(outbound: WalletTransaction, *, voided_invoice_id: str, id: str, now: datetime) -> WalletTransaction:
     """The grant that gives back what an outbound transaction had paid for an invoice that is voided.
 
-    It is a grant whatever the credits were before: nobody pays for them again.
+    It is a grant even if the credits had been purchased, as nobody pays for them again.
     """
     return WalletTransaction(
         id=id,
@@ -230,7 +230,7 @@ def returned(outbound: WalletTransaction, *, voided_invoice_id: str, id: str, no
 
 
 def consumption_order(inbound: Iterable[WalletTransaction]) -> list[WalletTransaction]:
-    """The inbound transactions that something is left of, in the order in which they are drawn from.
+    """The inbound transactions with credits left, in the order they are drawn from.
 
     By priority, granted before purchased, then older ones first.
     """
@@ -253,7 +253,7 @@ def available_cents(inbound: Iterable[WalletTransaction]) -> int:
 def drawn(inbound: Iterable[WalletTransaction], amount_cents: int) -> list[Draw]:
     """What to take from which inbound transaction, in order, to make up `amount_cents`.
 
-    Raises `ValueError` where less is left of them.
+    Raises `ValueError` if less is left.
     """
     draws: list[Draw] = []
     missing = amount_cents

@@ -1,4 +1,4 @@
-"""Wallets: prepaid credits of a customer, what a credit is worth in money, and how a balance moves.
+"""Wallets: prepaid credits of a customer, their worth in money, and how balances move.
 
 A wallet keeps two balances that move side by side: `credits_balance` by the credits of each transaction,
 `balance_cents` by its money. Rounding sets them apart by fractions of a cent; it is the money that pays for invoices.
@@ -87,8 +87,8 @@ class Wallet:
 
     `balance_cents` is at every moment the sum of what its settled inbound transactions still have (their
     `remaining_amount_cents`), and never below zero. `consumed_credits` are all credits that went out, less those given
-    back. The `ongoing` values tell what would be left once the usage so far is billed; they are those of the last
-    refresh, and may be below zero.
+    back. The `ongoing` values are what would be left if usage so far were billed, as of the last refresh; they may be
+    negative.
 
     `fee_types` and `billable_metric_ids` limit what it pays for, both empty: everything. `billing_entity_id` is the
     customer's where it is null. `expiration_at` is the first instant at which it is no longer used.
@@ -161,7 +161,7 @@ def whole_cent_credits(credits: Decimal, rate: Decimal, currency: str) -> tuple[
 
 
 def taken_credits(wallet: Wallet, cents: int) -> Decimal:
-    """The credits of the wallet that go when it pays `cents`, at most those it has: rounding never overdraws it."""
+    """The credits a wallet loses when it pays `cents`, at most those it has: rounding never overdraws it."""
     return min(credits_of_cents(cents, wallet.rate_amount, wallet.currency), wallet.credits_balance)
 
 
@@ -204,7 +204,7 @@ def terminated(wallet: Wallet, now: datetime) -> Wallet:
 
 
 def in_order_of_use(wallets: Iterable[Wallet]) -> list[Wallet]:
-    """The wallets in the order in which they pay: by priority, older ones first within each."""
+    """The wallets in the order they pay: by priority, then oldest first."""
     return sorted(wallets, key=lambda wallet: (wallet.priority, wallet.created_at, wallet.id))
 
 

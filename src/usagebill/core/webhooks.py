@@ -1,4 +1,4 @@
-"""Webhooks: the catalogue of events, endpoints that listen to them, messages on their way, and their signatures."""
+"""Webhooks: the catalogue of events, endpoints, messages and their signatures."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ ATTEMPTS = 3
 # How long a message is kept after its last attempt, and how much of an answer is kept with it (characters).
 HISTORY = timedelta(days=90)
 LONGEST_RESPONSE = 10_000
-# What stands for the organization in records that all organizations of an installation share.
+# The organization id of records that all organizations of an installation share.
 INSTALLATION = "installation"
 SUCCESS_STATUSES = frozenset({200, 201, 202, 204})
 
@@ -72,7 +72,7 @@ class MessageStatus(StrEnum):
     FAILED = "failed"  # no attempt is left
 
 
-# Those of messages that no attempt follows for.
+# Statuses of messages that are not attempted again.
 SETTLED_MESSAGES = (MessageStatus.SUCCEEDED, MessageStatus.FAILED)
 
 # webhook_type -> object_type: the name of the key that holds the object.

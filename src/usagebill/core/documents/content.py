@@ -1,4 +1,4 @@
-"""Content: what a document says, in the order in which it says it, as texts in its own language."""
+"""Content of a document, in order, as texts in its own language."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Total:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """What starts on a page of its own, but for the first, which stands below the head of the document."""
+    """A page of the document. The first one begins below the document's head."""
 
     heading: str | None = None
     tables: tuple[Table, ...] = ()

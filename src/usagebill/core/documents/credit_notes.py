@@ -1,4 +1,4 @@
-"""What a credit note says to people."""
+"""The content of a credit note's document."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _money(source: CreditNoteSource, cents: int) -> str:
 
 
 def _given(source: CreditNoteSource, words: Words) -> str:
-    """How the note was given, or only when where it was given in more than one way."""
+    """How the note was given: only the date if it was given in more than one way."""
     note = source.note
     day = date_text(note.issuing_date, source.invoice.locale)
     ways = {

@@ -1,4 +1,4 @@
-"""E-invoices: the figures of an invoice or credit note that its XML forms (UBL, CII) tell machines.
+"""E-invoices: the figures of an invoice or credit note for its XML forms (UBL, CII).
 
 Amounts here are (fractions of) cents; the forms write them in major units with two decimals.
 """
@@ -118,7 +118,7 @@ class ElectronicDocument:
 
 
 def is_eligible(entity: BillingEntity) -> bool:
-    """Whether what the entity issues gets XML forms."""
+    """Whether documents of the entity get XML forms."""
     return entity.einvoicing and entity.country in COUNTRIES
 
 
@@ -188,7 +188,7 @@ def _buyer_reference(source: InvoiceSource) -> str | None:
 
 
 def _delivered(source: InvoiceSource) -> date:
-    """When the oldest of what is billed began to be delivered."""
+    """The start of the earliest period that is billed."""
     invoice = source.invoice
     starts: list[datetime] = []
     if invoice.invoice_type in (InvoiceType.SUBSCRIPTION, InvoiceType.PROGRESSIVE_BILLING, InvoiceType.ADVANCE_CHARGES):
@@ -211,7 +211,7 @@ def _by_rate(fees: Sequence[Fee]) -> Mapping[Decimal, list[Fee]]:
 def _rate(fee: Fee) -> Decimal:
     """The rate that the taxes of a fee come to on the whole of it.
 
-    That is lower than its taxes' where a provider taxes a part of the fee: by more, that is, than a cent of rounding.
+    It is lower than that of its taxes if a provider taxes only a part of the fee, by more than a cent of rounding.
     """
     net = net_of_coupons(fee)
     untaxed = subtract(net, taxable(net, fee.taxes_base_rate))
@@ -330,7 +330,7 @@ def credit_note_document(source: CreditNoteSource) -> ElectronicDocument:
 def _note_group(
     rate: Decimal, gross: Decimal, reduced: Decimal, tax: Decimal, credit: bool, reason: str, locale: str
 ) -> TaxGroup:
-    """What a note takes back at one rate; its part of the coupons comes on top, as a charge."""
+    """What a note takes back at one rate; its share of the coupons is added as a charge."""
     return TaxGroup(
         rate=rate,
         category=_category(rate, credit),

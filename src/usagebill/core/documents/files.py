@@ -49,7 +49,7 @@ class Document:
 
 
 def document_token(key: str, document_id: str) -> str:
-    """What names a document to those who may see it: its id, and a signature by the key of its organization."""
+    """The token in a document's address: its id, and a signature by the key of its organization."""
     signature = hmac.new(key.encode(), f"document:{document_id}".encode(), hashlib.sha256).hexdigest()
     return f"{document_id}.{signature}"
 

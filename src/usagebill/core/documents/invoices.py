@@ -1,4 +1,4 @@
-"""What an invoice says to people, from its title to its footer."""
+"""The content of an invoice's document, from its title to its footer."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _plain_table(source: InvoiceSource, naming: Naming) -> Table:
     words = naming.words
     fees = list(source.fees)
     if source.invoice.invoice_type not in (InvoiceType.ONE_OFF, InvoiceType.CREDIT):
-        # By the time of payment, fees that are not paid yet at the end.
+        # By time of payment; unpaid fees come last.
         fees.sort(
             key=lambda fee: (fee.succeeded_at is None, fee.succeeded_at or fee.created_at, fee.created_at, fee.id)
         )
@@ -292,7 +292,7 @@ def tax_totals(lines: Sequence[AppliedTax], currency: str, locale: str) -> Itera
 
 
 def _base_cents(applied: AppliedTax) -> int:
-    """What the tax was applied to: less than the fees, where a tax provider taxes a part of them."""
+    """What the tax was applied to: less than the fees if a tax provider taxes only a part of them."""
     if applied.tax_id is not None or applied.rate.is_zero():
         return applied.base_amount_cents
     taxed = divide(multiply(applied.precise_amount_cents, Decimal(100)), applied.rate)
@@ -303,7 +303,7 @@ def _base_cents(applied: AppliedTax) -> int:
 
 
 def tax_notes(source: InvoiceSource) -> Iterable[str]:
-    """Why a sale within the rules of the EU carries no tax, where the billing entity keeps to them."""
+    """Why a sale carries no tax by EU rules, if the billing entity applies them."""
     words = words_of(source.locale)
     codes = {line.code for line in source.invoice.applied_taxes}
     if not source.entity.eu_tax_management:

@@ -43,7 +43,7 @@ class Naming:
 
 
 def fee_name(fee: Fee, naming: Naming) -> str:
-    """What a fee is called: its display name with the values of its group and its filter."""
+    """The name of a fee: its display name with the values of its group and its filter."""
     shown = fee.item.invoice_display_name or fee.item.name
     words = naming.words
     if fee.fee_type == FeeType.CREDIT:
@@ -95,7 +95,7 @@ def ordered(fees: Sequence[Fee], naming: Naming) -> list[Fee]:
 def shown_fees(fees: Sequence[Fee], *, progressive: bool = False) -> list[Fee]:
     """The fees of a subscription that get a row.
 
-    A fee of nothing is left out where other fees of the subscription are not, unless it has a true-up.
+    An empty fee is left out if the subscription has others, unless it has a true-up.
     """
     usage = any(fee.amount_cents and fee.fee_type in (FeeType.CHARGE, FeeType.FIXED_CHARGE) for fee in fees)
     brought_up = {fee.true_up_parent_fee_id for fee in fees}

@@ -153,7 +153,7 @@ def _with_unit(amount: Decimal, currency: str, locale: str, *, decimals: int) ->
 
 
 def money_text(cents: int, currency: str, locale: str) -> str:
-    """123450 cents of EUR as `€1,234.50` (en) or `1 234,50 €` (fr); a currency of no common symbol by its code."""
+    """123450 cents of EUR as `€1,234.50` (en) or `1 234,50 €` (fr); the code stands in for a missing symbol."""
     return _with_unit(major_from_cents(cents, currency), currency, locale, decimals=exponent(currency))
 
 

@@ -11,7 +11,7 @@ from usagebill.core.documents.words import Words
 
 __all__ = ["Contact", "customer_contact", "customer_facts", "entity_contact", "party"]
 
-# Where the town comes before the postal code, which then stands behind the state; elsewhere the code comes first.
+# Countries that write the postal code after the town and state; elsewhere it comes first.
 _CITY_FIRST = "AU BR CA CN CO ID IN KR MX NZ PH SA TH TW US ZA"
 _CODE_LAST = frozenset({"GB", "IE"})
 

@@ -29,8 +29,8 @@ class ExplainedEvent:
 class ExplainedUsage:
     """The events of a usage fee in order of time: all of them if `complete`, else the earliest ones.
 
-    `charge` and `metric` are as they are now. `counting` leads from the events to the fee's units; it is empty where
-    that can no longer be reconstructed.
+    `charge` and `metric` are as they are now. `counting` leads from the events to the fee's units; it is empty if that
+    can no longer be reconstructed.
     """
 
     charge: Charge

@@ -1,4 +1,4 @@
-"""Explanations: how each line of an invoice, and then its total, came about, with every number in between.
+"""Explanations: the steps to each line of an invoice and to its total, with every number in between.
 
 Everything is replayed from what the invoice and its fees store, by the rules that made them; a discount that
 does not match what the fee stores is marked as such.
@@ -93,7 +93,7 @@ def arithmetic(fee: Fee, priced: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def _paid_before_lines(fee: Fee) -> list[str]:
-    """The old plan's fees that are deducted from the fee."""
+    """The old plan's fees deducted from the fee."""
     return [
         f"the old plan was paid {_major(row['paid_cents'], fee)} for {row['paid_days']} days, "
         f"{row['days_left']} of which are left"
@@ -110,7 +110,7 @@ def _major(cents: object, fee: Fee) -> str:
 
 
 def _minimum_lines(fee: Fee) -> list[str]:
-    """What fees leave of a minimum, of a charge (a true-up) or of the whole plan (its commitment)."""
+    """What fees fall short of a minimum, of a charge (a true-up) or of the whole plan (its commitment)."""
     basis, unit = fee.basis, fee.pricing_unit_details
     days, period_days = int(str(basis["days"])), int(str(basis["period_days"]))
     due = divide(multiply(Decimal(str(basis["minimum_cents"])), Decimal(days)), Decimal(period_days))
@@ -236,7 +236,7 @@ def discounts(
     plan_of: Mapping[str, str],
     billed_before: Mapping[str, Sequence[ProgressiveFee]],
 ) -> dict[str, tuple[Discount, ...]]:
-    """What each credit before taxes took off each fee, by fee id, replayed in the order of the invoice.
+    """What each credit before taxes took off each fee, by fee id, in the order of the invoice.
 
     `targets` are those of coupons by applied coupon, `plan_of` the plan of each subscription, `billed_before` the
     fees of each progressive billing invoice, by its id.

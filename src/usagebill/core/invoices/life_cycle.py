@@ -124,15 +124,15 @@ VISIBLE = (_S.DRAFT, _S.FINALIZED, _S.VOIDED, _S.FAILED, _S.PENDING)
 ISSUED = (_S.FINALIZED, _S.VOIDED)
 # Not issued yet: its credit notes are drafts, which are issued with it.
 NOT_YET_ISSUED = (_S.DRAFT, _S.PENDING, _S.FAILED)
-# What an invoice of these took from coupons and progressive billing, and the periods that it billed, are free again.
+# The coupons and progressive billing credits an invoice of these used, and the periods it billed, are free again.
 UNDONE = (_S.VOIDED, _S.CLOSED, _S.DELETED)
-# What such an invoice bills, no other invoice bills.
+# No other invoice bills what such an invoice bills.
 BILLED = (_S.DRAFT, _S.OPEN, _S.PENDING, _S.FAILED, _S.FINALIZED, _S.CLOSED)
 # The same, including the invoice that is being generated.
 STANDING = (_S.GENERATING, *BILLED)
 # Billed, and owed or paid; a closed invoice is neither.
 BILLED_AND_KEPT = (_S.DRAFT, _S.OPEN, _S.PENDING, _S.FAILED, _S.FINALIZED)
-# A progressive billing invoice of these has billed usage ahead, which the period's own invoice takes off.
+# The period's invoice credits what a progressive billing invoice of these has billed.
 BILLED_AHEAD = (_S.FINALIZED, _S.FAILED, _S.PENDING)
 # Its usage counts toward the lifetime usage of a subscription.
 COUNTED_IN_LIFETIME_USAGE = (_S.FINALIZED, _S.DRAFT, _S.FAILED, _S.PENDING)
@@ -140,7 +140,7 @@ COUNTED_IN_LIFETIME_USAGE = (_S.FINALIZED, _S.DRAFT, _S.FAILED, _S.PENDING)
 CREDITABLE = (_S.DRAFT, _S.FINALIZED, _S.VOIDED)
 # Payments can be recorded for it.
 PAYABLE = (_S.FINALIZED, _S.OPEN)
-# Nothing can be collected: it is not due yet, or no longer.
+# Not collectable: not due yet, or no longer.
 NOT_COLLECTABLE = (_S.DRAFT, _S.VOIDED)
 # A tax provider's answer still matters.
 AWAITING_PROVIDER_TAXES = (_S.DRAFT, _S.PENDING)

@@ -50,13 +50,13 @@ Properties: TypeAlias = (
     | CustomProperties
 )
 
-# Each model only ever meets the properties that it parsed itself, which the type of one mapping cannot say.
+# Each model is only given properties it parsed itself, which the type of one mapping cannot express.
 MODELS: Mapping[str, Model[Any]] = {
     model.name: model
     for model in (STANDARD, GRADUATED, GRADUATED_PERCENTAGE, PACKAGE, PERCENTAGE, VOLUME, DYNAMIC, CUSTOM)
 }
 
-# A pricing unit (a currency of the seller's own) always divides into a hundred.
+# A pricing unit always has a hundred subunits.
 PRICING_UNIT_SUBUNITS = 100
 
 
@@ -125,7 +125,7 @@ def price(charge_model: str, properties: Properties, usage: Usage) -> Price:
 
 
 def amount_details(charge_model: str, properties: Properties, usage: Usage) -> dict[str, object]:
-    """How the amount of `usage` came about, ready for JSON: decimals as text, counts and whole bounds as integers.
+    """The steps to the amount of `usage`, ready for JSON: decimals as text, counts and whole bounds as integers.
 
     A range bound with a fraction stays a `Decimal`, to be written as a JSON number. `{}` for models without details.
     """

@@ -1,4 +1,4 @@
-"""What every charge model is: a name, the properties it takes, and a price for usage."""
+"""The charge model record: a name, the properties it takes, and a price for usage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Price(NamedTuple):
 
 
 def never(_: Mapping[str, object]) -> bool:
-    """Whatever the properties are, usage is priced as a whole."""
+    """Usage is priced as a whole, whatever the properties."""
     return False
 
 
@@ -43,13 +43,13 @@ class Model(Generic[P]):
     is sent none. `validate` gives the error codes of raw properties, in order; `parse` reads valid ones, with the
     subunits of the currency that the charge is priced in. `price` and `amount_details` are total for any usage.
 
-    The traits have no defaults either: `in_advance`, `prorated_in_arrears` and `prorated_in_advance` say how a charge
-    may be billed, `of_fixed_charges` whether fixed charges have it. `by_units`: units alone decide the price, so that
-    it can be projected; `by_quantity`: other units can be put in by hand. `is_linear`: every unit costs the same.
-    `is_instant`: the price of one event depends on no other. `costs_at_zero`: there is something to pay for no units.
-    `prorated_by_step`: the ranges price each prorated step. `by_percentage` prices amounts, `by_event_prices` what
-    events bring along, `by_program` what the seller's program says. `needs_event_values` tells of raw properties
-    whether they price events one by one.
+    No trait has a default: `in_advance`, `prorated_in_arrears` and `prorated_in_advance` say how a charge may be
+    billed, `of_fixed_charges` whether fixed charges have it. `by_units`: units alone decide the price, so that it can
+    be projected; `by_quantity`: units can be adjusted by hand. `is_linear`: every unit costs the same. `is_instant`:
+    the price of one event depends on no other. `costs_at_zero`: there is something to pay for no units.
+    `prorated_by_step`: the ranges price each prorated step. `by_percentage` prices amounts, `by_event_prices` the
+    prices sent with events, `by_program` the result of the seller's program. `needs_event_values` says of raw
+    properties whether they price events one by one.
     """
 
     name: str

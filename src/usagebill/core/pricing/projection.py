@@ -1,4 +1,4 @@
-"""Projection: what a period's usage will come to if it goes on as it began."""
+"""Projection: what a period's usage will come to at its present pace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words: what documents say in each language. `words_of("fr")` gives a `Words`; what stands in braces is filled in."""
+"""Words of documents in each language. `words_of("fr")` gives a `Words`; names in braces are filled in."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ WORDS: Mapping[str, Words] = {
 
 
 def words_of(locale: str) -> Words:
-    """The words of a locale; English for one that has none."""
+    """The words of a locale; English if it has none."""
     return WORDS.get(locale, EN)
