@@ -203,6 +203,7 @@ _OTHER_MESSAGES = {
     # The interface names these, the document does not.
     **dict.fromkeys(("wallet.created", "wallet.updated", "wallet.terminated"), "wallet.depleted_ongoing_balance"),
     "invoice.ready_to_finalize": "invoice.drafted",
+    "payment_receipt.generated": "payment_receipt.created",
 }
 _REFUSALS = {
     400: "BadRequest",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.scenarios import Scenario, charge_on, price_ranges
+from usagebill.core.billing_entities import EMAIL_SETTINGS
 from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint
 
@@ -34,7 +35,7 @@ def world(box: Scenario) -> dict[str, str]:
     one_off = {"external_customer_id": "acme", "fees": [{"add_on_code": "seat", "units": 2}]}
     invoice = box.post("/invoices", invoice=one_off)["invoice"]
     listener = box.post("/webhook_endpoints", webhook_endpoint={"webhook_url": "https://listener.example"})
-    sending = {"email": "billing@seller.example", "email_settings": ["invoice.finalized", "credit_note.created"]}
+    sending = {"email": "billing@seller.example", "email_settings": list(EMAIL_SETTINGS)}
     box.put("/billing_entities/default", billing_entity=sending)
     watch = {"alert_type": "current_usage_amount", "code": "watch", "thresholds": [{"value": 100_000}]}
     box.post("/subscriptions/sub/alerts", alert=watch)
@@ -195,6 +196,7 @@ def invoiced(box: Scenario, known: dict[str, str]) -> None:
     box.put(f"/credit_notes/{known['credit_note_id']}", credit_note={"metadata": {"tier": "gold"}})
     payment = valid_bodies(known)["PaymentInput"]
     known["payment_id"] = box.post("/payments", payment=payment)["payment"]["svc_id"]
+    known["payment_receipt_id"] = box.get("/payment_receipts")["payment_receipts"][0]["svc_id"]
     free = [fee for fee in box.get("/fees")["fees"] if fee["svc_invoice_id"] is None]
     known["free_fee_id"] = free[0]["svc_id"]
 

@@ -23,6 +23,8 @@ OWN = {
     ("GET", "/organizations"),
     ("POST", "/invoices/{invoice_id}/resend_email"),
     ("POST", "/credit_notes/{credit_note_id}/resend_email"),
+    ("POST", "/payment_receipts/{payment_receipt_id}/download"),
+    ("POST", "/payment_receipts/{payment_receipt_id}/resend_email"),
 }
 
 

@@ -229,6 +229,7 @@ TABLES_OF_VERSIONS = {
     10: "52b1ba32d41635dd",
     11: "6b0ecd4bbc077ba8",
     12: "cf718fbf8f20e403",
+    13: "9af7122528f17b3f",
 }
 
 

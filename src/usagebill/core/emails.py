@@ -1,4 +1,4 @@
-"""E-mails to customers with their invoices and credit notes."""
+"""E-mails to customers with their invoices, credit notes and receipts."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from usagebill.core.documents.words import Words
 __all__ = [
     "CREDIT_NOTE_CREATED",
     "INVOICE_FINALIZED",
+    "RECEIPT_CREATED",
     "Attachment",
     "Email",
     "Recipients",
@@ -28,6 +29,7 @@ __all__ = [
 
 # What a billing entity switches on in its `email_settings`.
 INVOICE_FINALIZED, CREDIT_NOTE_CREATED = "invoice.finalized", "credit_note.created"
+RECEIPT_CREATED = "payment_receipt.created"
 _NOT_IN_FILE_NAMES = str.maketrans(dict.fromkeys('/\\:*?"<>|', "-"))
 
 
@@ -116,14 +118,20 @@ def message_id(id: str, sender: str) -> str:
     return f"<{id}@{sender.rpartition('@')[2]}>"
 
 
-def email_texts(content: Content, subject: str, words: Words, url: str | None) -> tuple[str, str]:
-    """The plain text and the HTML of an e-mail: total, date or kind, the facts of the document, and its address."""
+def email_texts(
+    content: Content, subject: str, words: Words, url: str | None, *, is_receipt: bool = False
+) -> tuple[str, str]:
+    """The plain text and the HTML of an e-mail: total, date or kind, the facts of the document, and its address.
+
+    The one with a receipt says what was paid, and comes with the invoices too.
+    """
     about = [line for line in content.about if line]
-    facts = [(words.total, content.amount), *content.facts]
+    attached = words.receipt_attached if is_receipt else words.attached
+    facts = [(words.amount_paid if is_receipt else words.total, content.amount), *content.facts]
     lines = [subject, "", *(f"{label}: {one_line(value)}" for label, value in facts), *about, ""]
     if url is not None:
         lines += [f"{words.download}: {url}", ""]
-    lines += [words.attached, ""]
+    lines += [attached, ""]
     rows = "".join(
         f'<tr><td style="padding-right:2em">{html.escape(label)}</td><td>{html.escape(one_line(value))}</td></tr>\n'
         for label, value in facts
@@ -134,6 +142,6 @@ def email_texts(content: Content, subject: str, words: Words, url: str | None) -
         f'<!DOCTYPE html>\n<html lang="{html.escape(content.locale)}">\n<head><meta charset="utf-8">'
         f"<title>{html.escape(subject)}</title></head>\n"
         f'<body style="font-family:sans-serif">\n<h1 style="font-size:1.2em">{html.escape(subject)}</h1>\n'
-        f"<table>\n{rows}</table>\n{notes}{link}<p>{html.escape(words.attached)}</p>\n</body>\n</html>\n"
+        f"<table>\n{rows}</table>\n{notes}{link}<p>{html.escape(attached)}</p>\n</body>\n</html>\n"
     )
     return "\n".join(lines), page

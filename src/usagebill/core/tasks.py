@@ -445,7 +445,7 @@ class AskTaxProvider(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerateDocuments(Task):
-    """An issued invoice or credit note lacks documents."""
+    """An issued invoice, credit note or receipt lacks documents."""
 
     kind = "generate_documents"
     subject_field = "subject_id"
@@ -459,7 +459,7 @@ class GenerateDocuments(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendEmail(Task):
-    """An invoice or credit note is sent: to its customer, or, where that was `asked`, to these.
+    """An invoice, credit note or receipt is sent: to its customer, or, where that was `asked`, to these.
 
     An e-mail that is asked for is sent each time; one that follows from issuing, once. `reached` have it already.
     """

@@ -1,11 +1,10 @@
-"""Issuers: billing entities as they were when invoices and credit notes were issued in their names."""
+"""Issuers: billing entities as they were when invoices, credit notes and receipts were issued in their names."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from usagebill.core.billing_entities import BillingEntity, BillingEntityVersion
-from usagebill.core.invoices.records import Invoice
 from usagebill.storage.conditions import desc, eq
 from usagebill.work import Reader, Work
 
@@ -39,10 +38,10 @@ def _is_alike(version: BillingEntity, other: BillingEntity) -> bool:
     return replace(version, updated_at=other.updated_at) == other
 
 
-def issuer(reader: Reader, invoice: Invoice, version_id: str | None) -> BillingEntity:
+def issuer(reader: Reader, billing_entity_id: str, version_id: str | None) -> BillingEntity:
     """The billing entity as the copy `version_id` has it, else as it is now."""
     version = None if version_id is None else reader.tx.get(BillingEntityVersion, version_id)
-    entity = version.entity if version else reader.tx.get(BillingEntity, invoice.billing_entity_id, deleted=True)
+    entity = version.entity if version else reader.tx.get(BillingEntity, billing_entity_id, deleted=True)
     if entity is None:
-        raise LookupError(f"invoice {invoice.id} has lost its billing entity")
+        raise LookupError(f"no billing entity {billing_entity_id}")
     return entity

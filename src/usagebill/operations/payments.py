@@ -15,6 +15,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import Payment, payment_errors
 from usagebill.core.statuses import PaymentStatus
 from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.operations import payment_receipts
 from usagebill.operations.payment_status import payment_of, set_payment_status
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.storage.conditions import Condition, eq, related, within
@@ -68,6 +69,7 @@ def create(work: Work, request: PaymentInput) -> Payment:
     work.tx.replace(invoice)
     if invoice.due_cents == 0:
         set_payment_status(work, invoice, PaymentStatus.SUCCEEDED)
+    payment_receipts.issue(work, payment)
     return payment
 
 

@@ -17,7 +17,7 @@ from usagebill.resources.customers import (
     Subscriptions,
 )
 from usagebill.resources.invoicing import CreditNotes, Fees, Invoices
-from usagebill.resources.payments import Payments
+from usagebill.resources.payments import PaymentReceipts, Payments
 from usagebill.resources.prepaid import Alerts, Wallets, WalletTransactions
 from usagebill.resources.usage import Events, Usage
 
@@ -40,6 +40,7 @@ class Resources:
     invoice_custom_sections: InvoiceCustomSections
     invoices: Invoices
     organizations: Organizations
+    payment_receipts: PaymentReceipts
     payments: Payments
     plans: Plans
     pricing_units: PricingUnits

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from usagebill.bindings import Resource, Views, command, query
+from usagebill.bindings import Message, Messages, Resource, Views, command, query
+from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.payments import Payment
-from usagebill.operations import payments
+from usagebill.operations import payment_receipts, payments
+from usagebill.operations.documents import files as documents
+from usagebill.operations.emails import resending as emails
+from usagebill.queries.payments import receipt_by_id
+from usagebill.views.payment_receipts import PaymentReceiptView, payment_receipt_view
 from usagebill.views.payments import payment_view
 
 
@@ -19,3 +24,19 @@ class Payments(Resource):
     get = query(payments.get)
     list = query(payments.list_all)
     list_of_customer = query(payments.list_of_customer)
+
+
+class PaymentReceipts(Resource):
+    """What customers get for money received."""
+
+    views: ClassVar[Views] = {PaymentReceipt: payment_receipt_view}
+    messages: ClassVar[Messages] = {
+        "payment_receipt.created": Message("A payment succeeded and has its receipt.", PaymentReceiptView),
+        "payment_receipt.generated": Message("The document of a receipt was made.", PaymentReceiptView),
+    }
+
+    get = query(receipt_by_id)
+    list = query(payment_receipts.list_all)
+    download = command(documents.download_receipt)
+    pdf = command(documents.receipt_pdf)
+    resend_email = command(emails.resend_receipt)

@@ -26,6 +26,7 @@ from usagebill.core.invoice_custom_sections import InvoiceCustomSection
 from usagebill.core.invoices.life_cycle import VISIBLE
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.organizations import Organization
+from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.payments import Payment
 from usagebill.core.plans import Charge, FixedCharge, FixedChargeUnits, Plan
 from usagebill.core.pricing_units import PricingUnit
@@ -269,6 +270,13 @@ TABLES: tuple[Table, ...] = (
         name="payments",
         indexes=(("invoice_id",), ("customer_id", *_LATEST)),
         listing=Listing(facets=(related(Invoice, "invoice_id", within("status", VISIBLE)),), ranges=("created_at",)),
+    ),
+    Table(
+        kind=PaymentReceipt,
+        name="payment_receipts",
+        always_unique=(("payment_id",), ("customer_id", "sequential_id")),
+        references={"payment_id": Payment, "customer_id": Customer},
+        listing=_PLAIN,
     ),
     Table(kind=AdjustedFee, name="adjusted_fees", indexes=(("invoice_id",),)),
     Table(kind=LifetimeUsage, name="lifetime_usages", unique=(("subscription_id",),)),

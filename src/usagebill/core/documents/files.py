@@ -23,11 +23,12 @@ class DocumentSubject(StrEnum):
 
     INVOICE = "invoice"
     CREDIT_NOTE = "credit_note"
+    PAYMENT_RECEIPT = "payment_receipt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """The file of an issued invoice or credit note (its `subject`). It is made once and never changes.
+    """The file of an issued invoice, credit note or receipt (its `subject`). It is made once and never changes.
 
     `name` is what the file is called when it is saved.
     """

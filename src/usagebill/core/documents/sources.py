@@ -11,8 +11,10 @@ from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BilledPlan, BillingPeriod, Invoice
+from usagebill.core.payment_receipts import PaymentReceipt
+from usagebill.core.payments import Payment
 
-__all__ = ["CreditNoteSource", "InvoiceSource"]
+__all__ = ["CreditNoteSource", "InvoiceSource", "ReceiptSource"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,3 +48,21 @@ class CreditNoteSource:
 
     note: CreditNote
     invoice: InvoiceSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptSource:
+    """A payment receipt with the invoices that were paid, one unless the payment is `of_request`.
+
+    `customer` and `entity` are as the receipt keeps them; the other fields are those of `InvoiceSource`.
+    """
+
+    receipt: PaymentReceipt
+    payment: Payment
+    invoices: tuple[InvoiceSource, ...]
+    entity: BillingEntity
+    customer: Mapping[str, object]
+    locale: str
+    zone: tzinfo
+    country_names: Mapping[str, str] = field(default_factory=dict)
+    of_request: bool = False

@@ -14,20 +14,24 @@ from usagebill.core.documents.credit_notes import credit_note_content
 from usagebill.core.documents.electronic import credit_note_document, invoice_document, is_eligible
 from usagebill.core.documents.files import Document, DocumentKind, DocumentSubject, document_token, id_of_token
 from usagebill.core.documents.invoices import invoice_content
-from usagebill.core.documents.sources import CreditNoteSource, InvoiceSource
+from usagebill.core.documents.receipts import receipt_content
+from usagebill.core.documents.sources import CreditNoteSource, InvoiceSource, ReceiptSource
 from usagebill.core.documents.ubl import ubl_text
 from usagebill.core.errors import NotFound
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
+from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.tasks import GenerateDocuments
-from usagebill.operations.documents.orders import order
-from usagebill.operations.documents.sources import credit_note_source, invoice_source
+from usagebill.operations.documents.orders import Documented, order, subject_of
+from usagebill.operations.documents.sources import credit_note_source, invoice_source, receipt_source
 from usagebill.queries.credit_notes import finalized_credit_note
+from usagebill.queries.payments import receipt_by_id
 from usagebill.storage.ports import Transaction
 from usagebill.views.credit_notes import credit_note_of_customer
 from usagebill.views.invoices import invoice_webhook_view
+from usagebill.views.payment_receipts import payment_receipt_view
 from usagebill.work import Reader, Work
 
 __all__ = [
@@ -38,12 +42,14 @@ __all__ = [
     "download_credit_note_xml",
     "download_invoice",
     "download_invoice_xml",
+    "download_receipt",
     "generate",
     "invoice_pdf",
     "invoice_xml",
+    "receipt_pdf",
 ]
 
-S = TypeVar("S", Invoice, CreditNote)
+S = TypeVar("S", Invoice, CreditNote, PaymentReceipt)
 # What an issued document is made as: the PDF carries the XML.
 _BOTH = (DocumentKind.XML, DocumentKind.PDF)
 
@@ -71,6 +77,11 @@ def download_credit_note_xml(work: Work, credit_note_id: str) -> CreditNote | No
     return _downloaded(work, finalized_credit_note(work, credit_note_id), DocumentKind.XML)
 
 
+def download_receipt(work: Work, payment_receipt_id: str) -> PaymentReceipt | None:
+    """The receipt with the address of its PDF; None where that is only now being made. Raises `NotFound`."""
+    return _downloaded(work, receipt_by_id(work, payment_receipt_id), DocumentKind.PDF)
+
+
 def invoice_pdf(work: Work, invoice_id: str) -> bytes:
     """The PDF of an invoice, made now where it has not been made. Raises `NotFound` unless it is finalized."""
     return _content(work, _made(work, _invoice(work, invoice_id), _BOTH).pdf_id)
@@ -89,6 +100,11 @@ def credit_note_pdf(work: Work, credit_note_id: str) -> bytes:
 def credit_note_xml(work: Work, credit_note_id: str) -> bytes:
     """The XML (UBL) of a credit note. Raises `NotFound` also where its billing entity issues none."""
     return _content(work, _made(work, finalized_credit_note(work, credit_note_id), (DocumentKind.XML,)).xml_id)
+
+
+def receipt_pdf(work: Work, payment_receipt_id: str) -> bytes:
+    """The PDF of a payment receipt, made now where it has not been made. Raises `NotFound`."""
+    return _content(work, _made(work, receipt_by_id(work, payment_receipt_id), _BOTH).pdf_id)
 
 
 def by_token(tx: Transaction, token: str) -> Document:
@@ -127,20 +143,24 @@ def _content(reader: Reader, document_id: str | None) -> bytes:
 
 
 def generate(work: Work, job: Job, task: GenerateDocuments) -> None:
-    """Job: make the documents that an issued invoice or credit note still lacks."""
+    """Job: make the documents that an issued invoice, credit note or receipt still lacks."""
     work.tx.jobs.complete(job)
     if task.subject is DocumentSubject.INVOICE:
         invoice = work.tx.get(Invoice, task.subject_id)
         if invoice is not None and invoice.status == InvoiceStatus.FINALIZED:
             _made(work, invoice, task.kinds)
-        return
-    note = work.tx.get(CreditNote, task.subject_id)
-    if note is not None and note.status == CreditNoteStatus.FINALIZED:
-        _made(work, note, task.kinds)
+    elif task.subject is DocumentSubject.CREDIT_NOTE:
+        note = work.tx.get(CreditNote, task.subject_id)
+        if note is not None and note.status == CreditNoteStatus.FINALIZED:
+            _made(work, note, task.kinds)
+    else:
+        receipt = work.tx.get(PaymentReceipt, task.subject_id)
+        if receipt is not None:
+            _made(work, receipt, task.kinds)
 
 
 def _made(work: Work, subject: S, kinds: Sequence[DocumentKind]) -> S:
-    """The invoice or credit note once it has these documents, as far as it is to have them. Each is made once."""
+    """The record once it has these documents, as far as it is to have them. Each is made once."""
     lacking = [kind for kind in kinds if (subject.pdf_id if kind == DocumentKind.PDF else subject.xml_id) is None]
     if not lacking:
         return subject
@@ -157,40 +177,46 @@ def _made(work: Work, subject: S, kinds: Sequence[DocumentKind]) -> S:
     return made
 
 
-def _tell(work: Work, made: Invoice | CreditNote) -> None:
+def _tell(work: Work, made: Documented) -> None:
     if isinstance(made, Invoice):
         work.emit("invoice.generated", lambda: invoice_webhook_view(work, "invoice.generated", made), made.id)
-    else:
+    elif isinstance(made, CreditNote):
         work.emit("credit_note.generated", lambda: credit_note_of_customer(work, made), made.id)
+    else:
+        work.emit("payment_receipt.generated", lambda: payment_receipt_view(work, made), made.id)
 
 
-def _drawing(reader: Reader, subject: Invoice | CreditNote, kind: DocumentKind) -> Callable[[], bytes]:
+def _drawing(reader: Reader, subject: Documented, kind: DocumentKind) -> Callable[[], bytes]:
     if isinstance(subject, Invoice):
         return partial(_drawn, invoice_source(reader, subject), kind)
-    return partial(_drawn, credit_note_source(reader, subject), kind)
+    if isinstance(subject, CreditNote):
+        return partial(_drawn, credit_note_source(reader, subject), kind)
+    return partial(_drawn, receipt_source(reader, subject), kind)
 
 
-def _drawn(source: InvoiceSource | CreditNoteSource, kind: DocumentKind) -> bytes:
+def _drawn(source: InvoiceSource | CreditNoteSource | ReceiptSource, kind: DocumentKind) -> bytes:
     """What a document holds; nothing for the XML of one that is no e-invoice."""
-    if isinstance(source, InvoiceSource):
+    if isinstance(source, ReceiptSource):
+        content, electronic, eligible = receipt_content(source), None, False
+    elif isinstance(source, InvoiceSource):
         content, electronic = invoice_content(source), invoice_document(source)
         eligible = is_eligible(source.entity)
     else:
         content, electronic = credit_note_content(source), credit_note_document(source)
         eligible = is_eligible(source.invoice.entity)
     if kind == DocumentKind.XML:
-        return ubl_text(electronic).encode() if eligible else b""
+        return ubl_text(electronic).encode() if electronic is not None and eligible else b""
     # What draws is loaded when it is first needed: most processes never draw.
     from usagebill.printing.pdf import pdf_bytes
 
-    return pdf_bytes(content, cii_text(electronic) if eligible else None)
+    return pdf_bytes(content, cii_text(electronic) if electronic is not None and eligible else None)
 
 
-def _kept(work: Work, subject: Invoice | CreditNote, kind: DocumentKind, content: bytes) -> str:
+def _kept(work: Work, subject: Documented, kind: DocumentKind, content: bytes) -> str:
     document = Document(
         id=work.new_id(),
         organization_id=work.organization.id,
-        subject_type=DocumentSubject.INVOICE if isinstance(subject, Invoice) else DocumentSubject.CREDIT_NOTE,
+        subject_type=subject_of(subject),
         subject_id=subject.id,
         kind=kind,
         name=f"{subject.number}.{kind}",

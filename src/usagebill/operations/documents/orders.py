@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.documents.files import DocumentKind, DocumentSubject
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.tasks import GenerateDocuments
 from usagebill.work import Work
 
-__all__ = ["order", "order_on_issue"]
+__all__ = ["Documented", "order", "order_on_issue", "subject_of"]
+
+Documented: TypeAlias = Invoice | CreditNote | PaymentReceipt
+_SUBJECTS: Mapping[type, DocumentSubject] = {
+    Invoice: DocumentSubject.INVOICE,
+    CreditNote: DocumentSubject.CREDIT_NOTE,
+    PaymentReceipt: DocumentSubject.PAYMENT_RECEIPT,
+}
 
 
-def order(work: Work, subject: Invoice | CreditNote, kinds: Sequence[DocumentKind]) -> None:
+def subject_of(record: Documented) -> DocumentSubject:
+    """What the jobs about a record's documents call its kind."""
+    return _SUBJECTS[type(record)]
+
+
+def order(work: Work, subject: Documented, kinds: Sequence[DocumentKind]) -> None:
     """Have documents made by a job of their own."""
-    of = DocumentSubject.INVOICE if isinstance(subject, Invoice) else DocumentSubject.CREDIT_NOTE
-    work.schedule(GenerateDocuments(subject=of, subject_id=subject.id, kinds=tuple(kinds)), work.now)
+    task = GenerateDocuments(subject=subject_of(subject), subject_id=subject.id, kinds=tuple(kinds))
+    work.schedule(task, work.now)
 
 
-def order_on_issue(work: Work, subject: Invoice | CreditNote) -> None:
+def order_on_issue(work: Work, subject: Documented) -> None:
     """Have the documents of what has just been issued made, unless the installation makes them on demand only."""
     if work.settings.documents == "at_once":
         order(work, subject, (DocumentKind.XML, DocumentKind.PDF))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from zoneinfo import ZoneInfo
 
 from usagebill.core.aggregation import AGGREGATIONS, Accumulation
@@ -10,24 +11,28 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.customers import Customer
-from usagebill.core.documents.sources import CreditNoteSource, InvoiceSource
+from usagebill.core.documents.sources import CreditNoteSource, InvoiceSource, ReceiptSource
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BilledPlan, BillingPeriod, Invoice
+from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.plans import Charge, FixedCharge
 from usagebill.operations.issuers import issuer
 from usagebill.printing.countries import country_name
+from usagebill.queries.customers import customer_of, zone_of
+from usagebill.queries.payments import paid_invoices, payment_of_receipt
 from usagebill.storage.conditions import asc, eq
 from usagebill.views.customers import customer_summary
 from usagebill.views.invoices import billed_plan, subscription_name
 from usagebill.work import Reader
 
-__all__ = ["credit_note_source", "invoice_source"]
+__all__ = ["credit_note_source", "invoice_source", "receipt_source"]
 
 
 def invoice_source(reader: Reader, invoice: Invoice, note: CreditNote | None = None) -> InvoiceSource:
     """An issued invoice with what its documents show: its own copies, or those of a credit note of it."""
     customer = (note.customer_snapshot if note else None) or invoice.customer_snapshot or _customer(reader, invoice)
-    entity = issuer(reader, invoice, (note.issuer_version_id if note else None) or invoice.issuer_version_id)
+    version_id = (note.issuer_version_id if note else None) or invoice.issuer_version_id
+    entity = issuer(reader, invoice.billing_entity_id, version_id)
     locale = _locale(customer) or entity.document_locale
     fees = tuple(reader.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at"), asc("id")]))
     periods = tuple(reader.tx.find(BillingPeriod, eq("invoice_id", invoice.id), order=[asc("created_at"), asc("id")]))
@@ -64,6 +69,29 @@ def credit_note_source(reader: Reader, note: CreditNote) -> CreditNoteSource:
     if invoice is None:
         raise LookupError(f"credit note {note.id} has lost its invoice")
     return CreditNoteSource(note=note, invoice=invoice_source(reader, invoice, note))
+
+
+def receipt_source(reader: Reader, receipt: PaymentReceipt) -> ReceiptSource:
+    """A payment receipt with what its documents show."""
+    payment = payment_of_receipt(reader, receipt)
+    customer = customer_of(reader, receipt)
+    kept = receipt.customer_snapshot or customer_summary(reader, customer)
+    entity = issuer(reader, receipt.billing_entity_id, receipt.issuer_version_id)
+    locale = _locale(kept) or entity.document_locale
+    codes = {str(code) for code in (entity.country, kept.get("country")) if code}
+    return ReceiptSource(
+        receipt=receipt,
+        payment=payment,
+        # What was paid is told in the language of the receipt.
+        invoices=tuple(
+            replace(invoice_source(reader, invoice), locale=locale) for invoice in paid_invoices(reader, payment)
+        ),
+        entity=entity,
+        customer=kept,
+        locale=locale,
+        zone=zone_of(reader, customer),
+        country_names={code: country_name(code, locale) for code in codes},
+    )
 
 
 def _customer(reader: Reader, invoice: Invoice) -> Mapping[str, object]:

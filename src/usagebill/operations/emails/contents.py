@@ -7,18 +7,23 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus, CreditStatus
+from usagebill.core.documents.content import Content
 from usagebill.core.documents.credit_notes import credit_note_content
 from usagebill.core.documents.files import DocumentSubject
 from usagebill.core.documents.invoices import invoice_content
+from usagebill.core.documents.receipts import receipt_content
 from usagebill.core.documents.words import words_of
 from usagebill.core.emails import Attachment, Email, addresses, email_texts, file_name, one_line
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
+from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.tasks import SendEmail, payload_of
-from usagebill.operations.documents.files import credit_note_pdf, invoice_pdf
-from usagebill.operations.documents.sources import credit_note_source, invoice_source
+from usagebill.operations.documents.files import credit_note_pdf, invoice_pdf, receipt_pdf
+from usagebill.operations.documents.orders import Documented
+from usagebill.operations.documents.sources import credit_note_source, invoice_source, receipt_source
 from usagebill.operations.emails.orders import customer_addresses, entity_of_subject, sender_of
+from usagebill.queries.payments import paid_invoices, payment_of_receipt
 from usagebill.views.documents import document_url
 from usagebill.work import Reader, Work
 
@@ -35,8 +40,8 @@ class Unsent:
 
 
 def prepare(work: Work, job: Job, task: SendEmail) -> Email | Unsent:
-    """The e-mail of a job, with its PDF, which is made where there is none yet. `Unsent` where it is not to be sent any
-    more, which ends the job.
+    """The e-mail of a job, with its PDFs, which are made where there are none yet. `Unsent` where it is not to be sent
+    any more, which ends the job.
 
     The addresses of billing entity and customer are those of now.
     """
@@ -48,7 +53,7 @@ def prepare(work: Work, job: Job, task: SendEmail) -> Email | Unsent:
 
 def _email(work: Work, task: SendEmail) -> Email | Unsent:
     subject = _subject(work, task)
-    if subject is None or subject.status not in (InvoiceStatus.FINALIZED, CreditNoteStatus.FINALIZED):
+    if subject is None or not _still_stands(subject):
         return Unsent(reason="it is finalized no more")
     if not task.asked and isinstance(subject, CreditNote) and _gives_nothing(subject):
         return Unsent(reason="what it gave was voided")
@@ -59,20 +64,14 @@ def _email(work: Work, task: SendEmail) -> Email | Unsent:
         return Unsent(reason="the billing entity or the customer has no address any more")
     if set(task.reached).issuperset((*to, *task.cc, *task.bcc)):
         return Unsent(reason="all that it is for have it")
-    if isinstance(subject, Invoice):
-        pdf = invoice_pdf(work, subject.id)
-        source = invoice_source(work, subject)
-        content, heading = invoice_content(source), words_of(source.locale).invoice_email
-    else:
-        pdf = credit_note_pdf(work, subject.id)
-        of_note = credit_note_source(work, subject)
-        content, heading = credit_note_content(of_note), words_of(of_note.invoice.locale).credit_note_email
+    content, heading = _letter(work, subject)
+    files = _files(work, subject)
     # Read once more: by now it has its PDF.
     subject = _subject(work, task) or subject
     title = one_line(heading.format(entity=entity.name, number=subject.number))
     url = document_url(work, subject.pdf_id)
-    text, page = email_texts(content, title, words_of(content.locale), url)
-    name = file_name(task.subject, subject.number)
+    is_receipt = isinstance(subject, PaymentReceipt)
+    text, page = email_texts(content, title, words_of(content.locale), url, is_receipt=is_receipt)
     return Email(
         id=task.message_id,
         sent_at=work.now,
@@ -86,15 +85,50 @@ def _email(work: Work, task: SendEmail) -> Email | Unsent:
         text=text,
         html=page,
         language=content.locale,
-        attachments=(Attachment(name=name, content_type="application/pdf", content=pdf),),
+        attachments=tuple(
+            Attachment(name=name, content_type="application/pdf", content=pdf) for name, pdf in files.items()
+        ),
         reached=task.reached,
     )
 
 
-def _subject(reader: Reader, task: SendEmail) -> Invoice | CreditNote | None:
+def _subject(reader: Reader, task: SendEmail) -> Documented | None:
     if task.subject is DocumentSubject.INVOICE:
         return reader.tx.get(Invoice, task.subject_id)
-    return reader.tx.get(CreditNote, task.subject_id)
+    if task.subject is DocumentSubject.CREDIT_NOTE:
+        return reader.tx.get(CreditNote, task.subject_id)
+    return reader.tx.get(PaymentReceipt, task.subject_id)
+
+
+def _still_stands(subject: Documented) -> bool:
+    if isinstance(subject, PaymentReceipt):
+        return True
+    return subject.status in (InvoiceStatus.FINALIZED, CreditNoteStatus.FINALIZED)
+
+
+def _letter(work: Work, subject: Documented) -> tuple[Content, str]:
+    """What the document of the subject says, and the heading of the e-mail it goes out with."""
+    if isinstance(subject, Invoice):
+        source = invoice_source(work, subject)
+        return invoice_content(source), words_of(source.locale).invoice_email
+    if isinstance(subject, CreditNote):
+        of_note = credit_note_source(work, subject)
+        return credit_note_content(of_note), words_of(of_note.invoice.locale).credit_note_email
+    of_receipt = receipt_source(work, subject)
+    return receipt_content(of_receipt), words_of(of_receipt.locale).receipt_email
+
+
+def _files(work: Work, subject: Documented) -> dict[str, bytes]:
+    """The PDFs that go with the subject, by file name: with a receipt, those of what was paid too."""
+    if isinstance(subject, Invoice):
+        return {file_name("invoice", subject.number): invoice_pdf(work, subject.id)}
+    if isinstance(subject, CreditNote):
+        return {file_name("credit_note", subject.number): credit_note_pdf(work, subject.id)}
+    files = {file_name("receipt", subject.number): receipt_pdf(work, subject.id)}
+    for invoice in paid_invoices(work, payment_of_receipt(work, subject)):
+        if invoice.status == InvoiceStatus.FINALIZED:
+            files[file_name("invoice", invoice.number)] = invoice_pdf(work, invoice.id)
+    return files
 
 
 def _gives_nothing(note: CreditNote) -> bool:

@@ -5,35 +5,48 @@ from __future__ import annotations
 from dataclasses import replace
 
 from usagebill.core.billing_entities import BillingEntity
-from usagebill.core.credit_notes import CreditNote
 from usagebill.core.customers import Customer
 from usagebill.core.documents.files import DocumentSubject
-from usagebill.core.emails import CREDIT_NOTE_CREATED, INVOICE_FINALIZED, Recipients, addresses, message_id
+from usagebill.core.emails import (
+    CREDIT_NOTE_CREATED,
+    INVOICE_FINALIZED,
+    RECEIPT_CREATED,
+    Recipients,
+    addresses,
+    message_id,
+)
 from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.tasks import SendEmail
+from usagebill.operations.documents.orders import Documented, subject_of
 from usagebill.work import Reader, Work
 
 __all__ = ["customer_addresses", "email_on_issue", "entity_of_subject", "is_switched_on", "order_email", "sender_of"]
 
+_SETTINGS = {
+    DocumentSubject.INVOICE: INVOICE_FINALIZED,
+    DocumentSubject.CREDIT_NOTE: CREDIT_NOTE_CREATED,
+    DocumentSubject.PAYMENT_RECEIPT: RECEIPT_CREATED,
+}
 
-def entity_of_subject(reader: Reader, subject: Invoice | CreditNote) -> BillingEntity:
-    """The billing entity that issued an invoice or credit note, as it is now."""
+
+def entity_of_subject(reader: Reader, subject: Documented) -> BillingEntity:
+    """The billing entity that issued an invoice, credit note or receipt, as it is now."""
     entity = reader.tx.get(BillingEntity, subject.billing_entity_id, deleted=True)
     if entity is None:
         raise LookupError(f"{subject.id} has lost its billing entity")
     return entity
 
 
-def customer_addresses(reader: Reader, subject: Invoice | CreditNote) -> tuple[str, ...]:
+def customer_addresses(reader: Reader, subject: Documented) -> tuple[str, ...]:
     """Where its customer is reached now."""
     customer = reader.tx.get(Customer, subject.customer_id, deleted=True)
     return addresses(None if customer is None else customer.email)
 
 
-def is_switched_on(entity: BillingEntity, subject: Invoice | CreditNote) -> bool:
+def is_switched_on(entity: BillingEntity, subject: Documented) -> bool:
     """Whether the billing entity has e-mails of this kind sent."""
-    return (INVOICE_FINALIZED if isinstance(subject, Invoice) else CREDIT_NOTE_CREATED) in entity.email_settings
+    return _SETTINGS[subject_of(subject)] in entity.email_settings
 
 
 def sender_of(reader: Reader, entity: BillingEntity) -> str | None:
@@ -42,7 +55,7 @@ def sender_of(reader: Reader, entity: BillingEntity) -> str | None:
     return (reader.settings.email_from or senders[0]) if senders else None
 
 
-def email_on_issue(work: Work, subject: Invoice | CreditNote) -> None:
+def email_on_issue(work: Work, subject: Documented) -> None:
     """Have what has just been issued sent to its customer, where the billing entity has switched that on.
 
     Nothing is sent without an address of both, and no invoice whose fees come to nothing or that only states what was
@@ -61,10 +74,10 @@ def email_on_issue(work: Work, subject: Invoice | CreditNote) -> None:
     order_email(work, subject, sender)
 
 
-def order_email(work: Work, subject: Invoice | CreditNote, sender: str, asked: Recipients | None = None) -> None:
+def order_email(work: Work, subject: Documented, sender: str, asked: Recipients | None = None) -> None:
     """Have an e-mail sent: to the customer, or to those that are `asked` for, each time anew."""
     email = SendEmail(
-        subject=DocumentSubject.INVOICE if isinstance(subject, Invoice) else DocumentSubject.CREDIT_NOTE,
+        subject=subject_of(subject),
         subject_id=subject.id,
         message_id=message_id(work.new_id(), sender),
         asked=asked is not None,

@@ -1,4 +1,4 @@
-"""Resending: an invoice or credit note sent by e-mail because somebody asks for it."""
+"""Resending: an invoice, credit note or receipt sent by e-mail because somebody asks for it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.emails import Recipients, list_problems, read_list
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.invoices.life_cycle import InvoiceStatus
-from usagebill.core.invoices.records import Invoice
 from usagebill.inputs import ABSENT, Input, Maybe, value_or
+from usagebill.operations.documents.orders import Documented
 from usagebill.operations.emails.orders import (
     customer_addresses,
     entity_of_subject,
@@ -18,9 +18,10 @@ from usagebill.operations.emails.orders import (
     sender_of,
 )
 from usagebill.queries.invoices import visible_invoice
+from usagebill.queries.payments import receipt_by_id
 from usagebill.work import Work
 
-__all__ = ["ResendInput", "resend_credit_note", "resend_invoice"]
+__all__ = ["ResendInput", "resend_credit_note", "resend_invoice", "resend_receipt"]
 
 
 @Input
@@ -58,7 +59,16 @@ def resend_credit_note(work: Work, credit_note_id: str, request: ResendInput) ->
     _resend(work, note, request)
 
 
-def _resend(work: Work, subject: Invoice | CreditNote, request: ResendInput) -> None:
+def resend_receipt(work: Work, payment_receipt_id: str, request: ResendInput) -> None:
+    """Send a payment receipt by e-mail, whether or not it was sent before: to its customer, or to others.
+
+    Raises `NotFound`, and `NotAllowed` unless its billing entity sends receipts by e-mail and there is a mail server;
+    `Invalid` for missing and bad addresses.
+    """
+    _resend(work, receipt_by_id(work, payment_receipt_id), request)
+
+
+def _resend(work: Work, subject: Documented, request: ResendInput) -> None:
     """Have it sent. What is switched on, and both addresses, are those of now, not those of when it was issued:
     somebody who has put an address right wants it used. What is sent is as it was issued.
 

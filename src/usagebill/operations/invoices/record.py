@@ -9,6 +9,7 @@ from usagebill.core.charge_ledger import CarriedLevel, LevelReached
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.tax_providers import TaxSubject
+from usagebill.operations import payment_receipts
 from usagebill.operations.alert_watch import watch_lifetime_usage
 from usagebill.operations.credit_notes.automatic import on_surplus
 from usagebill.operations.credit_notes.drafts import follow
@@ -59,7 +60,9 @@ def record(work: Work, bill: Bill) -> Invoice:
     if bill.step is Step.AWAIT_PAYMENT:
         return await_payment(work, invoice)
     if bill.step is Step.ISSUE:
-        return issue(work, invoice, may_be_empty=bill.may_be_empty, message=bill.message)
+        invoice = issue(work, invoice, may_be_empty=bill.may_be_empty, message=bill.message)
+    if bill.payment is not None:
+        payment_receipts.issue(work, bill.payment)
     return invoice
 
 

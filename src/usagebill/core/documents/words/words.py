@@ -112,8 +112,30 @@ class Words:
     settled_at_once: str
     discount: str
 
+    # Receipts.
+    receipt: str
+    receipt_number: str
+    payment_method: str
+    payment_date: str
+    amount_paid: str
+    paid_and_remaining: str
+    total_amount: str
+
+    # Requests for what is overdue.
+    amount_due: str
+    greeting: str
+    due_at_once: str
+    due_within_a_day: str
+    due_within_days: str
+    overdue_invoices: str
+    pay_now: str
+    ignore_if_paid: str
+
     # E-mails.
     invoice_email: str
     credit_note_email: str
+    receipt_email: str
+    overdue_email: str
     download: str
     attached: str
+    receipt_attached: str

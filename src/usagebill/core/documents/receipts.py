@@ -1,0 +1,56 @@
+"""What a payment receipt says to people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from usagebill.core.days import local_date
+from usagebill.core.documents.content import Content, Page, Row, Table, Total
+from usagebill.core.documents.invoices import invoice_content
+from usagebill.core.documents.locales import date_text, money_text
+from usagebill.core.documents.parties import customer_contact, customer_facts, entity_contact, party
+from usagebill.core.documents.sources import ReceiptSource
+from usagebill.core.documents.words import Words, words_of
+
+__all__ = ["receipt_content"]
+
+
+def receipt_content(source: ReceiptSource) -> Content:
+    """The document of a receipt: what was paid, when, what is left to pay, and what it was paid for."""
+    locale, words = source.locale, words_of(source.locale)
+    paid_on = date_text(local_date(source.payment.created_at, source.zone), locale)
+    facts = [(words.receipt_number, source.receipt.number)]
+    if not source.of_request:
+        facts += [(words.invoice_number, invoice.invoice.number) for invoice in source.invoices]
+    facts.append((words.payment_date, paid_on))
+    remaining = _money(source, source.receipt.remaining_cents)
+    return Content(
+        locale=locale,
+        title=words.receipt,
+        number=source.receipt.number,
+        facts=tuple(facts),
+        metadata=customer_facts(source.customer),
+        issuer=party(words.issuer, entity_contact(source.entity), words, source.country_names),
+        recipient=party(words.recipient, customer_contact(source.customer), words, source.country_names),
+        amount=_money(source, source.payment.amount_cents),
+        about=(words.paid_and_remaining.format(date=paid_on, amount=remaining),),
+        pages=tuple(_pages(source, words)),
+        footer=source.entity.invoice_footer,
+        logo=source.entity.logo_url,
+    )
+
+
+def _money(source: ReceiptSource, cents: int) -> str:
+    return money_text(cents, source.payment.amount_currency, source.locale)
+
+
+def _pages(source: ReceiptSource, words: Words) -> Iterable[Page]:
+    """The body of the invoice that was paid; of a payment request, a list of its invoices."""
+    if not source.of_request:
+        for invoice in source.invoices:
+            yield from invoice_content(invoice).pages
+        return
+    invoices = [invoice.invoice for invoice in source.invoices]
+    rows = tuple(Row(name=invoice.number, amount=_money(source, invoice.total_amount_cents)) for invoice in invoices)
+    paid = Total(label=words.amount_paid, amount=_money(source, source.payment.amount_cents), strong=True)
+    yield Page(tables=(Table(columns=(words.invoice_number, words.total_amount), rows=rows),), totals=(paid,))

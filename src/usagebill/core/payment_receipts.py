@@ -1,0 +1,49 @@
+"""Payment receipts: what customers get for money received, one for each payment that succeeded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from usagebill.core.customers import Customer
+from usagebill.core.payments import Payment
+from usagebill.core.statuses import PaymentStatus
+
+__all__ = ["PaymentReceipt", "is_receipted", "receipt_number"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaymentReceipt:
+    """The receipt of a payment, `sequential_id` counting those of its customer from 1.
+
+    `remaining_cents` is what was left to pay once the payment was made: of its invoice, or of its payment request.
+    Customer and billing entity are shown as they were when the receipt was issued.
+    """
+
+    id: str
+    organization_id: str
+    customer_id: str
+    billing_entity_id: str
+    payment_id: str
+    sequential_id: int
+    number: str
+    remaining_cents: int
+    created_at: datetime
+    updated_at: datetime
+    customer_snapshot: Mapping[str, object] | None = None
+    # The billing entity at the time of issue (a `BillingEntityVersion`).
+    issuer_version_id: str | None = None
+    # Its documents.
+    pdf_id: str | None = None
+    xml_id: str | None = None
+
+
+def receipt_number(slug: str, position: int) -> str:
+    """The number of a customer's receipt at this position, from 1: `ACM-9F3A-001-RCPT-000001`."""
+    return f"{slug}-RCPT-{position:06d}"
+
+
+def is_receipted(payment: Payment, customer: Customer) -> bool:
+    """Whether the payment gets a receipt: it succeeded, and whoever paid is no partner, who issues our invoices."""
+    return payment.payment_status == PaymentStatus.SUCCEEDED and customer.account_type != "partner"

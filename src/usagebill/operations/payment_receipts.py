@@ -1,0 +1,80 @@
+"""Payment receipts: issued when a payment succeeds, numbered by customer, listed and read."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from usagebill.core.errors import Invalid
+from usagebill.core.payment_receipts import PaymentReceipt, is_receipted, receipt_number
+from usagebill.core.payments import Payment
+from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.operations.documents.orders import order_on_issue
+from usagebill.operations.emails.orders import email_on_issue
+from usagebill.operations.issuers import version_of
+from usagebill.queries.customers import customer_of
+from usagebill.queries.payments import paid_invoices, payments_of_invoice, receipt_by_id
+from usagebill.storage.conditions import eq, within
+from usagebill.storage.ports import Page
+from usagebill.views.customers import customer_summary
+from usagebill.views.payment_receipts import payment_receipt_view
+from usagebill.work import Reader, Work
+
+__all__ = ["ReceiptFilters", "issue", "list_all", "receipt_by_id", "receipt_series"]
+
+
+@Input
+class ReceiptFilters:
+    invoice_id: Maybe[str] = ABSENT
+
+
+def receipt_series(customer_id: str) -> str:
+    """The name of the sequence that counts a customer's receipts."""
+    return f"receipts for {customer_id}"
+
+
+def issue(work: Work, payment: Payment) -> PaymentReceipt | None:
+    """The receipt of a payment: issued the first time that it is asked for once the payment has succeeded.
+
+    Call it wherever a payment becomes `succeeded`, after its invoices say what was paid. None for a payment that gets
+    no receipt: one that has not succeeded, or a partner's.
+    """
+    customer = customer_of(work, payment)
+    if not is_receipted(payment, customer):
+        return None
+    issued = work.tx.first(PaymentReceipt, eq("payment_id", payment.id))
+    if issued is not None:
+        return issued
+    invoices = paid_invoices(work, payment)
+    position = work.tx.next_number(receipt_series(customer.id))
+    entity_id = invoices[0].billing_entity_id
+    receipt = PaymentReceipt(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        customer_id=customer.id,
+        billing_entity_id=entity_id,
+        payment_id=payment.id,
+        sequential_id=position,
+        number=receipt_number(customer.slug, position),
+        remaining_cents=sum(invoice.due_cents for invoice in invoices),
+        created_at=work.now,
+        updated_at=work.now,
+        customer_snapshot=customer_summary(work, customer),
+        issuer_version_id=version_of(work, entity_id),
+    )
+    work.tx.insert(receipt)
+    work.emit("payment_receipt.created", lambda: payment_receipt_view(work, receipt), receipt.id)
+    order_on_issue(work, receipt)
+    email_on_issue(work, receipt)
+    return receipt
+
+
+def list_all(reader: Reader, options: ReceiptFilters, paging: Paging) -> Page[PaymentReceipt]:
+    """Receipts, newest first, of one invoice if asked. Raises `Invalid` for an id that is none."""
+    if not options.invoice_id:
+        return reader.page(PaymentReceipt, paging=paging)
+    try:
+        UUID(options.invoice_id)
+    except ValueError as problem:
+        raise Invalid(invoice_id="is in invalid format") from problem
+    paid = payments_of_invoice(reader, options.invoice_id.lower())
+    return reader.page(PaymentReceipt, within("payment_id", [payment.id for payment in paid]), paging=paging)
