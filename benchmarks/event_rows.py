@@ -36,7 +36,7 @@ def sent(first: int, count: int, *, subscription: str = "sub-1") -> list[dict[st
 
 
 def stored_rows(path: Path) -> list[tuple[Any, ...]]:
-    """All rows of the table of events of a file, in the order in which they were stored."""
+    """All rows of the table of events of a file, in the order they were stored."""
     connection = sqlite3.connect(path)
     try:
         names = ", ".join(name for (name,) in connection.execute(_COLUMNS_SQL))

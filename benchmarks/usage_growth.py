@@ -5,7 +5,7 @@
 - The events of a period that are paid in advance, after 10,000 beside after 100: at most 1.5, whatever is counted and
   however it is priced.
 - Looking after an event whether it passed a threshold, at 300,000 events beside 1,000: at most 2, for every way of
-  pricing them, and as long as the threshold is far away. The first event has all of them counted.
+  pricing them, and while the threshold is far away. The first event has all of them counted.
 
 CPU time, best of several rounds that alternate between the two sides.
 """

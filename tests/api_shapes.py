@@ -9,7 +9,7 @@ which required fields are missing and which values have another type, format or 
 - "An absent value is null": null is allowed for every field that is not required, whatever its type.
 - `oneOf` means any of: branches are told apart by no field, so several may hold.
 - Decimal strings may be negative: usage can be.
-- A type that includes null takes null, also where a list of values leaves it out.
+- A type that includes null takes null, also if a list of values leaves it out.
 """
 
 from __future__ import annotations
@@ -313,7 +313,7 @@ class ShapeChecker:
         return cls({**described, "paths": paths}, Draft202012Validator)
 
     def operation(self, method: str, path: str) -> str | None:
-        """The template of the operation that answers `method` at `path` (query ignored), None where none does."""
+        """The template of the operation that answers `method` at `path` (query ignored), None if none does."""
         return self._found(method.lower(), path)[1]
 
     def _found(self, verb: str, path: str) -> tuple[str, str | None]:

@@ -70,7 +70,7 @@ class ClockWatch:
         self._told_at = -_TOLD_EVERY_SECONDS
 
     def newest(self) -> datetime | None:
-        """The newest instant that the file has seen, None where nobody has noted one."""
+        """The newest instant that the file has seen, None if nobody has noted one."""
         self._newest = self._store.read(None, lambda tx: tx.newest_instant())
         return self._newest
 

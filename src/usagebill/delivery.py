@@ -150,7 +150,7 @@ class Deliveries:
         self._hurry.set()
 
     def wait(self, seconds: float | None) -> None:
-        """Until there may be something to do, for so many seconds at most (None: as long as requests are under way)."""
+        """Until there may be something to do, for so many seconds at most (None: while requests are under way)."""
         if seconds is None:
             if not self._under_way:
                 return
@@ -160,7 +160,7 @@ class Deliveries:
             seconds = min(seconds, max(0.0, (self._next - self._host.clock.now()).total_seconds()))
         self._news.wait(seconds)
         if self._under_way or seconds is not None:
-            # What follows soon can share a commit, as long as nothing else could be sent meanwhile.
+            # What follows soon can share a commit, while nothing else could be sent meanwhile.
             self._hurry.wait(_GATHER_SECONDS)
         self._news.clear()
         self._hurry.clear()

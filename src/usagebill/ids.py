@@ -24,7 +24,7 @@ def new_id(now: datetime) -> str:
 
 
 def new_ids(now: datetime, count: int) -> list[str]:
-    """As many ids of one instant, in the order in which they sort."""
+    """As many ids of one instant, in the order they sort."""
     stamp = max(0, (now - _EPOCH) // _MILLISECOND) << 12
     with _turn:
         # 48 bits of milliseconds and a 12-bit counter, which goes on where that of the millisecond stood.

@@ -38,7 +38,7 @@ class Mailer(Protocol):
 
     def send(self, email: Email) -> Mapping[str, str]:
         """Take an e-mail for its `recipients`; those who were refused, with the answer (`550 unknown`), if others
-        were not. Raises `Undelivered` where nobody gets it.
+        were not. Raises `Undelivered` if nobody gets it.
         """
 
 

@@ -130,7 +130,7 @@ class Reader:
         return new_id(self.now)
 
     def new_ids(self, count: int) -> list[str]:
-        """As many ids, in the order in which they sort."""
+        """As many ids, in the order they sort."""
         return new_ids(self.now, count)
 
     def cached(self, key: object, make: Callable[[], T]) -> T:

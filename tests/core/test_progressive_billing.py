@@ -193,7 +193,7 @@ class Period:
     nets: list[int] = field(default_factory=list)
 
     def left(self, before: int | None = None) -> tuple[int, BilledAhead | None]:
-        """What the next invoice, or one made anew at place `before`, takes off, and for which."""
+        """What the next invoice, or one regenerated at place `before`, takes off, and for which."""
         place = None if before is None else self.ahead[before].place
         standing = [one for one in self.ahead if one.stands and (place is None or one.place < place)]
         if not standing:
@@ -226,7 +226,7 @@ class Period:
 
 @given(st.booleans(), st.lists(st.tuples(st.booleans(), st.integers(0, 50)), max_size=12))
 def test_the_period_takes_off_what_was_billed_ahead_and_stands(anew: bool, steps: list[tuple[bool, int]]) -> None:
-    """Usage is billed once: what was voided with the period, or at once where the voided invoices are made anew."""
+    """Usage is billed once: what was voided with the period, or at once where the voided invoices are regenerated."""
     period, usage = Period(), 0
     for voids, number in steps:
         standing = [place for place, one in enumerate(period.ahead) if one.stands]

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.now("2024-03-01T00:00:00Z"), pytest.mark.usefixtures("
 
 
 def wallets(box: Scenario) -> list[Wallet]:
-    """The wallets of the customer, in the order in which they pay."""
+    """The wallets of the customer, in the order they pay."""
     customer_id = customer_with(box).id
     return box.billing.reading(lambda reader: active_wallets(reader, customer_id))
 

@@ -210,7 +210,7 @@ def test_what_was_before_is_known_of_one_life_only(box: Scenario) -> None:
 def test_a_surplus_is_given_back_by_the_invoices_that_billed_it(
     box: Scenario, taken_back: int, credited: list[tuple[int, int]]
 ) -> None:
-    """10.00 and 10.00 more billed ahead: what the usage comes to less is paid back in full, the latest first."""
+    """10.00 and 10.00 more billed ahead: what the usage comes to less is paid back in full, latest first."""
     box.plan(
         charge_on(box.metric("gb"), amount="1"),
         amount_cents=3100,

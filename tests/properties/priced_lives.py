@@ -198,7 +198,7 @@ class _Living:
         self.box.travel_to(self.box.now + timedelta(days=45))
 
     def _try(self, method: str, path: str, body: object = None) -> Any:
-        """The answer, None where it is refused."""
+        """The answer, None if it is refused."""
         status, answer = self.box.request(method, "/api/v1" + path, json=body)
         return answer if status == 200 else None
 

@@ -1,4 +1,4 @@
-"""The audit counts each fee anew: it finds lines that agree with themselves, but not with events, plan and days."""
+"""The audit counts each fee again: it finds lines that agree with themselves, but not with events, plan and days."""
 
 from __future__ import annotations
 

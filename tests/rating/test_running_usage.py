@@ -96,7 +96,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 @pytest.fixture
 def counted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Events of subscriptions called `anew-...` do not go on from running usage."""
+    """Events of subscriptions called `again-...` do not go on from running usage."""
 
     def bring_forward(*args: Any) -> Any:
         question = args[4]

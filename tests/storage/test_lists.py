@@ -242,7 +242,7 @@ def test_every_filter_of_every_list_is_asked() -> None:
 
 
 def recounted(box_connection: Any) -> None:
-    """The counts equal those made anew from the rows."""
+    """The counts equal those regenerated from the rows."""
     for table in TABLES:
         if table.listing is None:
             continue

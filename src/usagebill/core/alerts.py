@@ -117,7 +117,7 @@ class Alert:
 class Crossing:
     """The thresholds that a value crossed on its way from `previous_value` to `current_value`.
 
-    One-time thresholds come first, in the order in which they stand in the alert, then the steps of a recurring one
+    One-time thresholds come first, in the order they stand in the alert, then the steps of a recurring one
     by value, each with the code of the threshold.
     """
 

@@ -26,7 +26,7 @@ def is_payment_method(sent: object) -> bool:
 
 
 def chosen_method(sent: object) -> PaymentMethodChoice | None:
-    """The method that a caller sent; None where none was."""
+    """The method that a caller sent; None if none was."""
     if not isinstance(sent, Mapping):
         return None
     kind, id = sent.get("payment_method_type"), sent.get("payment_method_id")

@@ -179,7 +179,7 @@ class FixedChargeUnits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanDefinition:
-    """A plan with its live charges, in the order in which they were made, and what these price, by id."""
+    """A plan with its live charges, in the order they were made, and what these price, by id."""
 
     plan: Plan
     charges: tuple[Charge, ...]

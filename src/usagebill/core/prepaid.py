@@ -1,6 +1,6 @@
 """Prepaid credits on an invoice: how much each wallet pays, for which fees, out of which grants.
 
-Fees are paid in buckets, one for each fee type and metric, the largest first. Wallets pay in their order, each as much
+Fees are paid in buckets, one for each fee type and metric, largest first. Wallets pay in their order, each as much
 as it may and holds; what a wallet pays is rounded to whole cents once.
 """
 

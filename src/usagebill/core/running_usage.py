@@ -118,7 +118,7 @@ def advanced(
 
     `changes` are all events, each with its place in the order of storing, that may be in one of the two and not in the
     other (`storage.ports.EventLog.changes`); `sequence` how many of the first events stored had all been received by
-    `known_at`; `value_of` what is kept of a value. `known_at` is not before that of `usage`. None where what is kept
+    `known_at`; `value_of` what is kept of a value. `known_at` is not before that of `usage`. None if what is kept
     does not tell: a unique count of an event before the last.
     """
     before, order = usage.order, event.order

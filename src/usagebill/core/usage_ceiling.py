@@ -269,7 +269,7 @@ def grown(count: ChargeCount, position: int, terms: TermsOfPart, event: Event, w
 
 
 def _growth(terms: TermsOfPart, event: Event, window: Window) -> Growth | None:
-    """What one event adds at most; None where it does not count."""
+    """What one event adds at most; None if it does not count."""
     metric, properties = terms.metric, terms.properties
     if not counts(metric.aggregation_type, metric.field_name, event):
         return None

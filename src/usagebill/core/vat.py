@@ -49,7 +49,7 @@ TAX_EXEMPT = f"{CODE_PREFIX}_tax_exempt"
 
 _ALWAYS = date.min
 
-# The standard rate of each country in percent, each with the day from which it holds, the oldest first.
+# The standard rate of each country in percent, each with the day from which it holds, oldest first.
 STANDARD_RATES: Mapping[str, tuple[tuple[date, Decimal], ...]] = {
     "AT": ((_ALWAYS, Decimal(20)),),
     "BE": ((_ALWAYS, Decimal(21)),),

@@ -44,7 +44,7 @@ def decimal_of(sent: object) -> Decimal | None:
 
 
 def credit_amount(sent: object) -> Decimal | None:
-    """The credits that a text spells, not below zero; None where it spells none. Numbers are sent as texts."""
+    """The credits that a text spells, not below zero; None if it spells none. Numbers are sent as texts."""
     number = decimal_of(sent)
     return None if number is None or number < ZERO else number
 

@@ -132,7 +132,7 @@ class Wallet:
 
 
 def floored_credits(credits: Decimal) -> Decimal:
-    """Credits as they are kept: what a caller sends beyond five decimals is cut off."""
+    """Credits as stored: what a caller sends beyond five decimals is cut off."""
     return floor_to(credits, CREDIT_DECIMALS)
 
 

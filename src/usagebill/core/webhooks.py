@@ -222,7 +222,7 @@ def endpoint_errors(endpoint: WebhookEndpoint) -> dict[str, list[str]]:
 
 
 def normalized_event_types(sent: Sequence[str]) -> tuple[str, ...] | None:
-    """Event types as they are kept: trimmed, in lower case, each once. None (all events) for `["*"]` alone."""
+    """Event types as stored: trimmed, in lower case, each once. None (all events) for `["*"]` alone."""
     kept = tuple(dict.fromkeys(name for name in (event_type.strip().lower() for event_type in sent) if name))
     return None if kept == ("*",) else kept
 

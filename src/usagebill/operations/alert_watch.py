@@ -1,7 +1,7 @@
-"""What alerts watch has moved, or may have: subscriptions are checked by a job, wallets at once.
+"""Triggers for alerts: what they watch has moved, or may have. Subscriptions are checked by a job, wallets at once.
 
-Events of some seconds share a check: a subscription has one that waits, however many come before it. A wallet's balance
-is at hand whenever it changes, so that no fall between two looks is missed.
+Events within a few seconds share one check. A wallet is checked whenever its balance changes, so that no fall between
+two checks is missed.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ __all__ = [
     "watch_wallet",
 ]
 
-# How long after an event its check is done, with all that came in between.
+# How long after an event its check runs, covering everything received in between.
 GATHERED = timedelta(seconds=5)
 _log = structlog.get_logger("usagebill.alerts")
 _ACTIVE = eq("status", SubscriptionStatus.ACTIVE)
 
 
 def watch_events(work: Work, events: Sequence[Event], metrics: Mapping[str, BillableMetric]) -> None:
-    """Have the alerts checked whose usage new events may move; `metrics` are those of their codes, by code."""
+    """Schedule a check of the alerts whose usage new events may move; `metrics` are those of their codes, by code."""
     codes: dict[str, set[str]] = {}
     for event in events:
         if event.external_subscription_id and event.code in metrics:
@@ -63,12 +63,12 @@ def watch_events(work: Work, events: Sequence[Event], metrics: Mapping[str, Bill
 
 
 def watch_plans(work: Work, plan_ids: Iterable[str]) -> None:
-    """Have the alerts of all subscriptions of these plans checked: a price has changed."""
+    """Schedule a check of the alerts of all subscriptions on these plans, because a price has changed."""
     watch_subscriptions(work, within("plan_id", tuple(plan_ids)))
 
 
 def watch_subscriptions(work: Work, *conditions: Condition) -> None:
-    """Have the alerts of the active subscriptions that match checked."""
+    """Schedule a check of the alerts of the matching active subscriptions."""
     if work.tx.first(Alert) is None:
         return
     for subscription in work.tx.find(Subscription, *conditions, _ACTIVE):
@@ -76,13 +76,13 @@ def watch_subscriptions(work: Work, *conditions: Condition) -> None:
 
 
 def watch_subscription(work: Work, subscription: Subscription) -> None:
-    """Have the alerts of the subscription checked, if it is active and has any."""
+    """Schedule a check of the subscription's alerts, if it is active and has any."""
     if subscription.status == SubscriptionStatus.ACTIVE and alerts_of_subscription(work, subscription):
         work.schedule(CheckAlerts(subscription_id=subscription.id), work.now)
 
 
 def watch_lifetime_usage(work: Work, invoice: Invoice) -> None:
-    """Have the alerts checked that watch the lifetime usage of what the invoice bills, now or again."""
+    """Schedule a check of the alerts that watch the lifetime usage of the subscriptions that the invoice bills."""
     lifetime = eq("alert_type", AlertType.LIFETIME_USAGE_AMOUNT)
     if work.tx.first(Alert, lifetime) is None:
         return
@@ -92,16 +92,16 @@ def watch_lifetime_usage(work: Work, invoice: Invoice) -> None:
 
 
 def watch_wallet(work: Work, wallet: Wallet) -> None:
-    """Look at what the alerts of the wallet watch, now that its balance or its ongoing balance has moved."""
+    """Check the alerts of the wallet, because its balance or ongoing balance has moved."""
     if wallet.status == WalletStatus.ACTIVE:
         for alert in alerts_of_wallet(work, wallet.id):
             see(work, alert, wallet_value(alert.alert_type, wallet))
 
 
 def check_before_end(work: Work, subscription: Subscription) -> None:
-    """Do the check that waits for the subscription, which is about to end: nothing can be looked at afterwards.
+    """Run the pending check of a subscription that is about to end, as its usage cannot be checked afterwards.
 
-    What keeps it from being done does not keep the subscription from ending.
+    If the check fails, the subscription ends all the same.
     """
     job = work.tx.jobs.get(CheckAlerts(subscription_id=subscription.id).key)
     if job is None:
@@ -126,7 +126,7 @@ def _check(work: Work, alerts: Iterable[Alert], at: datetime) -> None:
 
 
 def see(work: Work, alert: Alert, value: Decimal, *, opening: Decimal | None = None) -> Alert:
-    """Store that the alert has seen `value`, and tell of what was crossed: one message, or none."""
+    """Store `value` as the alert's last value, and send one message if thresholds were crossed."""
     seen, crossing = evaluated(alert, value, work.now, crossing_id=work.new_id(), opening=opening)
     work.tx.replace(seen)
     if crossing is not None:

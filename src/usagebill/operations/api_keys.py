@@ -88,7 +88,7 @@ def rotate(work: Work, id: str, name: str | None = None, expires_at: datetime | 
 
 
 def revoke(work: Work, id: str) -> ApiKey:
-    """End a key at once. Refused where no other key without an expiry would remain."""
+    """End a key at once. Refused if no other key without an expiry would remain."""
     key = _live(work, id)
     if not any(other.id != key.id and other.expires_at is None for other in list_live(work)):
         raise Invalid(base="last_non_expiring_api_key")
@@ -98,7 +98,7 @@ def revoke(work: Work, id: str) -> ApiKey:
 
 
 def note_use(work: Work, key: ApiKey) -> None:
-    """Remember that the key was used now, and change nothing else that happened to it since it was looked up."""
+    """Store that the key was used now, without undoing other changes since it was read."""
     current = work.tx.get(ApiKey, key.id)
     if current is not None:
         work.tx.replace(replace(current, last_used_at=work.now))

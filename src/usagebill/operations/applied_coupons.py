@@ -35,7 +35,7 @@ __all__ = [
 
 @Input
 class AppliedCouponInput:
-    """What is given overrides the coupon's own value for this customer."""
+    """Fields that are sent override the coupon's own values for this customer."""
 
     external_customer_id: Maybe[str] = ABSENT
     coupon_code: Maybe[str] = ABSENT
@@ -118,7 +118,7 @@ def _reach(reader: Reader, coupon: Coupon) -> tuple[set[str], set[str]]:
 
 
 def list_all(reader: Reader, options: AppliedCouponFilters, paging: Paging) -> Page[AppliedCoupon]:
-    """Coupons of customers, the latest first; those of deleted customers are left out."""
+    """Coupons of customers, latest first; those of deleted customers are left out."""
     conditions = [related(Customer, "customer_id", missing("deleted_at")), *_conditions(options)]
     if options.external_customer_id:
         conditions.append(related(Customer, "customer_id", eq("external_id", options.external_customer_id)))
@@ -128,7 +128,7 @@ def list_all(reader: Reader, options: AppliedCouponFilters, paging: Paging) -> P
 def list_of_customer(
     reader: Reader, external_id: str, options: AppliedCouponFilters, paging: Paging
 ) -> Page[AppliedCoupon]:
-    """The coupons of one customer, the latest first. Raises `NotFound` for an unknown customer."""
+    """The coupons of one customer, latest first. Raises `NotFound` for an unknown customer."""
     of_customer = eq("customer_id", customer_by_external_id(reader, external_id).id)
     order = [desc("created_at"), asc("id")]
     return reader.page(AppliedCoupon, of_customer, *_conditions(options), paging=paging, order=order)

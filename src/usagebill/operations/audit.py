@@ -1,6 +1,6 @@
 """The audit of an organization: every issued invoice, every series of numbers, every subscription's periods.
 
-It reads customer by customer, so that what it remembers is bounded by the largest of them, and changes nothing.
+It reads customer by customer, so its memory is bounded by the largest customer, and it changes nothing.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ _HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
-    """What was looked at, how much was found wrong (`found`), and the first of it (`findings`).
+    """What was audited, the number of findings (`found`), and the first of them (`findings`).
 
-    `recounted` is how many fees of each kind (`core.recounts.KINDS`) were counted anew from events, plan and days,
-    `not_recounted` how many could not be. Both are empty where nothing was to be recounted.
+    `recounted` is how many fees of each kind (`core.recounts.KINDS`) were recounted from events, plan and days,
+    `not_recounted` how many could not be. Both are empty if nothing was to be recounted.
     """
 
     customers: int
@@ -107,7 +107,7 @@ class _Notes:
 def audit(reader: Reader, *, at_most: int = 1000, recount: bool = True) -> AuditReport:
     """Recompute everything that was issued from its own records, and say what differs.
 
-    With `recount`, each fee is also counted anew from its events, its plan and its days. `at_most` findings are given
+    With `recount`, each fee is also recounted from its events, its plan and its days. `at_most` findings are given
     in full, all are counted.
     """
     notes = _Notes(at_most, Recounts() if recount else None)
@@ -141,7 +141,7 @@ def _audit_customer(reader: Reader, customer: Customer, notes: _Notes) -> None:
             notes.invoices += 1
             notes.add(_audited_invoice(reader, customer, invoice, notes.recounts))
         for line in invoice.credits:
-            # What was taken from a credit note stays taken when the invoice is voided.
+            # Credit notes used on an invoice stay used when it is voided.
             kept = line.item_type == CreditType.CREDIT_NOTE and invoice.status == InvoiceStatus.VOIDED
             if line.source_id is not None and (kept or invoice.status not in UNDONE):
                 uses.setdefault(line.source_id, []).append(line.amount_cents)
@@ -416,7 +416,7 @@ def _fee_until(reader: Reader, subscription: Subscription, periods: list[Billing
 
 
 def _audited_wait(reader: Reader, subscription: Subscription, periods: list[BillingPeriod]) -> Iterator[Finding]:
-    """A run waits for every active subscription, due no later than its open period is to be billed; or its end does."""
+    """Every active subscription has a run scheduled no later than its open period is to be billed, or its end."""
     if (
         has_overdue_end(reader, subscription)
         and reader.tx.jobs.overdue(subscription.customer_id, reader.now) is not None

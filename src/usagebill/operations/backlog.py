@@ -1,4 +1,4 @@
-"""The backlog: what was due of a customer before now is done before anything of that customer changes."""
+"""The backlog: a customer's overdue jobs run before anything of that customer changes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Operation = TypeVar("Operation", bound=Callable[..., Any])
 
 
 def settle_backlog(work: Work, customer_id: str, *, needed: bool = True) -> None:
-    """Do everything that is overdue of the customer, in order, each as of the instant it was due at.
+    """Run the customer's overdue jobs in order, each as of the instant it was due at.
 
-    A period that closed while no worker ran is billed as it was before the change that follows, and cannot be lost by
-    it. What fails stops all of it, unless it is not `needed`: then it is left to the next try of its job, and the
-    change may be what makes that succeed.
+    A period that closed while no worker ran is billed as it was before the change, and cannot be lost by it. A failing
+    job stops everything, unless the backlog is not `needed`: then it is left to its next try, which the change may be
+    what makes succeed.
     """
     while (job := work.tx.jobs.overdue(customer_id, work.now)) is not None:
         emitted = len(work.messages)
@@ -33,7 +33,7 @@ def settle_backlog(work: Work, customer_id: str, *, needed: bool = True) -> None
             work.tx.savepoint(partial(work.at(job.due_at).perform, job))
         except Exception as problem:
             if needed:
-                # What is wrong with the overdue job is not wrong with this request.
+                # The error is the overdue job's, not this request's.
                 raise RuntimeError(f"{job.kind} of {job.subject_id}, due {job.due_at.isoformat()}") from problem
             del work.messages[emitted:]
             work.invalidate_all()
@@ -41,9 +41,9 @@ def settle_backlog(work: Work, customer_id: str, *, needed: bool = True) -> None
 
 
 def after_backlog(of: Callable[[Work, str], None]) -> Callable[[Operation], Operation]:
-    """An operation that ends or changes something settles the backlog first: `of` the customers whom that is about.
+    """Decorate an operation so that it settles the backlog first, `of` the customers that it concerns.
 
-    `of` is given the operation's first own argument: what names the thing.
+    `of` is given the operation's first argument after the work: an external id or a code.
     """
 
     def declare(operation: Operation) -> Operation:
@@ -54,7 +54,7 @@ def after_backlog(of: Callable[[Work, str], None]) -> Callable[[Operation], Oper
             of(work, path[0] if path else fields[name])
             return operation(work, *path, **fields)
 
-        # `wraps` keeps the signature, which a cast cannot say of a function written out for any operation.
+        # `wraps` keeps the signature, which the type of a generic wrapper cannot express.
         return settled  # type: ignore[return-value]
 
     return declare

@@ -216,7 +216,7 @@ def _timestamp(sent: str | Literal[Absent.ABSENT] | None, now: datetime) -> date
 
 
 def _refuse_custom(request: BillableMetricInput) -> None:
-    # Their units come from a program of the caller's own, which no request can carry.
+    # Their units come from a program of the caller's own, which a request cannot carry.
     aggregation = AGGREGATIONS.get(value_or(request.aggregation_type, ""))
     if aggregation is not None and aggregation.is_program:
         raise Forbidden("feature_unavailable")
@@ -233,7 +233,7 @@ def _filters_sent(request: BillableMetricInput) -> tuple[MetricFilter, ...] | No
 
 
 def _checked(reader: Reader, metric: BillableMetric) -> BillableMetric:
-    """The metric as it is kept; raises `Invalid` where it makes no sense or its code is taken."""
+    """The metric as stored; raises `Invalid` where it makes no sense or its code is taken."""
     aggregation = AGGREGATIONS.get(metric.aggregation_type)
     if aggregation is not None and aggregation.field is FieldUse.NONE:
         metric = replace(metric, field_name=None)
@@ -253,7 +253,7 @@ def _is_used(reader: Reader, metric: BillableMetric) -> bool:
 
 
 def _adapt_charges(work: Work, metric: BillableMetric) -> None:
-    """Take what the metric no longer declares out of the filters of its charges.
+    """Remove values that the metric no longer declares from the filters of its charges.
 
     A charge filter without any key left goes; one that keeps a key matches more events than before.
     """

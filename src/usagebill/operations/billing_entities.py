@@ -50,7 +50,7 @@ class EntityConfigurationInput:
 
 @Input
 class EntitySettingsInput:
-    """What a billing entity, and an organization for its default one, can be told."""
+    """The settings of a billing entity, and of an organization for its default one."""
 
     name: Maybe[str] = ABSENT
     default_currency: Maybe[str] = ABSENT
@@ -174,7 +174,7 @@ def update(work: Work, code: str, request: BillingEntityInput) -> BillingEntity:
 
 
 def apply(work: Work, before: BillingEntity, after: BillingEntity) -> BillingEntity:
-    """Keep a changed billing entity, and have what its customers inherit follow. Raises `Invalid`."""
+    """Store a changed billing entity, and update what its customers inherit. Raises `Invalid`."""
     problems = _problems(after)
     if problems:
         raise Invalid(problems)
@@ -192,7 +192,7 @@ def apply(work: Work, before: BillingEntity, after: BillingEntity) -> BillingEnt
 
 
 def settings_of(request: EntitySettingsInput) -> dict[str, Any]:
-    """The settings that were sent, as a billing entity keeps them. Nothing stands for a null that cannot be kept."""
+    """The settings that were sent, as stored. Nulls that cannot be stored are left out."""
     settings: dict[str, Any] = changes(request, *_PLAIN)
     configuration = value_or(request.billing_configuration, EntityConfigurationInput())
     settings |= changes(configuration)
@@ -239,7 +239,7 @@ def _with_more(reader: Reader, entity: BillingEntity, request: BillingEntityInpu
 def _check_logo(logo: str) -> None:
     if not is_logo(logo):
         raise Invalid(logo="invalid_content_type")
-    # What reads pictures is loaded when it is first needed: most processes never do.
+    # Loaded on first use: most processes never read pictures.
     from usagebill.printing.logos import BadLogo, opened
 
     try:

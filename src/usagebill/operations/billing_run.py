@@ -1,7 +1,7 @@
 """Billing runs: what is due of a customer at one instant, grouped into invoices.
 
-Each customer has its own job for each instant at which something of it is due, so that one customer's trouble never
-keeps another from being billed. A run that comes late acts as of the instant it was due at.
+Each customer has its own job for each instant at which something is due, so that one customer's failure never delays
+another. A run that comes late acts as of the instant it was due at.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def bill_customer(work: Work, task: BillCustomer) -> None:
 
 
 def _gives_way(reader: Reader, subscription: Subscription) -> bool:
-    """Whether a scheduled downgrade takes the place of the subscription now: its interval is over."""
+    """Whether a scheduled downgrade replaces the subscription now, because its interval is over."""
     following = successor_of(reader, subscription)
     if following is None or following.status != SubscriptionStatus.PENDING:
         return False

@@ -107,7 +107,7 @@ def _ids(reader: Reader, kind: type[Plan] | type[BillableMetric], codes: Iterabl
 
 
 def _targets(reader: Reader, request: Maybe[CouponTargets]) -> dict[str, Any]:
-    """The limits sent, by field of the coupon; nothing where none are. Giving one kind takes the other away."""
+    """The limits sent, by field of the coupon; nothing if none are. Giving one kind takes the other away."""
     if request is ABSENT or request is None:
         return {}
     plan_codes, metric_codes = value_or(request.plan_codes, ()), value_or(request.billable_metric_codes, ())

@@ -33,8 +33,8 @@ _BOOLEANS = ("true", "false")
 
 @Input
 class CustomerFilters:
-    """All that are given must hold; of several values of one any. `metadata` maps keys to values, an empty one asking
-    for customers without that key. `search_term` is ignored beside `external_id`.
+    """All filters must match; one with several values matches any of them. `metadata` maps keys to values; an empty
+    value matches customers without that key. `search_term` is ignored beside `external_id`.
     """
 
     external_id: Maybe[str] = ABSENT

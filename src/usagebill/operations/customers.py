@@ -155,10 +155,10 @@ def default_entity(reader: Reader) -> BillingEntity:
 
 
 def upsert(work: Work, request: CustomerInput) -> Customer:
-    """Create the customer with this external id, or change what is sent of the one that has it.
+    """Create the customer with this external id, or change what is sent of the existing one.
 
-    All of it or nothing. `tax_codes`, `metadata` and the selection of custom sections replace what was there. Raises
-    `Invalid`, and `NotFound` for unknown billing entities and taxes.
+    All or nothing. `tax_codes`, `metadata` and the selection of custom sections are replaced. Raises `Invalid`, and
+    `NotFound` for unknown billing entities and taxes.
     """
     entity = _entity(work, request)
     external_id = without_nul(value_or(request.external_id, ""))
@@ -193,7 +193,7 @@ def upsert(work: Work, request: CustomerInput) -> Customer:
     _check_provider(request)
     if before is None:
         number = work.tx.next_number("customers")
-        # The organization as it is now: a work may have been opened for an earlier state of it.
+        # The current organization: the work may have been opened with an earlier state of it.
         organization = work.tx.get(Organization, work.organization.id) or work.organization
         slug = f"{organization.document_number_prefix}-{number:03d}"
         customer = replace(customer, sequential_id=number, slug=slug)
@@ -208,7 +208,7 @@ def upsert(work: Work, request: CustomerInput) -> Customer:
 
 @after_backlog(of_customer)
 def delete(work: Work, external_id: str) -> Customer:
-    """Delete the customer, and end what it has at once after that; its invoices stay and its id is free again."""
+    """Delete the customer; what it has ends right after. Its invoices stay and its id is free again."""
     deleted = replace(customer_by_external_id(work, external_id), deleted_at=work.now, updated_at=work.now)
     work.tx.replace(deleted)
     work.schedule(EndCustomer(customer_id=deleted.id), work.now)
@@ -257,7 +257,7 @@ def _new(reader: Reader, external_id: str, entity: BillingEntity) -> Customer:
 
 
 def _fields(reader: Reader, before: Customer | None, request: CustomerInput) -> dict[str, Any]:
-    """The plain fields that were sent, as they are kept."""
+    """The plain fields that were sent, as stored."""
     fields = _texts(changes(request, *_PLAIN))
     if isinstance(fields.get("email"), str):
         fields["email"] = normalized_email(fields["email"])
@@ -309,7 +309,7 @@ def _with_sections(reader: Reader, customer: Customer, request: CustomerInput) -
 def _metadata(reader: Reader, stored: tuple[MetadataItem, ...], request: CustomerInput) -> tuple[MetadataItem, ...]:
     """The items after a request: known ids are changed, the others made, what is not sent goes after that.
 
-    A key is therefore taken as long as its item is there, even if the request leaves that item out.
+    A key is therefore taken while its item is there, even if the request leaves that item out.
     """
     if request.metadata is None or request.metadata is ABSENT:
         return stored
@@ -351,7 +351,7 @@ def _addresses(customer: Customer) -> tuple[object, ...]:
 
 
 def _follow(work: Work, before: Customer, after: Customer, request: CustomerInput) -> None:
-    """What a change of a customer does to its drafts and to what is scheduled for it."""
+    """Update the customer's drafts and schedule after a change."""
     old_entity, new_entity = entity_of(work, before), entity_of(work, after)
     tax_connections.follow(work, before, after)
     if before.tax_ids != after.tax_ids or (is_given(request.tax_codes) and request.tax_codes is not None):

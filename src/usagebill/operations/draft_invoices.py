@@ -1,4 +1,4 @@
-"""Draft invoices: what a change of the catalog, of a customer or of a billing entity does to them."""
+"""Draft invoices: how they follow changes of the catalog, of a customer or of a billing entity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["drafts_of_customers", "drafts_of_plans", "flag", "redate", "shift", 
 
 
 def flag(work: Work, *conditions: Condition) -> None:
-    """Have the drafts that match computed anew, within five minutes."""
+    """Have the drafts that match recomputed, within five minutes."""
     for invoice in work.tx.find(Invoice, eq("status", InvoiceStatus.DRAFT), eq("refresh_wanted", False), *conditions):
         work.tx.replace(replace(invoice, refresh_wanted=True, updated_at=work.now))
         task = RefreshInvoice(customer_id=invoice.customer_id, invoice_id=invoice.id)
@@ -54,7 +54,7 @@ def shift(work: Work, customer_id: str, old: DatingSettings, new: DatingSettings
 
 
 def redate(work: Work, customer_id: str, net_payment_term: int) -> None:
-    """Have the customer's drafts due so many days after their issuing date."""
+    """Move the due dates of the customer's drafts to this many days after their issuing date."""
     for invoice in work.tx.find(Invoice, eq("status", InvoiceStatus.DRAFT), eq("customer_id", customer_id)):
         _dated(work, invoice, dates_with_new_term(_dates(invoice), net_payment_term), net_payment_term)
 

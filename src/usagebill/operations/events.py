@@ -1,4 +1,4 @@
-"""Events: take them in, list them, and see to what follows from them."""
+"""Events: ingest them, list them, and schedule what follows from them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class EventFilters:
 
 
 def create(work: Work, request: EventInput) -> Event:
-    """Take in one event. Raises `Invalid`: a failed expression is a plain text, not codes by field."""
+    """Ingest one event. Raises `Invalid`: a failed expression is a plain text, not codes by field."""
     events, problems = _taken_in(work, [changes(request)])
     if problems:
         raise Invalid(problems[0])
@@ -83,7 +83,7 @@ def create(work: Work, request: EventInput) -> Event:
 
 
 def create_batch(work: Work, request: EventsInput) -> list[Event]:
-    """Take in some events, all or none. Raises `Invalid`, its details by the position of each event refused."""
+    """Ingest a batch of events, all or none. Raises `Invalid`, its details by the position of each event refused."""
     sent = request.events or ()
     if not sent:
         raise Invalid(events="no_events")
@@ -93,7 +93,7 @@ def create_batch(work: Work, request: EventsInput) -> list[Event]:
 
 
 def ingest(work: Work, request: Iterable[object]) -> list[Event]:
-    """Take in any number of events, all or none: mappings with the keys of `EventInput`, or such inputs.
+    """Ingest any number of events, all or none: mappings with the keys of `EventInput`, or such inputs.
 
     Raises `Invalid`, its details by the position (as text) of each event refused.
     """
@@ -193,7 +193,7 @@ def _is_billed_in_advance(reader: Reader, metric: BillableMetric) -> bool:
 
 
 def check_received(work: Work, task: CheckReceivedEvents) -> None:
-    """Tell of the events received in the task's hour that no aggregation can take as they are."""
+    """Job: report the events received in the task's hour that no aggregation can use."""
     metrics = {metric.code: metric for metric in work.tx.find(BillableMetric)}
     declared = {code: declared_values(metric) for code, metric in metrics.items()}
     invalid_code: dict[str, None] = {}

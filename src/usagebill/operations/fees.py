@@ -1,4 +1,4 @@
-"""Fees: looked up, and, as long as no invoice holds them, marked as paid or taken back."""
+"""Fees: looked up, and, while on no invoice, marked as paid or deleted."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class FeeFilters:
 
 
 def list_all(reader: Reader, options: FeeFilters, paging: Paging) -> Page[Fee]:
-    """The fees that match, the oldest first. Raises `Invalid` for an unknown type, status or date."""
+    """The fees that match, oldest first. Raises `Invalid` for an unknown type, status or date."""
     problems: dict[str, object] = {}
     conditions: list[Condition] = []
     if options.fee_type:
@@ -99,7 +99,7 @@ def _free(reader: Reader, fee_id: str) -> Fee:
 def update(work: Work, fee_id: str, request: FeeInput) -> Fee:
     """Mark a fee without invoice as pending, succeeded, failed or refunded, as of now.
 
-    Raises `NotAllowed` where an invoice holds the fee, and `Invalid` for any other status.
+    Raises `NotAllowed` if an invoice holds the fee, and `Invalid` for any other status.
     """
     fee = _free(work, fee_id)
     if request.payment_status is ABSENT:
@@ -112,7 +112,7 @@ def update(work: Work, fee_id: str, request: FeeInput) -> Fee:
 
 
 def delete(work: Work, fee_id: str) -> Fee:
-    """Take back a fee without invoice. Raises `NotAllowed` where an invoice holds it."""
+    """Delete a fee without invoice. Raises `NotAllowed` if it is on an invoice."""
     deleted = replace(_free(work, fee_id), deleted_at=work.now, updated_at=work.now)
     work.tx.replace(deleted)
     return deleted

@@ -1,4 +1,4 @@
-"""Jobs: who does which kind of task. Each row acts within the transaction that completes its job."""
+"""Handlers of jobs, by kind of task. Each acts within the transaction that completes its job."""
 
 from __future__ import annotations
 
@@ -77,14 +77,15 @@ T = TypeVar("T", bound=Task)
 
 @dataclass(frozen=True, slots=True)
 class Handler(Generic[T]):
-    """Who does the tasks of a type, and who does them `apart`, piece by piece, where that has failed all together."""
+    """The handler of a type of task, and the one that does it `apart`, piece by piece, after it has failed as a
+    whole."""
 
     task_type: type[T]
     act: Callable[[Work, T], None]
     apart: Callable[[Work, T], None] | None = None
 
     def perform(self, work: Work, job: Job) -> None:
-        """Do the task of the job, and take back what showed that it failed before."""
+        """Do the task of the job, and remove what showed an earlier failure."""
         task = task_of(self.task_type, job)
         act = self.act if job.error is None or self.apart is None else self.apart
         act(work, task)
@@ -137,14 +138,14 @@ HANDLERS: dict[str, Handler[Any]] = dict(
 
 
 def perform(work: Work, job: Job) -> None:
-    """Do a job. Raises `LookupError` where nobody does jobs of its kind."""
+    """Do a job. Raises `LookupError` if nobody does jobs of its kind."""
     # The row goes first, so that the job may schedule its own successor under the same key.
     work.tx.jobs.complete(job)
     HANDLERS[job.kind].perform(work, job)
 
 
 def is_worked_out_ahead(job: Job) -> bool:
-    """Whether what the job comes to is worked out on a snapshot before it is done."""
+    """Whether the job's result is computed on a snapshot before the write lock is taken."""
     return job.kind in HANDLERS and HANDLERS[job.kind].task_type.worked_out_ahead
 
 

@@ -33,9 +33,9 @@ def follow_up(work: Work, events: Sequence[Event]) -> None:
 
 
 def refresh(work: Work, task: RefreshWallets) -> None:
-    """Job: set the ongoing values of all active wallets of a customer, and tell of those that are depleted now.
+    """Job: set the ongoing values of all active wallets of a customer, and report those now depleted.
 
-    What is overdue of the customer comes first: it decides on what is billed, and what is usage so far.
+    The customer's backlog is settled first, as it decides what is billed and what is usage so far.
     """
     settle_backlog(work, task.customer_id, needed=False)
     customer = work.tx.get(Customer, task.customer_id, deleted=True)

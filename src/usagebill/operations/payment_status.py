@@ -36,7 +36,7 @@ def payment_of(reader: Reader, invoice: Invoice, amount_cents: int, reference: s
 
 
 def set_payment_status(work: Work, invoice: Invoice, status: PaymentStatus) -> Invoice:
-    """Store that the invoice is pending, succeeded or failed, and tell those who listen where that is news.
+    """Store that the invoice is pending, succeeded or failed, and send its messages where that is news.
 
     Once it has succeeded it is no longer overdue. The credits of a top-up follow its invoice.
     """
@@ -53,7 +53,7 @@ def set_payment_status(work: Work, invoice: Invoice, status: PaymentStatus) -> I
     if invoice.payment_status != status and invoice.status in VISIBLE:
         work.emit(_UPDATED, lambda: invoice_webhook_view(work, _UPDATED, changed), changed.id)
     if invoice.invoice_type == InvoiceType.CREDIT and status != PaymentStatus.PENDING:
-        # What becomes of the credits follows right after.
+        # The credits follow right after.
         task = SettleTopUp(customer_id=invoice.customer_id, invoice_id=invoice.id, payment_status=status.value)
         work.schedule(task, work.now)
     return changed

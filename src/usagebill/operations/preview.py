@@ -1,7 +1,7 @@
-"""Previews: the invoice that would come, made by the very operations that would make it, and undone again.
+"""Previews: the coming invoice, made by the same operations that would make it, and rolled back.
 
-A preview plays the future in a transaction of its own: it creates the subscription, changes its plan, ends it or lets
-its period close, at the instant at which that would happen, takes a copy of the invoice, and rolls everything back.
+A preview plays the future in its own transaction: it creates the subscription, changes its plan, ends it or lets its
+period close at the instant at which that would happen, takes a copy of the invoice, and rolls everything back.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class PreviewInput:
 
 
 def preview(work: Work, request: PreviewInput) -> JsonObject:
-    """The invoice that would come, as JSON without ids and number. Nothing of it is stored.
+    """The coming invoice, as JSON without ids and number. Nothing is stored.
 
     Without `subscriptions` a new subscription on `plan_code` is billed for the first time; with them, their next
     invoice, or the one of their end (`terminated_at`) or change of plan (`plan_code` inside). Raises `BadRequest`,
@@ -104,7 +104,7 @@ def _customer(work: Work, request: PreviewInput) -> Customer:
     for name in ("integration_customers", "metadata"):
         sent.pop(name, None)
     if external_id and len(sent) == 1:
-        # Nothing of the customer changes, so nothing is to be decided anew either.
+        # Nothing of the customer changes, so nothing is to be decided again either.
         stored = customer_by_external_id(work, str(external_id))
         settle_backlog(work, stored.id, needed=False)
         return customer_by_external_id(work, str(external_id))
@@ -160,7 +160,7 @@ def _external_ids(request: PreviewInput) -> tuple[str, ...]:
 
 
 def _played(work: Work, customer: Customer, request: PreviewInput) -> tuple[datetime, Invoice]:
-    """Make what is asked for happen; the instant of the invoice, and the invoice."""
+    """Play the requested change; the instant of the invoice, and the invoice."""
     ids = _external_ids(request)
     if not ids:
         return _purchased(work, customer, request)
@@ -263,7 +263,7 @@ def _invoices(work: Work, customer_id: str) -> list[Invoice]:
 
 
 def _complete(work: Work, invoice: Invoice | None) -> Invoice:
-    """The invoice with all that is used up at its finalization, also where it would be a draft first."""
+    """The invoice with all that is used up at its finalization, also if it would be a draft first."""
     if invoice is None:
         raise NotFound("subscription")
     if invoice.status != InvoiceStatus.DRAFT:

@@ -51,7 +51,7 @@ __all__ = [
 
 
 def follow_up(work: Work, events: Sequence[Event]) -> None:
-    """Note the new events of subscriptions that thresholds apply to, and have these checked."""
+    """Note the new events of subscriptions with thresholds, and schedule a check."""
     with_thresholds = not_empty("usage_thresholds")
     sent: dict[str, list[Event]] = {}
     for event in events:
@@ -69,8 +69,8 @@ def follow_up(work: Work, events: Sequence[Event]) -> None:
 def check(work: Work, task: CheckUsageThresholds) -> None:
     """Job: invoice the subscription's usage so far if it has passed a threshold since it was invoiced last.
 
-    What is overdue of the customer comes first: a period that has closed, or a change of plan, decides what is usage so
-    far, and of which subscription.
+    The customer's backlog is settled first: a closed period, or a change of plan, decides what is usage so far, and of
+    which subscription.
     """
     subscription = work.tx.get(Subscription, task.subscription_id)
     if subscription is None or subscription.status != SubscriptionStatus.ACTIVE:
@@ -227,7 +227,7 @@ def usage_before(reader: Reader, subscription: Subscription, start: datetime) ->
 
 
 def _stored(reader: Reader, subscription: Subscription) -> LifetimeUsage | None:
-    """What was said of the life of the subscription: an upgrade goes on with it, a new start does not."""
+    """The stored lifetime usage of the subscription: an upgrade continues it, a new start does not."""
     return reader.tx.first(LifetimeUsage, within("subscription_id", _life(reader, subscription)))
 
 
@@ -322,7 +322,7 @@ def _fresh(reader: Reader, subscription: Subscription) -> LifetimeUsage:
 
 
 def put(work: Work, external_id: str, request: LifetimeUsageInput, options: LifetimeUsageOptions) -> LifetimeUsageNow:
-    """Say what the subscription had used before it came here."""
+    """Set the lifetime usage of a subscription from before it was imported."""
     subscription = _subscription(work, external_id, options)
     if is_given(request.external_historical_usage_amount_cents):
         amount = request.external_historical_usage_amount_cents or 0

@@ -45,7 +45,7 @@ class TaxConnectionInput:
 
 
 def create(work: Work, request: TaxConnectionInput) -> TaxConnection:
-    """A new connection. Raises `Invalid`, also where one of this kind has the code already."""
+    """A new connection. Raises `Invalid`, also if one of this kind has the code already."""
     code = value_or(request.code, "")
     connection = TaxConnection(
         id=work.new_id(),

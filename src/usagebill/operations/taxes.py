@@ -89,7 +89,7 @@ def create(work: Work, request: TaxInput) -> Tax:
 
 
 def update(work: Work, code: str, request: TaxInput) -> Tax:
-    """Change what is sent; drafts of those who pay the tax, before or after the change, are computed anew."""
+    """Change what is sent; drafts of those who pay the tax, before or after the change, are recomputed."""
     before = get(work, code)
     sent = changes(request, "name", "code", "rate", "description")
     _check(

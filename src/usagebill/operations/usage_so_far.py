@@ -1,4 +1,4 @@
-"""The usage of a running period, watched: counted only where it may have reached what somebody waits for."""
+"""The usage of a running period, counted only when it may have reached an amount that matters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Counted:
 def note_events(work: Work, subscription: Subscription, events: Sequence[Event]) -> None:
     """Note events of a subscription that have just come in, for the next `amount_if`.
 
-    Whoever watches a subscription notes all of its events, from the moment it has something to wait for.
+    Every watcher of a subscription notes all of its events, from the moment it has something to wait for.
     """
     names = tuple(event.transaction_id for event in events)
     work.tx.insert(
@@ -45,7 +45,7 @@ def note_events(work: Work, subscription: Subscription, events: Sequence[Event])
 
 
 def stop_watching(work: Work, subscription_id: str) -> None:
-    """Forget what was noted of a subscription: nobody waits for its usage."""
+    """Drop what was noted of a subscription, because nothing waits for its usage."""
     work.tx.delete(*_noted(work, subscription_id))
     work.tx.delete(*work.tx.find(UsageCount, eq("subscription_id", subscription_id)))
 
@@ -53,9 +53,9 @@ def stop_watching(work: Work, subscription_id: str) -> None:
 def amount_if(work: Work, subscription: Subscription, matters: Callable[[int], bool]) -> int | None:
     """What all usage of the running charges period comes to so far, in cents without taxes, if that `matters`.
 
-    None where it is certain that it does not, which mostly takes no count. An amount that matters does so still where
+    None if it is certain that it does not, which mostly takes no count. An amount that matters does so still where
     it is larger. It is counted on a snapshot, before the lock of the writer is taken: what comes in meanwhile does not
-    undo that as long as it cannot have made it matter.
+    undo that while it cannot have made it matter.
     """
     stored = work.tx.first(UsageCount, eq("subscription_id", subscription.id))
     noted = _noted(work, subscription.id)
@@ -64,7 +64,7 @@ def amount_if(work: Work, subscription: Subscription, matters: Callable[[int], b
         if ceiling is not None and not matters(ceiling.cents):
             _keep(work, stored, ceiling.count, noted)
             return None
-    # The first count is of everything: before it, events were noted by nobody.
+    # The first count is of everything: no events were noted before it.
     known_at = max((new.created_at for new in noted), default=None) if stored is not None else None
     counted = work.worked_out(
         ("usage count", subscription.id),

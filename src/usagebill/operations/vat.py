@@ -1,4 +1,4 @@
-"""VAT of the European Union: the taxes that an organization is given, and which of them each customer pays.
+"""VAT of the European Union: the taxes an organization is given, and which of them each customer pays.
 
 All of it only for customers of a billing entity with `eu_tax_management`. Where a VAT number decides, a registry is
 asked about it while no transaction is open; until that has ended, the customer's invoices wait for their taxes.
@@ -71,7 +71,7 @@ def _schedule_rates(work: Work) -> None:
 
 
 def change_rates(work: Work, task: ChangeEuRates) -> None:
-    """Job: from today on a country has another rate. Taxes whose rate somebody has set otherwise stay as they are."""
+    """Job: from today on, a country has another rate. Taxes whose rate was set by hand do not change."""
     if work.tx.first(BillingEntity, eq("eu_tax_management", True)) is None:
         return
     today = work.now.astimezone(UTC).date()
@@ -84,7 +84,7 @@ def change_rates(work: Work, task: ChangeEuRates) -> None:
 
 
 def switch_off(work: Work, entity: BillingEntity) -> None:
-    """Checks of the entity's customers count for nothing any more: their invoices go on with the taxes they have."""
+    """Drop the running checks of the entity's customers: their invoices go on with the taxes they have."""
     of_entity = eq("billing_entity_id", entity.id)
     for customer in work.tx.find(Customer, of_entity, present("vat_check"), deleted=True):
         work.tx.replace(replace(customer, vat_check=None))
@@ -104,7 +104,7 @@ def assign(
 ) -> Customer:
     """The customer with the taxes asked for (`tax_codes`, all of them; None: as they are) and that of its VAT.
 
-    `sent` holds those of country, zipcode and tax identification number that were sent. An update decides anew only
+    `sent` holds those of country, zipcode and tax identification number that were sent. An update decides again only
     where one of them, or the billing entity, changes, or where the customer has no tax of this kind yet. Raises
     `NotFound` for unknown codes.
     """
@@ -183,7 +183,7 @@ def _forget_check(work: Work, customer: Customer) -> None:
 
 
 def prepare(work: Work, job: Job, task: CheckVatNumber, *, registry: bool) -> VatNumber | None:
-    """What the registry is to be asked for the job; None where there is nothing to ask, and the job is done.
+    """What the registry is to be asked for the job; None if there is nothing to ask, and the job is done.
 
     A number without valid form is not asked for, nor is any where there is no `registry`: such numbers count for
     nothing, as if the registry did not know them.

@@ -1,7 +1,7 @@
 """The ledger of wallets: the one place where credits come into a wallet and go out of it.
 
-A movement stores the transaction, what it was drawn from and the wallet's balance together. So a balance is at every
-moment what its transactions come to; `usagebill audit` checks it.
+A movement stores the transaction, what it was drawn from and the wallet's balance together, so a balance always agrees
+with its transactions; `usagebill audit` checks it.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ def pay(work: Work, transaction: WalletTransaction) -> Wallet:
 
 
 def return_prepaid(work: Work, voided: Invoice) -> None:
-    """Give back what wallets had paid for an invoice that is voided, as granted credits of the same number.
+    """Give back what wallets had paid for a voided invoice, as the same number of granted credits.
 
-    A wallet that has ended gets nothing back: its credits are used no more.
+    A terminated wallet gets nothing back, as its credits can no longer be used.
     """
     for outbound in transactions_paying(work, voided.id):
         if wallet_of(work, outbound).status != WalletStatus.ACTIVE:
@@ -101,7 +101,7 @@ def return_prepaid(work: Work, voided: Invoice) -> None:
 def refund(work: Work, purchase: WalletTransaction, credit_note_id: str, cents: int) -> WalletTransaction:
     """Take out credits whose money a credit note refunds: from the purchase that they came with, and no other.
 
-    Raises `ValueError` where less is left of it: callers check before.
+    Raises `ValueError` if less is left of it: callers check before.
     """
     wallet = wallet_of(work, purchase)
     void = WalletTransaction(
@@ -134,21 +134,21 @@ def _moved(work: Work, wallet: Wallet) -> Wallet:
 
 
 def want_refresh(work: Work, customer_id: str) -> None:
-    """Have the ongoing values of the customer's active wallets computed at once: what they depend on has changed."""
+    """Schedule a refresh of the customer's active wallets at once, because what they depend on has changed."""
     wallet = work.tx.first(Wallet, eq("customer_id", customer_id), eq("status", WalletStatus.ACTIVE))
     if wallet is not None:
         work.schedule(RefreshWallets(wallet_id=wallet.id, customer_id=customer_id), work.now)
 
 
 def keep(work: Work, transaction: WalletTransaction) -> WalletTransaction:
-    """Store a new transaction, and tell those who listen."""
+    """Store a new transaction, and send its messages."""
     work.tx.insert(transaction)
     work.emit("wallet_transaction.created", partial(wallet_transaction_message, work, transaction), transaction.id)
     return transaction
 
 
 def tell_changed(work: Work, transaction: WalletTransaction) -> None:
-    """Say that a transaction was settled, or failed."""
+    """Send the message that a transaction was settled, or failed."""
     work.emit("wallet_transaction.updated", partial(wallet_transaction_message, work, transaction), transaction.id)
 
 

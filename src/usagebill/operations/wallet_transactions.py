@@ -213,7 +213,7 @@ def get(work: Work, wallet_transaction_id: str) -> WalletTransaction:
 def list_of_wallet(
     work: Work, wallet_id: str, options: WalletTransactionFilters, paging: Paging
 ) -> Page[WalletTransaction]:
-    """The transactions of a wallet, the latest first. Raises `NotFound`."""
+    """The transactions of a wallet, latest first. Raises `NotFound`."""
     conditions: list[Condition] = [eq("wallet_id", wallet_by_id(work, wallet_id).id)]
     for field, kind in (
         ("status", WalletTransactionStatus),
@@ -235,7 +235,7 @@ def consumptions(work: Work, wallet_transaction_id: str, paging: Paging) -> Page
 
 
 def fundings(work: Work, wallet_transaction_id: str, paging: Paging) -> Page[WalletConsumption]:
-    """What an outbound transaction was paid with, the latest first. Raises `NotFound`, `Invalid` for an inbound one."""
+    """What an outbound transaction was paid with, latest first. Raises `NotFound`, `Invalid` for an inbound one."""
     return _ledger(work, wallet_transaction_id, TransactionType.OUTBOUND, "outbound_id", paging)
 
 

@@ -205,7 +205,7 @@ def signed_headers(attempt: Attempt) -> dict[str, str]:
 
 @lru_cache(maxsize=4)
 def _parsed(pem: str) -> rsa.RSAPrivateKey:
-    # To parse it takes many times as long as to sign with it.
+    # To parse it takes many times while to sign with it.
     key = serialization.load_pem_private_key(pem.encode(), None)
     assert isinstance(key, rsa.RSAPrivateKey)
     return key
@@ -225,7 +225,7 @@ def note_attempt(work: Work, job: Job, made: Attempt, http_status: int | None, r
     work.tx.jobs.complete(job)
     message = work.tx.get(WebhookMessage, made.message_id)
     if message is None or message.status == MessageStatus.SUCCEEDED:
-        # It has arrived by another attempt meanwhile, which was asked for while this one went on.
+        # It has arrived by another attempt meanwhile, which was asked for as long as this one went on.
         return None
     after = after_attempt(message, work.now, http_status, response, made.url)
     work.tx.replace(after)

@@ -47,7 +47,7 @@ A = TypeVar("A")
 class PaymentProvider:
     """One kind of payment provider. An adapter overrides what its kind does; the rest it does not support.
 
-    Every method may take as long as the HTTP client allows, and is called while no transaction is open, perhaps from
+    Every method may take while the HTTP client allows, and is called while no transaction is open, perhaps from
     several threads at once: an adapter keeps no state. Each raises `ProviderFailed`, with the kind of failure that the
     request's outcome calls for, and nothing else; `UnsupportedAmount` becomes a refusal in `asked`. An answer that
     cannot be read is `UNREACHABLE`: what it was an answer to may have happened.

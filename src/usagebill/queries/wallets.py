@@ -66,13 +66,13 @@ def wallets_of_customer(reader: Reader, customer_id: str) -> list[Wallet]:
 
 
 def active_wallets(reader: Reader, customer_id: str) -> list[Wallet]:
-    """The customer's active wallets, in the order in which they pay."""
+    """The customer's active wallets, in the order they pay."""
     active = eq("status", WalletStatus.ACTIVE)
     return in_order_of_use(reader.tx.find(Wallet, eq("customer_id", customer_id), active))
 
 
 def usable_wallets(reader: Reader, customer_id: str) -> list[Wallet]:
-    """The customer's active wallets that have not expired, in the order in which they pay."""
+    """The customer's active wallets that have not expired, in the order they pay."""
     return [
         wallet
         for wallet in active_wallets(reader, customer_id)

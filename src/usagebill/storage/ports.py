@@ -242,7 +242,7 @@ class Snapshot(Protocol):
         """The number that `next_number` gave last, 0 before the first."""
 
     def newest_instant(self) -> datetime | None:
-        """The newest instant that the clock has shown while somebody wrote, None where nobody noted any."""
+        """The newest instant that the clock has shown while somebody wrote, None if nobody noted any."""
 
 
 class Transaction(Snapshot, Protocol):

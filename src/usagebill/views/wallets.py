@@ -116,7 +116,7 @@ def payment_method_view(choice: PaymentMethodChoice | None) -> PaymentMethodView
 
 
 def metadata_pairs_view(pairs: Sequence[MetadataPair]) -> list[MetadataPairView]:
-    """Pairs in the order in which they were sent."""
+    """Pairs in the order they were sent."""
     return [{"key": pair.key, "value": pair.value} for pair in pairs]
 
 

@@ -1,4 +1,4 @@
-"""Lines of drafts adjusted by hand, and voided invoices made anew."""
+"""Lines of drafts adjusted by hand, and voided invoices regenerated."""
 
 from __future__ import annotations
 

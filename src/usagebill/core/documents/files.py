@@ -1,4 +1,4 @@
-"""Files: the documents that have been made, as they are kept."""
+"""Files: the documents that have been made, as stored."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _DECIMALS = 6
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
     """How a locale writes. `day` takes day, month (a number), name (of the month) and year; `symbol` and `code` take
-    the unit and the amount; `months` is empty where `day` has no names."""
+    the unit and the amount; `months` is empty if `day` has no names."""
 
     day: str
     symbol: str

@@ -20,7 +20,7 @@ class Billable:
 
 
 def sharing(billables: Iterable[Billable], *, succeeding: bool = False) -> list[list[Subscription]]:
-    """The subscriptions of a customer by the invoices that they share, in the order in which they come.
+    """The subscriptions of a customer by the invoices that they share, in the order they come.
 
     An invoice has one currency, billing entity and purchase order. In a run it also has one payment method, and a
     subscription that is not to be consolidated has an invoice of its own. With `succeeding`, the subscriptions follow

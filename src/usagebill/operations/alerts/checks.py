@@ -1,4 +1,4 @@
-"""Checks: a job that looks at what the alerts of one subscription watch, and tells of what was crossed."""
+"""Checks: a job that measures what the alerts of one subscription watch, and reports the thresholds crossed."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _log = structlog.get_logger("usagebill.alerts")
 
 
 def check(work: Work, task: CheckAlerts) -> None:
-    """Job: look at what the alerts of a subscription watch; one message for each alert that crosses a threshold.
+    """Job: check the alerts of a subscription; one message for each alert that crosses a threshold.
 
-    What is overdue of the customer comes first: a change of plan, or a period that has closed. The next check that no
-    event asks for is at the start of the next period.
+    The customer's backlog is settled first: a change of plan, or a period that has closed. Without new events, the next
+    check is at the start of the next period.
     """
     subscription = work.tx.get(Subscription, task.subscription_id)
     if subscription is None or subscription.status != SubscriptionStatus.ACTIVE:
@@ -71,7 +71,7 @@ def check(work: Work, task: CheckAlerts) -> None:
 
 
 def _value(work: Work, subscription: Subscription, alert: Alert, measured: Measurement) -> Decimal | None:
-    """What the alert watches now; None where there is nothing to watch, or it is not known yet."""
+    """What the alert watches now; None if there is nothing to watch, or it is not known yet."""
     value = measured.values.get(alert.id)
     if value is None:
         if alert.alert_type == AlertType.METRIC_LIFETIME_USAGE_UNITS:
@@ -80,6 +80,6 @@ def _value(work: Work, subscription: Subscription, alert: Alert, measured: Measu
     if alert.alert_type != AlertType.LIFETIME_USAGE_AMOUNT:
         return value
     if awaits_run(work, subscription, measured.window.start):
-        # What the closed period comes to is on no invoice yet, and the run that bills it asks for a check.
+        # The closed period is not billed yet; the run that bills it schedules a check.
         return None
     return add(value, Decimal(usage_before(work, subscription, measured.window.start)))

@@ -126,7 +126,7 @@ def create_requested(
 def update(work: Work, external_id: str, code: str, request: AlertUpdate, options: WhichSubscription) -> Alert:
     """Change an alert, which is checked at once; its type stays. Raises `NotFound` or `Invalid`.
 
-    What it has seen stays, except where another metric takes the place of its metric.
+    It keeps its last value, unless its metric is replaced.
     """
     subscription = _subscription(work, external_id, options)
     after = _changed(work, subscription, code, request)
@@ -299,7 +299,7 @@ def _metric(reader: Reader, code: str) -> BillableMetric:
 
 
 def _check(reader: Reader, owner: Subscription | Wallet, alert: Alert) -> None:
-    """Raises `Invalid` where the alert makes no sense, or another one of its owner is there already."""
+    """Raises `Invalid` if the alert makes no sense, or another one of its owner is there already."""
     errors = definition_errors(alert)
     if not errors and isinstance(owner, Subscription) and _is_prorated(reader, owner, alert):
         errors["billable_metric"] = ["prorated_charge"]
@@ -316,7 +316,7 @@ def _check(reader: Reader, owner: Subscription | Wallet, alert: Alert) -> None:
 
 
 def _is_prorated(reader: Reader, subscription: Subscription, alert: Alert) -> bool:
-    """Whether units over a life are asked for that only days of single periods give."""
+    """Whether the alert asks for lifetime units of prorated charges, which exist only per period."""
     return alert.alert_type == AlertType.METRIC_LIFETIME_USAGE_UNITS and any(
         charge.prorated and charge.billable_metric_id == alert.billable_metric_id
         for charge in plan_definition(reader, subscription.plan_id).charges

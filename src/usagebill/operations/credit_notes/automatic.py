@@ -1,4 +1,4 @@
-"""Credit notes that nobody asked for: of an early end, of a surplus of progressive billing, of a void."""
+"""Automatic credit notes: for an early end, a surplus of progressive billing, or a void."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def on_termination(work: Work, ended: Subscription, *, option: str = "credit") -
 
 
 def _last_fee(reader: Reader, subscription: Subscription) -> Fee | None:
-    """The fee of the last period billed; where its invoice was made anew after a void, the later one."""
+    """The fee of the last period billed; where its invoice was regenerated after a void, the later one."""
     fee = reader.tx.first(
         Fee,
         eq("subscription_id", subscription.id),
@@ -112,11 +112,10 @@ def _used_amount(
 
 
 def on_surplus(work: Work, progressive: Invoice, cents: int) -> list[CreditNote]:
-    """Give back what progressive billing invoices billed above what the usage came to in the end.
+    """Give back what progressive billing invoices billed in excess of the period's usage.
 
-    `cents`, before taxes and coupons, is taken from the fees of `progressive` as far as they are not credited yet, its
-    largest ones first. Where it took off what earlier ones had billed, it gives back what it billed itself, and the
-    invoices before it the rest.
+    `cents`, before taxes and coupons, is taken from the uncredited fees of `progressive`, largest first. If that
+    invoice credited earlier ones, it gives back what it billed itself, and the earlier invoices the rest.
     """
     balance = balance_of(work, progressive)
     earlier = [credit for credit in progressive.credits if credit.item_type == CreditType.INVOICE]
@@ -135,7 +134,7 @@ def on_surplus(work: Work, progressive: Invoice, cents: int) -> list[CreditNote]
 
 
 def _standing(reader: Reader, invoice_id: str | None) -> Invoice | None:
-    """The invoice, or where it was voided the one that it was made anew as."""
+    """The invoice, or where it was voided the one that it was regenerated as."""
     invoice = None if invoice_id is None else reader.tx.get(Invoice, invoice_id)
     while invoice is not None and invoice.status == InvoiceStatus.VOIDED:
         invoice = reader.tx.first(Invoice, eq("voided_invoice_id", invoice.id), order=[desc("created_at"), desc("id")])
@@ -143,7 +142,7 @@ def _standing(reader: Reader, invoice_id: str | None) -> Invoice | None:
 
 
 def check_void_amounts(reader: Reader, invoice: Invoice, *, credit_cents: int, refund_cents: int) -> None:
-    """Raises `Invalid` where a void may not give back so much of the invoice."""
+    """Raises `Invalid` if a void would give back more than the invoice allows."""
     balance = balance_of(reader, invoice)
     creditable = balance.creditable()
     asked = credit_cents + refund_cents
@@ -153,7 +152,7 @@ def check_void_amounts(reader: Reader, invoice: Invoice, *, credit_cents: int, r
 
 
 def on_void(work: Work, invoice: Invoice, *, credit_cents: int, refund_cents: int) -> list[CreditNote]:
-    """Give back the asked parts of a voided invoice, and note the rest on a second note that is voided at once.
+    """Give back the requested parts of a voided invoice, and put the rest on a second note that is voided at once.
 
     The amounts, in cents with taxes, have been checked by `check_void_amounts`. All notes of the invoice come to its
     total then; an amount asked for gives way by the cents that roundings of earlier notes have taken too much.

@@ -1,4 +1,4 @@
-"""Credit notes made: checked, computed, numbered, stored; and what follows for their invoice."""
+"""Creating credit notes: checked, computed, numbered, stored, with what follows for their invoice."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def create(work: Work, request: CreditNoteInput) -> CreditNote:
 
 
 def credited_invoice(reader: Reader, invoice_id: Maybe[str]) -> Invoice:
-    """The invoice that a note is asked for. Raises `NotFound`, and `NotAllowed` for one that takes no notes."""
+    """The invoice to credit. Raises `NotFound`, and `NotAllowed` if it takes no notes."""
     invoice = reader.tx.get(Invoice, invoice_id or "")
     if invoice is None or invoice.status not in VISIBLE:
         raise NotFound("invoice")
@@ -109,7 +109,7 @@ def credited_invoice(reader: Reader, invoice_id: Maybe[str]) -> Invoice:
 
 
 def sent_metadata(request: Maybe[Mapping[str, object]]) -> Metadata | None:
-    """The metadata sent, None where none is. Raises `Invalid` for what breaks its limits."""
+    """The metadata sent, None if none is. Raises `Invalid` for what breaks its limits."""
     if not is_given(request) or not isinstance(request, Mapping):
         return None
     problems = metadata_errors(request)
@@ -174,7 +174,7 @@ def _stored_item(reader: Reader, invoice: Invoice, fee: Fee, amount: Decimal) ->
 
 
 def _fitting(balance: Balance, asked: Parts, result: Credited) -> Parts:
-    """The asked parts, moved by the cents of rounding. Raises `Invalid` where items or invoice do not allow them."""
+    """The requested parts, adjusted by rounding cents. Raises `Invalid` if items or invoice do not allow them."""
     invoice, others, gross = balance.invoice, balance.others(), gross_total(balance.fees)
     total_cents, paid_cents = invoice.total_amount_cents, invoice.total_paid_amount_cents
     problems = validation_errors(
@@ -206,7 +206,7 @@ def make(
     checked: bool = False,
     void: bool = False,
 ) -> CreditNote:
-    """Store a note over `items` and tell those who listen; a note on a draft is a draft itself, and told of later.
+    """Store a note over `items` and send its messages; a note on a draft is a draft itself, and told of later.
 
     Without `parts` all that the items come to is credit. `checked` parts are kept as they are, as far as other notes
     leave so much of the invoice; a `void` note never has a balance. Raises `Invalid` for parts that do not fit the
@@ -292,7 +292,7 @@ def note_number(invoice: Invoice, sequential_id: int) -> str:
 
 
 def tell(work: Work, note: CreditNote) -> None:
-    """Say that the note has been issued."""
+    """Send the message that the note has been issued."""
     work.emit("credit_note.created", lambda: issued_credit_note(work, note), note.id)
     order_on_issue(work, note)
     email_on_issue(work, note)

@@ -1,4 +1,4 @@
-"""Credit notes of draft invoices: they follow the draft until it is finalized, and are issued, or go, with it."""
+"""Credit notes of draft invoices: they follow the draft until it is finalized, and are issued or deleted with it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _drafts(reader: Reader, invoice: Invoice) -> list[CreditNote]:
 
 
 def follow(work: Work, invoice: Invoice, before: Sequence[Fee]) -> None:
-    """Compute the notes of a draft anew after its fees have been: each item keeps its part of its fee.
+    """Recompute the notes of a draft  after its fees have been: each item keeps its part of its fee.
 
     `before` are the fees as they were.
     """
@@ -83,7 +83,7 @@ def _moved(item: CreditNoteItem, before: Sequence[Fee], fees: Sequence[Fee]) -> 
 
 
 def _line(fee: Fee) -> tuple[object, ...]:
-    """What a line of an invoice bills, whatever it comes to."""
+    """The key of a line of an invoice, whatever its amount."""
     return (
         fee.fee_type,
         fee.subscription_id,
@@ -132,7 +132,7 @@ def _within_due(note: CreditNote, invoice: Invoice) -> CreditNote:
 
 
 def delete_drafts(work: Work, invoice: Invoice) -> None:
-    """Let the notes of a draft go with it. Raises `NotAllowed` where one has been issued."""
+    """Let the notes of a draft go with it. Raises `NotAllowed` if one has been issued."""
     notes = work.tx.find(CreditNote, eq("invoice_id", invoice.id))
     if any(note.status == CreditNoteStatus.FINALIZED for note in notes):
         raise NotAllowed("credit_note_not_deletable")

@@ -1,4 +1,4 @@
-"""Credit notes looked up. Those of drafts are seen by nobody before their invoice is finalized."""
+"""Credit notes looked up. Those of drafts are hidden until their invoice is finalized."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class CreditNoteFilters:
 
 
 def list_all(reader: Reader, options: CreditNoteFilters, paging: Paging) -> Page[CreditNote]:
-    """The credit notes that match, the latest first."""
+    """The credit notes that match, latest first."""
     conditions = _conditions(reader, options)
     if options.external_customer_id:
         conditions.append(related(Customer, "customer_id", eq("external_id", options.external_customer_id)))
@@ -70,7 +70,7 @@ def list_all(reader: Reader, options: CreditNoteFilters, paging: Paging) -> Page
 
 
 def list_of_customer(reader: Reader, external_id: str, options: CreditNoteFilters, paging: Paging) -> Page[CreditNote]:
-    """The credit notes of one customer, the latest first. Raises `NotFound` for an unknown customer."""
+    """The credit notes of one customer, latest first. Raises `NotFound` for an unknown customer."""
     of_customer = eq("customer_id", customer_by_external_id(reader, external_id).id)
     conditions = [of_customer, *_conditions(reader, options)]
     return reader.page(CreditNote, *conditions, paging=paging, order=[desc("created_at"), asc("id")])

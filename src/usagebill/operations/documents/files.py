@@ -58,27 +58,27 @@ _BOTH = (DocumentKind.XML, DocumentKind.PDF)
 
 
 def download_invoice(work: Work, invoice_id: str) -> Invoice | None:
-    """The invoice with the address of its PDF; None where that is only now being made. Raises `NotFound`."""
+    """The invoice with the address of its PDF; None if that is only now being made. Raises `NotFound`."""
     return _downloaded(work, _invoice(work, invoice_id), DocumentKind.PDF)
 
 
 def download_invoice_xml(work: Work, invoice_id: str) -> Invoice | None:
-    """The invoice with the address of its XML; None where there is none (yet). Raises `NotFound`."""
+    """The invoice with the address of its XML; None if there is none (yet). Raises `NotFound`."""
     return _downloaded(work, _invoice(work, invoice_id), DocumentKind.XML)
 
 
 def download_credit_note(work: Work, credit_note_id: str) -> CreditNote | None:
-    """The credit note with the address of its PDF; None where that is only now being made. Raises `NotFound`."""
+    """The credit note with the address of its PDF; None if that is only now being made. Raises `NotFound`."""
     return _downloaded(work, finalized_credit_note(work, credit_note_id), DocumentKind.PDF)
 
 
 def download_credit_note_xml(work: Work, credit_note_id: str) -> CreditNote | None:
-    """The credit note with the address of its XML; None where there is none (yet). Raises `NotFound`."""
+    """The credit note with the address of its XML; None if there is none (yet). Raises `NotFound`."""
     return _downloaded(work, finalized_credit_note(work, credit_note_id), DocumentKind.XML)
 
 
 def download_receipt(work: Work, payment_receipt_id: str) -> PaymentReceipt | None:
-    """The receipt with the address of its PDF; None where that is only now being made. Raises `NotFound`."""
+    """The receipt with the address of its PDF; None if that is only now being made. Raises `NotFound`."""
     return _downloaded(work, receipt_by_id(work, payment_receipt_id), DocumentKind.PDF)
 
 
@@ -88,7 +88,7 @@ def invoice_pdf(work: Work, invoice_id: str) -> bytes:
 
 
 def invoice_xml(work: Work, invoice_id: str) -> bytes:
-    """The XML (UBL) of an e-invoice. Raises `NotFound` also where its billing entity issues none."""
+    """The XML (UBL) of an e-invoice. Raises `NotFound` also if its billing entity issues none."""
     return _content(work, _made(work, _invoice(work, invoice_id), (DocumentKind.XML,)).xml_id)
 
 
@@ -98,7 +98,7 @@ def credit_note_pdf(work: Work, credit_note_id: str) -> bytes:
 
 
 def credit_note_xml(work: Work, credit_note_id: str) -> bytes:
-    """The XML (UBL) of a credit note. Raises `NotFound` also where its billing entity issues none."""
+    """The XML (UBL) of a credit note. Raises `NotFound` also if its billing entity issues none."""
     return _content(work, _made(work, finalized_credit_note(work, credit_note_id), (DocumentKind.XML,)).xml_id)
 
 

@@ -50,7 +50,7 @@ def is_switched_on(entity: BillingEntity, subject: Documented) -> bool:
 
 
 def sender_of(reader: Reader, entity: BillingEntity) -> str | None:
-    """The address that the billing entity's e-mails come from; None where it has none of its own to be answered at."""
+    """The address that the billing entity's e-mails come from; None if it has none of its own to be answered at."""
     senders = addresses(entity.email)
     return (reader.settings.email_from or senders[0]) if senders else None
 
@@ -75,7 +75,7 @@ def email_on_issue(work: Work, subject: Documented) -> None:
 
 
 def order_email(work: Work, subject: Documented, sender: str, asked: Recipients | None = None) -> None:
-    """Have an e-mail sent: to the customer, or to those that are `asked` for, each time anew."""
+    """Have an e-mail sent: to the customer, or to those that are `asked` for, each time again."""
     email = SendEmail(
         subject=subject_of(subject),
         subject_id=subject.id,

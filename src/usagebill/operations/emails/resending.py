@@ -72,7 +72,7 @@ def _resend(work: Work, subject: Documented, request: ResendInput) -> None:
     """Have it sent. What is switched on, and both addresses, are those of now, not those of when it was issued:
     somebody who has put an address right wants it used. What is sent is as it was issued.
 
-    Raises `NotAllowed` where the billing entity has such e-mails switched off or there is no mail server, and `Invalid`
+    Raises `NotAllowed` if the billing entity has such e-mails switched off or there is no mail server, and `Invalid`
     for missing and bad addresses, the first kind of fault only.
     """
     entity = entity_of_subject(work, subject)

@@ -49,7 +49,7 @@ class AdjustedFeeInput:
 
 
 def prepare(work: Work, invoice_id: str, request: AdjustedFeeInput) -> tuple[Invoice, AdjustedFee]:
-    """Store how a line of a draft is to be; the draft is not computed anew here.
+    """Store how a line of a draft is to be; the draft is not recomputed here.
 
     Raises `NotFound`, `Forbidden` for anything but a draft, and `Invalid` for a line that is adjusted already, that
     follows from other lines (minimums), or that units alone cannot price.
@@ -69,7 +69,7 @@ def prepare(work: Work, invoice_id: str, request: AdjustedFeeInput) -> tuple[Inv
 
 
 def removed(work: Work, invoice_id: str, fee_id: str) -> Invoice:
-    """Take the adjustment of a draft's line away; the draft is not computed anew here."""
+    """Take the adjustment of a draft's line away; the draft is not recomputed here."""
     invoice = visible_invoice(work, invoice_id)
     fee = _fee(work, invoice, fee_id)
     adjustment = next((adjusted for adjusted in of_draft(work, invoice) if fits(adjusted, fee)), None)

@@ -1,4 +1,4 @@
-"""Invoices of type advance_charges: fees without invoice that have been paid one by one, put together afterwards."""
+"""Invoices of type advance_charges: fees without an invoice that were paid one by one, grouped afterwards."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def regroup(work: Work, subscriptions: Sequence[Subscription], at: datetime, *, 
     The subscriptions are of one customer. With them go the earlier ones of the same external ids; one plan at least, of
     all these, asks for it: what is paid after a change of plan is invoiced too, whatever the new plan charges. At a
     renewal (`renewing`) fees of the period that has just begun wait for the next one. One invoice for each purchase
-    order; nothing is computed anew, nor paid again.
+    order; nothing is recomputed, nor paid again.
     """
     newest = max(subscriptions, key=lambda subscription: (subscription.started_at or at, subscription.id))
     known = work.tx.find(

@@ -1,7 +1,7 @@
-"""Invoices that wait for their taxes, because it is not known yet what their customer is taxed with.
+"""Invoices that wait for their taxes, because the customer's taxes are not known yet.
 
-They are made as any other: their fees, and the coupons that they use, stay what they are. What follows from the taxes
-is added once these are known, and the invoice is issued then, with the dates of that day.
+They are made like any other: their fees, and the coupons they use, do not change. Once the taxes are known, everything
+that follows from them is added, and the invoice is issued with the dates of that day.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["tax_waiting", "wait_again"]
 
 
 def wait_again(work: Work, invoice: Invoice) -> Invoice:
-    """Have an invoice that failed for want of its taxes wait for them again: they are asked for anew.
+    """Have an invoice that failed for want of its taxes wait for them again: they are asked for again.
 
     Raises `NotAllowed` for any other invoice.
     """

@@ -1,6 +1,6 @@
-"""Usage charges paid in advance: a fee for every event, on an invoice of its own or, where the charge says so, on none.
+"""Usage charges paid in advance: a fee for every event, on an invoice of its own or, if not invoiceable, on none.
 
-What an event costs is settled by what had been received when it came: events that come later never price it anew, nor
+What an event costs is settled by what had been received when it came: events that come later never price it again, nor
 does it matter how late it is processed.
 """
 
@@ -60,7 +60,7 @@ def _process(work: Work, events: Sequence[Event]) -> None:
 
 
 def _split(work: Work, events: Sequence[Event]) -> bool:
-    """Have the events processed by subscription; False where they are all of one."""
+    """Have the events processed by subscription; False if they are all of one."""
     by_subscription: dict[str, list[Event]] = {}
     for event in events:
         if event.external_subscription_id is not None:
@@ -95,7 +95,7 @@ def _began_before_boundary(reader: Reader, subscription: Subscription) -> bool:
 def bill_event(work: Work, event: Event) -> list[Fee]:
     """Bill `event` under every charge paid in advance that prices it, each once, however often this is called.
 
-    An event at whose timestamp no subscription was active is billed by nobody.
+    An event is not billed if no subscription was active at its timestamp.
     """
     if event.external_subscription_id is None:
         return []

@@ -1,4 +1,4 @@
-"""Drafts: computed anew, finalized and deleted by request, or computed anew because something they show has changed."""
+"""Drafts: recomputed, finalized and deleted by request, or recomputed because something they show has changed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["delete", "finalize", "refresh", "refresh_wanted"]
 
 
 def refresh(work: Work, invoice_id: str) -> Invoice:
-    """Compute a draft anew from all that is known by now. Any other subscription invoice stays as it is.
+    """Recompute a draft  from all that is known by now. Any other subscription invoice stays as it is.
 
     Raises `NotFound`, and `Forbidden` for other types of invoice.
     """

@@ -25,7 +25,7 @@ __all__ = ["clear", "note", "retry"]
 
 
 def note(work: Work, job: Job, task: Task, reason: str) -> None:
-    """Show that the task of the job has failed, and why, where it was to make or finish an invoice."""
+    """Show the failure of the job, with the reason, if it was to make or finish an invoice."""
     if isinstance(task, FinalizeInvoice):
         _note_on_draft(work, task, reason)
     elif task.makes_invoices:
@@ -87,14 +87,14 @@ def _dated(customer: Customer, entity: BillingEntity, job: Job) -> tuple[str, in
         zone, settings = timezone(customer, entity), dating_settings(customer, entity)
         dates = dates_at_creation(Occasion.IMMEDIATE, settings, job.due_at, ZoneInfo(zone))
     except Exception:
-        # Dates may be the very thing that cannot be computed: the failure has to show all the same.
+        # The dates may be what cannot be computed; the failure must show all the same.
         day = job.due_at.date()
         return "UTC", 0, InvoiceDates(issuing=day, payment_due=day, expected_finalization=day)
     return zone, settings.net_payment_term, dates
 
 
 def clear(work: Work, job: Job, task: Task) -> None:
-    """The job has succeeded after all: what showed its failure is gone, the invoices that it made are there."""
+    """The job has succeeded after all: remove what showed its failure."""
     standing = _in_place_of(work, job) if task.makes_invoices else None
     if standing is not None:
         _close(work, standing)

@@ -53,20 +53,20 @@ def draft(work: Work, invoice: Invoice) -> Invoice:
 
 
 def await_payment(work: Work, invoice: Invoice) -> Invoice:
-    """Keep the computed invoice until it is paid: nobody sees it before, but it can be paid."""
+    """Store the computed invoice hidden until it is paid."""
     invoice = replace(invoice, status=transition(invoice.status, InvoiceEvent.AWAIT_PAYMENT), updated_at=work.now)
     work.tx.replace(invoice)
     return invoice
 
 
 def tell_ready(work: Work, draft: Invoice) -> None:
-    """Say that it is known what the draft is taxed with, or that it cannot be."""
+    """Send the message that it is known what the draft is taxed with, or that it cannot be."""
     message = "invoice.ready_to_finalize"
     work.emit(message, lambda: invoice_webhook_view(work, message, draft), draft.id)
 
 
 def issue(work: Work, invoice: Invoice, *, may_be_empty: bool = True, message: str = "invoice.created") -> Invoice:
-    """Finalize an invoice whose totals are computed: number it, copy what it shows of others, tell those who listen.
+    """Finalize an invoice whose totals are computed: number it, copy what it shows of others, send its messages.
 
     With `may_be_empty`, one whose fees add up to nothing is closed instead where the customer is not sent such
     invoices: it takes no number and is seen by nobody. One whose taxes are not known yet is kept until they are.

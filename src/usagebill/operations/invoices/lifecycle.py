@@ -113,7 +113,8 @@ def _metadata_problems(items: list[InvoiceMetadata]) -> Mapping[str, object]:
 
 
 def lose_dispute(work: Work, invoice_id: str) -> Invoice:
-    """Note that a dispute over the payment of an issued invoice was lost; the first time counts, and is told alone.
+    """Note that a dispute over the payment of an issued invoice was lost; only the first time counts and sends a
+    message.
 
     Raises `NotFound` and `NotAllowed`.
     """

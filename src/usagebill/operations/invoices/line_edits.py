@@ -1,4 +1,4 @@
-"""Corrections by hand: lines of a draft adjusted, a voided invoice made anew."""
+"""Corrections by hand: lines of a draft adjusted, a voided invoice regenerated."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = ["RegeneratedFeeInput", "RegenerationInput", "adjust_fee", "estimate_a
 
 
 def adjust_fee(work: Work, invoice_id: str, request: AdjustedFeeInput) -> Fee:
-    """Give a line of a draft other units, another price or another name; the draft is computed anew.
+    """Give a line of a draft other units, another price or another name; the draft is recomputed.
 
     Raises `NotFound`, `Forbidden` and `Invalid`.
     """
@@ -97,10 +97,10 @@ class RegenerationInput:
 
 
 def regenerate(work: Work, invoice_id: str, request: RegenerationInput) -> Invoice:
-    """Make a voided invoice anew, with the lines given: it takes a new number, and today's coupons, taxes and credits.
+    """Make a voided invoice again, with the lines given: it takes a new number, and today's coupons, taxes and credits.
 
     Its dates follow from when the voided one was made. Raises `NotFound`, `Invalid`, and `Forbidden` for one that is
-    not voided, or whose lines are billed by an invoice made anew already.
+    not voided, or whose lines are billed by an invoice regenerated already.
     """
     voided = visible_invoice(work, invoice_id)
     again = work.tx.first(Invoice, eq("voided_invoice_id", voided.id), ne("status", InvoiceStatus.VOIDED))

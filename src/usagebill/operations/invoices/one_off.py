@@ -153,7 +153,7 @@ def _entity(reader: Reader, customer: Customer, code: Maybe[str]) -> BillingEnti
 
 
 def _sections(reader: Reader, request: OneOffInput) -> tuple[str, ...] | None:
-    """The custom sections asked for; None where the customer's are to be shown."""
+    """The custom sections asked for; None if the customer's are to be shown."""
     choice = request.invoice_custom_section
     if choice is ABSENT or choice is None:
         return None

@@ -1,7 +1,7 @@
-"""Taxes from a provider: what it is asked about invoices, fees and credit notes, and what follows from its answers.
+"""Taxes from a provider: requests about invoices, fees and credit notes, and what follows from the answers.
 
 A question is put together in one transaction, asked while none is open, and its answer acted upon in another. What has
-changed meanwhile is asked about anew: an answer to an earlier question counts for nothing.
+changed meanwhile is asked about again: an answer to an earlier question counts for nothing.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _LIMIT_WAIT = timedelta(minutes=15)
 
 
 def prepare(work: Work, job: Job, task: AskTaxProvider) -> Asked | None:
-    """What the provider is to be asked for the job; None where there is nothing to ask, and the job is done."""
+    """What the provider is to be asked for the job; None if there is nothing to ask, and the job is done."""
     request = _PREPARE[task.subject](work, task)
     if request is None:
         work.tx.jobs.complete(job)
@@ -151,7 +151,7 @@ def _prepare_void(reader: Reader, task: AskTaxProvider) -> Asked | None:
 def _prepare_credit_note(reader: Reader, task: AskTaxProvider) -> Asked | None:
     note = reader.tx.get(CreditNote, task.subject_id)
     invoice = None if note is None else reader.tx.get(Invoice, note.invoice_id)
-    # A void takes back all that was told of the invoice: its own notes would take that back twice.
+    # A void withdraws all that was reported of the invoice; its credit notes would withdraw it twice.
     if note is None or invoice is None or invoice.status == InvoiceStatus.VOIDED:
         return None
     connection = _told_connection(reader, invoice)
@@ -177,7 +177,7 @@ _PREPARE = {
 
 
 def conclude(work: Work, job: Job, task: AskTaxProvider, asked: Asked, answer: Answer) -> None:
-    """Act on an answer. Where there is none, it is asked for again, as often as makes sense, before that is told."""
+    """Act on an answer. Without one, the request is retried before the failure is shown."""
     work.tx.jobs.complete(job)
     if task.subject is TaxSubject.INVOICE and _waiting(work, task) is None:
         # It does not wait any more, or for the answer to a later question, which is not to be put off by this one.

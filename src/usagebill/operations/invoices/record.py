@@ -1,4 +1,4 @@
-"""Storing a bill: the one place where an invoice that was worked out becomes records, messages and jobs."""
+"""Storing a bill: the one place where a computed invoice becomes records, messages and jobs."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ __all__ = ["record"]
 
 
 def record(work: Work, bill: Bill) -> Invoice:
-    """Store the bill, and make of its invoice what its `step` says. The invoice's number is taken last.
+    """Store the bill, and take its invoice to its `step`. The invoice's number is taken last.
 
-    The lines of an invoice that is there already give way to those of the bill; the credit notes of a draft follow
-    them.
+    The bill's lines replace those of a stored invoice; the credit notes of a draft follow them.
     """
     invoice = bill.invoice
     former: list[Fee] = []

@@ -16,7 +16,7 @@ __all__ = ["keep_standalone"]
 
 
 def keep_standalone(work: Work, fee: Fee) -> Fee:
-    """Tax and store a fee that no invoice holds yet, and tell those who listen."""
+    """Tax and store a fee that no invoice holds yet, and send its messages."""
     customer = customer_of(work, fee)
     if connection_of(work, customer) is None:
         kept = taxed_fee(fee, fee_taxes(work, customer, fee), work.now, work.new_id)

@@ -35,7 +35,7 @@ def bill(
 def foresee_bill(
     work: Work, entries: Sequence[Entry], *, at: datetime, occasion: Occasion, skip_charges: bool = False
 ) -> None:
-    """Work out what `bill` is going to be asked for, if nothing is written yet and that can be done ahead."""
+    """Compute ahead what `bill` will be asked for, if nothing is written yet and that is possible."""
     make = partial(subscription_bill, entries=entries, at=at, occasion=occasion, skip_charges=skip_charges)
     work.foresee(_key(entries), make, given=(entries, at, occasion, skip_charges))
 

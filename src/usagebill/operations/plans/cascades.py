@@ -1,6 +1,6 @@
-"""Cascades: what a change of a plan does to its overrides, where the caller wants it passed on.
+"""Cascades: changes of a plan passed on to its overrides, if the caller asks for it.
 
-An override keeps what its subscription was given for itself; only what still equals the plan's former state follows.
+An override keeps its own values; only what still equals the plan's former state follows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FILTER_GROUPINGS = ("pricing_group_keys",)
 
 
 def cascade_amount(work: Work, plan: Plan, old_amount: int, changed: Callable[[Plan, int], None]) -> None:
-    """Give overrides that still have the old amount the new one; `changed` is told of each."""
+    """Give overrides that still have the old amount the new one, and call `changed` with each."""
     if plan.amount_cents == old_amount:
         return
     for child in overrides_of(work, plan, in_use=False):
@@ -148,7 +148,7 @@ def _cascaded_filters(reader: Reader, before: Charge, after: Charge, child: Char
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedChargeChange:
-    """What became of one fixed charge of a plan: added (nothing before), changed, or removed (nothing after)."""
+    """A change of one fixed charge of a plan: added (nothing before), changed, or removed (nothing after)."""
 
     before: FixedCharge | None
     after: FixedCharge | None

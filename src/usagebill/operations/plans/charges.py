@@ -29,7 +29,7 @@ def _properties(charge_model: str, properties: Mapping[str, object] | None) -> M
 
 
 def _check(reader: Reader, charge: Charge, metric: BillableMetric) -> None:
-    """Raises `Invalid` where the terms of the charge make no sense or its code is taken."""
+    """Raises `Invalid` if the terms of the charge make no sense or its code is taken."""
     errors = charge_errors(
         ChargeTerms(
             charge_model=charge.charge_model,
@@ -52,7 +52,7 @@ def _rate(value: object) -> Decimal:
 
 
 def _applied_unit(reader: Reader, request: AppliedPricingUnitInput) -> AppliedPricingUnit | None:
-    """The pricing unit that is sent. Raises `Invalid` where there is no such unit, or no rate above zero."""
+    """The pricing unit that is sent. Raises `Invalid` if there is no such unit, or no rate above zero."""
     code, rate = value_or(request.code, ""), value_or(request.conversion_rate, None)
     unit = reader.tx.first(PricingUnit, eq("code", code))
     refuse(pricing_unit_errors(rate, is_known=unit is not None))

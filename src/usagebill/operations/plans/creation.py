@@ -130,21 +130,21 @@ def add_on_of_item(reader: Reader, request: FixedChargeInput) -> AddOn:
 
 
 def refuse_taken_code(reader: Reader, plan: Plan) -> None:
-    """Raises `Invalid` where another plan that is no override has the plan's code."""
+    """Raises `Invalid` if another plan that is no override has the plan's code."""
     other = reader.tx.first(Plan, eq("code", plan.code), missing("parent_id"))
     if other is not None and other.id != plan.id:
         raise Invalid(code="value_already_exist")
 
 
 def sent_metadata(metadata: object) -> dict[str, str | None]:
-    """Metadata as it is kept. Raises `Invalid` where there is too much of it, or of the wrong kind."""
+    """Metadata as stored. Raises `Invalid` if there is too much of it, or of the wrong kind."""
     sent = dict(metadata) if isinstance(metadata, Mapping) else {}
     refuse({"value": problems} if (problems := metadata_errors(sent)) else {})
     return sent
 
 
 def sent_thresholds(reader: Reader, request: Iterable[UsageThresholdInput]) -> tuple[UsageThreshold, ...]:
-    """Usage thresholds as they are kept, in the order of their amounts. Raises `Invalid`."""
+    """Usage thresholds as stored, in the order of their amounts. Raises `Invalid`."""
     items = tuple(request)
     refuse(threshold_errors([(value_or(item.amount_cents, None), value_or(item.recurring, False)) for item in items]))
     thresholds = [

@@ -21,7 +21,7 @@ __all__ = ["changed_filter", "check_filters", "check_number_of_filters", "merged
 
 
 def sent_values(request: ChargeFilterInput) -> dict[str, tuple[str, ...]]:
-    """The values of a filter as they are kept: lists of texts by key. Raises `Invalid` where there are none."""
+    """The values of a filter as stored: lists of texts by key. Raises `Invalid` if there are none."""
     values = {
         key: tuple(str(value) for value in listed if value is not None) if isinstance(listed, list | tuple) else ()
         for key, listed in value_or(request.values, {}).items()
@@ -32,7 +32,7 @@ def sent_values(request: ChargeFilterInput) -> dict[str, tuple[str, ...]]:
 
 
 def check_number_of_filters(filters: Sequence[ChargeFilter]) -> None:
-    """Raises `Invalid` where a charge would have more filters, or these more values, than there may be."""
+    """Raises `Invalid` if a charge would have more filters, or these more values, than there may be."""
     if len(filters) > MOST_FILTERS:
         raise Invalid(filters="too_many_filters")
     if (
@@ -43,7 +43,7 @@ def check_number_of_filters(filters: Sequence[ChargeFilter]) -> None:
 
 
 def check_filters(charge: Charge, metric: BillableMetric, filters: Iterable[ChargeFilter]) -> None:
-    """Raises `Invalid` where a filter names what the metric does not declare, or its prices make no sense."""
+    """Raises `Invalid` if a filter names what the metric does not declare, or its prices make no sense."""
     declared = declared_values(metric)
     for charge_filter in filters:
         refuse(values_errors(charge_filter.values, declared))
@@ -58,7 +58,7 @@ def _kept_properties(charge: Charge, properties: Mapping[str, object] | None) ->
 
 
 def new_filter(reader: Reader, charge: Charge, request: ChargeFilterInput) -> ChargeFilter:
-    """A filter of `charge` as it is sent, not yet checked. Raises `Invalid` where it has no values."""
+    """A filter of `charge` as it is sent, not yet checked. Raises `Invalid` if it has no values."""
     return ChargeFilter(
         id=reader.new_id(),
         values=sent_values(request),

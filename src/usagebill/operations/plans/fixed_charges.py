@@ -46,7 +46,7 @@ def _properties(charge_model: str, properties: Mapping[str, object] | None) -> d
 
 
 def _check(reader: Reader, fixed_charge: FixedCharge, units: object) -> None:
-    """Raises `Invalid` where the terms make no sense or the code is taken. `units` are as they were sent."""
+    """Raises `Invalid` if the terms make no sense or the code is taken. `units` are as they were sent."""
     errors = fixed_charge_errors(
         fixed_charge.charge_model,
         fixed_charge.properties,

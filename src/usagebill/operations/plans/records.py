@@ -28,7 +28,7 @@ def code_errors(reader: Reader, charge: Charge | FixedCharge) -> dict[str, tuple
 
 
 def refuse(errors: Mapping[str, Iterable[str]]) -> None:
-    """Raises `Invalid` where there are errors."""
+    """Raises `Invalid` if there are errors."""
     if errors:
         raise Invalid({field: list(codes) for field, codes in errors.items()})
 

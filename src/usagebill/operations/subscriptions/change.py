@@ -175,7 +175,7 @@ def _owes_at_start(reader: Reader, subscription: Subscription) -> bool:
 
 
 def bill_closed_period(work: Work, current: Subscription) -> None:
-    """Bill the period that closed before the open one where no run has yet: the change must not lose it."""
+    """Bill the period that closed before the open one if no run has: the change must not lose it."""
     periods = cycle(work, current)
     billed = billed_through_day(work, current, periods)
     if is_unbilled(periods, work.now, billed_on=billed, known_since=known_since(current)):

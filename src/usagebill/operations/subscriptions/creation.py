@@ -56,7 +56,7 @@ def create(work: Work, request: SubscriptionInput) -> Subscription:
     customer = _customer(work, external_customer_id, entity, plan, request)
     external_id = _text(request.external_id)
     same = (eq("customer_id", customer.id), eq("external_id", external_id))
-    # What is new changes nothing of what is overdue; what is there does.
+    # A new subscription does not affect the backlog; a change of an existing one does.
     settle_backlog(work, customer.id, needed=work.tx.count(Subscription, *same) > 0)
     if external_id and work.tx.count(Subscription, *same, eq("status", SubscriptionStatus.INCOMPLETE)):
         raise Invalid(subscription="subscription_incomplete")
@@ -118,7 +118,7 @@ def _customer(work: Work, external_id: str, entity: BillingEntity, plan: Plan, r
 
 
 def _current(reader: Reader, customer: Customer, external_id: str) -> Subscription | None:
-    """The customer's subscription that the request speaks of: the active one, else the one that has yet to start."""
+    """The customer's subscription that the request is about: the active one, else the pending one."""
     named = (eq("customer_id", customer.id), eq("external_id", external_id))
     return reader.tx.first(Subscription, *named, eq("status", SubscriptionStatus.ACTIVE)) or reader.tx.first(
         Subscription, *named, eq("status", SubscriptionStatus.PENDING), missing("previous_subscription_id")

@@ -1,4 +1,4 @@
-"""What a change of a plan means for the subscriptions on it: added units, other amounts, its end."""
+"""Effects of a changed plan on its subscriptions: added units, another amount, its end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def bill_units(work: Work, task: BillFixedChargeUnits) -> None:
 
 
 def amount_changed(work: Work, task: PlanAmountChanged) -> None:
-    """Job: a plan has another amount. What waits to leave it, or to arrive on it, may be another kind of change now."""
+    """Job: a plan's amount has changed. Scheduled changes from and to it may now be another kind of change."""
     plan = work.tx.get(Plan, task.plan_id)
     if plan is not None:
         _cancel_downgrades_from(work, plan)

@@ -75,7 +75,7 @@ def list_all(reader: Reader, options: SubscriptionFilters, paging: Paging) -> Pa
 def list_of_customer(
     reader: Reader, external_customer_id: str, options: SubscriptionFilters, paging: Paging
 ) -> Page[Subscription]:
-    """The same for one customer. Raises `NotFound` where there is none."""
+    """The same for one customer. Raises `NotFound` if there is none."""
     customer = reader.tx.first(Customer, eq("external_id", external_customer_id))
     if customer is None:
         raise NotFound("customer")

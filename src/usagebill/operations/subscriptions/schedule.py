@@ -1,8 +1,7 @@
-"""What a subscription waits for: every job that time brings about for it.
+"""The schedule of a subscription: every job that time brings about for it.
 
 All of them name the customer as their subject, so that `settle_backlog` finds what a customer still waits for. A job
-that finds that its moment has moved (a new time zone, another `ending_at`) does nothing: whoever moved it has scheduled
-another.
+whose moment has moved (a new time zone, another `ending_at`) does nothing: whatever moved it has scheduled another.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def ending_of(subscription: Subscription) -> datetime | None:
 
 
 def schedule(work: Work, subscription: Subscription, *, overdue: bool = False) -> None:
-    """Have everything done that the subscription waits for, at the instants that follow from it as it is now.
+    """Schedule everything that time brings about for the subscription as it is now.
 
     With `overdue`, what was due before now and is not done yet stays as it is.
     """
@@ -68,7 +67,7 @@ def schedule(work: Work, subscription: Subscription, *, overdue: bool = False) -
 
 
 def forget(work: Work, subscription: Subscription, *, but_overdue: bool = False) -> None:
-    """Wait for nothing any more. Runs of the customer stay: they look at what is due when they come."""
+    """Drop the schedule of a subscription. Runs of the customer stay: they look at what is due when they come."""
     for task_type in (ActivateSubscription, EndSubscription, EndTrial, AnnounceTermination):
         task = task_type(customer_id=subscription.customer_id, subscription_id=subscription.id)
         waiting = work.tx.jobs.get(task.key) if but_overdue else None
@@ -86,7 +85,7 @@ def reschedule_customer(work: Work, customer_id: str) -> None:
 
 
 def schedule_billing(work: Work, subscription: Subscription) -> None:
-    """Have the customer billed when the subscription is due next, after now."""
+    """Schedule the customer's run at which the subscription is due next, after now."""
     work.schedule(BillCustomer(customer_id=subscription.customer_id), _next_run(work, subscription, after=work.now))
 
 

@@ -1,4 +1,4 @@
-"""What requests about subscriptions may say: which of it is refused, and what the rest sets."""
+"""Validation of requests about subscriptions, and the fields that they set."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def choices_of(
 
 
 def purchase_order_number_of(value: object) -> str | None:
-    """The number without blanks around it, None where nothing is left. Raises `Invalid` beyond 255 characters."""
+    """The number without blanks around it, None if nothing is left. Raises `Invalid` beyond 255 characters."""
     text = value.strip() if isinstance(value, str) else ""
     if len(text) > _LONGEST_PURCHASE_ORDER_NUMBER:
         raise Invalid(purchase_order_number="value_is_too_long")

@@ -147,7 +147,7 @@ def instant_of(sent: object) -> datetime | None:
 
 
 def order_number_of(sent: object) -> str | None:
-    """The number without blanks around it; None where nothing is left."""
+    """The number without blanks around it; None if nothing is left."""
     return (sent.strip() or None) if isinstance(sent, str) else None
 
 

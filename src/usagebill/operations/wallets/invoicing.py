@@ -52,7 +52,7 @@ def settle_top_up(work: Work, task: SettleTopUp) -> None:
 
 
 def _keep(work: Work, before: WalletTransaction, after: WalletTransaction) -> bool:
-    """Store what became of the purchase, and tell those who listen; False if nothing did."""
+    """Store what became of the purchase, and send its messages; False if nothing did."""
     if after is before:
         return False
     work.tx.replace(after)

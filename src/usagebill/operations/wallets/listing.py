@@ -45,7 +45,7 @@ def _with_options(reader: Reader, wallet: Wallet, options: WalletOptions) -> Wal
 
 
 def list_all(work: Work, options: WalletFilters, paging: Paging) -> Page[Wallet]:
-    """Wallets, the latest first, terminated ones too. Raises `NotFound` for an unknown customer or billing entity."""
+    """Wallets, latest first, terminated ones too. Raises `NotFound` for an unknown customer or billing entity."""
     conditions: list[Condition] = []
     if options.external_customer_id:
         conditions.append(eq("customer_id", customer_by_external_id(work, options.external_customer_id).id))

@@ -28,7 +28,7 @@ __all__ = [
 
 
 def checked_metadata(metadata: object) -> Metadata:
-    """Metadata as it is kept. Raises `Invalid` if there is too much of it, or of the wrong kind."""
+    """Metadata as stored. Raises `Invalid` if there is too much of it, or of the wrong kind."""
     sent = dict(metadata) if isinstance(metadata, dict) else {}
     problems = metadata_errors(sent)
     if problems:

@@ -224,7 +224,7 @@ def _short_text(sent: object, longest: int) -> str | None:
 
 
 def check_limits(wallet: Wallet, rules: Sequence[RecurringTransactionRule]) -> None:
-    """Raises `Invalid` where a rule buys what the limits of the wallet do not allow."""
+    """Raises `Invalid` if a rule buys what the limits of the wallet do not allow."""
     if any(breaks_limits(rule, wallet) for rule in rules):
         raise Invalid(recurring_transaction_rules=_INVALID)
 

@@ -135,7 +135,7 @@ def joined_facets(table: Table) -> str:
 
 
 def _stored(table: Table, facet: Facet, row: str) -> str:
-    """The value of a facet as it is kept, which is never absent. `row` names the record, or is empty."""
+    """The value of a facet as stored, which is never absent. `row` names the record, or is empty."""
     if isinstance(facet, str):
         column = f"{row}.{quoted(facet)}" if row else quoted(facet)
         return f"coalesce({column}, {_ABSENT})" if is_nullable(table.kind, facet) else column
@@ -351,7 +351,7 @@ def _is_own(table: Table, condition: Condition) -> bool:
 
 
 def _facet_sql(table: Table, condition: Condition, values: list[Any]) -> str | None:
-    """The condition as one on facets; None where facets cannot tell."""
+    """The condition as one on facets; None if facets cannot tell."""
     assert table.listing is not None
     facets = table.listing.facets
     if condition in facets:

@@ -193,7 +193,7 @@ def _indexes(table: Table, has_created_at: bool) -> Iterator[tuple[str, str]]:
 
 
 def _make_lists(connection: sqlite3.Connection, table: Table, *, anew: bool) -> None:
-    """Make what lists of the table need, and fill it, where the file does not have exactly that; `anew` in any case,
+    """Make what lists of the table need, and fill it, where the file does not have exactly that; `again` in any case,
     for where rows were changed by hand.
     """
     if table.listing is None:

@@ -142,7 +142,7 @@ class SqliteEvents:
         return " WHERE " + " AND ".join(tests), values
 
     def received(self, start: datetime, end: datetime) -> Iterator[Event]:
-        # Events are stored in the order in which they are received, so the search ends where earlier ones begin; the
+        # Events are stored in the order they are received, so the search ends where earlier ones begin; the
         # plus keeps SQLite from looking through all that the organization ever sent instead.
         rows = self._connection.execute(
             f"SELECT {COLUMNS} FROM events WHERE +organization_id = ? AND created_at >= ? AND created_at < ?"

@@ -185,7 +185,7 @@ class EventLists:
     # What is counted
 
     def _slots(self, wanted: EventFilter, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """The hours between both instants in which events match, the latest first, and how many do."""
+        """The hours between both instants in which events match, latest first, and how many do."""
         code_test, code_values = ("", ()) if wanted.code is None else (" AND code = ?", (wanted.code,))
         counts = self._connection.execute(
             "SELECT slot, SUM(n) FROM event_counts WHERE organization_id = ? AND external_subscription_id = ?"
@@ -265,7 +265,7 @@ class EventLists:
         )
 
     def _times(self, wanted: EventFilter, first: int, last: int, limit: int) -> sqlite3.Cursor:
-        """The timestamps of the latest events between both instants, the latest first."""
+        """The timestamps of the latest events between both instants, latest first."""
         codes = () if wanted.external_subscription_id is None else self._codes(wanted, first, last)
         if not codes or len(codes) > _MERGED:
             source, values = self._source(wanted, first, last)
