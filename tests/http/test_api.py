@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -64,6 +65,45 @@ def test_key_stands_after_any_word(box: Sandbox) -> None:
         assert answer[0] == status, header
         if status == 401:
             assert answer[1] == {"status": 401, "error": "Unauthorized"}
+
+
+def test_a_key_that_has_written_is_looked_up_again_with_every_write(box: Sandbox) -> None:
+    api = Api(box.billing, endpoints())
+    made, value = box.billing.writing(lambda work: api_keys.create(work, permissions={"event": ("write",)}))
+
+    def send(number: int, path: str = "/api/v1/events", body: object = None) -> tuple[int, Any]:
+        event = {"event": {"transaction_id": f"t{number}", "code": "calls", "external_subscription_id": "s"}}
+        sent = json.dumps(event if body is None else body).encode()
+        answer = api.answer(Request(method="POST", path=path, headers=with_key(value), body=sent))
+        return answer.status, json.loads(answer.body)
+
+    assert send(1)[0] == 200
+    assert send(2, "/api/v1/taxes", {})[0] == 403
+    box.billing.writing(lambda work: api_keys.update(work, made.id, permissions={"tax": ("write",)}))
+    assert send(3)[0] == 403
+    tax = {"tax": {"name": "VAT", "code": "vat", "rate": 20}}
+    assert send(4, "/api/v1/taxes", tax)[0] == 200
+    assert send(5, "/api/v1/taxes", tax)[0] == 422
+    box.billing.writing(lambda work: api_keys.revoke(work, made.id))
+    refused = (401, {"status": 401, "error": "Unauthorized"})
+    assert send(6, "/api/v1/taxes", tax) == send(7, "/api/v1/taxes", {}) == send(8) == refused
+    assert [event.transaction_id for event in box.billing.events.list().items] == ["t1"]
+
+
+def test_what_an_organization_has_changed_counts_for_the_next_write(box: Sandbox) -> None:
+    api = Api(box.billing, endpoints())
+    _, value = box.billing.writing(lambda work: api_keys.create(work, permissions={"tax": ("write",)}))
+
+    def send(path: str, body: object) -> int:
+        return api.answer(
+            Request(method="POST", path=path, headers=with_key(value), body=json.dumps(body).encode())
+        ).status
+
+    assert send("/api/v1/taxes", {"tax": {"name": "A", "code": "a", "rate": 1}}) == 200
+    add_on = {"add_on": {"name": "A", "code": "a", "amount_cents": 1, "amount_currency": "EUR"}}
+    assert send("/api/v1/add_ons", add_on) == 403
+    box.billing.writing(lambda work: work.tx.replace(replace(work.organization, granular_permissions=False)))
+    assert send("/api/v1/add_ons", add_on) == 200
 
 
 # Permissions

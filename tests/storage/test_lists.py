@@ -445,8 +445,7 @@ class TestEvents:
             patch.setattr(event_lists, "_MERGED", data.draw(st.sampled_from([1, 200])))
             for _ in range(data.draw(st.integers(0, 4))):
                 batch = [
-                    replace(
-                        event(own.id, len(sent) + place, {}),
+                    event(own.id, len(sent) + place, {})._replace(
                         timestamp=second(data.draw(seconds)),
                         code=data.draw(codes),
                         external_subscription_id=data.draw(subscriptions),

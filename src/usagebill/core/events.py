@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from usagebill.core.numbers import ZERO, floor_to, parse_decimal, round_to
 
@@ -56,8 +55,7 @@ _EARLIEST_SECOND, _LATEST_SECOND = int(_EARLIEST), int(_LATEST)
 _NUMERIC = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(NamedTuple):
     """A usage event of a customer: `code` names the billable metric that counts it.
 
     `timestamp` is when it happened and `created_at` when it was received (both aware, UTC, microseconds).

@@ -47,6 +47,8 @@ _TITLES = {
     422: "Unprocessable Entity",
     503: "Service Unavailable",
 }
+# So many callers are known at a time; the others are looked up.
+_MOST_CALLERS = 1000
 _KEY_USE_NOTED_EVERY = timedelta(hours=1)
 _log = structlog.get_logger("usagebill.http")
 
@@ -85,6 +87,29 @@ class _Caller:
 
     organization: Organization
     key: ApiKey
+
+
+class _NotConfirmed(Exception):
+    """The caller, or what it may do, has changed since it was looked up."""
+
+
+class _Confirmation:
+    """Looks a caller up again in the transaction that it writes in.
+
+    A snapshot of its own for that costs more than the check: each commit has made its connection forget what it read.
+    """
+
+    def __init__(self, caller: _Caller) -> None:
+        self._caller = caller
+        self.is_made = False
+
+    def make(self, work: Reader) -> None:
+        """Raises `_NotConfirmed` if anything about the caller is not as it was."""
+        key = work.tx.get(ApiKey, self._caller.key.id)
+        organization = work.tx.get(Organization, self._caller.organization.id)
+        if key != self._caller.key or organization != self._caller.organization:
+            raise _NotConfirmed
+        self.is_made = True
 
 
 def _decoded(text: str) -> str:
@@ -236,6 +261,8 @@ class Api:
         self._prefix = billing.settings.id_prefix
         per_minute = billing.settings.requests_per_minute
         self._being_noted: set[str] = set()
+        # By the hash of the key.
+        self._callers: dict[str, _Caller] = {}
         self._rate_limit = None if per_minute is None else RateLimit(per_minute)
 
     def answer(self, request: Request) -> Answer:
@@ -332,14 +359,38 @@ class Api:
     def _answer(self, request: Request, callers: list[_Caller], headers: dict[str, str]) -> Answer:
         # The key comes before everything that a stranger could make expensive.
         endpoint, path = self._route(request)
-        caller = self._authenticated(_value_hash(request))
+        value_hash = _value_hash(request)
+        known = None if _only_looks(endpoint) else self._known_caller(value_hash)
+        caller = known or self._authenticated(value_hash)
         callers.append(caller)
-        organization = caller.organization
         if self._rate_limit is not None:
             standing = self._rate_limit.count(caller.key.id, self.billing.clock.now())
             headers.update(standing.headers)
             if standing.remaining < 0:
                 raise TooManyRequests
+        confirmation = None if known is None else _Confirmation(known)
+        try:
+            return self._acted(request, endpoint, path, caller, confirmation)
+        except (BillingError, _NotConfirmed):
+            if confirmation is None or confirmation.is_made:
+                raise
+            callers[:] = [self._authenticated(value_hash)]
+            if callers[0] == known:
+                raise
+        return self._acted(request, endpoint, path, callers[0], None)
+
+    def _acted(
+        self,
+        request: Request,
+        endpoint: Endpoint,
+        path: dict[str, str],
+        caller: _Caller,
+        confirmation: _Confirmation | None,
+    ) -> Answer:
+        """The answer to a request of `caller`, who is looked up again within the transaction if there is a
+        `confirmation` to be made.
+        """
+        organization = caller.organization
         _check_permission(caller, endpoint, request.method)
         parameters = with_prefix(query_parameters(request.query), self._prefix, "svc_")
         body: Json = {}
@@ -350,6 +401,8 @@ class Api:
                 raise BadRequest("Bad Request") from problem
 
         def act(work: Reader) -> Json:
+            if confirmation is not None:
+                confirmation.make(work)
             arguments: dict[str, Any] = dict(path)
             merged = {**body, **parameters} if isinstance(body, dict) else parameters
             if endpoint.query is not None:
@@ -407,4 +460,13 @@ class Api:
         organization, key = identity
         if not hmac.compare_digest(key.value_hash, value_hash) or not is_valid(key, now):
             raise Unauthorized
-        return _Caller(organization, key)
+        caller = _Caller(organization, key)
+        self._callers[value_hash] = caller
+        while len(self._callers) > _MOST_CALLERS:
+            self._callers.pop(next(iter(self._callers), ""), None)
+        return caller
+
+    def _known_caller(self, value_hash: str | None) -> _Caller | None:
+        """Whose key this was when it was last looked up: whoever writes has that confirmed (`_Confirmation`)."""
+        caller = self._callers.get(value_hash or "")
+        return caller if caller is not None and is_valid(caller.key, self.billing.clock.now()) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 
 from usagebill.core.aggregation import AGGREGATIONS, Accumulation, round_units
@@ -178,7 +178,7 @@ def _evaluated(event: Event, metric: BillableMetric) -> Event:
         )
     except (EvaluationError, ExpressionSyntaxError) as problem:
         raise Invalid(f"expression_evaluation_failed: {problem}") from problem
-    return replace(event, properties={**event.properties, metric.field_name: value})
+    return event._replace(properties={**event.properties, metric.field_name: value})
 
 
 def _is_instant(charge: Charge) -> bool:

@@ -125,17 +125,18 @@ def _taken_in(work: Work, sent: Sequence[Mapping[str, object]]) -> tuple[list[Ev
                 properties = _with_result(expressions[item.code], item)
             except (EvaluationError, ExpressionSyntaxError) as problem:
                 problems[position] = f"expression_evaluation_failed: {problem}"
+        # By position: names would take longer than the event.
         events.append(
             Event(
-                id=id,
-                organization_id=organization_id,
-                transaction_id=item.transaction_id,
-                code=item.code,
-                external_subscription_id=item.external_subscription_id,
-                timestamp=item.timestamp,
-                properties=properties,
-                precise_total_amount_cents=item.precise_total_amount_cents,
-                created_at=now,
+                id,
+                organization_id,
+                item.transaction_id,
+                item.code,
+                item.external_subscription_id,
+                item.timestamp,
+                properties,
+                item.precise_total_amount_cents,
+                now,
             )
         )
     if not problems:

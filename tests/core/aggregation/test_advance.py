@@ -128,16 +128,12 @@ def test_prices_of_events_are_left_out_of_the_side_without_the_event() -> None:
 def test_a_prorated_event_is_priced_for_the_days_left() -> None:
     january = datetime(2024, 1, 1, tzinfo=UTC)
     window = Window(start=january, end=january + timedelta(days=31, microseconds=-1), period_days=31, tz=UTC)
-    late = Event(**{**_fields(event(1, 10)), "timestamp": january + timedelta(days=29)})  # type: ignore[arg-type]
+    late = event(1, 10)._replace(timestamp=january + timedelta(days=29))
     tally = fold("sum_agg", [late], field_name="value")
     used = advance_usage(RECURRING_SUM, late, tally, None, window, prorated=True)
     assert priced(used) == D("0.64517")
     assert used.with_event.shown_units == 10
     assert used.units.row == LedgerRow(current=D(10), maximum=D(10), maximum_prorated=D("0.64517"))
-
-
-def _fields(one: Event) -> dict[str, object]:
-    return {name: getattr(one, name) for name in Event.__dataclass_fields__}
 
 
 def test_current_usage_of_a_prorated_sum_stays_at_what_was_billed() -> None:

@@ -166,7 +166,7 @@ class SqliteEvents:
     ) -> Iterator[tuple[int, Event]]:
         sql, values = changes_sql(f"{COLUMNS}, sequence", self._organization_id, question, since, order, at_most)
         for row in self._connection.execute(sql, values):
-            yield row[-1], event_of(row)
+            yield row[-1], event_of(row[:-1])
 
     def known_up_to(self, question: EventQuery, sequence: int) -> int:
         stored = (

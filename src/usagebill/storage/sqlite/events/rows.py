@@ -95,16 +95,17 @@ def _texts(properties: Mapping[str, JsonValue]) -> dict[str, str]:
 
 def event_of(row: tuple[Any, ...]) -> Event:
     """The event whose `COLUMNS` are `row`."""
+    id, organization_id, transaction_id, code, subscription, timestamp, properties, amount, created_at = row
     return Event(
-        id=row[0],
-        organization_id=row[1],
-        transaction_id=row[2],
-        code=row[3],
-        external_subscription_id=row[4],
-        timestamp=instant(row[5]),
-        properties=_decode(row[6]),
-        precise_total_amount_cents=None if row[7] is None else Decimal(row[7]),
-        created_at=instant(row[8]),
+        id,
+        organization_id,
+        transaction_id,
+        code,
+        subscription,
+        instant(timestamp),
+        _decode(properties),
+        None if amount is None else Decimal(amount),
+        instant(created_at),
     )
 
 
