@@ -76,6 +76,8 @@ def test_customers_come_back_to_the_connection_s_address_else_to_the_provider_s(
         ("stripe", 500, "JPY", 500),
         ("stripe", 5120, "KWD", 5120),
         ("stripe", 500, "ISK", 50000),
+        ("stripe", 500, "UGX", 50000),
+        ("stripe", 1200, "MGA", 12),
         ("adyen", 500, "CLP", 50000),
         ("adyen", 12300, "IDR", 123),
     ],
@@ -92,6 +94,8 @@ def test_minor_units_are_the_provider_s(kind: str, cents: int, currency: str, wi
         ("adyen", 12345, "IDR", "amount_not_representable"),
         ("gocardless", 1000, "JPY", "currency_not_supported"),
         ("stripe", 1000, "XXX", "currency_not_supported"),
+        ("stripe", 1250, "MGA", "amount_not_representable"),
+        ("adyen", 10000, "CLF", "currency_not_supported"),
     ],
 )
 def test_what_a_provider_cannot_take_is_said(kind: str, cents: int, currency: str, code: str) -> None:

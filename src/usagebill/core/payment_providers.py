@@ -88,8 +88,8 @@ KINDS: Mapping[str, ProviderKind] = {
                 "succeeded",
                 "canceled requires_payment_method",
             ),
-            # For compatibility with the time when they had decimals.
-            decimals={"ISK": 2, "UGX": 2},
+            # ISK and UGX for compatibility with the time when they had decimals; an ariary is not divided there.
+            decimals={"ISK": 2, "UGX": 2, "MGA": 0},
             steps={"BHD": 10, "JOD": 10, "KWD": 10},
         ),
         ProviderKind(
@@ -290,5 +290,7 @@ def from_minor_units(kind: str, amount: int, currency: str) -> int:
 
 
 def _check_currency(traits: ProviderKind, currency: str) -> None:
-    if currency not in CURRENCIES or (traits.currencies is not None and currency not in traits.currencies):
+    is_taken = traits.currencies is None or currency in traits.currencies
+    # Of units of account (CLF, of four decimals) nobody says in which parts they are charged.
+    if not is_taken or CURRENCIES.get(currency, 4) > 3:
         raise UnsupportedAmount("currency_not_supported", f"{traits.name} does not take {currency}")

@@ -291,7 +291,8 @@ class Charge(Request[Charged]):
 
     `provider_method_id` is the method to use; if it is null, or gone, the customer's default at the provider, or the
     first that it has. `metadata` goes with the charge. `on_session`: the customer is there to confirm it, so that
-    the provider may answer with something to do instead of refusing.
+    the provider may answer with something to do instead of refusing. `since` is when the same request may first have
+    been sent, null if it never was: providers forget keys, some after a day, and then look in their list instead.
     """
 
     payment_id: str
@@ -303,6 +304,7 @@ class Charge(Request[Charged]):
     metadata: Mapping[str, str]
     provider_method_id: str | None = None
     on_session: bool = False
+    since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

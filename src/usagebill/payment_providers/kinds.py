@@ -15,15 +15,17 @@ from usagebill.core.provider_requests import (
     ProviderFailed,
     ProviderFailure,
     Request,
+    Unhandled,
 )
 from usagebill.payment_providers.http import ProviderHttp
 from usagebill.payment_providers.port import PaymentProvider, asked
+from usagebill.payment_providers.stripe import StripeProvider
 
 __all__ = ["ADAPTERS", "HttpPaymentProviders"]
 
 A = TypeVar("A")
 
-ADAPTERS: Mapping[str, type[PaymentProvider]] = {}
+ADAPTERS: Mapping[str, type[PaymentProvider]] = {"stripe": StripeProvider}
 
 
 class HttpPaymentProviders:
@@ -55,7 +57,10 @@ class HttpPaymentProviders:
 
     def outcomes(self, connection: PaymentConnection, notice: Notice, now: datetime) -> tuple[Outcome, ...]:
         """What follows from an event. Raises `ProviderFailed` if the provider has to be asked and does not answer."""
-        return self._of(connection).outcomes(connection, notice, now)
+        try:
+            return self._of(connection).outcomes(connection, notice, now)
+        except (ValueError, TypeError, LookupError, ArithmeticError) as problem:
+            return (Unhandled(reason=f"it cannot be understood: {problem}", known=False),)
 
     def _of(self, connection: PaymentConnection) -> PaymentProvider:
         provider = self._providers.get(connection.kind)
