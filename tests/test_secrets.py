@@ -126,15 +126,20 @@ def _connection(billing: Billing) -> object:
     return billing.tax_connections.create(kind="anrok", code="a", url="https://tax.example", api_key=PROVIDER_KEY)
 
 
+def _payments(billing: Billing) -> object:
+    return billing.payment_connections.create(kind="stripe", code="p", secret_key=PROVIDER_KEY)
+
+
 @pytest.mark.parametrize(
     ("act", "method"),
     [
+        (_payments, "insert"),
         (_connection, "insert"),
         (lambda billing: billing.tax_connections.update("known", api_key=PROVIDER_KEY), "replace"),
         (lambda billing: billing.writing(lambda work: api_keys.create(work)), "insert"),
         (lambda billing: billing.writing(lambda work: api_keys.rotate(work, api_keys.list_live(work)[0].id)), "insert"),
     ],
-    ids=["connection", "changed connection", "key", "rotated key"],
+    ids=["payment connection", "connection", "changed connection", "key", "rotated key"],
 )
 def test_no_frame_holds_a_key_that_could_not_be_stored(
     billing: Billing, key: str, act: Callable[[Billing], object], method: str, monkeypatch: pytest.MonkeyPatch

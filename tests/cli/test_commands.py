@@ -86,6 +86,36 @@ def test_tax_connections_are_made_changed_listed_and_ended(file: str) -> None:
     assert "no connection has the code main" in run("tax-connections", "delete", "main", "--db", file, code=1)
 
 
+def test_payment_connections_are_made_changed_listed_and_ended(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("whsec_0123456789abcdef\n")
+    monkeypatch.setenv("USAGEBILL_PAYMENT_SECRET_KEY", "sk_live_0123456789abcdef")
+    given = ["--db", file, "--kind", "stripe", "--code", "main", "--supports-3ds"]
+    made = run_json("payment-connections", "create", *given, "--credential", f"webhook_secret=@{secret}")
+    assert (made["name"], made["supports_3ds"], made["accepts_notices"]) == ("main", True, True)
+    assert made["credentials"] == {"secret_key": "…cdef", "webhook_secret": "…cdef"}
+    assert made["notice_path"].startswith("/webhooks/stripe/")
+    assert "value_already_exist" in run("payment-connections", "create", *given, code=1)
+    changed = run("payment-connections", "update", "main", "--db", file, "--name", "Ours", "--no-3ds")
+    assert "Ours" in changed
+    assert "0123456789" not in changed
+    (listed,) = run_json("payment-connections", "list", "--db", file)
+    assert (listed["name"], listed["supports_3ds"]) == ("Ours", False)
+    taken = run_json("payment-connections", "update", "main", "--db", file, "--credential", "webhook_secret=")
+    assert taken["accepts_notices"] is False
+    assert "deleted stripe main" in run("payment-connections", "delete", "main", "--db", file)
+    assert run_json("payment-connections", "list", "--db", file) == []
+    assert "no connection has the code main" in run("payment-connections", "delete", "main", "--db", file, code=1)
+
+
+@pytest.mark.parametrize("text", ["secret_key=sk_live_1", "no_such=@file", "secret_key"])
+def test_credentials_are_not_taken_from_the_command_line_itself(file: str, text: str) -> None:
+    given = ["--db", file, "--kind", "stripe", "--code", "main", "--credential", text]
+    assert "NAME=@FILE" in run("payment-connections", "create", *given, code=2)
+
+
 def test_item_codes_that_name_nothing_are_refused(file: str) -> None:
     given = ["--db", file, "--kind", "anrok", "--code", "main", "--url", "https://tax.example", "--item", "calls"]
     assert "OUR_CODE=THEIR_CODE" in run("tax-connections", "create", *given, code=2)

@@ -230,6 +230,7 @@ TABLES_OF_VERSIONS = {
     11: "6b0ecd4bbc077ba8",
     12: "cf718fbf8f20e403",
     13: "9af7122528f17b3f",
+    14: "292a906448efdb08",
 }
 
 
@@ -247,3 +248,25 @@ def test_a_change_of_the_tables_has_a_version_of_its_own(file: Path) -> None:
     connection.close()
     digest = hashlib.sha256(repr((columns, indexes)).encode()).hexdigest()[:16]
     assert TABLES_OF_VERSIONS[shape(file)[0]] == digest
+
+
+def test_an_older_file_holds_payments_without_a_reference_or_an_invoice(file: Path) -> None:
+    SqliteStore(file).close()
+    run(
+        file,
+        "PRAGMA writable_schema = ON",
+        "UPDATE sqlite_schema SET sql = replace(replace(sql, '\"reference\" TEXT', '\"reference\" TEXT NOT NULL'),"
+        " '\"invoice_id\" TEXT', '\"invoice_id\" TEXT NOT NULL') WHERE name = 'payments'",
+        "PRAGMA user_version = 13",
+    )
+    required = (
+        "SELECT name FROM pragma_table_info('payments') WHERE \"notnull\" AND name IN ('reference', 'invoice_id')"
+    )
+    connection = sqlite3.connect(file)
+    assert len(connection.execute(required).fetchall()) == 2
+    connection.close()
+    SqliteStore(file).close()
+    connection = sqlite3.connect(file)
+    assert connection.execute(required).fetchall() == []
+    assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    connection.close()

@@ -16,6 +16,7 @@ from usagebill.cli.jobs import jobs, run_due
 from usagebill.cli.keys import keys
 from usagebill.cli.options import as_json, print_json
 from usagebill.cli.organizations import organizations
+from usagebill.cli.payment_connections import payment_connections
 from usagebill.cli.serve import serve, work
 from usagebill.cli.tax_connections import tax_connections
 
@@ -39,5 +40,18 @@ def version(json_output: bool) -> None:
         click.echo(" ".join(f"{name} {number}" for name, number in known.items()))
 
 
-for command in (serve, work, run_due, jobs, clock, events, audit, keys, organizations, tax_connections, demo):
+for command in (
+    serve,
+    work,
+    run_due,
+    jobs,
+    clock,
+    events,
+    audit,
+    keys,
+    organizations,
+    tax_connections,
+    payment_connections,
+    demo,
+):
     main.add_command(command)

@@ -85,6 +85,9 @@ class Customer:
 
     While a `vat_check` runs, the customer's invoices wait for their taxes. The first of `integration_customers` names
     the tax provider that calculates them instead; `tax_error` is its last error.
+
+    `payment_connection_id` is the payment provider that collects its invoices, which calls it `provider_customer_id`;
+    `provider_payment_methods` are the kinds of method that it may pay with there.
     """
 
     id: str
@@ -124,6 +127,9 @@ class Customer:
     payment_provider: str | None = None
     payment_provider_code: str | None = None
     provider_customer_id: str | None = None
+    payment_connection_id: str | None = None
+    provider_payment_methods: tuple[str, ...] = ()
+    sync_with_provider: bool | None = None
     finalize_zero_amount_invoice: str = "inherit"
     skip_invoice_custom_sections: bool = False
     invoice_custom_section_ids: tuple[str, ...] = ()

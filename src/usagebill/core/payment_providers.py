@@ -38,6 +38,7 @@ class ProviderKind:
     """What providers of a kind can do, and what a connection to one needs.
 
     `required` and `optional` name the credentials; `settings` what else a connection of the kind has.
+    `notices_need` is the credential that notices are checked with; `fetches` says that `Connect` can get it.
     `statuses` says what each of the provider's own words for the state of a charge means.
     `decimals` are its exceptions from ISO 4217, for the amounts it takes in minor units; `steps` what such an amount
     must be a multiple of; `currencies` the only ones that it takes, if those are known.
@@ -49,6 +50,8 @@ class ProviderKind:
     statuses: Mapping[str, ChargeStatus]
     optional: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
+    notices_need: str = "webhook_secret"
+    fetches: bool = False
     creates_customers: bool = False
     sets_up: bool = False
     charges: bool = False
@@ -77,6 +80,7 @@ KINDS: Mapping[str, ProviderKind] = {
             required=("secret_key",),
             optional=("webhook_secret",),
             settings=("supports_3ds", "require_terms_of_service_consent"),
+            fetches=True,
             redirect_url="https://stripe.com/",
             creates_customers=True,
             sets_up=True,
@@ -115,6 +119,7 @@ KINDS: Mapping[str, ProviderKind] = {
             name="adyen",
             required=("api_key", "merchant_account"),
             optional=("hmac_key",),
+            notices_need="hmac_key",
             settings=("live_prefix",),
             redirect_url="https://www.adyen.com/",
             sets_up=True,
@@ -132,6 +137,7 @@ KINDS: Mapping[str, ProviderKind] = {
         ProviderKind(
             name="cashfree",
             required=("client_id", "client_secret"),
+            notices_need="client_secret",
             redirect_url="https://cashfree.com/",
             statuses=_words("PARTIALLY_PAID", "PAID", "EXPIRED CANCELLED"),
         ),
@@ -146,6 +152,8 @@ KINDS: Mapping[str, ProviderKind] = {
             name="moneyhash",
             required=("api_key", "flow_id"),
             optional=("signature_key",),
+            notices_need="signature_key",
+            fetches=True,
             redirect_url="",
             creates_customers=True,
             sets_up=True,
@@ -172,8 +180,9 @@ class PaymentConnection:
     """An account with a payment provider, which customers are linked to by `kind` and `code`.
 
     It is spoken to at `url`, or where providers of the kind are if that is null: their hosts for tests, or, if `live`,
-    for real money. `credentials` are by the names that `ProviderKind` gives them, those that we made up or fetched
-    among them. `webhook_id` is the provider's id of the place its notices go to, where we registered it.
+    for real money. `credentials` are by the names that `ProviderKind` gives them, those that we fetched among them.
+    `webhook_id` is the provider's id of the place its notices go to, where we registered it; `connect_error` says why
+    that failed.
     """
 
     id: str
@@ -190,6 +199,7 @@ class PaymentConnection:
     require_terms_of_service_consent: bool = False
     live_prefix: str | None = None
     webhook_id: str | None = None
+    connect_error: str | None = None
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
     deleted_at: datetime | None = None
 
@@ -201,6 +211,11 @@ class PaymentConnection:
     def traits(self) -> ProviderKind:
         """What providers of its kind can do."""
         return KINDS[self.kind]
+
+    @property
+    def accepts_notices(self) -> bool:
+        """Whether it has what notices are checked with; without that each is refused."""
+        return bool(self.credentials.get(self.traits.notices_need))
 
     def shown_credentials(self) -> dict[str, str]:
         """The credentials as they may be shown: of a secret, its last four characters, if they are few of many."""

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from usagebill.core.customers import Customer
 from usagebill.core.payments import Payment
-from usagebill.core.statuses import PaymentStatus
+from usagebill.core.statuses import ChargeStatus
 
 __all__ = ["PaymentReceipt", "is_receipted", "receipt_number"]
 
@@ -46,4 +46,4 @@ def receipt_number(slug: str, position: int) -> str:
 
 def is_receipted(payment: Payment, customer: Customer) -> bool:
     """Whether the payment gets a receipt: it succeeded, and whoever paid is no partner, who issues our invoices."""
-    return payment.payment_status == PaymentStatus.SUCCEEDED and customer.account_type != "partner"
+    return payment.payment_status == ChargeStatus.SUCCEEDED and customer.account_type != "partner"

@@ -1,37 +1,183 @@
-"""Payments: money received for an invoice, recorded by hand."""
+"""Payments: money received for an invoice or a payment request, recorded by hand or collected through a provider."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 
 from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.statuses import PaymentStatus
+from usagebill.core.provider_requests import Charge, MethodDetails, PayableType
+from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
-__all__ = ["CHARGES_PAID_IN_ADVANCE", "LONGEST_REFERENCE", "Payment", "payment_errors"]
+__all__ = [
+    "CHARGES_PAID_IN_ADVANCE",
+    "LIVE",
+    "LONGEST_REFERENCE",
+    "NoticeStatus",
+    "Payment",
+    "PaymentMethod",
+    "PaymentPage",
+    "ProviderNotice",
+    "RefundAttempt",
+    "payment_errors",
+]
 
 LONGEST_REFERENCE = 40
 
 # The reference of the payment that an invoice of already paid fees is born with.
 CHARGES_PAID_IN_ADVANCE = "Charges paid in advance"
 
+# A payment that may still move money; of what is to be paid, one at a time.
+LIVE = (ChargeStatus.PENDING, ChargeStatus.PROCESSING)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payment:
-    """A manual payment of an invoice, in cents of the invoice's currency. `created_at` is when it was paid."""
+    """A payment of an invoice, or of a payment request; in cents of what is paid. `created_at` is when it was paid, or,
+    through a provider, when it was begun.
+
+    One with a `connection_id` is collected by that provider: `status` is the provider's own word, `payment_status` what
+    it means. `sent` is what the provider was sent first. As long as it is not known what became of that, the same is
+    sent again, however much has changed meanwhile. `method` is what was paid with, as it was then.
+    """
 
     id: str
     organization_id: str
     customer_id: str
-    invoice_id: str
     amount_cents: int
     amount_currency: str
-    reference: str
     created_at: datetime
     updated_at: datetime
-    status: PaymentStatus = PaymentStatus.SUCCEEDED
-    payment_status: PaymentStatus = PaymentStatus.SUCCEEDED
+    invoice_id: str | None = None
+    payment_request_id: str | None = None
+    reference: str | None = None
+    status: str = "succeeded"
+    payment_status: ChargeStatus = ChargeStatus.SUCCEEDED
+    connection_id: str | None = None
+    payment_provider_type: str | None = None
+    payment_provider_code: str | None = None
+    provider_customer_id: str | None = None
+    provider_payment_id: str | None = None
+    payment_method_id: str | None = None
+    method: MethodDetails | None = None
+    next_action: Mapping[str, object] = field(default_factory=dict)
+    error_code: str | None = None
+    attempts: int = 0
+    sent: Charge | None = None
+    sent_at: datetime | None = None
+    # False while nobody sees the invoice that it pays.
+    is_shown: bool = True
+
+    @property
+    def is_manual(self) -> bool:
+        """Whether it was recorded by hand."""
+        return self.connection_id is None
+
+    @property
+    def payable_type(self) -> PayableType:
+        """What it pays."""
+        return PayableType.INVOICE if self.payment_request_id is None else PayableType.PAYMENT_REQUEST
+
+    @property
+    def payable_id(self) -> str:
+        """The id of the invoice or payment request that it pays."""
+        return self.payment_request_id or self.invoice_id or ""
+
+    @property
+    def is_outcome_open(self) -> bool:
+        """Whether the provider was asked for it, and it is not known what came of that."""
+        return self.sent is not None and self.payment_status == ChargeStatus.PENDING and self.status == "pending"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaymentMethod:
+    """A card, mandate, ... that a customer has at a provider, to be charged without the customer.
+
+    `is_usable` is False once it is known that it cannot be charged any more, though the provider keeps it.
+    """
+
+    id: str
+    organization_id: str
+    customer_id: str
+    connection_id: str
+    provider_method_id: str
+    created_at: datetime
+    updated_at: datetime
+    is_default: bool = False
+    is_usable: bool = True
+    details: MethodDetails | None = None
+    deleted_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaymentPage:
+    """A page at a provider, where what was due of an invoice or payment request when it was made can be paid."""
+
+    id: str
+    organization_id: str
+    customer_id: str
+    connection_id: str
+    amount_cents: int
+    currency: str
+    url: str
+    created_at: datetime
+    expires_at: datetime
+    invoice_id: str | None = None
+    payment_request_id: str | None = None
+    provider_page_id: str | None = None
+    ended_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefundAttempt:
+    """What a credit note refunds, paid back through the provider of `payment_id`; cents of the note's currency."""
+
+    id: str
+    organization_id: str
+    customer_id: str
+    credit_note_id: str
+    invoice_id: str
+    payment_id: str
+    connection_id: str
+    amount_cents: int
+    currency: str
+    created_at: datetime
+    updated_at: datetime
+    refunded_before_cents: int = 0
+    provider_refund_id: str | None = None
+    status: str = "pending"
+    refund_status: PaymentStatus = PaymentStatus.PENDING
+    error_code: str | None = None
+
+
+class NoticeStatus(StrEnum):
+    """What became of something that a provider reported."""
+
+    PENDING = "pending"
+    SUCCEEDED = "succeeded"
+    IGNORED = "ignored"  # nothing follows from it, as it should be
+    UNHANDLED = "unhandled"  # somebody should look at it
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderNotice:
+    """Something that a provider reported of itself, as it came. `event_id` tells a repeated one from a new one."""
+
+    id: str
+    organization_id: str
+    connection_id: str
+    event_id: str
+    type: str
+    body: str
+    created_at: datetime
+    updated_at: datetime
+    status: NoticeStatus = NoticeStatus.PENDING
+    reason: str | None = None
+    attempts: int = 0
 
 
 def payment_errors(invoice: Invoice, amount_cents: int, reference: str) -> dict[str, list[str]]:

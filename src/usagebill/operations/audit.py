@@ -43,7 +43,7 @@ from usagebill.core.payments import Payment
 from usagebill.core.periods import Cycle, Succession, billed_through, day_start, ended_on_boundary_day, max_zone_shift
 from usagebill.core.periods.schedule import next_billing_run
 from usagebill.core.recounts import Left
-from usagebill.core.statuses import PaymentStatus
+from usagebill.core.statuses import ChargeStatus
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import BillCustomer
 from usagebill.core.wallet_audit import WalletLedger, audited_prepaid, audited_wallet
@@ -175,7 +175,7 @@ def _audited_invoice(
     fees = reader.tx.find(Fee, eq("invoice_id", invoice.id))
     periods = reader.tx.find(BillingPeriod, eq("invoice_id", invoice.id))
     paid = reader.tx.total(
-        Payment, "amount_cents", eq("invoice_id", invoice.id), eq("payment_status", PaymentStatus.SUCCEEDED)
+        Payment, "amount_cents", eq("invoice_id", invoice.id), eq("payment_status", ChargeStatus.SUCCEEDED)
     )
     yield from audited_invoice(invoice, fees, periods, paid_cents=paid)
     request = reader.tx.find(CreditNote, eq("invoice_id", invoice.id), eq("status", CreditNoteStatus.FINALIZED))

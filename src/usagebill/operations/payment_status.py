@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceType
+from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import Payment
 from usagebill.core.statuses import PaymentStatus
@@ -32,6 +32,7 @@ def payment_of(reader: Reader, invoice: Invoice, amount_cents: int, reference: s
         reference=reference,
         created_at=paid_at,
         updated_at=reader.now,
+        is_shown=invoice.status != InvoiceStatus.OPEN,
     )
 
 

@@ -10,21 +10,23 @@ from dateutil import parser
 
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Forbidden, Invalid, NotFound
-from usagebill.core.invoices.life_cycle import PAYABLE, VISIBLE, InvoiceType
+from usagebill.core.invoices.life_cycle import PAYABLE, InvoiceType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import Payment, payment_errors
-from usagebill.core.statuses import PaymentStatus
+from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.inputs import ABSENT, Input, Maybe, Paging
 from usagebill.operations import payment_receipts
 from usagebill.operations.payment_status import payment_of, set_payment_status
 from usagebill.queries.customers import customer_by_external_id
-from usagebill.storage.conditions import Condition, eq, related, within
+from usagebill.storage.conditions import Condition, eq, related
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
 
 __all__ = ["PaymentFilters", "PaymentInput", "create", "get", "list_all", "list_of_customer"]
 
 _LONGEST_DATE = 128
+# Not those of an invoice that nobody sees.
+_SHOWN = eq("is_shown", True)
 
 
 @Input
@@ -63,7 +65,7 @@ def create(work: Work, request: PaymentInput) -> Payment:
     payment = payment_of(work, invoice, amount, reference, paid_at)
     work.tx.insert(payment)
     paid = work.tx.total(
-        Payment, "amount_cents", eq("invoice_id", invoice.id), eq("payment_status", PaymentStatus.SUCCEEDED)
+        Payment, "amount_cents", eq("invoice_id", invoice.id), eq("payment_status", ChargeStatus.SUCCEEDED)
     )
     invoice = replace(invoice, total_paid_amount_cents=paid, updated_at=work.now)
     work.tx.replace(invoice)
@@ -85,13 +87,9 @@ def _paid_at(reader: Reader, sent: object) -> datetime:
         raise Invalid(paid_at="invalid_date") from problem
 
 
-def _visible() -> Condition:
-    return related(Invoice, "invoice_id", within("status", VISIBLE))
-
-
 def get(reader: Reader, payment_id: str) -> Payment:
     """One payment. Raises `NotFound`, also while its invoice is not to be seen."""
-    payment = reader.tx.first(Payment, eq("id", payment_id), _visible())
+    payment = reader.tx.first(Payment, eq("id", payment_id), _SHOWN)
     if payment is None:
         raise NotFound("payment")
     return payment
@@ -99,7 +97,7 @@ def get(reader: Reader, payment_id: str) -> Payment:
 
 def list_all(reader: Reader, options: PaymentFilters, paging: Paging) -> Page[Payment]:
     """Payments, newest first, of one customer or invoice if asked. Raises `Invalid` for an id that is none."""
-    conditions = [_visible()]
+    conditions: list[Condition] = [_SHOWN]
     if options.external_customer_id:
         conditions.append(related(Customer, "customer_id", eq("external_id", options.external_customer_id)))
     if options.invoice_id:

@@ -14,7 +14,7 @@ __all__ = ["paid_invoices", "payment_of_receipt", "payments_of_invoice", "receip
 
 def paid_invoices(reader: Reader, payment: Payment) -> list[Invoice]:
     """The invoices that a payment is for."""
-    invoice = reader.tx.get(Invoice, payment.invoice_id)
+    invoice = reader.tx.get(Invoice, payment.invoice_id or "")
     if invoice is None:
         raise LookupError(f"payment {payment.id} has lost its invoice")
     return [invoice]

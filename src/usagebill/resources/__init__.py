@@ -7,7 +7,7 @@ from typing import get_type_hints
 
 from usagebill.bindings import Messages, Resource, Runner, Views
 from usagebill.resources.catalog import AddOns, BillableMetrics, Coupons, Plans, PricingUnits, Taxes
-from usagebill.resources.connections import TaxConnections, WebhookEndpoints, Webhooks
+from usagebill.resources.connections import PaymentConnections, TaxConnections, WebhookEndpoints, Webhooks
 from usagebill.resources.customers import (
     AppliedCoupons,
     BillingEntities,
@@ -40,6 +40,7 @@ class Resources:
     invoice_custom_sections: InvoiceCustomSections
     invoices: Invoices
     organizations: Organizations
+    payment_connections: PaymentConnections
     payment_receipts: PaymentReceipts
     payments: Payments
     plans: Plans

@@ -1,15 +1,29 @@
-"""Who else is told or asked: webhook endpoints and tax providers."""
+"""Who else is told or asked: webhook endpoints, tax providers and payment providers."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 from usagebill.bindings import Resource, Views, command, query
+from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.tax_providers import TaxConnection
 from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
-from usagebill.operations import tax_connections, webhook_endpoints, webhooks
+from usagebill.operations import payment_connections, tax_connections, webhook_endpoints, webhooks
+from usagebill.views.payment_providers import payment_connection_view
 from usagebill.views.tax_providers import tax_connection_view
 from usagebill.views.webhooks import webhook_endpoint_view, webhook_message_view
+
+
+class PaymentConnections(Resource):
+    """Payment providers that collect the invoices of the customers linked to them."""
+
+    views: ClassVar[Views] = {PaymentConnection: payment_connection_view}
+
+    create = command(payment_connections.create)
+    update = command(payment_connections.update)
+    get = query(payment_connections.get)
+    list = query(payment_connections.list_all)
+    delete = command(payment_connections.delete)
 
 
 class TaxConnections(Resource):

@@ -26,8 +26,9 @@ from usagebill.core.invoice_custom_sections import InvoiceCustomSection
 from usagebill.core.invoices.life_cycle import VISIBLE
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.organizations import Organization
+from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_receipts import PaymentReceipt
-from usagebill.core.payments import Payment
+from usagebill.core.payments import Payment, PaymentMethod, PaymentPage, ProviderNotice, RefundAttempt
 from usagebill.core.plans import Charge, FixedCharge, FixedChargeUnits, Plan
 from usagebill.core.pricing_units import PricingUnit
 from usagebill.core.progressive_billing import LifetimeUsage
@@ -92,7 +93,12 @@ TABLES: tuple[Table, ...] = (
         name="customers",
         unique=(("external_id",),),
         # Lists of what belongs to a customer find deleted ones too.
-        indexes=(("external_id",), ("state", *_LATEST), ("zipcode", *_LATEST)),
+        indexes=(
+            ("external_id",),
+            ("state", *_LATEST),
+            ("zipcode", *_LATEST),
+            ("payment_connection_id", "provider_customer_id"),
+        ),
         listing=Listing(
             facets=(
                 "account_type",
@@ -115,6 +121,7 @@ TABLES: tuple[Table, ...] = (
         listing=Listing(order=(asc("name"), desc("created_at"))),
     ),
     Table(kind=TaxConnection, name="tax_connections", unique=(("kind", "code"),)),
+    Table(kind=PaymentConnection, name="payment_connections", unique=(("code",),)),
     Table(kind=PricingUnit, name="pricing_units", always_unique=(("code",),), listing=_PLAIN),
     # A plan's code is unique among plans that are no overrides: `operations.plans` sees to it.
     Table(
@@ -268,8 +275,39 @@ TABLES: tuple[Table, ...] = (
     Table(
         kind=Payment,
         name="payments",
-        indexes=(("invoice_id",), ("customer_id", *_LATEST)),
-        listing=Listing(facets=(related(Invoice, "invoice_id", within("status", VISIBLE)),), ranges=("created_at",)),
+        indexes=(
+            ("invoice_id",),
+            ("payment_request_id",),
+            ("connection_id", "provider_payment_id"),
+            ("customer_id", *_LATEST),
+        ),
+        listing=Listing(facets=("is_shown",), ranges=("created_at",)),
+    ),
+    Table(
+        kind=PaymentMethod,
+        name="payment_methods",
+        unique=(("customer_id", "provider_method_id"),),
+        indexes=(("customer_id", *_LATEST), ("connection_id", "provider_method_id")),
+        references={"customer_id": Customer},
+        listing=_PLAIN,
+    ),
+    Table(
+        kind=PaymentPage,
+        name="payment_pages",
+        indexes=(("invoice_id",), ("payment_request_id",), ("connection_id", "ended_at")),
+        references={"customer_id": Customer},
+    ),
+    Table(
+        kind=RefundAttempt,
+        name="refunds",
+        indexes=(("credit_note_id",), ("payment_id",), ("connection_id", "provider_refund_id")),
+        references={"credit_note_id": CreditNote},
+    ),
+    Table(
+        kind=ProviderNotice,
+        name="provider_notices",
+        always_unique=(("connection_id", "event_id"),),
+        indexes=(("status", *_LATEST), ("created_at",)),
     ),
     Table(
         kind=PaymentReceipt,

@@ -7,11 +7,11 @@ from typing import TypedDict
 
 from usagebill.core.payments import Payment
 from usagebill.queries.customers import customer_of
-from usagebill.queries.invoices import find_invoice
+from usagebill.queries.payments import paid_invoices
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Reader
 
-__all__ = ["PaymentMethodView", "payment_view"]
+__all__ = ["PaymentMethodView", "PaymentView", "payment_view"]
 
 
 class PaymentMethodView(TypedDict):
@@ -34,43 +34,41 @@ class PaymentView(TypedDict):
     status: str
     payment_status: str
     type: str
-    reference: str
-    payment_provider_code: None
-    payment_provider_type: None
-    external_payment_id: None
-    provider_payment_id: None
-    provider_customer_id: None
-    payment_method_id: None
+    reference: str | None
+    payment_provider_code: str | None
+    payment_provider_type: str | None
+    external_payment_id: str | None
+    provider_payment_id: str | None
+    provider_customer_id: str | None
+    payment_method_id: Id | None
     next_action: Mapping[str, object]
     created_at: Instant
 
 
 def payment_view(reader: Reader, payment: Payment) -> PaymentView:
-    """The payment with its invoice and customer; what only providers know is null."""
+    """The payment with its invoice and customer; what only providers know is null for one made by hand."""
     customer = customer_of(reader, payment)
-    invoice = find_invoice(reader, payment.invoice_id)
-    if invoice is None:
-        raise LookupError(f"payment {payment.id} has lost its invoice")
+    invoices = paid_invoices(reader, payment)
     return {
         "svc_id": payment.id,
         "svc_customer_id": customer.id,
         "external_customer_id": customer.external_id,
-        "invoice_ids": [invoice.id],
-        "invoice_numbers": [invoice.number],
-        "svc_payable_id": invoice.id,
-        "payable_type": "Invoice",
+        "invoice_ids": [invoice.id for invoice in invoices],
+        "invoice_numbers": [invoice.number for invoice in invoices],
+        "svc_payable_id": payment.payable_id,
+        "payable_type": payment.payable_type,
         "amount_cents": payment.amount_cents,
         "amount_currency": payment.amount_currency,
         "status": payment.status,
         "payment_status": payment.payment_status,
-        "type": "manual",
+        "type": "manual" if payment.is_manual else "provider",
         "reference": payment.reference,
-        "payment_provider_code": None,
-        "payment_provider_type": None,
-        "external_payment_id": None,
-        "provider_payment_id": None,
-        "provider_customer_id": None,
-        "payment_method_id": None,
-        "next_action": {},
+        "payment_provider_code": payment.payment_provider_code,
+        "payment_provider_type": payment.payment_provider_type,
+        "external_payment_id": payment.provider_payment_id,
+        "provider_payment_id": payment.provider_payment_id,
+        "provider_customer_id": payment.provider_customer_id,
+        "payment_method_id": payment.payment_method_id,
+        "next_action": payment.next_action,
         "created_at": instant_text(payment.created_at),
     }

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STEPS", "VERSION", "NewerFile", "OlderFile", "bring_forward", "check_version"]
 
-VERSION = 13
+VERSION = 14
 
 
 def _lanes(connection: sqlite3.Connection) -> None:
@@ -46,8 +46,19 @@ def _lanes(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE jobs DROP COLUMN leased")
 
 
+def _payments_of_anything(connection: sqlite3.Connection) -> None:
+    """Payments through providers have no reference, and those of payment requests no invoice."""
+    connection.execute("PRAGMA writable_schema = ON")
+    for column in ("invoice_id", "reference"):
+        connection.execute(
+            "UPDATE sqlite_schema SET sql = replace(sql, ?, ?) WHERE type = 'table' AND name = 'payments'",
+            (f'"{column}" TEXT NOT NULL', f'"{column}" TEXT'),
+        )
+    connection.execute("PRAGMA writable_schema = RESET")
+
+
 # version -> what to do to the rows of a file older than that version, once its tables have their columns.
-STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {3: _lanes, 7: count_all_events}
+STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {3: _lanes, 7: count_all_events, 14: _payments_of_anything}
 
 
 class NewerFile(Exception):

@@ -1,0 +1,176 @@
+"""`usagebill payment-connections`: the payment providers that customers can be linked to."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from usagebill.billing import Billing
+from usagebill.cli.options import as_json, database, named, opened, organization_option, print_json, print_table
+from usagebill.core.payment_providers import KINDS, PaymentConnection
+
+__all__ = ["payment_connections"]
+
+_ENVIRONMENT = "USAGEBILL_PAYMENT_"
+_credentials = click.option(
+    "--credential",
+    "credentials",
+    multiple=True,
+    metavar="NAME=@FILE",
+    help="What the provider lets us in with, read from a file: secret_key, access_token, ... NAME= takes one away. "
+    f"Those not named are read from the environment ({_ENVIRONMENT}SECRET_KEY, ...).",
+)
+_redirect = click.option("--success-redirect-url", help="Where customers go after they have paid.")
+_live = click.option("--live/--test", default=None, help="Whether it moves real money (default: --test).")
+_3ds = click.option(
+    "--supports-3ds/--no-3ds", "supports_3ds", default=None, help="Whether customers may be asked to confirm charges."
+)
+_consent = click.option(
+    "--require-consent/--no-consent",
+    "require_terms_of_service_consent",
+    default=None,
+    help="Whether customers accept the terms of service on Stripe's pages.",
+)
+_prefix = click.option("--live-prefix", help="The prefix of Adyen's hosts for this account.")
+
+
+@click.group("payment-connections")
+def payment_connections() -> None:
+    """Connect to payment providers, which then collect the invoices of the customers linked to them."""
+
+
+def _read(kind: str | None, texts: tuple[str, ...]) -> dict[str, str]:
+    """The credentials that are named, else those of the kind that are in the environment."""
+    names = {name for row in KINDS.values() for name in (*row.required, *row.optional)}
+    sent: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if name not in names or not equals or (value and not value.startswith("@")):
+            raise click.UsageError("--credential takes NAME=@FILE, NAME one of " + ", ".join(sorted(names)))
+        try:
+            sent[name] = Path(value[1:]).read_text(encoding="utf-8").strip() if value else ""
+        except OSError as problem:
+            raise click.UsageError(f"--credential {name}: {problem.strerror}: {value[1:]}") from None
+    wanted = names if kind is None else {*KINDS[kind].required, *KINDS[kind].optional}
+    for name in wanted - set(sent):
+        value = os.environ.get(f"{_ENVIRONMENT}{name.upper()}", "")
+        if value:
+            sent[name] = value
+    return sent
+
+
+def _shown(billing: Billing, connection: PaymentConnection) -> dict[str, Any]:
+    return dict(billing.view(connection))
+
+
+def _print(shown: dict[str, Any], json_output: bool) -> None:
+    if json_output:
+        print_json(shown)
+        return
+    for name, value in shown.items():
+        if name == "credentials":
+            value = " ".join(f"{key}={text}" for key, text in value.items())
+        click.echo(f"{name:32}  {value}")
+
+
+def _named(code: str) -> AbstractContextManager[None]:
+    return named(f"no connection has the code {code}: see `usagebill payment-connections list`")
+
+
+@payment_connections.command()
+@click.option("--kind", type=click.Choice(tuple(KINDS)), required=True, help="The customers' `payment_provider`.")
+@click.option("--code", required=True, help="Their `payment_provider_code`.")
+@click.option("--name", help="What people call it (default: its code).")
+@click.option("--url", help="Where its API is, if not where the kind's usually is.")
+@_redirect
+@_live
+@_3ds
+@_consent
+@_prefix
+@_credentials
+@database()
+@organization_option
+@as_json
+def create(
+    kind: str,
+    code: str,
+    name: str | None,
+    credentials: tuple[str, ...],
+    path: str,
+    organization: str | None,
+    json_output: bool,
+    **settings: Any,
+) -> None:
+    """Connect to a provider."""
+    sent = {**_sent(settings), **_read(kind, credentials)}
+    with opened(path, organization) as billing:
+        made = billing.payment_connections.create(kind=kind, code=code, name=name or code, **sent)
+        shown = _shown(billing, made)
+    _print(shown, json_output)
+
+
+def _sent(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+@payment_connections.command("list")
+@database()
+@organization_option
+@as_json
+def list_all(path: str, organization: str | None, json_output: bool) -> None:
+    """List the connections, oldest first."""
+    with opened(path, organization) as billing:
+        rows = [_shown(billing, connection) for connection in billing.payment_connections.list()]
+    if json_output:
+        print_json(rows)
+    else:
+        print_table(("kind", "code", "name", "live", "accepts_notices", "notice_path"), rows, "no payment connections")
+
+
+@payment_connections.command()
+@click.argument("code")
+@click.option("--name", help="What people call it.")
+@click.option("--url", help="Where its API is.")
+@_redirect
+@_live
+@_3ds
+@_consent
+@_prefix
+@_credentials
+@database()
+@organization_option
+@as_json
+def update(
+    code: str,
+    credentials: tuple[str, ...],
+    path: str,
+    organization: str | None,
+    json_output: bool,
+    **settings: Any,
+) -> None:
+    """Change what is given of a connection."""
+    with opened(path, organization) as billing, _named(code):
+        kind = billing.payment_connections.get(code).kind
+        sent = {**_sent(settings), **_read(kind, credentials)}
+        shown = _shown(billing, billing.payment_connections.update(code, **sent))
+    _print(shown, json_output)
+
+
+@payment_connections.command()
+@click.argument("code")
+@database()
+@organization_option
+@as_json
+def delete(code: str, path: str, organization: str | None, json_output: bool) -> None:
+    """End a connection; its customers are linked to no provider any more, and payments stay."""
+    with opened(path, organization) as billing, _named(code):
+        ended = billing.payment_connections.delete(code)
+        shown = _shown(billing, ended)
+    if json_output:
+        print_json(shown)
+    else:
+        click.echo(f"deleted {ended.kind} {ended.code}")

@@ -1,0 +1,139 @@
+"""Connections to payment providers, made by whoever runs the installation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import attrs
+
+from usagebill.core.customers import Customer
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.payment_providers import KINDS, PaymentConnection, connection_errors
+from usagebill.core.payments import PaymentMethod
+from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
+from usagebill.storage.conditions import asc, eq
+from usagebill.work import Reader, Work
+
+__all__ = ["PaymentConnectionInput", "create", "delete", "get", "list_all", "unlinked", "update"]
+
+
+@Input
+class PaymentConnectionInput:
+    """The account, and what it lets us in with; which of those are needed depends on the kind (`ProviderKind`)."""
+
+    kind: Maybe[str] = ABSENT
+    code: Maybe[str] = ABSENT
+    name: Maybe[str] = ABSENT
+    url: Maybe[str] = ABSENT
+    live: Maybe[bool] = ABSENT
+    success_redirect_url: Maybe[str] = ABSENT
+    supports_3ds: Maybe[bool] = ABSENT
+    require_terms_of_service_consent: Maybe[bool] = ABSENT
+    live_prefix: Maybe[str] = ABSENT
+    merchant_account: Maybe[str] = ABSENT
+    flow_id: Maybe[str] = ABSENT
+    secret_key: Maybe[str] = attrs.field(default=ABSENT, repr=False)
+    webhook_secret: Maybe[str] = attrs.field(default=ABSENT, repr=False)
+    access_token: Maybe[str] = attrs.field(default=ABSENT, repr=False)
+    api_key: Maybe[str] = attrs.field(default=ABSENT, repr=False)
+    hmac_key: Maybe[str] = attrs.field(default=ABSENT, repr=False)
+    client_id: Maybe[str] = attrs.field(default=ABSENT, repr=False)
+    client_secret: Maybe[str] = attrs.field(default=ABSENT, repr=False)
+    signature_key: Maybe[str] = attrs.field(default=ABSENT, repr=False)
+
+
+_CREDENTIALS = tuple(sorted({name for kind in KINDS.values() for name in (*kind.required, *kind.optional)}))
+_SETTINGS = ("name", "url", "live", "success_redirect_url", "live_prefix")
+_SWITCHES = ("supports_3ds", "require_terms_of_service_consent")
+
+
+def create(work: Work, request: PaymentConnectionInput) -> PaymentConnection:
+    """A new connection. Raises `Invalid`, also where another has the code already, of whatever kind."""
+    code = value_or(request.code, "")
+    connection = PaymentConnection(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        kind=value_or(request.kind, ""),
+        code=code,
+        name=value_or(request.name, code),
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    connection = _changed(connection, request)
+    _check(connection)
+    if work.tx.first(PaymentConnection, eq("code", code)) is not None:
+        raise Invalid(code="value_already_exist")
+    work.tx.insert(connection)
+    return connection
+
+
+def _changed(connection: PaymentConnection, request: PaymentConnectionInput) -> PaymentConnection:
+    sent = changes(request, *_SETTINGS) | {
+        name: bool(value) for name, value in changes(request, *_SWITCHES, "live").items()
+    }
+    # An empty text takes away what was there.
+    sent |= {name: sent[name] or None for name in ("url", "success_redirect_url", "live_prefix") if name in sent}
+    credentials = dict(connection.credentials)
+    for name in _CREDENTIALS:
+        value = getattr(request, name)
+        if is_given(value) and value:
+            credentials[name] = value
+        elif value == "":
+            credentials.pop(name, None)
+    return replace(connection, **sent, credentials=credentials)
+
+
+def _check(connection: PaymentConnection) -> None:
+    problems = connection_errors(connection)
+    if problems:
+        raise Invalid(problems)
+
+
+def list_all(reader: Reader) -> list[PaymentConnection]:
+    """All connections, oldest first."""
+    return reader.tx.find(PaymentConnection, order=[asc("created_at"), asc("id")])
+
+
+def get(reader: Reader, code: str) -> PaymentConnection:
+    """The connection with this code. Raises `NotFound`."""
+    connection = reader.tx.first(PaymentConnection, eq("code", code))
+    if connection is None:
+        raise NotFound("payment_connection")
+    return connection
+
+
+def update(work: Work, code: str, request: PaymentConnectionInput) -> PaymentConnection:
+    """Change what is sent of a connection; an empty credential is taken away. Its kind and its code stay.
+
+    Raises `NotFound` and `Invalid`.
+    """
+    before = get(work, code)
+    connection = replace(_changed(before, request), connect_error=None, updated_at=work.now)
+    _check(connection)
+    work.tx.replace(connection)
+    return connection
+
+
+def delete(work: Work, code: str) -> PaymentConnection:
+    """End a connection: its customers are linked to no provider any more, and their methods go. Payments stay."""
+    connection = get(work, code)
+    deleted = replace(connection, deleted_at=work.now, updated_at=work.now)
+    work.tx.replace(deleted)
+    for method in work.tx.find(PaymentMethod, eq("connection_id", connection.id)):
+        work.tx.replace(replace(method, is_default=False, deleted_at=work.now, updated_at=work.now))
+    for customer in work.tx.find(Customer, eq("payment_connection_id", connection.id), deleted=True):
+        work.tx.replace(replace(unlinked(customer), updated_at=work.now))
+    return deleted
+
+
+def unlinked(customer: Customer) -> Customer:
+    """The customer, linked to no payment provider."""
+    return replace(
+        customer,
+        payment_provider=None,
+        payment_provider_code=None,
+        provider_customer_id=None,
+        payment_connection_id=None,
+        provider_payment_methods=(),
+        sync_with_provider=None,
+    )
