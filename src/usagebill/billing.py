@@ -75,21 +75,21 @@ OUTSIDE: dict[str, OutsideHandler[Any]] = dict(
     )
 )
 
-# How many different questions about taxes one piece of work may ask.
+# How many tax requests one unit of work may make.
 _MOST_QUESTIONS = 20
 # How many jobs share one commit.
 _BATCH = 50
-# How many of them are worked out before the lock is taken; among how many of those that are due they are chosen while
-# other workers take the first ones; and for how many batches that goes on.
+# How many of them are computed before the lock is taken; among how many due jobs they are picked while other workers
+# take the first ones; and for how many batches that goes on.
 _AHEAD = 20
 _CONTENDED_WINDOW = 1000
 _KEEPS_AWAY = 50
-# How many seconds a batch goes on while it holds the lock of the writer: if nobody of this process waits to write (who
-# waits in another one is not seen), and if somebody does. And how many, before that, something is worked out for it.
+# How many seconds a batch may hold the write lock: if nobody in this process waits to write (waiters in other processes
+# are not seen), and if somebody does. And for how many seconds it computes ahead before that.
 _LONGEST = 0.02
 _OTHERS_WAIT = 0.01
 _LONGEST_AHEAD = 0.1
-# How long a worker keeps a leased job to itself at least, and longer than the longest conversation in any case.
+# The least time a worker leases a job for; always longer than the longest request to somebody outside.
 _LEASE = timedelta(minutes=5)
 _BEYOND = timedelta(minutes=1)
 _log = structlog.get_logger("usagebill.jobs")
@@ -103,13 +103,13 @@ class JobFailed(Exception):
         self.job = job
 
 
-# What names a job: its organization and its key.
+# The identity of a job: its organization and its key.
 _Key = tuple[str, str]
 
 
 @dataclass(slots=True)
 class _Batch:
-    """What one commit of jobs came to. `gone` counts those that others had done meanwhile."""
+    """The outcome of one commit of jobs. `gone` counts those that other workers did meanwhile."""
 
     done: int = 0
     gone: int = 0
@@ -167,9 +167,9 @@ class Billing(Resources):
         timeouts = self.settings.webhook_timeout, self.settings.vat_registry_timeout, self.settings.tax_provider_timeout
         self.lease = max(_LEASE, timedelta(seconds=3 * max(timeouts)) + _BEYOND)
         self.serving_seconds = 0.0
-        # For how many batches more this worker keeps away from the first jobs, since others take those.
+        # For how many more batches this worker skips the first jobs, because others take them.
         self._keeps_away = 0
-        # What was worked out, and not stored within the last commit.
+        # What was computed ahead and not stored by the last commit.
         self._left: dict[_Key, Ahead] = {}
         self._wakes: list[tuple[Callable[[], None], str | None]] = []
         find = self.store.read if read_only else self.store.write
@@ -281,7 +281,7 @@ class Billing(Resources):
             return self._answering(ask)
 
     def writing(self, change: Callable[[Work], T], organization: Organization | None = None) -> T:
-        """Make a change, all of it or nothing; durable once this returns.
+        """Make a change, all or nothing; durable once this returns.
 
         Raises `ClockRefused` if the machine's clock is behind what the file has seen, or far ahead of it.
         """
@@ -324,7 +324,7 @@ class Billing(Resources):
     # Jobs
 
     def on_immediate(self, wake: Callable[[], None], *, kind: str | None = None) -> Callable[[], None]:
-        """Have `wake` called after each change that left a job to do at once, until the function returned is called.
+        """Call `wake` after each change that leaves an immediate job, until the returned function is called.
 
         `kind` is that of jobs that talk to the outside, "" any other; all count unless one is named.
         """
@@ -356,9 +356,9 @@ class Billing(Resources):
         strict: bool = False,
         on_failure: Callable[[Job, Exception], None] | None = None,
     ) -> int:
-        """Do every job that is due at `now` (the clock's, unless given), in order, and say how many were tried.
+        """Run every job that is due at `now` (by default the clock's), in order, and return how many were tried.
 
-        `immediate` does only those that follow at once from an operation. A job that fails is left for a later try and
+        `immediate` runs only those that follow at once from an operation. A job that fails is left for a later try and
         does not hold up the others; `on_failure` is called. `strict` raises `JobFailed` instead.
         """
         now = now or self.clock.now()
@@ -380,10 +380,10 @@ class Billing(Resources):
         strict: bool = False,
         on_failure: Callable[[Job, Exception], None] | None = None,
     ) -> int:
-        """Do some of the due jobs in one commit: how many were tried, 0 if none was due.
+        """Run some of the due jobs in one commit; returns how many were tried, 0 if none was due.
 
-        They are many while nobody else wants to write, and few otherwise, so that requests are not kept waiting. Raises
-        `ClockRefused` if the machine's clock is behind what the file has seen, or far ahead of it.
+        Many while nobody else wants to write, few otherwise, so that requests do not wait. Raises `ClockRefused` if the
+        machine's clock is behind what the file has seen, or far ahead of it.
         """
         self.clock_watch.check()
         instant = now or self.clock.now()
@@ -394,7 +394,7 @@ class Billing(Resources):
             self.clock_watch.note(tx, self.clock.now())
             while batch.done < _BATCH:
                 spent = monotonic() - start
-                # A batch that is slow to begin does one job all the same: none done means that none was due.
+                # A batch that is slow to begin still runs one job: none done would mean that none was due.
                 if batch.done and (spent > _LONGEST or (spent > _OTHERS_WAIT and self.store.is_awaited())):
                     break
                 job = self._claimed(tx, instant, keys, batch, immediate=immediate)
@@ -435,7 +435,7 @@ class Billing(Resources):
     def _claimed(
         self, tx: Transaction, instant: datetime, worked_out: Iterator[_Key], batch: _Batch, *, immediate: bool
     ) -> Job | None:
-        """The next job of a batch: of those that are worked out, then any other; None if the batch ends here."""
+        """The next job of a batch: those computed ahead first, then any other; None if the batch ends here."""
         for organization_id, key in worked_out:
             job = tx.scoped(organization_id).jobs.claim(instant, key=key)
             if job is not None:
@@ -450,9 +450,9 @@ class Billing(Resources):
         return self.store.reads_beside_writes and is_worked_out_ahead(job)
 
     def _worked_out_ahead(self, instant: datetime) -> dict[_Key, Ahead]:
-        """What the next jobs come to: worked out on a snapshot, while others write.
+        """The results of the next jobs, computed on a snapshot while others write.
 
-        They are the first that are due; if other workers have just taken those, they are some further on.
+        They are the first due jobs or, if other workers have just taken those, some further on.
         """
         if self._left or not self.store.reads_beside_writes:
             return self._left
@@ -482,7 +482,7 @@ class Billing(Resources):
         return work
 
     def postpone(self, tx: Transaction, job: Job, now: datetime, problem: Exception) -> None:
-        """Have a job that failed tried again later, or left for a person to look at once it has failed too often."""
+        """Schedule the retry of a failed job, or leave it to a person once it has failed too often."""
         final = isinstance(problem, Undelivered) and problem.final
         most = problem.ATTEMPTS if isinstance(problem, Undelivered) else ATTEMPTS
         failed = final or job.attempts + 1 >= most
@@ -494,7 +494,7 @@ class Billing(Resources):
         try:
             tx.savepoint(partial(self._note_failure, tx, job, now, reason))
         except Exception as other:
-            # What fails the job may fail this record of it too; the job and the log still show it.
+            # The cause may fail this record too; the job and the log still show it.
             log.error("failure_not_shown", exception=plain_traceback(other))
 
     def _note_failure(self, tx: Transaction, job: Job, now: datetime, reason: str) -> None:
@@ -510,10 +510,9 @@ class Billing(Resources):
         strict: bool = False,
         on_failure: Callable[[Job, Exception], None] | None = None,
     ) -> int:
-        """Do one due job of those that talk to the outside, while no transaction is open: 1, or 0 if none was due.
+        """Run one due leased job, while no transaction is open: 1, or 0 if none was due.
 
-        It is of one of these kinds, of any in `OUTSIDE` unless named. It is leased meanwhile: no other worker takes it
-        up, unless this one dies.
+        It is of one of these kinds, by default of any in `OUTSIDE`. No other worker takes it up unless this one dies.
         """
         self.clock_watch.check()
         instant = now or self.clock.now()
@@ -558,7 +557,7 @@ class Billing(Resources):
         strict: bool,
         on_failure: Callable[[Job, Exception], None] | None,
     ) -> int:
-        """Deliver every message that is due, and wait for the answers: how many were tried."""
+        """Deliver every due message and wait for the answers; returns how many were tried."""
         deliveries = self.deliveries()
         try:
             while deliveries.step(now, immediate=immediate) or deliveries.is_busy:
@@ -584,7 +583,7 @@ class Billing(Resources):
 
     @property
     def contention(self) -> float:
-        """How often of late, from 0 to 1, another process was writing when this one wanted to."""
+        """How often recently, from 0 to 1, another process held the write lock when this one wanted it."""
         return self.store.contention
 
     def work_of(self, tx: Transaction, organization_id: str, now: datetime) -> Work:

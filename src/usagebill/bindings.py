@@ -124,7 +124,7 @@ class Operation(Generic[T]):
 
     @cached_property
     def path(self) -> tuple[str, ...]:
-        """The operation's own parameters: what names the things that it acts on."""
+        """The operation's own parameters: the ids and codes of what it acts on."""
         named = list(inspect.signature(self.function).parameters)[1:]
         return tuple(name for name in named if name not in self._inputs and name != "paging")
 
@@ -139,7 +139,7 @@ class Operation(Generic[T]):
 
     @cached_property
     def fields(self) -> dict[str, str]:
-        """Each keyword argument -> which parameter of the operation it belongs to."""
+        """Keyword argument -> the parameter of the operation that it belongs to."""
         fields = {item.name: name for name, kind in self._inputs.items() for item in attrs.fields(kind)}
         return {**fields, **(dict.fromkeys(_PAGING, "paging") if self.paged else {})}
 
@@ -188,7 +188,7 @@ class BoundOperation(Generic[T]):
 
     def __call__(self, *path: str, **fields: object) -> T:
         arguments = self._operation.arguments(path, fields)
-        # Keys may be among them: no traceback is to find them here.
+        # Keys may be among them, and no traceback may show them.
         del fields
         return self._operation.run(self._runner, arguments)
 
@@ -199,5 +199,5 @@ def query(function: Callable[..., T]) -> Operation[T]:
 
 
 def command(function: Callable[..., T]) -> Operation[T]:
-    """An operation that changes something: durable once it returns, or not done at all."""
+    """An operation that changes something: durable once it returns, or not at all."""
     return Operation(function, changes=True)

@@ -1,4 +1,4 @@
-"""The clock: the only thing that knows what time it is; and the watch that is kept over the machine's."""
+"""The clock, the only source of the time; and the watch over the machine's clock."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that stands still until it is moved."""
+    """A clock that only moves when it is set."""
 
     def __init__(self, now: datetime) -> None:
         self._now = now
 
     def now(self) -> datetime:
-        """The instant that was set last."""
+        """The instant last set."""
         return self._now
 
     def set(self, now: datetime) -> None:
@@ -53,12 +53,11 @@ class ManualClock:
 
 
 class ClockWatch:
-    """Holds the machine's clock against the newest instant that the file has seen, before anything is billed by it.
+    """Compares the machine's clock with the newest instant in the file before anything is billed by it.
 
     A clock that is more than five minutes behind, or more than `most_ahead` ahead, is refused for due jobs and for
     every write (which may bill what is overdue of a customer) until it is right again or somebody confirms it: a year
-    typed wrong would bill all of that year at once. Clocks other than the machine's are what their owner says they are,
-    and are not watched.
+    typed wrong would bill all of that year at once. Only the machine's clock is watched.
     """
 
     def __init__(self, store: Store, clock: Clock, most_ahead: timedelta) -> None:
@@ -70,12 +69,12 @@ class ClockWatch:
         self._told_at = -_TOLD_EVERY_SECONDS
 
     def newest(self) -> datetime | None:
-        """The newest instant that the file has seen, None if nobody has noted one."""
+        """The newest instant noted in the file; None if there is none."""
         self._newest = self._store.read(None, lambda tx: tx.newest_instant())
         return self._newest
 
     def problem(self) -> ClockRefused | None:
-        """What is wrong with the clock at this moment. It is logged, once a minute."""
+        """What is wrong with the clock now; logged once a minute."""
         if not self._is_watched:
             return None
         disagreement = self._disagreement()
@@ -113,14 +112,15 @@ class ClockWatch:
             self._newest = now
 
     def keep(self) -> None:
-        """Note what the clock shows though nothing else is written, every hour: who runs idly is not off."""
+        """Note what the clock shows every hour, even if nothing else is written, as an idle process is not switched
+        off."""
         now = self._clock.now()
         if self._is_due(_KEPT_EVERY, now) and self.problem() is None:
             self._store.write(None, lambda tx: tx.note_instant(now))
             self._newest = now
 
     def confirm(self) -> None:
-        """The clock is right: what it shows is the newest instant from now on, whatever the file has seen."""
+        """Confirm the clock: what it shows becomes the newest instant of the file."""
         now = self._clock.now()
         self._store.write(None, lambda tx: tx.note_instant(now, even_if_earlier=True))
         self._newest = now

@@ -46,8 +46,8 @@ class TaxesWanted(Exception):
         super().__init__(f"{connection.kind} is to be asked for taxes")
         self.connection = connection
         self.question = question
-        # What tells the questions of one piece of work apart: usage may go on while they are asked, so that it is their
-        # order and what they are about, not how much of it.
+        # The key of a request within one unit of work: its order and subject, not the amounts, as usage may go on
+        # meanwhile.
         items = tuple((item.id, item.code) for item in question.items)
         self.key: Hashable = (len(before), connection.id, question.purpose, question.currency, question.party, items)
 
@@ -69,7 +69,7 @@ Drawings = Mapping[Hashable, bytes]
 
 @dataclass(frozen=True, slots=True)
 class WorkedOut(Generic[T]):
-    """What was worked out on a snapshot, and what it was worked out from: what was `given` and what was observed."""
+    """A result computed on a snapshot, and what it was computed from: what was `given` and what was observed."""
 
     result: T
     given: object
@@ -80,7 +80,7 @@ Ahead = Mapping[Hashable, WorkedOut[Any]]
 
 
 class _Undo(Exception):
-    """Rolls back a dry run, though nothing is wrong."""
+    """Raised to roll back a dry run."""
 
 
 class Reader:
@@ -114,13 +114,13 @@ class Reader:
         return self._tx
 
     def at(self, instant: datetime) -> Self:
-        """The same at another instant: what was due earlier is worked out, or done, as of then."""
+        """The same at another instant: jobs act as of the instant they were due."""
         other = copy(self)
         other.now = instant
         return other
 
     def without_memory(self) -> Self:
-        """The same, with nothing cached yet: what one of many things needs goes with it."""
+        """The same with an empty cache, for one of many things to go through."""
         other = copy(self)
         other._memory = {}
         return other
@@ -238,10 +238,10 @@ class Work(Reader):
         return frozenset(job.kind if job.lane else "" for job in self._immediate)
 
     def worked_out(self, key: Hashable, make: Callable[[Reader], T], *, given: object) -> T:
-        """What `make` comes to with what it is `given`.
+        """The result of `make` for what it is `given`.
 
-        It is what was worked out under `key` on a snapshot, before the lock of the writer was taken, if all of that
-        still stands; else it is worked out now.
+        It is the result computed under `key` on a snapshot, before the write lock was taken, if everything it was
+        computed from still stands; else it is computed now.
         """
         ahead = self._ahead.get(key)
         if ahead is not None and ahead.given == given and self.tx.still_holds(ahead.observation):
@@ -273,7 +273,7 @@ class Work(Reader):
         return results[0]
 
     def is_heard(self, webhook_type: str) -> bool:
-        """Whether anybody listens to this message type."""
+        """Whether any endpoint listens to this message type."""
         return self._listening or any(listens_to(endpoint, webhook_type) for endpoint in self._all_endpoints())
 
     def emit(self, webhook_type: str, view: Callable[[], Mapping[str, Any]], object_id: str | None = None) -> None:
@@ -313,7 +313,7 @@ class Work(Reader):
         return self._endpoints
 
     def schedule(self, task: Task, due_at: datetime, *, lane: str | None = None) -> bool:
-        """Have the task done at `due_at`, immediately if that has come; False if a job with its key waits already.
+        """Schedule the task for `due_at`, immediately if that has come; False if a job with its key is already waiting.
 
         A leased job waits in the lane of its kind, unless another `lane` is named.
         """
@@ -330,12 +330,12 @@ class Work(Reader):
         return self.tx.jobs.add(job)
 
     def cancel(self, task: Task) -> None:
-        """Have the task not done after all: the job with its key is gone, if one waits."""
+        """Cancel the task: drop the waiting job with its key, if there is one."""
         self.tx.jobs.cancel(task.key)
 
 
 class Rehearsal(Work):
-    """A unit of work on a snapshot that ends at its first write: `ahead` is what it has worked out by then."""
+    """A unit of work on a snapshot that ends at its first write; `ahead` is what it has computed by then."""
 
     def __init__(
         self,
@@ -366,6 +366,6 @@ class Rehearsal(Work):
         self.worked_out(key, make, given=given)
 
     def run(self, act: Callable[[Work], object]) -> None:
-        """Run `act` up to its first write. What else ends it is not looked at: it ends it again under the lock."""
+        """Run `act` up to its first write. An error is ignored here: it will be raised again under the lock."""
         with suppress(Exception):
             act(self)

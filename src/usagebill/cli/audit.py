@@ -17,12 +17,14 @@ __all__ = ["audit"]
 
 @click.command()
 @click.option("--organization", envvar="USAGEBILL_ORGANIZATION", show_envvar=True, help="Its id (default: all).")
-@click.option("--at-most", type=click.IntRange(min=1), default=1000, show_default=True, help="Findings to print.")
+@click.option(
+    "--at-most", type=click.IntRange(min=1), default=1000, show_default=True, help="How many findings to print."
+)
 @click.option(
     "--recount/--no-recount",
     default=True,
     show_default=True,
-    help="Also count each fee anew from its events, its plan and its days; this reads all events.",
+    help="Also recount each fee from its events, its plan and its days; this reads all events.",
 )
 @database()
 @as_json

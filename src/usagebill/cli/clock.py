@@ -15,7 +15,11 @@ __all__ = ["clock"]
 
 
 @click.command()
-@click.option("--confirm", is_flag=True, help="It is right: bill by it from now on, whatever the database has seen.")
+@click.option(
+    "--confirm",
+    is_flag=True,
+    help="The clock is right: bill by it from now on, whatever the newest instant in the database.",
+)
 @database()
 @settings_options
 @as_json

@@ -30,9 +30,9 @@ _SHOWN_MONTH = 7
     default="demo.db",
     show_default=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The file that is left behind, to be served.",
+    help="The database to leave behind, which can be served.",
 )
-@click.option("--replace", is_flag=True, help="Delete the file first where it is there already.")
+@click.option("--replace", is_flag=True, help="Delete the file first if it exists.")
 def demo(path: Path, replace: bool) -> None:
     """Bill the 336,776 flights that left New York in 2013.
 

@@ -20,7 +20,7 @@ __all__ = ["jobs", "run_due"]
 
 
 @click.command("run-due")
-@click.option("--at", type=instant, metavar="TIME", help="Do what is due at this time (default: now).")
+@click.option("--at", type=instant, metavar="TIME", help="Run what is due at this time (default: now).")
 @database()
 @settings_options
 @as_json
@@ -99,7 +99,7 @@ def list_failed(path: str, json_output: bool) -> None:
 
 @jobs.command()
 @click.argument("ids", nargs=-1, metavar="[ID]...")
-@click.option("--all", "all_failed", is_flag=True, help="Every job that has failed.")
+@click.option("--all", "all_failed", is_flag=True, help="Retry every failed job.")
 @database()
 @as_json
 def retry(ids: tuple[str, ...], all_failed: bool, path: str, json_output: bool) -> None:

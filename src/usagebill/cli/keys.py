@@ -119,7 +119,10 @@ def _named(id: str) -> AbstractContextManager[None]:
 @click.argument("id")
 @click.option("--name", help="The new key's name.")
 @click.option(
-    "--expires-at", type=instant, metavar="TIME", help="Let the old key live on until then; both work meanwhile."
+    "--expires-at",
+    type=instant,
+    metavar="TIME",
+    help="When the old key expires; until then both work (default: at once).",
 )
 @_of_organization
 def rotate(

@@ -76,7 +76,7 @@ def database(*, must_exist: bool = True) -> Callable[[F], F]:
         required=True,
         show_envvar=True,
         type=click.Path(dir_okay=False, exists=must_exist),
-        help="The file that holds everything.",
+        help="The database file.",
     )
 
 

@@ -34,7 +34,7 @@ _log_level = click.option(
     show_default=True,
     envvar="USAGEBILL_LOG_LEVEL",
     show_envvar=True,
-    help="Leave out log lines of less weight.",
+    help="The lowest level of log lines to write.",
 )
 
 
@@ -53,7 +53,7 @@ def _first_key(work: Work) -> str | None:
     show_default=True,
     envvar="USAGEBILL_PORT",
     show_envvar=True,
-    help="0 takes a free one.",
+    help="0 picks a free port.",
 )
 @click.option(
     "--workers-in-process",
@@ -64,7 +64,7 @@ def _first_key(work: Work) -> str | None:
     show_default=True,
     envvar="USAGEBILL_WORKERS_IN_PROCESS",
     show_envvar=True,
-    help="Workers that do due jobs beside the API; 0 leaves them to `usagebill work`.",
+    help="Workers that run due jobs in this process; 0 leaves them to `usagebill work`.",
 )
 @click.option(
     "--connections",
@@ -73,7 +73,7 @@ def _first_key(work: Work) -> str | None:
     show_default=True,
     envvar="USAGEBILL_CONNECTIONS",
     show_envvar=True,
-    help="How many connections may be open at a time; the one that was silent for longest makes room for another.",
+    help="How many connections may be open at a time; beyond that, the one idle for longest is closed.",
 )
 @click.option(
     "--head-seconds",
@@ -82,7 +82,7 @@ def _first_key(work: Work) -> str | None:
     show_default=True,
     envvar="USAGEBILL_HEAD_SECONDS",
     show_envvar=True,
-    help="How long a client may take to send the head of a request.",
+    help="Seconds that a client may take to send the head of a request.",
 )
 @click.option(
     "--body-seconds",
@@ -91,7 +91,7 @@ def _first_key(work: Work) -> str | None:
     show_default=True,
     envvar="USAGEBILL_BODY_SECONDS",
     show_envvar=True,
-    help="How long a client may take to send a body, and one second more for each 16 KiB.",
+    help="Seconds that a client may take to send a body, plus one for each 16 KiB.",
 )
 @click.option(
     "--answer-seconds",
@@ -100,7 +100,7 @@ def _first_key(work: Work) -> str | None:
     show_default=True,
     envvar="USAGEBILL_ANSWER_SECONDS",
     show_envvar=True,
-    help="How long a client may take nothing of its answer before the connection is closed.",
+    help="Seconds that a client may read nothing of its answer before the connection is closed.",
 )
 @click.option(
     "--drain-seconds",
@@ -109,7 +109,7 @@ def _first_key(work: Work) -> str | None:
     show_default=True,
     envvar="USAGEBILL_DRAIN_SECONDS",
     show_envvar=True,
-    help="How long requests are still taken after SIGTERM, while /ready is 503.",
+    help="Seconds for which requests are still accepted after SIGTERM, while /ready is 503.",
 )
 @settings_options
 @_log_format

@@ -13,7 +13,9 @@ from usagebill.core.tax_providers import KINDS, TaxConnection
 
 __all__ = ["tax_connections"]
 
-_api_key = click.option("--api-key", envvar="USAGEBILL_TAX_API_KEY", show_envvar=True, help="What it lets us in with.")
+_api_key = click.option(
+    "--api-key", envvar="USAGEBILL_TAX_API_KEY", show_envvar=True, help="The API key that we send to it."
+)
 _items = click.option(
     "--item",
     "items",
@@ -59,8 +61,8 @@ def _named(code: str) -> AbstractContextManager[None]:
 @tax_connections.command()
 @click.option("--kind", type=click.Choice(KINDS), required=True, help="The `integration_type` of the customers' links.")
 @click.option("--code", required=True, help="Their `integration_code`.")
-@click.option("--name", help="What people call it (default: its code).")
-@click.option("--url", required=True, help="Where documents are posted to: the provider, or a bridge to it.")
+@click.option("--name", help="Display name (default: its code).")
+@click.option("--url", required=True, help="The URL that documents are posted to: the provider, or a bridge to it.")
 @_api_key
 @_items
 @database()
@@ -103,8 +105,8 @@ def list_all(path: str, organization: str | None, json_output: bool) -> None:
 
 @tax_connections.command()
 @click.argument("code")
-@click.option("--name", help="What people call it.")
-@click.option("--url", help="Where documents are posted to.")
+@click.option("--name", help="Display name.")
+@click.option("--url", help="The URL that documents are posted to.")
 @_api_key
 @_items
 @database()

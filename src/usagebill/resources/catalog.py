@@ -32,7 +32,7 @@ class AddOns(Resource):
 
 
 class BillableMetrics(Resource):
-    """What is counted of events."""
+    """How events become units."""
 
     views: ClassVar[Views] = {BillableMetric: billable_metric_view}
     messages: ClassVar[Messages] = {
@@ -50,7 +50,7 @@ class BillableMetrics(Resource):
 
 
 class Coupons(Resource):
-    """What may be taken off invoices."""
+    """Discounts on invoices."""
 
     views: ClassVar[Views] = {Coupon: coupon_view}
 

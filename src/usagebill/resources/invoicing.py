@@ -29,7 +29,7 @@ from usagebill.views.tax_providers import FeeTaxErrorView
 
 
 class CreditNotes(Resource):
-    """What is taken back of invoices."""
+    """Credit notes on invoices."""
 
     views: ClassVar[Views] = {CreditNote: credit_note_view}
     messages: ClassVar[Messages] = {

@@ -1,4 +1,4 @@
-"""Events, and what they come to."""
+"""Events, and the usage they add up to."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Events(Resource):
     list = query(events.list_all)
 
     def create(self, **fields: object) -> Event:
-        """Take in one event; its `timestamp` is a `datetime`, Unix seconds, or now."""
+        """Ingest one event; its `timestamp` is a `datetime`, Unix seconds, or now."""
         event = read(events.EventInput, _event(fields))
         return self._runner.writing(lambda work: events.create(work, event))
 
     def ingest(self, request: Iterable[Mapping[str, object]]) -> Sequence[Event]:
-        """Take in any number of events in one durable commit, all or none.
+        """Ingest any number of events in one durable commit, all or none.
 
         Raises `Invalid`, its details by the position (as text) of each event refused.
         """
@@ -42,7 +42,7 @@ class Events(Resource):
         return self._runner.writing(lambda work: events.ingest(work, sent))
 
     def estimate_fees(self, **fields: object) -> Sequence[Fee]:
-        """The fees, with their taxes, that an event would bring about now; nothing is stored."""
+        """The fees, with taxes, that an event would cause now; nothing is stored."""
         event = read(events.EventInput, _event(fields))
         return self._runner.reading(lambda work: estimates.estimate_fees(work, event))
 
