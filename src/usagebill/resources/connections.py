@@ -51,7 +51,7 @@ class WebhookEndpoints(Resource):
 
 
 class Webhooks(Resource):
-    """The messages that tell it, and the key that signs them."""
+    """Webhook messages, and the key that signs them."""
 
     views: ClassVar[Views] = {WebhookMessage: webhook_message_view}
 
