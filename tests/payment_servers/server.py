@@ -173,6 +173,10 @@ class PaymentServer:
         """Do what is requested. Raises KeyError for what does not exist, and `Refused`."""
         raise NotImplementedError
 
+    def is_kept(self, status: int) -> bool:
+        """Whether an answer with this status is given again to the same key."""
+        return status < 429
+
     def key_conflict(self, key: str) -> tuple[int, Json]:
         """The answer to a key that came before with something else."""
         return 400, self.error(400, "idempotency_error", f"{key} was used with other parameters")
@@ -243,6 +247,6 @@ class PaymentServer:
             answer = problem.status, problem.answer
         except KeyError as problem:
             answer = 404, self.error(404, "resource_missing", f"No such thing: {problem}")
-        if call.key is not None and answer[0] < 429:
+        if call.key is not None and self.is_kept(answer[0]):
             self._kept[call.key] = said, answer
         return answer

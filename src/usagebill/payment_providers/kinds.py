@@ -17,6 +17,7 @@ from usagebill.core.provider_requests import (
     Request,
     Unhandled,
 )
+from usagebill.payment_providers.gocardless import GoCardlessProvider
 from usagebill.payment_providers.http import ProviderHttp
 from usagebill.payment_providers.port import PaymentProvider, asked
 from usagebill.payment_providers.stripe import StripeProvider
@@ -25,7 +26,10 @@ __all__ = ["ADAPTERS", "HttpPaymentProviders"]
 
 A = TypeVar("A")
 
-ADAPTERS: Mapping[str, type[PaymentProvider]] = {"stripe": StripeProvider}
+ADAPTERS: Mapping[str, type[PaymentProvider]] = {
+    "stripe": StripeProvider,
+    "gocardless": GoCardlessProvider,
+}
 
 
 class HttpPaymentProviders:
