@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from tests.builders import add_wallet, customer_with
-from tests.scenarios import Scenario, charge_on
+from tests.scenarios import Scenario, charge_on, fees_of
 
 from usagebill.core.wallet_transactions import TransactionKind, WalletConsumption, WalletTransaction
 from usagebill.core.wallets import Wallet
@@ -229,3 +230,74 @@ def test_a_subscription_that_ends_without_an_invoice_is_expected_no_more(box: Sc
     box.event("gb", value=2)
     box.delete("/subscriptions/sub?on_termination_invoice=skip")
     assert balances(box) == [(700, 0, 700)]
+
+
+def targeted(box: Scenario, *, accepts: bool = True, advance: bool = False) -> None:
+    """A price of 10.00 a unit, of usage that may name the wallet that pays for it, and two wallets."""
+    terms = {"accepts_target_wallet": accepts, "pay_in_advance": advance}
+    box.plan(charge_on(box.metric("seats"), amount="10", **terms))
+    box.subscribe()
+    add_wallet(box, 20_000, code="wallet_1", priority=1)
+    add_wallet(box, 25_000, code="wallet_2", priority=2)
+
+
+def test_usage_that_names_its_wallet_is_paid_by_that_one_alone(box: Scenario) -> None:
+    targeted(box)
+    box.event("seats", value=15, target_wallet_code="wallet_1")
+    box.event("seats", value=20, target_wallet_code="wallet_2")
+    assert balances(box) == [(20_000, 15_000, 5000), (25_000, 20_000, 5000)]
+    box.travel_to("2024-04-01T01:00:00Z")
+    (invoice,) = box.invoices()
+    assert [fee["item"]["grouped_by"] for fee in fees_of(invoice, "charge")] == [
+        {"target_wallet_code": "wallet_1"},
+        {"target_wallet_code": "wallet_2"},
+    ]
+    assert (invoice["prepaid_credit_amount_cents"], invoice["total_amount_cents"]) == (35_000, 0)
+    assert [wallet.balance_cents for wallet in wallets(box)] == [5000, 5000]
+
+
+def test_usage_of_a_charge_that_takes_no_target_is_paid_in_the_order_of_wallets(box: Scenario) -> None:
+    targeted(box, accepts=False)
+    box.event("seats", value=15, target_wallet_code="wallet_1")
+    box.event("seats", value=20, target_wallet_code="wallet_2")
+    assert balances(box) == [(20_000, 20_000, 0), (25_000, 15_000, 10_000)]
+    box.travel_to("2024-04-01T01:00:00Z")
+    assert [wallet.balance_cents for wallet in wallets(box)] == [0, 10_000]
+
+
+def test_a_named_wallet_pays_whatever_it_is_limited_to_and_no_other_takes_over(box: Scenario) -> None:
+    targeted(box)
+    add_wallet(box, 3000, code="small", priority=3, fee_types=("subscription",))
+    box.event("seats", value=5, target_wallet_code="small")
+    box.event("seats", value=2)
+    assert balances(box) == [(20_000, 2000, 18_000), (25_000, 0, 25_000), (3000, 5000, -2000)]
+    box.travel_to("2024-04-01T01:00:00Z")
+    (invoice,) = box.invoices()
+    assert (invoice["prepaid_credit_amount_cents"], invoice["total_amount_cents"]) == (5000, 2000)
+    assert [wallet.balance_cents for wallet in wallets(box)] == [18_000, 25_000, 0]
+    assert box.billing.audit().findings == ()
+
+
+def test_an_event_paid_in_advance_is_paid_by_the_wallet_that_it_names(box: Scenario) -> None:
+    targeted(box, advance=True)
+    box.event("seats", value=1, target_wallet_code="wallet_2")
+    box.event("seats", value=1)
+    assert [wallet.balance_cents for wallet in wallets(box)] == [19_000, 24_000]
+    named, unnamed = (invoice["fees"][0]["item"]["grouped_by"] for invoice in box.invoices())
+    assert (named, unnamed) == ({"target_wallet_code": "wallet_2"}, {})
+
+
+def test_an_event_for_a_wallet_that_is_not_there_is_taken_and_told_of(box: Scenario) -> None:
+    targeted(box)
+    box.event("seats", value=1, target_wallet_code="wallet_1")
+    box.event("seats", value=1, target_wallet_code="")
+    assert messages(box, "event.error") == []
+    sent = box.event("seats", value=1, target_wallet_code="none")
+    (message,) = messages(box, "event.error")
+    problem = message["event_error"]
+    assert (problem["status"], problem["error"]) == (422, "Unprocessable entity")
+    assert json.loads(problem["message"]) == {"target_wallet_code": ["target_wallet_code_not_found"]}
+    assert problem["event"]["transaction_id"] == sent["transaction_id"]
+    assert balances(box) == [(20_000, 2000, 18_000), (25_000, 0, 25_000)]
+    box.travel_to("2024-04-01T01:00:00Z")
+    assert [invoice["total_amount_cents"] for invoice in box.invoices()] == [1000]

@@ -8,7 +8,16 @@ from typing import TypeAlias
 
 from usagebill.core.events import Event, property_of
 
-__all__ = ["TARGET_WALLET_KEY", "Breakdown", "Group", "charge_group_keys", "group_of", "grouped", "grouped_by"]
+__all__ = [
+    "TARGET_WALLET_KEY",
+    "Breakdown",
+    "Group",
+    "charge_group_keys",
+    "group_of",
+    "grouped",
+    "grouped_by",
+    "target_wallet_code",
+]
 
 TARGET_WALLET_KEY = "target_wallet_code"
 
@@ -38,6 +47,11 @@ def grouped(events: Iterable[Event], keys: Sequence[str]) -> dict[Group, list[Ev
     for event in sorted(events, key=lambda event: event.order):
         groups.setdefault(group_of(event, keys), []).append(event)
     return groups or {(None,) * len(keys): []}
+
+
+def target_wallet_code(group: Mapping[str, str | None]) -> str:
+    """The code of the only wallet that may pay for this group; empty where any may."""
+    return group.get(TARGET_WALLET_KEY) or ""
 
 
 def grouped_by(keys: Sequence[str], group: Group) -> dict[str, str | None]:

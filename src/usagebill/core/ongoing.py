@@ -15,11 +15,12 @@ __all__ = ["UnbilledKey", "expected_use", "summed_nets", "with_ongoing_usage"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class UnbilledKey:
-    """The key of unbilled amounts: fee type and metric ("" for anything but usage)."""
+    """The key of unbilled amounts: fee type, metric ("" for anything but usage), and target wallet ("" for any)."""
 
     fee_type: str
     billable_metric_id: str
     currency: str
+    target_code: str = ""
 
 
 def summed_nets(amounts: Iterable[tuple[UnbilledKey, Decimal]]) -> dict[UnbilledKey, Decimal]:
@@ -49,7 +50,8 @@ def expected_use(
         payers = [
             wallet
             for wallet in ordered
-            if wallet.currency == key.currency and may_pay_type(wallet, key.fee_type, key.billable_metric_id)
+            if wallet.currency == key.currency
+            and may_pay_type(wallet, key.fee_type, key.billable_metric_id, key.target_code)
         ]
         for wallet in payers:
             takes_all = wallet is payers[-1] or wallet.id in topped_up

@@ -1,7 +1,7 @@
 """Prepaid credits on an invoice: how much each wallet pays, for which fees, out of which grants.
 
-Fees are paid in buckets, one for each fee type and metric, largest first. Wallets pay in their order, each as much
-as it may and holds; what a wallet pays is rounded to whole cents once.
+Fees are paid in buckets, one for each fee type, metric and target wallet, largest first. Wallets pay in their order,
+each as much as it may and holds; what a wallet pays is rounded to whole cents once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from usagebill.core.wallet_transactions import (
     WalletTransactionStatus,
     drawn,
 )
-from usagebill.core.wallets import Wallet, in_order_of_use, may_pay, taken_credits
+from usagebill.core.wallets import Wallet, in_order_of_use, may_pay, taken_credits, target_of
 
 __all__ = [
     "AvailableWallet",
@@ -99,14 +99,14 @@ def payable(fee: Fee) -> Decimal:
     return max(ZERO, subtract(add(net, fee.taxes_precise_amount_cents), fee.precise_credit_notes_amount_cents))
 
 
-def bucket_key(fee: Fee) -> tuple[str, str | None]:
-    """The bucket of a fee: its type and, for usage, its metric."""
-    return fee.fee_type, fee.billable_metric_id if fee.fee_type == FeeType.CHARGE else None
+def bucket_key(fee: Fee) -> tuple[str, str | None, str]:
+    """The bucket of a fee: its type and, for usage, its metric and target wallet."""
+    return fee.fee_type, fee.billable_metric_id if fee.fee_type == FeeType.CHARGE else None, target_of(fee)
 
 
 def _buckets(fees: Iterable[Fee], total_cents: int) -> list[_Bucket]:
     """The buckets, largest first. The largest takes the rounding difference to the invoice's total."""
-    by_key: dict[tuple[str, str | None], _Bucket] = {}
+    by_key: dict[tuple[str, str | None, str], _Bucket] = {}
     for fee in fees:
         cap = payable(fee)
         if cap > ZERO:

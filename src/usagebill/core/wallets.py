@@ -16,6 +16,7 @@ from enum import StrEnum
 
 from usagebill.core.currencies import major_from_cents, rounded_cents
 from usagebill.core.fees import Fee, FeeType
+from usagebill.core.grouping import target_wallet_code
 from usagebill.core.life_cycles import following
 from usagebill.core.metadata import Metadata
 from usagebill.core.numbers import ZERO, add, divide, floor_to, multiply, round_to, subtract
@@ -43,6 +44,7 @@ __all__ = [
     "may_pay",
     "may_pay_type",
     "taken_credits",
+    "target_of",
     "terminated",
     "transition",
     "whole_cent_credits",
@@ -209,12 +211,24 @@ def in_order_of_use(wallets: Iterable[Wallet]) -> list[Wallet]:
 
 
 def may_pay(wallet: Wallet, fee: Fee) -> bool:
-    """Whether the wallet pays for such fees: it is unlimited, or limited to their type or to their metric."""
-    return may_pay_type(wallet, fee.fee_type, fee.billable_metric_id)
+    """Whether the wallet pays for the fee: it is the one that the fee's events named, or they named none and it is
+    unlimited, or limited to the fee's type or to its metric.
+    """
+    return may_pay_type(wallet, fee.fee_type, fee.billable_metric_id, target_of(fee))
 
 
-def may_pay_type(wallet: Wallet, fee_type: str, billable_metric_id: str | None) -> bool:
-    """Whether the wallet pays for fees of this type, and of this metric where they are of usage."""
+def target_of(fee: Fee) -> str:
+    """The code of the only wallet that may pay for the fee, as its events named it; empty where any may."""
+    return target_wallet_code(fee.grouped_by) if fee.fee_type == FeeType.CHARGE else ""
+
+
+def may_pay_type(wallet: Wallet, fee_type: str, billable_metric_id: str | None, target_code: str = "") -> bool:
+    """Whether the wallet pays for fees of this type, and, where they are of usage, of this metric.
+
+    Usage for the wallet with `target_code` is paid by that one, whatever it is limited to, and by no other.
+    """
+    if target_code:
+        return wallet.code == target_code
     if not wallet.fee_types and not wallet.billable_metric_ids:
         return True
     if fee_type in wallet.fee_types:

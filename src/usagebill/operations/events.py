@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
 from usagebill.core.aggregation import lacks_property
 from usagebill.core.billable_metrics import BillableMetric, declared_values
 from usagebill.core.errors import Invalid, NotFound
-from usagebill.core.events import Event, JsonValue, cut_to_seconds, repeated_positions
+from usagebill.core.events import Event, JsonValue, cut_to_seconds, property_of, repeated_positions
 from usagebill.core.expressions import EvaluationError, ExpressionSyntaxError, evaluated_text
 from usagebill.core.filters import undeclared_keys
+from usagebill.core.grouping import TARGET_WALLET_KEY
 from usagebill.core.ingestion import Received, receive
 from usagebill.core.plans import Charge
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import CheckReceivedEvents, ProcessEvents
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, is_given
 from usagebill.operations import ongoing_balances, progressive_billing
 from usagebill.operations.alert_watch import watch_events
+from usagebill.queries.plans import plan_definition
+from usagebill.queries.wallets import active_wallets
 from usagebill.storage.conditions import desc, eq, present, within
 from usagebill.storage.event_queries import EventFilter
 from usagebill.storage.ports import Page
-from usagebill.views.events import EventsErrors
+from usagebill.views.events import EventsErrors, event_error_view
 from usagebill.work import Reader, Work
 
 __all__ = [
@@ -182,10 +186,34 @@ def follow_up(work: Work, events: Sequence[Event], metrics: Mapping[str, Billabl
             work.schedule(ProcessEvents(event_id=events[0].id, events=names), work.now)
     progressive_billing.follow_up(work, events)
     ongoing_balances.follow_up(work, events)
+    _tell_of_unknown_wallets(work, events, metrics)
     watch_events(work, events, metrics)
     if work.is_heard("events.errors"):
         hour = work.now.replace(minute=0, second=0, microsecond=0) + _HOUR
         work.schedule(CheckReceivedEvents(organization_id=work.organization.id, hour=hour), hour + _CHECKED_AT)
+
+
+def _tell_of_unknown_wallets(work: Work, events: Sequence[Event], metrics: Mapping[str, BillableMetric]) -> None:
+    """Tell of events for a wallet that the customer does not have: they are billed, and no wallet pays for them."""
+    targeted = [event for event in events if event.code in metrics and property_of(event, TARGET_WALLET_KEY)]
+    if not targeted or not work.is_heard("event.error"):
+        return
+    names = {event.external_subscription_id for event in targeted if event.external_subscription_id}
+    active = eq("status", SubscriptionStatus.ACTIVE)
+    running = {known.external_id: known for known in work.tx.find(Subscription, within("external_id", names), active)}
+    for event in targeted:
+        subscription = running.get(event.external_subscription_id or "")
+        if subscription is None or not _accepts_target_wallet(work, subscription, metrics[event.code]):
+            continue
+        code = property_of(event, TARGET_WALLET_KEY)
+        if all(wallet.code != code for wallet in active_wallets(work, subscription.customer_id)):
+            problem = {TARGET_WALLET_KEY: ["target_wallet_code_not_found"]}
+            work.emit("event.error", partial(event_error_view, work, event, problem))
+
+
+def _accepts_target_wallet(reader: Reader, subscription: Subscription, metric: BillableMetric) -> bool:
+    charges = plan_definition(reader, subscription.plan_id).charges
+    return any(charge.accepts_target_wallet and charge.billable_metric_id == metric.id for charge in charges)
 
 
 def _is_billed_in_advance(reader: Reader, metric: BillableMetric) -> bool:

@@ -10,6 +10,7 @@ from decimal import Decimal
 
 from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee, FeeType
+from usagebill.core.grouping import target_wallet_code
 from usagebill.core.invoices.life_cycle import BILLED_AHEAD, InvoiceStatus, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ZERO, add, subtract
@@ -17,7 +18,7 @@ from usagebill.core.ongoing import UnbilledKey, expected_use, summed_nets, with_
 from usagebill.core.recurring_rules import RuleTrigger
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.taxes import net_of_coupons, usage_taxes_cents
-from usagebill.core.wallets import Wallet, WalletStatus
+from usagebill.core.wallets import Wallet, WalletStatus, target_of
 from usagebill.queries.customers import customer_of
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.tax_connections import connection_of
@@ -77,8 +78,9 @@ def _usage(reader: Reader, customer: Customer, subscription: Subscription) -> _A
     for usage in usages:
         charge = usage.charge
         taxes = () if provided else taxes_for(reader, customer, definition.plan, charge.tax_ids)
-        key = UnbilledKey(FeeType.CHARGE, charge.billable_metric_id, currency)
         for result in usage.results:
+            target_code = target_wallet_code(result.grouped_by)
+            key = UnbilledKey(FeeType.CHARGE, charge.billable_metric_id, currency, target_code)
             cents = result.amounts.amount_cents
             yield key, Decimal(cents + usage_taxes_cents([(cents, taxes)]))
     periods = reader.tx.find(
@@ -96,7 +98,7 @@ def _usage(reader: Reader, customer: Customer, subscription: Subscription) -> _A
 
 def _key(fee: Fee) -> UnbilledKey:
     metric_id = fee.billable_metric_id if fee.fee_type == FeeType.CHARGE else None
-    return UnbilledKey(fee.fee_type, metric_id or "", fee.currency)
+    return UnbilledKey(fee.fee_type, metric_id or "", fee.currency, target_of(fee))
 
 
 def _gross(fee: Fee) -> Decimal:

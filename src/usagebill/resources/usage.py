@@ -14,7 +14,7 @@ from usagebill.core.fees import Fee
 from usagebill.inputs import read
 from usagebill.operations import estimates, events
 from usagebill.rating import current_usage, past_usage
-from usagebill.views.events import EventsErrors, event_view
+from usagebill.views.events import EventErrorView, EventsErrors, event_view
 
 
 class Events(Resource):
@@ -22,6 +22,7 @@ class Events(Resource):
 
     views: ClassVar[Views] = {Event: event_view}
     messages: ClassVar[Messages] = {
+        "event.error": Message("An event names a wallet that its customer does not have.", EventErrorView),
         "events.errors": Message("Events of the last hour cannot be billed as they are.", EventsErrors),
     }
 

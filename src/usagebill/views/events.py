@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TypedDict
 
 from usagebill.core.events import Event
+from usagebill.json_text import encode_json
 from usagebill.views.formats import DecimalText, Id, Instant, optional_decimal
 from usagebill.work import Reader
 
-__all__ = ["EventsErrors", "event_view", "events_view"]
+__all__ = ["EventErrorView", "EventsErrors", "event_error_view", "event_view", "events_view"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS = tuple(f":{second:02}" for second in range(60))
@@ -37,6 +38,25 @@ class EventsErrors(TypedDict):
     missing_aggregation_property: list[str]
     missing_group_key: None
     invalid_filter_values: list[str]
+
+
+class EventErrorView(TypedDict):
+    """An event that was taken in, and what is wrong with it: `message` is JSON, codes by field."""
+
+    status: int
+    error: str
+    message: str
+    event: EventView
+
+
+def event_error_view(reader: Reader, event: Event, problem: Mapping[str, Sequence[str]]) -> EventErrorView:
+    """What is wrong with an event."""
+    return {
+        "status": 422,
+        "error": "Unprocessable entity",
+        "message": encode_json(problem).decode(),
+        "event": event_view(reader, event),
+    }
 
 
 def event_view(reader: Reader, event: Event) -> EventView:
