@@ -57,7 +57,7 @@ _ENTITLEMENTS = {"$ref": "#/components/schemas/SubscriptionEntitlements"}
 _FEATURE = "/subscriptions/{external_id}/entitlements/{feature_code}"
 
 # Where a source that wins over the document gives another shape: path in the document -> what stands there instead.
-AMENDMENTS: Mapping[tuple[str, ...], object] = {
+AMENDMENTS: Mapping[tuple[str | int, ...], object] = {
     # The interface: "A single-record response is an object with one key named after the resource."
     _answer("post", "/billing_entities"): _wrapped("billing_entity", "BillingEntityObject"),
     _answer("put", "/billing_entities/{code}"): _wrapped("billing_entity", "BillingEntityObjectExtended"),
@@ -68,6 +68,10 @@ AMENDMENTS: Mapping[tuple[str, ...], object] = {
     # Sheet 60: what remains of the subscription's entitlements is answered, not the one that was removed.
     _answer("delete", _FEATURE): _ENTITLEMENTS,
     _answer("delete", _FEATURE + "/privileges/{privilege_code}"): _ENTITLEMENTS,
+    # Sheet 80: "plus subscription values", which may be of privileges that the plan has no value of.
+    ("components", "schemas", "SubscriptionEntitlementPrivilegeObject", "allOf", 1, "properties", "plan_value"): {
+        "type": ["integer", "boolean", "string", "null"]
+    },
     # Sheet 80: the subscription of an event is optional, its properties are whatever was sent.
     _property("EventObject", "external_subscription_id"): {"type": ["string", "null"]},
     _property("EventObject", "properties"): {"type": "object"},
@@ -296,7 +300,7 @@ class ShapeChecker:
         """The checker of the document beside the checkout. FileNotFoundError where there is none."""
         described = yaml.load(SHAPES.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         for path, instead in AMENDMENTS.items():
-            place = described
+            place: Any = described
             for key in path[:-1]:
                 place = place[key]
             if path[-1] not in place:

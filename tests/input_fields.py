@@ -42,4 +42,5 @@ def put(target: Any, place: tuple[str | int, ...], value: Any) -> Any:
     if isinstance(step, int):
         items = list(target) if isinstance(target, list) and target else [{}]
         return [put(items[0], rest, value), *items[1:]]
-    return {**(target if isinstance(target, dict) else {}), step: put((target or {}).get(step), rest, value)}
+    members = target if isinstance(target, dict) else {}
+    return {**members, step: put(members.get(step), rest, value)}

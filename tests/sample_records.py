@@ -34,6 +34,12 @@ def world(box: Scenario) -> dict[str, str]:
     applied_id = box.post("/applied_coupons", applied_coupon=applied)["applied_coupon"]["svc_id"]
     one_off = {"external_customer_id": "acme", "fees": [{"add_on_code": "seat", "units": 2}]}
     invoice = box.post("/invoices", invoice=one_off)["invoice"]
+    levels = {"code": "level", "value_type": "select", "config": {"select_options": ["basic", "gold"]}}
+    allowed = [{"code": "most", "value_type": "integer"}, {"code": "root", "value_type": "boolean"}, levels]
+    box.post("/features", feature={"code": "seats", "name": "Seats", "privileges": allowed})
+    box.post("/features", feature={"code": "sso", "privileges": [{"code": "provider"}]})
+    box.post("/plans/basic/entitlements", entitlements={"seats": {"most": 5, "level": "basic", "root": True}})
+    box.ask("PATCH", "/subscriptions/sub/entitlements", {"entitlements": {"seats": {"most": 9}}})
     listener = box.post("/webhook_endpoints", webhook_endpoint={"webhook_url": "https://listener.example"})
     sending = {"email": "billing@seller.example", "email_settings": list(EMAIL_SETTINGS)}
     box.put("/billing_entities/default", billing_entity=sending)
@@ -57,6 +63,7 @@ def world(box: Scenario) -> dict[str, str]:
         "billing_entities": "default",
         "coupons": "ten",
         "customers": "acme",
+        "features": "seats",
         "plans": "basic",
         "subscriptions": "sub",
         "taxes": "vat",
@@ -64,6 +71,8 @@ def world(box: Scenario) -> dict[str, str]:
         "charge_code": charge["code"],
         "filter_id": charge["filters"][0]["svc_id"],
         "fixed_charge_code": "seats",
+        "feature_code": "seats",
+        "privilege_code": "most",
         "transaction_id": "t1",
         "applied_coupon_id": applied_id,
         "invoice_id": invoice["svc_id"],
@@ -142,8 +151,17 @@ def valid_bodies(world: Mapping[str, str]) -> dict[str, dict[str, Any]]:
             "items": [{"fee_id": world["fee_id"], "amount_cents": 10}],
         },
         "CustomerInput": {"external_id": "acme", "metadata": [{"key": "k", "value": "v"}]},
+        "EntitlementsInput": {"entitlements": {"seats": {"most": 7, "level": "gold"}}},
         "EventInput": event("t2"),
         "EventsInput": {"events": [event("t3")]},
+        "FeatureInput": {
+            "code": "storage",
+            "name": "Storage",
+            "privileges": [
+                {"code": "gb", "name": "Gigabytes", "value_type": "integer"},
+                {"code": "tier", "value_type": "select", "config": {"select_options": ["hot", "cold"]}},
+            ],
+        },
         "OneOffInput": {"external_customer_id": "acme", "fees": [{"add_on_code": "seat", "units": 2}]},
         "PreviewInput": {"customer": {"external_id": "acme"}, "plan_code": "basic", "billing_time": "anniversary"},
         "PlanInput": whole,

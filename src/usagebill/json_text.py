@@ -18,7 +18,9 @@ _encoder = msgspec.json.Encoder(decimal_format="number")
 
 # The objects that callers put under these names are theirs: the prefix of ids is never renamed inside. (A list there is
 # one of our own items, as the metadata of customers and invoices.)
-_CALLERS_OWN = frozenset({"metadata", "properties", "grouped_by", "values", "presentation_by"})
+_CALLERS_OWN = frozenset(
+    {"metadata", "properties", "grouped_by", "values", "presentation_by", "entitlements", "overrides"}
+)
 
 
 def encode_json(value: Json) -> bytes:

@@ -159,6 +159,9 @@ class CrashingStore:
     def is_awaited(self) -> bool:
         return self._store.is_awaited()
 
+    def entitling_commits(self, organization_id: str) -> int:
+        return self._store.entitling_commits(organization_id)
+
     @property
     def contention(self) -> float:
         return self._store.contention

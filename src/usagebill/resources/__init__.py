@@ -16,6 +16,7 @@ from usagebill.resources.customers import (
     Organizations,
     Subscriptions,
 )
+from usagebill.resources.entitlements import Entitlements, Features
 from usagebill.resources.invoicing import CreditNotes, Fees, Invoices
 from usagebill.resources.payments import PaymentReceipts, Payments
 from usagebill.resources.prepaid import Alerts, Wallets, WalletTransactions
@@ -35,7 +36,9 @@ class Resources:
     coupons: Coupons
     credit_notes: CreditNotes
     customers: Customers
+    entitlements: Entitlements
     events: Events
+    features: Features
     fees: Fees
     invoice_custom_sections: InvoiceCustomSections
     invoices: Invoices

@@ -241,6 +241,11 @@ class Snapshot(Protocol):
     def last_number(self, name: str) -> int:
         """The number that `next_number` gave last, 0 before the first."""
 
+    def entitlements_version(self) -> int:
+        """Another number than before whenever something of the organization has changed that decides what its
+        subscriptions are entitled to (`Table.entitles`); 0 before the first time.
+        """
+
     def newest_instant(self) -> datetime | None:
         """The newest instant that the clock has shown while somebody wrote, None if nobody noted any."""
 
@@ -293,6 +298,11 @@ class Store(Protocol):
 
     def is_awaited(self) -> bool:
         """Asked within a write: whether others of this process wait for it to end."""
+
+    def entitling_commits(self, organization_id: str) -> int:
+        """How many commits of this process, through whichever store of the file, have changed the organization's
+        `entitlements_version`. It is up to date once `write` returns, and costs no look at the file.
+        """
 
     @property
     def contention(self) -> float:

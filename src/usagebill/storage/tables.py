@@ -21,6 +21,7 @@ from usagebill.core.coupons import AppliedCoupon, Coupon
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.customers import Customer
 from usagebill.core.documents.files import Document
+from usagebill.core.entitlements import Feature, PlanEntitlement, SubscriptionEntitlement
 from usagebill.core.fees import Fee
 from usagebill.core.invoice_custom_sections import InvoiceCustomSection
 from usagebill.core.invoices.life_cycle import VISIBLE
@@ -65,7 +66,8 @@ class Table:
 
     `always_unique` counts deleted ones too. `indexes` serve queries; each is led by the organization. A column may be
     followed by ` DESC`. `references` names the column -> record kind that must exist. `listing` says how the records
-    are listed, where anybody lists them by the page.
+    are listed, where anybody lists them by the page. `entitles` names the columns that decide what subscriptions are
+    entitled to (`Snapshot.entitlements_version`).
     """
 
     kind: type
@@ -75,6 +77,7 @@ class Table:
     indexes: tuple[tuple[str, ...], ...] = ()
     references: Mapping[str, type] = field(default_factory=dict)
     listing: Listing | None = None
+    entitles: tuple[str, ...] = ()
 
 
 PARTIALLY_PAID = all_of(
@@ -157,6 +160,7 @@ TABLES: tuple[Table, ...] = (
             ),
             lead="status",
         ),
+        entitles=("external_id", "status", "plan_id"),
     ),
     Table(kind=FixedChargeUnits, name="fixed_charge_units", indexes=(("subscription_id", "fixed_charge_id"),)),
     Table(
@@ -374,6 +378,29 @@ TABLES: tuple[Table, ...] = (
         name="recurring_transaction_rules",
         indexes=(("wallet_id", "status"),),
         references={"wallet_id": Wallet},
+    ),
+    Table(
+        kind=Feature,
+        name="features",
+        unique=(("code",),),
+        listing=Listing(searched=("name", "code", "description")),
+        entitles=("code", "privileges", "deleted_at"),
+    ),
+    Table(
+        kind=PlanEntitlement,
+        name="plan_entitlements",
+        always_unique=(("plan_id", "feature_id"),),
+        indexes=(("feature_id",),),
+        references={"plan_id": Plan, "feature_id": Feature},
+        entitles=("values",),
+    ),
+    Table(
+        kind=SubscriptionEntitlement,
+        name="subscription_entitlements",
+        always_unique=(("subscription_id", "feature_id"),),
+        indexes=(("feature_id",),),
+        references={"subscription_id": Subscription, "feature_id": Feature},
+        entitles=("change",),
     ),
 )
 

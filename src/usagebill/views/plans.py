@@ -9,7 +9,9 @@ from typing import NotRequired, TypedDict
 from usagebill.core.numbers import decimal_text
 from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, MinimumCommitment, Plan, UsageThreshold
 from usagebill.core.pricing import displayed_properties
+from usagebill.queries.entitlements import plan_features
 from usagebill.queries.plans import plan_definition, plan_thresholds, priced_metric, sold_add_on
+from usagebill.views.entitlements import WrappedEntitlementView, wrapped_entitlements
 from usagebill.views.formats import DecimalText, Id, Instant, instant_text, plain_number
 from usagebill.views.taxes import TaxView, taxes_view
 from usagebill.work import Reader
@@ -133,7 +135,7 @@ class DeletedPlan(TypedDict):
 
 
 class PlanSummary(DeletedPlan):
-    entitlements: list[Mapping[str, object]]
+    entitlements: list[WrappedEntitlementView]
 
 
 class PlanView(PlanSummary):
@@ -266,7 +268,7 @@ def deleted_plan(reader: Reader, plan: Plan) -> DeletedPlan:
 
 def plan_summary(reader: Reader, plan: Plan) -> PlanSummary:
     """The plan as lists and messages show it: without its fixed charges."""
-    return {**deleted_plan(reader, plan), "entitlements": []}
+    return {**deleted_plan(reader, plan), "entitlements": wrapped_entitlements(reader, plan_features(reader, plan))}
 
 
 def plan_view(reader: Reader, plan: Plan) -> PlanView:

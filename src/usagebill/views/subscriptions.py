@@ -10,6 +10,7 @@ from usagebill.core.periods import current_billing_period, downgrade_plan_date
 from usagebill.core.plans import UsageThreshold
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.queries.customers import customer_of
+from usagebill.queries.entitlements import entitled_features
 from usagebill.queries.subscriptions import (
     applicable_thresholds,
     cycle,
@@ -19,6 +20,7 @@ from usagebill.queries.subscriptions import (
     successor_of,
 )
 from usagebill.views.customers import CustomerSummary, customer_summary
+from usagebill.views.entitlements import SubscriptionEntitlementView, subscription_entitlements_view
 from usagebill.views.formats import Day, Id, Instant, date_text, instant_text, millisecond_text
 from usagebill.views.invoice_custom_sections import AppliedSectionView, applied_sections_view
 from usagebill.views.payments import PaymentMethodView
@@ -88,7 +90,7 @@ class SubscriptionMessage(SubscriptionView):
 class EntitledSubscription(SubscriptionMessage):
     """The message about a subscription that has started or changed."""
 
-    entitlements: list[Mapping[str, object]]
+    entitlements: list[SubscriptionEntitlementView]
 
 
 class ThresholdReached(SubscriptionMessage):
@@ -195,7 +197,10 @@ def subscription_webhook_view(reader: Reader, subscription: Subscription) -> Sub
 
 def entitled_subscription(reader: Reader, subscription: Subscription) -> EntitledSubscription:
     """The subscription as the messages about its start and its changes show it."""
-    return {**subscription_webhook_view(reader, subscription), "entitlements": []}
+    return {
+        **subscription_webhook_view(reader, subscription),
+        "entitlements": subscription_entitlements_view(reader, entitled_features(reader, subscription)),
+    }
 
 
 def threshold_reached_view(reader: Reader, subscription: Subscription, threshold: UsageThreshold) -> ThresholdReached:

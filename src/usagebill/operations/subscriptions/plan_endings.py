@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from usagebill.core.entitlements import PlanEntitlement
 from usagebill.core.plans import Plan
 from usagebill.core.tasks import EndPlan
 from usagebill.operations.plans.records import changed_plans
 from usagebill.operations.subscriptions.plan_changes import end_subscriptions
 from usagebill.queries.plans import overrides_of
+from usagebill.storage.conditions import eq
 from usagebill.work import Work
 
 __all__ = ["end_plan", "end_plan_apart"]
 
 
 def end_plan(work: Work, task: EndPlan) -> None:
-    """Job: end all that is on a plan and its overrides, then delete them. Their charges stay, for what bills them."""
+    """Job: end all that is on a plan and its overrides, then delete them and what they entitle to.
+
+    Their charges stay, for what bills them.
+    """
     _end(work, task.plan_id, together=True)
 
 
@@ -33,4 +38,5 @@ def _end(work: Work, plan_id: str, *, together: bool) -> None:
         end_subscriptions(work, ending, together=together)
     for ending in every:
         changed_plans(work, [ending.id])
+        work.tx.delete(*work.tx.find(PlanEntitlement, eq("plan_id", ending.id)))
         work.tx.replace(replace(ending, pending_deletion=False, deleted_at=work.now, updated_at=work.now))

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -81,6 +81,8 @@ class _Write(Generic[T]):
         self.organization_id = organization_id
         self.change = change
         self.done = False
+        # The organizations whose entitlements it changed.
+        self.entitling: Set[str] = frozenset()
         # Released when the write is done, or when its thread is to take over.
         self.signal = threading.Lock()
         self.signal.acquire()
@@ -91,7 +93,30 @@ class _Write(Generic[T]):
 def _flushed(write: _Write[T], tx: SqliteTransaction) -> T:
     result = write.change(tx)
     tx.flush()
+    write.entitling = tx.entitling
     return result
+
+
+class _EntitlingCommits:
+    """How many commits of this process have changed the entitlements of each organization in a file."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, int] = {}
+
+    def count(self, organization_ids: Set[str]) -> None:
+        """One more for each of these organizations."""
+        if organization_ids:
+            with self._lock:
+                for id in organization_ids:
+                    self._counts[id] = self._counts.get(id, 0) + 1
+
+    def of(self, organization_id: str) -> int:
+        return self._counts.get(organization_id, 0)
+
+
+# By the real path of a file, for a process may open it more than once.
+_entitling_commits: dict[str, _EntitlingCommits] = {}
 
 
 class SqliteStore:
@@ -117,6 +142,10 @@ class SqliteStore:
         self._busy = False
         self._sharing = False
         self._contention = 0.0
+        self._entitling_commits = _EntitlingCommits()
+        if not self._memory:
+            path = os.path.realpath(self.path)
+            self._entitling_commits = _entitling_commits.setdefault(path, self._entitling_commits)
         # What each thread has open.
         self._own = threading.local()
         self._readers: list[sqlite3.Connection] = []
@@ -242,6 +271,9 @@ class SqliteStore:
         # Those who share the commit wait for it too.
         return self._sharing or bool(self._waiting)
 
+    def entitling_commits(self, organization_id: str) -> int:
+        return self._entitling_commits.of(organization_id)
+
     @property
     def contention(self) -> float:
         return self._contention
@@ -271,6 +303,8 @@ class SqliteStore:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
         finally:
+            # Whatever became of it: a number too many costs those who ask one look at the file.
+            self._entitling_commits.count(frozenset().union(*(write.entitling for write in writes)))
             for write in writes:
                 write.done = True
 

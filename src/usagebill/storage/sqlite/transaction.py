@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from functools import cache
 from typing import Any, TypeVar
@@ -37,6 +37,8 @@ T = TypeVar("T")
 _AT_ONCE = 500
 # More records than this are not kept: a transaction may read a whole file.
 _KNOWN_AT_MOST = 10_000
+# The sequence that counts changes of an organization's entitlements.
+_ENTITLEMENTS = "entitlements"
 
 
 def _select_sql(kind: type) -> str:
@@ -121,6 +123,8 @@ class _Memory:
         self.answered: dict[Statement, Rows] = {}
         self.repeated: dict[Statement, tuple[int, ...]] = {}
         self.kept = Kept(connection)
+        # The organizations whose entitlements may have changed.
+        self.entitling: set[str] = set()
 
     def clear(self) -> None:
         self.records.clear()
@@ -199,13 +203,14 @@ class SqliteTransaction:
 
     def savepoint(self, change: Callable[[], T]) -> T:
         """Run `change`; where it raises, its effects alone are undone and the exception goes on."""
-        kept = self._kept.state()
+        kept, entitling = self._kept.state(), set(self._memory.entitling)
         self._connection.execute("SAVEPOINT attempt")
         try:
             result = change()
         except BaseException as problem:
             self._memory.clear()
             self._kept.restore(kept)
+            self._memory.entitling = entitling
             if not self._connection.in_transaction:
                 raise problem if isinstance(problem, TransactionLost) else TransactionLost(problem) from problem
             self._connection.execute("ROLLBACK TO attempt")
@@ -215,8 +220,15 @@ class SqliteTransaction:
         return result
 
     def flush(self) -> None:
-        """Write what is kept for lists, before the transaction commits."""
+        """Write what is kept for lists, and versions, before the transaction commits."""
         self._kept.flush()
+        for organization_id in self._memory.entitling:
+            self._next_number(organization_id, _ENTITLEMENTS, 1)
+
+    @property
+    def entitling(self) -> Set[str]:
+        """The organizations whose entitlements may have changed in this transaction."""
+        return self._memory.entitling
 
     def get(self, kind: type[R], id: str, *, deleted: bool = False) -> R | None:
         record: R | None = self._known.get((kind, id))
@@ -317,6 +329,8 @@ class SqliteTransaction:
             self._execute(f"INSERT INTO {quoted(table.name)} {codec.insert}", codec.row(record))
             self._known[type(record), record.id] = record  # type: ignore[attr-defined]
             self._kept.inserted(type(record), record.id)  # type: ignore[attr-defined]
+            if table.entitles:
+                self._memory.entitling.add(record.organization_id)  # type: ignore[attr-defined]
 
     def replace(self, record: object) -> None:
         self._check_organization(record)
@@ -334,6 +348,8 @@ class SqliteTransaction:
             finally:
                 # Also where it was refused: it is counted as it stands.
                 self._kept.changed(id, touched)
+            if not set(table.entitles).isdisjoint(names):
+                self._memory.entitling.add(record.organization_id)  # type: ignore[attr-defined]
         self._known[type(record), id] = record
 
     def _written(self, kind: type) -> Table:
@@ -350,19 +366,25 @@ class SqliteTransaction:
                 f"SELECT 1 FROM {quoted(table_of(type(record)).name)} WHERE id = ? AND organization_id = ?", (id, owner)
             ).fetchone():
                 self._kept.goes(type(record), id)
-            self._execute(
-                f"DELETE FROM {quoted(self._written(type(record)).name)} WHERE id = ? AND organization_id = ?",
-                (id, owner),
-            )
+            table = self._written(type(record))
+            self._execute(f"DELETE FROM {quoted(table.name)} WHERE id = ? AND organization_id = ?", (id, owner))
+            if table.entitles:
+                self._memory.entitling.add(owner)
             self._known.pop((type(record), id), None)
 
     def next_number(self, name: str, start: int = 1) -> int:
+        return self._next_number(self._organization_id or "", name, start)
+
+    def _next_number(self, organization_id: str, name: str, start: int) -> int:
         row = self._connection.execute(
             "INSERT INTO sequences (organization_id, name, value) VALUES (?, ?, ?)"
             " ON CONFLICT (organization_id, name) DO UPDATE SET value = value + 1 RETURNING value",
-            (self._organization_id or "", name, start),
+            (organization_id, name, start),
         ).fetchone()
         return int(row[0])
+
+    def entitlements_version(self) -> int:
+        return self.last_number(_ENTITLEMENTS)
 
     def newest_instant(self) -> datetime | None:
         row = self._connection.execute("SELECT newest FROM clock").fetchone()

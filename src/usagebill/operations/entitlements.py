@@ -1,0 +1,262 @@
+"""What plans entitle to, and what subscriptions change of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from usagebill.core.entitlements import (
+    Change,
+    Feature,
+    PlanEntitlement,
+    PlanFeature,
+    SubscriptionEntitlement,
+    SubscriptionFeature,
+    Values,
+    changed,
+    plan_values,
+    value_errors,
+    value_text,
+    without_feature,
+    without_privilege,
+)
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.plans import Plan
+from usagebill.core.subscriptions import Subscription
+from usagebill.inputs import ABSENT, Input, Maybe
+from usagebill.operations.subscription_charges import WhichSubscription
+from usagebill.operations.subscriptions import get_of_status
+from usagebill.queries.entitlements import (
+    entitled_features,
+    feature_by_code,
+    own_entitlements,
+    plan_entitlement,
+    plan_entitlements,
+    plan_features,
+)
+from usagebill.queries.plans import plan_by_code
+from usagebill.queries.subscriptions import plan_of
+from usagebill.views.plans import plan_summary
+from usagebill.views.subscriptions import entitled_subscription
+from usagebill.work import Reader, Work
+
+__all__ = [
+    "EntitlementsInput",
+    "change_of_subscription",
+    "get_of_plan",
+    "list_of_plan",
+    "list_of_subscription",
+    "merge_of_plan",
+    "remove_from_plan",
+    "remove_from_subscription",
+    "remove_privilege_from_plan",
+    "remove_privilege_from_subscription",
+    "replace_of_plan",
+]
+
+
+@Input
+class EntitlementsInput:
+    """Feature code -> privilege code -> value."""
+
+    entitlements: Maybe[Mapping[str, object]] = ABSENT
+
+
+def list_of_plan(reader: Reader, code: str) -> list[PlanFeature]:
+    """The features of a plan with their values, the oldest first. Raises `NotFound`."""
+    return plan_features(reader, plan_by_code(reader, code))
+
+
+def get_of_plan(reader: Reader, code: str, feature_code: str) -> PlanFeature:
+    """One feature of a plan. Raises `NotFound` for the plan, and for a feature that it lacks."""
+    for item in list_of_plan(reader, code):
+        if item.feature.code == feature_code:
+            return item
+    raise NotFound("entitlement")
+
+
+def replace_of_plan(work: Work, code: str, request: EntitlementsInput) -> list[PlanFeature]:
+    """Make what is sent all that a plan entitles to; a feature without any value keeps those that it has.
+
+    Without `entitlements` nothing changes. Raises `NotFound` for the plan and for codes of features and privileges,
+    `Invalid` for values.
+    """
+    return _sent_to_plan(work, code, request, whole=True)
+
+
+def merge_of_plan(work: Work, code: str, request: EntitlementsInput) -> list[PlanFeature]:
+    """Add what is sent to what a plan entitles to, and change values. Raises what `replace_of_plan` does."""
+    return _sent_to_plan(work, code, request, whole=False)
+
+
+def _sent_to_plan(work: Work, code: str, request: EntitlementsInput, *, whole: bool) -> list[PlanFeature]:
+    plan = plan_by_code(work, code)
+    if isinstance(request.entitlements, Mapping):
+        sent = _read(work, request.entitlements)
+        known = {entitlement.feature_id: entitlement for entitlement in plan_entitlements(work, plan.id)}
+        if whole:
+            named = {feature.id for feature, _ in sent}
+            work.tx.delete(*(known[id] for id in known if id not in named))
+        for feature, values in sent:
+            _give(work, plan, feature, known.get(feature.id), values, whole=whole)
+    _tell_of_plan(work, plan)
+    return plan_features(work, plan)
+
+
+def _give(
+    work: Work, plan: Plan, feature: Feature, before: PlanEntitlement | None, sent: Values, *, whole: bool
+) -> None:
+    values = plan_values(None if before is None else before.values, sent, whole=whole)
+    if before is not None:
+        if values != before.values:
+            work.tx.replace(replace(before, values=values, updated_at=work.now))
+        return
+    work.tx.insert(
+        PlanEntitlement(
+            id=work.new_id(),
+            organization_id=work.organization.id,
+            plan_id=plan.id,
+            feature_id=feature.id,
+            values=values,
+            created_at=work.now,
+            updated_at=work.now,
+        )
+    )
+
+
+def remove_from_plan(work: Work, code: str, feature_code: str) -> PlanFeature:
+    """Take a feature from a plan, and return what it was. Raises `NotFound` for the plan, and for the feature there."""
+    plan = plan_by_code(work, code)
+    item = get_of_plan(work, code, feature_code)
+    entitlement = plan_entitlement(work, plan.id, item.feature.id)
+    if entitlement is not None:
+        work.tx.delete(entitlement)
+    _tell_of_plan(work, plan)
+    return item
+
+
+def remove_privilege_from_plan(work: Work, code: str, feature_code: str, privilege_code: str) -> PlanFeature:
+    """Take the value of a privilege from a plan, and return what is left of the feature.
+
+    Raises `NotFound` for the plan, for a feature that it lacks, and for a privilege without a value there.
+    """
+    plan = plan_by_code(work, code)
+    item = get_of_plan(work, code, feature_code)
+    if privilege_code not in item.values:
+        raise NotFound("privilege")
+    left = {name: text for name, text in item.values.items() if name != privilege_code}
+    entitlement = plan_entitlement(work, plan.id, item.feature.id)
+    if entitlement is not None:
+        work.tx.replace(replace(entitlement, values=left, updated_at=work.now))
+    _tell_of_plan(work, plan)
+    return replace(item, values=left)
+
+
+def list_of_subscription(reader: Reader, external_id: str, options: WhichSubscription) -> list[SubscriptionFeature]:
+    """What a subscription is entitled to: its plan's features, and what it changes of them. Raises `NotFound`."""
+    return entitled_features(reader, _subscription(reader, external_id, options))
+
+
+def change_of_subscription(
+    work: Work, external_id: str, request: EntitlementsInput, options: WhichSubscription
+) -> list[SubscriptionFeature]:
+    """Give a subscription values of its own, and back what was taken from it; what is not named stays.
+
+    Exactly the values of its plan for a feature restore the plan's. Raises `NotFound` and `Invalid`.
+    """
+    subscription = _subscription(work, external_id, options)
+    if isinstance(request.entitlements, Mapping):
+        for feature, values in _read(work, request.entitlements):
+            _store(
+                work,
+                subscription,
+                feature,
+                lambda change, plan, values=values: changed(change, plan, values, work.now),  # type: ignore[misc]
+            )
+    return _told(work, subscription)
+
+
+def remove_from_subscription(
+    work: Work, external_id: str, feature_code: str, options: WhichSubscription
+) -> list[SubscriptionFeature]:
+    """Take a feature from a subscription, its plan's or its own, and return what it has left. Raises `NotFound`."""
+    subscription = _subscription(work, external_id, options)
+    _store(work, subscription, feature_by_code(work, feature_code), lambda _, plan: without_feature(plan))
+    return _told(work, subscription)
+
+
+def remove_privilege_from_subscription(
+    work: Work, external_id: str, feature_code: str, privilege_code: str, options: WhichSubscription
+) -> list[SubscriptionFeature]:
+    """Take one privilege of a feature from a subscription, and return what it has left. Raises `NotFound`."""
+    subscription = _subscription(work, external_id, options)
+    feature = feature_by_code(work, feature_code)
+    if feature.privilege(privilege_code) is None:
+        raise NotFound("privilege")
+    _store(work, subscription, feature, lambda change, plan: without_privilege(change, plan, privilege_code))
+    return _told(work, subscription)
+
+
+def _subscription(reader: Reader, external_id: str, options: WhichSubscription) -> Subscription:
+    return get_of_status(reader, external_id, options.subscription_status or options.status or None)
+
+
+def _store(
+    work: Work, subscription: Subscription, feature: Feature, decide: Callable[[Change, Values | None], Change]
+) -> None:
+    """Store what `decide` makes of what the subscription changes of a feature, and of the plan's values of it."""
+    plan = plan_of(work, subscription)
+    granted = plan_entitlement(work, plan.parent_id or plan.id, feature.id)
+    own = next((item for item in own_entitlements(work, subscription) if item.feature_id == feature.id), None)
+    change = decide(Change() if own is None else own.change, None if granted is None else granted.values)
+    if own is not None:
+        if change == Change():
+            work.tx.delete(own)
+        elif change != own.change:
+            work.tx.replace(replace(own, change=change, updated_at=work.now))
+    elif change != Change():
+        work.tx.insert(
+            SubscriptionEntitlement(
+                id=work.new_id(),
+                organization_id=work.organization.id,
+                subscription_id=subscription.id,
+                feature_id=feature.id,
+                change=change,
+                created_at=work.now,
+                updated_at=work.now,
+            )
+        )
+
+
+def _tell_of_plan(work: Work, plan: Plan) -> None:
+    work.emit("plan.updated", lambda: plan_summary(work, plan), plan.id)
+
+
+def _told(work: Work, subscription: Subscription) -> list[SubscriptionFeature]:
+    work.emit("subscription.updated", lambda: entitled_subscription(work, subscription), subscription.id)
+    return entitled_features(work, subscription)
+
+
+def _read(reader: Reader, sent: Mapping[str, object]) -> list[tuple[Feature, Values]]:
+    """The features that are sent, with the texts of their values.
+
+    Raises `NotFound` for a feature, then for a privilege, then `Invalid` for every value that does not fit.
+    """
+    features = [(feature_by_code(reader, code), values) for code, values in sent.items()]
+    problems: dict[str, list[str]] = {}
+    read: list[tuple[Feature, Values]] = []
+    for feature, values in features:
+        if not isinstance(values, Mapping):
+            problems[feature.code] = ["value_is_invalid"]
+            continue
+        texts: dict[str, str] = {}
+        for code, value in values.items():
+            privilege = feature.privilege(code)
+            if privilege is None:
+                raise NotFound("privilege")
+            problems.update(value_errors(privilege, value))
+            texts[code] = value_text(privilege, value) or ""
+        read.append((feature, texts))
+    if problems:
+        raise Invalid(problems)
+    return read

@@ -1,0 +1,181 @@
+"""Features and their privileges: what plans and subscriptions can be entitled to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from usagebill.core.entitlements import (
+    Feature,
+    PlanEntitlement,
+    Privilege,
+    SubscriptionEntitlement,
+    ValueType,
+    feature_errors,
+    joined_privileges,
+    options_of,
+    privilege_errors,
+    without_value,
+)
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.plans import Plan
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, value_or
+from usagebill.queries.entitlements import feature_by_code, plans_with
+from usagebill.storage.conditions import contains, eq, ne
+from usagebill.storage.ports import Page
+from usagebill.views.entitlements import feature_view
+from usagebill.views.plans import plan_summary
+from usagebill.work import Reader, Work
+
+__all__ = [
+    "FeatureFilters",
+    "FeatureInput",
+    "PrivilegeInput",
+    "create",
+    "delete",
+    "delete_privilege",
+    "list_all",
+    "update",
+]
+
+_SEARCHED = ("name", "code", "description")
+
+
+@Input
+class PrivilegeInput:
+    """`value_type` is integer, boolean, string or select; a select has `config: {"select_options": [...]}`."""
+
+    code: Maybe[str] = ABSENT
+    name: Maybe[str] = ABSENT
+    value_type: Maybe[str] = ABSENT
+    config: Maybe[object] = ABSENT
+
+
+@Input
+class FeatureInput:
+    """`code` is set once; privileges that are sent are added, or changed by their code, and never removed."""
+
+    code: Maybe[str] = ABSENT
+    name: Maybe[str] = ABSENT
+    description: Maybe[str] = ABSENT
+    privileges: Maybe[tuple[PrivilegeInput, ...]] = ABSENT
+
+
+@Input
+class FeatureFilters:
+    """`search_term` is a piece of the name, the code or the description, in any case."""
+
+    search_term: Maybe[str] = ABSENT
+
+
+def list_all(reader: Reader, options: FeatureFilters, paging: Paging) -> Page[Feature]:
+    """Features, newest first."""
+    term = value_or(options.search_term, "").strip()
+    return reader.page(Feature, *([contains(_SEARCHED, term)] if term else []), paging=paging)
+
+
+def create(work: Work, request: FeatureInput) -> Feature:
+    """A new feature with its privileges. Raises `Invalid`."""
+    feature = _checked(
+        work,
+        Feature(
+            id=work.new_id(),
+            organization_id=work.organization.id,
+            code=value_or(request.code, "").strip(),
+            name=value_or(request.name, None),
+            description=value_or(request.description, None),
+            created_at=work.now,
+            updated_at=work.now,
+        ),
+    )
+    feature = replace(feature, privileges=_privileges(feature, request))
+    work.tx.insert(feature)
+    work.emit("feature.created", lambda: feature_view(work, feature), feature.id)
+    return feature
+
+
+def update(work: Work, code: str, request: FeatureInput) -> Feature:
+    """Change what is sent, and add privileges that are new; types stay, and options of a select are only added.
+
+    Raises `NotFound` and `Invalid`.
+    """
+    before = feature_by_code(work, code)
+    after = _checked(work, replace(before, updated_at=work.now, **changes(request, "name", "description")))
+    after = replace(after, privileges=_privileges(after, request))
+    work.tx.replace(after)
+    _tell(work, "feature.updated", after, plans_with(work, after))
+    return after
+
+
+def delete(work: Work, code: str) -> Feature:
+    """Delete the feature, and with it what plans and subscriptions have of it; its code is free again."""
+    feature = replace(feature_by_code(work, code), deleted_at=work.now, updated_at=work.now)
+    plans = plans_with(work, feature)
+    of_feature = eq("feature_id", feature.id)
+    work.tx.delete(*work.tx.find(PlanEntitlement, of_feature), *work.tx.find(SubscriptionEntitlement, of_feature))
+    work.tx.replace(feature)
+    _tell(work, "feature.deleted", feature, plans)
+    return feature
+
+
+def delete_privilege(work: Work, code: str, privilege_code: str) -> Feature:
+    """Delete a privilege of the feature, and every value of it. Raises `NotFound` for either."""
+    before = feature_by_code(work, code)
+    if before.privilege(privilege_code) is None:
+        raise NotFound("privilege")
+    left = tuple(privilege for privilege in before.privileges if privilege.code != privilege_code)
+    feature = replace(before, privileges=left, updated_at=work.now)
+    work.tx.replace(feature)
+    for entitlement in work.tx.find(PlanEntitlement, eq("feature_id", feature.id)):
+        if privilege_code in entitlement.values:
+            values = {name: text for name, text in entitlement.values.items() if name != privilege_code}
+            work.tx.replace(replace(entitlement, values=values, updated_at=work.now))
+    for own in work.tx.find(SubscriptionEntitlement, eq("feature_id", feature.id)):
+        change = without_value(own.change, privilege_code)
+        if change != own.change:
+            work.tx.replace(replace(own, change=change, updated_at=work.now))
+    _tell(work, "feature.updated", feature, plans_with(work, feature))
+    return feature
+
+
+def _tell(work: Work, webhook_type: str, feature: Feature, plans: list[Plan]) -> None:
+    """A message about the feature, and one about each plan that has it, changed or not."""
+    work.emit(webhook_type, lambda: feature_view(work, feature), feature.id)
+    for plan in plans:
+        work.emit("plan.updated", lambda plan=plan: plan_summary(work, plan), plan.id)  # type: ignore[misc]
+
+
+def _checked(reader: Reader, feature: Feature) -> Feature:
+    problems = feature_errors(feature)
+    if feature.code and reader.tx.first(Feature, eq("code", feature.code), ne("id", feature.id)) is not None:
+        problems["code"] = ["value_already_exist"]
+    if problems:
+        raise Invalid(problems)
+    return feature
+
+
+def _privileges(feature: Feature, request: FeatureInput) -> tuple[Privilege, ...]:
+    """The privileges of the feature with those that are sent. Raises `Invalid` for the first that is wrong."""
+    sent = [(value_or(item.code, "").strip(), item) for item in value_or(request.privileges, ())]
+    codes = [code for code, _ in sent]
+    if len(set(codes)) < len(codes):
+        raise Invalid({"privilege.code": ["value_is_duplicated"]})
+    return joined_privileges(
+        feature.privileges, [_privilege(feature.privilege(code), code, item) for code, item in sent]
+    )
+
+
+def _privilege(before: Privilege | None, code: str, item: PrivilegeInput) -> Privilege:
+    options = options_of(value_or(item.config, None))
+    if before is None:
+        value_type, name = value_or(item.value_type, ValueType.STRING), value_or(item.name, None)
+        problems = privilege_errors(code, name, value_type, options)
+        if problems:
+            raise Invalid({field: [problem] for field, problem in problems.items()})
+        return Privilege(code=code, name=name, value_type=ValueType(value_type), select_options=options or ())
+    after = replace(before, **changes(item, "name"))
+    if options:
+        after = replace(after, select_options=tuple(dict.fromkeys((*before.select_options, *options))))
+    problems = privilege_errors(code, after.name, after.value_type, None if options is None else after.select_options)
+    if problems:
+        raise Invalid({field: [problem] for field, problem in problems.items()})
+    return after

@@ -1,0 +1,83 @@
+"""Entitlements: the features of plans, and what subscriptions have of them."""
+
+from __future__ import annotations
+
+from usagebill.core.entitlements import (
+    Feature,
+    PlanEntitlement,
+    PlanFeature,
+    SubscriptionEntitlement,
+    SubscriptionFeature,
+    effective,
+)
+from usagebill.core.errors import NotFound
+from usagebill.core.plans import Plan
+from usagebill.core.subscriptions import Subscription
+from usagebill.queries.subscriptions import plan_of
+from usagebill.storage.conditions import asc, eq
+from usagebill.work import Reader
+
+__all__ = [
+    "entitled_features",
+    "feature_by_code",
+    "feature_of",
+    "own_entitlements",
+    "plan_entitlement",
+    "plan_entitlements",
+    "plan_features",
+    "plans_with",
+]
+
+
+def feature_by_code(reader: Reader, code: str) -> Feature:
+    """The feature with this code. Raises `NotFound`."""
+    feature = reader.tx.first(Feature, eq("code", code))
+    if feature is None:
+        raise NotFound("feature")
+    return feature
+
+
+def plan_entitlements(reader: Reader, plan_id: str) -> list[PlanEntitlement]:
+    """What a plan of the catalog has, the oldest first."""
+    return reader.tx.find(PlanEntitlement, eq("plan_id", plan_id), order=[asc("created_at"), asc("id")])
+
+
+def plan_entitlement(reader: Reader, plan_id: str, feature_id: str) -> PlanEntitlement | None:
+    """What a plan of the catalog has of one feature."""
+    return reader.tx.first(PlanEntitlement, eq("plan_id", plan_id), eq("feature_id", feature_id))
+
+
+def feature_of(reader: Reader, entitlement: PlanEntitlement | SubscriptionEntitlement) -> Feature:
+    """The feature that an entitlement is about."""
+    feature = reader.tx.get(Feature, entitlement.feature_id)
+    if feature is None:
+        raise LookupError(f"no feature {entitlement.feature_id}")
+    return feature
+
+
+def plan_features(reader: Reader, plan: Plan) -> list[PlanFeature]:
+    """The features of a plan, the oldest first; an override has those of its parent."""
+    return [
+        PlanFeature(feature=feature_of(reader, entitlement), values=entitlement.values, since=entitlement.created_at)
+        for entitlement in plan_entitlements(reader, plan.parent_id or plan.id)
+    ]
+
+
+def own_entitlements(reader: Reader, subscription: Subscription) -> list[SubscriptionEntitlement]:
+    """What a subscription changes of the features of its plan."""
+    return reader.tx.find(SubscriptionEntitlement, eq("subscription_id", subscription.id))
+
+
+def entitled_features(reader: Reader, subscription: Subscription) -> list[SubscriptionFeature]:
+    """The features that a subscription has: those of its plan, and what it changes of them."""
+    own = [
+        (feature_of(reader, entitlement), entitlement.change) for entitlement in own_entitlements(reader, subscription)
+    ]
+    return effective(plan_features(reader, plan_of(reader, subscription)), own)
+
+
+def plans_with(reader: Reader, feature: Feature) -> list[Plan]:
+    """The plans that have the feature."""
+    entitlements = reader.tx.find(PlanEntitlement, eq("feature_id", feature.id), order=[asc("created_at"), asc("id")])
+    plans = (reader.tx.get(Plan, entitlement.plan_id) for entitlement in entitlements)
+    return [plan for plan in plans if plan is not None]

@@ -1,0 +1,53 @@
+"""What customers may do: features, and what plans and subscriptions have of them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from usagebill.bindings import Message, Messages, Resource, Views, command, query
+from usagebill.core.entitlements import Feature, PlanFeature, SubscriptionFeature
+from usagebill.operations import entitlements, features
+from usagebill.queries.entitlements import feature_by_code
+from usagebill.views.entitlements import (
+    FeatureView,
+    feature_view,
+    plan_entitlement_view,
+    subscription_entitlement_view,
+)
+
+
+class Features(Resource):
+    """What plans sell besides usage, with typed privileges."""
+
+    views: ClassVar[Views] = {Feature: feature_view}
+    messages: ClassVar[Messages] = {
+        "feature.created": Message("A feature was created.", FeatureView),
+        "feature.updated": Message(
+            "A feature was sent again or a privilege of it deleted, changed or not.", FeatureView
+        ),
+        "feature.deleted": Message("A feature was deleted, from plans and subscriptions too.", FeatureView),
+    }
+
+    create = command(features.create)
+    update = command(features.update)
+    get = query(feature_by_code)
+    list = query(features.list_all)
+    delete = command(features.delete)
+    delete_privilege = command(features.delete_privilege)
+
+
+class Entitlements(Resource):
+    """What plans entitle to, and what subscriptions change of that."""
+
+    views: ClassVar[Views] = {PlanFeature: plan_entitlement_view, SubscriptionFeature: subscription_entitlement_view}
+
+    list_of_plan = query(entitlements.list_of_plan)
+    get_of_plan = query(entitlements.get_of_plan)
+    replace_of_plan = command(entitlements.replace_of_plan)
+    merge_of_plan = command(entitlements.merge_of_plan)
+    remove_from_plan = command(entitlements.remove_from_plan)
+    remove_privilege_from_plan = command(entitlements.remove_privilege_from_plan)
+    list_of_subscription = query(entitlements.list_of_subscription)
+    change_of_subscription = command(entitlements.change_of_subscription)
+    remove_from_subscription = command(entitlements.remove_from_subscription)
+    remove_privilege_from_subscription = command(entitlements.remove_privilege_from_subscription)
