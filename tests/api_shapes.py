@@ -145,7 +145,9 @@ AMENDMENTS: Mapping[tuple[str | int, ...], object] = {
         _property("PaymentObject", name): {"type": ["string", "null"]}
         for name in ("payment_provider_code", "payment_provider_type", "provider_customer_id")
     },
-    # Nor has a customer who must have one.
+    # Its sections 14 and 23: a request whose customer has no address has none, and nobody is written to.
+    _property("PaymentRequestObject", "email"): {"type": ["string", "null"]},
+    # A customer who must have a provider has none either.
     _property("InvoicePaymentFailureObject", "payment_provider"): {"type": ["string", "null"]},
     # Sheet 50: an alert without metric has none; values are decimal texts, below zero too.
     _property("AlertObject", "billable_metric"): {
@@ -207,7 +209,6 @@ _OTHER_MESSAGES = {
     # The interface names these, the document does not.
     **dict.fromkeys(("wallet.created", "wallet.updated", "wallet.terminated"), "wallet.depleted_ongoing_balance"),
     "invoice.ready_to_finalize": "invoice.drafted",
-    "payment_receipt.generated": "payment_receipt.created",
 }
 _REFUSALS = {
     400: "BadRequest",

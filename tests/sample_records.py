@@ -172,6 +172,11 @@ def valid_bodies(world: Mapping[str, str]) -> dict[str, dict[str, Any]]:
         "TaxInput": {"name": "T", "code": "t", "rate": "10"},
         "WebhookEndpointInput": {"webhook_url": "https://other.example"},
         "PaymentInput": {"invoice_id": world["invoice_id"], "amount_cents": 5, "reference": "bank"},
+        "PaymentRequestInput": {
+            "external_customer_id": "acme",
+            "email": "books@acme.example",
+            "svc_invoice_ids": [world["invoice_id"]],
+        },
         "WalletInput": {"external_customer_id": "acme", "rate_amount": "2", "currency": "EUR", "paid_credits": "10"},
         "WalletUpdate": {"priority": 7, "applies_to": {"fee_types": ["charge"], "billable_metric_codes": ["gb"]}},
         "WalletTransactionInput": {"wallet_id": world["wallet_id"], "paid_credits": "10", "granted_credits": "1"},
@@ -214,6 +219,8 @@ def invoiced(box: Scenario, known: dict[str, str]) -> None:
     box.put(f"/credit_notes/{known['credit_note_id']}", credit_note={"metadata": {"tier": "gold"}})
     payment = valid_bodies(known)["PaymentInput"]
     known["payment_id"] = box.post("/payments", payment=payment)["payment"]["svc_id"]
+    request = valid_bodies(known)["PaymentRequestInput"]
+    known["payment_request_id"] = box.post("/payment_requests", payment_request=request)["payment_request"]["svc_id"]
     known["payment_receipt_id"] = box.get("/payment_receipts")["payment_receipts"][0]["svc_id"]
     free = [fee for fee in box.get("/fees")["fees"] if fee["svc_invoice_id"] is None]
     known["free_fee_id"] = free[0]["svc_id"]

@@ -14,7 +14,7 @@ from usagebill import Billing
 from usagebill.billing import OUTSIDE
 from usagebill.clock import ManualClock
 from usagebill.core.documents.files import DocumentKind, DocumentSubject
-from usagebill.core.emails import Email
+from usagebill.core.emails import Email, EmailSubject
 from usagebill.core.jobs import Job
 from usagebill.core.tasks import (
     ActivateSubscription,
@@ -152,7 +152,7 @@ STORED: list[tuple[Task, str, str, str, str]] = [
         "generate_documents",
     ),
     (
-        SendEmail(subject=DocumentSubject.INVOICE, subject_id="inv", message_id="<m@example.com>", asked=False),
+        SendEmail(subject=EmailSubject.INVOICE, subject_id="inv", message_id="<m@example.com>", asked=False),
         "inv",
         "send_email:inv",
         '{"subject":"invoice","message_id":"<m@example.com>","asked":false}',
@@ -160,7 +160,7 @@ STORED: list[tuple[Task, str, str, str, str]] = [
     ),
     (
         SendEmail(
-            subject=DocumentSubject.CREDIT_NOTE,
+            subject=EmailSubject.CREDIT_NOTE,
             subject_id="note",
             message_id="<m@example.com>",
             asked=True,

@@ -1,11 +1,13 @@
-"""E-mails to customers with their invoices, credit notes and receipts."""
+"""E-mails to customers: their invoices, credit notes and receipts, and what they have not paid."""
 
 from __future__ import annotations
 
 import html
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from usagebill.core.contacts import is_email, normalized_email
 from usagebill.core.documents.content import Content
@@ -17,6 +19,8 @@ __all__ = [
     "RECEIPT_CREATED",
     "Attachment",
     "Email",
+    "EmailSubject",
+    "OverdueInvoice",
     "Recipients",
     "addresses",
     "email_texts",
@@ -24,6 +28,7 @@ __all__ = [
     "list_problems",
     "message_id",
     "one_line",
+    "overdue_texts",
     "read_list",
 ]
 
@@ -31,6 +36,15 @@ __all__ = [
 INVOICE_FINALIZED, CREDIT_NOTE_CREATED = "invoice.finalized", "credit_note.created"
 RECEIPT_CREATED = "payment_receipt.created"
 _NOT_IN_FILE_NAMES = str.maketrans(dict.fromkeys('/\\:*?"<>|', "-"))
+
+
+class EmailSubject(StrEnum):
+    """The kinds of records that e-mails are about."""
+
+    INVOICE = "invoice"
+    CREDIT_NOTE = "credit_note"
+    PAYMENT_RECEIPT = "payment_receipt"
+    PAYMENT_REQUEST = "payment_request"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,3 +159,64 @@ def email_texts(
         f"<table>\n{rows}</table>\n{notes}{link}<p>{html.escape(attached)}</p>\n</body>\n</html>\n"
     )
     return "\n".join(lines), page
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverdueInvoice:
+    """An invoice as an e-mail about overdue ones lists it: what is due, and where its document is, if it was made."""
+
+    number: str
+    due: str
+    url: str | None
+
+
+def overdue_texts(
+    words: Words,
+    locale: str,
+    subject: str,
+    *,
+    name: str,
+    amount: str,
+    payment_term: int,
+    invoices: Sequence[OverdueInvoice],
+    pay_url: str | None,
+) -> tuple[str, str]:
+    """The plain text and the HTML of an e-mail that asks to pay overdue invoices.
+
+    `payment_term` is in days, and `pay_url` is where they can be paid, if anywhere. Amounts are written out already.
+    """
+    greeting = words.greeting.format(name=one_line(name))
+    terms = {0: words.due_at_once, 1: words.due_within_a_day}
+    reason = terms.get(payment_term, words.due_within_days).format(count=payment_term)
+    lines = [greeting, "", reason, "", f"{words.amount_due}: {amount}", "", f"{words.overdue_invoices}:"]
+    lines += [f"- {invoice.number}: {invoice.due}" + (f" {invoice.url}" if invoice.url else "") for invoice in invoices]
+    lines += ["", f"{words.pay_now}: {pay_url}"] if pay_url else []
+    lines += ["", words.ignore_if_paid, ""]
+    link = (
+        f'<p><a href="{html.escape(pay_url)}" style="padding:.6em 1.2em;background:#1f4fd8;color:#fff;'
+        f'text-decoration:none;border-radius:4px">{html.escape(words.pay_now)}</a></p>\n'
+        if pay_url
+        else ""
+    )
+    page = (
+        f'<!DOCTYPE html>\n<html lang="{html.escape(locale)}">\n<head><meta charset="utf-8">'
+        f"<title>{html.escape(subject)}</title></head>\n"
+        f'<body style="font-family:sans-serif">\n<p>{html.escape(greeting)}</p>\n<p>{html.escape(reason)}</p>\n'
+        f'<p>{html.escape(words.amount_due)}: <strong style="font-size:1.2em">{html.escape(amount)}</strong></p>\n'
+        f"{link}<table>\n{_listed(words, invoices)}</table>\n<p>{html.escape(words.ignore_if_paid)}</p>\n"
+        "</body>\n</html>\n"
+    )
+    return "\n".join(lines), page
+
+
+def _listed(words: Words, invoices: Sequence[OverdueInvoice]) -> str:
+    """The rows of a table of invoices, numbers linked to their documents."""
+    head = f'<tr><th align="left">{html.escape(words.invoice_number)}</th><th align="right">'
+    rows = [f"{head}{html.escape(words.amount_due)}</th></tr>\n"]
+    for invoice in invoices:
+        number = html.escape(invoice.number)
+        if invoice.url is not None:
+            number = f'<a href="{html.escape(invoice.url)}">{number}</a>'
+        cell = f'<td style="padding-right:2em">{number}</td><td align="right">{html.escape(invoice.due)}</td>'
+        rows.append(f"<tr>{cell}</tr>\n")
+    return "".join(rows)

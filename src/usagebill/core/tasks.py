@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import ClassVar
 
 from usagebill.core.documents.files import DocumentKind, DocumentSubject
+from usagebill.core.emails import EmailSubject
 from usagebill.core.tax_providers import Purpose, TaxSubject
 
 __all__ = [
@@ -468,7 +469,7 @@ class SendEmail(Task):
     subject_field = "subject_id"
     leased = True
 
-    subject: DocumentSubject
+    subject: EmailSubject
     subject_id: str
     message_id: str
     asked: bool

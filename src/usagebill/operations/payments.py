@@ -18,6 +18,7 @@ from usagebill.inputs import ABSENT, Input, Maybe, Paging
 from usagebill.operations import payment_receipts
 from usagebill.operations.payment_status import payment_of, set_payment_status
 from usagebill.queries.customers import customer_by_external_id
+from usagebill.queries.payment_requests import requests_of_invoice
 from usagebill.storage.conditions import Condition, eq, related
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
@@ -60,6 +61,8 @@ def create(work: Work, request: PaymentInput) -> Payment:
     paid_at = _paid_at(work, request.paid_at)
     reference = request.reference or ""
     problems = payment_errors(invoice, amount, reference)
+    if any(asked.payment_status == PaymentStatus.SUCCEEDED for asked in requests_of_invoice(work, invoice.id)):
+        problems["base"] = ["payment_request_is_already_succeeded"]
     if problems:
         raise Invalid(problems)
     payment = payment_of(work, invoice, amount, reference, paid_at)

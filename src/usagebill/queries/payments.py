@@ -6,14 +6,17 @@ from usagebill.core.errors import NotFound
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.payments import Payment
-from usagebill.storage.conditions import asc, eq
+from usagebill.queries.payment_requests import request_of, requested_invoices, requests_of_invoice
+from usagebill.storage.conditions import any_of, asc, eq, within
 from usagebill.work import Reader
 
 __all__ = ["paid_invoices", "payment_of_receipt", "payments_of_invoice", "receipt_by_id"]
 
 
 def paid_invoices(reader: Reader, payment: Payment) -> list[Invoice]:
-    """The invoices that a payment is for."""
+    """The invoices that a payment is for: one, or those of its payment request."""
+    if payment.payment_request_id is not None:
+        return requested_invoices(reader, request_of(reader, payment.payment_request_id))
     invoice = reader.tx.get(Invoice, payment.invoice_id or "")
     if invoice is None:
         raise LookupError(f"payment {payment.id} has lost its invoice")
@@ -37,5 +40,7 @@ def receipt_by_id(reader: Reader, payment_receipt_id: str) -> PaymentReceipt:
 
 
 def payments_of_invoice(reader: Reader, invoice_id: str) -> list[Payment]:
-    """Every payment that was, or is to be, for the invoice, oldest first."""
-    return reader.tx.find(Payment, eq("invoice_id", invoice_id), order=[asc("created_at"), asc("id")])
+    """Every payment that was, or is to be, for the invoice or a payment request with it, oldest first."""
+    requests = [request.id for request in requests_of_invoice(reader, invoice_id)]
+    of_either = any_of(eq("invoice_id", invoice_id), within("payment_request_id", requests))
+    return reader.tx.find(Payment, of_either, order=[asc("created_at"), asc("id")])

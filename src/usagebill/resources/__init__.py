@@ -18,7 +18,7 @@ from usagebill.resources.customers import (
 )
 from usagebill.resources.entitlements import Entitlements, Features
 from usagebill.resources.invoicing import CreditNotes, Fees, Invoices
-from usagebill.resources.payments import PaymentReceipts, Payments
+from usagebill.resources.payments import PaymentReceipts, PaymentRequests, Payments
 from usagebill.resources.prepaid import Alerts, Wallets, WalletTransactions
 from usagebill.resources.usage import Events, Usage
 
@@ -45,6 +45,7 @@ class Resources:
     organizations: Organizations
     payment_connections: PaymentConnections
     payment_receipts: PaymentReceipts
+    payment_requests: PaymentRequests
     payments: Payments
     plans: Plans
     pricing_units: PricingUnits

@@ -6,12 +6,15 @@ from typing import ClassVar
 
 from usagebill.bindings import Message, Messages, Resource, Views, command, query
 from usagebill.core.payment_receipts import PaymentReceipt
+from usagebill.core.payment_requests import PaymentRequest
 from usagebill.core.payments import Payment
-from usagebill.operations import payment_receipts, payments
+from usagebill.operations import payment_receipts, payment_requests, payments
 from usagebill.operations.documents import files as documents
 from usagebill.operations.emails import resending as emails
+from usagebill.queries.payment_requests import request_by_id
 from usagebill.queries.payments import receipt_by_id
 from usagebill.views.payment_receipts import PaymentReceiptView, payment_receipt_view
+from usagebill.views.payment_requests import PaymentRequestView, payment_request_view
 from usagebill.views.payments import payment_view
 
 
@@ -40,3 +43,17 @@ class PaymentReceipts(Resource):
     download = command(documents.download_receipt)
     pdf = command(documents.receipt_pdf)
     resend_email = command(emails.resend_receipt)
+
+
+class PaymentRequests(Resource):
+    """What customers are asked to pay of overdue invoices."""
+
+    views: ClassVar[Views] = {PaymentRequest: payment_request_view}
+    messages: ClassVar[Messages] = {
+        "payment_request.created": Message("A customer is asked to pay overdue invoices.", PaymentRequestView),
+    }
+
+    create = command(payment_requests.create)
+    get = query(request_by_id)
+    list = query(payment_requests.list_all)
+    list_of_customer = query(payment_requests.list_of_customer)

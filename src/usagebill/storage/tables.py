@@ -29,6 +29,7 @@ from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.organizations import Organization
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_receipts import PaymentReceipt
+from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
 from usagebill.core.payments import Payment, PaymentMethod, PaymentPage, ProviderNotice, RefundAttempt
 from usagebill.core.plans import Charge, FixedCharge, FixedChargeUnits, Plan
 from usagebill.core.pricing_units import PricingUnit
@@ -319,6 +320,20 @@ TABLES: tuple[Table, ...] = (
         always_unique=(("payment_id",), ("customer_id", "sequential_id")),
         references={"payment_id": Payment, "customer_id": Customer},
         listing=_PLAIN,
+    ),
+    Table(
+        kind=PaymentRequest,
+        name="payment_requests",
+        indexes=(("customer_id", *_LATEST),),
+        references={"customer_id": Customer, "billing_entity_id": BillingEntity},
+        listing=Listing(facets=("payment_status", "currency", "billing_entity_id")),
+    ),
+    Table(
+        kind=RequestedInvoice,
+        name="requested_invoices",
+        always_unique=(("payment_request_id", "invoice_id"),),
+        indexes=(("invoice_id",),),
+        references={"payment_request_id": PaymentRequest, "invoice_id": Invoice},
     ),
     Table(kind=AdjustedFee, name="adjusted_fees", indexes=(("invoice_id",),)),
     Table(kind=LifetimeUsage, name="lifetime_usages", unique=(("subscription_id",),)),

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus, CreditStatus
 from usagebill.core.documents.content import Content
 from usagebill.core.documents.credit_notes import credit_note_content
-from usagebill.core.documents.files import DocumentSubject
 from usagebill.core.documents.invoices import invoice_content
 from usagebill.core.documents.receipts import receipt_content
 from usagebill.core.documents.words import words_of
-from usagebill.core.emails import Attachment, Email, addresses, email_texts, file_name, one_line
+from usagebill.core.emails import Attachment, Email, EmailSubject, addresses, email_texts, file_name, one_line
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
@@ -23,6 +22,7 @@ from usagebill.operations.documents.files import credit_note_pdf, invoice_pdf, r
 from usagebill.operations.documents.orders import Documented
 from usagebill.operations.documents.sources import credit_note_source, invoice_source, receipt_source
 from usagebill.operations.emails.orders import customer_addresses, entity_of_subject, sender_of
+from usagebill.operations.emails.overdue import Unsent, overdue_email
 from usagebill.queries.payments import paid_invoices, payment_of_receipt
 from usagebill.views.documents import document_url
 from usagebill.work import Reader, Work
@@ -32,20 +32,13 @@ __all__ = ["Unsent", "note_reached", "prepare"]
 _NOTED_WITHIN = timedelta(minutes=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unsent:
-    """Why an e-mail is not sent after all."""
-
-    reason: str
-
-
 def prepare(work: Work, job: Job, task: SendEmail) -> Email | Unsent:
     """The e-mail of a job, with its PDFs, which are made where there are none yet. `Unsent` where it is not to be sent
     any more, which ends the job.
 
     The addresses of billing entity and customer are those of now.
     """
-    made = _email(work, task)
+    made = overdue_email(work, task) if task.subject is EmailSubject.PAYMENT_REQUEST else _email(work, task)
     if isinstance(made, Unsent):
         work.tx.jobs.complete(job)
     return made
@@ -93,9 +86,9 @@ def _email(work: Work, task: SendEmail) -> Email | Unsent:
 
 
 def _subject(reader: Reader, task: SendEmail) -> Documented | None:
-    if task.subject is DocumentSubject.INVOICE:
+    if task.subject is EmailSubject.INVOICE:
         return reader.tx.get(Invoice, task.subject_id)
-    if task.subject is DocumentSubject.CREDIT_NOTE:
+    if task.subject is EmailSubject.CREDIT_NOTE:
         return reader.tx.get(CreditNote, task.subject_id)
     return reader.tx.get(PaymentReceipt, task.subject_id)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from usagebill.core.billing_entities import BillingEntity
@@ -11,17 +12,27 @@ from usagebill.core.emails import (
     CREDIT_NOTE_CREATED,
     INVOICE_FINALIZED,
     RECEIPT_CREATED,
+    EmailSubject,
     Recipients,
     addresses,
     message_id,
 )
 from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.payment_requests import PaymentRequest
 from usagebill.core.tasks import SendEmail
 from usagebill.operations.documents.orders import Documented, subject_of
 from usagebill.work import Reader, Work
 
-__all__ = ["customer_addresses", "email_on_issue", "entity_of_subject", "is_switched_on", "order_email", "sender_of"]
+__all__ = [
+    "customer_addresses",
+    "email_on_issue",
+    "email_request",
+    "entity_of_subject",
+    "is_switched_on",
+    "order_email",
+    "sender_of",
+]
 
 _SETTINGS = {
     DocumentSubject.INVOICE: INVOICE_FINALIZED,
@@ -30,8 +41,8 @@ _SETTINGS = {
 }
 
 
-def entity_of_subject(reader: Reader, subject: Documented) -> BillingEntity:
-    """The billing entity that issued an invoice, credit note or receipt, as it is now."""
+def entity_of_subject(reader: Reader, subject: Documented | PaymentRequest) -> BillingEntity:
+    """The billing entity that issued an invoice, credit note or receipt, or asks to be paid, as it is now."""
     entity = reader.tx.get(BillingEntity, subject.billing_entity_id, deleted=True)
     if entity is None:
         raise LookupError(f"{subject.id} has lost its billing entity")
@@ -77,11 +88,28 @@ def email_on_issue(work: Work, subject: Documented) -> None:
 def order_email(work: Work, subject: Documented, sender: str, asked: Recipients | None = None) -> None:
     """Have an e-mail sent: to the customer, or to those that are `asked` for, each time again."""
     email = SendEmail(
-        subject=subject_of(subject),
+        subject=EmailSubject(subject_of(subject)),
         subject_id=subject.id,
         message_id=message_id(work.new_id(), sender),
         asked=asked is not None,
     )
     if asked is not None:
         email = replace(email, to=tuple(asked.to), cc=tuple(asked.cc), bcc=tuple(asked.bcc))
+    work.schedule(email, work.now)
+
+
+def email_request(work: Work, request: PaymentRequest, bcc: Sequence[str] = ()) -> None:
+    """Have a customer asked by e-mail to pay what it owes. Nothing is sent without an address of both."""
+    if not work.mailing or not addresses(request.email):
+        return
+    sender = sender_of(work, entity_of_subject(work, request))
+    if sender is None:
+        return
+    email = SendEmail(
+        subject=EmailSubject.PAYMENT_REQUEST,
+        subject_id=request.id,
+        message_id=message_id(work.new_id(), sender),
+        asked=False,
+        bcc=tuple(bcc),
+    )
     work.schedule(email, work.now)

@@ -1,0 +1,73 @@
+"""Payment requests: a customer is asked to pay several overdue invoices at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.statuses import PaymentStatus
+
+__all__ = ["PaymentRequest", "RequestedInvoice", "distributed", "request_refusal"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaymentRequest:
+    """`amount_cents` is what was due of its invoices together when it was made; all of them have its currency and its
+    billing entity. One that a dunning campaign made has the campaign's id. `email` may hold several addresses.
+    """
+
+    id: str
+    organization_id: str
+    customer_id: str
+    billing_entity_id: str
+    amount_cents: int
+    currency: str
+    created_at: datetime
+    updated_at: datetime
+    email: str | None = None
+    payment_status: PaymentStatus = PaymentStatus.PENDING
+    dunning_campaign_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestedInvoice:
+    """An invoice of a payment request: what was asked for it, and what a payment of the request paid of it."""
+
+    id: str
+    organization_id: str
+    payment_request_id: str
+    invoice_id: str
+    amount_cents: int
+    created_at: datetime
+    updated_at: datetime
+    paid_cents: int = 0
+
+
+def request_refusal(invoices: Sequence[Invoice]) -> str | None:
+    """Why these invoices of one customer cannot be requested together, as a code; None if they can."""
+    if any(not invoice.payment_overdue for invoice in invoices):
+        return "invoices_not_overdue"
+    if len({invoice.currency for invoice in invoices}) > 1:
+        return "invoices_have_different_currencies"
+    if len({invoice.billing_entity_id for invoice in invoices}) > 1:
+        return "invoices_have_different_billing_entities"
+    return None
+
+
+def distributed(amount_cents: int, dues: Sequence[int]) -> list[int]:
+    """What each of several dues gets of an amount, in cents. Together they get all of it.
+
+    Each gets what is due, in order, as far as the amount goes. What is left once all are paid goes to the last: it was
+    received, and can be refunded from there.
+    """
+    shares = []
+    left = amount_cents
+    for due in dues:
+        share = min(max(due, 0), left)
+        shares.append(share)
+        left -= share
+    if shares:
+        shares[-1] += left
+    return shares

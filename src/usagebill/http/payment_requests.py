@@ -1,0 +1,54 @@
+"""Payment requests over HTTP."""
+
+from __future__ import annotations
+
+from usagebill.http.endpoints import Endpoint
+from usagebill.operations import payment_requests
+from usagebill.queries.payment_requests import request_by_id
+from usagebill.views.payment_requests import payment_request_details, payment_request_view
+
+__all__ = ["ENDPOINTS"]
+
+ENDPOINTS = [
+    Endpoint(
+        "POST",
+        "/payment_requests",
+        payment_requests.create,
+        permission="payment_request",
+        body=payment_requests.PaymentRequestInput,
+        root="payment_request",
+        returns="payment_request",
+        view=payment_request_view,
+        summary="Ask a customer to pay overdue invoices",
+    ),
+    Endpoint(
+        "GET",
+        "/payment_requests",
+        payment_requests.list_all,
+        permission="payment_request",
+        query=payment_requests.PaymentRequestFilters,
+        paged=True,
+        returns="payment_requests",
+        view=payment_request_view,
+        summary="List payment requests",
+    ),
+    Endpoint(
+        "GET",
+        "/customers/{external_id}/payment_requests",
+        payment_requests.list_of_customer,
+        permission="payment_request",
+        query=payment_requests.PaymentRequestFilters,
+        paged=True,
+        returns="payment_requests",
+        view=payment_request_view,
+        summary="List the payment requests of a customer",
+    ),
+    Endpoint(
+        "GET",
+        "/payment_requests/{payment_request_id}",
+        request_by_id,
+        permission="payment_request",
+        view=payment_request_details,
+        summary="Get a payment request",
+    ),
+]

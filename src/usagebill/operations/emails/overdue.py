@@ -1,0 +1,101 @@
+"""The e-mail of a payment request: what is overdue, and where it can be paid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from usagebill.core.documents.locales import money_text
+from usagebill.core.documents.parties import customer_contact
+from usagebill.core.documents.words import words_of
+from usagebill.core.emails import Email, OverdueInvoice, addresses, one_line, overdue_texts
+from usagebill.core.payment_requests import PaymentRequest
+from usagebill.core.statuses import PaymentStatus
+from usagebill.core.tasks import SendEmail
+from usagebill.operations.emails.orders import entity_of_subject, sender_of
+from usagebill.queries.customers import customer_of
+from usagebill.queries.payment_requests import parts_of_request, requested_invoices
+from usagebill.storage.conditions import eq, more
+from usagebill.views.customers import customer_summary
+from usagebill.views.documents import document_url
+from usagebill.work import Reader, Work
+
+__all__ = ["Unsent", "overdue_email"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsent:
+    """Why an e-mail is not sent after all."""
+
+    reason: str
+
+
+def overdue_email(work: Work, task: SendEmail) -> Email | Unsent:
+    """The e-mail of a payment request. `Unsent` if nobody is to get it any more."""
+    request = work.tx.get(PaymentRequest, task.subject_id)
+    if request is None:
+        return Unsent(reason="there is no such request any more")
+    invoices = requested_invoices(work, request)
+    if request.payment_status == PaymentStatus.SUCCEEDED or not any(invoice.payment_overdue for invoice in invoices):
+        return Unsent(reason="nothing that it asks for is overdue any more")
+    if _is_superseded(work, request):
+        return Unsent(reason="a later attempt of the same campaign asks for it")
+    entity = entity_of_subject(work, request)
+    sender, to = sender_of(work, entity), addresses(request.email)
+    if sender is None or not to:
+        return Unsent(reason="the billing entity has no address any more")
+    if set(task.reached).issuperset((*to, *task.bcc)):
+        return Unsent(reason="all that it is for have it")
+    customer = customer_of(work, request)
+    locale = customer.document_locale or entity.document_locale
+    words = words_of(locale)
+    asked = {part.invoice_id: part.amount_cents for part in parts_of_request(work, request)}
+    title = one_line(words.overdue_email.format(entity=entity.name))
+    text, page = overdue_texts(
+        words,
+        locale,
+        title,
+        name=customer_contact(customer_summary(work, customer)).display_name,
+        amount=money_text(request.amount_cents, request.currency, locale),
+        payment_term=max(invoice.net_payment_term for invoice in invoices),
+        invoices=[
+            OverdueInvoice(
+                number=invoice.number,
+                due=money_text(asked[invoice.id], request.currency, locale),
+                url=document_url(work, invoice.pdf_id),
+            )
+            for invoice in invoices
+        ],
+        pay_url=None,
+    )
+    return Email(
+        id=task.message_id,
+        sent_at=work.now,
+        sender_name=one_line(entity.name),
+        sender=sender,
+        reply_to=addresses(entity.email),
+        to=to,
+        bcc=task.bcc,
+        subject=title,
+        text=text,
+        html=page,
+        language=locale,
+        reached=task.reached,
+    )
+
+
+def _is_superseded(reader: Reader, request: PaymentRequest) -> bool:
+    """Whether its campaign has asked again since.
+
+    After downtime all attempts that were missed are made at once: the customer is written to about the last alone.
+    """
+    if request.dunning_campaign_id is None:
+        return False
+    later = reader.tx.first(
+        PaymentRequest,
+        eq("customer_id", request.customer_id),
+        eq("dunning_campaign_id", request.dunning_campaign_id),
+        eq("currency", request.currency),
+        eq("billing_entity_id", request.billing_entity_id),
+        more("created_at", request.created_at),
+    )
+    return later is not None

@@ -1,0 +1,146 @@
+"""Payment requests: made over overdue invoices, listed, read, and paid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from usagebill.core.contacts import is_email, normalized_email
+from usagebill.core.customers import Customer
+from usagebill.core.errors import Invalid, NotAllowed, NotFound
+from usagebill.core.invoices.life_cycle import InvoiceStatus
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice, request_refusal
+from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES
+from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.operations.backlog import settle_backlog
+from usagebill.operations.emails.orders import email_request
+from usagebill.queries.customers import customer_by_external_id
+from usagebill.queries.filters import choices, named_entities
+from usagebill.queries.payment_requests import request_by_id
+from usagebill.storage.conditions import Condition, asc, eq, ne, related, within
+from usagebill.storage.ports import Page
+from usagebill.views.payment_requests import payment_request_view
+from usagebill.work import Reader, Work
+
+__all__ = [
+    "PaymentRequestFilters",
+    "PaymentRequestInput",
+    "create",
+    "list_all",
+    "list_of_customer",
+    "make",
+    "request_by_id",
+]
+
+
+@Input
+class PaymentRequestInput:
+    """`email` is the customer's own unless another is sent."""
+
+    external_customer_id: Maybe[str] = ABSENT
+    email: Maybe[str] = ABSENT
+    svc_invoice_ids: Maybe[tuple[str, ...]] = ABSENT
+
+
+@Input
+class PaymentRequestFilters:
+    external_customer_id: Maybe[str] = ABSENT
+    payment_status: Maybe[object] = ABSENT
+    currency: Maybe[str] = ABSENT
+    billing_entity_codes: Maybe[tuple[str, ...]] = ABSENT
+
+
+def create(work: Work, request: PaymentRequestInput) -> PaymentRequest:
+    """Ask a customer for what is due of overdue invoices. Ids that are none of the customer's invoices are left out.
+
+    Raises `NotFound` for an unknown customer and where no invoice is left, `NotAllowed` for invoices that cannot be
+    requested (together), and `Invalid` for an address that is none.
+    """
+    customer = customer_by_external_id(work, request.external_customer_id or "")
+    # What became overdue while no worker ran is overdue.
+    settle_backlog(work, customer.id, needed=False)
+    invoices = work.tx.find(
+        Invoice,
+        within("id", dict.fromkeys(request.svc_invoice_ids or ())),
+        eq("customer_id", customer.id),
+        ne("status", InvoiceStatus.DELETED),
+        order=[asc("issuing_date"), asc("created_at"), asc("id")],
+    )
+    if not invoices:
+        raise NotFound("invoice")
+    refusal = request_refusal(invoices)
+    if refusal is not None:
+        raise NotAllowed(refusal)
+    email = normalized_email(request.email) if request.email else customer.email
+    if request.email and not is_email(request.email):
+        raise Invalid(email="invalid_email_format")
+    return make(work, customer, invoices, email=email)
+
+
+def make(
+    work: Work,
+    customer: Customer,
+    invoices: Sequence[Invoice],
+    *,
+    email: str | None,
+    bcc: Sequence[str] = (),
+    dunning_campaign_id: str | None = None,
+) -> PaymentRequest:
+    """A request for what is due of these invoices, which can be requested together, and the e-mail about it."""
+    request = PaymentRequest(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        customer_id=customer.id,
+        billing_entity_id=invoices[0].billing_entity_id,
+        amount_cents=sum(invoice.due_cents for invoice in invoices),
+        currency=invoices[0].currency,
+        email=email,
+        dunning_campaign_id=dunning_campaign_id,
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    parts = [
+        RequestedInvoice(
+            id=work.new_id(),
+            organization_id=work.organization.id,
+            payment_request_id=request.id,
+            invoice_id=invoice.id,
+            amount_cents=invoice.due_cents,
+            created_at=work.now,
+            updated_at=work.now,
+        )
+        for invoice in invoices
+    ]
+    work.tx.insert(request, *parts)
+    work.emit("payment_request.created", lambda: payment_request_view(work, request), request.id)
+    email_request(work, request, bcc=bcc)
+    return request
+
+
+def list_all(reader: Reader, options: PaymentRequestFilters, paging: Paging) -> Page[PaymentRequest]:
+    """Requests, newest first. Raises `Invalid`, and `NotFound` for an unknown billing entity."""
+    conditions = _conditions(reader, options)
+    if options.external_customer_id:
+        conditions.append(related(Customer, "customer_id", eq("external_id", options.external_customer_id)))
+    return reader.page(PaymentRequest, *conditions, paging=paging)
+
+
+def list_of_customer(
+    reader: Reader, external_id: str, options: PaymentRequestFilters, paging: Paging
+) -> Page[PaymentRequest]:
+    """The requests of one customer. Raises `NotFound` and `Invalid`."""
+    customer = customer_by_external_id(reader, external_id)
+    return reader.page(PaymentRequest, eq("customer_id", customer.id), *_conditions(reader, options), paging=paging)
+
+
+def _conditions(reader: Reader, options: PaymentRequestFilters) -> list[Condition]:
+    problems: dict[str, object] = {}
+    statuses = choices("payment_status", options.payment_status, INVOICE_PAYMENT_STATUSES, problems)
+    if problems:
+        raise Invalid(problems)
+    conditions: list[Condition] = [] if statuses is None else [within("payment_status", statuses)]
+    if options.currency:
+        conditions.append(eq("currency", options.currency))
+    if options.billing_entity_codes:
+        conditions.append(within("billing_entity_id", named_entities(reader, options.billing_entity_codes)))
+    return conditions
