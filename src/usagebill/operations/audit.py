@@ -39,17 +39,16 @@ from usagebill.core.invoices.life_cycle import (
     InvoicingReason,
 )
 from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
-from usagebill.core.payments import Payment
 from usagebill.core.periods import Cycle, Succession, billed_through, day_start, ended_on_boundary_day, max_zone_shift
 from usagebill.core.periods.schedule import next_billing_run
 from usagebill.core.recounts import Left
-from usagebill.core.statuses import ChargeStatus
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import BillCustomer
 from usagebill.core.wallet_audit import WalletLedger, audited_prepaid, audited_wallet
 from usagebill.core.wallet_transactions import WalletConsumption, WalletTransaction
 from usagebill.operations.invoices.numbering import customer_series, entity_series
 from usagebill.operations.subscriptions.schedule import ending_of, has_overdue_end
+from usagebill.queries.payments import paid_cents
 from usagebill.queries.subscriptions import cycle, plan_of
 from usagebill.queries.wallets import wallets_of_customer
 from usagebill.rating.recounts import Recounts, lost_events, recounted, recounted_without_invoice
@@ -174,9 +173,7 @@ def _audited_invoice(
 ) -> Iterator[Finding]:
     fees = reader.tx.find(Fee, eq("invoice_id", invoice.id))
     periods = reader.tx.find(BillingPeriod, eq("invoice_id", invoice.id))
-    paid = reader.tx.total(
-        Payment, "amount_cents", eq("invoice_id", invoice.id), eq("payment_status", ChargeStatus.SUCCEEDED)
-    )
+    paid = paid_cents(reader, invoice.id)
     yield from audited_invoice(invoice, fees, periods, paid_cents=paid)
     request = reader.tx.find(CreditNote, eq("invoice_id", invoice.id), eq("status", CreditNoteStatus.FINALIZED))
     yield from audited_notes_of_invoice(invoice, fees, request)

@@ -12,6 +12,7 @@ from usagebill.operations.documents.orders import order_on_issue
 from usagebill.operations.emails.orders import email_on_issue
 from usagebill.operations.issuers import version_of
 from usagebill.queries.customers import customer_of
+from usagebill.queries.payment_requests import request_of
 from usagebill.queries.payments import paid_invoices, payments_of_invoice, receipt_by_id
 from usagebill.storage.conditions import eq, within
 from usagebill.storage.ports import Page
@@ -45,6 +46,9 @@ def issue(work: Work, payment: Payment) -> PaymentReceipt | None:
     if issued is not None:
         return issued
     invoices = paid_invoices(work, payment)
+    remaining = sum(invoice.due_cents for invoice in invoices)
+    if payment.payment_request_id is not None:
+        remaining = request_of(work, payment.payment_request_id).amount_cents - payment.amount_cents
     position = work.tx.next_number(receipt_series(customer.id))
     entity_id = invoices[0].billing_entity_id
     receipt = PaymentReceipt(
@@ -55,7 +59,7 @@ def issue(work: Work, payment: Payment) -> PaymentReceipt | None:
         payment_id=payment.id,
         sequential_id=position,
         number=receipt_number(customer.slug, position),
-        remaining_cents=sum(invoice.due_cents for invoice in invoices),
+        remaining_cents=remaining,
         created_at=work.now,
         updated_at=work.now,
         customer_snapshot=customer_summary(work, customer),

@@ -13,13 +13,14 @@ from usagebill.core.errors import Forbidden, Invalid, NotFound
 from usagebill.core.invoices.life_cycle import PAYABLE, InvoiceType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import Payment, payment_errors
-from usagebill.core.statuses import ChargeStatus, PaymentStatus
+from usagebill.core.statuses import PaymentStatus
 from usagebill.inputs import ABSENT, Input, Maybe, Paging
 from usagebill.operations import payment_receipts
 from usagebill.operations.payment_status import payment_of, set_payment_status
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.payment_requests import requests_of_invoice
-from usagebill.storage.conditions import Condition, eq, related
+from usagebill.queries.payments import paid_cents
+from usagebill.storage.conditions import Condition, any_of, eq, related, within
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
 
@@ -67,10 +68,7 @@ def create(work: Work, request: PaymentInput) -> Payment:
         raise Invalid(problems)
     payment = payment_of(work, invoice, amount, reference, paid_at)
     work.tx.insert(payment)
-    paid = work.tx.total(
-        Payment, "amount_cents", eq("invoice_id", invoice.id), eq("payment_status", ChargeStatus.SUCCEEDED)
-    )
-    invoice = replace(invoice, total_paid_amount_cents=paid, updated_at=work.now)
+    invoice = replace(invoice, total_paid_amount_cents=paid_cents(work, invoice.id), updated_at=work.now)
     work.tx.replace(invoice)
     if invoice.due_cents == 0:
         set_payment_status(work, invoice, PaymentStatus.SUCCEEDED)
@@ -108,7 +106,9 @@ def list_all(reader: Reader, options: PaymentFilters, paging: Paging) -> Page[Pa
             UUID(options.invoice_id)
         except ValueError as problem:
             raise Invalid(invoice_id="is in invalid format") from problem
-        conditions.append(eq("invoice_id", options.invoice_id.lower()))
+        invoice_id = options.invoice_id.lower()
+        requests = [asked.id for asked in requests_of_invoice(reader, invoice_id)]
+        conditions.append(any_of(eq("invoice_id", invoice_id), within("payment_request_id", requests)))
     return reader.page(Payment, *conditions, paging=paging)
 
 

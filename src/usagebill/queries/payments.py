@@ -5,12 +5,14 @@ from __future__ import annotations
 from usagebill.core.errors import NotFound
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_receipts import PaymentReceipt
+from usagebill.core.payment_requests import RequestedInvoice
 from usagebill.core.payments import Payment
+from usagebill.core.statuses import ChargeStatus
 from usagebill.queries.payment_requests import request_of, requested_invoices, requests_of_invoice
 from usagebill.storage.conditions import any_of, asc, eq, within
 from usagebill.work import Reader
 
-__all__ = ["paid_invoices", "payment_of_receipt", "payments_of_invoice", "receipt_by_id"]
+__all__ = ["paid_cents", "paid_invoices", "payment_of_receipt", "payments_of_invoice", "receipt_by_id"]
 
 
 def paid_invoices(reader: Reader, payment: Payment) -> list[Invoice]:
@@ -21,6 +23,13 @@ def paid_invoices(reader: Reader, payment: Payment) -> list[Invoice]:
     if invoice is None:
         raise LookupError(f"payment {payment.id} has lost its invoice")
     return [invoice]
+
+
+def paid_cents(reader: Reader, invoice_id: str) -> int:
+    """What was paid of an invoice: by its own payments, and by those of payment requests with it."""
+    succeeded = eq("payment_status", ChargeStatus.SUCCEEDED)
+    alone = reader.tx.total(Payment, "amount_cents", eq("invoice_id", invoice_id), succeeded)
+    return alone + reader.tx.total(RequestedInvoice, "paid_cents", eq("invoice_id", invoice_id))
 
 
 def payment_of_receipt(reader: Reader, receipt: PaymentReceipt) -> Payment:

@@ -11,6 +11,7 @@ from usagebill.core.documents.locales import date_text, money_text
 from usagebill.core.documents.parties import customer_contact, customer_facts, entity_contact, party
 from usagebill.core.documents.sources import ReceiptSource
 from usagebill.core.documents.words import Words, words_of
+from usagebill.core.payments import Payment
 
 __all__ = ["receipt_content"]
 
@@ -22,6 +23,8 @@ def receipt_content(source: ReceiptSource) -> Content:
     facts = [(words.receipt_number, source.receipt.number)]
     if not source.of_request:
         facts += [(words.invoice_number, invoice.invoice.number) for invoice in source.invoices]
+    if method := _method(source.payment):
+        facts.append((words.payment_method, method))
     facts.append((words.payment_date, paid_on))
     remaining = _money(source, source.receipt.remaining_cents)
     return Content(
@@ -38,6 +41,16 @@ def receipt_content(source: ReceiptSource) -> Content:
         footer=source.entity.invoice_footer,
         logo=source.entity.logo_url,
     )
+
+
+def _method(payment: Payment) -> str:
+    """What was paid with: `Visa **** 1234`, `Sepa Debit`; nothing if that is not known."""
+    method = payment.method
+    if method is None:
+        return ""
+    if method.last4:
+        return f"{(method.brand or method.type or '').replace('_', ' ').title()} **** {method.last4}".strip()
+    return (method.type or "").replace("_", " ").title()
 
 
 def _money(source: ReceiptSource, cents: int) -> str:

@@ -91,6 +91,7 @@ def receipt_source(reader: Reader, receipt: PaymentReceipt) -> ReceiptSource:
         locale=locale,
         zone=zone_of(reader, customer),
         country_names={code: country_name(code, locale) for code in codes},
+        of_request=payment.payment_request_id is not None,
     )
 
 
