@@ -88,6 +88,7 @@ class PaymentServer:
         self.calls: list[Call] = []
         self.faults: deque[Fault] = deque()
         self._only = ""
+        self._refusals: deque[tuple[int, str, str]] = deque()
         self.outcomes: deque[str] = deque()
         self._kept: dict[str, tuple[Json, tuple[int, Json]]] = {}
         self._guard = threading.Lock()
@@ -116,6 +117,9 @@ class PaymentServer:
                 self.close_connection = self.close_connection or is_cut
 
             def do_POST(self) -> None:
+                self.do_GET()
+
+            def do_PATCH(self) -> None:
                 self.do_GET()
 
             def do_DELETE(self) -> None:
@@ -199,6 +203,10 @@ class PaymentServer:
         self.faults.extend(faults)
         self._only = only
 
+    def error_once(self, status: int, code: str, message: str) -> None:
+        """Have the next request refused in this way."""
+        self._refusals.append((status, code, message))
+
     def forget_keys(self) -> None:
         """So long a time has passed that the provider knows no key any more."""
         self._kept.clear()
@@ -237,6 +245,9 @@ class PaymentServer:
     def _answer(self, call: Call) -> tuple[int, Json]:
         if not self.is_allowed(call.headers):
             return 401, self.error(401, "unauthorized", "The key is not valid")
+        if self._refusals:
+            status, code, message = self._refusals.popleft()
+            return status, self.error(status, code, message)
         said = [call.line, call.fields]
         if call.key is not None and call.key in self._kept:
             before, answer = self._kept[call.key]

@@ -17,6 +17,7 @@ from usagebill.core.provider_requests import (
     Request,
     Unhandled,
 )
+from usagebill.payment_providers.adyen import AdyenProvider
 from usagebill.payment_providers.gocardless import GoCardlessProvider
 from usagebill.payment_providers.http import ProviderHttp
 from usagebill.payment_providers.port import PaymentProvider, asked
@@ -29,6 +30,7 @@ A = TypeVar("A")
 ADAPTERS: Mapping[str, type[PaymentProvider]] = {
     "stripe": StripeProvider,
     "gocardless": GoCardlessProvider,
+    "adyen": AdyenProvider,
 }
 
 

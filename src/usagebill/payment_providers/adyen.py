@@ -1,0 +1,437 @@
+"""Adyen: payment links, cards on file charged by shopper reference, refunds, and notifications signed item by item."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
+
+from usagebill.core.payment_providers import (
+    PaymentConnection,
+    charge_status,
+    from_minor_units,
+    minor_units,
+    redirect_url,
+)
+from usagebill.core.provider_metadata import named_payable
+from usagebill.core.provider_requests import (
+    AccountReady,
+    AccountRefused,
+    Cancel,
+    Charge,
+    Charged,
+    CheckoutUrl,
+    DisputeLost,
+    Done,
+    ExpirePage,
+    FailureKind,
+    ListMethods,
+    MethodDetails,
+    Methods,
+    Notice,
+    NoticeRejected,
+    Outcome,
+    PageUrl,
+    PayableType,
+    Payer,
+    PaymentMoved,
+    ProviderFailed,
+    Refund,
+    Refunded,
+    RefundMoved,
+    SetupUrl,
+    Unhandled,
+)
+from usagebill.core.statuses import ChargeStatus, PaymentStatus
+from usagebill.json_text import Json, JsonObject, encode_json, parse_json
+from usagebill.payment_providers.fields import digest, items, required_int, required_text, text, value
+from usagebill.payment_providers.http import Said, failed
+from usagebill.payment_providers.port import PaymentProvider
+
+__all__ = ["AdyenProvider"]
+
+_TEST_HOST = "https://checkout-test.adyen.com"
+_VERSION = "v70"
+_LONGEST_REFERENCE = 80
+# A link lives at most 70 days from when Adyen makes it.
+_SETUP_DAYS = timedelta(days=69)
+_LONGEST_LINK = timedelta(days=70) - timedelta(minutes=1)
+# "Request already processed or in progress": the first one with this key is still at work.
+_IN_PROGRESS = "704"
+_NO_EFFECT = ("OFFER_CLOSED", "REPORT_AVAILABLE", "RECURRING_CONTRACT")
+_SHOPPER = ("shopperReference", "recurring.shopperReference", "tokenization.shopperReference")
+_METHOD = ("recurring.recurringDetailReference", "tokenization.storedPaymentMethodId")
+
+
+class AdyenProvider(PaymentProvider):
+    """Adyen's Checkout API. A customer is its shopper reference, and exists once it has left a card."""
+
+    def setup_url(self, connection: PaymentConnection, request: SetupUrl) -> PageUrl:
+        """A link to leave a card on, by authorising nothing."""
+        payer = request.payer
+        fields = {
+            **_link(connection, payer, request.at + _SETUP_DAYS),
+            "reference": f"authorization customer {payer.external_id}"[-_LONGEST_REFERENCE:],
+            "amount": {"value": 0, "currency": payer.currency},
+            **_KEPT,
+        }
+        return _page(self._post(connection, "/paymentLinks", fields, request.key))
+
+    def list_methods(self, connection: PaymentConnection, request: ListMethods) -> Methods:
+        """The cards that Adyen keeps for the shopper, as it orders them."""
+        asked = {"shopperReference": _shopper(request.payer)}
+        said = self._post(connection, "/paymentMethods", asked)
+        stored = value(said, "storedPaymentMethods") or []
+        return Methods(methods=tuple(_stored(item) for item in stored))
+
+    def charge(self, connection: PaymentConnection, request: Charge) -> Charged:
+        """Charge a card on file. What comes back is the last word, unless it is still under way."""
+        payer = request.payer
+        amount = minor_units("adyen", request.amount_cents, request.currency)
+        card = request.provider_method_id
+        if card is None:
+            stored = self.list_methods(connection, ListMethods(payer=payer)).methods
+            if not stored:
+                raise failed(FailureKind.REFUSED, "no_payment_method", "the customer has no card at Adyen")
+            card = stored[0].provider_method_id
+        fields = {
+            **_APPLICATION,
+            "amount": {"value": amount, "currency": request.currency},
+            "reference": request.payable.reference[-_LONGEST_REFERENCE:],
+            "paymentMethod": {"type": "scheme", "storedPaymentMethodId": card},
+            "shopperReference": _shopper(payer),
+            "shopperInteraction": "ContAuth",
+            "recurringProcessingModel": "UnscheduledCardOnFile",
+            "metadata": {**request.metadata, "svc_payment_id": request.payment_id},
+            **({"shopperEmail": payer.email} if payer.email else {}),
+        }
+        try:
+            said = self._post(connection, "/payments", fields, request.key)
+        except ProviderFailed as problem:
+            gone = self._gone(connection, request) if problem.failure.kind is FailureKind.REFUSED else ()
+            raise ProviderFailed(replace(problem.failure, gone_method_ids=gone)) from None
+        return _charged(said, card)
+
+    def _gone(self, connection: PaymentConnection, request: Charge) -> tuple[str, ...]:
+        """The card that was named, if Adyen does not keep it any more."""
+        if request.provider_method_id is None:
+            return ()
+        try:
+            stored = self.list_methods(connection, ListMethods(payer=request.payer)).methods
+        except ProviderFailed:
+            return ()
+        known = [method.provider_method_id for method in stored]
+        return () if request.provider_method_id in known else (request.provider_method_id,)
+
+    def cancel(self, connection: PaymentConnection, request: Cancel) -> Charged | None:
+        """Request a cancellation; a notification says whether it has worked."""
+        said = self._said(
+            connection, "POST", f"/payments/{quote(request.provider_payment_id, safe='')}/cancels", {}, request.key
+        )
+        if said.status != 422 or _is_passing(said):
+            _good(said)
+        return None
+
+    def refund(self, connection: PaymentConnection, request: Refund) -> Refunded:
+        """Request a refund; a notification says whether it has worked."""
+        fields = {
+            "amount": {
+                "value": minor_units("adyen", request.amount_cents, request.currency),
+                "currency": request.currency,
+            },
+            "reference": request.credit_note_id,
+        }
+        path = f"/payments/{quote(request.provider_payment_id, safe='')}/refunds"
+        said = self._post(connection, path, fields, request.key)
+        return Refunded(
+            provider_refund_id=required_text(said, "pspReference"),
+            status=text(said, "status") or "received",
+            refund_status=PaymentStatus.PENDING,
+        )
+
+    def checkout_url(self, connection: PaymentConnection, request: CheckoutUrl) -> PageUrl:
+        """A link to pay on, and to leave the card for later charges."""
+        is_invoice = request.payable.type is PayableType.INVOICE
+        reference = (request.payable.number or request.payable.id) if is_invoice else "Overdue invoices"
+        longest = request.at + _LONGEST_LINK
+        fields = {
+            **_link(connection, request.payer, min(request.expires_at or longest, longest)),
+            "reference": reference[-_LONGEST_REFERENCE:],
+            "amount": {
+                "value": minor_units("adyen", request.amount_cents, request.currency),
+                "currency": request.currency,
+            },
+            "metadata": dict(request.metadata),
+            **(_KEPT if request.keeps_method else {}),
+        }
+        return _page(self._post(connection, "/paymentLinks", fields, request.key))
+
+    def expire_page(self, connection: PaymentConnection, request: ExpirePage) -> Done:
+        """End a link that has not been paid."""
+        path = f"/paymentLinks/{quote(request.provider_page_id, safe='')}"
+        said = self._said(connection, "PATCH", path, {"status": "expired"})
+        if said.status in (401, 403):
+            _good(said)
+        return Done()
+
+    # Notices
+
+    def notices(
+        self, connection: PaymentConnection, headers: Mapping[str, str], body: bytes, now: datetime
+    ) -> tuple[Notice, ...]:
+        """The items of a message, each under its own signature: of eight of its fields, without any time."""
+        try:
+            secret = bytes.fromhex(connection.secret("hmac_key").value)
+        except ValueError:
+            secret = b""
+        if not secret:
+            raise NoticeRejected("the connection has no HMAC key to check with")
+        notices = []
+        for wrapped in items(parse_json(body), "notificationItems"):
+            item = value(wrapped, "NotificationRequestItem")
+            expected = hmac.new(secret, _signed_text(item).encode(), hashlib.sha256).digest()
+            if not hmac.compare_digest(expected, _signature(item)):
+                raise NoticeRejected("the signature is not Adyen's")
+            parts = ("eventCode", "pspReference", "originalReference", "success", "eventDate")
+            id = digest(text(item, part) or "" for part in parts)
+            code = required_text(item, "eventCode")
+            notices.append(Notice(id=id, type=code, body=encode_json(item).decode()))
+        return tuple(notices)
+
+    def outcomes(self, connection: PaymentConnection, notice: Notice, now: datetime) -> tuple[Outcome, ...]:
+        """What an item means."""
+        item = parse_json(notice.body.encode())
+        if text(item, "merchantAccountCode") != connection.credentials.get("merchant_account"):
+            return (Unhandled(reason="it is about another merchant account"),)
+        has_succeeded = _flag(item) == "true"
+        match notice.type:
+            case "AUTHORISATION" if value(item, "amount", "value") == 0:
+                return (_account(item, has_succeeded),)
+            case "AUTHORISATION":
+                return (_payment_moved(item, has_succeeded),)
+            case "CANCELLATION" if has_succeeded:
+                id = required_text(item, "originalReference")
+                status = ChargeStatus.FAILED
+                return (PaymentMoved(provider_payment_id=id, status="Cancelled", payment_status=status),)
+            case "REFUND":
+                return (_refund_moved(item, has_succeeded=has_succeeded),)
+            case "REFUND_FAILED" | "REFUNDED_REVERSED" if has_succeeded:
+                return (_refund_moved(item, has_succeeded=False),)
+            case "CHARGEBACK" if has_succeeded and text(item, "additionalData", "disputeStatus") == "Lost":
+                return (_dispute(item),)
+            case "CANCELLATION" | "REFUND_FAILED" | "REFUNDED_REVERSED" | "CHARGEBACK":
+                return (Unhandled(reason=f"{notice.type} without effect"),)
+        return (Unhandled(reason=f"{notice.type} changes nothing", known=notice.type in _NO_EFFECT),)
+
+    # Requests
+
+    def _post(self, connection: PaymentConnection, path: str, fields: JsonObject, key: str | None = None) -> JsonObject:
+        """The answer, if it is a good one. Raises `ProviderFailed`."""
+        return _good(self._said(connection, "POST", path, fields, key))
+
+    def _said(
+        self, connection: PaymentConnection, method: str, path: str, fields: JsonObject, key: str | None = None
+    ) -> Said:
+        headers = {"x-api-key": connection.secret("api_key").value}
+        if key is not None:
+            headers["idempotency-key"] = key
+        asked = (
+            fields if method == "PATCH" else {"merchantAccount": connection.credentials["merchant_account"], **fields}
+        )
+        return self.http.ask(method, f"{_host(connection)}/{_VERSION}{path}", headers, asked)
+
+
+_APPLICATION: JsonObject = {"applicationInfo": {"merchantApplication": {"name": "usagebill"}}}
+# The card is kept, to be charged without the customer.
+_KEPT: JsonObject = {"storePaymentMethodMode": "enabled", "recurringProcessingModel": "UnscheduledCardOnFile"}
+
+
+def _host(connection: PaymentConnection) -> str:
+    if connection.url is not None:
+        return connection.url.rstrip("/")
+    if not connection.live:
+        return _TEST_HOST
+    if not connection.live_prefix:
+        raise failed(FailureKind.REFUSED, "live_prefix_missing", "live connections need the live prefix of the account")
+    return f"https://{quote(connection.live_prefix, safe='')}-checkout-live.adyenpayments.com/checkout"
+
+
+def _good(said: Said) -> JsonObject:
+    if said.is_good:
+        if not isinstance(said.json, dict):
+            raise failed(FailureKind.UNREACHABLE, "invalid_response", "the answer cannot be read")
+        return said.json
+    code = text(said.json, "errorCode")
+    if said.status in (401, 403):
+        kind = FailureKind.UNAUTHORIZED
+    elif _is_passing(said) or not 400 <= said.status < 500:
+        kind = FailureKind.UNREACHABLE
+    else:
+        kind = FailureKind.REFUSED
+    message = text(said.json, "message") or f"Adyen answered {said.status}"
+    failure = failed(kind, text(said.json, "errorType") or code or f"status_{said.status}", message).failure
+    details = {} if code is None else {"code": code}
+    raise ProviderFailed(replace(failure, provider_payment_id=text(said.json, "pspReference"), details=details))
+
+
+def _is_passing(said: Said) -> bool:
+    """Whether the same request, sent again with its key, may well be answered."""
+    return said.headers.get("transient-error") == "true" or text(said.json, "errorCode") == _IN_PROGRESS
+
+
+def _shopper(payer: Payer) -> str:
+    return payer.provider_customer_id or payer.external_id
+
+
+def _link(connection: PaymentConnection, payer: Payer, expires_at: datetime) -> JsonObject:
+    email = {"shopperEmail": payer.email} if payer.email else {}
+    return {
+        **_APPLICATION,
+        "returnUrl": redirect_url(connection),
+        "shopperReference": _shopper(payer),
+        "expiresAt": f"{expires_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        **email,
+    }
+
+
+def _page(said: Json) -> PageUrl:
+    return PageUrl(url=required_text(said, "url"), provider_page_id=text(said, "id"))
+
+
+def _stored(item: Json) -> MethodDetails:
+    kind = text(item, "type")
+    return MethodDetails(
+        provider_method_id=required_text(item, "id"),
+        type="card" if kind == "scheme" else kind,
+        last4=text(item, "lastFour"),
+        brand=text(item, "brand"),
+        expiration_month=_number(text(item, "expiryMonth")),
+        expiration_year=_year(text(item, "expiryYear")),
+        card_holder_name=text(item, "holderName"),
+    )
+
+
+def _number(told: str | None) -> int | None:
+    return int(told) if told is not None and told.isascii() and told.isdigit() and len(told) <= 4 else None
+
+
+def _year(told: str | None) -> int | None:
+    """A year, of which Adyen may tell two digits."""
+    year = _number(told)
+    return year + 2000 if year is not None and year < 100 else year
+
+
+def _charged(said: Json, card: str) -> Charged:
+    result = required_text(said, "resultCode")
+    # Of a word that Adyen has not used before, a notification will tell more.
+    status = charge_status("adyen", result) or ChargeStatus.PROCESSING
+    code, reason = text(said, "refusalReasonCode"), text(said, "refusalReason")
+    id = text(said, "pspReference")
+    if id is None and status is ChargeStatus.FAILED:
+        raise failed(FailureKind.DECLINED, code or result, reason or result)
+    return Charged(
+        provider_payment_id=required_text(said, "pspReference"),
+        status=result,
+        payment_status=status,
+        method=MethodDetails(provider_method_id=card),
+        error_code=(code or result) if status is ChargeStatus.FAILED else None,
+        error_message=(reason or result) if status is ChargeStatus.FAILED else None,
+    )
+
+
+# Notifications
+
+
+def _flag(item: Json) -> str:
+    success = value(item, "success")
+    return str(success).lower() if isinstance(success, bool) else text(item, "success") or ""
+
+
+def _signed_text(item: Json) -> str:
+    amount = value(item, "amount")
+    parts = ("pspReference", "originalReference", "merchantAccountCode", "merchantReference")
+    before = [text(item, part) or "" for part in parts]
+    after = [text(amount, "value") or "", text(amount, "currency") or "", text(item, "eventCode") or "", _flag(item)]
+    return ":".join([*before, *after])
+
+
+def _signature(item: Json) -> bytes:
+    told = text(item, "additionalData", "hmacSignature") or ""
+    try:
+        return base64.b64decode(told, validate=True)
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def _first(item: Json, names: tuple[str, ...]) -> str | None:
+    return next((told for name in names if (told := text(item, "additionalData", name)) is not None), None)
+
+
+def _account(item: Json, has_succeeded: bool) -> Outcome:
+    shopper = _first(item, _SHOPPER)
+    if shopper is None:
+        raise ValueError("the shopper is missing")
+    if not has_succeeded:
+        message = text(item, "reason") or "The card was not accepted."
+        return AccountRefused(external_customer_id=shopper, message=message, error_code="AUTHORISATION")
+    id = _first(item, _METHOD)
+    method = None if id is None else _card(item, id)
+    return AccountReady(external_customer_id=shopper, provider_customer_id=shopper, method=method)
+
+
+def _card(item: Json, id: str) -> MethodDetails:
+    month, _, year = (text(item, "additionalData", "expiryDate") or "").partition("/")
+    return MethodDetails(
+        provider_method_id=id,
+        type="card",
+        last4=text(item, "additionalData", "cardSummary"),
+        brand=text(item, "paymentMethod"),
+        expiration_month=_number(month),
+        expiration_year=_year(year),
+        card_holder_name=text(item, "additionalData", "cardHolderName"),
+    )
+
+
+def _payment_moved(item: Json, has_succeeded: bool) -> PaymentMoved:
+    data = value(item, "additionalData")
+    told = data.items() if isinstance(data, dict) else ()
+    named = named_payable({str(name).removeprefix("metadata."): part for name, part in told})
+    currency = required_text(item, "amount", "currency")
+    method = _first(item, _METHOD)
+    return PaymentMoved(
+        provider_payment_id=required_text(item, "pspReference"),
+        status="succeeded" if has_succeeded else "failed",
+        payment_status=ChargeStatus.SUCCEEDED if has_succeeded else ChargeStatus.FAILED,
+        amount_cents=from_minor_units("adyen", required_int(item, "amount", "value"), currency),
+        currency=currency,
+        payable_type=named.payable_type,
+        payable_id=named.payable_id,
+        payment_id=named.payment_id,
+        creates=named.creates,
+        error_code=None if has_succeeded else "AUTHORISATION",
+        error_message=None if has_succeeded else text(item, "reason"),
+        method=None if method is None else _card(item, method),
+    )
+
+
+def _refund_moved(item: Json, *, has_succeeded: bool) -> RefundMoved:
+    return RefundMoved(
+        provider_refund_id=required_text(item, "pspReference"),
+        status="succeeded" if has_succeeded else "failed",
+        refund_status=PaymentStatus.SUCCEEDED if has_succeeded else PaymentStatus.FAILED,
+    )
+
+
+def _dispute(item: Json) -> DisputeLost:
+    lost_at = datetime.fromisoformat(required_text(item, "eventDate"))
+    return DisputeLost(
+        # The message's own reference is that of the dispute.
+        provider_payment_id=required_text(item, "originalReference"),
+        lost_at=lost_at if lost_at.tzinfo else lost_at.replace(tzinfo=UTC),
+        reason=text(item, "reason"),
+    )
