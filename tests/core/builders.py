@@ -9,11 +9,15 @@ from decimal import Decimal
 from itertools import count
 from typing import Any, TypeVar
 
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.contracts import Contract, Parties
 from usagebill.core.coupons import AppliedCoupon, Coupon, CouponStatus, Targets
 from usagebill.core.credit_notes import CreditNote, CreditNoteItem
+from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee, FeeItem, FeeType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.invoices.totals import AvailableCoupon, InvoiceInProgress, SettlementInputs, settled, taxed
+from usagebill.core.plans import Plan
 from usagebill.core.prepaid import AvailableWallet
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
@@ -195,6 +199,50 @@ def subscription(**fields: Any) -> Subscription:
         **fields,
     }
     return Subscription(**values)
+
+
+def parties(*, issuer: str = "entity", entity: Mapping[str, Any] | None = None, **fields: Any) -> Parties:
+    """A customer with these fields, of the billing entity `entity`, invoiced by the one with the id `issuer`."""
+    shared = {"organization_id": "organization", "created_at": NOW, "updated_at": NOW}
+    own = BillingEntity(
+        **{
+            "id": "entity",
+            "code": "entity",
+            "name": "Entity",
+            "document_number_prefix": "E",
+            **shared,
+            **(entity or {}),
+        }
+    )
+    customer: dict[str, Any] = {
+        "id": "customer",
+        "external_id": "acme",
+        "billing_entity_id": own.id,
+        "sequential_id": 1,
+        "slug": "E-001",
+        **shared,
+        **fields,
+    }
+    other = own if issuer == own.id else replace(own, id=issuer, code=issuer)
+    return Parties(customer=Customer(**customer), entity=own, issuer=other)
+
+
+def contract(*, plan: Mapping[str, Any] | None = None, issuer: str = "entity", **fields: Any) -> Contract:
+    """An active subscription with these fields on a monthly plan in euros, counted in UTC."""
+    values: dict[str, Any] = {
+        "id": "plan",
+        "organization_id": "organization",
+        "name": "Plan",
+        "code": "plan",
+        "interval": "monthly",
+        "amount_cents": 100,
+        "amount_currency": "EUR",
+        "pay_in_advance": False,
+        "created_at": NOW,
+        "updated_at": NOW,
+        **(plan or {}),
+    }
+    return Contract(subscription=subscription(**fields), plan=Plan(**values), parties=parties(issuer=issuer), zone=UTC)
 
 
 def settle(

@@ -11,6 +11,7 @@ from tests import builders
 from tests.money import gross, percent
 
 from usagebill.core.invoices.records import Invoice, InvoiceMetadata
+from usagebill.queries.contracts import parties_of
 from usagebill.rating.settlement import settle
 from usagebill.testing import Sandbox
 from usagebill.work import Work
@@ -28,7 +29,7 @@ def _invoice(box: Sandbox, amounts: tuple[int, ...] = (1000,), external_id: str 
     def make(work: Work) -> Invoice:
         invoice = builders.add_issued_invoice(work, owner, **fields)
         fees = [builders.unsaved_fee(work, owner, amount, invoice_id=invoice.id) for amount in amounts]
-        settled = settle(work, invoice, fees, (), finalizing=False)
+        settled = settle(work, invoice, fees, (), parties=parties_of(work, invoice), finalizing=False)
         work.tx.insert(*settled.fees)
         work.tx.replace(settled.invoice)
         return settled.invoice

@@ -11,6 +11,7 @@ from usagebill.core.bills import Bill, Step
 from usagebill.core.dates import Occasion
 from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.subscriptions import Subscription
+from usagebill.queries.contracts import contract_of
 from usagebill.rating.invoice import Entry, subscription_bill
 from usagebill.storage.conditions import eq
 from usagebill.work import Reader
@@ -26,7 +27,7 @@ def billed(box: Scenario, at: datetime = RUN) -> Bill | None:
     def work_out(reader: Reader) -> Bill | None:
         subscription = reader.tx.first(Subscription, eq("external_id", "sub"))
         assert subscription is not None
-        entries = [Entry(subscription=subscription, reason=InvoicingReason.PERIODIC)]
+        entries = [Entry(contract=contract_of(reader, subscription), reason=InvoicingReason.PERIODIC)]
         return subscription_bill(reader.at(at), entries, at=at, occasion=Occasion.PERIODIC)
 
     return box.billing.reading(work_out)

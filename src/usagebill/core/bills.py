@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from usagebill.core.charge_ledger import LedgerEntry, LevelReached
+from usagebill.core.contracts import Contract, Parties
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
@@ -30,6 +31,7 @@ class Step(Enum):
 class Bill:
     """An invoice with its totals, computed and not stored yet, with all that storing it needs.
 
+    `parties` are who is invoiced and who invoices, `contracts` those that it bills, as far as they were looked up.
     `periods` are those of a new invoice; a stored one keeps its own. `fees` are all of its lines, `standalone_fees`
     those of the same billing that are on no invoice. `levels` and `ledger_entries` are the state of usage afterwards.
     `changed` are the coupons, credit notes and already paid fees that the invoice used, as updated. `prepaid` are the
@@ -41,6 +43,8 @@ class Bill:
     """
 
     invoice: Invoice
+    parties: Parties
+    contracts: tuple[Contract, ...] = ()
     step: Step = Step.ISSUE
     periods: tuple[BillingPeriod, ...] = ()
     fees: tuple[Fee, ...] = ()

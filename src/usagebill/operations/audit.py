@@ -48,8 +48,9 @@ from usagebill.core.wallet_audit import WalletLedger, audited_prepaid, audited_w
 from usagebill.core.wallet_transactions import WalletConsumption, WalletTransaction
 from usagebill.operations.invoices.numbering import customer_series, entity_series
 from usagebill.operations.subscriptions.schedule import ending_of, has_overdue_end
+from usagebill.queries.contracts import contract_of
 from usagebill.queries.payments import paid_cents
-from usagebill.queries.subscriptions import cycle, plan_of
+from usagebill.queries.subscriptions import plan_of
 from usagebill.queries.wallets import wallets_of_customer
 from usagebill.rating.recounts import Recounts, lost_events, recounted, recounted_without_invoice
 from usagebill.storage.conditions import asc, eq, present, within
@@ -328,7 +329,7 @@ def _window(start: datetime, end: datetime, invoice: Invoice, *, ends: bool = Fa
 
 def _cycle(reader: Reader, subscription: Subscription, periods: list[BillingPeriod]) -> Cycle:
     """The subscription's cycle where its last invoice saw its days begin and end."""
-    return cycle(reader, subscription, tz=ZoneInfo(periods[-1].timezone) if periods else None)
+    return contract_of(reader, subscription).cycle(ZoneInfo(periods[-1].timezone) if periods else None)
 
 
 def _life(reader: Reader, subscription: Subscription, periods: list[BillingPeriod]) -> Life:
@@ -414,12 +415,13 @@ def _fee_until(reader: Reader, subscription: Subscription, periods: list[Billing
 
 def _audited_wait(reader: Reader, subscription: Subscription, periods: list[BillingPeriod]) -> Iterator[Finding]:
     """Every active subscription has a run scheduled no later than its open period is to be billed, or its end."""
+    contract = contract_of(reader, subscription)
     if (
-        has_overdue_end(reader, subscription)
+        has_overdue_end(contract, reader.now)
         and reader.tx.jobs.overdue(subscription.customer_id, reader.now) is not None
     ):
         return
-    own_periods = cycle(reader, subscription)
+    own_periods = contract.cycle()
     recurring = [period for period in periods if period.recurring]
     last = recurring[-1] if recurring else None
     billed_on = (
@@ -435,7 +437,7 @@ def _audited_wait(reader: Reader, subscription: Subscription, periods: list[Bill
             check="period_never_billed",
             subject=f"subscription {subscription.external_id}",
             subject_id=subscription.id,
-            detail=f"the period open since {after.isoformat()} (plan {plan_of(reader, subscription).code})",
+            detail=f"the period open since {after.isoformat()} (plan {contract.plan.code})",
             expected=f"a run that waits, due by {due.isoformat()}",
             found="none" if job is None else f"one due at {job.due_at.isoformat()}",
         )

@@ -6,18 +6,20 @@ another. A run that comes late acts as of the instant it was due at.
 
 from __future__ import annotations
 
+from usagebill.core.contracts import Contract
 from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
 from usagebill.core.invoices.life_cycle import InvoicingReason
-from usagebill.core.invoices.sharing import sharing
 from usagebill.core.periods import opens_interval
+from usagebill.core.sharing import sharing
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import BillCustomer
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.subscription import bill, foresee_bill
 from usagebill.operations.subscriptions.change import apply_downgrade
 from usagebill.operations.subscriptions.schedule import has_overdue_end, is_due, schedule_billing
-from usagebill.queries.subscriptions import billable, cycle, successor_of
+from usagebill.queries.contracts import contract_of, refreshed
+from usagebill.queries.subscriptions import successor_of
 from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader, Work
@@ -33,33 +35,29 @@ def bill_customer(work: Work, task: BillCustomer) -> None:
         eq("status", SubscriptionStatus.ACTIVE),
         order=[asc("created_at"), asc("id")],
     )
-    due = [
-        subscription
-        for subscription in active
-        if is_due(work, subscription) and not has_overdue_end(work, subscription)
-    ]
-    changing = [subscription for subscription in due if _gives_way(work, subscription)]
-    staying = [subscription for subscription in due if subscription not in changing]
+    contracts = [contract_of(work, subscription) for subscription in active]
+    due = [contract for contract in contracts if is_due(work, contract) and not has_overdue_end(contract, work.now)]
+    changing = [contract for contract in due if _gives_way(work, contract)]
+    staying = [contract for contract in due if contract not in changing]
     grouped = [
-        (group, [Entry(subscription=subscription, reason=InvoicingReason.PERIODIC) for subscription in group])
-        for group in sharing([billable(work, subscription) for subscription in staying])
+        [Entry(contract=contract, reason=InvoicingReason.PERIODIC) for contract in group] for group in sharing(staying)
     ]
-    for _, entries in grouped:
+    for entries in grouped:
         foresee_bill(work, entries, at=work.now, occasion=Occasion.PERIODIC)
-    for subscription in changing:
-        apply_downgrade(work, subscription)
-    for group, entries in grouped:
+    for contract in changing:
+        apply_downgrade(work, contract)
+    for entries in grouped:
         bill(work, entries, at=work.now, occasion=Occasion.PERIODIC)
-        regroup(work, group, work.now, renewing=True)
-    for subscription in active:
-        if subscription not in changing:
-            schedule_billing(work, subscription)
+        regroup(work, [entry.contract.subscription for entry in entries], work.now, renewing=True)
+    for contract in contracts:
+        if contract not in changing:
+            schedule_billing(work, refreshed(work, contract))
 
 
-def _gives_way(reader: Reader, subscription: Subscription) -> bool:
+def _gives_way(reader: Reader, contract: Contract) -> bool:
     """Whether a scheduled downgrade replaces the subscription now, because its interval is over."""
-    following = successor_of(reader, subscription)
+    following = successor_of(reader, contract.subscription)
     if following is None or following.status != SubscriptionStatus.PENDING:
         return False
-    periods = cycle(reader, subscription)
+    periods = contract.cycle()
     return opens_interval(periods, local_date(reader.now, periods.tz))

@@ -11,12 +11,9 @@ from usagebill.work import Reader, Work
 __all__ = ["issuer", "version_of"]
 
 
-def version_of(work: Work, billing_entity_id: str) -> str | None:
+def version_of(work: Work, entity: BillingEntity) -> str:
     """The id of the copy that is the billing entity as it is now, made where there is none yet."""
-    entity = work.tx.get(BillingEntity, billing_entity_id, deleted=True)
-    if entity is None:
-        return None
-    of_entity = eq("billing_entity_id", billing_entity_id)
+    of_entity = eq("billing_entity_id", entity.id)
     last = work.tx.first(BillingEntityVersion, of_entity, order=[desc("created_at")])
     # Several are of one instant where an entity is changed and issues twice within it.
     latest = [] if last is None else work.tx.find(BillingEntityVersion, of_entity, eq("created_at", last.created_at))
@@ -25,7 +22,7 @@ def version_of(work: Work, billing_entity_id: str) -> str | None:
     version = BillingEntityVersion(
         id=work.new_id(),
         organization_id=work.organization.id,
-        billing_entity_id=billing_entity_id,
+        billing_entity_id=entity.id,
         entity=entity,
         created_at=entity.updated_at,
     )

@@ -11,6 +11,7 @@ from usagebill.inputs import ABSENT, Input, Maybe, Paging
 from usagebill.operations.documents.orders import order_on_issue
 from usagebill.operations.emails.orders import email_on_issue
 from usagebill.operations.issuers import version_of
+from usagebill.queries.contracts import parties_of
 from usagebill.queries.customers import customer_of
 from usagebill.queries.payment_requests import request_of
 from usagebill.queries.payments import paid_invoices, payments_of_invoice, receipt_by_id
@@ -50,20 +51,20 @@ def issue(work: Work, payment: Payment) -> PaymentReceipt | None:
     if payment.payment_request_id is not None:
         remaining = request_of(work, payment.payment_request_id).amount_cents - payment.amount_cents
     position = work.tx.next_number(receipt_series(customer.id))
-    entity_id = invoices[0].billing_entity_id
+    parties = parties_of(work, invoices[0])
     receipt = PaymentReceipt(
         id=work.new_id(),
         organization_id=work.organization.id,
         customer_id=customer.id,
-        billing_entity_id=entity_id,
+        billing_entity_id=parties.issuer.id,
         payment_id=payment.id,
         sequential_id=position,
         number=receipt_number(customer.slug, position),
         remaining_cents=remaining,
         created_at=work.now,
         updated_at=work.now,
-        customer_snapshot=customer_summary(work, customer),
-        issuer_version_id=version_of(work, entity_id),
+        customer_snapshot=customer_summary(work, customer, parties.entity),
+        issuer_version_id=version_of(work, parties.issuer),
     )
     work.tx.insert(receipt)
     work.emit("payment_receipt.created", lambda: payment_receipt_view(work, receipt), receipt.id)

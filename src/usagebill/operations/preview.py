@@ -36,8 +36,9 @@ from usagebill.operations.subscriptions.creation import create
 from usagebill.operations.subscriptions.inputs import SubscriptionInput
 from usagebill.operations.subscriptions.termination import terminate
 from usagebill.queries.billing_periods import billed_through_day
+from usagebill.queries.contracts import contract_of
 from usagebill.queries.customers import customer_by_external_id, customer_of, zone_of
-from usagebill.queries.subscriptions import cycle, plan_of
+from usagebill.queries.subscriptions import plan_of
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import eq, missing, within
@@ -219,10 +220,11 @@ def _plan(work: Work, code: object) -> Plan:
 
 def _next_run(work: Work, subscription: Subscription) -> datetime:
     """The local midnight at which the running period of the subscription is over."""
-    periods = cycle(work, subscription)
+    contract = contract_of(work, subscription)
+    periods = contract.cycle()
     day = max(local_date(work.now, periods.tz), periods.start_date)
     period = periods.period(day, periods.billing_interval)
-    billed = billed_through_day(work, subscription, periods)
+    billed = billed_through_day(work, contract, periods)
     now = max(work.now, day_start(day, periods.tz))
     if is_unbilled(periods, now, billed_on=billed, known_since=known_since(subscription)):
         return day_start(period.start, periods.tz)
@@ -347,9 +349,9 @@ def _continued(work: Work, subscriptions: Sequence[Subscription]) -> tuple[datet
             Subscription, eq("previous_subscription_id", subscription.id), eq("status", SubscriptionStatus.PENDING)
         )
         if following is None:
-            staying.append(Entry(subscription=subscription, reason=InvoicingReason.PERIODIC))
+            staying.append(Entry(contract=contract_of(later, subscription), reason=InvoicingReason.PERIODIC))
         else:
-            invoice = _made(later, customer_id, partial(apply_downgrade, later, subscription))
+            invoice = _made(later, customer_id, partial(apply_downgrade, later, contract_of(later, subscription)))
     if staying:
         invoice = bill(later, staying, at=at, occasion=Occasion.PERIODIC)
     return at, _complete(later, invoice)
@@ -371,17 +373,18 @@ def _ended(work: Work, subscription: Subscription, at: datetime) -> tuple[dateti
 
 
 def _changed(work: Work, subscription: Subscription, plan_code: str) -> tuple[datetime, Invoice]:
-    chosen, own = _plan(work, plan_code), plan_of(work, subscription)
+    chosen, contract = _plan(work, plan_code), contract_of(work, subscription)
+    own = contract.plan
     if chosen.id in (own.id, own.parent_id):
         raise Invalid(base="new_plan_should_be_different_from_existing_plan")
     if chosen.amount_currency != own.amount_currency:
         raise Invalid(base="subscription_currencies_does_not_match")
     request = SubscriptionInput(
-        external_customer_id=customer_of(work, subscription).external_id,
+        external_customer_id=contract.customer.external_id,
         external_id=subscription.external_id,
         plan_code=plan_code,
     )
-    periods = cycle(work, subscription)
+    periods = contract.cycle()
     interval = type(periods.interval)
     if is_upgrade(own.amount_cents, periods.interval, chosen.amount_cents, interval(chosen.interval)):
         made = _made(work, subscription.customer_id, lambda: create(work, request))

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Annotated
 
 from usagebill.core import limits
+from usagebill.core.contracts import Contract
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee, FeeType
@@ -31,6 +32,7 @@ from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.invoices.record import record
 from usagebill.operations.usage_so_far import amount_if, note_events, stop_watching
 from usagebill.queries.billing_periods import cycle_at, running_boundaries
+from usagebill.queries.contracts import contract_of
 from usagebill.queries.subscriptions import applicable_thresholds
 from usagebill.rating.current_usage import amount_so_far
 from usagebill.rating.invoice import progressive_bill
@@ -91,8 +93,8 @@ def check(work: Work, task: CheckUsageThresholds) -> None:
     if not thresholds:
         stop_watching(work, subscription.id)
         return
-    periods = cycle_at(work, subscription, work.now)
-    boundaries = running_boundaries(work, subscription, periods, work.now)
+    contract = contract_of(work, subscription)
+    boundaries = running_boundaries(work, contract, cycle_at(contract, work.now), work.now)
     billed = _billed_cents(work, subscription, boundaries)
     invoiced = _historical(work, subscription) + invoiced_cents(work, subscription)
 
@@ -105,7 +107,7 @@ def check(work: Work, task: CheckUsageThresholds) -> None:
     passed = passed_at(current)
     if not _is_billed(work, subscription, invoiced + billed, passed):
         applied = tuple(_applied(work, threshold, invoiced, current, billed) for threshold in passed)
-        _bill(work, subscription, boundaries, passed, applied)
+        _bill(work, contract, boundaries, passed, applied)
 
 
 def _is_billed(reader: Reader, subscription: Subscription, invoiced: int, passed: Sequence[UsageThreshold]) -> bool:
@@ -126,20 +128,19 @@ def _is_billed(reader: Reader, subscription: Subscription, invoiced: int, passed
 
 def _bill(
     work: Work,
-    subscription: Subscription,
+    contract: Contract,
     boundaries: Boundaries,
     passed: Sequence[UsageThreshold],
     applied: tuple[AppliedThreshold, ...],
 ) -> None:
     """Invoice all usage of the running charges period so far, earlier progressive invoices credited."""
-    owed = progressive_bill(work, subscription, boundaries, applied)
+    owed = progressive_bill(work, contract, boundaries, applied)
     if owed is None:
         return
     record(work, owed)
     for threshold in passed:
-        work.emit(
-            "subscription.usage_threshold_reached", partial(threshold_reached_view, work, subscription, threshold)
-        )
+        reached = partial(threshold_reached_view, work, contract.subscription, threshold)
+        work.emit("subscription.usage_threshold_reached", reached)
 
 
 def _applied(reader: Reader, threshold: UsageThreshold, invoiced: int, current: int, billed: int) -> AppliedThreshold:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
+from usagebill.core.contracts import Contract
 from usagebill.core.days import local_date
 from usagebill.core.invoices.life_cycle import BILLED, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
@@ -27,8 +28,9 @@ from usagebill.core.periods import (
 )
 from usagebill.core.plans import Plan, PlanDefinition
 from usagebill.core.subscriptions import Subscription
+from usagebill.queries.contracts import contract_of
 from usagebill.queries.plans import plan_definition
-from usagebill.queries.subscriptions import cycle, plan_of
+from usagebill.queries.subscriptions import find_subscription
 from usagebill.storage.conditions import desc, eq, present, related, within
 from usagebill.work import Reader
 
@@ -43,7 +45,6 @@ __all__ = [
     "cycle_at",
     "cycle_at_end",
     "is_billed",
-    "last_run",
     "running_boundaries",
 ]
 
@@ -55,9 +56,14 @@ class BillingContext:
     invoice: Invoice
     period: BillingPeriod
     boundaries: Boundaries
-    subscription: Subscription
+    contract: Contract
     definition: PlanDefinition
     cycle: Cycle
+
+    @property
+    def subscription(self) -> Subscription:
+        """Whose billing period it is."""
+        return self.contract.subscription
 
     @property
     def plan(self) -> Plan:
@@ -133,75 +139,69 @@ def _window(start: datetime | None, end: datetime | None, duration: int | None) 
     return Window(start=start, end=end, duration=duration)
 
 
-def billing_context(reader: Reader, invoice: Invoice, period: BillingPeriod) -> BillingContext:
+def billing_context(
+    reader: Reader, invoice: Invoice, period: BillingPeriod, contract: Contract | None = None
+) -> BillingContext:
     """The billing period `period` of `invoice` with everything its fees depend on.
 
-    The plan is the subscription's present one; days are counted in the time zone that the period was billed in. Only
-    the last billing period depends on the subscription's end: earlier ones do not change when they are recomputed.
+    `contract` is looked up unless it is given. The plan is the subscription's present one; days are counted in the time
+    zone that the period was billed in. Only the last billing period depends on the subscription's end: earlier ones do
+    not change when they are recomputed.
     """
-    subscription = reader.tx.get(Subscription, period.subscription_id)
-    if subscription is None:
-        raise LookupError(f"no subscription {period.subscription_id}")
-    periods = cycle(reader, subscription, tz=ZoneInfo(period.timezone))
+    if contract is None:
+        subscription = find_subscription(reader, period.subscription_id)
+        if subscription is None:
+            raise LookupError(f"no subscription {period.subscription_id}")
+        contract = contract_of(reader, subscription)
+    periods = contract.cycle(ZoneInfo(period.timezone))
     if period.invoicing_reason != InvoicingReason.TERMINATING:
         periods = replace(periods, terminated_at=None, succession=None)
     return BillingContext(
         invoice=invoice,
         period=period,
         boundaries=boundaries_of(period),
-        subscription=subscription,
-        definition=plan_definition(reader, subscription.plan_id),
+        contract=contract,
+        definition=plan_definition(reader, contract.plan.id, contract.plan),
         cycle=periods,
     )
 
 
-def last_run(reader: Reader, subscription: Subscription) -> BillingPeriod | None:
-    """The billing period of the subscription's latest run, including that of a deleted draft, which is not made
-    again."""
-    return reader.tx.first(
-        BillingPeriod,
-        eq("subscription_id", subscription.id),
-        eq("recurring", True),
-        order=[desc("timestamp")],
-    )
-
-
-def cycle_at_end(reader: Reader, subscription: Subscription) -> Cycle:
+def cycle_at_end(contract: Contract) -> Cycle:
     """The periods of a subscription; if it has ended, the ones its end belongs to."""
-    return cycle_at(reader, subscription, subscription.terminated_at)
+    return cycle_at(contract, contract.subscription.terminated_at)
 
 
-def cycle_at(reader: Reader, subscription: Subscription, at: datetime | None) -> Cycle:
-    """The periods that `at` belongs to, in the customer's time zone or in that of the last run.
+def cycle_at(contract: Contract, at: datetime | None) -> Cycle:
+    """The periods that `at` belongs to: in the customer's time zone, or in that of the last run.
 
     For some hours, a customer who moved is back in a period that a run has closed: the local date is earlier in the
     west, and in the east the anchor's local date is later. What happens in those hours belongs to the period opened by
     that run.
     """
-    periods = cycle(reader, subscription)
-    last = last_run(reader, subscription)
+    periods, last = contract.cycle(), contract.last_run
     if at is None or last is None or ZoneInfo(last.timezone) == periods.tz:
         return periods
     zone = ZoneInfo(last.timezone)
     if reenters_billed_period(periods, at, run_at=last.timestamp, run_tz=zone):
-        return cycle(reader, subscription, tz=zone)
+        return contract.cycle(zone)
     return periods
 
 
-def running_boundaries(reader: Reader, subscription: Subscription, periods: Cycle, at: datetime) -> Boundaries:
+def running_boundaries(reader: Reader, contract: Contract, periods: Cycle, at: datetime) -> Boundaries:
     """The periods open at `at`, as the run that closes them will bill them. `periods` is `cycle_at(at)`."""
-    return continued(reader, subscription, periods, current_boundaries(periods, at))
+    return continued(reader, contract, periods, current_boundaries(periods, at))
 
 
-def continued(reader: Reader, subscription: Subscription, periods: Cycle, fresh: Boundaries) -> Boundaries:
+def continued(reader: Reader, contract: Contract, periods: Cycle, fresh: Boundaries) -> Boundaries:
     """`fresh`, moved to follow what has been billed without gap or overlap, whatever the time zone."""
+    subscription = contract.subscription
     if subscription.started_at is None:
         return fresh
-    charges = _last_billed(reader, subscription, "charges") if fresh.charges else None
-    fixed_charges = _last_billed(reader, subscription, "fixed_charges") if fresh.fixed_charges else None
+    charges = _last_billed(reader, contract, "charges") if fresh.charges else None
+    fixed_charges = _last_billed(reader, contract, "fixed_charges") if fresh.fixed_charges else None
     first = replace(
         fresh,
-        subscription=_fee(reader, subscription, periods, fresh),
+        subscription=_fee(contract.last_run, periods, fresh),
         charges=fresh.charges if charges else _first(fresh.charges, subscription, periods),
         fixed_charges=fresh.fixed_charges if fixed_charges else _first(fresh.fixed_charges, subscription, periods),
     )
@@ -215,9 +215,8 @@ def continued(reader: Reader, subscription: Subscription, periods: Cycle, fresh:
     )
 
 
-def _fee(reader: Reader, subscription: Subscription, periods: Cycle, fresh: Boundaries) -> Window:
+def _fee(last: BillingPeriod | None, periods: Cycle, fresh: Boundaries) -> Window:
     """The window of the fee: an end never bills a day again that a run has billed in arrears in another time zone."""
-    last = last_run(reader, subscription)
     ended = periods.terminated_at is not None and periods.succession is not Succession.DOWNGRADE
     if last is None or not ended or periods.pay_in_advance or not _moved_since(last, periods):
         return fresh.subscription
@@ -237,56 +236,58 @@ def _first(window: Window | None, subscription: Subscription, periods: Cycle) ->
     return from_start(periods, window)
 
 
-def _last_billed(reader: Reader, subscription: Subscription, kind: str) -> BillingPeriod | None:
+def _last_billed(reader: Reader, contract: Contract, kind: str) -> BillingPeriod | None:
     """The last run that billed a window of `kind`.
 
     A plan that bills one part monthly leaves the other part out of most of its runs.
     """
-    last = last_run(reader, subscription)
+    last = contract.last_run
     column = f"{kind}_from_datetime"
     if last is None or getattr(last, column) is not None:
         return last
     return reader.tx.first(
         BillingPeriod,
-        eq("subscription_id", subscription.id),
+        eq("subscription_id", contract.subscription.id),
         eq("recurring", True),
         present(column),
         order=[desc("timestamp")],
     )
 
 
-def billed_through_day(reader: Reader, subscription: Subscription, periods: Cycle) -> date | None:
+def billed_through_day(reader: Reader, contract: Contract, periods: Cycle) -> date | None:
     """The local date by `periods` up to which runs have billed the subscription, None before the first.
 
     If the start was billed in advance in another time zone, nothing is left to bill until its first period ends (a
     month if the plan bills one part monthly).
     """
-    last = last_run(reader, subscription)
+    last = contract.last_run
     if last is not None:
         return billed_through(periods, run_at=last.timestamp, run_tz=ZoneInfo(last.timezone))
     started = None
-    if plan_of(reader, subscription).pay_in_advance:
+    if contract.plan.pay_in_advance:
         started = reader.tx.first(
-            BillingPeriod, eq("subscription_id", subscription.id), eq("invoicing_reason", InvoicingReason.STARTING)
+            BillingPeriod,
+            eq("subscription_id", contract.subscription.id),
+            eq("invoicing_reason", InvoicingReason.STARTING),
         )
     if started is None or ZoneInfo(started.timezone) == periods.tz:
         return None
-    before = cycle(reader, subscription, tz=ZoneInfo(started.timezone))
+    before = contract.cycle(ZoneInfo(started.timezone))
     first = before.period(local_date(started.timestamp, before.tz), before.billing_interval)
     return day_before_next(periods, day_end(first.end, before.tz))
 
 
-def boundaries_to_bill(reader: Reader, subscription: Subscription, at: datetime) -> Boundaries:
+def boundaries_to_bill(reader: Reader, contract: Contract, at: datetime) -> Boundaries:
     """The boundaries billed for the subscription at billing timestamp `at`."""
-    periods: Cycle = cycle_at_end(reader, subscription)
-    billed = ended_on_boundary_day(periods) and _closed_period_is_billed(reader, subscription, periods)
+    periods = cycle_at_end(contract)
+    billed = ended_on_boundary_day(periods) and _closed_period_is_billed(reader, contract, periods)
     fresh = billing_boundaries(periods, at, period_billed=billed)
-    return continued(reader, subscription, periods, fresh)
+    return continued(reader, contract, periods, fresh)
 
 
-def _closed_period_is_billed(reader: Reader, subscription: Subscription, periods: Cycle) -> bool:
+def _closed_period_is_billed(reader: Reader, contract: Contract, periods: Cycle) -> bool:
     """Whether a run has billed the period that closed just before the day the subscription ended."""
-    billed, ended = billed_through_day(reader, subscription, periods), periods.terminated_at
+    billed, ended = billed_through_day(reader, contract, periods), periods.terminated_at
     return billed is not None and ended is not None and billed >= local_date(ended, periods.tz)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from usagebill.core.billing_entities import BillingEntity
-from usagebill.core.customers import Customer
+from collections.abc import Iterable
+
 from usagebill.core.dates import Occasion
 from usagebill.core.errors import NotFound
 from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceType, InvoicingReason
@@ -11,7 +11,7 @@ from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader
 
-__all__ = ["customer_and_entity", "find_invoice", "occasion_of", "periods_of", "visible_invoice"]
+__all__ = ["find_invoice", "occasion_among", "occasion_of", "periods_of", "visible_invoice"]
 
 
 def find_invoice(reader: Reader, invoice_id: str) -> Invoice | None:
@@ -32,20 +32,18 @@ def visible_invoice(reader: Reader, invoice_id: str) -> Invoice:
     return invoice
 
 
-def customer_and_entity(reader: Reader, invoice: Invoice) -> tuple[Customer, BillingEntity]:
-    """Who is invoiced and who invoices, deleted or not."""
-    customer = reader.tx.get(Customer, invoice.customer_id, deleted=True)
-    entity = reader.tx.get(BillingEntity, invoice.billing_entity_id, deleted=True)
-    if customer is None or entity is None:
-        raise LookupError(f"invoice {invoice.id} has lost its customer or its billing entity")
-    return customer, entity
-
-
 def occasion_of(reader: Reader, invoice: Invoice) -> Occasion:
     """The occasion of the invoice, which decides its dates."""
     if invoice.invoice_type != InvoiceType.SUBSCRIPTION:
         return Occasion.IMMEDIATE
-    reasons = {period.invoicing_reason for period in reader.tx.find(BillingPeriod, eq("invoice_id", invoice.id))}
+    return occasion_among(invoice, reader.tx.find(BillingPeriod, eq("invoice_id", invoice.id)))
+
+
+def occasion_among(invoice: Invoice, periods: Iterable[BillingPeriod]) -> Occasion:
+    """The occasion of an invoice that bills these periods."""
+    if invoice.invoice_type != InvoiceType.SUBSCRIPTION:
+        return Occasion.IMMEDIATE
+    reasons = {period.invoicing_reason for period in periods}
     if InvoicingReason.IN_ADVANCE in reasons:
         return Occasion.IMMEDIATE
     return Occasion.PERIODIC if InvoicingReason.PERIODIC in reasons else Occasion.SUBSCRIPTION

@@ -28,12 +28,13 @@ __all__ = [
 ]
 
 
-def plan_definition(reader: Reader, plan_id: str) -> PlanDefinition:
+def plan_definition(reader: Reader, plan_id: str, plan: Plan | None = None) -> PlanDefinition:
     """The plan with this id, deleted or not, with its live charges, oldest first.
 
-    LookupError if no plan has the id. The definition is cached until `forget_definition`.
+    LookupError if no plan has the id. The definition is cached until `forget_definition`. `plan` is the plan itself, if
+    it is known.
     """
-    return reader.cached(("plan definition", plan_id), lambda: _loaded(reader, plan_id))
+    return reader.cached(("plan definition", plan_id), lambda: _loaded(reader, plan_id, plan))
 
 
 def forget_definition(reader: Reader, plan_id: str) -> None:
@@ -41,8 +42,8 @@ def forget_definition(reader: Reader, plan_id: str) -> None:
     reader.invalidate(("plan definition", plan_id))
 
 
-def _loaded(reader: Reader, plan_id: str) -> PlanDefinition:
-    plan = reader.tx.get(Plan, plan_id, deleted=True)
+def _loaded(reader: Reader, plan_id: str, plan: Plan | None) -> PlanDefinition:
+    plan = plan or reader.tx.get(Plan, plan_id, deleted=True)
     if plan is None:
         raise LookupError(f"no plan {plan_id}")
     order = [asc("created_at"), asc("id")]

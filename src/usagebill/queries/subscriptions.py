@@ -1,22 +1,14 @@
-"""Subscriptions: their plan, who invoices them, their periods, their successor and their thresholds."""
+"""Subscriptions: their plan, what follows them and which thresholds apply."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from zoneinfo import ZoneInfo
-
-from usagebill.core.billing_entities import BillingEntity
-from usagebill.core.customers import Customer
-from usagebill.core.invoices.sharing import Billable
-from usagebill.core.periods import Cycle, Succession
 from usagebill.core.plans import Plan, UsageThreshold
-from usagebill.core.subscriptions import Subscription, SubscriptionStatus, cycle_of
-from usagebill.queries.customers import customer_of, entity_of, zone_of
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.queries.plans import plan_thresholds
 from usagebill.storage.conditions import desc, eq, ne
 from usagebill.work import Reader
 
-__all__ = ["applicable_thresholds", "billable", "cycle", "find_subscription", "issuer_of", "plan_of", "successor_of"]
+__all__ = ["applicable_thresholds", "find_subscription", "plan_of", "successor_of"]
 
 
 def plan_of(reader: Reader, subscription: Subscription) -> Plan:
@@ -25,22 +17,6 @@ def plan_of(reader: Reader, subscription: Subscription) -> Plan:
     if plan is None:
         raise LookupError(f"no plan {subscription.plan_id}")
     return plan
-
-
-def issuer_of(reader: Reader, subscription: Subscription, customer: Customer) -> BillingEntity:
-    """The billing entity that invoices the subscription: its own, else the customer's."""
-    entity = None
-    if subscription.billing_entity_id is not None:
-        entity = reader.tx.get(BillingEntity, subscription.billing_entity_id, deleted=True)
-    return entity or entity_of(reader, customer)
-
-
-def cycle(reader: Reader, subscription: Subscription, *, tz: ZoneInfo | None = None) -> Cycle:
-    """What the periods of a started subscription follow from, in the customer's time zone unless `zone` is given."""
-    zone = tz or zone_of(reader, customer_of(reader, subscription))
-    succession = Succession(subscription.succession) if subscription.succession else None
-    result = cycle_of(subscription, plan_of(reader, subscription), zone, succession=succession)
-    return result if subscription.billed_from is None else replace(result, started_at=subscription.billed_from)
 
 
 def successor_of(reader: Reader, subscription: Subscription) -> Subscription | None:
@@ -65,12 +41,3 @@ def applicable_thresholds(reader: Reader, subscription: Subscription) -> tuple[U
 def find_subscription(reader: Reader, subscription_id: str) -> Subscription | None:
     """The subscription with this id."""
     return reader.tx.get(Subscription, subscription_id)
-
-
-def billable(reader: Reader, subscription: Subscription) -> Billable:
-    """The subscription with what decides which others it shares an invoice with."""
-    return Billable(
-        subscription=subscription,
-        currency=plan_of(reader, subscription).amount_currency,
-        billing_entity_id=issuer_of(reader, subscription, customer_of(reader, subscription)).id,
-    )

@@ -19,10 +19,18 @@ def _taxes(reader: Reader, ids: Sequence[str]) -> tuple[Tax, ...]:
 
 
 def taxes_for(
-    reader: Reader, customer: Customer, plan: Plan | None, own_tax_ids: Sequence[str] = ()
+    reader: Reader,
+    customer: Customer,
+    plan: Plan | None,
+    own_tax_ids: Sequence[str] = (),
+    *,
+    entity: BillingEntity | None = None,
 ) -> tuple[Tax, ...]:
-    """The taxes of a fee of `customer`. `own_tax_ids` are those of its charge, fixed charge, commitment or add-on."""
-    entity = reader.tx.get(BillingEntity, customer.billing_entity_id, deleted=True)
+    """The taxes of a fee of `customer`. `own_tax_ids` are those of its charge, fixed charge, commitment or add-on.
+
+    `entity` is the customer's billing entity, if it is known.
+    """
+    entity = entity or reader.tx.get(BillingEntity, customer.billing_entity_id, deleted=True)
     return chosen_taxes(
         _taxes(reader, own_tax_ids),
         _taxes(reader, plan.tax_ids) if plan is not None else (),

@@ -22,6 +22,7 @@ from usagebill.core.taxes import usage_taxes_cents
 from usagebill.inputs import ABSENT, Input, Maybe
 from usagebill.json_text import parse_json
 from usagebill.queries.billing_periods import cycle_at, running_boundaries
+from usagebill.queries.contracts import contract_of
 from usagebill.queries.customers import customer_by_external_id, entity_of
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.taxes import taxes_for
@@ -189,8 +190,9 @@ def running_window(reader: Reader, subscription: Subscription, *, full: bool = F
 
     Raises `NotAllowed` (`no_active_subscription`) if there is none.
     """
-    cycle = cycle_at(reader, subscription, reader.now)
-    charges = running_boundaries(reader, subscription, cycle, reader.now).charges
+    contract = contract_of(reader, subscription)
+    cycle = cycle_at(contract, reader.now)
+    charges = running_boundaries(reader, contract, cycle, reader.now).charges
     if charges is None:
         raise NotAllowed("no_active_subscription")
     return usage_window(replace(charges, start=cycle.started_at) if full else charges, cycle.tz)

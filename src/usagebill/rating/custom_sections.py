@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from usagebill.core.contracts import Contract, Parties
 from usagebill.core.invoice_custom_sections import Selection, customer_section_ids, invoice_section_ids
-from usagebill.core.invoices.records import AppliedCustomSection, BillingPeriod, Invoice
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.invoices.records import AppliedCustomSection, Invoice
 from usagebill.queries.invoice_custom_sections import live_sections
-from usagebill.queries.invoices import customer_and_entity
 from usagebill.work import Reader
 
 __all__ = ["with_sections"]
 
 
 def with_sections(
-    reader: Reader, invoice: Invoice, periods: Sequence[BillingPeriod], ids: Sequence[str] | None = None
+    reader: Reader,
+    invoice: Invoice,
+    parties: Parties,
+    contracts: Sequence[Contract],
+    ids: Sequence[str] | None = None,
 ) -> Invoice:
     """The invoice with copies of the sections that its subscriptions, or else its customer, now select.
 
-    `periods` are what it bills; `ids` are those of the sections to show instead.
+    `contracts` are what it bills; `ids` are those of the sections to show instead.
     """
-    sections = live_sections(reader, _selected(reader, invoice, periods) if ids is None else ids)
+    sections = live_sections(reader, _selected(parties, contracts) if ids is None else ids)
     return replace(
         invoice,
         applied_custom_sections=tuple(
@@ -39,12 +42,10 @@ def with_sections(
     )
 
 
-def _selected(reader: Reader, invoice: Invoice, periods: Sequence[BillingPeriod]) -> tuple[str, ...]:
-    customer, entity = customer_and_entity(reader, invoice)
-    subscriptions = (reader.tx.get(Subscription, period.subscription_id) for period in periods)
+def _selected(parties: Parties, contracts: Sequence[Contract]) -> tuple[str, ...]:
+    subscriptions = [contract.subscription for contract in contracts]
     selections = [
         Selection(skip=subscription.skip_invoice_custom_sections, section_ids=subscription.invoice_custom_section_ids)
         for subscription in subscriptions
-        if subscription is not None
     ]
-    return invoice_section_ids(selections, customer_section_ids(customer, entity))
+    return invoice_section_ids(selections, customer_section_ids(parties.customer, parties.issuer))

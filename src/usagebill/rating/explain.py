@@ -37,7 +37,7 @@ from usagebill.queries.invoices import visible_invoice
 from usagebill.queries.progressive_credits import progressive_fees
 from usagebill.queries.wallets import draws_of, transactions_paying, wallet_of
 from usagebill.rating.fee_events import events_paid_in_advance, part_of, question_of
-from usagebill.rating.settlement import plans_of, targets_of
+from usagebill.rating.settlement import coupon_plans, plans_of, targets_of
 from usagebill.rating.usage import ChargeScope, initial_level_of, part_usages, usage_window
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader
@@ -62,7 +62,8 @@ def explain(reader: Reader, invoice_id: str) -> ExplainedInvoice:
     """
     invoice = visible_invoice(reader, invoice_id)
     fees = reader.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at")])
-    taken = discounts(invoice, fees, _targets(reader, invoice), plans_of(reader, fees), _billed_before(reader, invoice))
+    plans = coupon_plans(plans_of(reader, fees))
+    taken = discounts(invoice, fees, _targets(reader, invoice), plans, _billed_before(reader, invoice))
     paying = [(wallet_of(reader, transaction), transaction) for transaction in transactions_paying(reader, invoice.id)]
     prepaid = _prepaid(reader, paying)
     return ExplainedInvoice(

@@ -16,9 +16,28 @@ from usagebill.storage.conditions import asc, eq
 from usagebill.storage.event_queries import Arrival, EventQuery
 from usagebill.work import Reader
 
-__all__ = ["own_events", "own_since"]
+__all__ = ["Neighbours", "own_events", "own_since"]
 
 _INSTANT = timedelta(microseconds=1)
+
+
+class Neighbours:
+    """The other subscriptions of the same external id, of any customer, looked up once for all charges."""
+
+    def __init__(self, reader: Reader, subscription: Subscription) -> None:
+        self._reader = reader
+        self._arrivals: dict[str, Arrival | None] = {}
+        namesakes = reader.tx.find(Subscription, eq("external_id", subscription.external_id))
+        self.others = [other for other in namesakes if other.id != subscription.id]
+
+    def billed(self, ended: Subscription, otherwise: Arrival | None = None) -> Arrival | None:
+        """When the usage up to the very end of a subscription was billed, else `otherwise`."""
+        # The periods of the old plan end before the midnight of a downgrade.
+        if ended.succession == Succession.DOWNGRADE:
+            return None
+        if ended.id not in self._arrivals:
+            self._arrivals[ended.id] = _billed(self._reader, ended)
+        return self._arrivals[ended.id] or otherwise
 
 
 def own_events(
@@ -27,6 +46,7 @@ def own_events(
     metric: BillableMetric,
     question: EventQuery,
     billed_at: Arrival | None = None,
+    neighbours: Neighbours | None = None,
 ) -> EventQuery:
     """`question` about the subscription's usage, without the events that belong to others of the same external id.
 
@@ -34,11 +54,13 @@ def own_events(
     second that had been received when its end was billed, and the new one those received later: timestamps in whole
     seconds, as most senders have them, do not say which side of the change an event was on. A recurring metric is
     carried over, and counts on both. If the id was another customer's before, none of their usage is carried over.
-    `billed_at` is when the end of the subscription is billed, if that is being done.
+    `billed_at` is when the end of the subscription is billed, if that is being done. `neighbours` are looked up
+    unless they are given.
     """
+    neighbours = neighbours or Neighbours(reader, subscription)
     met = handover(
         subscription,
-        _others(reader, subscription),
+        neighbours.others,
         recurring=metric.recurring,
         earliest=question.earliest,
         latest=question.latest,
@@ -48,7 +70,9 @@ def own_events(
         for other in met.predecessors
         if other.terminated_at
         and (
-            arrival := _billed(reader, other) if other.customer_id == subscription.customer_id else _made(subscription)
+            arrival := neighbours.billed(other)
+            if other.customer_id == subscription.customer_id
+            else _made(subscription)
         )
     ]
     question = replace(question, earliest=met.earliest)
@@ -58,18 +82,12 @@ def own_events(
             after=max((arrival for _, arrival in before), key=lambda arrival: (arrival.at, arrival.id)),
             first_end=max(ended for ended, _ in before) + _INSTANT,
         )
-    return replace(question, until=_billed(reader, subscription, billed_at)) if met.is_followed else question
+    return replace(question, until=neighbours.billed(subscription, billed_at)) if met.is_followed else question
 
 
 def own_since(reader: Reader, subscription: Subscription) -> datetime | None:
     """When the external id stopped being another customer's; None if it never was."""
-    return handover_own_since(subscription, _others(reader, subscription))
-
-
-def _others(reader: Reader, subscription: Subscription) -> list[Subscription]:
-    """The other subscriptions of the same external id, of any customer."""
-    subscriptions = reader.tx.find(Subscription, eq("external_id", subscription.external_id))
-    return [other for other in subscriptions if other.id != subscription.id]
+    return handover_own_since(subscription, Neighbours(reader, subscription).others)
 
 
 def _made(subscription: Subscription) -> Arrival:
@@ -77,11 +95,7 @@ def _made(subscription: Subscription) -> Arrival:
     return Arrival(at=subscription.created_at, id=subscription.id)
 
 
-def _billed(reader: Reader, ended: Subscription, billed_at: Arrival | None = None) -> Arrival | None:
-    """When the usage up to the very end of a subscription was billed, else `billed_at`."""
-    # The periods of the old plan end before the midnight of a downgrade.
-    if ended.succession == Succession.DOWNGRADE:
-        return None
+def _billed(reader: Reader, ended: Subscription) -> Arrival | None:
     period = reader.tx.first(
         BillingPeriod,
         eq("subscription_id", ended.id),
@@ -89,4 +103,4 @@ def _billed(reader: Reader, ended: Subscription, billed_at: Arrival | None = Non
         eq("charges_to_datetime", ended.terminated_at),
         order=[asc("created_at"), asc("id")],
     )
-    return billed_at if period is None else Arrival(at=period.created_at, id=period.id)
+    return None if period is None else Arrival(at=period.created_at, id=period.id)

@@ -11,7 +11,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from usagebill.core.bills import Bill, Step
-from usagebill.core.customers import dating_settings, timezone
+from usagebill.core.contracts import Contract, Parties
 from usagebill.core.dates import InvoiceDates, Occasion, dates_at_creation, dates_at_finalization
 from usagebill.core.error_details import GENERATION_ERROR, without
 from usagebill.core.events import Event
@@ -21,7 +21,6 @@ from usagebill.core.invoices.opening import new_invoice
 from usagebill.core.invoices.records import AppliedThreshold, BillingPeriod, Invoice
 from usagebill.core.periods import Boundaries
 from usagebill.core.plans import FixedCharge
-from usagebill.core.subscriptions import Subscription
 from usagebill.queries.billing_periods import (
     BillingContext,
     billing_context,
@@ -30,10 +29,9 @@ from usagebill.queries.billing_periods import (
     cycle_at,
     is_billed,
 )
-from usagebill.queries.customers import customer_of, entity_of
-from usagebill.queries.invoices import customer_and_entity, occasion_of
+from usagebill.queries.contracts import contracts_of, parties_of
+from usagebill.queries.invoices import occasion_of
 from usagebill.queries.plans import plan_definition
-from usagebill.queries.subscriptions import issuer_of, plan_of
 from usagebill.rating.adjustments import with_adjustments
 from usagebill.rating.custom_sections import with_sections
 from usagebill.rating.events import EventPrice, ledger_entry
@@ -68,33 +66,32 @@ __all__ = [
 class Entry:
     """A subscription to be billed, and why (an `invoicing_reason`)."""
 
-    subscription: Subscription
+    contract: Contract
     reason: InvoicingReason
 
 
 def opened(
     reader: Reader,
-    subscription: Subscription,
+    contract: Contract,
     *,
     at: datetime,
     occasion: Occasion,
     invoice_type: InvoiceType = InvoiceType.SUBSCRIPTION,
 ) -> Invoice:
     """An empty invoice of the subscription's customer, dated for billing timestamp `at`."""
-    customer = customer_of(reader, subscription)
-    entity = entity_of(reader, customer)
-    settings, zone = dating_settings(customer, entity), timezone(customer, entity)
+    parties = contract.parties
+    settings = parties.dating
     return new_invoice(
         id=reader.new_id(),
         invoice_type=invoice_type,
-        customer=customer,
-        issuer=issuer_of(reader, subscription, customer),
-        currency=plan_of(reader, subscription).amount_currency,
-        timezone=zone,
-        dates=dates_at_creation(occasion, settings, at, ZoneInfo(zone)),
+        customer=parties.customer,
+        issuer=parties.issuer,
+        currency=contract.plan.amount_currency,
+        timezone=parties.timezone,
+        dates=dates_at_creation(occasion, settings, at, contract.zone),
         net_payment_term=settings.net_payment_term,
         now=reader.now,
-        purchase_order_number=subscription.purchase_order_number,
+        purchase_order_number=contract.subscription.purchase_order_number,
     )
 
 
@@ -104,13 +101,21 @@ def settled_bill(
     periods: Sequence[BillingPeriod],
     fees: Sequence[Fee],
     *,
+    contracts: Sequence[Contract] | None = None,
     finalizing: bool = True,
     section_ids: Sequence[str] | None = None,
 ) -> Bill:
-    """The bill of `invoice` over `fees`, with totals, taxes, credits and custom sections (`section_ids`, if given)."""
-    settled = settle(reader, invoice, fees, periods, finalizing=finalizing)
+    """The bill of `invoice` over `fees`, with totals, taxes, credits and custom sections (`section_ids`, if given).
+
+    `contracts` are those that `periods` bill; they are looked up unless they are given.
+    """
+    billed = contracts_of(reader, periods) if contracts is None else contracts
+    parties = parties_of(reader, invoice, billed)
+    settled = settle(reader, invoice, fees, periods, parties=parties, contracts=billed, finalizing=finalizing)
     return Bill(
-        invoice=with_sections(reader, settled.invoice, periods, section_ids),
+        invoice=with_sections(reader, settled.invoice, parties, billed, section_ids),
+        parties=parties,
+        contracts=tuple(billed),
         periods=tuple(periods),
         fees=settled.fees,
         changed=settled.changed,
@@ -127,25 +132,22 @@ def subscription_bill(
     The invoice is a draft during the customer's grace period. None if a run has already billed one of the subscriptions
     for the same periods.
     """
-    first = entries[0].subscription
+    first = entries[0].contract
     invoice = replace(opened(reader, first, at=at, occasion=occasion), skip_charges=skip_charges)
-    periods = [
-        billing_period(
-            reader, invoice, entry.subscription, boundaries_to_bill(reader, entry.subscription, at), entry.reason
-        )
-        for entry in entries
-    ]
-    if any(period.recurring and is_billed(reader, period) for period in periods):
-        return None
-    customer = customer_of(reader, first)
-    drafted = dating_settings(customer, entity_of(reader, customer)).grace_period > 0
-    bill = _rated_bill(reader, invoice, periods, finalizing=not drafted)
+    contexts = []
+    for entry in entries:
+        contract = entry.contract
+        boundaries = boundaries_to_bill(reader, contract, at)
+        period = billing_period(reader, invoice, contract.subscription, boundaries, entry.reason)
+        if period.recurring and is_billed(reader, period):
+            return None
+        contexts.append(billing_context(reader, invoice, period, contract))
+    drafted = first.parties.dating.grace_period > 0
+    bill = _rated_bill(reader, invoice, contexts, finalizing=not drafted)
     return replace(
         bill,
         step=Step.DRAFT if drafted else Step.ISSUE,
-        standalone_fees=tuple(
-            fee for period in periods for fee in standalone_renewals(reader, billing_context(reader, invoice, period))
-        ),
+        standalone_fees=tuple(fee for context in contexts for fee in standalone_renewals(reader, context)),
     )
 
 
@@ -155,7 +157,9 @@ def recomputed_bill(reader: Reader, draft: Invoice, *, finalizing: bool) -> Bill
     Coupons and credits are used only while `finalizing`, so the total of a draft is an estimate.
     """
     periods = reader.tx.find(BillingPeriod, eq("invoice_id", draft.id), order=[asc("id")])
-    bill = _rated_bill(reader, draft, periods, finalizing=finalizing)
+    contracts = {contract.subscription.id: contract for contract in contracts_of(reader, periods)}
+    contexts = [billing_context(reader, draft, period, contracts.get(period.subscription_id)) for period in periods]
+    bill = _rated_bill(reader, draft, contexts, finalizing=finalizing)
     computed = replace(bill.invoice, updated_at=reader.now, refresh_wanted=False)
     return replace(bill, invoice=computed, step=Step.STAY, periods=())
 
@@ -164,13 +168,23 @@ def finalized_bill(reader: Reader, draft: Invoice) -> Bill:
     """A draft finalized now, dated today unless it keeps its anchor."""
     bill = recomputed_bill(reader, draft, finalizing=True)
     kept = without(bill.invoice.error_details, GENERATION_ERROR)
-    return replace(bill, invoice=redated(reader, replace(bill.invoice, error_details=kept)), step=Step.ISSUE)
+    return replace(
+        bill, invoice=_dated_now(reader, replace(bill.invoice, error_details=kept), bill.parties), step=Step.ISSUE
+    )
 
 
-def _rated_bill(reader: Reader, invoice: Invoice, periods: Sequence[BillingPeriod], *, finalizing: bool) -> Bill:
-    rated = [_rated_period(reader, billing_context(reader, invoice, period)) for period in periods]
+def _rated_bill(reader: Reader, invoice: Invoice, contexts: Sequence[BillingContext], *, finalizing: bool) -> Bill:
+    rated = [_rated_period(reader, context) for context in contexts]
     fees = [fee for part in rated for fee in part.fees]
-    bill = settled_bill(reader, invoice, periods, fees, finalizing=finalizing)
+    contracts = {context.subscription.id: context.contract for context in contexts}
+    bill = settled_bill(
+        reader,
+        invoice,
+        [context.period for context in contexts],
+        fees,
+        contracts=list(contracts.values()),
+        finalizing=finalizing,
+    )
     return replace(bill, levels=tuple(level for part in rated for level in part.levels))
 
 
@@ -187,40 +201,41 @@ def _rated_period(reader: Reader, context: BillingContext) -> RatedUsage:
     return replace(usage, fees=tuple(fees) if commitment is None else (*fees, commitment))
 
 
-def added_units_bill(
-    reader: Reader, subscription: Subscription, charges: Sequence[FixedCharge], *, at: datetime
-) -> Bill:
+def added_units_bill(reader: Reader, contract: Contract, charges: Sequence[FixedCharge], *, at: datetime) -> Bill:
     """The bill for units of `charges` (fixed ones, paid in advance) beyond those billed for the period.
 
     `at` is the instant of the change, or of the start. The invoice is never a draft.
     """
-    invoice = opened(reader, subscription, at=at, occasion=Occasion.IMMEDIATE)
-    boundaries = boundaries_to_bill(reader, subscription, at)
-    period = billing_period(reader, invoice, subscription, boundaries, InvoicingReason.IN_ADVANCE)
-    context = billing_context(reader, invoice, period)
-    return settled_bill(reader, invoice, [period], [added_units_fee(reader, context, charge, at) for charge in charges])
+    invoice = opened(reader, contract, at=at, occasion=Occasion.IMMEDIATE)
+    boundaries = boundaries_to_bill(reader, contract, at)
+    period = billing_period(reader, invoice, contract.subscription, boundaries, InvoicingReason.IN_ADVANCE)
+    context = billing_context(reader, invoice, period, contract)
+    fees = [added_units_fee(reader, context, charge, at) for charge in charges]
+    return settled_bill(reader, invoice, [period], fees, contracts=[contract])
 
 
 def event_bill(reader: Reader, billing: EventBilling, priced: EventPrice, event: Event) -> Bill:
     """The bill for one event under one charge, on an invoice of its own that is never a draft."""
-    subscription = billing.subscription
-    invoice = opened(reader, subscription, at=event.timestamp, occasion=Occasion.IMMEDIATE)
+    contract, subscription = billing.contract, billing.subscription
+    invoice = opened(reader, contract, at=event.timestamp, occasion=Occasion.IMMEDIATE)
     period = billing_period(reader, invoice, subscription, billing.boundaries, InvoicingReason.IN_ADVANCE)
     entry = ledger_entry(reader, priced, event, subscription.id)
-    bill = settled_bill(reader, invoice, [period], [advance_fee(reader, billing, priced, event, invoice)])
+    fee = advance_fee(reader, billing, priced, event, invoice)
+    bill = settled_bill(reader, invoice, [period], [fee], contracts=[contract])
     return replace(bill, ledger_entries=() if entry is None else (entry,))
 
 
 def progressive_bill(
-    reader: Reader, subscription: Subscription, boundaries: Boundaries, applied: tuple[AppliedThreshold, ...]
+    reader: Reader, contract: Contract, boundaries: Boundaries, applied: tuple[AppliedThreshold, ...]
 ) -> Bill | None:
     """All usage of the running charges period so far, less earlier progressive invoices; None without such a period.
     `applied` are the thresholds that it has passed.
     """
     if boundaries.charges is None:
         return None
+    subscription = contract.subscription
     opening = opened(
-        reader, subscription, at=reader.now, occasion=Occasion.IMMEDIATE, invoice_type=InvoiceType.PROGRESSIVE_BILLING
+        reader, contract, at=reader.now, occasion=Occasion.IMMEDIATE, invoice_type=InvoiceType.PROGRESSIVE_BILLING
     )
     invoice = replace(opening, applied_usage_thresholds=applied)
     period = billing_period(
@@ -232,11 +247,11 @@ def progressive_bill(
             invoice=invoice,
             subscription=subscription,
             definition=plan_definition(reader, subscription.plan_id),
-            window=usage_window(boundaries.charges, cycle_at(reader, subscription, reader.now).tz),
+            window=usage_window(boundaries.charges, cycle_at(contract, reader.now).tz),
             with_minimum=False,
         ),
     )
-    return replace(settled_bill(reader, invoice, [period], rated.fees), may_be_empty=False)
+    return replace(settled_bill(reader, invoice, [period], rated.fees, contracts=[contract]), may_be_empty=False)
 
 
 def taxed_bill(
@@ -246,10 +261,12 @@ def taxed_bill(
 
     If it is issued now, it is dated today.
     """
-    settled = settle_taxes(reader, invoice, fees, provided=provided)
+    parties = parties_of(reader, invoice)
+    settled = settle_taxes(reader, invoice, fees, parties=parties, provided=provided)
     taxed = replace(settled.invoice, updated_at=reader.now)
     return Bill(
-        invoice=redated(reader, taxed) if step is Step.ISSUE else taxed,
+        invoice=_dated_now(reader, taxed, parties) if step is Step.ISSUE else taxed,
+        parties=parties,
         step=step,
         fees=settled.fees,
         changed=settled.changed,
@@ -261,9 +278,11 @@ def taxed_bill(
 
 def redated(reader: Reader, invoice: Invoice) -> Invoice:
     """The draft, dated as if it were finalized now."""
-    customer, _ = customer_and_entity(reader, invoice)
-    entity = entity_of(reader, customer)
-    settings = dating_settings(customer, entity)
+    return _dated_now(reader, invoice, parties_of(reader, invoice))
+
+
+def _dated_now(reader: Reader, invoice: Invoice, parties: Parties) -> Invoice:
+    settings = parties.dating
     dates = dates_at_finalization(
         InvoiceDates(
             issuing=invoice.issuing_date,
@@ -273,7 +292,7 @@ def redated(reader: Reader, invoice: Invoice) -> Invoice:
         occasion_of(reader, invoice),
         settings,
         reader.now,
-        ZoneInfo(timezone(customer, entity)),
+        ZoneInfo(parties.timezone),
     )
     return replace(
         invoice,

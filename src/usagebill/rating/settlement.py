@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from usagebill.core.add_ons import AddOn
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.contracts import Contract, Parties
 from usagebill.core.coupons import AppliedCoupon, Coupon, CouponFrequency, CouponStatus, Targets, remaining_amount
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus, CreditStatus
-from usagebill.core.customers import Customer, finalizes_zero_amount_invoices
+from usagebill.core.customers import Customer
 from usagebill.core.error_details import TAX_ERROR, without
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import UNDONE, InvoiceStatus, InvoiceType
@@ -20,11 +22,11 @@ from usagebill.core.invoices.totals import AvailableCoupon, InvoiceInProgress, S
 from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.prepaid import AvailableWallet
 from usagebill.core.statuses import TaxStatus
-from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax
 from usagebill.queries.coupons import coupon_credits
-from usagebill.queries.customers import customer_of, entity_of
+from usagebill.queries.customers import entity_of
 from usagebill.queries.progressive_credits import billed_ahead
+from usagebill.queries.subscriptions import find_subscription, plan_of
 from usagebill.queries.tax_connections import connection_of
 from usagebill.queries.taxes import taxes_for
 from usagebill.queries.wallets import drawable_transactions, usable_wallets
@@ -36,6 +38,7 @@ __all__ = [
     "available_notes",
     "available_wallets",
     "coupon_credits_cents",
+    "coupon_plans",
     "fee_taxes",
     "plans_of",
     "settle",
@@ -53,9 +56,17 @@ _TAXED_TYPES = (InvoiceType.SUBSCRIPTION, InvoiceType.PROGRESSIVE_BILLING, Invoi
 
 
 def settle(
-    reader: Reader, invoice: Invoice, fees: Sequence[Fee], periods: Sequence[BillingPeriod], *, finalizing: bool
+    reader: Reader,
+    invoice: Invoice,
+    fees: Sequence[Fee],
+    periods: Sequence[BillingPeriod],
+    *,
+    parties: Parties,
+    contracts: Sequence[Contract] = (),
+    finalizing: bool,
 ) -> InvoiceInProgress:
-    """The invoice with its totals, and its fees with their shares and taxes. `periods` are what it bills.
+    """The invoice with its totals, and its fees with their shares and taxes. `periods` are what it bills; of the plans
+    of `fees` those are looked up that are not among `contracts`.
 
     Coupons, credit notes and prepaid credits are used only while `finalizing`. What progressive billing invoices billed
     in excess of usage is given back for drafts too.
@@ -63,17 +74,17 @@ def settle(
     While the customer's taxes are not known, the invoice has none and its `tax_status` is pending; a `tax_request_id`
     means that the customer's tax provider is to be asked.
     """
-    customer = customer_of(reader, invoice)
+    customer, plans = parties.customer, plans_of(reader, fees, contracts)
     consuming = finalizing and invoice.invoice_type in _CONSUMING_TYPES
     inputs = SettlementInputs(
         now=reader.now,
         new_id=reader.new_id,
-        taxes=_taxes(reader, customer, fees),
-        plan_of=plans_of(reader, fees),
+        taxes=_taxes(reader, parties, fees, plans),
+        plan_of=coupon_plans(plans),
         progressive=billed_ahead(reader, invoice, periods) if invoice.invoice_type in _CONSUMING_TYPES else (),
         available=_available(reader, customer, invoice, (*BEFORE_TAXES, *AFTER_TAXES)) if consuming else (),
     )
-    undecided = replace(invoice, tax_status=_tax_status(reader, invoice, customer, fees))
+    undecided = replace(invoice, tax_status=_tax_status(reader, invoice, parties, fees))
     draft = settled(undecided, fees, inputs)
     return replace(draft, invoice=with_request(reader, customer, _unprovided(draft.invoice)))
 
@@ -84,17 +95,19 @@ def _unprovided(invoice: Invoice) -> Invoice:
     return replace(invoice, tax_request_id=None, tax_connection_id=None, error_details=kept)
 
 
-def settle_taxes(reader: Reader, invoice: Invoice, fees: Sequence[Fee], *, provided: bool = False) -> InvoiceInProgress:
+def settle_taxes(
+    reader: Reader, invoice: Invoice, fees: Sequence[Fee], *, parties: Parties, provided: bool = False
+) -> InvoiceInProgress:
     """The invoice that waited for its taxes, now with taxes and the credits that pay for it, and its fees.
 
     `provided`: the fees have the taxes a provider gave, and no others. A draft uses no credits.
     """
-    customer = customer_of(reader, invoice)
+    customer = parties.customer
     consuming = invoice.invoice_type in _CONSUMING_TYPES and invoice.status != InvoiceStatus.DRAFT
     inputs = SettlementInputs(
         now=reader.now,
         new_id=reader.new_id,
-        taxes={} if provided else _taxes(reader, customer, fees),
+        taxes={} if provided else _taxes(reader, parties, fees, plans_of(reader, fees)),
         available=_available(reader, customer, invoice, AFTER_TAXES) if consuming else (),
     )
     connection_id = invoice.tax_connection_id if provided else None
@@ -102,8 +115,14 @@ def settle_taxes(reader: Reader, invoice: Invoice, fees: Sequence[Fee], *, provi
     return taxed(known, fees, inputs)
 
 
-def _taxes(reader: Reader, customer: Customer, fees: Iterable[Fee]) -> Mapping[str, tuple[Tax, ...]]:
-    return {fee.id: fee_taxes(reader, customer, fee) for fee in fees if not fee.applied_taxes}
+def _taxes(
+    reader: Reader, parties: Parties, fees: Iterable[Fee], plans: Mapping[str, Plan]
+) -> Mapping[str, tuple[Tax, ...]]:
+    return {
+        fee.id: _fee_taxes(reader, parties.customer, fee, plans, parties.entity)
+        for fee in fees
+        if not fee.applied_taxes
+    }
 
 
 def waits_for_vat_check(reader: Reader, customer: Customer) -> bool:
@@ -121,27 +140,30 @@ def with_request(reader: Reader, customer: Customer, invoice: Invoice) -> Invoic
     return replace(invoice, tax_request_id=reader.new_id())
 
 
-def _tax_status(reader: Reader, invoice: Invoice, customer: Customer, fees: Sequence[Fee]) -> TaxStatus | None:
+def _tax_status(reader: Reader, invoice: Invoice, parties: Parties, fees: Sequence[Fee]) -> TaxStatus | None:
     """Pending while taxes are unknown, unless there is nothing to tax; succeeded once they are known; else None."""
+    customer = parties.customer
     waits = connection_of(reader, customer) is not None or waits_for_vat_check(reader, customer)
     if fees and invoice.invoice_type in _TAXED_TYPES and waits:
         amount = sum(fee.amount_cents for fee in fees)
-        if amount != 0 or finalizes_zero_amount_invoices(customer, entity_of(reader, customer)):
+        if amount != 0 or parties.sends_empty:
             return TaxStatus.PENDING
     return None if invoice.tax_status is None else TaxStatus.SUCCEEDED
 
 
-def plans_of(reader: Reader, fees: Iterable[Fee]) -> dict[str, str]:
-    """The plan that coupons match for each subscription of `fees`: subscription id -> plan id."""
-    ids = dict.fromkeys(fee.subscription_id for fee in fees if fee.subscription_id is not None)
-    subscriptions = ((id, reader.tx.get(Subscription, id)) for id in ids)
-    return {id: _root_plan_id(reader, known) for id, known in subscriptions if known is not None}
+def plans_of(reader: Reader, fees: Iterable[Fee], contracts: Iterable[Contract] = ()) -> dict[str, Plan]:
+    """The plans of the subscriptions of `fees`, by subscription id: those of `contracts`, the others looked up."""
+    plans = {contract.subscription.id: contract.plan for contract in contracts}
+    for id in dict.fromkeys(fee.subscription_id for fee in fees if fee.subscription_id not in plans):
+        subscription = None if id is None else find_subscription(reader, id)
+        if subscription is not None:
+            plans[subscription.id] = plan_of(reader, subscription)
+    return plans
 
 
-def _root_plan_id(reader: Reader, subscription: Subscription) -> str:
-    """The plan that coupons name: the parent of an override."""
-    plan = reader.tx.get(Plan, subscription.plan_id, deleted=True)
-    return subscription.plan_id if plan is None or plan.parent_id is None else plan.parent_id
+def coupon_plans(plans: Mapping[str, Plan]) -> dict[str, str]:
+    """The plan that coupons match for each subscription, the parent of an override: subscription id -> plan id."""
+    return {id: plan.parent_id or plan.id for id, plan in plans.items()}
 
 
 def fee_taxes(reader: Reader, customer: Customer, fee: Fee) -> tuple[Tax, ...]:
@@ -149,13 +171,16 @@ def fee_taxes(reader: Reader, customer: Customer, fee: Fee) -> tuple[Tax, ...]:
 
     A prepaid credit is not taxed.
     """
+    return _fee_taxes(reader, customer, fee, plans_of(reader, [fee]))
+
+
+def _fee_taxes(
+    reader: Reader, customer: Customer, fee: Fee, plans: Mapping[str, Plan], entity: BillingEntity | None = None
+) -> tuple[Tax, ...]:
     if fee.fee_type == FeeType.CREDIT:
         return ()
-    plan = None
+    plan = None if fee.fee_type == FeeType.ADD_ON else plans.get(fee.subscription_id or "")
     line_tax_ids: Sequence[str] = ()
-    if fee.subscription_id is not None and fee.fee_type != FeeType.ADD_ON:
-        subscription = reader.tx.get(Subscription, fee.subscription_id)
-        plan = None if subscription is None else reader.tx.get(Plan, subscription.plan_id, deleted=True)
     if fee.charge_id is not None:
         charge = reader.tx.get(Charge, fee.charge_id, deleted=True)
         line_tax_ids = () if charge is None else charge.tax_ids
@@ -168,7 +193,7 @@ def fee_taxes(reader: Reader, customer: Customer, fee: Fee) -> tuple[Tax, ...]:
     elif fee.fee_type == FeeType.COMMITMENT and plan is not None and plan.minimum_commitment is not None:
         line_tax_ids = plan.minimum_commitment.tax_ids
     key = ("taxes of fees", customer.id, None if plan is None else plan.id, tuple(line_tax_ids))
-    return reader.cached(key, lambda: taxes_for(reader, customer, plan, line_tax_ids))
+    return reader.cached(key, lambda: taxes_for(reader, customer, plan, line_tax_ids, entity=entity))
 
 
 def coupon_credits_cents(reader: Reader, applied: AppliedCoupon) -> int:

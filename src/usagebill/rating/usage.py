@@ -51,7 +51,7 @@ from usagebill.core.pricing.percentage import PercentageProperties, free_events_
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.usage import Usage
 from usagebill.rating.carried_levels import starting_levels
-from usagebill.rating.handover import own_events
+from usagebill.rating.handover import Neighbours, own_events
 from usagebill.rating.ledger import Ledger
 from usagebill.storage.event_queries import ALL_EVENTS, COUNTED, Arrival, EventQuery
 from usagebill.work import Reader
@@ -82,6 +82,7 @@ class ChargeScope:
     so far instead of what an invoice bills. `counted_until` is the last instant whose usage counts, the end of the
     window unless given. `only` keeps events by property (key -> values) and takes these keys out of the grouping;
     `ungrouped` takes all keys out. `presented` are the presentation keys that split the displayed units, None for all.
+    `neighbours` are looked up unless they are given.
     """
 
     subscription: Subscription
@@ -94,6 +95,7 @@ class ChargeScope:
     only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ungrouped: bool = False
     presented: tuple[str, ...] | None = None
+    neighbours: Neighbours | None = None
 
 
 def charge_results(reader: Reader, charge: Charge, metric: BillableMetric, scope: ChargeScope) -> list[ChargeResult]:
@@ -217,7 +219,7 @@ def _question(
         only=scope.only,
         group_keys=tuple(keys),
     )
-    question = own_events(reader, scope.subscription, metric, question, scope.billed_at)
+    question = own_events(reader, scope.subscription, metric, question, scope.billed_at, scope.neighbours)
     return question if scope.counted_until is None else replace(question, latest=scope.counted_until)
 
 

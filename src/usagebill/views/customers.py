@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NotRequired, TypedDict, cast
 
+from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer, IntegrationCustomer, timezone
 from usagebill.core.error_details import TAX_ERROR, ErrorDetail
 from usagebill.core.invoice_custom_sections import customer_section_ids
@@ -131,9 +132,9 @@ class CheckedCustomer(CustomerSummary):
     vies_check: VatCheckView
 
 
-def customer_summary(reader: Reader, customer: Customer) -> CustomerSummary:
-    """The customer's own fields, as other objects and messages show them."""
-    entity = entity_of(reader, customer)
+def customer_summary(reader: Reader, customer: Customer, entity: BillingEntity | None = None) -> CustomerSummary:
+    """The customer's own fields, as other objects and messages show them. `entity` is its billing entity, if known."""
+    entity = entity or entity_of(reader, customer)
     address = customer.shipping_address
     return {
         "svc_id": customer.id,

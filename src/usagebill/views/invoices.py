@@ -11,6 +11,7 @@ from typing import NotRequired, TypedDict, TypeVar, cast
 
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import BilledPlan, BillingPeriod, Credit, Invoice
+from usagebill.core.plans import Plan
 from usagebill.core.statuses import TaxStatus
 from usagebill.json_text import JsonObject
 from usagebill.queries.billing_entities import find_entity
@@ -48,6 +49,7 @@ __all__ = [
     "listed_invoice_view",
     "payment_dispute_lost_view",
     "payment_failure_view",
+    "plan_as_billed",
     "subscription_name",
 ]
 
@@ -308,8 +310,11 @@ def _customer(reader: Reader, invoice: Invoice) -> CustomerSummary | None:
 def billed_plan(reader: Reader, period: BillingPeriod) -> BilledPlan | None:
     """The current plan of a billing period."""
     plan = find_plan(reader, period.plan_id)
-    if plan is None:
-        return None
+    return None if plan is None else plan_as_billed(plan)
+
+
+def plan_as_billed(plan: Plan) -> BilledPlan:
+    """What an invoice keeps of a plan."""
     return BilledPlan(name=plan.name, interval=plan.interval, invoice_display_name=plan.invoice_display_name)
 
 

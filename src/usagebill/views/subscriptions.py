@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TypedDict
+from zoneinfo import ZoneInfo
 
+from usagebill.core.contracts import Contract
 from usagebill.core.days import local_date
-from usagebill.core.periods import current_billing_period, downgrade_plan_date
+from usagebill.core.periods import Cycle, current_billing_period, downgrade_plan_date
 from usagebill.core.plans import UsageThreshold
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
-from usagebill.queries.customers import customer_of
+from usagebill.queries.contracts import subscription_parties
 from usagebill.queries.entitlements import entitled_features
 from usagebill.queries.subscriptions import (
     applicable_thresholds,
-    cycle,
     find_subscription,
-    issuer_of,
     plan_of,
     successor_of,
 )
@@ -32,6 +32,7 @@ __all__ = [
     "SubscriptionMessage",
     "SubscriptionView",
     "ThresholdReached",
+    "contract_view",
     "entitled_subscription",
     "subscription_and_plan_view",
     "subscription_view",
@@ -101,20 +102,35 @@ class ThresholdReached(SubscriptionMessage):
 
 
 def subscription_view(reader: Reader, subscription: Subscription) -> SubscriptionView:
-    """The subscription's own fields, as lists and invoices show them."""
-    customer = customer_of(reader, subscription)
-    plan = plan_of(reader, subscription)
+    """The subscription's own fields, as lists show them."""
+    return contract_view(reader, _shown_contract(reader, subscription))
+
+
+def _shown_contract(reader: Reader, subscription: Subscription) -> Contract:
+    """What is shown of a subscription says nothing of its last run."""
+    parties = subscription_parties(reader, subscription)
+    return Contract(
+        subscription=subscription,
+        plan=plan_of(reader, subscription),
+        parties=parties,
+        zone=ZoneInfo(parties.timezone),
+    )
+
+
+def contract_view(reader: Reader, contract: Contract) -> SubscriptionView:
+    """The subscription's own fields, as invoices show them."""
+    subscription, plan, customer = contract.subscription, contract.plan, contract.customer
     previous_id = subscription.previous_subscription_id
     previous = None if previous_id is None else find_subscription(reader, previous_id)
     following = successor_of(reader, subscription)
-    entity = issuer_of(reader, subscription, customer)
-    period = current_billing_period(cycle(reader, subscription), reader.now) if subscription.started_at else None
+    periods = contract.cycle() if subscription.started_at else None
+    period = None if periods is None else current_billing_period(periods, reader.now)
     return {
         "svc_id": subscription.id,
         "external_id": subscription.external_id,
         "svc_customer_id": customer.id,
         "external_customer_id": customer.external_id,
-        "billing_entity_code": entity.code,
+        "billing_entity_code": contract.parties.issuer.code,
         "billing_time": subscription.billing_time,
         "name": subscription.name,
         "plan_code": plan.code,
@@ -133,7 +149,7 @@ def subscription_view(reader: Reader, subscription: Subscription) -> Subscriptio
         "trial_ended_at": instant_text(subscription.trial_ended_at),
         "previous_plan_code": None if previous is None else plan_of(reader, previous).code,
         "next_plan_code": None if following is None else plan_of(reader, following).code,
-        "downgrade_plan_date": _downgrade_date(reader, subscription, following),
+        "downgrade_plan_date": _downgrade_date(reader, periods, following),
         "current_billing_period_started_at": instant_text(period.start if period else None),
         "current_billing_period_ending_at": instant_text(period.end if period else None),
         "on_termination_credit_note": subscription.on_termination_credit_note,
@@ -150,11 +166,10 @@ def subscription_view(reader: Reader, subscription: Subscription) -> Subscriptio
     }
 
 
-def _downgrade_date(reader: Reader, subscription: Subscription, following: Subscription | None) -> str | None:
-    """When a scheduled downgrade replaces, or replaced, this subscription."""
-    if following is None or subscription.started_at is None:
+def _downgrade_date(reader: Reader, periods: Cycle | None, following: Subscription | None) -> str | None:
+    """When a scheduled downgrade replaces, or replaced, the subscription with these periods."""
+    if following is None or periods is None:
         return None
-    periods = cycle(reader, subscription)
     if following.status == SubscriptionStatus.PENDING:
         return date_text(downgrade_plan_date(periods, reader.now))
     if (
@@ -179,19 +194,21 @@ def _thresholds_view(reader: Reader, subscription: Subscription) -> list[Applica
 
 def subscription_and_plan_view(reader: Reader, subscription: Subscription) -> SubscriptionAndPlanView:
     """The subscription as single-record responses show it: with its plan and applicable thresholds."""
+    contract = _shown_contract(reader, subscription)
     return {
-        **subscription_view(reader, subscription),
-        "plan": plan_view(reader, plan_of(reader, subscription)),
+        **contract_view(reader, contract),
+        "plan": plan_view(reader, contract.plan),
         "applicable_usage_thresholds": _thresholds_view(reader, subscription),
     }
 
 
 def subscription_webhook_view(reader: Reader, subscription: Subscription) -> SubscriptionMessage:
     """The subscription as messages show it: with its plan and its customer."""
+    contract = _shown_contract(reader, subscription)
     return {
-        **subscription_view(reader, subscription),
-        "plan": plan_view(reader, plan_of(reader, subscription)),
-        "customer": customer_summary(reader, customer_of(reader, subscription)),
+        **contract_view(reader, contract),
+        "plan": plan_view(reader, contract.plan),
+        "customer": customer_summary(reader, contract.customer, contract.parties.entity),
     }
 
 

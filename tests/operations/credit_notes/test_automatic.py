@@ -17,6 +17,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.operations.credit_notes import on_surplus, on_void
 from usagebill.operations.credit_notes.creation import make
 from usagebill.operations.credit_notes.drafts import follow
+from usagebill.queries.contracts import parties_of
 from usagebill.queries.credit_note_balance import balance_of
 from usagebill.rating.settlement import settle
 from usagebill.storage.conditions import eq
@@ -45,7 +46,7 @@ def stored(box: Scenario, amounts: Sequence[int], *, tax: str | None = "20", **f
             )
             for amount in amounts
         ]
-        settled = settle(work, invoice, fees, (), finalizing=False)
+        settled = settle(work, invoice, fees, (), parties=parties_of(work, invoice), finalizing=False)
         work.tx.insert(*settled.fees)
         work.tx.replace(settled.invoice)
         return settled.invoice

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, tzinfo
 from decimal import Decimal
 
+from usagebill.core.contracts import Contract
 from usagebill.core.credit_note_remainders import within_parts
 from usagebill.core.credit_notes import CreditNote, CreditNoteReason, Parts, proportional_items, surplus_items
 from usagebill.core.days import local_date
@@ -21,7 +22,6 @@ from usagebill.core.unused_time import refundable_of_fee, termination_parts
 from usagebill.operations.credit_notes.creation import make
 from usagebill.queries.billing_periods import cycle_at_end
 from usagebill.queries.credit_note_balance import Balance, balance_of
-from usagebill.queries.subscriptions import plan_of
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.storage.conditions import desc, eq, ne, related
 from usagebill.work import Reader, Work
@@ -29,20 +29,20 @@ from usagebill.work import Reader, Work
 __all__ = ["check_void_amounts", "on_surplus", "on_termination", "on_void"]
 
 
-def on_termination(work: Work, ended: Subscription, *, option: str = "credit") -> CreditNote | None:
+def on_termination(work: Work, contract: Contract, *, option: str = "credit") -> CreditNote | None:
     """Give back the days that are left of the fee that an ended subscription paid in advance.
 
     `option`: credit, refund (what was paid of it is paid back) or offset (the rest settles the invoice itself). None
     where nothing is left, or the period of the end was not billed. On a draft invoice the note is a draft.
     """
+    ended, plan = contract.subscription, contract.plan
     fee = _last_fee(work, ended)
     if fee is None or ended.terminated_at is None or fee.invoice_id is None:
         return None
     invoice = work.tx.get(Invoice, fee.invoice_id)
     if invoice is None or invoice.status in UNDONE:
         return None
-    plan = plan_of(work, ended)
-    periods = cycle_at_end(work, ended)
+    periods = cycle_at_end(contract)
     ended_on = local_date(ended.terminated_at, periods.tz)
     period = periods.period(ended_on, periods.interval)
     if fee.to_datetime is None or fee.from_datetime is None or local_date(fee.to_datetime, periods.tz) < ended_on:

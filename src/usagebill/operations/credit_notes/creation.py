@@ -23,7 +23,6 @@ from usagebill.core.credit_notes import (
     validation_errors,
     voided,
 )
-from usagebill.core.customers import timezone
 from usagebill.core.days import local_date
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.fees import Fee
@@ -42,8 +41,8 @@ from usagebill.operations.issuers import version_of
 from usagebill.operations.payment_status import set_payment_status
 from usagebill.operations.tax_connections import ask_about
 from usagebill.operations.wallet_ledger import refund
+from usagebill.queries.contracts import parties_of
 from usagebill.queries.credit_note_balance import Balance, balance_of
-from usagebill.queries.customers import customer_of, entity_of
 from usagebill.queries.wallets import transaction_of_invoice, wallet_of
 from usagebill.storage.conditions import eq
 from usagebill.views.credit_notes import issued_credit_note
@@ -223,7 +222,7 @@ def make(
     else:
         request = _fitting(balance, asked, result)
         result = fitted_to(request, result)
-    customer = customer_of(work, invoice)
+    parties = parties_of(work, invoice)
     number = max((note.sequential_id for note in balance.notes), default=0) + 1
     note = CreditNote(
         id=note_id,
@@ -233,7 +232,7 @@ def make(
         billing_entity_id=invoice.billing_entity_id,
         number=note_number(invoice, number),
         sequential_id=number,
-        issuing_date=local_date(work.now, ZoneInfo(timezone(customer, entity_of(work, customer)))),
+        issuing_date=local_date(work.now, ZoneInfo(parties.timezone)),
         currency=invoice.currency,
         reason=reason,
         description=description,
@@ -253,8 +252,8 @@ def make(
     if note.status == CreditNoteStatus.FINALIZED:
         note = replace(
             note,
-            customer_snapshot=customer_summary(work, customer),
-            issuer_version_id=version_of(work, invoice.billing_entity_id),
+            customer_snapshot=customer_summary(work, parties.customer, parties.entity),
+            issuer_version_id=version_of(work, parties.issuer),
         )
     work.tx.insert(note)
     if note.status == CreditNoteStatus.FINALIZED:

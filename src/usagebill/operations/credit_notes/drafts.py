@@ -8,7 +8,6 @@ from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 from usagebill.core.credit_notes import CreditNote, CreditNoteItem, CreditNoteStatus, Parts, fitted_to
-from usagebill.core.customers import timezone
 from usagebill.core.days import local_date
 from usagebill.core.errors import NotAllowed
 from usagebill.core.fees import Fee
@@ -16,8 +15,8 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ZERO, divide, multiply, round_cents, round_to
 from usagebill.operations.credit_notes.creation import note_number, settle_invoice, tell, with_amounts
 from usagebill.operations.issuers import version_of
+from usagebill.queries.contracts import parties_of
 from usagebill.queries.credit_note_balance import balance_of
-from usagebill.queries.customers import customer_of, entity_of
 from usagebill.storage.conditions import asc, eq
 from usagebill.views.customers import customer_summary
 from usagebill.work import Reader, Work
@@ -99,16 +98,19 @@ def _line(fee: Fee) -> tuple[object, ...]:
 
 def issue_drafts(work: Work, invoice: Invoice) -> Invoice:
     """Issue the notes of a draft that has just been finalized; the invoice with what they settle of it."""
-    customer = customer_of(work, invoice)
-    day = local_date(work.now, ZoneInfo(timezone(customer, entity_of(work, customer))))
-    for note in _drafts(work, invoice):
+    notes = _drafts(work, invoice)
+    if not notes:
+        return invoice
+    parties = parties_of(work, invoice)
+    day = local_date(work.now, ZoneInfo(parties.timezone))
+    for note in notes:
         issued = replace(
             note,
             status=CreditNoteStatus.FINALIZED,
             number=note_number(invoice, note.sequential_id),
             issuing_date=day,
-            customer_snapshot=customer_summary(work, customer),
-            issuer_version_id=version_of(work, invoice.billing_entity_id),
+            customer_snapshot=customer_summary(work, parties.customer, parties.entity),
+            issuer_version_id=version_of(work, parties.issuer),
             updated_at=work.now,
         )
         issued = _within_due(issued, invoice)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from usagebill.core.bills import Bill
+from usagebill.core.contracts import Contract
 from usagebill.core.dates import Occasion
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import InvoiceType, InvoicingReason
@@ -18,8 +19,8 @@ from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.operations.invoices.record import record
 from usagebill.operations.payment_status import payment_of
 from usagebill.queries.billing_periods import billing_period
+from usagebill.queries.contracts import contract_of
 from usagebill.queries.plans import plan_definition
-from usagebill.queries.subscriptions import cycle
 from usagebill.rating.invoice import opened, settled_bill
 from usagebill.storage.conditions import Condition, asc, at_most, eq, missing, within
 from usagebill.work import Reader, Work
@@ -53,9 +54,10 @@ def regroup(work: Work, subscriptions: Sequence[Subscription], at: datetime, *, 
     for fee in _paid(work, list(owners), at, renewing=renewing):
         order = owners[fee.subscription_id or ""].purchase_order_number
         groups.setdefault((order, fee.currency), []).append(fee)
-    boundaries = billing_boundaries(cycle(work, newest), at)
+    contract = contract_of(work, newest)
+    boundaries = billing_boundaries(contract.cycle(), at)
     return [
-        record(work, _regrouped_bill(work, newest, owners, boundaries, fees, at=at, order=order, currency=currency))
+        record(work, _regrouped_bill(work, contract, owners, boundaries, fees, at=at, order=order, currency=currency))
         for (order, currency), fees in groups.items()
     ]
 
@@ -82,7 +84,7 @@ def _paid(reader: Reader, subscription_ids: Sequence[str], at: datetime, *, rene
 
 def _regrouped_bill(
     reader: Reader,
-    newest: Subscription,
+    newest: Contract,
     owners: dict[str, Subscription],
     boundaries: Boundaries,
     fees: Sequence[Fee],

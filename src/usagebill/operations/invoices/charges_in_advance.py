@@ -19,6 +19,7 @@ from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.invoices.record import record
 from usagebill.operations.invoices.standalone_fees import keep_standalone
 from usagebill.queries.billing_periods import cycle_at
+from usagebill.queries.contracts import contract_of
 from usagebill.queries.events import events_of
 from usagebill.queries.plans import plan_definition
 from usagebill.rating.events import advance_charges, event_price, ledger_entry
@@ -87,7 +88,7 @@ def _about_to_change(reader: Reader, events: Sequence[Event]) -> dict[str, None]
 
 def _began_before_boundary(reader: Reader, subscription: Subscription) -> bool:
     """Whether the running period began so shortly after the start that a first run has to tell them apart."""
-    periods = cycle_at(reader, subscription, reader.now)
+    periods = cycle_at(contract_of(reader, subscription), reader.now)
     window = current_boundaries(periods, reader.now).charges
     return from_start(periods, window) != window
 

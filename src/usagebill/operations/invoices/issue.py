@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
 from usagebill.core.bills import issuing_event
-from usagebill.core.customers import finalizes_zero_amount_invoices
+from usagebill.core.contracts import Contract, Parties
 from usagebill.core.dates import Occasion
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus, InvoiceType, transition
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.periods.schedule import overdue_at
 from usagebill.core.statuses import PaymentStatus, TaxStatus
-from usagebill.core.subscriptions import Subscription
 from usagebill.core.tasks import MarkOverdue
 from usagebill.operations.credit_notes.drafts import issue_drafts
 from usagebill.operations.documents.orders import order_on_issue
@@ -21,13 +21,15 @@ from usagebill.operations.draft_invoices import watch_draft
 from usagebill.operations.emails.orders import email_on_issue
 from usagebill.operations.invoices.numbering import numbered
 from usagebill.operations.issuers import version_of
-from usagebill.queries.customers import entity_of
-from usagebill.queries.invoices import customer_and_entity, occasion_of
+from usagebill.queries.contracts import contract_of, parties_of
+from usagebill.queries.invoices import occasion_among
+from usagebill.queries.plans import find_plan
+from usagebill.queries.subscriptions import find_subscription
 from usagebill.storage.conditions import eq
 from usagebill.views.customers import customer_summary
 from usagebill.views.fees import untaxed_fee_view
-from usagebill.views.invoices import billed_plan, invoice_webhook_view
-from usagebill.views.subscriptions import subscription_view
+from usagebill.views.invoices import invoice_webhook_view, plan_as_billed
+from usagebill.views.subscriptions import contract_view
 from usagebill.work import Reader, Work
 
 __all__ = [
@@ -40,11 +42,11 @@ __all__ = [
 ]
 
 
-def draft(work: Work, invoice: Invoice) -> Invoice:
-    """Keep the computed invoice as a draft until its grace period is over."""
+def draft(work: Work, invoice: Invoice, contracts: Iterable[Contract] = ()) -> Invoice:
+    """Keep the computed invoice as a draft until its grace period is over. `contracts` are what it bills, if known."""
     invoice = replace(invoice, status=transition(invoice.status, InvoiceEvent.DRAFT), updated_at=work.now)
     work.tx.replace(invoice)
-    copy_subscriptions(work, invoice)
+    copy_subscriptions(work, invoice, contracts)
     watch_draft(work, invoice)
     work.emit("invoice.drafted", lambda: invoice_webhook_view(work, "invoice.drafted", invoice), invoice.id)
     if invoice.tax_status != TaxStatus.PENDING:
@@ -65,29 +67,38 @@ def tell_ready(work: Work, draft: Invoice) -> None:
     work.emit(message, lambda: invoice_webhook_view(work, message, draft), draft.id)
 
 
-def issue(work: Work, invoice: Invoice, *, may_be_empty: bool = True, message: str = "invoice.created") -> Invoice:
+def issue(
+    work: Work,
+    invoice: Invoice,
+    *,
+    parties: Parties | None = None,
+    contracts: Iterable[Contract] = (),
+    may_be_empty: bool = True,
+    message: str = "invoice.created",
+) -> Invoice:
     """Finalize an invoice whose totals are computed: number it, copy what it shows of others, send its messages.
 
     With `may_be_empty`, one whose fees add up to nothing is closed instead where the customer is not sent such
-    invoices: it takes no number and is seen by nobody. One whose taxes are not known yet is kept until they are.
+    invoices: it takes no number and is seen by nobody. One whose taxes are not known yet is kept until they are. Its
+    `parties` and the `contracts` that it bills are looked up unless they are given.
     """
-    customer, entity = customer_and_entity(work, invoice)
-    sends_empty = finalizes_zero_amount_invoices(customer, entity_of(work, customer))
-    event = issuing_event(invoice, may_be_empty=may_be_empty, sends_empty=sends_empty)
+    parties = parties or parties_of(work, invoice)
+    customer = parties.customer
+    event = issuing_event(invoice, may_be_empty=may_be_empty, sends_empty=parties.sends_empty)
     status = transition(invoice.status, event)
     if event is not InvoiceEvent.FINALIZE:
         kept = replace(invoice, status=status, updated_at=work.now)
         work.tx.replace(kept)
         if event is InvoiceEvent.AWAIT_TAXES:
-            copy_subscriptions(work, kept)
+            copy_subscriptions(work, kept, contracts)
         return kept
     invoice = replace(
-        numbered(work, invoice, customer, entity),
+        numbered(work, invoice, customer, parties.issuer),
         status=status,
         finalized_at=work.now,
         updated_at=work.now,
-        customer_snapshot=customer_summary(work, customer),
-        issuer_version_id=version_of(work, entity.id),
+        customer_snapshot=customer_summary(work, customer, parties.entity),
+        issuer_version_id=version_of(work, parties.issuer),
         customer_search=" ".join(
             part
             for part in (customer.name, customer.firstname, customer.lastname, customer.external_id, customer.email)
@@ -95,8 +106,8 @@ def issue(work: Work, invoice: Invoice, *, may_be_empty: bool = True, message: s
         ),
     )
     work.tx.replace(invoice)
-    immediate = _is_immediate(work, invoice)
-    copy_subscriptions(work, invoice)
+    periods = copy_subscriptions(work, invoice, contracts)
+    immediate = _is_immediate(invoice, periods)
     if invoice.payment_status != PaymentStatus.SUCCEEDED:
         _watch_payment(work, invoice)
     for fee in work.tx.find(Fee, eq("invoice_id", invoice.id)) if immediate else ():
@@ -108,17 +119,31 @@ def issue(work: Work, invoice: Invoice, *, may_be_empty: bool = True, message: s
     return issue_drafts(work, invoice)
 
 
-def _is_immediate(reader: Reader, invoice: Invoice) -> bool:
-    return invoice.invoice_type == InvoiceType.SUBSCRIPTION and occasion_of(reader, invoice) is Occasion.IMMEDIATE
+def _is_immediate(invoice: Invoice, periods: Iterable[BillingPeriod]) -> bool:
+    return invoice.invoice_type == InvoiceType.SUBSCRIPTION and occasion_among(invoice, periods) is Occasion.IMMEDIATE
 
 
-def copy_subscriptions(work: Work, invoice: Invoice) -> None:
-    """Keep with the invoice how its subscriptions and their plans are shown now."""
-    for period in work.tx.find(BillingPeriod, eq("invoice_id", invoice.id)):
-        subscription = work.tx.get(Subscription, period.subscription_id)
-        if subscription is not None:
-            shown = subscription_view(work, subscription)
-            work.tx.replace(replace(period, subscription_snapshot=shown, plan=billed_plan(work, period)))
+def copy_subscriptions(work: Work, invoice: Invoice, contracts: Iterable[Contract] = ()) -> list[BillingPeriod]:
+    """Keep with the invoice how its subscriptions and their plans are shown now; its billing periods.
+
+    Those of `contracts` are as they were given, the others are looked up.
+    """
+    known = {contract.subscription.id: contract for contract in contracts}
+    periods = work.tx.find(BillingPeriod, eq("invoice_id", invoice.id))
+    for period in periods:
+        contract = known.get(period.subscription_id) or _contract(work, period)
+        if contract is not None:
+            shown = contract_view(work, contract)
+            plan = contract.plan if contract.plan.id == period.plan_id else find_plan(work, period.plan_id)
+            work.tx.replace(
+                replace(period, subscription_snapshot=shown, plan=None if plan is None else plan_as_billed(plan))
+            )
+    return periods
+
+
+def _contract(reader: Reader, period: BillingPeriod) -> Contract | None:
+    subscription = find_subscription(reader, period.subscription_id)
+    return None if subscription is None else contract_of(reader, subscription)
 
 
 def _watch_payment(work: Work, invoice: Invoice) -> None:

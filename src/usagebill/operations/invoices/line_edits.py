@@ -12,7 +12,6 @@ from usagebill.core import limits
 from usagebill.core.adjusted_fees import adjusted
 from usagebill.core.bills import Bill
 from usagebill.core.charge_ledger import group_text
-from usagebill.core.customers import dating_settings
 from usagebill.core.dates import dates_at_creation
 from usagebill.core.errors import Forbidden, Invalid, NotFound
 from usagebill.core.fees import Fee
@@ -27,8 +26,8 @@ from usagebill.operations.invoices.adjustments import AdjustedFeeInput
 from usagebill.operations.invoices.record import record
 from usagebill.operations.invoices.subscription import compute
 from usagebill.queries.billing_periods import billing_context
-from usagebill.queries.customers import entity_of
-from usagebill.queries.invoices import customer_and_entity, occasion_of, visible_invoice
+from usagebill.queries.contracts import parties_of
+from usagebill.queries.invoices import occasion_of, visible_invoice
 from usagebill.queries.plans import plan_definition
 from usagebill.rating.adjustments import empty_fee, repricing
 from usagebill.rating.invoice import settled_bill
@@ -123,16 +122,16 @@ def _regenerated_bill(reader: Reader, voided: Invoice, request: RegenerationInpu
 
 
 def _opened(reader: Reader, voided: Invoice, request: RegenerationInput) -> Invoice:
-    customer, entity = customer_and_entity(reader, voided)
-    settings = dating_settings(customer, entity_of(reader, customer))
+    parties = parties_of(reader, voided)
+    settings = parties.dating
     number = voided.purchase_order_number
     if is_given(request.purchase_order_number):
         number = (request.purchase_order_number or "").strip() or None
     invoice = new_invoice(
         id=reader.new_id(),
         invoice_type=voided.invoice_type,
-        customer=customer,
-        issuer=entity,
+        customer=parties.customer,
+        issuer=parties.issuer,
         currency=voided.currency,
         timezone=voided.timezone,
         dates=dates_at_creation(occasion_of(reader, voided), settings, voided.created_at, ZoneInfo(voided.timezone)),

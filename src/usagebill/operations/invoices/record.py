@@ -55,11 +55,18 @@ def record(work: Work, bill: Bill) -> Invoice:
         keep_standalone(work, fee)
     watch_lifetime_usage(work, invoice)
     if bill.step is Step.DRAFT:
-        return draft(work, invoice)
+        return draft(work, invoice, bill.contracts)
     if bill.step is Step.AWAIT_PAYMENT:
         return await_payment(work, invoice)
     if bill.step is Step.ISSUE:
-        invoice = issue(work, invoice, may_be_empty=bill.may_be_empty, message=bill.message)
+        invoice = issue(
+            work,
+            invoice,
+            parties=bill.parties,
+            contracts=bill.contracts,
+            may_be_empty=bill.may_be_empty,
+            message=bill.message,
+        )
     if bill.payment is not None:
         payment_receipts.issue(work, bill.payment)
     return invoice

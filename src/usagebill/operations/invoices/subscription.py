@@ -6,11 +6,11 @@ from collections.abc import Hashable, Sequence
 from datetime import datetime
 from functools import partial
 
+from usagebill.core.contracts import Contract
 from usagebill.core.dates import Occasion
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.plans import FixedCharge
-from usagebill.core.subscriptions import Subscription
 from usagebill.core.tasks import FinalizeInvoice
 from usagebill.operations.invoices.record import record
 from usagebill.rating.invoice import Entry, added_units_bill, finalized_bill, recomputed_bill, subscription_bill
@@ -41,17 +41,15 @@ def foresee_bill(
 
 
 def _key(entries: Sequence[Entry]) -> Hashable:
-    return ("bill", *((entry.subscription.id, entry.reason) for entry in entries))
+    return ("bill", *((entry.contract.subscription.id, entry.reason) for entry in entries))
 
 
-def bill_added_units(
-    work: Work, subscription: Subscription, charges: Sequence[FixedCharge], *, at: datetime
-) -> Invoice:
+def bill_added_units(work: Work, contract: Contract, charges: Sequence[FixedCharge], *, at: datetime) -> Invoice:
     """Invoice at once what `charges` (fixed ones, paid in advance) have more units of than was billed for the period.
 
     `at` is the instant of the change, or of the start. The invoice is never a draft.
     """
-    return record(work, added_units_bill(work, subscription, charges, at=at))
+    return record(work, added_units_bill(work, contract, charges, at=at))
 
 
 def compute(work: Work, invoice: Invoice, *, finalizing: bool) -> Invoice:

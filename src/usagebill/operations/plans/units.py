@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from zoneinfo import ZoneInfo
 
-from usagebill.core.customers import timezone
 from usagebill.core.fixed_charges import next_period_start
 from usagebill.core.plans import FixedCharge, FixedChargeUnits, Plan
 from usagebill.core.subscriptions import RUNNING, Subscription, SubscriptionStatus, cycle_of
 from usagebill.core.tasks import BillFixedChargeUnits
-from usagebill.queries.customers import customer_of, entity_of
+from usagebill.queries.customers import customer_of, zone_of
 from usagebill.storage.conditions import asc, eq, within
 from usagebill.work import Reader, Work
 
@@ -22,8 +20,7 @@ def _effective_at(reader: Reader, plan: Plan, subscription: Subscription, *, imm
     """Now, or when the next period of the fixed charges begins: always then while the first payment is awaited."""
     if immediately and subscription.status == SubscriptionStatus.ACTIVE:
         return reader.now
-    customer = customer_of(reader, subscription)
-    zone = ZoneInfo(timezone(customer, entity_of(reader, customer)))
+    zone = zone_of(reader, customer_of(reader, subscription))
     return next_period_start(cycle_of(subscription, plan, zone), reader.now)
 
 

@@ -12,7 +12,6 @@ from usagebill.operations.subscriptions.reading import get, get_of_status, list_
 from usagebill.operations.subscriptions.schedule import reschedule_customer
 from usagebill.operations.subscriptions.termination import cancel_pending, delete, terminate
 from usagebill.operations.subscriptions.update import find_to_change, update
-from usagebill.queries.subscriptions import cycle
 
 __all__ = [
     "StatusOptions",
@@ -22,7 +21,6 @@ __all__ = [
     "SubscriptionUpdate",
     "cancel_pending",
     "create",
-    "cycle",
     "delete",
     "find_to_change",
     "get",

@@ -6,12 +6,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.contracts import Contract
 from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
 from usagebill.core.invoices.life_cycle import InvoicingReason
-from usagebill.core.invoices.sharing import sharing
 from usagebill.core.periods import Interval, Succession, day_start
 from usagebill.core.periods.schedule import is_unbilled
+from usagebill.core.sharing import sharing
 from usagebill.core.subscriptions import Event, Subscription, SubscriptionStatus, is_upgrade, known_since, transition
 from usagebill.inputs import is_given, value_or
 from usagebill.operations.alert_watch import check_before_end
@@ -24,8 +25,8 @@ from usagebill.operations.subscriptions.start import in_trial, start
 from usagebill.operations.subscriptions.unused_time import credit_unused_time
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of
 from usagebill.queries.billing_periods import billed_through_day
+from usagebill.queries.contracts import contract_of, refreshed
 from usagebill.queries.plans import plan_definition
-from usagebill.queries.subscriptions import billable, cycle, plan_of
 from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import eq
 from usagebill.views.subscriptions import entitled_subscription, subscription_webhook_view
@@ -40,7 +41,8 @@ def change_plan(
     work: Work, current: Subscription, chosen: Overridden, request: SubscriptionInput, entity: BillingEntity | None
 ) -> Subscription:
     """Change the plan of an active subscription: an upgrade gives the new subscription, a downgrade the current one."""
-    own, plan = plan_of(work, current), chosen.plan
+    contract = contract_of(work, current)
+    own, plan = contract.plan, chosen.plan
     upgrade = is_upgrade(own.amount_cents, Interval(own.interval), plan.amount_cents, Interval(plan.interval))
     cancel_downgrade(work, current)
     following = _following(
@@ -48,7 +50,7 @@ def change_plan(
     )
     work.tx.insert(following)
     if upgrade:
-        return upgrade_to(work, current, following, asked=True)
+        return upgrade_to(work, contract, following, asked=True)
     work.emit("subscription.updated", lambda: entitled_subscription(work, current), current.id)
     return current
 
@@ -105,8 +107,9 @@ def cancel_downgrade(work: Work, current: Subscription) -> bool:
     return bool(pending)
 
 
-def _succeeded(work: Work, current: Subscription, succession: Succession) -> Subscription:
-    """The ended record of a subscription that another one follows from now on."""
+def _succeeded(work: Work, contract: Contract, succession: Succession) -> Contract:
+    """The contract of a subscription that has ended, because another one follows from now on."""
+    current = contract.subscription
     check_before_end(work, current)
     ended = replace(
         current,
@@ -117,24 +120,24 @@ def _succeeded(work: Work, current: Subscription, succession: Succession) -> Sub
     )
     work.tx.replace(ended)
     forget(work, ended)
-    return ended
+    return contract.of(ended)
 
 
-def upgrade_to(work: Work, current: Subscription, following: Subscription, *, asked: bool = False) -> Subscription:
-    """End `current` now and start `following` in its place; one invoice closes the one and opens the other.
+def upgrade_to(work: Work, contract: Contract, following: Subscription, *, asked: bool = False) -> Subscription:
+    """End what is current now and start `following` in its place; one invoice closes the one and opens the other.
 
     What the day of the upgrade closes is billed first, where the run of that day has yet to come. The day itself
     belongs to the new plan: an old plan in arrears is billed up to the day before, one in advance is credited from it.
     """
-    bill_closed_period(work, current)
-    ended = _succeeded(work, current, Succession.UPGRADE)
-    option = "skip" if ended.on_termination_credit_note == "skip" else "credit"
+    ended = _succeeded(work, bill_closed_period(work, contract), Succession.UPGRADE)
+    option = "skip" if ended.subscription.on_termination_credit_note == "skip" else "credit"
     credit_unused_time(work, ended, option=option, asked=asked)
     return _succeed(work, ended, following, at=work.now + _SECOND)
 
 
-def apply_downgrade(work: Work, current: Subscription) -> Subscription:
-    """Job of a run: the interval of `current` is over, and the downgrade that waits for it takes its place."""
+def apply_downgrade(work: Work, contract: Contract) -> Subscription:
+    """Job of a run: the current interval is over, and the downgrade that waits for it takes its place."""
+    current = contract.subscription
     following = work.tx.first(
         Subscription, eq("previous_subscription_id", current.id), eq("status", SubscriptionStatus.PENDING)
     )
@@ -142,46 +145,45 @@ def apply_downgrade(work: Work, current: Subscription) -> Subscription:
         raise LookupError(f"no downgrade waits for subscription {current.id}")
     # A run applies it, minutes after the midnight at which the periods of the old plan end, or days where only a new
     # time zone has put that behind.
-    periods = cycle(work, current)
+    periods = contract.cycle()
     midnight = day_start(periods.period(local_date(work.now, periods.tz)).start, periods.tz)
-    ended = _succeeded(work, current, Succession.DOWNGRADE)
+    ended = _succeeded(work, contract, Succession.DOWNGRADE)
     return _succeed(work, ended, following, at=work.now, billed_from=midnight)
 
 
 def _succeed(
-    work: Work, ended: Subscription, following: Subscription, *, at: datetime, billed_from: datetime | None = None
+    work: Work, closing: Contract, following: Subscription, *, at: datetime, billed_from: datetime | None = None
 ) -> Subscription:
-    """Start `following`; one invoice with billing timestamp `at` closes `ended` and opens what is due in advance."""
+    """Start `following`; one invoice with billing timestamp `at` ends `closing` and opens what is due in advance."""
+    ended = closing.subscription
     work.emit("subscription.terminated", lambda: subscription_webhook_view(work, ended), ended.id)
-    active = start(work, following, work.now, billed_from=billed_from)
-    reasons = {ended.id: InvoicingReason.TERMINATING}
-    billables = [billable(work, ended)]
-    if _owes_at_start(work, active):
-        reasons[active.id] = InvoicingReason.STARTING
-        billables.append(billable(work, active))
-    for shared in sharing(billables, succeeding=True):
-        entries = [Entry(subscription=subscription, reason=reasons[subscription.id]) for subscription in shared]
+    opening = start(work, following, work.now, billed_from=billed_from)
+    active = opening.subscription
+    reasons = {ended.id: InvoicingReason.TERMINATING, active.id: InvoicingReason.STARTING}
+    for shared in sharing([closing, opening] if _owes_at_start(work, opening) else [closing], succeeding=True):
+        entries = [Entry(contract=contract, reason=reasons[contract.subscription.id]) for contract in shared]
         bill(work, entries, at=at, occasion=Occasion.SUBSCRIPTION)
     regroup(work, [ended], work.now, renewing=False)
     return active
 
 
-def _owes_at_start(reader: Reader, subscription: Subscription) -> bool:
+def _owes_at_start(reader: Reader, contract: Contract) -> bool:
     """Whether a subscription that has just started owes anything in advance."""
-    definition = plan_definition(reader, subscription.plan_id)
+    definition = plan_definition(reader, contract.plan.id)
     if any(charge.pay_in_advance for charge in definition.fixed_charges):
         return True
-    return definition.plan.pay_in_advance and not in_trial(reader, subscription, reader.now)
+    return definition.plan.pay_in_advance and not in_trial(reader, contract, reader.now)
 
 
-def bill_closed_period(work: Work, current: Subscription) -> None:
-    """Bill the period that closed before the open one if no run has: the change must not lose it."""
-    periods = cycle(work, current)
-    billed = billed_through_day(work, current, periods)
-    if is_unbilled(periods, work.now, billed_on=billed, known_since=known_since(current)):
-        bill(
-            work,
-            [Entry(subscription=current, reason=InvoicingReason.PERIODIC)],
-            at=work.now,
-            occasion=Occasion.PERIODIC,
-        )
+def bill_closed_period(work: Work, contract: Contract) -> Contract:
+    """Bill the period that closed before the open one if no run has: the change must not lose it.
+
+    The contract as it is afterwards.
+    """
+    periods = contract.cycle()
+    billed = billed_through_day(work, contract, periods)
+    if not is_unbilled(periods, work.now, billed_on=billed, known_since=known_since(contract.subscription)):
+        return contract
+    entries = [Entry(contract=contract, reason=InvoicingReason.PERIODIC)]
+    bill(work, entries, at=work.now, occasion=Occasion.PERIODIC)
+    return refreshed(work, contract)

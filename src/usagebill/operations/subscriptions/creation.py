@@ -26,6 +26,7 @@ from usagebill.operations.subscriptions.inputs import SubscriptionInput, instant
 from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.operations.subscriptions.start import bill_start, ends_invoiced, start
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of, request_errors
+from usagebill.queries.contracts import contract_of
 from usagebill.queries.customers import zone_of
 from usagebill.storage.conditions import eq, missing, ne, within
 from usagebill.work import Reader, Work
@@ -174,13 +175,13 @@ def _new(
     work.tx.insert(pending)
     begins = start_of(subscription_at, work.now, zone_of(work, customer))
     if begins is Start.FUTURE:
-        schedule(work, pending)
+        schedule(work, contract_of(work, pending))
         return pending
     started_at = started_in_past_at(subscription_at, ends_invoiced(work, external_id))
-    active = start(work, pending, started_at)
+    contract = start(work, pending, started_at)
     if begins is Start.TODAY:
-        bill_start(work, active)
-    return active
+        bill_start(work, contract)
+    return contract.subscription
 
 
 def _replanned(work: Work, request: SubscriptionInput, pending: Subscription, plan: Plan) -> Subscription:

@@ -14,6 +14,7 @@ from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.invoices.subscription import bill_added_units, finalize
 from usagebill.operations.subscriptions.change import cancel_downgrade, upgrade_to
 from usagebill.operations.subscriptions.termination import cancel_pending, terminate
+from usagebill.queries.contracts import contract_of
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import plan_of
 from usagebill.storage.conditions import Condition, asc, eq, has, present, within
@@ -34,7 +35,7 @@ def bill_units(work: Work, task: BillFixedChargeUnits) -> None:
     fixed_charges = plan_definition(work, subscription.plan_id).fixed_charges
     changed = [charge for charge in fixed_charges if charge.id in task.fixed_charge_ids]
     if changed:
-        bill_added_units(work, subscription, changed, at=task.timestamp)
+        bill_added_units(work, contract_of(work, subscription), changed, at=task.timestamp)
 
 
 def amount_changed(work: Work, task: PlanAmountChanged) -> None:
@@ -108,7 +109,7 @@ def _reconsider(work: Work, following: Subscription, plan: Plan) -> None:
         still = work.tx.get(Subscription, current.id)
         waiting = work.tx.get(Subscription, following.id)
         if still is not None and waiting is not None and waiting.status == SubscriptionStatus.PENDING:
-            upgrade_to(work, still, waiting)
+            upgrade_to(work, contract_of(work, still), waiting)
 
 
 def end_subscriptions(work: Work, plan: Plan, *, together: bool) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from usagebill.core.contracts import Contract
 from usagebill.core.periods.schedule import (
     activation_at,
     ending_at_instant,
@@ -18,8 +19,7 @@ from usagebill.core.periods.schedule import (
 from usagebill.core.subscriptions import UNENDED, Subscription, SubscriptionStatus, known_since
 from usagebill.core.tasks import ActivateSubscription, AnnounceTermination, BillCustomer, EndSubscription, EndTrial
 from usagebill.queries.billing_periods import billed_through_day
-from usagebill.queries.customers import customer_of, zone_of
-from usagebill.queries.subscriptions import cycle, plan_of
+from usagebill.queries.contracts import contract_of
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.storage.conditions import eq, within
 from usagebill.work import Reader, Work
@@ -47,22 +47,21 @@ def ending_of(subscription: Subscription) -> datetime | None:
     return None if subscription.ending_at is None else min(subscription.ending_at, _END_OF_TIME)
 
 
-def schedule(work: Work, subscription: Subscription, *, overdue: bool = False) -> None:
+def schedule(work: Work, contract: Contract, *, overdue: bool = False) -> None:
     """Schedule everything that time brings about for the subscription as it is now.
 
     With `overdue`, what was due before now and is not done yet stays as it is.
     """
+    subscription = contract.subscription
     forget(work, subscription, but_overdue=overdue)
     if subscription.status == SubscriptionStatus.PENDING and subscription.previous_subscription_id is None:
-        zone = zone_of(work, customer_of(work, subscription))
-        _at(work, subscription, ActivateSubscription, activation_at(subscription.subscription_at, zone))
+        _at(work, subscription, ActivateSubscription, activation_at(subscription.subscription_at, contract.zone))
     if subscription.status == SubscriptionStatus.ACTIVE:
-        schedule_billing(work, subscription)
-        _schedule_trial_end(work, subscription)
+        schedule_billing(work, contract)
+        _schedule_trial_end(work, contract)
     ending_at = ending_of(subscription)
     if subscription.status == SubscriptionStatus.ACTIVE and ending_at is not None:
-        zone = zone_of(work, customer_of(work, subscription))
-        _at(work, subscription, EndSubscription, ending_at_instant(ending_at, zone))
+        _at(work, subscription, EndSubscription, ending_at_instant(ending_at, contract.zone))
         schedule_alert(work, subscription)
 
 
@@ -81,50 +80,50 @@ def reschedule_customer(work: Work, customer_id: str) -> None:
     What is overdue, because it fails, stays: it is done as of the instant at which it was due in the zone of that time.
     """
     for subscription in work.tx.find(Subscription, eq("customer_id", customer_id), within("status", UNENDED)):
-        schedule(work, subscription, overdue=True)
+        schedule(work, contract_of(work, subscription), overdue=True)
 
 
-def schedule_billing(work: Work, subscription: Subscription) -> None:
+def schedule_billing(work: Work, contract: Contract) -> None:
     """Schedule the customer's run at which the subscription is due next, after now."""
-    work.schedule(BillCustomer(customer_id=subscription.customer_id), _next_run(work, subscription, after=work.now))
+    work.schedule(BillCustomer(customer_id=contract.customer.id), _next_run(work, contract, after=work.now))
 
 
-def is_due(reader: Reader, subscription: Subscription) -> bool:
+def is_due(reader: Reader, contract: Contract) -> bool:
     """Whether a run at this instant bills the subscription."""
-    return _next_run(reader, subscription, after=reader.now - _INSTANT) == reader.now
+    return _next_run(reader, contract, after=reader.now - _INSTANT) == reader.now
 
 
 def awaits_run(reader: Reader, subscription: Subscription, start: datetime) -> bool:
     """Whether the run that bills what closed when the period from `start` opened is still to come."""
-    due = _next_run(reader, subscription, after=start - _INSTANT)
+    due = _next_run(reader, contract_of(reader, subscription), after=start - _INSTANT)
     run = BillCustomer(customer_id=subscription.customer_id).job_key("", due)
     return due < start + _A_DAY and reader.tx.jobs.get(run) is not None
 
 
-def has_overdue_end(reader: Reader, subscription: Subscription) -> bool:
+def has_overdue_end(contract: Contract, now: datetime) -> bool:
     """Whether the active subscription should have ended by now, and what ends it has failed: nothing is to be billed
     beyond that end, which is still to come.
     """
-    customer = customer_of(reader, subscription)
-    if customer.deleted_at is not None or plan_of(reader, subscription).deleted_at is not None:
+    if contract.customer.deleted_at is not None or contract.plan.deleted_at is not None:
         return True
-    ending_at = ending_of(subscription)
-    return ending_at is not None and ending_at_instant(ending_at, zone_of(reader, customer)) < reader.now
+    ending_at = ending_of(contract.subscription)
+    return ending_at is not None and ending_at_instant(ending_at, contract.zone) < now
 
 
-def _next_run(reader: Reader, subscription: Subscription, *, after: datetime) -> datetime:
-    periods = cycle(reader, subscription)
+def _next_run(reader: Reader, contract: Contract, *, after: datetime) -> datetime:
+    subscription, periods = contract.subscription, contract.cycle()
     return next_billing_run(
         periods,
         after,
-        billed_on=billed_through_day(reader, subscription, periods),
+        billed_on=billed_through_day(reader, contract, periods),
         known_since=known_since(subscription),
         ending_at=ending_of(subscription),
     )
 
 
-def _schedule_trial_end(work: Work, subscription: Subscription) -> None:
-    ends_at = end_of_trial(work, subscription, plan_of(work, subscription).trial_period)
+def _schedule_trial_end(work: Work, contract: Contract) -> None:
+    subscription = contract.subscription
+    ends_at = end_of_trial(work, subscription, contract.plan.trial_period)
     if subscription.trial_ended_at is None and ends_at is not None:
         _at(work, subscription, EndTrial, trial_end_run(max(ends_at, work.now)))
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from usagebill.core.contracts import Contract
 from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
 from usagebill.core.fixed_charges import units_at_start
@@ -16,9 +17,8 @@ from usagebill.core.tasks import ActivateSubscription
 from usagebill.operations.alert_watch import watch_subscription
 from usagebill.operations.invoices.subscription import bill, bill_added_units
 from usagebill.operations.subscriptions.schedule import schedule
-from usagebill.queries.customers import customer_of, zone_of
+from usagebill.queries.contracts import contract_of
 from usagebill.queries.plans import plan_definition
-from usagebill.queries.subscriptions import plan_of
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import eq, present
@@ -30,7 +30,7 @@ __all__ = ["activate_due", "bill_start", "ends_invoiced", "in_trial", "start"]
 
 def start(
     work: Work, subscription: Subscription, started_at: datetime, *, billed_from: datetime | None = None
-) -> Subscription:
+) -> Contract:
     """Make a pending subscription active from `started_at` on, and have it billed from then on. Bills nothing yet.
 
     `billed_from` is where the plan before it stopped being billed.
@@ -44,22 +44,23 @@ def start(
         updated_at=work.now,
     )
     work.tx.replace(active)
-    note_units(work, active)
-    schedule(work, active)
+    contract = contract_of(work, active)
+    note_units(work, contract)
+    schedule(work, contract)
     watch_subscription(work, active)
     work.emit("subscription.started", lambda: entitled_subscription(work, active), active.id)
-    return active
+    return contract
 
 
-def note_units(work: Work, subscription: Subscription) -> None:
+def note_units(work: Work, contract: Contract) -> None:
     """Begin the time line of every fixed charge's units, unless it has an entry of the day of the start already."""
+    subscription, zone = contract.subscription, contract.zone
     if subscription.started_at is None:
         return
-    zone = zone_of(work, customer_of(work, subscription))
     day = local_date(subscription.started_at, zone)
     known: Sequence[FixedChargeUnits] = work.tx.find(FixedChargeUnits, eq("subscription_id", subscription.id))
     begun = {entry.fixed_charge_id for entry in known if local_date(entry.effective_at, zone) == day}
-    for charge in plan_definition(work, subscription.plan_id).fixed_charges:
+    for charge in plan_definition(work, subscription.plan_id, contract.plan).fixed_charges:
         if charge.id not in begun:
             work.tx.insert(
                 FixedChargeUnits(
@@ -74,22 +75,21 @@ def note_units(work: Work, subscription: Subscription) -> None:
             )
 
 
-def in_trial(reader: Reader, subscription: Subscription, at: datetime) -> bool:
+def in_trial(reader: Reader, contract: Contract, at: datetime) -> bool:
     """Whether the subscription's fee is free at `at`."""
-    ends_at = end_of_trial(reader, subscription, plan_of(reader, subscription).trial_period)
+    ends_at = end_of_trial(reader, contract.subscription, contract.plan.trial_period)
     return ends_at is not None and at < ends_at
 
 
-def bill_start(work: Work, subscription: Subscription) -> None:
+def bill_start(work: Work, contract: Contract) -> None:
     """Bill what a subscription that has just started owes at once: its fee, where it is paid in advance."""
-    plan = plan_of(work, subscription)
-    started_at = subscription.started_at
+    plan, started_at = contract.plan, contract.subscription.started_at
     if started_at is None:
         return
-    if plan.pay_in_advance and not in_trial(work, subscription, started_at):
+    if plan.pay_in_advance and not in_trial(work, contract, started_at):
         bill(
             work,
-            [Entry(subscription=subscription, reason=InvoicingReason.STARTING)],
+            [Entry(contract=contract, reason=InvoicingReason.STARTING)],
             at=started_at,
             occasion=Occasion.SUBSCRIPTION,
             skip_charges=True,
@@ -97,7 +97,7 @@ def bill_start(work: Work, subscription: Subscription) -> None:
         return
     at_once = [charge for charge in plan_definition(work, plan.id).fixed_charges if charge.pay_in_advance]
     if at_once:
-        bill_added_units(work, subscription, at_once, at=units_at_start(started_at))
+        bill_added_units(work, contract, at_once, at=units_at_start(started_at))
 
 
 def ends_invoiced(reader: Reader, external_id: str) -> list[datetime]:

@@ -20,8 +20,7 @@ from usagebill.operations.subscriptions.reading import get_of_status
 from usagebill.operations.subscriptions.schedule import ending_of, forget, schedule, schedule_alert
 from usagebill.operations.subscriptions.unused_time import credit_unused_time
 from usagebill.operations.wallet_ledger import want_refresh
-from usagebill.queries.customers import customer_of, zone_of
-from usagebill.queries.subscriptions import cycle, plan_of
+from usagebill.queries.contracts import contract_of
 from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import eq
 from usagebill.views.subscriptions import entitled_subscription, subscription_webhook_view
@@ -80,11 +79,12 @@ def terminate(
         Subscription, eq("previous_subscription_id", subscription.id), eq("status", SubscriptionStatus.INCOMPLETE)
     ):
         raise Invalid(base="next_subscription_incomplete")
-    advance = plan_of(work, subscription).pay_in_advance
+    contract = contract_of(work, subscription)
+    advance = contract.plan.pay_in_advance
     termination_options(advance, credit_note, invoice)
-    if run_is_past(cycle(work, subscription), work.now):
+    if run_is_past(contract.cycle(), work.now):
         # A change of time zone today has put the run off: it would bill the closed period and leave the day to the end.
-        bill_closed_period(work, subscription)
+        contract = bill_closed_period(work, contract)
     check_before_end(work, subscription)
     chosen = replace(
         subscription,
@@ -103,15 +103,16 @@ def terminate(
         updated_at=work.now,
     )
     work.tx.replace(ended)
+    contract = contract.of(ended)
     forget(work, ended)
     cancel_downgrade(work, ended)
     work.emit("subscription.terminated", lambda: subscription_webhook_view(work, ended), ended.id)
     if advance:
-        credit_unused_time(work, ended, option=ended.on_termination_credit_note or "credit", asked=asked)
+        credit_unused_time(work, contract, option=ended.on_termination_credit_note or "credit", asked=asked)
     if ended.on_termination_invoice == "generate":
         bill(
             work,
-            [Entry(subscription=ended, reason=InvoicingReason.TERMINATING)],
+            [Entry(contract=contract, reason=InvoicingReason.TERMINATING)],
             at=work.now,
             occasion=Occasion.SUBSCRIPTION,
         )
@@ -145,8 +146,9 @@ def end_due(work: Work, task: EndSubscription) -> None:
     ending_at = None if subscription is None else ending_of(subscription)
     if subscription is None or subscription.status != SubscriptionStatus.ACTIVE or ending_at is None:
         return
-    if ending_at_instant(ending_at, zone_of(work, customer_of(work, subscription))) > work.now:
-        schedule(work, subscription)
+    contract = contract_of(work, subscription)
+    if ending_at_instant(ending_at, contract.zone) > work.now:
+        schedule(work, contract)
         return
     terminate(work, subscription)
 

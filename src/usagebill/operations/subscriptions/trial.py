@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from usagebill.core.contracts import Contract
 from usagebill.core.dates import Occasion
 from usagebill.core.days import local_date
 from usagebill.core.fees import Fee, FeeType
@@ -14,8 +15,7 @@ from usagebill.core.invoices.records import BillingPeriod
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import EndTrial
 from usagebill.operations.invoices.subscription import bill
-from usagebill.queries.billing_periods import last_run
-from usagebill.queries.subscriptions import cycle, plan_of
+from usagebill.queries.contracts import contract_of
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import eq
@@ -34,16 +34,18 @@ def end_trial(work: Work, task: EndTrial) -> None:
         or subscription.trial_ended_at is not None
     ):
         return
-    plan = plan_of(work, subscription)
+    contract = contract_of(work, subscription)
+    plan = contract.plan
     ends_at = end_of_trial(work, subscription, plan.trial_period)
     if ends_at is None:
         return
     ended = replace(subscription, trial_ended_at=ends_at, updated_at=work.now)
+    contract = contract.of(ended)
     work.tx.replace(ended)
-    if plan.pay_in_advance and not _billed_since(work, ended, ends_at) and not _billed_at_start(work, ended):
+    if plan.pay_in_advance and not _billed_since(contract, ends_at) and not _billed_at_start(work, contract):
         bill(
             work,
-            [Entry(subscription=ended, reason=InvoicingReason.STARTING)],
+            [Entry(contract=contract, reason=InvoicingReason.STARTING)],
             at=work.now,
             occasion=Occasion.SUBSCRIPTION,
             skip_charges=True,
@@ -51,23 +53,23 @@ def end_trial(work: Work, task: EndTrial) -> None:
     work.emit("subscription.trial_ended", lambda: subscription_webhook_view(work, ended), ended.id)
 
 
-def _billed_since(reader: Reader, subscription: Subscription, ends_at: datetime) -> bool:
+def _billed_since(contract: Contract, ends_at: datetime) -> bool:
     """Whether a run on the day of the trial's end, or later, has billed the subscription: it billed that day too.
 
     The end is noticed within the hour after it, which may be the next day.
     """
-    last = last_run(reader, subscription)
+    last = contract.last_run
     if last is None:
         return False
-    day = local_date(ends_at, cycle(reader, subscription).tz)
+    day = local_date(ends_at, contract.zone)
     return local_date(last.timestamp, ZoneInfo(last.timezone)) >= day
 
 
-def _billed_at_start(reader: Reader, subscription: Subscription) -> bool:
+def _billed_at_start(reader: Reader, contract: Contract) -> bool:
     """Whether an invoice of the day of the start carries a subscription fee."""
+    subscription, tz = contract.subscription, contract.zone
     if subscription.started_at is None:
         return False
-    tz = cycle(reader, subscription).tz
     started_on = local_date(subscription.started_at, tz)
     billed = {
         fee.invoice_id

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from usagebill.core.contracts import Contract
 from usagebill.core.errors import NotAllowed
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.statuses import TaxStatus
-from usagebill.core.subscriptions import Subscription
 from usagebill.operations import credit_notes
 from usagebill.work import Work
 
 __all__ = ["credit_unused_time"]
 
 
-def credit_unused_time(work: Work, ended: Subscription, *, option: str, asked: bool = False) -> None:
+def credit_unused_time(work: Work, ended: Contract, *, option: str, asked: bool = False) -> None:
     """Issue the credit note for the days that are left of the ended subscription's fee, as `option` says.
 
     While the taxes of the fee's invoice are not known, the note waits for them with the invoice; an end that somebody

@@ -17,6 +17,7 @@ from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.operations.subscriptions.start import bill_start, ends_invoiced, start
 from usagebill.operations.subscriptions.termination import termination_options
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of, request_errors
+from usagebill.queries.contracts import contract_of
 from usagebill.queries.subscriptions import plan_of
 from usagebill.storage.conditions import desc, eq, missing
 from usagebill.views.plans import plan_summary
@@ -65,7 +66,7 @@ def update(work: Work, external_id: str, request: SubscriptionUpdate, options: S
     if moved and changed.subscription_at <= work.now:
         changed = _started_in_past(work, changed)
     elif changed.status in UNENDED:
-        schedule(work, changed)
+        schedule(work, contract_of(work, changed))
     if not moved or changed.status == SubscriptionStatus.ACTIVE:
         work.emit("subscription.updated", lambda: entitled_subscription(work, changed), changed.id)
     return changed
@@ -129,7 +130,7 @@ def _started_in_past(work: Work, moved: Subscription) -> Subscription:
     today (in UTC).
     """
     ends = ends_invoiced(work, moved.external_id)
-    active = start(work, moved, started_in_past_at(moved.subscription_at, ends))
+    contract = start(work, moved, started_in_past_at(moved.subscription_at, ends))
     if moved.subscription_at.date() == work.now.date():
-        bill_start(work, active)
-    return active
+        bill_start(work, contract)
+    return contract.subscription

@@ -15,6 +15,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import decimal_text
 from usagebill.core.plans import Charge, PlanDefinition
 from usagebill.core.subscriptions import Subscription
+from usagebill.rating.handover import Neighbours
 from usagebill.rating.usage import ChargeScope, charge_results, level_reached
 from usagebill.storage.event_queries import Arrival
 from usagebill.work import Reader
@@ -56,6 +57,14 @@ def rated_usage(reader: Reader, usage: UsageToBill) -> RatedUsage:
     """
     if usage.window.start > usage.window.end:
         return RatedUsage()
+    scope = ChargeScope(
+        subscription=usage.subscription,
+        currency=usage.definition.plan.amount_currency,
+        window=usage.window,
+        known_at=usage.known_at,
+        billed_at=usage.billed_at,
+        neighbours=Neighbours(reader, usage.subscription),
+    )
     fees: list[Fee] = []
     levels: list[LevelReached] = []
     for charge in usage.definition.charges:
@@ -65,21 +74,15 @@ def rated_usage(reader: Reader, usage: UsageToBill) -> RatedUsage:
             and not charge.pay_in_advance
             and not billed_by_next_plan(charge, metric, usage.window, usage.next_plan)
         ):
-            rated = _rated_charge(reader, usage, charge, metric)
+            rated = _rated_charge(reader, usage, scope, charge, metric)
             fees += rated.fees
             levels += rated.levels
     return RatedUsage(fees=tuple(fees), levels=tuple(levels))
 
 
-def _rated_charge(reader: Reader, usage: UsageToBill, charge: Charge, metric: BillableMetric) -> RatedUsage:
-    subscription = usage.subscription
-    scope = ChargeScope(
-        subscription=subscription,
-        currency=usage.definition.plan.amount_currency,
-        window=usage.window,
-        known_at=usage.known_at,
-        billed_at=usage.billed_at,
-    )
+def _rated_charge(
+    reader: Reader, usage: UsageToBill, scope: ChargeScope, charge: Charge, metric: BillableMetric
+) -> RatedUsage:
     results = charge_results(reader, charge, metric, scope)
     levels = tuple(level for result in results if (level := level_reached(reader, result, scope)) is not None)
     lines = [charge_fee(reader, usage, result) for result in results]

@@ -7,6 +7,7 @@ from datetime import datetime, tzinfo
 
 from usagebill.core.aggregation import Window
 from usagebill.core.charge_lines import charge_line
+from usagebill.core.contracts import Contract
 from usagebill.core.days import local_date
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
@@ -16,6 +17,7 @@ from usagebill.core.periods.calendar import day_start
 from usagebill.core.plans import PlanDefinition
 from usagebill.core.subscriptions import Subscription
 from usagebill.queries.billing_periods import cycle_at, running_boundaries
+from usagebill.queries.contracts import contract_of
 from usagebill.queries.plans import plan_definition
 from usagebill.rating.events import EventPrice
 from usagebill.rating.usage import usage_window
@@ -28,21 +30,27 @@ __all__ = ["EventBilling", "advance_fee", "event_billing", "first_instant"]
 class EventBilling:
     """Whose event it is, on which plan, in which charges period (of the whole subscription: `boundaries`)."""
 
-    subscription: Subscription
+    contract: Contract
     definition: PlanDefinition
     boundaries: Boundaries
     window: Window
 
+    @property
+    def subscription(self) -> Subscription:
+        """Whose event it is."""
+        return self.contract.subscription
+
 
 def event_billing(reader: Reader, subscription: Subscription, at: datetime) -> EventBilling:
     """What a subscription that has started is billed for an event at `at`."""
-    periods = cycle_at(reader, subscription, at)
-    boundaries = running_boundaries(reader, subscription, periods, at)
+    contract = contract_of(reader, subscription)
+    periods = cycle_at(contract, at)
+    boundaries = running_boundaries(reader, contract, periods, at)
     charges = boundaries.charges
     if charges is None:
         raise LookupError(f"subscription {subscription.id} has no charges period at {at.isoformat()}")
     return EventBilling(
-        subscription=subscription,
+        contract=contract,
         definition=plan_definition(reader, subscription.plan_id),
         boundaries=boundaries,
         window=usage_window(charges, periods.tz),

@@ -26,6 +26,7 @@ from usagebill.core.recounts import (
 )
 from usagebill.core.subscriptions import Subscription
 from usagebill.queries.billing_periods import boundaries_of
+from usagebill.queries.contracts import contract_of
 from usagebill.rating.events import event_price
 from usagebill.rating.fees.fixed_charges import added_units_fee
 from usagebill.rating.fees.in_advance import EventBilling, advance_fee, event_billing
@@ -197,7 +198,7 @@ def _event_billing(
         if boundaries.charges is None:
             return None
         return EventBilling(
-            subscription=subscription,
+            contract=contract_of(reader, subscription),
             definition=definition,
             boundaries=boundaries,
             window=usage_window(boundaries.charges, ZoneInfo(period.timezone)),

@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.core.builders import subscription
+from tests.core.builders import contract
 
-from usagebill.core.invoices.sharing import Billable, sharing
-
-
-def billable(id: str, *, currency: str = "EUR", entity: str = "entity", **fields: Any) -> Billable:
-    return Billable(subscription=subscription(id=id, **fields), currency=currency, billing_entity_id=entity)
+from usagebill.core.contracts import Contract
+from usagebill.core.sharing import sharing
 
 
-def shared(*billables: Billable, succeeding: bool = False) -> list[list[str]]:
-    return [[one.id for one in together] for together in sharing(billables, succeeding=succeeding)]
+def billable(id: str, *, currency: str = "EUR", entity: str = "entity", **fields: Any) -> Contract:
+    return contract(id=id, plan={"amount_currency": currency}, issuer=entity, **fields)
+
+
+def shared(*contracts: Contract, succeeding: bool = False) -> list[list[str]]:
+    invoices = sharing(contracts, succeeding=succeeding)
+    return [[contract.subscription.id for contract in together] for together in invoices]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,74 @@
+"""Contracts: a subscription with the records that decide how it is billed, loaded once and handed down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.customers import Customer, dating_settings, finalizes_zero_amount_invoices, timezone
+from usagebill.core.dates import DatingSettings
+from usagebill.core.invoices.records import BillingPeriod
+from usagebill.core.periods import Cycle, Succession
+from usagebill.core.plans import Plan
+from usagebill.core.subscriptions import Subscription, cycle_of
+
+__all__ = ["Contract", "Parties"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parties:
+    """Who is invoiced and who invoices: the customer, the billing entity it belongs to, and the one that is the issuer.
+
+    The customer inherits the settings of its own `entity`, whoever the issuer is.
+    """
+
+    customer: Customer
+    entity: BillingEntity
+    issuer: BillingEntity
+
+    @property
+    def timezone(self) -> str:
+        """The name of the time zone in which the customer's days begin and end."""
+        return timezone(self.customer, self.entity)
+
+    @property
+    def dating(self) -> DatingSettings:
+        """What decides the dates of the customer's invoices."""
+        return dating_settings(self.customer, self.entity)
+
+    @property
+    def sends_empty(self) -> bool:
+        """Whether the customer is sent invoices of nothing."""
+        return finalizes_zero_amount_invoices(self.customer, self.entity)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    """A subscription, its plan (or override), the parties of its invoices and the customer's time zone.
+
+    `last_run` is the billing period that a run made last for the subscription: whoever has it billed loads the contract
+    again before asking what is billed next.
+    """
+
+    subscription: Subscription
+    plan: Plan
+    parties: Parties
+    zone: tzinfo
+    last_run: BillingPeriod | None = None
+
+    @property
+    def customer(self) -> Customer:
+        """Whose subscription it is."""
+        return self.parties.customer
+
+    def of(self, subscription: Subscription) -> Contract:
+        """The contract with its subscription changed, in nothing that another plan or customer follows from."""
+        return replace(self, subscription=subscription)
+
+    def cycle(self, zone: tzinfo | None = None) -> Cycle:
+        """What decides the periods of a subscription that has started, in the customer's time zone unless given."""
+        subscription = self.subscription
+        succession = Succession(subscription.succession) if subscription.succession else None
+        cycle = cycle_of(subscription, self.plan, zone or self.zone, succession=succession)
+        return cycle if subscription.billed_from is None else replace(cycle, started_at=subscription.billed_from)

@@ -1,0 +1,104 @@
+"""What an operation needs is looked up once and handed down: a walk that asks again and again is noticed here.
+
+Nobody listens to messages: each of them shows its object as a view of its own, with what that shows of others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.scenarios import Scenario, charge_on, fixed_charge_on
+from usagebill import Billing
+from usagebill.storage.sqlite.transaction import SqliteTransaction
+
+pytestmark = pytest.mark.now("2025-06-01T00:00:00Z")
+
+
+class Asked:
+    """How often a transaction was asked for each record by its id, and each question about records."""
+
+    def __init__(self) -> None:
+        self.records: Counter[Hashable] = Counter()
+        self.questions: Counter[Hashable] = Counter()
+
+    def most(self, asked: Counter[Hashable]) -> list[tuple[Hashable, int]]:
+        """What was asked for more than twice, most often first."""
+        return [(question, times) for question, times in asked.most_common() if times > 2]
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], Asked]:
+    """What is asked while something is done."""
+    get, find, count = SqliteTransaction.get, SqliteTransaction.find, SqliteTransaction.count
+
+    def watch(act: Callable[[], object]) -> Asked:
+        asked = Asked()
+
+        def counted_get(tx: SqliteTransaction, kind: type, id: str, **options: Any) -> Any:
+            asked.records[kind.__name__, id] += 1
+            return get(tx, kind, id, **options)
+
+        def counted_find(tx: SqliteTransaction, kind: type, *conditions: Any, **options: Any) -> Any:
+            asked.questions[kind.__name__, conditions, repr(options)] += 1
+            return find(tx, kind, *conditions, **options)
+
+        def counted_count(tx: SqliteTransaction, kind: type, *conditions: Any, **options: Any) -> int:
+            asked.questions[kind.__name__, conditions, "count"] += 1
+            return count(tx, kind, *conditions, **options)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(SqliteTransaction, "get", counted_get)
+            patch.setattr(SqliteTransaction, "find", counted_find)
+            patch.setattr(SqliteTransaction, "count", counted_count)
+            act()
+        return asked
+
+    return watch
+
+
+def subscribed(box: Scenario) -> None:
+    """A customer that pays for usage of three metrics, two seats and a fee, taxed, with a larger plan to go to."""
+    box.tax(20)
+    metrics = [box.metric(code) for code in ("gb", "calls", "users")]
+    charges = [charge_on(metric, amount="2") for metric in metrics]
+    seats = [fixed_charge_on(box.add_on("seats"), amount="5", units="2")]
+    box.plan(*charges, amount_cents=3100, fixed_charges=seats)
+    box.plan(*charges, code="larger", amount_cents=9900)
+    box.customer()
+    box.subscribe()
+    for code in ("gb", "calls", "users"):
+        box.event(code, value=12)
+
+
+def test_a_month_end_asks_for_each_record_once_or_twice(
+    box: Scenario, watched: Callable[[Callable[[], object]], Asked]
+) -> None:
+    subscribed(box)
+    silent = Billing(box.billing.store, clock=box.clock)
+    asked = watched(lambda: silent.run_due(datetime(2025, 7, 1, 1, tzinfo=UTC)))
+    assert len(box.invoices()) == 1
+    assert asked.most(asked.records) == []
+    assert asked.most(asked.questions) == []
+    assert asked.records.total() <= 10
+    assert asked.questions.total() <= 28
+
+
+def test_an_upgrade_asks_for_each_record_once_or_twice(
+    box: Scenario, watched: Callable[[Callable[[], object]], Asked]
+) -> None:
+    subscribed(box)
+    box.travel_to("2025-06-16T00:00:00Z")
+    silent = Billing(box.billing.store, clock=box.clock)
+    asked = watched(
+        lambda: silent.subscriptions.create(external_customer_id="acme", external_id="sub", plan_code="larger")
+    )
+    assert len(box.invoices()) == 1
+    assert asked.most(asked.records) == []
+    assert asked.most(asked.questions) == []
+    assert asked.records.total() <= 14
+    assert asked.questions.total() <= 40
