@@ -6,6 +6,7 @@
     python -m benchmarks.billing_run --workers 2 5000    # as many processes on one file, beside one alone
     python -m benchmarks.billing_run --ingest 200000 500 # how long ingested events wait while 500 subscriptions are
                                                          # billed, and one with so many events of a weighted sum
+    python -m benchmarks.billing_run --logs 1000         # what the activity log adds to a run
 
 Each subscription is a customer of its own on one plan: a monthly fee, three usage charges (standard on a sum,
 graduated on a count, package on a unique count), one fixed charge, and 100 events of its own in the month.
@@ -29,10 +30,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from statistics import median
 
 from usagebill import Billing
 from usagebill.clock import ManualClock
 from usagebill.operations import customers, events, subscriptions
+from usagebill.settings import Settings
 from usagebill.storage.ports import Transaction
 from usagebill.work import Work
 
@@ -42,11 +45,13 @@ BILLED = datetime(2024, 2, 1, 1, tzinfo=UTC)
 MOST_GROWTH = 1.2
 MOST_READS = 5
 LONGEST_WAIT = 20  # milliseconds
+MOST_FOR_LOGS = 1.05
+LOG_ROUNDS = 7
 SHARED = ("customers", "billing_entities", "plans", "charges", "fixed_charges", "billable_metrics", "add_ons", "taxes")
 
 
-def open_billing(file: Path, now: datetime) -> Billing:
-    return Billing(file, clock=ManualClock(now))
+def open_billing(file: Path, now: datetime, settings: Settings | None = None) -> Billing:
+    return Billing(file, clock=ManualClock(now), settings=settings)
 
 
 def price_list(billing: Billing) -> None:
@@ -233,6 +238,27 @@ def measure(count: int) -> float:
     return spent / made
 
 
+def measure_logs(count: int) -> None:
+    """How many times a run with the activity log takes of one without: rounds of both alternate, the median counts."""
+    settings = {"without": Settings(activity_log_days=0), "with": Settings()}
+    spent: dict[str, list[float]] = {name: [] for name in settings}
+    for _ in range(LOG_ROUNDS):
+        for name, chosen in settings.items():
+            with (
+                tempfile.TemporaryDirectory() as folder,
+                open_billing(Path(folder) / "billing.db", START, chosen) as billing,
+            ):
+                fill(billing, count)
+                spent[name].append(run(billing)[0])
+                logged = billing.activity_logs.list(activity_types=["invoice.created"], per_page=1).total_count
+                assert logged == (count if name == "with" else 0), f"{logged} of {count} invoices are logged"
+    for name, seconds in spent.items():
+        print(f"{name:8} the log: {median(seconds) / count * 1000:6.2f} ms an invoice")
+    ratio = median(more / less for more, less in zip(spent["with"], spent["without"], strict=True))
+    kept = "keeps" if ratio <= MOST_FOR_LOGS else "MISSES"
+    print(f"the activity log makes a run cost {ratio:.3f} times as much: {kept} {MOST_FOR_LOGS}")
+
+
 def started(file: Path) -> subprocess.Popen[bytes]:
     """A process of its own that does the run."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -338,6 +364,7 @@ def main() -> None:
     reader.add_argument(
         "--ingest", type=int, default=0, metavar="EVENTS", help="what ingestion waits for a run instead"
     )
+    reader.add_argument("--logs", action="store_true", help="runs with the activity log and without, in turn, instead")
     reader.add_argument("--run", metavar="FILE", help=argparse.SUPPRESS)
     asked = reader.parse_args()
     if asked.run:
@@ -348,6 +375,8 @@ def main() -> None:
     elif asked.workers:
         alone, together = (measure_workers(asked.counts[0], workers) for workers in (1, asked.workers))
         print(f"{asked.workers} workers do {together / alone:.2f} times what one does")
+    elif asked.logs:
+        measure_logs(asked.counts[0])
     elif asked.ingest:
         measure_ingest(asked.counts[0], asked.ingest)
     else:

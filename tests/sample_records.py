@@ -56,8 +56,10 @@ def world(box: Scenario) -> dict[str, str]:
     granted = box.post("/wallet_transactions", wallet_transaction=moved)["wallet_transactions"][0]
     moved = {"wallet_id": wallet_id, "voided_credits": "1"}
     void = box.post("/wallet_transactions", wallet_transaction=moved)["wallet_transactions"][0]
+    activity = box.get("/activity_logs?per_page=1")["activity_logs"][0]
     return {
         "metric": metric_id,
+        "activity_id": activity["activity_id"],
         "add_ons": "seat",
         "billable_metrics": "gb",
         "billing_entities": "default",

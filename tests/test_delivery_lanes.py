@@ -17,12 +17,12 @@ from tests.example_tasks import Talk
 from tests.receiver import Receiver
 from tests.service import ENVIRONMENT
 from usagebill import Billing
-from usagebill.billing import OUTSIDE, OutsideHandler
 from usagebill.core.errors import Invalid
 from usagebill.core.jobs import Job
 from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
 from usagebill.job_host import JobHost
 from usagebill.operations import organizations
+from usagebill.outside import OUTSIDE, OutsideHandler
 from usagebill.settings import Settings
 from usagebill.worker import Worker
 

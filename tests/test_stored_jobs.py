@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from usagebill import Billing
-from usagebill.billing import OUTSIDE
 from usagebill.clock import ManualClock
 from usagebill.core.documents.files import DocumentKind, DocumentSubject
 from usagebill.core.emails import Email, EmailSubject
@@ -52,6 +51,7 @@ from usagebill.core.tasks import (
 )
 from usagebill.core.tax_providers import Purpose, TaxSubject
 from usagebill.operations.jobs import HANDLERS
+from usagebill.outside import OUTSIDE
 from usagebill.storage.jobs import job_of, task_of
 
 DUE = datetime(2024, 2, 1, 10, tzinfo=UTC)

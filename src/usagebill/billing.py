@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -12,68 +13,36 @@ from pathlib import Path
 from random import randrange
 from time import monotonic
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
 from usagebill.clock import Clock, ClockWatch, SystemClock
+from usagebill.core.activity_logs import LIBRARY, SYSTEM, Actor, Change
 from usagebill.core.errors import BillingError
 from usagebill.core.jobs import ATTEMPTS, Job, retry_delay
 from usagebill.core.organizations import Organization
-from usagebill.core.tasks import AskTaxProvider, CheckVatNumber, GenerateDocuments, SendEmail, Task
 from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes
 from usagebill.delivery import Deliveries, HttpCourier
-from usagebill.drawing import generate_documents
-from usagebill.job_host import JobHost
 from usagebill.json_text import JsonObject, with_prefix
 from usagebill.logs import plain_traceback
-from usagebill.mail import Mailer, SmtpMailer, Undelivered, send_email
+from usagebill.mail import Mailer, SmtpMailer, Undelivered
 from usagebill.operations import organizations
 from usagebill.operations.audit import AuditReport, audit
+from usagebill.operations.change_logs import log_changes
 from usagebill.operations.jobs import is_worked_out_ahead, note_failure, perform
+from usagebill.outside import OUTSIDE
 from usagebill.resources import VIEWS, Resources
 from usagebill.settings import MailServer, Settings
-from usagebill.storage.jobs import task_of
 from usagebill.storage.ports import Page, Snapshot, Store, Transaction
 from usagebill.storage.sqlite import SqliteStore
-from usagebill.tax_provider import HttpTaxProvider, TaxProvider, ask_tax_provider, taxes_of
-from usagebill.vat_registry import HttpVatRegistry, VatRegistry, check_vat_number
+from usagebill.tax_provider import HttpTaxProvider, TaxProvider, taxes_of
+from usagebill.vat_registry import HttpVatRegistry, VatRegistry
 from usagebill.work import Ahead, Drawings, DrawingWanted, Reader, Rehearsal, TaxAnswers, TaxesWanted, Work
 
-__all__ = ["OUTSIDE", "Billing", "OutsideHandler"]
+__all__ = ["Billing"]
 
 T = TypeVar("T")
-
-L = TypeVar("L", bound=Task)
-
-
-@dataclass(frozen=True, slots=True)
-class OutsideHandler(Generic[L]):
-    """Who does the leased tasks of a type, while no transaction is open, at least once."""
-
-    task_type: type[L]
-    act: Callable[[JobHost, Organization, Job, L], None]
-
-    def perform(self, host: JobHost, organization: Organization, job: Job) -> None:
-        """Do the task of the job."""
-        self.act(host, organization, job, task_of(self.task_type, job))
-
-
-def _outside(
-    task_type: type[L], act: Callable[[JobHost, Organization, Job, L], None]
-) -> tuple[str, OutsideHandler[Any]]:
-    return task_type.kind, OutsideHandler(task_type, act)
-
-
-# Webhooks stand apart: `delivery.Deliveries`.
-OUTSIDE: dict[str, OutsideHandler[Any]] = dict(
-    (
-        _outside(CheckVatNumber, check_vat_number),
-        _outside(GenerateDocuments, generate_documents),
-        _outside(SendEmail, send_email),
-        _outside(AskTaxProvider, ask_tax_provider),
-    )
-)
 
 # How many tax requests one unit of work may make.
 _MOST_QUESTIONS = 20
@@ -92,6 +61,8 @@ _LONGEST_AHEAD = 0.1
 # The least time a worker leases a job for; always longer than the longest request to somebody outside.
 _LEASE = timedelta(minutes=5)
 _BEYOND = timedelta(minutes=1)
+# Who acts where nobody is named: callers of the library, and the system while it does leased jobs.
+_ACTOR = ContextVar("usagebill_actor", default=LIBRARY)
 _log = structlog.get_logger("usagebill.jobs")
 
 
@@ -223,6 +194,7 @@ class Billing(Resources):
         tax_answers: TaxAnswers | None = None,
         drawings: Drawings | None = None,
         ahead: Ahead | None = None,
+        actor: Actor = SYSTEM,
     ) -> Work:
         return Work(
             tx,
@@ -230,12 +202,17 @@ class Billing(Resources):
             now,
             self.settings,
             perform=perform,
+            actor=actor,
+            log=self._log_changes,
             listening=self._on_message is not None,
             mailing=self.mailer is not None,
             tax_answers=tax_answers,
             drawings=drawings,
             ahead=ahead,
         )
+
+    def _log_changes(self, work: Work, changes: Sequence[Change]) -> None:
+        log_changes(work, changes, self.clock.now())
 
     def _answering(self, act: Callable[[TaxAnswers, Drawings], T]) -> T:
         """The result of `act`, run again until every tax answer and file that it needs is there."""
@@ -280,8 +257,10 @@ class Billing(Resources):
         with self._serving():
             return self._answering(ask)
 
-    def writing(self, change: Callable[[Work], T], organization: Organization | None = None) -> T:
-        """Make a change, all or nothing; durable once this returns.
+    def writing(
+        self, change: Callable[[Work], T], organization: Organization | None = None, *, actor: Actor | None = None
+    ) -> T:
+        """Make a change, all or nothing; durable once this returns. Logs say that the `actor` made it.
 
         Raises `ClockRefused` if the machine's clock is behind what the file has seen, or far ahead of it.
         """
@@ -292,8 +271,10 @@ class Billing(Resources):
             def act(tx: Transaction) -> tuple[T, Work]:
                 now = self.clock.now()
                 self.clock_watch.note(tx, now)
-                work = self._work(tx, chosen, now, answers, drawings)
-                return change(work), work
+                work = self._work(tx, chosen, now, answers, drawings, actor=actor or _ACTOR.get())
+                result = change(work)
+                work.log_changes()
+                return result, work
 
             return self.store.write(chosen.id, act)
 
@@ -479,6 +460,7 @@ class Billing(Resources):
         scoped = tx.scoped(job.organization_id)
         work = self._work(scoped, self._organization(scoped, job.organization_id), job.due_at, ahead=ahead)
         perform(work, job)
+        work.log_changes()
         return work
 
     def postpone(self, tx: Transaction, job: Job, now: datetime, problem: Exception) -> None:
@@ -499,7 +481,9 @@ class Billing(Resources):
 
     def _note_failure(self, tx: Transaction, job: Job, now: datetime, reason: str) -> None:
         scoped = tx.scoped(job.organization_id)
-        note_failure(self._work(scoped, self._organization(scoped, job.organization_id), now), job, reason)
+        work = self._work(scoped, self._organization(scoped, job.organization_id), now)
+        note_failure(work, job, reason)
+        work.log_changes()
 
     def reach_out(
         self,
@@ -535,7 +519,11 @@ class Billing(Resources):
             return 0
         try:
             organization = self.store.read(None, lambda tx: self._organization(tx, job.organization_id))
-            OUTSIDE[job.kind].perform(self, organization, job)
+            acting = _ACTOR.set(SYSTEM)
+            try:
+                OUTSIDE[job.kind].perform(self, organization, job)
+            finally:
+                _ACTOR.reset(acting)
         except Exception as problem:
             failure = problem
             self.store.write(None, lambda tx: self.postpone(tx, job, instant, failure))

@@ -87,6 +87,8 @@ class Settings:
     are issued. Their addresses begin with `public_url`.
     `clock_ahead_days` is how far the machine's clock may be ahead of the newest instant in the file; beyond that
     nothing is written until somebody confirms it (`Billing.clock_watch`).
+    `listed_log_days`: how far lists of activities and requests reach back; None sets no bound. `activity_log_days`,
+    `api_log_days` and `security_log_days` are how long entries of each log are kept, None for ever, 0 not at all.
     `termination_alert_days` are how many days before its planned end a subscription is announced to end.
     """
 
@@ -106,6 +108,10 @@ class Settings:
     documents: Literal["on_demand", "at_once"] = "on_demand"
     termination_alert_days: tuple[int, ...] = (15, 45)
     clock_ahead_days: int = 100
+    listed_log_days: int | None = 30
+    activity_log_days: int | None = 365
+    api_log_days: int | None = 90
+    security_log_days: int | None = 90
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9]*_", self.id_prefix):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Self, TypeVar
 
+from usagebill.core.activity_logs import LIBRARY, SYSTEM, Actor, Change
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
 from usagebill.core.tasks import DeliverWebhook, Task
@@ -195,8 +196,8 @@ class Reader:
 class Work(Reader):
     """What an operation works with: a reader that can write.
 
-    Messages and jobs written here commit with the operation's effects, or not at all. `perform` does a job, of
-    whatever kind. `mailing` says whether e-mails can be sent.
+    Messages, jobs and logs written here commit with the operation's effects, or not at all. `perform` does a job, of
+    whatever kind; `log` logs changes, which the `actor` makes. `mailing` says whether e-mails can be sent.
     """
 
     def __init__(
@@ -207,6 +208,8 @@ class Work(Reader):
         settings: Settings,
         *,
         perform: Callable[[Work, Job], None],
+        actor: Actor = LIBRARY,
+        log: Callable[[Work, Sequence[Change]], None] | None = None,
         listening: bool = False,
         mailing: bool = False,
         tax_answers: TaxAnswers | None = None,
@@ -216,6 +219,8 @@ class Work(Reader):
         super().__init__(tx, organization, now, settings, tax_answers=tax_answers, drawings=drawings)
         self._transaction = tx
         self._perform = perform
+        self.actor = actor
+        self._log = log
         self._ahead: Ahead = {} if ahead is None else ahead
         self.mailing = mailing
         self.messages: list[JsonObject] = []
@@ -229,8 +234,21 @@ class Work(Reader):
         return self._transaction
 
     def perform(self, job: Job) -> None:
-        """Do a job now, in this unit of work, at its instant."""
-        self._perform(self, job)
+        """Do a job now, in this unit of work, at its instant: the system does it, whoever else acts here."""
+        self.log_changes()
+        actor, self.actor = self.actor, SYSTEM
+        try:
+            self._perform(self, job)
+            self.log_changes()
+        finally:
+            self.actor = actor
+
+    def log_changes(self) -> None:
+        """Log what has changed since this was last called; `Billing` calls it when a unit of work ends."""
+        if self._log is not None:
+            changes = self.tx.take_changes()
+            if changes:
+                self._log(self, changes)
 
     @property
     def immediate_kinds(self) -> frozenset[str]:

@@ -9,10 +9,11 @@ from typing import Any
 
 import structlog
 
-from usagebill.billing import OUTSIDE, Billing
+from usagebill.billing import Billing
 from usagebill.core.errors import ClockRefused
 from usagebill.core.tasks import DeliverWebhook
 from usagebill.logs import plain_traceback
+from usagebill.outside import OUTSIDE
 
 __all__ = ["Worker"]
 

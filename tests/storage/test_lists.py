@@ -47,6 +47,13 @@ from usagebill.storage.tables import TABLES, table_of
 
 # What each filter of a list is asked for: something that is there, something that is not, and what cuts a range in two.
 ASKED: dict[str, tuple[str, ...]] = {
+    "activity_sources": ("activity_sources[]=api", "activity_sources[]=system"),
+    "activity_types": ("activity_types[]=plan.created&activity_types[]=coupon.created", "activity_types[]=none"),
+    "from_date": ("from_date=2024-03-05", "from_date=2024-03-05T10:00:01Z"),
+    "resource_ids": ("resource_ids[]={invoice_id}",),
+    "resource_types": ("resource_types[]=Plan", "resource_types[]=Invoice&resource_types[]=Wallet"),
+    "to_date": ("to_date=2024-03-05T12:00:00Z", "from_date=2024-03-05&to_date=2024-03-06"),
+    "user_emails": ("user_emails[]=anna@seller.example",),
     "account_type": ("account_type[]=customer", "account_type[]=partner"),
     "amount_from": ("amount_from=1", "amount_from=123457"),
     "amount_to": ("amount_to=4711", "amount_to=0"),

@@ -15,6 +15,7 @@ import attrs
 import structlog
 
 from usagebill.billing import Billing
+from usagebill.core.activity_logs import ActivitySource, Actor
 from usagebill.core.api_keys import ApiKey, is_allowed, is_valid
 from usagebill.core.errors import (
     BadRequest,
@@ -110,6 +111,16 @@ class _Confirmation:
         if key != self._caller.key or organization != self._caller.organization:
             raise _NotConfirmed
         self.is_made = True
+
+
+@attrs.define
+class _Exchange:
+    """A request on its way to an answer, and what has been learnt of it so far."""
+
+    request: Request
+    id: str
+    caller: _Caller | None = None
+    headers: dict[str, str] = attrs.field(factory=dict)
 
 
 def _decoded(text: str) -> str:
@@ -267,9 +278,10 @@ class Api:
 
     def answer(self, request: Request) -> Answer:
         """The answer to `request`; whatever goes wrong is an answer too, and nothing of a refused request remains."""
-        callers: list[_Caller] = []
-        answer = self._told(request, callers, self._answer)
-        return attrs.evolve(answer, unnoted=self._to_note(callers[0].key)) if callers else answer
+        exchange = self._exchange(request)
+        answer = self._told(exchange, self._answer)
+        caller = exchange.caller
+        return answer if caller is None else attrs.evolve(answer, unnoted=self._to_note(caller.key))
 
     def only_looks(self, request: Request) -> bool:
         """Whether the answer, refusals included, writes nothing."""
@@ -282,13 +294,13 @@ class Api:
     def refused_unread(self, request: Request) -> Answer | None:
         """The answer to a request that is refused whatever its body says, which has not been read."""
 
-        def look(request: Request, callers: list[_Caller], headers: dict[str, str]) -> Answer:
+        def look(exchange: _Exchange) -> Answer:
             endpoint, _ = self._route(request)
-            callers.append(self._authenticated(_value_hash(request)))
-            _check_permission(callers[0], endpoint, request.method)
+            exchange.caller = self._authenticated(_value_hash(request))
+            _check_permission(exchange.caller, endpoint, request.method)
             return Answer(status=200)
 
-        answer = self._told(request, [], look)
+        answer = self._told(self._exchange(request), look)
         return None if answer.status == 200 else answer
 
     def note_use(self, answer: Answer) -> None:
@@ -308,32 +320,28 @@ class Api:
         finally:
             self._being_noted.discard(key.id)
 
-    def _told(
-        self,
-        request: Request,
-        callers: list[_Caller],
-        act: Callable[[Request, list[_Caller], dict[str, str]], Answer],
-    ) -> Answer:
-        """What `act` answers. It appends whose request it is, and adds headers, as soon as it knows them."""
-        id = request_id(request.headers.get("x-request-id", ""))
-        headers: dict[str, str] = {}
+    def _exchange(self, request: Request) -> _Exchange:
+        return _Exchange(request, request_id(request.headers.get("x-request-id", "")))
+
+    def _told(self, exchange: _Exchange, act: Callable[[_Exchange], Answer]) -> Answer:
+        """What `act` answers. It says whose request it is, and adds headers, as soon as it knows them."""
         try:
-            answer = act(request, callers, headers)
+            answer = act(exchange)
         except BillingError as problem:
             answer = self.refusal(problem)
         except Exception as problem:
             _log.error(
                 "request_failed",
-                method=request.method,
-                path=request.path,
-                request_id=id,
+                method=exchange.request.method,
+                path=exchange.request.path,
+                request_id=exchange.id,
                 exception=plain_traceback(problem),
             )
             answer = self._spoken(500, {"status": 500, "error": "Internal Server Error"})
         return attrs.evolve(
             answer,
-            headers={**answer.headers, **headers, "x-request-id": id},
-            organization_id=callers[0].organization.id if callers else None,
+            headers={**answer.headers, **exchange.headers, "x-request-id": exchange.id},
+            organization_id=None if exchange.caller is None else exchange.caller.organization.id,
         )
 
     def _to_note(self, key: ApiKey) -> ApiKey | None:
@@ -356,32 +364,33 @@ class Api:
             raise NotFound("resource")
         return self._routes.match(request.method, request.path.removeprefix(BASE))
 
-    def _answer(self, request: Request, callers: list[_Caller], headers: dict[str, str]) -> Answer:
+    def _answer(self, exchange: _Exchange) -> Answer:
+        request = exchange.request
         # The key comes before everything that a stranger could make expensive.
         endpoint, path = self._route(request)
         value_hash = _value_hash(request)
         known = None if _only_looks(endpoint) else self._known_caller(value_hash)
         caller = known or self._authenticated(value_hash)
-        callers.append(caller)
+        exchange.caller = caller
         if self._rate_limit is not None:
             standing = self._rate_limit.count(caller.key.id, self.billing.clock.now())
-            headers.update(standing.headers)
+            exchange.headers.update(standing.headers)
             if standing.remaining < 0:
                 raise TooManyRequests
         confirmation = None if known is None else _Confirmation(known)
         try:
-            return self._acted(request, endpoint, path, caller, confirmation)
+            return self._acted(exchange, endpoint, path, caller, confirmation)
         except (BillingError, _NotConfirmed):
             if confirmation is None or confirmation.is_made:
                 raise
-            callers[:] = [self._authenticated(value_hash)]
-            if callers[0] == known:
+            caller = exchange.caller = self._authenticated(value_hash)
+            if caller == known:
                 raise
-        return self._acted(request, endpoint, path, callers[0], None)
+        return self._acted(exchange, endpoint, path, caller, None)
 
     def _acted(
         self,
-        request: Request,
+        exchange: _Exchange,
         endpoint: Endpoint,
         path: dict[str, str],
         caller: _Caller,
@@ -390,7 +399,7 @@ class Api:
         """The answer to a request of `caller`, who is looked up again within the transaction if there is a
         `confirmation` to be made.
         """
-        organization = caller.organization
+        request, organization = exchange.request, caller.organization
         _check_permission(caller, endpoint, request.method)
         parameters = with_prefix(query_parameters(request.query), self._prefix, "svc_")
         body: Json = {}
@@ -418,8 +427,11 @@ class Api:
                 arguments["paging"] = paging_of(merged)
             return self._shown(endpoint, work, endpoint.call(work, **arguments))
 
-        run = self.billing.reading if _only_looks(endpoint) else self.billing.writing
-        shown = run(act, organization)
+        if _only_looks(endpoint):
+            shown = self.billing.reading(act, organization)
+        else:
+            actor = Actor(source=ActivitySource.API, api_key=caller.key, request_id=exchange.id)
+            shown = self.billing.writing(act, organization, actor=actor)
         if isinstance(shown, bytes):
             return Answer(status=200, body=shown, headers={"content-type": endpoint.content_type})
         return self._spoken(200, shown, endpoint.content_type)

@@ -99,7 +99,7 @@ def _handled(
     return task_type.kind, Handler(task_type, act, apart)
 
 
-# Leased tasks stand in `billing.OUTSIDE`.
+# Leased tasks stand in `outside.OUTSIDE`.
 HANDLERS: dict[str, Handler[Any]] = dict(
     (
         _handled(ActivateSubscription, activate_due),

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
-from usagebill.core.errors import NotFound
+from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.numbers import parse_decimal
 from usagebill.inputs import ABSENT, Maybe, parse_instant
-from usagebill.storage.conditions import Condition, any_of, contains, eq, has_item, negate, related, within
+from usagebill.storage.conditions import (
+    Condition,
+    any_of,
+    at_least,
+    at_most,
+    contains,
+    eq,
+    has_item,
+    negate,
+    related,
+    within,
+)
 from usagebill.work import Reader
 
 __all__ = [
@@ -23,6 +34,7 @@ __all__ = [
     "either",
     "flag",
     "known_values",
+    "log_span",
     "metadata_conditions",
     "named_entities",
     "search_conditions",
@@ -112,6 +124,24 @@ def day(value: Maybe[str]) -> date | None:
     """The date in a text; None for text without one, which then filters nothing."""
     parsed = parse_instant(value) if value else None
     return None if parsed is None else parsed.date()
+
+
+def log_span(reader: Reader, from_date: Maybe[str], to_date: Maybe[str], days: int | None) -> list[Condition]:
+    """Entries of a log between two instants, both included, and of the last `days` (None: of any age).
+
+    Raises `Invalid` for a text without a date.
+    """
+    problems: dict[str, object] = {}
+    span: list[Condition] = []
+    for field, value, bound in (("from_date", from_date, at_least), ("to_date", to_date, at_most)):
+        instant = parse_instant(value) if value else None
+        if instant is not None:
+            span.append(bound("logged_at", instant))
+        elif value:
+            problems[field] = ["invalid_date"]
+    if problems:
+        raise Invalid(problems)
+    return span if days is None else [*span, at_least("logged_at", reader.now - timedelta(days=days))]
 
 
 def metadata_conditions(pairs: Maybe[Mapping[str, object]], problems: dict[str, object]) -> list[Condition]:

@@ -18,6 +18,7 @@ from usagebill.resources.customers import (
 )
 from usagebill.resources.entitlements import Entitlements, Features
 from usagebill.resources.invoicing import CreditNotes, Fees, Invoices
+from usagebill.resources.logs import ActivityLogs
 from usagebill.resources.payments import PaymentReceipts, PaymentRequests, Payments
 from usagebill.resources.prepaid import Alerts, Wallets, WalletTransactions
 from usagebill.resources.usage import Events, Usage
@@ -28,6 +29,7 @@ __all__ = ["MESSAGES", "RESOURCES", "VIEWS", "Resources"]
 class Resources:
     """Every resource, as an attribute named for what it is about: one row each."""
 
+    activity_logs: ActivityLogs
     add_ons: AddOns
     alerts: Alerts
     applied_coupons: AppliedCoupons

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
+from usagebill.core.activity_logs import Change
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import FilterIndex
@@ -278,6 +279,9 @@ class Transaction(Snapshot, Protocol):
 
     def delete(self, *records: object) -> None:
         """Removes the rows for good; setting `deleted_at` is a `replace`."""
+
+    def take_changes(self) -> list[Change]:
+        """What has become of each record of a logged table since this was last asked, in the order of first changes."""
 
     def next_number(self, name: str, start: int = 1) -> int:
         """The next number of a gapless sequence: it commits, and rolls back, with this transaction."""

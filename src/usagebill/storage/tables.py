@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from usagebill.core.activity_logs import ActivityLog
 from usagebill.core.add_ons import AddOn
 from usagebill.core.adjusted_fees import AdjustedFee
 from usagebill.core.alerts import Alert
@@ -58,7 +59,7 @@ from usagebill.storage.conditions import (
 )
 from usagebill.storage.listings import Joined, Listing
 
-__all__ = ["TABLES", "Table", "table_of"]
+__all__ = ["LOGGED", "TABLES", "Table", "table_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,7 @@ PARTIALLY_PAID = all_of(
     more("total_paid_amount_cents", 0), less_than_column("total_paid_amount_cents", "total_amount_cents")
 )
 _LATEST = ("created_at DESC", "id")
+_NEWEST = ("logged_at DESC", "id")
 _PLAIN = Listing()
 
 TABLES: tuple[Table, ...] = (
@@ -417,6 +419,50 @@ TABLES: tuple[Table, ...] = (
         references={"subscription_id": Subscription, "feature_id": Feature},
         entitles=("change",),
     ),
+    Table(
+        kind=ActivityLog,
+        name="activity_logs",
+        indexes=(
+            ("resource_id", *_NEWEST),
+            ("external_customer_id", *_NEWEST),
+            ("external_subscription_id", *_NEWEST),
+        ),
+        listing=Listing(
+            order=(desc("logged_at"),),
+            facets=("activity_type", "activity_source", "resource_type"),
+            ranges=("logged_at",),
+        ),
+    ),
+)
+
+# What is written to these goes into the log of activities, or of security (`operations.change_logs`).
+LOGGED: frozenset[type] = frozenset(
+    {
+        AddOn,
+        Alert,
+        AppliedCoupon,
+        BillableMetric,
+        BillingEntity,
+        Charge,
+        Coupon,
+        CreditNote,
+        Customer,
+        Feature,
+        FixedCharge,
+        Invoice,
+        InvoiceCustomSection,
+        Payment,
+        PaymentReceipt,
+        PaymentRequest,
+        Plan,
+        PlanEntitlement,
+        RecurringTransactionRule,
+        Subscription,
+        SubscriptionEntitlement,
+        Tax,
+        Wallet,
+        WalletTransaction,
+    }
 )
 
 _BY_KIND = {table.kind: table for table in TABLES}

@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any, TypeVar
 
+from usagebill.core.activity_logs import Change
 from usagebill.storage.conditions import Condition, Order
 from usagebill.storage.ports import Duplicate
 from usagebill.storage.sqlite.events import SqliteEvents
@@ -26,7 +27,7 @@ from usagebill.storage.sqlite.observing import (
 )
 from usagebill.storage.sqlite.queries import kinds_in, looks_up, order_sql, quoted, where_sql
 from usagebill.storage.sqlite.rows import bounded, codec_of, sql_value, whole_number
-from usagebill.storage.tables import TABLES, Table, table_of
+from usagebill.storage.tables import LOGGED, TABLES, Table, table_of
 
 __all__ = ["SqliteTransaction", "TransactionLost", "UndoneAlone"]
 
@@ -125,6 +126,8 @@ class _Memory:
         self.kept = Kept(connection)
         # The organizations whose entitlements may have changed.
         self.entitling: set[str] = set()
+        # Records of logged tables: as they were, as they are.
+        self.changes: dict[tuple[type, str], tuple[Any, Any]] = {}
 
     def clear(self) -> None:
         self.records.clear()
@@ -204,6 +207,7 @@ class SqliteTransaction:
     def savepoint(self, change: Callable[[], T]) -> T:
         """Run `change`; where it raises, its effects alone are undone and the exception goes on."""
         kept, entitling = self._kept.state(), set(self._memory.entitling)
+        changes = dict(self._memory.changes)
         self._connection.execute("SAVEPOINT attempt")
         try:
             result = change()
@@ -211,6 +215,7 @@ class SqliteTransaction:
             self._memory.clear()
             self._kept.restore(kept)
             self._memory.entitling = entitling
+            self._memory.changes = changes
             if not self._connection.in_transaction:
                 raise problem if isinstance(problem, TransactionLost) else TransactionLost(problem) from problem
             self._connection.execute("ROLLBACK TO attempt")
@@ -331,6 +336,8 @@ class SqliteTransaction:
             self._kept.inserted(type(record), record.id)  # type: ignore[attr-defined]
             if table.entitles:
                 self._memory.entitling.add(record.organization_id)  # type: ignore[attr-defined]
+            if type(record) in LOGGED:
+                self._changed(type(record), record.id, None, record)  # type: ignore[attr-defined]
 
     def replace(self, record: object) -> None:
         self._check_organization(record)
@@ -351,6 +358,17 @@ class SqliteTransaction:
             if not set(table.entitles).isdisjoint(names):
                 self._memory.entitling.add(record.organization_id)  # type: ignore[attr-defined]
         self._known[type(record), id] = record
+        if type(record) in LOGGED:
+            self._changed(type(record), id, old, record)
+
+    def _changed(self, kind: type, id: str, old: object, new: object) -> None:
+        changes = self._memory.changes
+        known = changes.get((kind, id))
+        changes[kind, id] = (old if known is None else known[0], new)
+
+    def take_changes(self) -> list[Change]:
+        taken, self._memory.changes = self._memory.changes, {}
+        return [Change(old, new) for old, new in taken.values() if old is not new]
 
     def _written(self, kind: type) -> Table:
         """The table of a kind that is about to be written."""
@@ -362,11 +380,13 @@ class SqliteTransaction:
             self._check_organization(record)
             id = record.id  # type: ignore[attr-defined]
             owner = record.organization_id  # type: ignore[attr-defined]
+            table = self._written(type(record))
             if self._connection.execute(
                 f"SELECT 1 FROM {quoted(table_of(type(record)).name)} WHERE id = ? AND organization_id = ?", (id, owner)
             ).fetchone():
                 self._kept.goes(type(record), id)
-            table = self._written(type(record))
+                if type(record) in LOGGED:
+                    self._changed(type(record), id, record, None)
             self._execute(f"DELETE FROM {quoted(table.name)} WHERE id = ? AND organization_id = ?", (id, owner))
             if table.entitles:
                 self._memory.entitling.add(owner)

@@ -1,0 +1,258 @@
+"""Activity logs: what changed, by whom, with the values before and after, and which activity a change is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from usagebill.core.api_keys import ApiKey
+from usagebill.core.coupons import AppliedCoupon, CouponStatus
+from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
+from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceStatus, InvoiceType
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.payment_receipts import PaymentReceipt
+from usagebill.core.statuses import TaxStatus
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.core.wallet_transactions import WalletTransaction
+
+__all__ = [
+    "LARGEST_PLAN",
+    "LIBRARY",
+    "SYSTEM",
+    "ActivityLog",
+    "ActivitySource",
+    "Actor",
+    "Change",
+    "applied_coupon_activities",
+    "changed_fields",
+    "changed_values",
+    "credit_note_activities",
+    "definition_activities",
+    "invoice_activities",
+    "receipt_activities",
+    "record_activities",
+    "subscription_activities",
+    "wallet_transaction_activities",
+]
+
+# Charges, and filters of all of them, up to which a plan is logged with its charges.
+LARGEST_PLAN = (50, 100)
+
+
+class ActivitySource(StrEnum):
+    """Where a change comes from: a request or a library call, a person at the command line, or a due job."""
+
+    API = "api"
+    FRONT = "front"
+    SYSTEM = "system"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actor:
+    """Who makes a change. `api_key` and `request_id` are those of the request that it comes with, if it does."""
+
+    source: ActivitySource
+    api_key: ApiKey | None = None
+    request_id: str | None = None
+
+
+LIBRARY = Actor(source=ActivitySource.API)
+SYSTEM = Actor(source=ActivitySource.SYSTEM)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivityLog:
+    """One activity. `activity_object` is the record after it, as the API shows it; `activity_object_changes` maps each
+    field of an update to its values before and after. Both are JSON texts.
+
+    `logged_at` is the instant as of which it was done, `written_at` when.
+    """
+
+    id: str
+    organization_id: str
+    activity_type: str
+    activity_source: ActivitySource
+    activity_object: str
+    activity_object_changes: str
+    resource_id: str
+    resource_type: str
+    logged_at: datetime
+    written_at: datetime
+    external_customer_id: str | None = None
+    external_subscription_id: str | None = None
+    api_key_id: str | None = None
+    request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A record before and after a unit of work: `old` is None for a new one, `new` for one that is gone for good."""
+
+    old: Any
+    new: Any
+
+    @property
+    def record(self) -> Any:
+        """The record as it is now, or was before it was removed."""
+        return self.old if self.new is None else self.new
+
+
+# What a change of a record is: none or more activities, in order.
+Activities = Callable[[Any, Any], Sequence[str]]
+
+
+def changed_fields(old: object, new: object) -> frozenset[str]:
+    """The names of the fields in which two records of a kind differ, apart from `updated_at`."""
+    return frozenset(
+        item.name
+        for item in fields(new)  # type: ignore[arg-type]
+        if item.name != "updated_at" and getattr(old, item.name) != getattr(new, item.name)
+    )
+
+
+def changed_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Each key whose value differs -> its values before and after, `updated_at` left out."""
+    keys = dict.fromkeys((*before, *after))
+    return {
+        key: [before.get(key), after.get(key)]
+        for key in keys
+        if key != "updated_at" and before.get(key) != after.get(key)
+    }
+
+
+def record_activities(name: str, *, ignoring: frozenset[str] = frozenset()) -> Activities:
+    """`name.created` and `name.updated`, the latter if a field changed that is not to be ignored."""
+
+    def activities(old: Any, new: Any) -> Sequence[str]:
+        if new is None:
+            return (f"{name}.deleted",)
+        if old is None:
+            return (f"{name}.created",)
+        if old.__class__ is new.__class__ and changed_fields(old, new) <= ignoring:
+            return ()
+        return (f"{name}.updated",)
+
+    return activities
+
+
+def definition_activities(
+    name: str, *, deleted: str = "deleted_at", ignoring: frozenset[str] = frozenset()
+) -> Activities:
+    """`name.created`, `name.updated` and, once the field `deleted` is set, `name.deleted`."""
+    plain = record_activities(name, ignoring=ignoring | {deleted, "deleted_at"})
+
+    def activities(old: Any, new: Any) -> Sequence[str]:
+        if old is not None and new is not None and not getattr(old, deleted) and getattr(new, deleted):
+            return (f"{name}.deleted",)
+        return plain(old, new)
+
+    return activities
+
+
+_ISSUED_AS = {InvoiceType.ONE_OFF: "invoice.one_off_created", InvoiceType.CREDIT: "invoice.paid_credit_added"}
+_REACHED = {
+    InvoiceStatus.VOIDED: "invoice.voided",
+    InvoiceStatus.FAILED: "invoice.failed",
+    InvoiceStatus.DELETED: "invoice.deleted",
+}
+_KEPT_WITH_INVOICES = frozenset({"metadata", "payment_dispute_lost_at", "purchase_order_number"})
+
+
+def _is_ready(invoice: Invoice) -> bool:
+    return invoice.status == InvoiceStatus.DRAFT and invoice.tax_status != TaxStatus.PENDING
+
+
+def invoice_activities(old: Invoice | None, new: Invoice | None) -> Sequence[str]:
+    """What happens to an invoice. Its amounts while it is a draft, and payments of a part of it, are no activities."""
+    if new is None:
+        return ()
+    types: list[str] = []
+    if old is None or old.status != new.status:
+        if new.status == InvoiceStatus.DRAFT:
+            types.append("invoice.drafted")
+        elif new.status == InvoiceStatus.FINALIZED:
+            types.append(_ISSUED_AS.get(new.invoice_type, "invoice.created"))
+            if new.voided_invoice_id is not None:
+                types.append("invoice.regenerated")
+        elif new.status in _REACHED:
+            types.append(_REACHED[new.status])
+    elif new.status in VISIBLE:
+        if old.payment_status != new.payment_status:
+            types.append("invoice.payment_status_updated")
+        if new.payment_overdue and not old.payment_overdue:
+            types.append("invoice.payment_overdue")
+        if not changed_fields(old, new).isdisjoint(_KEPT_WITH_INVOICES):
+            types.append("invoice.updated")
+    if _is_ready(new) and (old is None or not _is_ready(old)):
+        types.append("invoice.ready_to_finalize")
+    if new.pdf_id is not None and (old is None or old.pdf_id is None):
+        types.append("invoice.generated")
+    return types
+
+
+_CHANGED_IN_CREDIT_NOTES = frozenset({"metadata", "refund_status", "voided_at", "description"})
+
+
+def credit_note_activities(old: CreditNote | None, new: CreditNote | None) -> Sequence[str]:
+    """What happens to a credit note once it is issued; what is taken from its balance is no activity."""
+    if new is None or new.status != CreditNoteStatus.FINALIZED:
+        return ()
+    types: list[str] = []
+    if old is None or old.status != new.status:
+        types.append("credit_note.created")
+    elif not changed_fields(old, new).isdisjoint(_CHANGED_IN_CREDIT_NOTES):
+        types.append("credit_note.updated")
+    if new.pdf_id is not None and (old is None or old.pdf_id is None):
+        types.append("credit_note.generated")
+    return types
+
+
+def receipt_activities(old: PaymentReceipt | None, new: PaymentReceipt | None) -> Sequence[str]:
+    """A receipt is issued, or its PDF made."""
+    if new is None:
+        return ()
+    types = ["payment_receipt.created"] if old is None else []
+    if new.pdf_id is not None and (old is None or old.pdf_id is None):
+        types.append("payment_receipt.generated")
+    return types
+
+
+_STATUS_ACTIVITIES = {
+    SubscriptionStatus.PENDING: "subscription.created",
+    SubscriptionStatus.ACTIVE: "subscription.started",
+    SubscriptionStatus.TERMINATED: "subscription.terminated",
+    SubscriptionStatus.INCOMPLETE: "subscription.incomplete",
+    SubscriptionStatus.CANCELED: "subscription.canceled",
+}
+_NOTED_OF_SUBSCRIPTIONS = frozenset({"trial_ended_at", "termination_announced_at"})
+
+
+def subscription_activities(old: Subscription | None, new: Subscription | None) -> Sequence[str]:
+    """What happens to a subscription; `created` is one that waits for its day."""
+    if new is None:
+        return ()
+    if old is None or old.status != new.status:
+        return (_STATUS_ACTIVITIES[new.status],)
+    return () if changed_fields(old, new) <= _NOTED_OF_SUBSCRIPTIONS else ("subscription.updated",)
+
+
+def applied_coupon_activities(old: AppliedCoupon | None, new: AppliedCoupon | None) -> Sequence[str]:
+    """A coupon is applied to a customer, or ends for it."""
+    if new is None:
+        return ()
+    if old is None:
+        return ("applied_coupon.created",)
+    ends = old.status != new.status and new.status == CouponStatus.TERMINATED
+    return ("applied_coupon.deleted",) if ends else ()
+
+
+def wallet_transaction_activities(old: WalletTransaction | None, new: WalletTransaction | None) -> Sequence[str]:
+    """Credits come or go, are settled, or fail; what is left of them is no activity."""
+    if new is None:
+        return ()
+    if old is None:
+        return ("wallet_transaction.created",)
+    return ("wallet_transaction.updated",) if old.status != new.status else ()

@@ -1,0 +1,32 @@
+"""The activity log over HTTP."""
+
+from __future__ import annotations
+
+from usagebill.http.endpoints import Endpoint
+from usagebill.operations import activity_logs
+from usagebill.views.activity_logs import activity_log_view
+
+__all__ = ["ENDPOINTS"]
+
+ENDPOINTS = [
+    Endpoint(
+        "GET",
+        "/activity_logs",
+        activity_logs.list_all,
+        permission="activity_log",
+        query=activity_logs.ActivityFilters,
+        paged=True,
+        returns="activity_logs",
+        view=activity_log_view,
+        summary="List what has changed",
+    ),
+    Endpoint(
+        "GET",
+        "/activity_logs/{activity_id}",
+        activity_logs.get,
+        permission="activity_log",
+        returns="activity_log",
+        view=activity_log_view,
+        summary="Get one change",
+    ),
+]

@@ -1,0 +1,389 @@
+"""The activity log: written from the changes of a unit of work, in its transaction; listed and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from usagebill.core.activity_logs import (
+    LARGEST_PLAN,
+    ActivityLog,
+    Change,
+    applied_coupon_activities,
+    changed_fields,
+    changed_values,
+    credit_note_activities,
+    definition_activities,
+    invoice_activities,
+    receipt_activities,
+    record_activities,
+    subscription_activities,
+    wallet_transaction_activities,
+)
+from usagebill.core.add_ons import AddOn
+from usagebill.core.alerts import Alert
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.coupons import AppliedCoupon, Coupon
+from usagebill.core.credit_notes import CreditNote
+from usagebill.core.customers import Customer
+from usagebill.core.entitlements import Feature, PlanEntitlement, SubscriptionEntitlement
+from usagebill.core.errors import NotFound
+from usagebill.core.invoice_custom_sections import InvoiceCustomSection
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.payment_receipts import PaymentReceipt
+from usagebill.core.payment_requests import PaymentRequest
+from usagebill.core.payments import Payment
+from usagebill.core.plans import Charge, FixedCharge, Plan
+from usagebill.core.recurring_rules import RecurringTransactionRule
+from usagebill.core.subscriptions import Subscription
+from usagebill.core.taxes import Tax
+from usagebill.core.wallet_transactions import WalletTransaction
+from usagebill.core.wallets import Wallet
+from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.json_text import encode_json
+from usagebill.queries.customers import find_customer
+from usagebill.queries.filters import log_span
+from usagebill.storage.conditions import desc, eq, within
+from usagebill.storage.ports import Page
+from usagebill.views.add_ons import add_on_view
+from usagebill.views.alerts import alert_view
+from usagebill.views.billable_metrics import billable_metric_view
+from usagebill.views.billing_entities import billing_entity_view
+from usagebill.views.coupons import applied_coupon_view, coupon_view
+from usagebill.views.credit_notes import credit_note_of_customer
+from usagebill.views.customers import customer_summary
+from usagebill.views.entitlements import feature_view
+from usagebill.views.payment_requests import payment_request_view
+from usagebill.views.invoice_custom_sections import section_view
+from usagebill.views.invoices import invoice_summary
+from usagebill.views.payment_receipts import payment_receipt_view
+from usagebill.views.payments import payment_view
+from usagebill.views.plans import charge_view, fixed_charge_view, plan_summary
+from usagebill.views.subscriptions import subscription_view
+from usagebill.views.taxes import tax_view
+from usagebill.views.wallet_transactions import wallet_transaction_view
+from usagebill.views.wallets import wallet_view
+from usagebill.work import Reader, Work
+
+__all__ = ["LOGGED", "ActivityFilters", "get", "list_all", "record"]
+
+View = Callable[[Reader, Any], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Logged:
+    """How a kind of record is logged. `resource`: the type and the id that its activities are about, where that is
+    another record.
+    """
+
+    resource_type: str
+    activities: Callable[[Any, Any], Sequence[str]]
+    view: View
+    resource: Callable[[Any], str] = lambda record: str(record.id)
+
+
+def _plan(reader: Reader, plan: Plan) -> Mapping[str, Any]:
+    """A plan without its charges if they are many."""
+    shown: dict[str, Any] = {**plan_summary(reader, plan)}
+    charges = shown.get("charges", ())
+    most_charges, most_filters = LARGEST_PLAN
+    if len(charges) > most_charges or sum(len(charge["filters"]) for charge in charges) > most_filters:
+        del shown["charges"]
+    return shown
+
+
+# What the refresh of a wallet's ongoing balance writes, every few minutes.
+_ONGOING = frozenset(
+    {
+        "ongoing_balance_cents",
+        "ongoing_usage_balance_cents",
+        "credits_ongoing_balance",
+        "credits_ongoing_usage_balance",
+        "depleted_ongoing_balance",
+        "last_balance_sync_at",
+    }
+)
+_MEASURED = frozenset({"previous_value", "last_processed_at", "measured_subscription_id", "measured_from"})
+
+LOGGED: Mapping[type, _Logged] = {
+    AddOn: _Logged(resource_type="AddOn", activities=definition_activities("add_on"), view=add_on_view),
+    Alert: _Logged(
+        resource_type="Alert", activities=definition_activities("alert", ignoring=_MEASURED), view=alert_view
+    ),
+    AppliedCoupon: _Logged(
+        resource_type="Coupon",
+        activities=applied_coupon_activities,
+        view=applied_coupon_view,
+        resource=lambda applied: applied.coupon_id,
+    ),
+    BillableMetric: _Logged(
+        resource_type="BillableMetric",
+        activities=definition_activities("billable_metric"),
+        view=billable_metric_view,
+    ),
+    BillingEntity: _Logged(
+        resource_type="BillingEntity", activities=definition_activities("billing_entities"), view=billing_entity_view
+    ),
+    Coupon: _Logged(resource_type="Coupon", activities=definition_activities("coupon"), view=coupon_view),
+    CreditNote: _Logged(resource_type="CreditNote", activities=credit_note_activities, view=credit_note_of_customer),
+    Customer: _Logged(resource_type="Customer", activities=definition_activities("customer"), view=customer_summary),
+    Feature: _Logged(resource_type="Feature", activities=definition_activities("feature"), view=feature_view),
+    Invoice: _Logged(resource_type="Invoice", activities=invoice_activities, view=invoice_summary),
+    InvoiceCustomSection: _Logged(
+        resource_type="InvoiceCustomSection",
+        activities=definition_activities("invoice_custom_section"),
+        view=section_view,
+    ),
+    Payment: _Logged(
+        resource_type="Invoice",
+        activities=lambda old, new: ("payment.recorded",) if old is None and new.is_manual else (),
+        view=payment_view,
+        resource=lambda payment: payment.invoice_id or payment.payment_request_id,
+    ),
+    PaymentReceipt: _Logged(resource_type="PaymentReceipt", activities=receipt_activities, view=payment_receipt_view),
+    PaymentRequest: _Logged(
+        resource_type="PaymentRequest",
+        activities=lambda old, new: ("payment_request.created",) if old is None else (),
+        view=payment_request_view,
+    ),
+    Plan: _Logged(
+        resource_type="Plan", activities=definition_activities("plan", deleted="pending_deletion"), view=_plan
+    ),
+    Subscription: _Logged(resource_type="Subscription", activities=subscription_activities, view=subscription_view),
+    Tax: _Logged(resource_type="Tax", activities=definition_activities("tax"), view=tax_view),
+    Wallet: _Logged(
+        resource_type="Wallet", activities=record_activities("wallet", ignoring=_ONGOING), view=wallet_view
+    ),
+    WalletTransaction: _Logged(
+        resource_type="Wallet",
+        activities=wallet_transaction_activities,
+        view=wallet_transaction_view,
+        resource=lambda transaction: transaction.wallet_id,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """A kind of record that is a part of another: a change of it is an `activity` of that record, in the field `name`.
+
+    What changes in the fields to be ignored is none.
+    """
+
+    whole: type
+    whole_id: Callable[[Any], str]
+    activity: str
+    name: str
+    view: View
+    ignoring: frozenset[str] = frozenset()
+
+    def is_changed(self, change: Change) -> bool:
+        """Whether the change is one to be logged."""
+        return change.old is None or change.new is None or not changed_fields(change.old, change.new) <= self.ignoring
+
+
+def _rule(_: Reader, rule: RecurringTransactionRule) -> Mapping[str, Any]:
+    return {
+        "svc_id": rule.id,
+        "status": rule.status,
+        "trigger": rule.trigger,
+        "method": rule.method,
+        "interval": rule.interval,
+        "threshold_credits": str(rule.threshold_credits),
+        "paid_credits": str(rule.paid_credits),
+        "granted_credits": str(rule.granted_credits),
+    }
+
+
+_def _entitlement(reader: Reader, entitlement: PlanEntitlement | SubscriptionEntitlement) -> Mapping[str, Any]:
+    """The feature by its code, and what a plan grants of it, or a subscription changes."""
+    feature = reader.tx.get(Feature, entitlement.feature_id, deleted=True)
+    shown: dict[str, Any] = {"code": None if feature is None else feature.code}
+    if isinstance(entitlement, PlanEntitlement):
+        return {**shown, "privileges": dict(entitlement.values)}
+    change = entitlement.change
+    return {
+        **shown,
+        "privileges": dict(change.values),
+        "removed": change.is_removed,
+        "removed_privileges": list(change.removed_privileges),
+    }
+
+
+PARTS: Mapping[type, _Part] = {
+    Charge: _Part(
+        whole=Plan, whole_id=lambda charge: charge.plan_id, activity="plan.updated", name="charges", view=charge_view
+    ),
+    FixedCharge: _Part(
+        whole=Plan,
+        whole_id=lambda charge: charge.plan_id,
+        activity="plan.updated",
+        name="fixed_charges",
+        view=fixed_charge_view,
+    ),
+    PlanEntitlement: _Part(
+        whole=Plan,
+        whole_id=lambda entitlement: entitlement.plan_id,
+        activity="plan.updated",
+        name="entitlements",
+        view=_entitlement,
+    ),
+    SubscriptionEntitlement: _Part(
+        whole=Subscription,
+        whole_id=lambda entitlement: entitlement.subscription_id,
+        activity="subscription.updated",
+        name="entitlements",
+        view=_entitlement,
+    ),
+    RecurringTransactionRule: _Part(
+        whole=Wallet,
+        whole_id=lambda rule: rule.wallet_id,
+        activity="wallet.updated",
+        name="recurring_transaction_rules",
+        view=_rule,
+    ),
+}
+
+# A record by its kind and its id.
+_Named = tuple[type, str]
+
+
+def record(work: Work, changes: Sequence[Change], written_at: datetime) -> None:
+    """Log what has become of records in this unit of work, as of its instant."""
+    parts: dict[_Named, list[Change]] = {}
+    whole: dict[_Named, Change] = {}
+    for change in changes:
+        kind = type(change.record)
+        if kind in LOGGED:
+            whole[kind, change.record.id] = change
+        elif kind in _PARTS and _PARTS[kind].is_changed(change):
+            parts.setdefault((_PARTS[kind].whole, _PARTS[kind].whole_id(change.record)), []).append(change)
+    for kind, id in parts.keys() - whole.keys():
+        unchanged = work.tx.get(kind, id, deleted=True)
+        if unchanged is not None:
+            whole[kind, id] = Change(unchanged, unchanged)
+    for named, change in whole.items():
+        if isinstance(change.record, Plan) and _follows_its_parent(change, whole):
+            continue
+        _log(work, change, parts.get(named, ()), written_at)
+
+
+def _follows_its_parent(change: Change, whole: Mapping[_Named, Change]) -> bool:
+    """Whether an override of a plan is made with its subscription, or changed with its parent, which is logged."""
+    plan: Plan = change.record
+    return plan.parent_id is not None and (change.old is None or (Plan, plan.parent_id) in whole)
+
+
+def _log(work: Work, change: Change, parts: Sequence[Change], written_at: datetime) -> None:
+    logged = LOGGED[type(change.record)]
+    types = tuple(logged.activities(change.old, change.new))
+    if parts and not types:
+        types = (_PARTS[type(parts[0].record)].activity,)
+    if not types:
+        return
+    after = logged.view(work, change.record)
+    differences: dict[str, Any] = {}
+    if any("updated" in activity for activity in types):
+        differences = {**changed_values(logged.view(work, change.old), after), **_changed_parts(work, parts)}
+    shown, changed, unchanged = encode_json(after).decode(), encode_json(differences).decode(), "{}"
+    customer_id = getattr(change.record, "customer_id", None)
+    customer = (
+        change.record if isinstance(change.record, Customer) else customer_id and find_customer(work, customer_id)
+    )
+    for activity in types:
+        is_update = "updated" in activity
+        if is_update and not differences:
+            # Only what nobody sees has changed.
+            continue
+        work.tx.insert(
+            ActivityLog(
+                id=work.new_id(),
+                organization_id=work.organization.id,
+                activity_type=activity,
+                activity_source=work.actor.source,
+                activity_object=shown,
+                activity_object_changes=changed if is_update else unchanged,
+                resource_id=logged.resource(change.record),
+                resource_type=_resource_type(logged, change.record),
+                external_customer_id=customer.external_id if customer else None,
+                external_subscription_id=_external_subscription_id(change.record),
+                api_key_id=None if work.actor.api_key is None else work.actor.api_key.id,
+                request_id=work.actor.request_id,
+                logged_at=work.now,
+                written_at=written_at,
+            )
+        )
+
+
+def _resource_type(logged: _Logged, record: object) -> str:
+    if isinstance(record, Payment) and record.invoice_id is None:
+        return "PaymentRequest"
+    return logged.resource_type
+
+
+def _changed_parts(work: Work, parts: Sequence[Change]) -> dict[str, list[Any]]:
+    """Each field of parts -> those that changed, as they were and as they are."""
+    changed: dict[str, list[Any]] = {}
+    for change in parts:
+        part = _PARTS[type(change.record)]
+        before, after = changed.setdefault(part.name, [[], []])
+        for state, shown in ((change.old, before), (change.new, after)):
+            if state is not None and getattr(state, "deleted_at", None) is None:
+                shown.append(part.view(work, state))
+    return changed
+
+
+def _external_subscription_id(record: object) -> str | None:
+    if isinstance(record, Subscription):
+        return record.external_id
+    return record.external_subscription_id if isinstance(record, Alert) else None
+
+
+# Listed
+
+
+@Input
+class ActivityFilters:
+    """All that are given must hold; of several values of one any. The bounds of `logged_at` are inclusive."""
+
+    from_date: Maybe[str] = ABSENT
+    to_date: Maybe[str] = ABSENT
+    activity_types: Maybe[tuple[str, ...]] = ABSENT
+    activity_sources: Maybe[tuple[str, ...]] = ABSENT
+    user_emails: Maybe[tuple[str, ...]] = ABSENT
+    external_customer_id: Maybe[str] = ABSENT
+    external_subscription_id: Maybe[str] = ABSENT
+    resource_ids: Maybe[tuple[str, ...]] = ABSENT
+    resource_types: Maybe[tuple[str, ...]] = ABSENT
+
+
+def list_all(reader: Reader, options: ActivityFilters, paging: Paging) -> Page[ActivityLog]:
+    """The activities of the last days (`Settings.listed_log_days`), newest first. Raises `Invalid` for no date."""
+    conditions = log_span(reader, options.from_date, options.to_date, reader.settings.listed_log_days)
+    for column, values in (
+        ("activity_type", options.activity_types),
+        ("activity_source", options.activity_sources),
+        ("resource_id", options.resource_ids),
+        ("resource_type", options.resource_types),
+    ):
+        if values:
+            conditions.append(within(column, values))
+    if options.user_emails:
+        # Nobody signs in here: whoever makes a change has a key.
+        conditions.append(within("resource_id", ()))
+    if options.external_customer_id:
+        conditions.append(eq("external_customer_id", options.external_customer_id))
+    if options.external_subscription_id:
+        conditions.append(eq("external_subscription_id", options.external_subscription_id))
+    return reader.page(ActivityLog, *conditions, paging=paging, order=(desc("logged_at"),))
+
+
+def get(reader: Reader, activity_id: str) -> ActivityLog:
+    """An activity, as long as it is kept. Raises `NotFound`."""
+    activity = reader.tx.get(ActivityLog, activity_id)
+    if activity is None:
+        raise NotFound("activity_log")
+    return activity

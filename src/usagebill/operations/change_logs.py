@@ -1,0 +1,18 @@
+"""Logs of what changed: written when a unit of work ends, in its transaction, whatever operations made it up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from usagebill.core.activity_logs import Change
+from usagebill.operations import activity_logs
+from usagebill.work import Work
+
+__all__ = ["log_changes"]
+
+
+def log_changes(work: Work, changes: Sequence[Change], written_at: datetime) -> None:
+    """Log the changes of a unit of work that ends, each in the log that it belongs to."""
+    if work.settings.activity_log_days != 0:
+        activity_logs.record(work, changes, written_at)

@@ -1,0 +1,50 @@
+"""Who does the jobs that talk to somebody outside: one row for each kind of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from usagebill.core.jobs import Job
+from usagebill.core.organizations import Organization
+from usagebill.core.tasks import AskTaxProvider, CheckVatNumber, GenerateDocuments, SendEmail, Task
+from usagebill.drawing import generate_documents
+from usagebill.job_host import JobHost
+from usagebill.mail import send_email
+from usagebill.storage.jobs import task_of
+from usagebill.tax_provider import ask_tax_provider
+from usagebill.vat_registry import check_vat_number
+
+__all__ = ["OUTSIDE", "OutsideHandler"]
+
+L = TypeVar("L", bound=Task)
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideHandler(Generic[L]):
+    """Who does the leased tasks of a type, while no transaction is open, at least once."""
+
+    task_type: type[L]
+    act: Callable[[JobHost, Organization, Job, L], None]
+
+    def perform(self, host: JobHost, organization: Organization, job: Job) -> None:
+        """Do the task of the job."""
+        self.act(host, organization, job, task_of(self.task_type, job))
+
+
+def _outside(
+    task_type: type[L], act: Callable[[JobHost, Organization, Job, L], None]
+) -> tuple[str, OutsideHandler[Any]]:
+    return task_type.kind, OutsideHandler(task_type, act)
+
+
+# Webhooks stand apart: `delivery.Deliveries`.
+OUTSIDE: dict[str, OutsideHandler[Any]] = dict(
+    (
+        _outside(CheckVatNumber, check_vat_number),
+        _outside(GenerateDocuments, generate_documents),
+        _outside(SendEmail, send_email),
+        _outside(AskTaxProvider, ask_tax_provider),
+    )
+)

@@ -1,0 +1,52 @@
+"""How activities are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypedDict
+
+from usagebill.core.activity_logs import ActivityLog
+from usagebill.json_text import parse_json
+from usagebill.views.formats import Id, Instant, instant_text
+from usagebill.work import Reader
+
+__all__ = ["activity_log_view"]
+
+
+class ActivityLogView(TypedDict):
+    activity_id: Id
+    activity_type: str
+    activity_source: str
+    activity_object: Mapping[str, object]
+    activity_object_changes: Mapping[str, object]
+    user_email: None
+    resource_id: Id
+    resource_type: str
+    organization_id: Id
+    external_customer_id: str | None
+    external_subscription_id: str | None
+    api_key_id: Id | None
+    request_id: str | None
+    logged_at: Instant
+    created_at: Instant
+
+
+def activity_log_view(_: Reader, activity: ActivityLog) -> ActivityLogView:
+    """An activity, with the record after it."""
+    return {
+        "activity_id": activity.id,
+        "activity_type": activity.activity_type,
+        "activity_source": activity.activity_source,
+        "activity_object": parse_json(activity.activity_object.encode()),
+        "activity_object_changes": parse_json(activity.activity_object_changes.encode()),
+        "user_email": None,
+        "resource_id": activity.resource_id,
+        "resource_type": activity.resource_type,
+        "organization_id": activity.organization_id,
+        "external_customer_id": activity.external_customer_id,
+        "external_subscription_id": activity.external_subscription_id,
+        "api_key_id": activity.api_key_id,
+        "request_id": activity.request_id,
+        "logged_at": instant_text(activity.logged_at),
+        "created_at": instant_text(activity.written_at),
+    }
