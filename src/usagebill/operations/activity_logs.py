@@ -56,10 +56,10 @@ from usagebill.views.coupons import applied_coupon_view, coupon_view
 from usagebill.views.credit_notes import credit_note_of_customer
 from usagebill.views.customers import customer_summary
 from usagebill.views.entitlements import feature_view
-from usagebill.views.payment_requests import payment_request_view
 from usagebill.views.invoice_custom_sections import section_view
 from usagebill.views.invoices import invoice_summary
 from usagebill.views.payment_receipts import payment_receipt_view
+from usagebill.views.payment_requests import payment_request_view
 from usagebill.views.payments import payment_view
 from usagebill.views.plans import charge_view, fixed_charge_view, plan_summary
 from usagebill.views.subscriptions import subscription_view
@@ -68,7 +68,7 @@ from usagebill.views.wallet_transactions import wallet_transaction_view
 from usagebill.views.wallets import wallet_view
 from usagebill.work import Reader, Work
 
-__all__ = ["LOGGED", "ActivityFilters", "get", "list_all", "record"]
+__all__ = ["LOGGED", "PARTS", "ActivityFilters", "get", "list_all", "record"]
 
 View = Callable[[Reader, Any], Mapping[str, Any]]
 
@@ -198,7 +198,7 @@ def _rule(_: Reader, rule: RecurringTransactionRule) -> Mapping[str, Any]:
     }
 
 
-_def _entitlement(reader: Reader, entitlement: PlanEntitlement | SubscriptionEntitlement) -> Mapping[str, Any]:
+def _entitlement(reader: Reader, entitlement: PlanEntitlement | SubscriptionEntitlement) -> Mapping[str, Any]:
     """The feature by its code, and what a plan grants of it, or a subscription changes."""
     feature = reader.tx.get(Feature, entitlement.feature_id, deleted=True)
     shown: dict[str, Any] = {"code": None if feature is None else feature.code}
@@ -259,8 +259,8 @@ def record(work: Work, changes: Sequence[Change], written_at: datetime) -> None:
         kind = type(change.record)
         if kind in LOGGED:
             whole[kind, change.record.id] = change
-        elif kind in _PARTS and _PARTS[kind].is_changed(change):
-            parts.setdefault((_PARTS[kind].whole, _PARTS[kind].whole_id(change.record)), []).append(change)
+        elif kind in PARTS and PARTS[kind].is_changed(change):
+            parts.setdefault((PARTS[kind].whole, PARTS[kind].whole_id(change.record)), []).append(change)
     for kind, id in parts.keys() - whole.keys():
         unchanged = work.tx.get(kind, id, deleted=True)
         if unchanged is not None:
@@ -281,7 +281,7 @@ def _log(work: Work, change: Change, parts: Sequence[Change], written_at: dateti
     logged = LOGGED[type(change.record)]
     types = tuple(logged.activities(change.old, change.new))
     if parts and not types:
-        types = (_PARTS[type(parts[0].record)].activity,)
+        types = (PARTS[type(parts[0].record)].activity,)
     if not types:
         return
     after = logged.view(work, change.record)
@@ -328,7 +328,7 @@ def _changed_parts(work: Work, parts: Sequence[Change]) -> dict[str, list[Any]]:
     """Each field of parts -> those that changed, as they were and as they are."""
     changed: dict[str, list[Any]] = {}
     for change in parts:
-        part = _PARTS[type(change.record)]
+        part = PARTS[type(change.record)]
         before, after = changed.setdefault(part.name, [[], []])
         for state, shown in ((change.old, before), (change.new, after)):
             if state is not None and getattr(state, "deleted_at", None) is None:
