@@ -284,6 +284,11 @@ class Billing(Resources):
         self._wake(work.immediate_kinds)
         return result
 
+    @property
+    def entitling_commits(self) -> int:
+        """How many commits of this process may have changed what the organization's subscriptions are entitled to."""
+        return self.store.entitling_commits(self.organization.id)
+
     def view(self, record: object) -> Any:
         """A record as the JSON object that the HTTP API shows (decimals as `Decimal`); a page as a list of them."""
 

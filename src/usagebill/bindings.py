@@ -40,7 +40,13 @@ _PAGING = ("page", "per_page")
 
 
 class Runner(Protocol):
-    """What runs an operation in a transaction: `Billing`."""
+    """What runs an operation in a transaction: `Billing`.
+
+    `entitling_commits` counts the changes of entitlements that this process has made (`Store.entitling_commits`).
+    """
+
+    @property
+    def entitling_commits(self) -> int: ...
 
     def reading(self, question: Callable[[Reader], T]) -> T: ...
     def writing(self, change: Callable[[Work], T]) -> T: ...

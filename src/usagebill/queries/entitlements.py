@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from usagebill.core.entitlements import (
     Feature,
     PlanEntitlement,
@@ -14,13 +16,12 @@ from usagebill.core.errors import NotFound
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.queries.subscriptions import plan_of
-from usagebill.storage.conditions import asc, eq
+from usagebill.storage.conditions import asc, eq, within
 from usagebill.work import Reader
 
 __all__ = [
     "entitled_features",
     "feature_by_code",
-    "feature_of",
     "own_entitlements",
     "plan_entitlement",
     "plan_entitlements",
@@ -47,19 +48,21 @@ def plan_entitlement(reader: Reader, plan_id: str, feature_id: str) -> PlanEntit
     return reader.tx.first(PlanEntitlement, eq("plan_id", plan_id), eq("feature_id", feature_id))
 
 
-def feature_of(reader: Reader, entitlement: PlanEntitlement | SubscriptionEntitlement) -> Feature:
-    """The feature that an entitlement is about."""
-    feature = reader.tx.get(Feature, entitlement.feature_id)
-    if feature is None:
-        raise LookupError(f"no feature {entitlement.feature_id}")
-    return feature
+def _features(
+    reader: Reader, entitlements: Sequence[PlanEntitlement | SubscriptionEntitlement]
+) -> Mapping[str, Feature]:
+    """The features that entitlements are about, by id."""
+    ids = {entitlement.feature_id for entitlement in entitlements}
+    return {feature.id: feature for feature in reader.tx.find(Feature, within("id", ids))} if ids else {}
 
 
 def plan_features(reader: Reader, plan: Plan) -> list[PlanFeature]:
     """The features of a plan, the oldest first; an override has those of its parent."""
+    entitlements = plan_entitlements(reader, plan.parent_id or plan.id)
+    features = _features(reader, entitlements)
     return [
-        PlanFeature(feature=feature_of(reader, entitlement), values=entitlement.values, since=entitlement.created_at)
-        for entitlement in plan_entitlements(reader, plan.parent_id or plan.id)
+        PlanFeature(feature=features[entitlement.feature_id], values=entitlement.values, since=entitlement.created_at)
+        for entitlement in entitlements
     ]
 
 
@@ -70,9 +73,9 @@ def own_entitlements(reader: Reader, subscription: Subscription) -> list[Subscri
 
 def entitled_features(reader: Reader, subscription: Subscription) -> list[SubscriptionFeature]:
     """The features that a subscription has: those of its plan, and what it changes of them."""
-    own = [
-        (feature_of(reader, entitlement), entitlement.change) for entitlement in own_entitlements(reader, subscription)
-    ]
+    entitlements = own_entitlements(reader, subscription)
+    features = _features(reader, entitlements)
+    own = [(features[entitlement.feature_id], entitlement.change) for entitlement in entitlements]
     return effective(plan_features(reader, plan_of(reader, subscription)), own)
 
 

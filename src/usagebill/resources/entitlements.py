@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from usagebill.bindings import Message, Messages, Resource, Views, command, query
+from usagebill.bindings import Message, Messages, Resource, Runner, Views, command, query
 from usagebill.core.entitlements import Feature, PlanFeature, SubscriptionFeature
 from usagebill.operations import entitlements, features
 from usagebill.queries.entitlements import feature_by_code
+from usagebill.resources.entitlement_cache import Entitled, EntitlementCache
 from usagebill.views.entitlements import (
     FeatureView,
     feature_view,
@@ -37,7 +38,7 @@ class Features(Resource):
 
 
 class Entitlements(Resource):
-    """What plans entitle to, and what subscriptions change of that."""
+    """What plans entitle to, what subscriptions change of that, and what comes of it."""
 
     views: ClassVar[Views] = {PlanFeature: plan_entitlement_view, SubscriptionFeature: subscription_entitlement_view}
 
@@ -51,3 +52,16 @@ class Entitlements(Resource):
     change_of_subscription = command(entitlements.change_of_subscription)
     remove_from_subscription = command(entitlements.remove_from_subscription)
     remove_privilege_from_subscription = command(entitlements.remove_privilege_from_subscription)
+
+    def __init__(self, runner: Runner) -> None:
+        super().__init__(runner)
+        self._cache = EntitlementCache(runner)
+
+    def of(self, external_subscription_id: str) -> Entitled:
+        """What the active subscription with this external id is entitled to: feature -> privilege -> value.
+
+        Values are `int`, `bool` or `str`, and cannot be changed. A program may ask on every request: it costs a
+        microsecond while nothing changes, is never behind a change made by this process, and at most two seconds
+        behind one made by another. Raises `NotFound` without an active subscription.
+        """
+        return self._cache.of(external_subscription_id)
