@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -16,11 +17,14 @@ from usagebill.core.payment_providers import (
     UnsupportedAmount,
     charge_status,
     connection_errors,
+    from_major_units,
     from_minor_units,
+    major_units,
     minor_units,
     redirect_url,
 )
 from usagebill.core.statuses import ChargeStatus
+from usagebill.json_text import encode_json, parse_json
 
 _NOW = datetime(2024, 3, 5, tzinfo=UTC)
 _STRIPE = PaymentConnection(
@@ -111,6 +115,24 @@ def test_an_amount_is_sent_exactly_or_not_at_all(kind: str, cents: int, currency
     except UnsupportedAmount:
         return
     assert from_minor_units(kind, wire, currency) == cents
+
+
+@given(st.sampled_from(sorted(KINDS)), st.integers(0, 10**15), st.sampled_from(sorted(CURRENCIES)))
+def test_major_units_are_exact(kind: str, cents: int, currency: str) -> None:
+    try:
+        wire = major_units(kind, cents, currency)
+    except UnsupportedAmount:
+        return
+    assert isinstance(wire, Decimal)
+    text = encode_json({"amount": wire})
+    assert from_major_units(kind, parse_json(text)["amount"], currency) == cents
+    assert from_major_units(kind, f"{wire:f}", currency) == cents
+
+
+@pytest.mark.parametrize("amount", ["10.505", "ten", "", None, True, [], "1e-99999", Decimal("0.001"), "NaN"])
+def test_what_is_no_amount_of_the_currency_is_refused(amount: object) -> None:
+    with pytest.raises(UnsupportedAmount):
+        from_major_units("cashfree", amount, "INR")
 
 
 @pytest.mark.parametrize(

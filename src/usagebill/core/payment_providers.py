@@ -6,8 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 
-from usagebill.core.currencies import CURRENCIES
+from usagebill.core.currencies import CURRENCIES, cents_from_major, major_from_cents
+from usagebill.core.numbers import is_bounded, parse_decimal, truncate_cents
 from usagebill.core.secrets import Secret
 from usagebill.core.statuses import ChargeStatus
 
@@ -18,7 +20,9 @@ __all__ = [
     "UnsupportedAmount",
     "charge_status",
     "connection_errors",
+    "from_major_units",
     "from_minor_units",
+    "major_units",
     "minor_units",
     "redirect_url",
 ]
@@ -137,6 +141,8 @@ KINDS: Mapping[str, ProviderKind] = {
         ProviderKind(
             name="cashfree",
             required=("client_id", "client_secret"),
+            # Where the account signs its notices with a secret made for that.
+            optional=("webhook_secret",),
             notices_need="client_secret",
             redirect_url="https://cashfree.com/",
             statuses=_words("PARTIALLY_PAID", "PAID", "EXPIRED CANCELLED"),
@@ -302,6 +308,25 @@ def from_minor_units(kind: str, amount: int, currency: str) -> int:
     if rest:
         raise UnsupportedAmount("amount_not_representable", f"{amount} minor units of {currency} at {kind}")
     return int(whole)
+
+
+def major_units(kind: str, amount_cents: int, currency: str) -> Decimal:
+    """An amount in major units, for kinds that count in those: 10.5 for 1050 cents. Raises `UnsupportedAmount`."""
+    _check_currency(KINDS[kind], currency)
+    return major_from_cents(amount_cents, currency)
+
+
+def from_major_units(kind: str, amount: object, currency: str) -> int:
+    """Cents of the currency from an amount in major units, a number or a text. Raises `UnsupportedAmount`."""
+    _check_currency(KINDS[kind], currency)
+    number = parse_decimal(amount) if isinstance(amount, str) else amount
+    if isinstance(number, int) and not isinstance(number, bool):
+        number = Decimal(number)
+    if isinstance(number, Decimal) and is_bounded(number):
+        cents = cents_from_major(number, currency)
+        if cents == truncate_cents(cents):
+            return truncate_cents(cents)
+    raise UnsupportedAmount("amount_not_representable", f"{amount} of {currency} at {kind}")
 
 
 def _check_currency(traits: ProviderKind, currency: str) -> None:

@@ -77,7 +77,8 @@ class Payer:
     """The customer, as a provider is told of it.
 
     `name` is its name, else its first and last name; `email` the first of its addresses. `method_types` are the kinds
-    of payment method that it may use at Stripe. `entity_country` is the country of the billing entity.
+    of payment method that it may use at Stripe. `entity_country` is the country of the billing entity, `notice_url`
+    where notices go, for providers that are told with each request.
     """
 
     customer_id: str
@@ -99,6 +100,7 @@ class Payer:
     tax_identification_number: str | None = None
     method_types: tuple[str, ...] = ("card",)
     entity_country: str | None = None
+    notice_url: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,7 +49,7 @@ from usagebill.core.provider_requests import (
 )
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.json_text import Json, JsonObject, encode_json, parse_json
-from usagebill.payment_providers.fields import digest, items, required_int, required_text, text, value
+from usagebill.payment_providers.fields import digest, items, number, required_int, required_text, text, value, year
 from usagebill.payment_providers.http import Said, failed
 from usagebill.payment_providers.port import PaymentProvider
 
@@ -310,20 +310,10 @@ def _stored(item: Json) -> MethodDetails:
         type="card" if kind == "scheme" else kind,
         last4=text(item, "lastFour"),
         brand=text(item, "brand"),
-        expiration_month=_number(text(item, "expiryMonth")),
-        expiration_year=_year(text(item, "expiryYear")),
+        expiration_month=number(text(item, "expiryMonth")),
+        expiration_year=year(text(item, "expiryYear")),
         card_holder_name=text(item, "holderName"),
     )
-
-
-def _number(told: str | None) -> int | None:
-    return int(told) if told is not None and told.isascii() and told.isdigit() and len(told) <= 4 else None
-
-
-def _year(told: str | None) -> int | None:
-    """A year, of which Adyen may tell two digits."""
-    year = _number(told)
-    return year + 2000 if year is not None and year < 100 else year
 
 
 def _charged(said: Json, card: str) -> Charged:
@@ -385,14 +375,14 @@ def _account(item: Json, has_succeeded: bool) -> Outcome:
 
 
 def _card(item: Json, id: str) -> MethodDetails:
-    month, _, year = (text(item, "additionalData", "expiryDate") or "").partition("/")
+    month, _, until = (text(item, "additionalData", "expiryDate") or "").partition("/")
     return MethodDetails(
         provider_method_id=id,
         type="card",
         last4=text(item, "additionalData", "cardSummary"),
         brand=text(item, "paymentMethod"),
-        expiration_month=_number(month),
-        expiration_year=_year(year),
+        expiration_month=number(month),
+        expiration_year=year(until),
         card_holder_name=text(item, "additionalData", "cardHolderName"),
     )
 

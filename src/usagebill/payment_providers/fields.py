@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from usagebill.json_text import Json
 
-__all__ = ["digest", "items", "required_int", "required_text", "text", "value"]
+__all__ = ["digest", "items", "number", "required_int", "required_text", "text", "value", "year"]
 
 
 def value(said: Json, *path: str) -> Json:
@@ -49,6 +49,17 @@ def items(said: Json, *path: str) -> list[Json]:
     if not isinstance(found, list):
         raise ValueError(f"{'.'.join(path)} is no list")
     return found
+
+
+def number(told: str | None) -> int | None:
+    """A month or a year that was told as text; None for anything else."""
+    return int(told) if told is not None and told.isascii() and told.isdigit() and len(told) <= 4 else None
+
+
+def year(told: str | None) -> int | None:
+    """A year, of which only two digits may be told."""
+    whole = number(told)
+    return whole + 2000 if whole is not None and whole < 100 else whole
 
 
 def digest(parts: Iterable[str]) -> str:

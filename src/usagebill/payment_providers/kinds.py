@@ -18,8 +18,11 @@ from usagebill.core.provider_requests import (
     Unhandled,
 )
 from usagebill.payment_providers.adyen import AdyenProvider
+from usagebill.payment_providers.cashfree import CashfreeProvider
+from usagebill.payment_providers.flutterwave import FlutterwaveProvider
 from usagebill.payment_providers.gocardless import GoCardlessProvider
 from usagebill.payment_providers.http import ProviderHttp
+from usagebill.payment_providers.moneyhash import MoneyHashProvider
 from usagebill.payment_providers.port import PaymentProvider, asked
 from usagebill.payment_providers.stripe import StripeProvider
 
@@ -31,6 +34,9 @@ ADAPTERS: Mapping[str, type[PaymentProvider]] = {
     "stripe": StripeProvider,
     "gocardless": GoCardlessProvider,
     "adyen": AdyenProvider,
+    "cashfree": CashfreeProvider,
+    "flutterwave": FlutterwaveProvider,
+    "moneyhash": MoneyHashProvider,
 }
 
 
