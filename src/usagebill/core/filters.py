@@ -129,6 +129,17 @@ class FilterIndex:
             return (matching[0],)
         return tuple(position for position in sorted(matching) if not any(self._gives(position, to) for to in matching))
 
+    def needed_values(self) -> dict[str, list[str]]:
+        """Values by key: an event that has none of them matches no filter. Empty where events need none."""
+        if self._always:
+            return {}
+        needed: dict[str, dict[str, None]] = {}
+        for key, value in self._by_value:
+            needed.setdefault(key, {})[value] = None
+        for key, (accepted, _) in self._by_any.items():
+            needed.setdefault(key, {}).update(dict.fromkeys(accepted.values))
+        return {key: list(values) for key, values in needed.items()}
+
     def bucket(self, position: int) -> EventScope:
         """The bucket at a position, as data."""
         if position == len(self._filters):

@@ -28,6 +28,7 @@ __all__ = [
     "MILLION",
     "Asked",
     "answer",
+    "any_of",
     "changes_sql",
     "from_millionths",
     "has_path",
@@ -189,16 +190,16 @@ def _bucket(query: _Query, bucket: EventScope) -> list[str]:
         given = f"json_each({query.bind(_json(list(combinations)))})"
         parts.append(f"NOT coalesce(({texts}) IN (SELECT {members} FROM {given}), 0)")
     if apart:
-        parts.append(f"NOT {_any_of(apart)}")
+        parts.append(f"NOT {any_of(apart)}")
     return parts
 
 
-def _any_of(tests: Sequence[str]) -> str:
+def any_of(tests: Sequence[str]) -> str:
     """Whether one of the tests holds, nested no deeper than it must be: SQLite bounds how deep an expression is."""
     if len(tests) == 1:
         return tests[0]
     half = len(tests) // 2
-    return f"({_any_of(tests[:half])} OR {_any_of(tests[half:])})"
+    return f"({any_of(tests[:half])} OR {any_of(tests[half:])})"
 
 
 def _json(values: object) -> str:

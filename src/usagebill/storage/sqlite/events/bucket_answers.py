@@ -18,6 +18,7 @@ from usagebill.storage.sqlite.events.answers import (
     BILLION,
     MILLION,
     Asked,
+    any_of,
     from_millionths,
     has_path,
     json_path,
@@ -28,6 +29,8 @@ __all__ = ["answer_by_bucket"]
 
 # So many combinations of properties are remembered with where they belong.
 _PLACES_AT_MOST: Final = 100_000
+# Of so many events it is looked at how many may match a filter.
+_SAMPLED: Final = 1_000
 
 
 def answer_by_bucket(
@@ -93,6 +96,22 @@ class _Spread:
         # Without any key all events belong to what no filter takes.
         self.columns = [*asked.keys, *texts] or ["NULL"]
         self._places: dict[tuple[str | None, ...], tuple[_Place, ...]] = {}
+        # What no filter takes need not be told apart by its values, of which several keys have very many.
+        # A second pass costs less than these, if more than an index says is read of each event anyway.
+        splits = self._packed and not self._groups and question.field_name is not None
+        self._may_match = self._condition_if_few_match() if splits else None
+        self._unmatched: tuple[_Place, ...] = ((len(filters), ()),)
+
+    def _condition_if_few_match(self) -> str | None:
+        """What holds for every event that matches a filter, if it holds for few of all; else None."""
+        needed = self._filters.needed_values()
+        if not needed:
+            return None
+        query = self.asked.query
+        condition = f"coalesce({any_of([query.among(key, values) for key, values in needed.items()])}, 0)"
+        sample = f"SELECT * FROM events{self.asked.where} LIMIT {_SAMPLED}"
+        ((sampled, matching),) = self.asked.rows(f"SELECT COUNT(*), SUM({condition}) FROM ({sample})")
+        return condition if sampled and matching * 2 < sampled else None
 
     def places(self, key: tuple[str | None, ...]) -> tuple[_Place, ...]:
         """The buckets and groups of the events whose `columns` are `key`."""
@@ -114,6 +133,10 @@ class _Spread:
         in_order, where = "", self.asked.where
         if self._groups:
             in_order, where = " ORDER BY MIN(timestamp), MIN(sequence)", f"{where} AND ({counting})"
+        elif self._may_match is not None:
+            for row in self.asked.each(f"SELECT {', '.join(columns)} FROM events{where} AND NOT {self._may_match}"):
+                yield self._unmatched, row
+            where = f"{where} AND {self._may_match}"
         sql = f"SELECT {', '.join((*self.columns, *columns))} FROM events{where} GROUP BY {places_sql(count)}{in_order}"
         for row in self.asked.each(sql):
             yield self.places(row[:count]), row[count:]
@@ -128,8 +151,14 @@ class _Spread:
     def distinct(self, *columns: str) -> Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]:
         """`columns` of the events, what is the same only once, in no order."""
         count = len(self.columns)
-        sql = f"SELECT DISTINCT {', '.join((*self.columns, *columns))} FROM events{self.asked.where}"
-        for row in self.asked.each(sql):
+        where = self.asked.where
+        if self._may_match is not None:
+            for row in self.asked.each(
+                f"SELECT DISTINCT {', '.join(columns)} FROM events{where} AND NOT {self._may_match}"
+            ):
+                yield self._unmatched, row
+            where = f"{where} AND {self._may_match}"
+        for row in self.asked.each(f"SELECT DISTINCT {', '.join((*self.columns, *columns))} FROM events{where}"):
             yield self.places(row[:count]), row[count:]
 
     @property
@@ -143,6 +172,8 @@ def _added_cells(spread: _Spread) -> dict[_Place, _Cell]:
     if question.aggregation_type == "count_agg":
         cells: dict[_Place, _Cell] = {}
         for places, (count, amount) in spread.grouped("COUNT(*)", asked.amounts(), counting="1"):
+            if not count:
+                continue
             for place in places:
                 cell = cells.setdefault(place, _Cell())
                 cell.events += count
