@@ -99,7 +99,7 @@ def counted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Events of subscriptions called `again-...` do not go on from running usage."""
 
     def bring_forward(*args: Any) -> Any:
-        question = args[4]
+        question = args[5]
         if question.external_subscription_id.startswith("anew"):
             return None
         return running_usage.bring_forward(*args)

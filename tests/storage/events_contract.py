@@ -128,7 +128,8 @@ class Organization:
         self.id = name
 
     def append(self, *events: Event) -> list[int]:
-        return self.store.write(self.id, lambda tx: tx.events.append(events))
+        codes = {event.code for event in events}
+        return self.store.write(self.id, lambda tx: tx.events.append(events, in_advance=codes))
 
     def ask(self, question: Callable[[Transaction], T]) -> T:
         return self.store.read(self.id, question)

@@ -234,6 +234,7 @@ TABLES_OF_VERSIONS = {
     15: "dcf5312f3502237f",
     16: "544dd11cbb63d58d",
     17: "409db6a14a844222",
+    18: "00b2aabce6b19c09",
 }
 
 

@@ -129,16 +129,10 @@ class FilterIndex:
             return (matching[0],)
         return tuple(position for position in sorted(matching) if not any(self._gives(position, to) for to in matching))
 
-    def needed_values(self) -> dict[str, list[str]]:
-        """Values by key: an event that has none of them matches no filter. Empty where events need none."""
-        if self._always:
-            return {}
-        needed: dict[str, dict[str, None]] = {}
-        for key, value in self._by_value:
-            needed.setdefault(key, {})[value] = None
-        for key, (accepted, _) in self._by_any.items():
-            needed.setdefault(key, {}).update(dict.fromkeys(accepted.values))
-        return {key: list(values) for key, values in needed.items()}
+    def accepted_values(self, key: str) -> list[str]:
+        """What the filters together accept for a key: all other values are the same to them."""
+        accepted = (its[key].values for its in self._accepted if key in its)
+        return list(dict.fromkeys(value for values in accepted for value in values))
 
     def bucket(self, position: int) -> EventScope:
         """The bucket at a position, as data."""

@@ -7,7 +7,7 @@ missed, because they were stored later.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
@@ -16,7 +16,7 @@ from usagebill.core.aggregation import AGGREGATIONS, Accumulation, AggregateResu
 from usagebill.core.events import Event, EventOrder, numeric_value, property_of
 from usagebill.core.numbers import ONE, ZERO, add, subtract
 
-__all__ = ["RunningUsage", "RunningValue", "Step", "advanced", "can_run"]
+__all__ = ["Advance", "RunningFront", "RunningUsage", "RunningValue", "Step", "can_run"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,8 @@ class RunningUsage:
 
     It has counted the events up to `timestamp`, `event_created_at` and `event_id` in time, among the first `sequence`
     that were stored; all of those were received by `known_at`. `question` is a digest of the query: if it differs,
-    everything is counted again.
+    everything is counted again. The groups of a charge share a front, which says how far they are counted; `question`
+    is its id then.
     """
 
     id: str
@@ -43,6 +44,31 @@ class RunningUsage:
     units: Decimal = ZERO
     events_count: int = 0
     amount_cents: Decimal = ZERO
+
+    @property
+    def order(self) -> EventOrder:
+        """The place in time up to which events are counted, inclusive."""
+        return (self.timestamp, self.event_created_at, self.event_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningFront:
+    """Up to where the events of a charge and filter are counted, whatever their group.
+
+    A group that has no running usage with the front's id has no events up to there: its first event costs no count.
+    """
+
+    id: str
+    organization_id: str
+    subscription_id: str
+    charge_id: str
+    charge_filter_id: str | None
+    question: str
+    timestamp: datetime
+    event_created_at: datetime
+    event_id: str
+    sequence: int
+    known_at: datetime
 
     @property
     def order(self) -> EventOrder:
@@ -102,84 +128,116 @@ class _Total:
         self.amount_cents = combine(self.amount_cents, amount)
         self.events_count += sign
 
+    def count(self, active: int) -> None:
+        """So many values are active."""
+        self.events_count, self.units = active, Decimal(active)
 
-def advanced(
-    usage: RunningUsage,
-    changes: Iterable[tuple[int, Event]],
-    event: Event,
-    *,
-    aggregation_type: str,
-    field_name: str | None,
-    known_at: datetime,
-    sequence: int,
-    value_of: Callable[[str], RunningValue | None],
-) -> Step | None:
-    """The usage up to `event` among what had been received by `known_at`, and the running usage after it.
 
-    `changes` are all events, each with its place in the order of storing, that may be in one of the two and not in the
-    other (`storage.ports.EventLog.changes`); `sequence` how many of the first events stored had all been received by
-    `known_at`; `value_of` what is kept of a value. `known_at` is not before that of `usage`. None if what is kept
-    does not tell: a unique count of an event before the last.
+class Advance:
+    """Brings a running usage forward, change by change, and with an `event` counts what there is up to that event.
+
+    It sees, each with its place in the order of storing, all events that may be in one of the two and not in the other
+    (`storage.ports.EventLog.changes`). `order` is the place in time that it goes to. `sequence`: so many of the first
+    events stored had all been received by `known_at`, which is not before that of `usage`. `value_of` is what is kept
+    of a value.
     """
-    before, order = usage.order, event.order
-    after = max(before, order)
-    kind = AGGREGATIONS[aggregation_type]
-    is_unique = kind.accumulation is Accumulation.VALUES
-    asked = _Total(usage.units, usage.events_count, usage.amount_cents)
-    kept = _Total(usage.units, usage.events_count, usage.amount_cents)
-    asked_values = _Values(value_of)
-    kept_values = _Values(value_of)
-    is_new = False
-    for place, other in changes:
-        if not counts(aggregation_type, field_name, other):
-            continue
-        was_counted = other.order <= before and place <= usage.sequence
-        is_asked = other.order <= order and other.created_at <= known_at
-        is_kept = other.order <= after and place <= sequence
-        if is_unique:
-            if was_counted and not is_asked:
-                return None
-            if is_asked and not was_counted:
-                if other.id == event.id:
-                    is_new = True
-                else:
-                    asked_values.see(other, field_name)
-                asked.amount_cents = add(asked.amount_cents, other.precise_total_amount_cents or ZERO)
-            if is_kept and not was_counted:
-                kept_values.see(other, field_name)
-                kept.amount_cents = add(kept.amount_cents, other.precise_total_amount_cents or ZERO)
-            continue
-        units = (numeric_value(other, field_name) or ZERO) if kind.numeric else ONE
-        if is_asked != was_counted:
-            asked.change(units, other, sign=1 if is_asked else -1)
-        if is_kept and not was_counted:
-            kept.change(units, other, sign=1)
-    was_active = False
-    if is_unique:
-        if not is_new:
-            return None
-        was_active = asked_values.is_active(property_of(event, field_name) or "")
-        asked_values.see(event, field_name)
-        asked.events_count = usage.events_count + asked_values.more
-        kept.events_count = usage.events_count + kept_values.more
-        asked.units, kept.units = Decimal(asked.events_count), Decimal(kept.events_count)
-    timestamp, created_at, id = after
-    return Step(
-        tally=AggregateResult(units=asked.units, events_count=asked.events_count, amount_cents=asked.amount_cents),
-        usage=replace(
-            usage,
-            timestamp=timestamp,
-            event_created_at=created_at,
-            event_id=id,
-            sequence=sequence,
-            known_at=known_at,
-            units=kept.units,
-            events_count=kept.events_count,
-            amount_cents=kept.amount_cents,
-        ),
-        was_active=was_active,
-        values=kept_values.changed,
-    )
+
+    def __init__(
+        self,
+        usage: RunningUsage,
+        order: EventOrder,
+        *,
+        event: Event | None,
+        aggregation_type: str,
+        field_name: str | None,
+        known_at: datetime,
+        sequence: int,
+        value_of: Callable[[str], RunningValue | None],
+    ) -> None:
+        self.usage = usage
+        self._order = order
+        self._after = max(usage.order, order)
+        self._event = event
+        self._aggregation_type = aggregation_type
+        self._field_name = field_name
+        self._kind = AGGREGATIONS[aggregation_type]
+        self._is_unique = self._kind.accumulation is Accumulation.VALUES
+        self._known_at = known_at
+        self._sequence = sequence
+        self._asked = _Total(usage.units, usage.events_count, usage.amount_cents)
+        self._kept = _Total(usage.units, usage.events_count, usage.amount_cents)
+        self._asked_values = _Values(value_of)
+        self._kept_values = _Values(value_of)
+        self._has_seen_event = False
+        self._cannot_tell = False
+
+    def see(self, place: int, other: Event) -> None:
+        """Count an event that may not have been counted, or may not be asked for."""
+        if not counts(self._aggregation_type, self._field_name, other):
+            return
+        was_counted = other.order <= self.usage.order and place <= self.usage.sequence
+        if self._event is not None:
+            self._ask(other, self._event, was_counted)
+        if was_counted or other.order > self._after or place > self._sequence:
+            return
+        if self._is_unique:
+            self._kept_values.see(other, self._field_name)
+            self._kept.amount_cents = add(self._kept.amount_cents, other.precise_total_amount_cents or ZERO)
+        else:
+            self._kept.change(self._units(other), other, sign=1)
+
+    def _ask(self, other: Event, event: Event, was_counted: bool) -> None:
+        is_asked = other.order <= self._order and other.created_at <= self._known_at
+        if not self._is_unique:
+            if is_asked != was_counted:
+                self._asked.change(self._units(other), other, sign=1 if is_asked else -1)
+        elif was_counted and not is_asked:
+            self._cannot_tell = True
+        elif is_asked and not was_counted:
+            if other.id == event.id:
+                self._has_seen_event = True
+            else:
+                self._asked_values.see(other, self._field_name)
+            self._asked.amount_cents = add(self._asked.amount_cents, other.precise_total_amount_cents or ZERO)
+
+    def _units(self, event: Event) -> Decimal:
+        return (numeric_value(event, self._field_name) or ZERO) if self._kind.numeric else ONE
+
+    def step(self) -> Step | None:
+        """The usage up to the event, and the running usage after all changes.
+
+        None where what is kept does not tell: a unique count of an event before the last.
+        """
+        was_active = False
+        if self._is_unique:
+            self._kept.count(self.usage.events_count + self._kept_values.more)
+            if self._event is not None:
+                if self._cannot_tell or not self._has_seen_event:
+                    return None
+                was_active = self._asked_values.is_active(property_of(self._event, self._field_name) or "")
+                self._asked_values.see(self._event, self._field_name)
+                self._asked.count(self.usage.events_count + self._asked_values.more)
+        timestamp, created_at, id = self._after
+        return Step(
+            tally=AggregateResult(
+                units=self._asked.units,
+                events_count=self._asked.events_count,
+                amount_cents=self._asked.amount_cents,
+            ),
+            usage=replace(
+                self.usage,
+                timestamp=timestamp,
+                event_created_at=created_at,
+                event_id=id,
+                sequence=self._sequence,
+                known_at=self._known_at,
+                units=self._kept.units,
+                events_count=self._kept.events_count,
+                amount_cents=self._kept.amount_cents,
+            ),
+            was_active=was_active,
+            values=self._kept_values.changed,
+        )
 
 
 class _Values:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -146,11 +146,12 @@ def _taken_in(work: Work, sent: Sequence[Mapping[str, object]]) -> tuple[list[Ev
     if not problems:
         repeated = repeated_positions(item.transaction_id for item in received)
         # With repeats nothing may stay: what is stored already is looked for, and the append undone.
-        append = work.tx.events.append
-        taken = work.dry_run(lambda _: append(events)) if repeated else append(events)
+        in_advance = {code for code, metric in metrics.items() if _is_billed_in_advance(work, metric)}
+        append = partial(work.tx.events.append, events, in_advance=in_advance)
+        taken = work.dry_run(lambda _: append()) if repeated else append()
         problems = {position: {"transaction_id": ["value_already_exist"]} for position in (*repeated, *taken)}
     if not problems:
-        follow_up(work, events, metrics)
+        follow_up(work, events, metrics, in_advance)
     return events, problems
 
 
@@ -169,17 +170,18 @@ def _with_result(metric: BillableMetric, item: Received) -> Mapping[str, JsonVal
 # What follows
 
 
-def follow_up(work: Work, events: Sequence[Event], metrics: Mapping[str, BillableMetric]) -> None:
+def follow_up(
+    work: Work, events: Sequence[Event], metrics: Mapping[str, BillableMetric], in_advance: Collection[str]
+) -> None:
     """Schedule what these new events bring about; `metrics` are those of their codes, by code.
 
     What a charge bills in advance is processed by a job, at once, and so are thresholds and the ongoing balances of
     wallets; alerts are checked some seconds later, and where somebody listens, the events of an hour after it.
     """
-    billed_in_advance = {code for code, metric in metrics.items() if _is_billed_in_advance(work, metric)}
-    if billed_in_advance:
+    if in_advance:
         transaction_ids: dict[str, list[str]] = {}
         for event in events:
-            if event.code in billed_in_advance and event.external_subscription_id is not None:
+            if event.code in in_advance and event.external_subscription_id is not None:
                 transaction_ids.setdefault(event.external_subscription_id, []).append(event.transaction_id)
         if transaction_ids:
             names = {name: tuple(ids) for name, ids in transaction_ids.items()}

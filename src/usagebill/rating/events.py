@@ -154,7 +154,7 @@ def event_price(
         question=_after_end_before(reader, subscription, metric, question, event),
     )
     if from_running_usage and _needs_running_usage(charge, metric):
-        brought_forward = bring_forward(reader, charge, part, group_text(group), place.question, event, subscription.id)
+        brought_forward = bring_forward(reader, charge, metric, part, keys, place.question, event, subscription.id)
         place = replace(place, brought_forward=brought_forward)
     properties = parsed_properties(charge, part, currency)
     usage = _usage(reader, place, properties, _previous(reader, place, group_text(group), as_of))

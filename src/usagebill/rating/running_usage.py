@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import islice
 
 from usagebill.core.aggregation import AggregateResult
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.charge_ledger import group_text
 from usagebill.core.charge_parts import ChargePart
-from usagebill.core.events import Event
+from usagebill.core.events import Event, EventOrder
+from usagebill.core.grouping import group_of, grouped_by
 from usagebill.core.plans import Charge
-from usagebill.core.running_usage import RunningUsage, RunningValue, advanced, can_run
-from usagebill.storage.conditions import eq, missing
+from usagebill.core.running_usage import Advance, RunningFront, RunningUsage, RunningValue, Step, can_run
+from usagebill.storage.conditions import Condition, eq, missing
 from usagebill.storage.event_queries import Counted, EventQuery
 from usagebill.work import Reader
 
-__all__ = ["BroughtForward", "bring_forward"]
+__all__ = ["BroughtForward", "Kept", "bring_forward"]
 
 # With more new events than this, everything is counted again.
 _MOST = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BroughtForward:
-    """The usage up to and including an event, and what is to be stored with its fee.
+class Kept:
+    """A running usage to be stored, with the values of it that changed.
 
-    `former` is the running usage that `usage` replaces, None if there was none; if `is_fresh`, it could not be used and
-    its values are dropped. `values` are those that changed; each replaces the one of the same id.
+    `former` is the one that `usage` takes the place of, None if there was none; with `is_fresh` it was of no use, and
+    its values go with it. `values` replace those of the same id, which `former_values` names.
     """
 
-    tally: AggregateResult
-    was_active: bool
     usage: RunningUsage
     former: RunningUsage | None
     is_fresh: bool
@@ -39,107 +41,285 @@ class BroughtForward:
     former_values: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BroughtForward:
+    """The usage up to and including an event, and what is to be stored with its fee.
+
+    `kept` is the running usage of each group that changed. Groups have a `front`, which replaces `former_front`.
+    """
+
+    tally: AggregateResult
+    was_active: bool
+    kept: tuple[Kept, ...]
+    front: RunningFront | None = None
+    former_front: RunningFront | None = None
+
+
 def bring_forward(
     reader: Reader,
     charge: Charge,
+    metric: BillableMetric,
     part: ChargePart,
-    group: str,
+    keys: Sequence[str],
     question: EventQuery,
     event: Event,
     subscription_id: str,
 ) -> BroughtForward | None:
-    """What `question` comes to up to `event`, computed from the running usage kept of it. None if that is not enough.
+    """What `question` comes to up to `event`, from what was kept of it. None where that does not tell.
 
-    `question` says what is counted and what had been received; it ends in time at the event.
+    `question` says what is counted and what had been received; where it ends in time is the event's place. `keys` are
+    the charge's group keys.
     """
-    known_at = question.known_at
-    if not can_run(question.aggregation_type) or known_at is None:
+    if not can_run(question.aggregation_type) or question.known_at is None:
         return None
-    conditions = (
-        eq("subscription_id", subscription_id),
-        eq("charge_id", charge.id),
-        eq("charge_filter_id", part.filter.id) if part.filter else missing("charge_filter_id"),
-        eq("group", group),
-    )
-    former = reader.tx.first(RunningUsage, *conditions)
-    digest = _digest(question)
-    usage = former if former is not None and former.question == digest else None
-    changes: Iterable[tuple[int, Event]] = ()
-    if usage is not None:
-        if known_at < usage.known_at:
-            return None
-        counted = Counted(order=usage.order, sequence=usage.sequence)
-        changes = list(islice(reader.tx.events.changes(question, counted, event.order, at_most=_MOST + 1), _MOST + 1))
-        if len(changes) > _MOST:
-            if event.order < usage.order:
+    running = _Running(reader, charge, metric, part, keys, question, event, subscription_id, question.known_at)
+    return running.by_group() if keys else running.without_groups()
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A group on its way from what is kept to the event. `former_values` are the values of it that were looked up."""
+
+    advance: Advance
+    former: RunningUsage | None
+    is_fresh: bool
+    former_values: dict[str, RunningValue]
+
+
+class _Running:
+    """What is kept of one charge and filter, brought forward to an event."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        charge: Charge,
+        metric: BillableMetric,
+        part: ChargePart,
+        keys: Sequence[str],
+        question: EventQuery,
+        event: Event,
+        subscription_id: str,
+        known_at: datetime,
+    ) -> None:
+        self._reader = reader
+        self._charge = charge
+        self._filter_id = part.filter.id if part.filter else None
+        self._keys = keys
+        self._question = question
+        self._event = event
+        self._subscription_id = subscription_id
+        self._known_at = known_at
+        self._digest = _digest(charge, metric, question, keys)
+
+    def without_groups(self) -> BroughtForward | None:
+        """Everything lies in one running usage."""
+        name = self._group_of(self._event)
+        former = self._former(name)
+        usage = former if former is not None and former.question == self._digest else None
+        changes: Iterable[tuple[int, Event]] = ()
+        if usage is not None:
+            if self._known_at < usage.known_at:
                 return None
-            usage = None
-    is_fresh = usage is None
-    if usage is None:
-        timestamp, created_at, id = event.order
-        usage = RunningUsage(
-            id=reader.new_id(),
-            organization_id=reader.organization.id,
-            subscription_id=subscription_id,
-            charge_id=charge.id,
-            charge_filter_id=part.filter.id if part.filter else None,
-            group=group,
-            question=digest,
+            changes = known = self._changes(self._question, usage, self._event.order)
+            if len(known) > _MOST:
+                if self._event.order < usage.order:
+                    return None
+                usage = None
+        is_fresh = usage is None
+        if usage is None:
+            usage = self._nothing(name, self._digest, self._event.order, 0)
+            changes = self._reader.tx.events.changes(self._question, None, self._event.order)
+        group = self._group(usage, former, is_fresh, self._event, self._sequence_after(usage.sequence))
+        for place, other in changes:
+            group.advance.see(place, other)
+        step = group.advance.step()
+        if step is None:
+            return None
+        kept = self._kept(group, step)
+        return BroughtForward(tally=step.tally, was_active=step.was_active, kept=(kept,))
+
+    def by_group(self) -> BroughtForward | None:
+        """What came after the front is counted in the group of each event."""
+        former = self._reader.tx.first(RunningFront, *self._conditions())
+        front = former if former is not None and former.question == self._digest else None
+        changes: Iterable[tuple[int, Event]] = ()
+        if front is not None:
+            if self._known_at < front.known_at:
+                return None
+            changes = known = self._changes_since(front)
+            if len(known) > _MOST:
+                if self._event.order < front.order:
+                    return None
+                front = None
+        is_fresh = front is None
+        if front is None:
+            front = self._front(self._reader.new_id(), self._event.order, 0)
+            everything = replace(self._question, only={})
+            changes = self._reader.tx.events.changes(everything, None, self._event.order)
+        sequence = self._sequence_after(front.sequence)
+        own_name = self._group_of(self._event)
+        groups = {own_name: self._group_after(front, own_name, is_fresh, self._event, sequence)}
+        for place, other in changes:
+            name = self._group_of(other)
+            if name not in groups:
+                groups[name] = self._group_after(front, name, is_fresh, None, sequence)
+            groups[name].advance.see(place, other)
+        steps = {name: group.advance.step() for name, group in groups.items()}
+        step = steps[own_name]
+        if step is None:
+            return None
+        return BroughtForward(
+            tally=step.tally,
+            was_active=step.was_active,
+            kept=tuple(self._kept(groups[name], its_step) for name, its_step in steps.items() if its_step is not None),
+            front=self._front(front.id, max(front.order, self._event.order), sequence),
+            former_front=former,
+        )
+
+    def _changes_since(self, front: RunningFront) -> list[tuple[int, Event]]:
+        """What may have changed since the front, more than `_MOST` if that is too many."""
+        everything = replace(self._question, only={})
+        order = self._event.order
+        if order >= front.order:
+            return self._changes(everything, front, order)
+        # Events between here and the front only matter to the group that is asked about.
+        own_name = self._group_of(self._event)
+        others = self._changes(everything, front, front.order)
+        others = (
+            [change for change in others if self._group_of(change[1]) != own_name] if len(others) <= _MOST else others
+        )
+        return self._changes(self._question, front, order) + others
+
+    def _changes(
+        self, question: EventQuery, since: RunningUsage | RunningFront, order: EventOrder
+    ) -> list[tuple[int, Event]]:
+        counted = Counted(order=since.order, sequence=since.sequence)
+        return list(islice(self._reader.tx.events.changes(question, counted, order, at_most=_MOST + 1), _MOST + 1))
+
+    def _sequence_after(self, sequence: int) -> int:
+        return self._reader.tx.events.known_up_to(self._question, sequence)
+
+    def _group_of(self, event: Event) -> str:
+        return group_text(grouped_by(self._keys, group_of(event, self._keys)))
+
+    def _conditions(self) -> tuple[Condition, ...]:
+        return (
+            eq("subscription_id", self._subscription_id),
+            eq("charge_id", self._charge.id),
+            missing("charge_filter_id") if self._filter_id is None else eq("charge_filter_id", self._filter_id),
+        )
+
+    def _former(self, group: str) -> RunningUsage | None:
+        return self._reader.tx.first(RunningUsage, *self._conditions(), eq("group", group))
+
+    def _front(self, id: str, order: EventOrder, sequence: int) -> RunningFront:
+        timestamp, created_at, event_id = order
+        return RunningFront(
+            id=id,
+            organization_id=self._reader.organization.id,
+            subscription_id=self._subscription_id,
+            charge_id=self._charge.id,
+            charge_filter_id=self._filter_id,
+            question=self._digest,
             timestamp=timestamp,
             event_created_at=created_at,
-            event_id=id,
-            sequence=0,
-            known_at=known_at,
+            event_id=event_id,
+            sequence=sequence,
+            known_at=self._known_at,
         )
-        changes = reader.tx.events.changes(question, None, event.order)
-    known_values: dict[str, RunningValue] = {}
 
-    def value_of(value: str) -> RunningValue | None:
-        if is_fresh:
-            return None
-        kept = reader.tx.first(RunningValue, eq("running_usage_id", usage.id), eq("value", value))
-        if kept is not None:
-            known_values[value] = kept
-        return kept
+    def _nothing(self, group: str, question: str, order: EventOrder, sequence: int) -> RunningUsage:
+        timestamp, created_at, event_id = order
+        return RunningUsage(
+            id=self._reader.new_id(),
+            organization_id=self._reader.organization.id,
+            subscription_id=self._subscription_id,
+            charge_id=self._charge.id,
+            charge_filter_id=self._filter_id,
+            group=group,
+            question=question,
+            timestamp=timestamp,
+            event_created_at=created_at,
+            event_id=event_id,
+            sequence=sequence,
+            known_at=self._known_at,
+        )
 
-    step = advanced(
-        usage,
-        changes,
-        event,
-        aggregation_type=question.aggregation_type,
-        field_name=question.field_name,
-        known_at=known_at,
-        sequence=reader.tx.events.known_up_to(question, usage.sequence),
-        value_of=value_of,
-    )
-    if step is None:
-        return None
-    return BroughtForward(
-        tally=step.tally,
-        was_active=step.was_active,
-        usage=step.usage,
-        former=former,
-        is_fresh=is_fresh,
-        values=tuple(
-            RunningValue(
-                id=known_values[value].id if value in known_values else reader.new_id(),
-                organization_id=reader.organization.id,
-                running_usage_id=usage.id,
-                value=value,
-                timestamp=order[0],
-                event_created_at=order[1],
-                event_id=order[2],
-                is_active=is_active,
-            )
-            for value, (order, is_active) in step.values.items()
-        ),
-        former_values=frozenset(kept.id for kept in known_values.values()),
-    )
+    def _group_after(
+        self, front: RunningFront, name: str, is_fresh: bool, event: Event | None, sequence: int
+    ) -> _Group:
+        """A group as it was at the front; `event` is the one that is priced, if it is of this group."""
+        former = self._former(name)
+        usage = self._nothing(name, front.id, front.order, front.sequence)
+        if former is None or is_fresh or former.question != front.id:
+            return self._group(usage, former, True, event, sequence)
+        # It is kept as of its own last event, and has had none since, up to the front.
+        usage = replace(
+            usage,
+            id=former.id,
+            units=former.units,
+            events_count=former.events_count,
+            amount_cents=former.amount_cents,
+        )
+        return self._group(usage, former, False, event, sequence)
+
+    def _group(
+        self, usage: RunningUsage, former: RunningUsage | None, is_fresh: bool, event: Event | None, sequence: int
+    ) -> _Group:
+        former_values: dict[str, RunningValue] = {}
+
+        def value_of(value: str) -> RunningValue | None:
+            if is_fresh:
+                return None
+            kept = self._reader.tx.first(RunningValue, eq("running_usage_id", usage.id), eq("value", value))
+            if kept is not None:
+                former_values[value] = kept
+            return kept
+
+        advance = Advance(
+            usage,
+            self._event.order,
+            event=event,
+            aggregation_type=self._question.aggregation_type,
+            field_name=self._question.field_name,
+            known_at=self._known_at,
+            sequence=sequence,
+            value_of=value_of,
+        )
+        return _Group(advance, former, is_fresh, former_values)
+
+    def _kept(self, group: _Group, step: Step) -> Kept:
+        reader, known = self._reader, group.former_values
+        return Kept(
+            usage=step.usage,
+            former=group.former,
+            is_fresh=group.is_fresh,
+            values=tuple(
+                RunningValue(
+                    id=known[value].id if value in known else reader.new_id(),
+                    organization_id=reader.organization.id,
+                    running_usage_id=step.usage.id,
+                    value=value,
+                    timestamp=order[0],
+                    event_created_at=order[1],
+                    event_id=order[2],
+                    is_active=is_active,
+                )
+                for value, (order, is_active) in step.values.items()
+            ),
+            former_values=frozenset(value.id for value in known.values()),
+        )
 
 
-def _digest(question: EventQuery) -> str:
-    """A digest that differs between questions about different events."""
+def _digest(charge: Charge, metric: BillableMetric, question: EventQuery, keys: Sequence[str]) -> str:
+    """What tells questions apart that are not about the same events, or not about the same groups.
+
+    While a charge was not paid in advance, or a metric had another code, its events were not looked for here: after a
+    change of either all are counted.
+    """
     fixed = (
+        charge.updated_at,
+        metric.updated_at,
         question.code,
         question.external_subscription_id,
         question.aggregation_type,
@@ -151,7 +331,7 @@ def _digest(question: EventQuery) -> str:
         question.first_end,
         _sorted(question.bucket.matches),
         [_sorted(exclude) for exclude in question.bucket.excludes],
-        _sorted(question.only),
+        tuple(keys),
     )
     return hashlib.sha256(repr(fixed).encode()).hexdigest()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
@@ -157,7 +157,8 @@ class EventLog(Protocol):
 
         Events of the question, in no order, each with its place in the order of storing: those stored later than what
         was counted and up to the later of the two places in time, and those between the two places. It ends after
-        `at_most` of them. Where nothing was counted it is all of the question up to `order`, however many.
+        `at_most` of them. Of those stored later, only what was appended `in_advance` is found. Where nothing was
+        counted it is all of the question up to `order`, however many and however appended.
         """
 
     def known_up_to(self, question: EventQuery, sequence: int) -> int:
@@ -171,8 +172,11 @@ class EventLog(Protocol):
 class EventStore(EventLog, Protocol):
     """Events that can be added to. Appending is part of the transaction too."""
 
-    def append(self, events: Sequence[Event]) -> list[int]:
-        """Store `events`; returns positions whose (subscription, transaction id) exists already, storing none then."""
+    def append(self, events: Sequence[Event], *, in_advance: Collection[str] = ()) -> list[int]:
+        """Store `events`; returns positions whose (subscription, transaction id) exists already, storing none then.
+
+        Events with the codes `in_advance` are those that `changes` and `known_up_to` are asked about.
+        """
 
 
 class Observation(Protocol):

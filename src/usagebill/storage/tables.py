@@ -36,7 +36,7 @@ from usagebill.core.plans import Charge, FixedCharge, FixedChargeUnits, Plan
 from usagebill.core.pricing_units import PricingUnit
 from usagebill.core.progressive_billing import LifetimeUsage
 from usagebill.core.recurring_rules import RecurringTransactionRule
-from usagebill.core.running_usage import RunningUsage, RunningValue
+from usagebill.core.running_usage import RunningFront, RunningUsage, RunningValue
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.tax_providers import TaxConnection
 from usagebill.core.taxes import Tax
@@ -277,6 +277,7 @@ TABLES: tuple[Table, ...] = (
         always_unique=(("charge_id", "event_id"),),
         indexes=(("subscription_id", "charge_id", "timestamp"), ("subscription_id", "charge_id", "group", "timestamp")),
     ),
+    Table(kind=RunningFront, name="running_fronts", indexes=(("subscription_id", "charge_id"),)),
     Table(kind=RunningUsage, name="running_usages", indexes=(("subscription_id", "charge_id", "group"),)),
     Table(kind=RunningValue, name="running_values", always_unique=(("running_usage_id", "value"),)),
     Table(

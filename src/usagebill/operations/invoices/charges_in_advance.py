@@ -25,7 +25,7 @@ from usagebill.queries.plans import plan_definition
 from usagebill.rating.events import advance_charges, event_price, ledger_entry
 from usagebill.rating.fees.in_advance import advance_fee, event_billing
 from usagebill.rating.invoice import event_bill
-from usagebill.rating.running_usage import BroughtForward
+from usagebill.rating.running_usage import BroughtForward, Kept
 from usagebill.storage.conditions import all_of, any_of, at_most, eq, within
 from usagebill.work import Reader, Work
 
@@ -141,15 +141,27 @@ def bill_event(work: Work, event: Event) -> list[Fee]:
 
 def _keep(work: Work, brought_forward: BroughtForward) -> None:
     """Store the running usage after an event, in place of what was kept before it."""
-    former = brought_forward.former
-    if brought_forward.is_fresh:
-        if former is not None:
-            work.tx.delete(former, *work.tx.find(RunningValue, eq("running_usage_id", former.id)))
-        work.tx.insert(brought_forward.usage, *brought_forward.values)
+    front, former_front = brought_forward.front, brought_forward.former_front
+    if front is not None:
+        if former_front is not None and former_front.id == front.id:
+            work.tx.replace(front)
+        else:
+            if former_front is not None:
+                work.tx.delete(former_front)
+            work.tx.insert(front)
+    for kept in brought_forward.kept:
+        _keep_usage(work, kept)
+
+
+def _keep_usage(work: Work, kept: Kept) -> None:
+    if kept.is_fresh:
+        if kept.former is not None:
+            work.tx.delete(kept.former, *work.tx.find(RunningValue, eq("running_usage_id", kept.former.id)))
+        work.tx.insert(kept.usage, *kept.values)
         return
-    work.tx.replace(brought_forward.usage)
-    for value in brought_forward.values:
-        if value.id in brought_forward.former_values:
+    work.tx.replace(kept.usage)
+    for value in kept.values:
+        if value.id in kept.former_values:
             work.tx.replace(value)
         else:
             work.tx.insert(value)

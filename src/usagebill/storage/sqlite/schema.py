@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STEPS", "VERSION", "NewerFile", "OlderFile", "bring_forward", "check_version"]
 
-VERSION = 17
+VERSION = 18
 
 
 def _lanes(connection: sqlite3.Connection) -> None:
@@ -57,6 +57,15 @@ def _payments_of_anything(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA writable_schema = RESET")
 
 
+def _mark_in_advance(connection: sqlite3.Connection) -> None:
+    """Only events that are billed in advance are in the index by order of storing: of the others nobody asks for it."""
+    if "in_advance" not in {row[1] for row in connection.execute("PRAGMA table_info(events)")}:
+        connection.execute("ALTER TABLE events ADD COLUMN in_advance INTEGER")
+    connection.execute("DROP INDEX IF EXISTS events_stored")
+
+
+# version -> what to do to the tables of a file older than that version that are no records'.
+_FIXED_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {18: _mark_in_advance}
 # version -> what to do to the rows of a file older than that version, once its tables have their columns.
 STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {3: _lanes, 7: count_all_events, 14: _payments_of_anything}
 
@@ -105,7 +114,8 @@ CREATE TABLE IF NOT EXISTS jobs (
 CREATE TABLE IF NOT EXISTS events (
     sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, organization_id TEXT NOT NULL, transaction_id TEXT NOT NULL,
     code TEXT NOT NULL, external_subscription_id TEXT, timestamp INTEGER NOT NULL, properties TEXT NOT NULL,
-    precise_total_amount_cents TEXT, created_at INTEGER NOT NULL, texts TEXT, millionths TEXT, long_numbers TEXT);
+    precise_total_amount_cents TEXT, created_at INTEGER NOT NULL, texts TEXT, millionths TEXT, long_numbers TEXT,
+    in_advance INTEGER);
 CREATE TABLE IF NOT EXISTS event_counts (
     organization_id TEXT NOT NULL, external_subscription_id TEXT NOT NULL, slot INTEGER NOT NULL, code TEXT NOT NULL,
     n INTEGER NOT NULL, PRIMARY KEY (organization_id, external_subscription_id, slot, code)) WITHOUT ROWID;
@@ -123,7 +133,8 @@ CREATE UNIQUE INDEX IF NOT EXISTS events_transaction ON events (
     organization_id, transaction_id, external_subscription_id);
 CREATE INDEX IF NOT EXISTS events_usage ON events (
     organization_id, external_subscription_id, code, timestamp, created_at);
-CREATE INDEX IF NOT EXISTS events_stored ON events (organization_id, external_subscription_id, code);
+CREATE INDEX IF NOT EXISTS events_stored ON events (organization_id, external_subscription_id, code)
+    WHERE in_advance = 1;
 CREATE INDEX IF NOT EXISTS events_listed ON events (organization_id, timestamp);
 """
 
@@ -288,6 +299,9 @@ def bring_forward(connection: sqlite3.Connection) -> None:
             db = sqlite_utils.Database(connection)
             for table in TABLES:
                 _make(db, table)
+            for version in range(current + 1, VERSION + 1) if current else ():
+                if version in _FIXED_STEPS:
+                    _FIXED_STEPS[version](connection)
             steps = [STEPS[version] for version in range(current + 1, VERSION + 1) if current and version in STEPS]
             for step in steps:
                 step(connection)

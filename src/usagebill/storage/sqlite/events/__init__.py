@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -19,7 +19,9 @@ from usagebill.storage.sqlite.rows import bounded
 
 __all__ = ["SqliteEvents", "prepare"]
 
-_INSERT: Final = f"INSERT INTO events ({COLUMNS}, texts, millionths, long_numbers) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
+_STORED: Final = f"{COLUMNS}, texts, millionths, long_numbers"
+_INSERT: Final = f"INSERT INTO events ({_STORED}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
+_INSERT_SOME: Final = f"INSERT INTO events ({_STORED}, in_advance) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _ROWS_AT_ONCE: Final = 500
 _FEW: Final = 10_000
 # Clocks of the processes that write to one file differ by less than this.
@@ -39,7 +41,7 @@ class SqliteEvents:
             raise PermissionError("events are read and written within one organization")
         return self._opened_for
 
-    def append(self, events: Sequence[Event]) -> list[int]:
+    def append(self, events: Sequence[Event], *, in_advance: Collection[str] = ()) -> list[int]:
         for event in events:
             if event.organization_id != self._organization_id:
                 raise PermissionError(
@@ -48,7 +50,11 @@ class SqliteEvents:
         # Undone row by row where one is refused: a savepoint would cost a copy of every page that is changed.
         last = self._connection.execute("SELECT coalesce(MAX(sequence), 0) FROM events").fetchone()[0]
         try:
-            self._connection.executemany(_INSERT, map(row_of, events))
+            if in_advance:
+                rows = ((*row_of(event), 1 if event.code in in_advance else None) for event in events)
+                self._connection.executemany(_INSERT_SOME, rows)
+            else:
+                self._connection.executemany(_INSERT, map(row_of, events))
         except BaseException as problem:
             if not self._connection.in_transaction:
                 # A full disk undid all of it. What stands after `last` is by now somebody else's.
@@ -169,17 +175,20 @@ class SqliteEvents:
             yield row[-1], event_of(row[:-1])
 
     def known_up_to(self, question: EventQuery, sequence: int) -> int:
-        stored = (
-            " FROM events INDEXED BY events_stored WHERE organization_id = ? AND external_subscription_id = ?"
-            " AND code = ? AND sequence > ?"
-        )
-        values = (self._organization_id, question.external_subscription_id, question.code, sequence)
         if question.known_at is not None:
             unknown = self._connection.execute(
-                f"SELECT sequence{stored} AND created_at > ? ORDER BY sequence LIMIT 1",
-                (*values, microseconds(question.known_at)),
+                "SELECT sequence FROM events INDEXED BY events_stored WHERE organization_id = ?"
+                " AND external_subscription_id = ? AND code = ? AND in_advance = 1 AND sequence > ? AND created_at > ?"
+                " ORDER BY sequence LIMIT 1",
+                (
+                    self._organization_id,
+                    question.external_subscription_id,
+                    question.code,
+                    sequence,
+                    microseconds(question.known_at),
+                ),
             ).fetchone()
             if unknown is not None:
                 return int(unknown[0]) - 1
-        last = self._connection.execute(f"SELECT MAX(sequence){stored}", values).fetchone()[0]
-        return sequence if last is None else int(last)
+        last = self._connection.execute("SELECT coalesce(MAX(sequence), 0) FROM events").fetchone()[0]
+        return max(sequence, int(last))

@@ -28,11 +28,8 @@ __all__ = [
     "MILLION",
     "Asked",
     "answer",
-    "any_of",
     "changes_sql",
     "from_millionths",
-    "has_path",
-    "json_path",
     "places_sql",
     "prepare",
     "rows_sql",
@@ -95,9 +92,9 @@ class _Query:
 
     def member(self, column: str, key: str) -> str:
         """The member `key` of the JSON object in `column`, a number or a text."""
-        if not has_path(key):
+        if not _has_path(key):
             return f"member_in({column}, {self.bind(key)})"
-        return f"{column} ->> {self.bind(json_path(key))}"
+        return f"{column} ->> {self.bind(_json_path(key))}"
 
     def text(self, key: str) -> str:
         """The text form of the property `key` (`core.events.property_text`), NULL where it has none."""
@@ -106,7 +103,12 @@ class _Query:
     def listed(self, values: Sequence[str]) -> str:
         """What stands behind IN for `values`: one parameter for many, as SQLite looks each name up among all others."""
         if len(values) <= _FEW:
-            return f"({', '.join(self.bind(value) for value in values)})"
+            # An empty list would be a constant, without which no index can be asked for by name.
+            return f"({', '.join(self.bind(value) for value in values) or 'NULL'})"
+        return f"(SELECT value FROM json_each({self.bind(_json(values))}))"
+
+    def listed_numbers(self, values: Sequence[int]) -> str:
+        """The same for whole numbers."""
         return f"(SELECT value FROM json_each({self.bind(_json(values))}))"
 
     def among(self, key: str, accepted: Sequence[str]) -> str:
@@ -134,13 +136,13 @@ class _Query:
         return f"({microseconds(arrival.at)}, {self.bind(arrival.id)})"
 
 
-def has_path(key: str) -> bool:
+def _has_path(key: str) -> bool:
     """Whether SQLite's JSON paths can name the property: no quotes, escapes or control characters."""
     return '"' not in key and "\\" not in key and key.isprintable()
 
 
-def json_path(key: str) -> str:
-    """The path of the property, where `has_path`."""
+def _json_path(key: str) -> str:
+    """The path of the property, where `_has_path`."""
     return f'$."{key}"'
 
 
@@ -190,16 +192,16 @@ def _bucket(query: _Query, bucket: EventScope) -> list[str]:
         given = f"json_each({query.bind(_json(list(combinations)))})"
         parts.append(f"NOT coalesce(({texts}) IN (SELECT {members} FROM {given}), 0)")
     if apart:
-        parts.append(f"NOT {any_of(apart)}")
+        parts.append(f"NOT {_any_of(apart)}")
     return parts
 
 
-def any_of(tests: Sequence[str]) -> str:
+def _any_of(tests: Sequence[str]) -> str:
     """Whether one of the tests holds, nested no deeper than it must be: SQLite bounds how deep an expression is."""
     if len(tests) == 1:
         return tests[0]
     half = len(tests) // 2
-    return f"({any_of(tests[:half])} OR {any_of(tests[half:])})"
+    return f"({_any_of(tests[:half])} OR {_any_of(tests[half:])})"
 
 
 def _json(values: object) -> str:
@@ -290,7 +292,10 @@ def changes_sql(
     low, high = sorted((since.order, order))
     until_high = f"timestamp <= {microseconds(high[0])} AND {place} <= {query.order(high)}"
     # Each half is a search in an index of its own, which the planner would not choose for both.
-    stored = f"SELECT {columns} FROM events INDEXED BY events_stored{where} AND sequence > {int(since.sequence)}"
+    stored = (
+        f"SELECT {columns} FROM events INDEXED BY events_stored{where} AND in_advance = 1"
+        f" AND sequence > {int(since.sequence)}"
+    )
     # With two lower bounds of the timestamp, the search would begin at either.
     earliest = low[0] if question.earliest is None else max(question.earliest, low[0])
     after_low = _where(query, replace(question, earliest=earliest), organization_id)

@@ -18,10 +18,7 @@ from usagebill.storage.sqlite.events.answers import (
     BILLION,
     MILLION,
     Asked,
-    any_of,
     from_millionths,
-    has_path,
-    json_path,
     places_sql,
 )
 
@@ -29,8 +26,6 @@ __all__ = ["answer_by_bucket"]
 
 # So many combinations of properties are remembered with where they belong.
 _PLACES_AT_MOST: Final = 100_000
-# Of so many events it is looked at how many may match a filter.
-_SAMPLED: Final = 1_000
 
 
 def answer_by_bucket(
@@ -85,40 +80,23 @@ class _Spread:
         self._filters = filters
         self._keys = filters.keys
         self._groups = len(question.group_keys)
-        keys = self._keys
-        # One look into the JSON for all keys.
-        self._packed = len(keys) > 1 and all(map(has_path, keys))
-        if self._packed:
-            paths = ", ".join(asked.query.bind(json_path(key)) for key in keys)
-            texts = [f"json_extract(coalesce(texts, properties), {paths})"]
-        else:
-            texts = [asked.query.text(key) for key in keys]
+        # What no filter accepts is told apart by none: few combinations are left of however many values.
+        texts = [
+            f"CASE WHEN {asked.query.among(key, filters.accepted_values(key))} THEN {asked.query.text(key)} END"
+            for key in self._keys
+        ]
+        # Sorted by one text, several take less time.
+        packed = [f"json_array({', '.join(texts)})"] if len(texts) > 1 else texts
         # Without any key all events belong to what no filter takes.
-        self.columns = [*asked.keys, *texts] or ["NULL"]
+        self._columns = [*asked.keys, *packed] or ["NULL"]
         self._places: dict[tuple[str | None, ...], tuple[_Place, ...]] = {}
-        # What no filter takes need not be told apart by its values, of which several keys have very many.
-        # A second pass costs less than these, if more than an index says is read of each event anyway.
-        splits = self._packed and not self._groups and question.field_name is not None
-        self._may_match = self._condition_if_few_match() if splits else None
-        self._unmatched: tuple[_Place, ...] = ((len(filters), ()),)
-
-    def _condition_if_few_match(self) -> str | None:
-        """What holds for every event that matches a filter, if it holds for few of all; else None."""
-        needed = self._filters.needed_values()
-        if not needed:
-            return None
-        query = self.asked.query
-        condition = f"coalesce({any_of([query.among(key, values) for key, values in needed.items()])}, 0)"
-        sample = f"SELECT * FROM events{self.asked.where} LIMIT {_SAMPLED}"
-        ((sampled, matching),) = self.asked.rows(f"SELECT COUNT(*), SUM({condition}) FROM ({sample})")
-        return condition if sampled and matching * 2 < sampled else None
 
     def places(self, key: tuple[str | None, ...]) -> tuple[_Place, ...]:
-        """The buckets and groups of the events whose `columns` are `key`."""
+        """The buckets and groups of the events whose columns are `key`."""
         known = self._places.get(key)
         if known is None:
             group, texts = key[: self._groups], key[self._groups :]
-            if self._packed:
+            if len(self._keys) > 1:
                 texts = tuple(msgspec.json.decode(texts[0] or "[]"))
             elif not self._keys:
                 texts = ()
@@ -127,38 +105,41 @@ class _Spread:
                 self._places[key] = known
         return known
 
-    def grouped(self, *columns: str, counting: str) -> Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]:
-        """The aggregates `columns` of all that belongs together; groups come in the order of their first events."""
-        count = len(self.columns)
-        in_order, where = "", self.asked.where
+    def grouped(
+        self, *columns: str, counting: str, field: str | None = None
+    ) -> Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]:
+        """The aggregates `columns` of all that belongs together; groups come in the order of their first events.
+
+        `columns` and `counting` call the number in `field` `short` and `long` (`Asked.numbers`).
+        """
+        count = len(self._columns)
+        short, long = self.asked.numbers(field)
+        names = ", ".join(f"k{place}" for place in range(count))
+        keys = ", ".join(f"{column} AS k{place}" for place, column in enumerate(self._columns))
+        counted, in_order = "", ""
         if self._groups:
-            in_order, where = " ORDER BY MIN(timestamp), MIN(sequence)", f"{where} AND ({counting})"
-        elif self._may_match is not None:
-            for row in self.asked.each(f"SELECT {', '.join(columns)} FROM events{where} AND NOT {self._may_match}"):
-                yield self._unmatched, row
-            where = f"{where} AND {self._may_match}"
-        sql = f"SELECT {', '.join((*self.columns, *columns))} FROM events{where} GROUP BY {places_sql(count)}{in_order}"
+            counted, in_order = f" WHERE {counting}", " ORDER BY MIN(timestamp), MIN(sequence)"
+        # The limit keeps the events apart from their groups: each value is looked up once, before they are sorted.
+        events = (
+            f"SELECT {keys}, {short} AS short, {long} AS long, precise_total_amount_cents, timestamp, sequence"
+            f" FROM events{self.asked.where} LIMIT -1"
+        )
+        sql = f"SELECT {names}, {', '.join(columns)} FROM ({events}){counted} GROUP BY {places_sql(count)}{in_order}"
         for row in self.asked.each(sql):
             yield self.places(row[:count]), row[count:]
 
-    def events(self, *columns: str) -> Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]:
-        """`columns` of each event, in order of time."""
-        count = len(self.columns)
-        sql = f"SELECT {', '.join((*self.columns, *columns))} FROM events{self.asked.where}"
+    def events(self, *columns: str, condition: str = "1") -> Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]:
+        """`columns` of each event that meets the condition, in order of time."""
+        count = len(self._columns)
+        sql = f"SELECT {', '.join((*self._columns, *columns))} FROM events{self.asked.where} AND {condition}"
         for row in self.asked.each(f"{sql} ORDER BY timestamp, created_at, id"):
             yield self.places(row[:count]), row[count:]
 
     def distinct(self, *columns: str) -> Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]:
         """`columns` of the events, what is the same only once, in no order."""
-        count = len(self.columns)
-        where = self.asked.where
-        if self._may_match is not None:
-            for row in self.asked.each(
-                f"SELECT DISTINCT {', '.join(columns)} FROM events{where} AND NOT {self._may_match}"
-            ):
-                yield self._unmatched, row
-            where = f"{where} AND {self._may_match}"
-        for row in self.asked.each(f"SELECT DISTINCT {', '.join((*self.columns, *columns))} FROM events{where}"):
+        count = len(self._columns)
+        sql = f"SELECT DISTINCT {', '.join((*self._columns, *columns))} FROM events{self.asked.where}"
+        for row in self.asked.each(sql):
             yield self.places(row[:count]), row[count:]
 
     @property
@@ -172,28 +153,26 @@ def _added_cells(spread: _Spread) -> dict[_Place, _Cell]:
     if question.aggregation_type == "count_agg":
         cells: dict[_Place, _Cell] = {}
         for places, (count, amount) in spread.grouped("COUNT(*)", asked.amounts(), counting="1"):
-            if not count:
-                continue
             for place in places:
                 cell = cells.setdefault(place, _Cell())
                 cell.events += count
                 cell.millionths += count * MILLION
                 cell.pay(amount)
         return cells
-    short, long = asked.numbers(question.field_name)
-    counting = f"{short} IS NOT NULL OR {long} IS NOT NULL"
-    columns = (f"COUNT({short})", f"COUNT({long})", asked.amounts(counting))
+    counting = "(short IS NOT NULL OR long IS NOT NULL)"
+    columns = ("COUNT(short)", "COUNT(long)", asked.amounts(counting))
+    field = question.field_name
     if question.aggregation_type == "max_agg":
-        largest = f"exact_max({long}) FILTER (WHERE {long} IS NOT NULL)"
-        return _largest(spread.grouped(*columns, f"MAX({short})", largest, counting=counting))
-    rest = f"exact_sum({long}) FILTER (WHERE {long} IS NOT NULL)"
+        largest = "exact_max(long) FILTER (WHERE long IS NOT NULL)"
+        return _largest(spread.grouped(*columns, "MAX(short)", largest, counting=counting, field=field))
+    rest = "exact_sum(long) FILTER (WHERE long IS NOT NULL)"
     try:
-        return _summed(spread.grouped(*columns, rest, f"SUM({short})", "0", counting=counting))
+        return _summed(spread.grouped(*columns, rest, "SUM(short)", "0", counting=counting, field=field))
     except sqlite3.OperationalError as problem:
         if "overflow" not in str(problem):
             raise
-        halves = (f"SUM({short} % {BILLION})", f"SUM({short} / {BILLION})")
-        return _summed(spread.grouped(*columns, rest, *halves, counting=counting))
+        halves = (f"SUM(short % {BILLION})", f"SUM(short / {BILLION})")
+        return _summed(spread.grouped(*columns, rest, *halves, counting=counting, field=field))
 
 
 def _summed(rows: Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]) -> dict[_Place, _Cell]:
@@ -231,19 +210,30 @@ def _largest(rows: Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]) -> dict
 
 
 def _latest_cells(spread: _Spread) -> dict[_Place, _Cell]:
+    """The latest values: their instants first, with the counts, and then the few events of these."""
+    question, asked = spread.question, spread.asked
+    counting = "(short IS NOT NULL OR long IS NOT NULL)"
     cells: dict[_Place, _Cell] = {}
-    last: dict[_Place, tuple[int | None, str | None]] = {}
-    numbers = spread.asked.numbers(spread.question.field_name)
-    for places, (short, long, amount) in spread.events(*numbers, spread.amount):
+    last_at: dict[_Place, int] = {}
+    latest = f"MAX(timestamp) FILTER (WHERE {counting})"
+    columns = (f"COUNT(*) FILTER (WHERE {counting})", asked.amounts(counting), latest)
+    for places, (count, amount, at) in spread.grouped(*columns, counting=counting, field=question.field_name):
+        if not count:
+            continue
+        for place in places:
+            cell = cells.setdefault(place, _Cell())
+            cell.events += count
+            cell.pay(amount)
+            last_at[place] = max(at, last_at.get(place, at))
+    instants = asked.query.listed_numbers(sorted(set(last_at.values())))
+    for places, (at, short, long) in spread.events(
+        "timestamp", *asked.numbers(question.field_name), condition=f"timestamp IN {instants}"
+    ):
         if short is None and long is None:
             continue
         for place in places:
-            last[place] = (short, long)
-            cell = cells.setdefault(place, _Cell())
-            cell.events += 1
-            cell.pay(amount)
-    for place, (short, long) in last.items():
-        cells[place].rest = max(from_millionths(short) if long is None else Decimal(long), ZERO)
+            if at == last_at[place]:
+                cells[place].rest = max(from_millionths(short) if long is None else Decimal(long), ZERO)
     return cells
 
 
