@@ -127,6 +127,7 @@ def add_wallet(box: Sandbox, granted_cents: int, external_id: str = "acme", **fi
             amount_cents=granted_cents,
             credit_amount=Decimal(granted_cents) / 100,
             remaining_amount_cents=granted_cents,
+            settled_at=work.now,
         )
         work.tx.insert(grant)
         return bring_in(work, grant)

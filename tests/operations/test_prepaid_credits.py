@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.builders import add_wallet, customer_with
+from tests.provider import Provider, refused
 from tests.scenarios import Scenario, charge_on, fees_of
 
 from usagebill.core.wallet_transactions import TransactionKind, WalletConsumption, WalletTransaction
@@ -16,6 +17,9 @@ from usagebill.queries.wallets import active_wallets
 from usagebill.storage.conditions import eq
 
 pytestmark = [pytest.mark.now("2024-03-01T00:00:00Z"), pytest.mark.usefixtures("acme")]
+
+
+CURRENT = "?current_ongoing_balance=true"
 
 
 def wallets(box: Scenario) -> list[Wallet]:
@@ -301,3 +305,44 @@ def test_an_event_for_a_wallet_that_is_not_there_is_taken_and_told_of(box: Scena
     assert balances(box) == [(20_000, 2000, 18_000), (25_000, 0, 25_000)]
     box.travel_to("2024-04-01T01:00:00Z")
     assert [invoice["total_amount_cents"] for invoice in box.invoices()] == [1000]
+
+
+def test_usage_of_a_closed_period_is_expected_until_its_run_has_billed_it(box: Scenario) -> None:
+    subscribed(box)
+    wallet = add_wallet(box, 1000)
+    box.event("gb", value=6)
+
+    def ongoing() -> tuple[int, int]:
+        stored, current = (box.get(f"/wallets/{wallet.id}{query}")["wallet"] for query in ("", CURRENT))
+        return stored["ongoing_balance_cents"], current["ongoing_balance_cents"]
+
+    box.travel_to("2024-04-01T00:05:00Z")
+    assert ongoing() == (400, 400)
+    box.event("gb", value=1)
+    assert ongoing() == (300, 300)
+    box.travel_to("2024-04-01T00:11:00Z")
+    assert ongoing() == (300, 300)
+    # Nothing runs for two months: what they come to is still to be billed.
+    box.jump_to("2024-06-03T00:00:00Z")
+    assert ongoing() == (300, 300)
+    box.run_due()
+    assert ongoing() == (300, 300)
+    assert [invoice["prepaid_credit_amount_cents"] for invoice in box.invoices()] == [600, 100, 0]
+
+
+def test_an_invoice_that_waits_for_its_taxes_is_expected_like_a_draft() -> None:
+    provider = Provider("0")
+    with Scenario(now="2024-03-01T00:00:00Z", tax_provider=provider) as box:
+        box.billing.tax_connections.create(kind="anrok", code="main", url="https://tax.example")
+        link = {"integration_type": "anrok", "integration_code": "main", "sync_with_provider": True}
+        box.customer(integration_customers=[link])
+        subscribed(box)
+        add_wallet(box, 1000)
+        box.event("gb", value=6)
+        provider.failures.append(refused())
+        box.travel_to("2024-04-01T01:00:00Z")
+        (invoice,) = box.invoices()
+        assert (invoice["status"], balances(box)) == ("failed", [(1000, 600, 400)])
+        box.post(f"/invoices/{invoice['svc_id']}/retry")
+        box.run_due()
+        assert balances(box) == [(400, 0, 400)]

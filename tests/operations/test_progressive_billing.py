@@ -135,6 +135,21 @@ def test_progressive_billing_can_be_disabled(box: Scenario) -> None:
     assert progressive(box) == []
 
 
+def test_lifetime_usage_counts_what_is_paid_in_advance_once(box: Scenario) -> None:
+    box.plan(charge_on(box.metric("gb"), amount="1", pay_in_advance=True))
+    box.subscribe()
+    box.event("gb", value=6)
+
+    def usage() -> tuple[int, int]:
+        shown = box.get("/subscriptions/sub/lifetime_usage")["lifetime_usage"]
+        return shown["invoiced_usage_amount_cents"], shown["current_usage_amount_cents"]
+
+    assert usage() == (0, 600)
+    box.travel_to("2024-04-02T00:00:00Z")
+    box.event("gb", value=1)
+    assert usage() == (600, 100)
+
+
 def test_lifetime_usage_adds_up_what_was_before_invoiced_and_now(box: Scenario) -> None:
     subscribed(box, {"amount_cents": 2000}, {"amount_cents": 5000, "recurring": True})
     box.event("gb", value=5)

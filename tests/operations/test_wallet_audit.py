@@ -12,6 +12,7 @@ from tests.scenarios import Scenario, charge_on
 
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.wallet_audit import audited_strays
 from usagebill.core.wallet_transactions import (
     TransactionKind,
     TransactionType,
@@ -160,6 +161,19 @@ def a_void_that_gave_back_twice(work: Work) -> None:
     work.tx.insert(replace(returned, id=work.new_id()))
 
 
+def a_funding_of_no_wallet(work: Work) -> None:
+    work.tx.replace(replace(consumption(work), wallet_id=work.new_id()))
+
+
+def a_payment_of_no_invoice(work: Work) -> None:
+    work.tx.replace(replace(transactions(work, TransactionType.OUTBOUND)[0], invoice_id=None))
+
+
+def a_purchase_that_nobody_was_invoiced_for(work: Work) -> None:
+    grant = transactions(work, TransactionType.INBOUND)[0]
+    work.tx.replace(replace(grant, transaction_status=TransactionKind.PURCHASED))
+
+
 PLANTS: tuple[tuple[Plant, str], ...] = (
     (a_cent_that_came_from_nowhere, "wallet"),
     (a_credit_that_went_nowhere, "wallet"),
@@ -174,6 +188,9 @@ PLANTS: tuple[tuple[Plant, str], ...] = (
     (a_use_funded_by_a_cent_less, "wallet_funding"),
     (a_use_funded_by_another_wallet, "wallet_funding"),
     (a_funding_that_nothing_used, "wallet_funding"),
+    (a_funding_of_no_wallet, "wallet_funding"),
+    (a_payment_of_no_invoice, "wallet_transaction"),
+    (a_purchase_that_nobody_was_invoiced_for, "wallet_transaction"),
     (an_invoice_that_says_more_was_prepaid, "prepaid"),
     (a_split_that_is_not_that_of_the_grants, "prepaid"),
     (a_payment_of_no_fee, "prepaid"),
@@ -200,3 +217,21 @@ def test_each_planted_error_is_found(box: Scenario) -> None:
         with pytest.raises(Undone):
             box.billing.writing(planted)
         assert check in seen, plant.__name__
+
+
+def test_what_nothing_leads_to_is_found_too(box: Scenario) -> None:
+    """A store that checks references would not take these."""
+
+    def strays(reader: Reader) -> list[tuple[str, str]]:
+        other, inbound = replace(wallet(reader), id="other"), transactions(reader, TransactionType.INBOUND)
+        stray, row = replace(inbound[0], wallet_id="none"), replace(consumption(reader), wallet_id="none")
+        known = {other.customer_id}
+        assert list(audited_strays(known, reader.tx.find(Wallet), inbound, [consumption(reader)])) == []
+        findings = audited_strays(known, [replace(other, customer_id="none")], [stray], [row])
+        return [(finding.check, finding.detail) for finding in findings]
+
+    assert box.billing.reading(strays) == [
+        ("wallet", "customer"),
+        ("wallet_transaction", "wallet"),
+        ("wallet_funding", "wallet"),
+    ]

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from itertools import count
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from hypothesis import strategies as st
 
@@ -88,6 +89,7 @@ _WORDS = (
     + ("make",) * 3
     + ("rule",) * 2
     + ("void_invoice",) * 3
+    + ("midnight",) * 3
     + ("refund",) * 3
     + ("priority", "limits", "end_wallet", "expiry", "plan", "plan", "unsubscribe", "zone")
 )
@@ -132,6 +134,7 @@ class _Player:
         self.box = box
         self.life = life
         self._events = count(1)
+        self._customer_zone = life.zone
 
     def begin(self) -> None:
         life = self.life
@@ -227,6 +230,13 @@ class _Player:
         }
         self._done("POST", "/events", {"event": event})
 
+    def _midnight(self, subject: int, number: int) -> None:
+        """On to the first minutes of a week: the one before has closed, and may be billed or not."""
+        zone = ZoneInfo(self._customer_zone)
+        today = self.box.now.astimezone(zone).date()
+        monday = today + timedelta(days=7 - today.weekday())
+        self.move(datetime.combine(monday, time(0, number), tzinfo=zone).astimezone(UTC))
+
     def _make(self, subject: int, number: int) -> None:
         limits: tuple[dict[str, Any], ...] = (
             {},
@@ -276,6 +286,7 @@ class _Player:
     def _zone(self, subject: int, number: int) -> None:
         zone = ("UTC", "America/Los_Angeles", "Asia/Tokyo")[number % 3]
         self._done("POST", "/customers", {"customer": {"external_id": "acme", "timezone": zone}})
+        self._customer_zone = zone
 
     def _move_credits(self, subject: int, **fields: object) -> None:
         wallet = self._wallet(subject)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -20,7 +20,7 @@ from usagebill.core.wallet_transactions import (
 )
 from usagebill.core.wallets import Wallet, credits_of_cents
 
-__all__ = ["WalletLedger", "audited_prepaid", "audited_wallet"]
+__all__ = ["WalletLedger", "audited_prepaid", "audited_strays", "audited_wallet"]
 
 _KINDS = {
     TransactionType.INBOUND: (TransactionKind.PURCHASED, TransactionKind.GRANTED),
@@ -30,12 +30,12 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalletLedger:
-    """A wallet with everything that has moved its balance. `top_ups` are the invoices of its purchases, by id."""
+    """A wallet with everything that has moved its balance. `invoices` are those of its transactions, by id."""
 
     wallet: Wallet
     transactions: Sequence[WalletTransaction]
     consumptions: Sequence[WalletConsumption]
-    top_ups: Mapping[str, Invoice]
+    invoices: Mapping[str, Invoice]
 
 
 def _finding(check: str, subject: str, id: str, what: str, expected: object, actual: object) -> Finding:
@@ -112,8 +112,18 @@ def _transaction(ledger: WalletLedger, transaction: WalletTransaction) -> Iterat
         if left < 0:
             yield from differs("used", f"at most {transaction.amount_cents}", used)
     yield from differs("remaining_amount_cents", left, transaction.remaining_amount_cents)
-    top_up = ledger.top_ups.get(transaction.invoice_id or "")
-    if transaction.is_inbound and top_up is not None:
+    if transaction.customer_id != ledger.wallet.customer_id:
+        yield from differs("customer", ledger.wallet.customer_id, transaction.customer_id)
+    if is_settled and transaction.settled_at is None:
+        yield from differs("settled_at", "an instant", None)
+    # A purchase has its invoice right after its request, and is settled by it.
+    is_invoiced = transaction.transaction_status == TransactionKind.INVOICED
+    is_bought = transaction.transaction_status == TransactionKind.PURCHASED and is_settled
+    invoice = ledger.invoices.get(transaction.invoice_id or "")
+    if (is_invoiced or is_bought) and (invoice is None or invoice.customer_id != ledger.wallet.customer_id):
+        yield from differs("invoice", "one of the customer", transaction.invoice_id)
+    top_up = invoice if transaction.is_inbound else None
+    if top_up is not None:
         yield from differs("type of its invoice", str(InvoiceType.CREDIT), str(top_up.invoice_type))
         yield from differs("amount of its invoice", transaction.amount_cents, top_up.fees_amount_cents)
         if transaction.status == WalletTransactionStatus.PENDING and top_up.payment_status == PaymentStatus.SUCCEEDED:
@@ -208,3 +218,23 @@ def audited_prepaid(
         if back > took:
             what = f"given back to wallet {wallet_id}"
             yield _finding("prepaid", subject, invoice.id, what, f"at most {took}", back)
+
+
+def audited_strays(
+    customer_ids: Container[str],
+    wallets: Iterable[Wallet],
+    transactions: Iterable[WalletTransaction],
+    consumptions: Iterable[WalletConsumption],
+) -> Iterator[Finding]:
+    """Wallets of no customer, and transactions and fundings of no wallet: nothing else leads to them."""
+    wallet_ids: set[str] = set()
+    for wallet in wallets:
+        wallet_ids.add(wallet.id)
+        if wallet.customer_id not in customer_ids:
+            yield _finding("wallet", f"wallet {wallet.code}", wallet.id, "customer", "a customer", wallet.customer_id)
+    for transaction in transactions:
+        if transaction.wallet_id not in wallet_ids:
+            yield _finding("wallet_transaction", "transaction", transaction.id, "wallet", "one", transaction.wallet_id)
+    for row in consumptions:
+        if row.wallet_id not in wallet_ids:
+            yield _finding("wallet_funding", "funding", row.id, "wallet", "one", row.wallet_id)

@@ -44,8 +44,9 @@ from usagebill.core.periods.schedule import next_billing_run
 from usagebill.core.recounts import Left
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import BillCustomer
-from usagebill.core.wallet_audit import WalletLedger, audited_prepaid, audited_wallet
+from usagebill.core.wallet_audit import WalletLedger, audited_prepaid, audited_strays, audited_wallet
 from usagebill.core.wallet_transactions import WalletConsumption, WalletTransaction
+from usagebill.core.wallets import Wallet
 from usagebill.operations.invoices.numbering import customer_series, entity_series
 from usagebill.operations.subscriptions.schedule import ending_of, has_overdue_end
 from usagebill.queries.contracts import contract_of
@@ -111,9 +112,13 @@ def audit(reader: Reader, *, at_most: int = 1000, recount: bool = True) -> Audit
     in full, all are counted.
     """
     notes = _Notes(at_most, Recounts() if recount else None)
+    customer_ids: set[str] = set()
     for customer in reader.tx.each(Customer, order=[asc("id")], deleted=True):
+        customer_ids.add(customer.id)
         notes.customers += 1
         _audit_customer(reader.without_memory(), customer, notes)
+    records = (reader.tx.each(Wallet), reader.tx.each(WalletTransaction), reader.tx.each(WalletConsumption))
+    notes.add(audited_strays(customer_ids, *records))
     for entity in reader.tx.find(BillingEntity, deleted=True):
         notes.add(_entity_numbers(reader, entity))
     return AuditReport(
@@ -191,12 +196,12 @@ def _audit_wallets(reader: Reader, customer: Customer, notes: _Notes) -> None:
     for wallet in wallets_of_customer(reader, customer.id):
         notes.wallets += 1
         transactions = reader.tx.find(WalletTransaction, eq("wallet_id", wallet.id))
-        bought = {transaction.invoice_id for transaction in transactions if transaction.is_inbound} - {None}
+        invoice_ids = {transaction.invoice_id for transaction in transactions} - {None}
         ledger = WalletLedger(
             wallet=wallet,
             transactions=transactions,
             consumptions=reader.tx.find(WalletConsumption, eq("wallet_id", wallet.id)),
-            top_ups={invoice.id: invoice for invoice in reader.tx.find(Invoice, within("id", bought))},
+            invoices={invoice.id: invoice for invoice in reader.tx.find(Invoice, within("id", invoice_ids))},
         )
         notes.add(audited_wallet(ledger))
     used = {

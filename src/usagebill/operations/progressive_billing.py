@@ -34,7 +34,7 @@ from usagebill.operations.usage_so_far import amount_if, note_events, stop_watch
 from usagebill.queries.billing_periods import cycle_at, running_boundaries
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.subscriptions import applicable_thresholds
-from usagebill.rating.current_usage import amount_so_far
+from usagebill.rating.current_usage import usage_so_far
 from usagebill.rating.invoice import progressive_bill
 from usagebill.storage.conditions import Condition, at_least, desc, eq, ne, not_empty, related, within
 from usagebill.views.subscriptions import threshold_reached_view
@@ -217,14 +217,19 @@ def usage_before(reader: Reader, subscription: Subscription, start: datetime) ->
 
     Usage of the period that is paid in advance is billed already, and no part of it: it counts with the period.
     """
-    in_period = reader.tx.total(
+    in_advance = _paid_in_advance(reader, subscription, start)
+    return _historical(reader, subscription) + invoiced_cents(reader, subscription) - in_advance
+
+
+def _paid_in_advance(reader: Reader, subscription: Subscription, start: datetime) -> int:
+    """What is invoiced already of the usage since `start`, in cents."""
+    return reader.tx.total(
         Fee,
         "amount_cents",
         *_counted_fees(reader, subscription),
         eq("pay_in_advance", True),
         at_least("charges_from_datetime", start),
     )
-    return _historical(reader, subscription) + invoiced_cents(reader, subscription) - in_period
 
 
 def _stored(reader: Reader, subscription: Subscription) -> LifetimeUsage | None:
@@ -279,8 +284,11 @@ def get(reader: Reader, external_id: str, options: LifetimeUsageOptions) -> Life
     if subscription.started_at is None:
         raise NotFound("lifetime_usage")
     record = _stored(reader, subscription) or _fresh(reader, subscription)
-    invoiced = invoiced_cents(reader, subscription)
-    current = amount_so_far(reader, subscription) if subscription.status == SubscriptionStatus.ACTIVE else 0
+    invoiced, current = invoiced_cents(reader, subscription), 0
+    if subscription.status == SubscriptionStatus.ACTIVE:
+        window, usages = usage_so_far(reader, subscription)
+        current = sum(result.amounts.amount_cents for usage in usages for result in usage.results)
+        invoiced -= _paid_in_advance(reader, subscription, window.start)
     thresholds = applicable_thresholds(reader, subscription)
     total = record.external_historical_usage_amount_cents + invoiced + current
     return LifetimeUsageNow(

@@ -45,6 +45,7 @@ __all__ = [
     "cycle_at",
     "cycle_at_end",
     "is_billed",
+    "last_billed_charges",
     "running_boundaries",
 ]
 
@@ -252,6 +253,12 @@ def _last_billed(reader: Reader, contract: Contract, kind: str) -> BillingPeriod
         present(column),
         order=[desc("timestamp")],
     )
+
+
+def last_billed_charges(reader: Reader, contract: Contract) -> Window | None:
+    """The charges window that runs have billed last, None before the first."""
+    last = _last_billed(reader, contract, "charges")
+    return None if last is None else boundaries_of(last).charges
 
 
 def billed_through_day(reader: Reader, contract: Contract, periods: Cycle) -> date | None:

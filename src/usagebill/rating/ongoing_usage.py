@@ -6,12 +6,13 @@ A customer's usage is computed once, however many wallets share it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.grouping import target_wallet_code
-from usagebill.core.invoices.life_cycle import BILLED_AHEAD, InvoiceStatus, InvoicingReason
+from usagebill.core.invoices.life_cycle import BILLED_AHEAD, CONSUMING_TYPES, NOT_YET_ISSUED, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ZERO, add, subtract
 from usagebill.core.ongoing import UnbilledKey, expected_use, summed_nets, with_ongoing_usage
@@ -19,17 +20,20 @@ from usagebill.core.recurring_rules import RuleTrigger
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.taxes import net_of_coupons, usage_taxes_cents
 from usagebill.core.wallets import Wallet, WalletStatus, target_of
+from usagebill.queries.billing_periods import last_billed_charges
+from usagebill.queries.contracts import contract_of
 from usagebill.queries.customers import customer_of
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.tax_connections import connection_of
 from usagebill.queries.taxes import taxes_for
 from usagebill.queries.wallets import active_wallets, running_rule
-from usagebill.rating.current_usage import usage_so_far
+from usagebill.rating.current_usage import running_window, usage_so_far
 from usagebill.storage.conditions import eq, ne, within
 from usagebill.work import Reader
 
 __all__ = ["refreshed", "refreshed_wallets", "unbilled_nets"]
 
+_INSTANT = timedelta(microseconds=1)
 _Amounts = Iterator[tuple[UnbilledKey, Decimal]]
 
 
@@ -51,7 +55,7 @@ def refreshed_wallets(reader: Reader, wallets: list[Wallet], nets: dict[Unbilled
 
 
 def unbilled_nets(reader: Reader, customer: Customer) -> dict[UnbilledKey, Decimal]:
-    """What the customer will be billed, as known so far: usage to date and drafts, with taxes (cents).
+    """What the customer will be billed, as known so far (cents): usage no run has billed, and invoices not issued yet.
 
     Usage paid in advance is already billed; of usage billed progressively, only the remainder counts. A tax provider's
     taxes are known only once there is a draft.
@@ -62,12 +66,32 @@ def unbilled_nets(reader: Reader, customer: Customer) -> dict[UnbilledKey, Decim
 def _amounts(reader: Reader, customer: Customer) -> _Amounts:
     active = eq("status", SubscriptionStatus.ACTIVE)
     for subscription in reader.tx.find(Subscription, eq("customer_id", customer.id), active):
-        yield from _usage(reader, customer, subscription)
-    drafts = reader.tx.find(
-        Invoice, eq("customer_id", customer.id), eq("status", InvoiceStatus.DRAFT), ne("total_amount_cents", 0)
+        for instant in _unbilled_periods(reader, subscription):
+            yield from _usage(reader.at(instant), customer, subscription)
+    coming = reader.tx.find(
+        Invoice,
+        eq("customer_id", customer.id),
+        within("status", NOT_YET_ISSUED),
+        within("invoice_type", CONSUMING_TYPES),
+        ne("total_amount_cents", 0),
     )
-    for fee in reader.tx.find(Fee, within("invoice_id", [draft.id for draft in drafts])):
+    for fee in reader.tx.find(Fee, within("invoice_id", [invoice.id for invoice in coming])):
         yield _key(fee), _gross(fee)
+
+
+def _unbilled_periods(reader: Reader, subscription: Subscription) -> Iterator[datetime]:
+    """An instant of each charges period that is not billed yet: now, and the last one of those that have closed.
+
+    A closed period waits for its run: minutes, or for as long as that fails.
+    """
+    yield reader.now
+    billed = last_billed_charges(reader, contract_of(reader, subscription))
+    window = running_window(reader, subscription)
+    while (end := window.start - _INSTANT) >= max(subscription.created_at, subscription.started_at or end):
+        window = running_window(reader.at(end), subscription)
+        if billed is not None and billed.end >= window.start:
+            return
+        yield end
 
 
 def _usage(reader: Reader, customer: Customer, subscription: Subscription) -> _Amounts:

@@ -16,7 +16,7 @@ from usagebill.core.credit_notes import CreditNote, CreditNoteStatus, CreditStat
 from usagebill.core.customers import Customer
 from usagebill.core.error_details import TAX_ERROR, without
 from usagebill.core.fees import Fee, FeeType
-from usagebill.core.invoices.life_cycle import UNDONE, InvoiceStatus, InvoiceType
+from usagebill.core.invoices.life_cycle import CONSUMING_TYPES, UNDONE, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.invoices.totals import AvailableCoupon, InvoiceInProgress, SettlementInputs, settled, taxed
 from usagebill.core.plans import Charge, FixedCharge, Plan
@@ -48,9 +48,6 @@ __all__ = [
     "with_request",
 ]
 
-# The types of invoice that use up coupons, credit notes and prepaid credits.
-_CONSUMING_TYPES = (InvoiceType.SUBSCRIPTION, InvoiceType.PROGRESSIVE_BILLING)
-
 # The types of invoice whose taxes are computed from those of the customer.
 _TAXED_TYPES = (InvoiceType.SUBSCRIPTION, InvoiceType.PROGRESSIVE_BILLING, InvoiceType.ONE_OFF)
 
@@ -75,13 +72,13 @@ def settle(
     means that the customer's tax provider is to be asked.
     """
     customer, plans = parties.customer, plans_of(reader, fees, contracts)
-    consuming = finalizing and invoice.invoice_type in _CONSUMING_TYPES
+    consuming = finalizing and invoice.invoice_type in CONSUMING_TYPES
     inputs = SettlementInputs(
         now=reader.now,
         new_id=reader.new_id,
         taxes=_taxes(reader, parties, fees, plans),
         plan_of=coupon_plans(plans),
-        progressive=billed_ahead(reader, invoice, periods) if invoice.invoice_type in _CONSUMING_TYPES else (),
+        progressive=billed_ahead(reader, invoice, periods) if invoice.invoice_type in CONSUMING_TYPES else (),
         available=_available(reader, customer, invoice, (*BEFORE_TAXES, *AFTER_TAXES)) if consuming else (),
     )
     undecided = replace(invoice, tax_status=_tax_status(reader, invoice, parties, fees))
@@ -103,7 +100,7 @@ def settle_taxes(
     `provided`: the fees have the taxes a provider gave, and no others. A draft uses no credits.
     """
     customer = parties.customer
-    consuming = invoice.invoice_type in _CONSUMING_TYPES and invoice.status != InvoiceStatus.DRAFT
+    consuming = invoice.invoice_type in CONSUMING_TYPES and invoice.status != InvoiceStatus.DRAFT
     inputs = SettlementInputs(
         now=reader.now,
         new_id=reader.new_id,

@@ -17,6 +17,7 @@ __all__ = [
     "BILLED",
     "BILLED_AHEAD",
     "BILLED_AND_KEPT",
+    "CONSUMING_TYPES",
     "COUNTED_IN_LIFETIME_USAGE",
     "CREDITABLE",
     "IN_ADVANCE_REASONS",
@@ -46,6 +47,10 @@ class InvoiceType(StrEnum):
     PROGRESSIVE_BILLING = "progressive_billing"  # usage that passed a threshold
     ONE_OFF = "one_off"  # add-ons
     CREDIT = "credit"  # prepaid credits
+
+
+# The types of invoice that use up coupons, credit notes and prepaid credits.
+CONSUMING_TYPES = (InvoiceType.SUBSCRIPTION, InvoiceType.PROGRESSIVE_BILLING)
 
 
 class InvoicingReason(StrEnum):
