@@ -249,15 +249,16 @@ class PaymentServer:
             status, code, message = self._refusals.popleft()
             return status, self.error(status, code, message)
         said = [call.line, call.fields]
-        if call.key is not None and call.key in self._kept:
-            before, answer = self._kept[call.key]
-            return self.repeated(call.key, answer) if before == said else self.key_conflict(call.key)
+        key = None if call.method == "GET" else call.key
+        if key is not None and key in self._kept:
+            before, answer = self._kept[key]
+            return self.repeated(key, answer) if before == said else self.key_conflict(key)
         try:
             answer = self.route(call)
         except Refused as problem:
             answer = problem.status, problem.answer
         except KeyError as problem:
             answer = 404, self.error(404, "resource_missing", f"No such thing: {problem}")
-        if call.key is not None and self.is_kept(answer[0]):
-            self._kept[call.key] = said, answer
+        if key is not None and self.is_kept(answer[0]):
+            self._kept[key] = said, answer
         return answer
