@@ -77,8 +77,6 @@ AMENDMENTS: Mapping[tuple[str | int, ...], object] = {
     _property("EventObject", "properties"): {"type": "object"},
     # Sheet 80: "always null".
     _property("EventsErrorsObject", "missing_group_key"): {"type": "null"},
-    # Sheet 80: a fixed charge without a name of its own has none; the add-on's is used on invoices.
-    ("components", "schemas", "FixedChargeObject", "properties", "invoice_display_name", "type"): ["string", "null"],
     # Sheet 10: the value of a group is null where events lack the property.
     **{
         ("components", "schemas", name, "items", "properties", "grouped_by", "additionalProperties"): {
@@ -111,16 +109,10 @@ AMENDMENTS: Mapping[tuple[str | int, ...], object] = {
         "salesforce",
     ],
     (*_property("CustomerTaxProviderErrorObject", "tax_provider"), "enum"): ["anrok", "avalara"],
-    # Sheet 80: the numbers of instant estimates are decimal texts, amounts in cents too.
+    # Sheet 80: the precise numbers of instant estimates are decimal texts.
     **{
         _property("FeeEstimateObject", name): {"type": "string", "pattern": _DECIMAL_STRING}
-        for name in (
-            "amount_cents",
-            "total_amount_cents",
-            "precise_amount",
-            "precise_total_amount",
-            "precise_unit_amount",
-        )
+        for name in ("precise_amount", "precise_total_amount", "precise_unit_amount")
     },
     # The interface knows more charge models than these two lists.
     **{
@@ -174,18 +166,6 @@ AMENDMENTS: Mapping[tuple[str | int, ...], object] = {
     },
     # The interface: "GET /payments/{payment_id} ... Response: payment record."
     _answer("get", "/payments/{svc_id}"): {"$ref": "#/components/schemas/PaymentObject"},
-    # Sheet 30: a preview has an empty number, and no ids.
-    _answer("post", "/invoices/preview"): {
-        "type": "object",
-        "required": ["invoice"],
-        "properties": {
-            "invoice": {
-                "type": "object",
-                "required": ["number", "issuing_date", "status", "currency", "total_amount_cents", "fees", "customer"],
-                "properties": {"subscriptions": {"items": {"$ref": "#/components/schemas/SubscriptionObject"}}},
-            }
-        },
-    },
     # The interface: "Fields named precise_* [...] are strings that hold decimal numbers."
     **{
         ("components", "schemas", "CreditNoteEstimated", "properties", "estimated_credit_note", "properties", name): {
@@ -197,10 +177,13 @@ AMENDMENTS: Mapping[tuple[str | int, ...], object] = {
     ("components", "schemas", "InvoicePaymentDisputeLostObject"): _wrapped("invoice", "InvoiceObject"),
     # Sheet 60: "Expression failure on single event ingestion: error_details is a plain string".
     _property("ApiErrorUnprocessableEntity", "error_details"): {"type": ["object", "string"]},
-    # The interface: "usage_periods: [{customer_usage: usage object}]".
-    ("components", "schemas", "CustomerPastUsage", "properties", "usage_periods", "items"): _wrapped(
-        "customer_usage", "CustomerUsageObject"
-    ),
+    # The interface: "usage_periods: [{customer_usage: usage object}]"; the document has the bare object.
+    ("components", "schemas", "CustomerPastUsage", "properties", "usage_periods", "items"): {
+        "allOf": [
+            {"$ref": "#/components/schemas/CustomerUsageObject"},
+            _wrapped("customer_usage", "CustomerUsageObject"),
+        ]
+    },
 }
 
 _OTHER_VERB = {"patch": "put", "put": "patch"}

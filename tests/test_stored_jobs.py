@@ -87,6 +87,13 @@ STORED: list[tuple[Task, str, str, str, str]] = [
         "",
     ),
     (CheckUsageThresholds(subscription_id="sub"), "sub", "check_usage_thresholds:sub", "{}", ""),
+    (
+        CheckUsageThresholds(subscription_id="sub", thresholds_changed=True),
+        "sub",
+        "check_usage_thresholds:sub:thresholds",
+        '{"thresholds_changed":true}',
+        "",
+    ),
     (CheckAlerts(subscription_id="sub"), "sub", "check_alerts:sub", "{}", ""),
     (
         CheckAlerts(subscription_id="sub", period_start=datetime(2024, 2, 1, tzinfo=UTC)),

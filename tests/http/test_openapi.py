@@ -68,9 +68,10 @@ def test_an_answer_says_its_fields(described: dict[str, Any]) -> None:
     assert {"svc_id", "fees", "total_amount_cents"} <= set(shapes["Invoice"]["required"])
     assert "applied_usage_thresholds" not in shapes["Invoice"]["required"]
     assert "fees" not in shapes["ListedInvoice"]["properties"]
-    # A preview has no ids; what it leaves out is not promised.
-    assert shapes["UnstoredInvoice"]["properties"]["svc_id"] == {"type": ["string", "null"], "format": "uuid"}
-    assert "billing_periods" not in shapes["UnstoredInvoice"]["properties"]
+    # What a preview leaves out is not promised; an estimated fee has no id.
+    assert shapes["PreviewedInvoice"]["properties"]["svc_id"] == {"type": "string", "format": "uuid"}
+    assert "billing_periods" not in shapes["PreviewedInvoice"]["properties"]
+    assert shapes["UnstoredFee"]["properties"]["svc_id"] == {"type": ["string", "null"], "format": "uuid"}
 
 
 def test_a_message_says_what_it_carries(described: dict[str, Any]) -> None:

@@ -259,3 +259,28 @@ def test_a_threshold_is_looked_at_after_the_change_of_plan_that_was_overdue(box:
     assert [subscription["plan_code"] for subscription in invoice["subscriptions"]] == ["small"]
     box.travel_to("2024-05-02T00:00:00Z")
     assert box.billing.audit().findings == ()
+
+
+@pytest.mark.parametrize("of", ["plan", "subscription"])
+def test_a_new_threshold_below_the_usage_is_billed_at_the_next_check(box: Scenario, of: str) -> None:
+    subscribed(box, *([{"amount_cents": 90_000}] if of == "plan" else []))
+    box.event("gb", value=30)
+    box.travel_to("2024-03-05T08:01:00Z")
+    if of == "plan":
+        box.put("/plans/basic", plan={"usage_thresholds": [{"amount_cents": 2000}]})
+    else:
+        box.put("/subscriptions/sub", subscription={"usage_thresholds": [{"amount_cents": 2000}]})
+    box.travel_to("2024-03-05T08:04:59Z")
+    assert progressive(box) == []
+    box.travel_to("2024-03-05T08:05:00Z")
+    (invoice,) = progressive(box)
+    assert invoice["total_amount_cents"] == 3000
+    box.event("gb", value=1)
+    assert len(progressive(box)) == 1
+
+
+def test_an_event_does_not_wait_for_the_check_of_a_new_threshold(box: Scenario) -> None:
+    subscribed(box)
+    box.put("/plans/basic", plan={"usage_thresholds": [{"amount_cents": 2000}]})
+    box.event("gb", value=30)
+    assert len(progressive(box)) == 1

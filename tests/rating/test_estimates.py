@@ -129,17 +129,17 @@ def test_what_cannot_be_estimated(box: Scenario) -> None:
 @pytest.mark.parametrize(
     ("model", "properties", "value", "amount", "units"),
     [
-        ("percentage", {"rate": "0.1"}, 400, "40.0", "400.0"),
-        ("percentage", {"rate": "10", "fixed_amount": "1", "per_transaction_max_amount": "2"}, 400, "200.0", "400.0"),
-        ("percentage", {"rate": "10", "per_transaction_min_amount": "3"}, 1, "300.0", "1.0"),
-        ("standard", {"amount": "10"}, 500, "500000.0", "500.0"),
-        ("standard", {"amount": "0.0001"}, "7", "0.0", "7.0"),
-        ("standard", {"amount": "10"}, -5, "0.0", "-5.0"),
-        ("standard", {"amount": "10"}, None, "0.0", "0.0"),
+        ("percentage", {"rate": "0.1"}, 400, 40, "400.0"),
+        ("percentage", {"rate": "10", "fixed_amount": "1", "per_transaction_max_amount": "2"}, 400, 200, "400.0"),
+        ("percentage", {"rate": "10", "per_transaction_min_amount": "3"}, 1, 300, "1.0"),
+        ("standard", {"amount": "10"}, 500, 500_000, "500.0"),
+        ("standard", {"amount": "0.0001"}, "7", 0, "7.0"),
+        ("standard", {"amount": "10"}, -5, 0, "-5.0"),
+        ("standard", {"amount": "10"}, None, 0, "0.0"),
     ],
 )
 def test_an_event_by_itself(
-    box: Scenario, model: str, properties: dict[str, Any], value: object, amount: str, units: str
+    box: Scenario, model: str, properties: dict[str, Any], value: object, amount: int, units: str
 ) -> None:
     box.plan(charge_in_advance_on(box.metric("gb"), model, **properties))
     box.subscribe()
@@ -166,7 +166,7 @@ def test_an_instant_estimate_in_every_field(box: Scenario) -> None:
     assert fee["svc_subscription_id"] == subscription["svc_id"]
     assert fee["item"]["filters"] == {"cloud": ["aws"]}
     assert fee["item"]["filter_invoice_display_name"] == "aws"
-    assert (fee["units"], fee["amount_cents"]) == ("400.0", "132.0")
+    assert (fee["units"], fee["amount_cents"]) == ("400.0", 132)
     assert (fee["precise_amount"], fee["precise_unit_amount"]) == ("1.32", "0.33")
     assert fee["events_count"] == 1
 
@@ -196,9 +196,9 @@ def test_a_batch_is_estimated_subscription_by_subscription(box: Scenario) -> Non
     ]
     fees = box.post("/events/batch_estimate_instant_fees", events=events)["fees"]
     assert [(fee["external_subscription_id"], fee["amount_cents"]) for fee in fees] == [
-        ("sub", "100.0"),
-        ("sub", "400.0"),
-        ("second", "200.0"),
+        ("sub", 100),
+        ("sub", 400),
+        ("second", 200),
     ]
     events.append(asked("gb", value=1, external_subscription_id="nobody"))
     assert refused(box, "batch_estimate_instant_fees", events=events) == (404, "subscription_not_found")

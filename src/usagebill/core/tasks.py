@@ -170,13 +170,17 @@ class UpgradeNow(_SubscriptionTask):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckUsageThresholds(Task):
-    """A subscription has new usage, which may have passed a threshold."""
+    """A subscription has new usage, or other thresholds (`thresholds_changed`): it may have passed one."""
 
     kind = "check_usage_thresholds"
     subject_field = "subscription_id"
     worked_out_ahead = True
 
     subscription_id: str
+    thresholds_changed: bool = False
+
+    def job_key(self, job_id: str, due_at: datetime) -> str:
+        return f"{self.key}:thresholds" if self.thresholds_changed else self.key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

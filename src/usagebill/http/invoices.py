@@ -32,7 +32,9 @@ class PaymentDetailsView(TypedDict):
     payment_url: str
 
 
-_NOT_PREVIEWED = Unstored(("metadata", "billing_periods", "error_details", "applied_invoice_custom_sections"))
+_NOT_PREVIEWED = Unstored(
+    ("metadata", "billing_periods", "error_details", "applied_invoice_custom_sections"), has_ids=True
+)
 
 
 def _downloaded(work: Work, invoice: Invoice | None) -> DownloadedInvoiceView | bytes:
@@ -160,6 +162,16 @@ ENDPOINTS = [
         returns="invoice",
         view=invoice_view,
         summary="Note that a dispute was lost",
+    ),
+    Endpoint(
+        "PUT",
+        "/invoices/{invoice_id}/lose_dispute",
+        lifecycle.lose_dispute,
+        permission="invoice",
+        one_verb=True,
+        returns="invoice",
+        view=invoice_view,
+        summary="Note that a dispute was lost, as POST does",
     ),
     Endpoint(
         "POST",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from types import UnionType
@@ -351,7 +352,9 @@ class _Views:
         return dict(self._SCALARS[hint])
 
     def _reference(self, kind: type, unstored: Unstored | None) -> JsonObject:
-        name = ("Unstored" if unstored else "") + kind.__name__.removesuffix("View")
+        name = (
+            "" if unstored is None else "Previewed" if unstored.has_ids else "Unstored"
+        ) + kind.__name__.removesuffix("View")
         if name not in self.schemas:
             self.schemas[name] = {}
             required: list[str] = []
@@ -363,9 +366,11 @@ class _Views:
                     hint = get_args(hint)[0]
                 else:
                     required.append(_named(field, self._prefix))
-                if unstored and field in self._STORED:
+                if unstored and not unstored.has_ids and field in self._STORED:
                     hint = hint | None
-                properties[_named(field, self._prefix)] = self._schema(hint, Unstored() if unstored else None)
+                properties[_named(field, self._prefix)] = self._schema(
+                    hint, unstored and replace(unstored, left_out=())
+                )
             self.schemas[name] = {"type": "object", "required": required, "properties": properties}
         return {"$ref": f"#/components/schemas/{name}"}
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TypedDict
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_parts import ChargeResult
 from usagebill.core.fees import Fee
+from usagebill.core.filters import display_name
 from usagebill.core.grouping import Breakdown
 from usagebill.core.numbers import parse_decimal
 from usagebill.core.plans import Charge
@@ -35,7 +35,9 @@ from usagebill.work import Work
 __all__ = ["ENDPOINTS"]
 
 
-class PastUsageView(TypedDict):
+class PastUsageView(UsageView):
+    """Usage of a billed period, by itself and under the name of the record: clients read either."""
+
     customer_usage: UsageView
 
 
@@ -46,7 +48,7 @@ def _line(
     part = result.part
     return ShownUsage(
         filter_id=part.filter.id if part.filter else None,
-        filter_name=part.display_name,
+        filter_name=part.filter.invoice_display_name if part.filter else None,
         values=part.filter.values if part.filter else None,
         grouped_by=result.grouped_by,
         units=amounts.units,
@@ -139,7 +141,7 @@ def past_usage_view(work: Work, usage: PastUsage) -> PastUsageView:
         taxes_amount_cents=sum(fee.taxes_amount_cents for fee in fees),
         charges_usage=[_billed_charge(work, charge_id, fees) for charge_id, fees in by_charge.items()],
     )
-    return {"customer_usage": shown}
+    return {**shown, "customer_usage": shown}
 
 
 def _billed_charge(work: Work, charge_id: str, fees: list[Fee]) -> ChargeUsageView:
@@ -154,7 +156,7 @@ def _billed_charge(work: Work, charge_id: str, fees: list[Fee]) -> ChargeUsageVi
         [
             ShownUsage(
                 filter_id=fee.charge_filter_id,
-                filter_name=fee.item.filter_invoice_display_name,
+                filter_name=_filter_name(fee),
                 values=fee.filters,
                 grouped_by=fee.grouped_by,
                 units=fee.units,
@@ -172,6 +174,12 @@ def _billed_charge(work: Work, charge_id: str, fees: list[Fee]) -> ChargeUsageVi
         short_name=None if unit is None else str(unit["short_name"]),
         conversion_rate=None if unit is None else parse_decimal(str(unit["conversion_rate"])),
     )
+
+
+def _filter_name(fee: Fee) -> str | None:
+    """The filter's own name: fees call one without a name by its values."""
+    name = fee.item.filter_invoice_display_name
+    return None if fee.filters is None or name == display_name(fee.filters) else name
 
 
 def _cents(fee: Fee) -> int | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from usagebill.core.dates import DatingSettings, InvoiceDates, dates_with_new_settings, dates_with_new_term
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
-from usagebill.core.periods.schedule import draft_finalization_at, draft_refresh_at
+from usagebill.core.periods.schedule import change_follow_up_at, draft_finalization_at
 from usagebill.core.tasks import FinalizeInvoice, RefreshInvoice
 from usagebill.queries.invoices import occasion_of
 from usagebill.storage.conditions import Condition, eq, has, within
@@ -22,7 +22,7 @@ def flag(work: Work, *conditions: Condition) -> None:
     for invoice in work.tx.find(Invoice, eq("status", InvoiceStatus.DRAFT), eq("refresh_wanted", False), *conditions):
         work.tx.replace(replace(invoice, refresh_wanted=True, updated_at=work.now))
         task = RefreshInvoice(customer_id=invoice.customer_id, invoice_id=invoice.id)
-        work.schedule(task, draft_refresh_at(work.now))
+        work.schedule(task, change_follow_up_at(work.now))
 
 
 def drafts_of_plans(plan_ids: Iterable[str]) -> Condition:

@@ -63,7 +63,7 @@ class PreviewInput:
 
 
 def preview(work: Work, request: PreviewInput) -> JsonObject:
-    """The coming invoice, as JSON without ids and number. Nothing is stored.
+    """The coming invoice, as JSON without a number. Nothing is stored, so its ids name nothing afterwards.
 
     Without `subscriptions` a new subscription on `plan_code` is billed for the first time; with them, their next
     invoice, or the one of their end (`terminated_at`) or change of plan (`plan_code` inside). Raises `BadRequest`,
@@ -394,24 +394,11 @@ def _changed(work: Work, subscription: Subscription, plan_code: str) -> tuple[da
 
 
 def _shown(work: Work, invoice: Invoice) -> JsonObject:
-    """The invoice as a finalized one without ids and number: it does not exist."""
+    """The invoice as a finalized one without a number; its ids are those of records that will never be stored."""
     current = work.tx.get(Invoice, invoice.id) or invoice
-    shown: JsonObject = {
-        **invoice_view(work, replace(current, status=InvoiceStatus.FINALIZED, number="", sequential_id=None)),
-        "svc_id": None,
-    }
-    for name in ("fees", "credits", "applied_taxes"):
-        shown[name] = [_without_ids(item) for item in shown[name]]
+    shown: JsonObject = dict(
+        invoice_view(work, replace(current, status=InvoiceStatus.FINALIZED, number="", sequential_id=None))
+    )
     for name in ("metadata", "billing_periods", "error_details", "applied_invoice_custom_sections"):
         shown.pop(name, None)
     return shown
-
-
-def _without_ids(item: JsonObject) -> JsonObject:
-    known: JsonObject = {"svc_id": None, "svc_invoice_id": None, "svc_fee_id": None}
-    kept: JsonObject = {name: value for name, value in known.items() if name in item}
-    if isinstance(item.get("invoice"), Mapping):
-        kept["invoice"] = {**item["invoice"], "svc_id": None}
-    if isinstance(item.get("applied_taxes"), list):
-        kept["applied_taxes"] = [_without_ids(line) for line in item["applied_taxes"]]
-    return {**item, **kept}

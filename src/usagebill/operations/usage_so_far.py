@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from usagebill.core.events import Event
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.periods.schedule import change_follow_up_at
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.core.tasks import CheckUsageThresholds
 from usagebill.core.usage_ceiling import NewUsage, UsageCount
 from usagebill.rating.usage_ceiling import UsageCeiling, usage_ceiling, usage_count
-from usagebill.storage.conditions import eq
+from usagebill.storage.conditions import Condition, eq
 from usagebill.work import Reader, Work
 
-__all__ = ["amount_if", "note_events", "stop_watching"]
+__all__ = ["amount_if", "check_new_thresholds", "note_events", "stop_watching"]
 
 # More new events than this are not looked at one by one: counting everything costs little more.
 _MOST_EVENTS = 2000
@@ -42,6 +44,16 @@ def note_events(work: Work, subscription: Subscription, events: Sequence[Event])
             created_at=work.now,
         )
     )
+
+
+def check_new_thresholds(work: Work, *conditions: Condition) -> None:
+    """Have the matching active subscriptions checked for usage that has passed their thresholds, which were changed.
+
+    That is done at the next multiple of five minutes.
+    """
+    for subscription in work.tx.find(Subscription, eq("status", SubscriptionStatus.ACTIVE), *conditions):
+        task = CheckUsageThresholds(subscription_id=subscription.id, thresholds_changed=True)
+        work.schedule(task, change_follow_up_at(work.now))
 
 
 def stop_watching(work: Work, subscription_id: str) -> None:

@@ -36,14 +36,14 @@ class InstantFeeView(TypedDict):
     item: FeeItemView
     pay_in_advance: bool
     invoiceable: bool
-    amount_cents: DecimalText
+    amount_cents: int
     amount_currency: str
     precise_amount: DecimalText
     precise_total_amount: DecimalText
     taxes_amount_cents: int
     taxes_precise_amount: int
     taxes_rate: int
-    total_amount_cents: DecimalText
+    total_amount_cents: int
     total_amount_currency: str
     units: DecimalText
     description: None
@@ -83,11 +83,11 @@ def instant_fee_view(
     charge_filter: ChargeFilter | None = None,
     filter_name: str | None = None,
 ) -> InstantFeeView:
-    """The estimate of one event by itself: its numbers are decimals as text.
+    """The estimate of one event by itself: cents are integers, its other numbers decimals as text.
 
     `precise_amount` is in major units and not rounded, `precise_unit_amount` in cents.
     """
-    amount_cents = decimal_text(estimate.amount_cents)
+    amount_cents = int(estimate.amount_cents)
     return {
         "svc_id": None,
         "created_at": None,

@@ -35,9 +35,13 @@ class Format:
 
 @dataclass(frozen=True, slots=True)
 class Unstored:
-    """A view of a record that is not stored: its ids and instants are null, and these fields are absent."""
+    """A view of a record that is not stored: its ids and instants are null unless it `has_ids`.
+
+    Fields in `left_out` are absent.
+    """
 
     left_out: tuple[str, ...] = ()
+    has_ids: bool = False
 
 
 Id = Annotated[str, Format("uuid")]

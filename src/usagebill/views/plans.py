@@ -188,7 +188,8 @@ def fixed_charge_view(reader: Reader, fixed_charge: FixedCharge) -> FixedChargeV
         "svc_id": fixed_charge.id,
         "svc_add_on_id": fixed_charge.add_on_id,
         "code": fixed_charge.code,
-        "invoice_display_name": fixed_charge.invoice_display_name,
+        "invoice_display_name": fixed_charge.invoice_display_name
+        or (None if add_on is None else add_on.invoice_display_name or add_on.name),
         "add_on_code": None if add_on is None else add_on.code,
         "created_at": instant_text(fixed_charge.created_at),
         "charge_model": fixed_charge.charge_model,

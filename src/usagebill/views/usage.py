@@ -166,12 +166,17 @@ def _filters(
         {
             **numbers(filter_lines, filter_lines),
             "invoice_display_name": filter_lines[0].filter_name,
-            "values": None
-            if filter_lines[0].values is None
-            else {key: list(values) for key, values in filter_lines[0].values.items()},
+            "values": _values(filter_lines[0]),
         }
         for filter_lines in _gathered(lines, lambda line: line.filter_id)
     ]
+
+
+def _values(line: ShownUsage) -> Mapping[str, list[str]] | None:
+    if line.values is None:
+        # Projected usage of events that match no filter has empty values, other usage none.
+        return None if line.projected is None else {}
+    return {key: list(values) for key, values in line.values.items()}
 
 
 def _numbers(

@@ -289,10 +289,11 @@ def test_drafts_and_voided_invoices_are_not_changed_by_hand(box: Scenario) -> No
     assert (status, body["code"]) == (405, "update_on_voided_invoice")
 
 
-def test_a_lost_dispute_is_noted_once(box: Scenario) -> None:
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+def test_a_lost_dispute_is_noted_once(box: Scenario, method: str) -> None:
     invoice = issued(box)
     path = f"/invoices/{invoice['svc_id']}/lose_dispute"
-    lost = box.post(path)["invoice"]["payment_dispute_lost_at"]
+    lost = box.ask(method, path)["invoice"]["payment_dispute_lost_at"]
     assert lost == "2023-01-01T00:00:00.000Z"
     box.jump_to("2023-01-01T05:00:00Z")
     assert box.post(path)["invoice"]["payment_dispute_lost_at"] == lost

@@ -46,8 +46,9 @@ def test_a_new_purchase_in_advance_is_billed_at_its_start(box: Scenario) -> None
     box.customer(billing_configuration={"invoice_grace_period": 2})
     invoice = preview(box, plan_code="basic", subscription_at="2024-03-31T00:00:00Z")
     assert amounts(invoice) == (share(100, 1, 31), percent(3, 50), gross(3, 50), "2024-04-02")
-    assert (invoice["status"], invoice["number"], invoice["svc_id"]) == ("finalized", "", None)
-    assert [fee["svc_id"] for fee in invoice["fees"]] == [None]
+    assert (invoice["status"], invoice["number"]) == ("finalized", "")
+    assert {fee["svc_invoice_id"] for fee in invoice["fees"]} == {invoice["svc_id"]}
+    assert box.ask("GET", f"/invoices/{invoice['svc_id']}", status=404)["code"] == "invoice_not_found"
 
 
 def test_nothing_of_a_preview_stays(box: Scenario) -> None:

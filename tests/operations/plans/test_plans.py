@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.builders import add_draft, add_period, add_subscription
 from tests.json_asserts import accepted, missing, refused
-from tests.scenarios import REGION_AND_CLOUD, Scenario, charge_on, plan_fields, price_ranges
+from tests.scenarios import REGION_AND_CLOUD, Scenario, charge_on, fixed_charge_on, plan_fields, price_ranges
 
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
@@ -364,3 +364,16 @@ def test_bodies_without_a_plan_are_unreadable(box: Scenario) -> None:
     assert box.send("POST", "/plans", {"plan": {}})[0] == 400
     assert box.send("PUT", "/plans/nope", {})[0] == 400
     assert missing(box.send("PUT", "/plans/nope", {"plan": {"name": "x"}})) == "plan"
+
+
+def test_an_open_range_sent_without_its_end_shows_null(box: Scenario) -> None:
+    ranges = [{"from_value": 0, "per_unit_amount": "1", "flat_amount": "0"}]
+    plan = box.plan(charge_on(box.metric("gb"), "graduated", graduated_ranges=ranges))
+    assert plan["charges"][0]["properties"]["graduated_ranges"] == [{**ranges[0], "to_value": None}]
+
+
+def test_a_fixed_charge_without_a_name_shows_that_of_its_add_on(box: Scenario) -> None:
+    named = box.add_on("seats", invoice_display_name="Seats on invoices")
+    add_ons = [named, box.add_on("desks")]
+    plan = box.plan(fixed_charges=[fixed_charge_on(add_on, amount="1") for add_on in add_ons])
+    assert {charge["invoice_display_name"] for charge in plan["fixed_charges"]} == {"Seats on invoices", "Desks"}

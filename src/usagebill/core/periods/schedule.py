@@ -16,8 +16,8 @@ from usagebill.core.periods.calendar import day_start
 
 __all__ = [
     "activation_at",
+    "change_follow_up_at",
     "draft_finalization_at",
-    "draft_refresh_at",
     "ending_at_instant",
     "gate_expiry_at",
     "is_billing_day",
@@ -135,8 +135,8 @@ def draft_finalization_at(expected_finalization_date: date) -> datetime:
     return _utc_midnight(expected_finalization_date) + _FINALIZATION
 
 
-def draft_refresh_at(changed_at: datetime) -> datetime:
-    """When a draft that is out of date is recomputed: the first multiple of five minutes after the change."""
+def change_follow_up_at(changed_at: datetime) -> datetime:
+    """When outdated drafts and new thresholds are followed up: the first multiple of five minutes after the change."""
     late = timedelta(minutes=changed_at.minute % 5, seconds=changed_at.second, microseconds=changed_at.microsecond)
     return changed_at - late + timedelta(minutes=5)
 

@@ -94,10 +94,19 @@ def normalized_properties(
 
 
 def displayed_properties(properties: Mapping[str, object]) -> dict[str, object]:
-    """Stored `properties` as responses show them: the pricing group keys also under their former name."""
-    if "pricing_group_keys" not in properties:
-        return dict(properties)
-    return {**properties, "grouped_by": properties["pricing_group_keys"]}
+    """Stored `properties` as responses show them: the pricing group keys also under their former name, and the bound
+    of an open range as null, even if it was sent without one.
+    """
+    shown = {name: _with_open_ends(value) if name.endswith("_ranges") else value for name, value in properties.items()}
+    if "pricing_group_keys" in properties:
+        shown["grouped_by"] = properties["pricing_group_keys"]
+    return shown
+
+
+def _with_open_ends(ranges: object) -> object:
+    if not isinstance(ranges, list | tuple):
+        return ranges
+    return [{**item, "to_value": item.get("to_value")} if isinstance(item, Mapping) else item for item in ranges]
 
 
 def grouping_keys(properties: Mapping[str, object]) -> tuple[str, ...]:

@@ -96,6 +96,8 @@ def _regrouped_bill(
     """An invoice of `fees` that have been paid one by one: they are only added up."""
     empty = opened(reader, newest, at=at, occasion=Occasion.IMMEDIATE, invoice_type=InvoiceType.ADVANCE_CHARGES)
     empty = replace(empty, skip_charges=True, currency=currency, purchase_order_number=order)
+    # The fees are of usage: the period that is shown is that of the charges.
+    boundaries = replace(boundaries, subscription=boundaries.charges or boundaries.subscription)
     billed = dict.fromkeys(fee.subscription_id or "" for fee in fees)
     periods = [
         billing_period(reader, empty, owners[id], boundaries, InvoicingReason.IN_ADVANCE_PERIODIC) for id in billed

@@ -36,8 +36,9 @@ from usagebill.operations.plans.fixed_charges import changed_fixed_charge
 from usagebill.operations.plans.inputs import ChargeInput, FixedChargeInput, PlanInput
 from usagebill.operations.plans.records import changed_plans, reconsider_changes, refuse, remove
 from usagebill.operations.plans.units import units_changed
-from usagebill.queries.plans import is_used, live_of, metric_of, plan_by_code
-from usagebill.storage.conditions import all_of, any_of, eq, present, related
+from usagebill.operations.usage_so_far import check_new_thresholds
+from usagebill.queries.plans import is_used, live_of, metric_of, overrides_of, plan_by_code
+from usagebill.storage.conditions import all_of, any_of, eq, negate, not_empty, present, related, within
 from usagebill.views.plans import plan_summary
 from usagebill.work import Reader, Work
 
@@ -70,6 +71,10 @@ def update(work: Work, code: str, request: PlanInput) -> Plan:
     if _is_listed(request.fixed_charges):
         _replace_fixed_charges(work, after, fixed_charges, fixed_items, used=used, cascade=cascade)
     changed_plans(work, [after.id])
+    if after.usage_thresholds != before.usage_thresholds and after.usage_thresholds:
+        # An override without thresholds of its own follows the plan's.
+        followers = [override.id for override in overrides_of(work, after) if not override.usage_thresholds]
+        check_new_thresholds(work, within("plan_id", [after.id, *followers]), negate(not_empty("usage_thresholds")))
     if after.amount_cents != before.amount_cents:
         _amount_changed(work, after, before.amount_cents)
         if cascade:

@@ -17,6 +17,7 @@ from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.operations.subscriptions.start import bill_start, ends_invoiced, start
 from usagebill.operations.subscriptions.termination import termination_options
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of, request_errors
+from usagebill.operations.usage_so_far import check_new_thresholds
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.subscriptions import plan_of
 from usagebill.storage.conditions import desc, eq, missing
@@ -61,6 +62,8 @@ def update(work: Work, external_id: str, request: SubscriptionUpdate, options: S
             work.emit("plan.updated", lambda: plan_summary(work, chosen.plan), plan.id)
         changed = replace(changed, plan_id=chosen.plan.id, fixed_charge_units=chosen.fixed_charge_units)
     work.tx.replace(changed)
+    if changed.usage_thresholds != to_change.usage_thresholds or request.plan_overrides:
+        check_new_thresholds(work, eq("id", changed.id))
     if request.plan_overrides:
         watch_subscription(work, changed)
     if moved and changed.subscription_at <= work.now:
