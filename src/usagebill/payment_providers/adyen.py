@@ -351,15 +351,15 @@ def _signed_text(item: Json) -> str:
 
 
 def _signature(item: Json) -> bytes:
-    told = text(item, "additionalData", "hmacSignature") or ""
     try:
-        return base64.b64decode(told, validate=True)
+        return base64.b64decode(text(item, "additionalData", "hmacSignature") or "", validate=True)
     except (binascii.Error, ValueError):
         return b""
 
 
 def _first(item: Json, names: tuple[str, ...]) -> str | None:
-    return next((told for name in names if (told := text(item, "additionalData", name)) is not None), None)
+    values = (text(item, "additionalData", name) for name in names)
+    return next((value for value in values if value is not None), None)
 
 
 def _account(item: Json, has_succeeded: bool) -> Outcome:
@@ -389,8 +389,8 @@ def _card(item: Json, id: str) -> MethodDetails:
 
 def _payment_moved(item: Json, has_succeeded: bool) -> PaymentMoved:
     data = value(item, "additionalData")
-    told = data.items() if isinstance(data, dict) else ()
-    named = named_payable({str(name).removeprefix("metadata."): part for name, part in told})
+    parts = data.items() if isinstance(data, dict) else ()
+    named = named_payable({str(name).removeprefix("metadata."): part for name, part in parts})
     currency = required_text(item, "amount", "currency")
     method = _first(item, _METHOD)
     return PaymentMoved(

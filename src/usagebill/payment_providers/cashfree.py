@@ -96,14 +96,14 @@ class CashfreeProvider(PaymentProvider):
     ) -> tuple[Notice, ...]:
         """One event, signed at most five minutes ago. It has no id of its own."""
         stamp = headers.get("x-webhook-timestamp") or headers.get("x-cashfree-timestamp") or ""
-        told = headers.get("x-webhook-signature") or headers.get("x-cashfree-signature") or ""
+        signature = headers.get("x-webhook-signature") or headers.get("x-cashfree-signature") or ""
         secrets = [connection.secret(name) for name in ("client_secret", "webhook_secret")]
         expected = [
             base64.b64encode(hmac.new(secret.value.encode(), stamp.encode() + body, hashlib.sha256).digest())
             for secret in secrets
             if secret.value
         ]
-        if not any(hmac.compare_digest(signature, told.encode()) for signature in expected):
+        if not any(hmac.compare_digest(known, signature.encode()) for known in expected):
             raise NoticeRejected("the signature is not Cashfree's")
         if not stamp.isascii() or not stamp.isdigit():
             raise NoticeRejected("it does not say when it was signed")

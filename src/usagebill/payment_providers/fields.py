@@ -21,44 +21,45 @@ def value(said: Json, *path: str) -> Json:
 
 def text(said: Json, *path: str) -> str | None:
     """A text that is not empty, else None. Whole numbers count: some providers number what they make."""
-    found = value(said, *path)
-    if isinstance(found, int) and not isinstance(found, bool):
-        return str(found)
-    return found if isinstance(found, str) and found else None
+    item = value(said, *path)
+    if isinstance(item, int) and not isinstance(item, bool):
+        return str(item)
+    return item if isinstance(item, str) and item else None
 
 
 def required_text(said: Json, *path: str) -> str:
     """Likewise. Raises ValueError if there is none."""
-    found = text(said, *path)
-    if found is None:
+    item = text(said, *path)
+    if item is None:
         raise ValueError(f"{'.'.join(path)} is missing")
-    return found
+    return item
 
 
 def required_int(said: Json, *path: str) -> int:
     """A whole number. Raises ValueError if there is none."""
-    found = value(said, *path)
-    if isinstance(found, bool) or not isinstance(found, int):
+    item = value(said, *path)
+    if isinstance(item, bool) or not isinstance(item, int):
         raise ValueError(f"{'.'.join(path)} is no whole number")
-    return found
+    return item
 
 
 def items(said: Json, *path: str) -> list[Json]:
     """A list. Raises ValueError if there is none."""
-    found = value(said, *path)
-    if not isinstance(found, list):
+    item = value(said, *path)
+    if not isinstance(item, list):
         raise ValueError(f"{'.'.join(path)} is no list")
-    return found
+    return item
 
 
-def number(told: str | None) -> int | None:
-    """A month or a year that was told as text; None for anything else."""
-    return int(told) if told is not None and told.isascii() and told.isdigit() and len(told) <= 4 else None
+def number(digits: str | None) -> int | None:
+    """A month or a year, from at most four digits; None for anything else."""
+    is_number = digits is not None and digits.isascii() and digits.isdigit() and len(digits) <= 4
+    return int(digits or 0) if is_number else None
 
 
-def year(told: str | None) -> int | None:
-    """A year, of which only two digits may be told."""
-    whole = number(told)
+def year(digits: str | None) -> int | None:
+    """A year, from four digits or from its last two."""
+    whole = number(digits)
     return whole + 2000 if whole is not None and whole < 100 else whole
 
 

@@ -92,8 +92,8 @@ class FlutterwaveProvider(PaymentProvider):
     ) -> tuple[Notice, ...]:
         """One event, with a word that only Flutterwave and we know; its contents are not signed."""
         secret = connection.secret("webhook_secret")
-        told = headers.get("verif-hash", "")
-        if not secret.value.strip() or not hmac.compare_digest(secret.value.encode(), told.encode()):
+        word = headers.get("verif-hash", "")
+        if not secret.value.strip() or not hmac.compare_digest(secret.value.encode(), word.encode()):
             raise NoticeRejected("the word in verif-hash is not ours")
         type = required_text(parse_json(body), "event")
         content = body.decode()

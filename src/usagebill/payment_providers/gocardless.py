@@ -163,7 +163,7 @@ class GoCardlessProvider(PaymentProvider):
         return _charged(value(_good(said), "payments"))
 
     def refund(self, connection: PaymentConnection, request: Refund) -> Refunded:
-        """Pay back part of a debit. GoCardless is told what all refunds of it come to, so that none is made twice."""
+        """Pay back part of a debit. GoCardless checks what all refunds of it come to, so that none is made twice."""
         amount = minor_units("gocardless", request.amount_cents, request.currency)
         before = minor_units("gocardless", request.refunded_before_cents, request.currency)
         fields = {
@@ -209,11 +209,11 @@ class GoCardlessProvider(PaymentProvider):
     def notices(
         self, connection: PaymentConnection, headers: Mapping[str, str], body: bytes, now: datetime
     ) -> tuple[Notice, ...]:
-        """Up to 250 events, under one signature. There is no time in it: repeated events are told by their ids."""
+        """Up to 250 events, under one signature. There is no time in it: repeated events are known by their ids."""
         secret = connection.secret("webhook_secret")
         expected = hmac.new(secret.value.encode(), body, hashlib.sha256).hexdigest()
-        told = headers.get("webhook-signature", "")
-        if not secret.value or not hmac.compare_digest(expected.encode(), told.encode()):
+        signature = headers.get("webhook-signature", "")
+        if not secret.value or not hmac.compare_digest(expected.encode(), signature.encode()):
             raise NoticeRejected("the signature is not GoCardless's")
         return tuple(
             Notice(

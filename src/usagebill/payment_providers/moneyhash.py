@@ -188,13 +188,13 @@ class MoneyHashProvider(PaymentProvider):
         """One event. Its age does not matter: MoneyHash may repeat it, and repeated ones change nothing."""
         secret = connection.secret("signature_key")
         pairs = [part.strip().partition("=") for part in headers.get("moneyhash-signature", "").split(",")]
-        told = {name: item for name, _, item in pairs}
-        if not secret.value or "t" not in told or "v3" not in told:
+        signed = {name: item for name, _, item in pairs}
+        if not secret.value or "t" not in signed or "v3" not in signed:
             raise NoticeRejected("it is not signed")
         event = parse_json(body)
         # What MoneyHash signs is its JSON without spaces, which it may send with some.
-        expected = [_signature(secret.value, signed, told["t"]) for signed in (body, encode_json(event))]
-        if not any(hmac.compare_digest(signature, told["v3"].encode()) for signature in expected):
+        expected = [_signature(secret.value, content, signed["t"]) for content in (body, encode_json(event))]
+        if not any(hmac.compare_digest(signature, signed["v3"].encode()) for signature in expected):
             raise NoticeRejected("the signature is not MoneyHash's")
         type, content = required_text(event, "type"), body.decode()
         return (Notice(id=digest((type, content)), type=type, body=content),)

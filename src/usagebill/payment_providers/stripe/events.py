@@ -50,12 +50,13 @@ def signed_event(connection: PaymentConnection, headers: Mapping[str, str], body
     """The event of a message, whose signature is right and at most five minutes old. Raises `NoticeRejected`."""
     secret = connection.secret("webhook_secret")
     pairs = [part.strip().partition("=") for part in headers.get("stripe-signature", "").split(",")]
-    stamps = [told for name, _, told in pairs if name == "t"]
+    stamps = [stamp for name, _, stamp in pairs if name == "t"]
     if not secret.value or len(stamps) != 1 or not stamps[0].isascii() or not stamps[0].isdigit():
         raise NoticeRejected("it is not signed")
     expected = hmac.new(secret.value.encode(), stamps[0].encode() + b"." + body, hashlib.sha256).hexdigest()
     # More than one while a secret is being replaced.
-    if not any(hmac.compare_digest(expected.encode(), told.encode()) for name, _, told in pairs if name == "v1"):
+    signatures = [signature.encode() for name, _, signature in pairs if name == "v1"]
+    if not any(hmac.compare_digest(expected.encode(), signature) for signature in signatures):
         raise NoticeRejected("the signature is not Stripe's")
     if abs(int(now.timestamp()) - int(stamps[0])) > _TOLERANCE.total_seconds():
         raise NoticeRejected("it was not signed just now")
