@@ -43,6 +43,8 @@ def world(box: Scenario) -> dict[str, str]:
     listener = box.post("/webhook_endpoints", webhook_endpoint={"webhook_url": "https://listener.example"})
     sending = {"email": "billing@seller.example", "email_settings": list(EMAIL_SETTINGS)}
     box.put("/billing_entities/default", billing_entity=sending)
+    campaign = {"name": "Standard", "code": "standard", "thresholds": [{"amount_cents": 10**9, "currency": "EUR"}]}
+    box.post("/dunning_campaigns", dunning_campaign=campaign)
     watch = {"alert_type": "current_usage_amount", "code": "watch", "thresholds": [{"value": 100_000}]}
     box.post("/subscriptions/sub/alerts", alert=watch)
     charge = shown["charges"][0]
@@ -65,6 +67,7 @@ def world(box: Scenario) -> dict[str, str]:
         "billing_entities": "default",
         "coupons": "ten",
         "customers": "acme",
+        "dunning_campaigns": "standard",
         "features": "seats",
         "plans": "basic",
         "subscriptions": "sub",
@@ -178,6 +181,14 @@ def valid_bodies(world: Mapping[str, str]) -> dict[str, dict[str, Any]]:
             "external_customer_id": "acme",
             "email": "books@acme.example",
             "svc_invoice_ids": [world["invoice_id"]],
+        },
+        "DunningCampaignInput": {
+            "name": "Late",
+            "code": "late",
+            "bcc_emails": ["books@seller.example"],
+            "days_between_attempts": 3,
+            "max_attempts": 2,
+            "thresholds": [{"amount_cents": 100_000_000, "currency": "EUR"}],
         },
         "WalletInput": {"external_customer_id": "acme", "rate_amount": "2", "currency": "EUR", "paid_credits": "10"},
         "WalletUpdate": {"priority": 7, "applies_to": {"fee_types": ["charge"], "billable_metric_codes": ["gb"]}},

@@ -22,6 +22,7 @@ from usagebill.core.tasks import (
     BillCustomer,
     BillFixedChargeUnits,
     ChangeEuRates,
+    ChaseCustomer,
     CheckAlerts,
     CheckReceivedEvents,
     CheckUsageThresholds,
@@ -44,6 +45,7 @@ from usagebill.core.tasks import (
     RescheduleCustomer,
     RescheduleEntity,
     RetryLimitedTaxes,
+    ReviewDunning,
     SendEmail,
     Task,
     TaxWaitingInvoices,
@@ -199,6 +201,14 @@ STORED: list[tuple[Task, str, str, str, str]] = [
     (DeliverWebhook(message_id="message"), "message", "deliver_webhook:message", "{}", "deliver_webhook/endpoint"),
     (CleanWebhookMessages(organization_id="org"), "org", "clean_webhook_messages:org", "{}", ""),
     (ChangeEuRates(organization_id="org"), "org", "change_eu_rates:org", "{}", ""),
+    (ChaseCustomer(customer_id="cus"), "cus", "chase_customer:cus", "{}", ""),
+    (
+        ReviewDunning(organization_id="org", after="cus"),
+        "org",
+        "review_dunning:org:cus",
+        '{"after":"cus"}',
+        "",
+    ),
 ]
 NAMED = {f"{row[0].kind}-{position}": row for position, row in enumerate(STORED)}
 

@@ -116,6 +116,31 @@ def test_credentials_are_not_taken_from_the_command_line_itself(file: str, text:
     assert "NAME=@FILE" in run("payment-connections", "create", *given, code=2)
 
 
+def test_dunning_campaigns_are_made_applied_changed_listed_and_ended(file: str) -> None:
+    given = ["--db", file, "--code", "late", "--threshold", "15000 EUR", "--threshold", "10000 usd", "--days", "3"]
+    made = run_json("dunning-campaigns", "create", *given, "--bcc", "cfo@lumen.example")
+    assert (made["name"], made["days_between_attempts"], made["max_attempts"]) == ("late", 3, 1)
+    assert made["thresholds"] == [
+        {"amount_cents": 15000, "currency": "EUR"},
+        {"amount_cents": 10000, "currency": "USD"},
+    ]
+    assert "value_already_exist" in run("dunning-campaigns", "create", *given, code=1)
+    assert "15000 EUR" in run("dunning-campaigns", "create", "--db", file, "--code", "x", "--threshold", "EUR", code=2)
+    changed = run("dunning-campaigns", "update", "late", "--db", file, "--attempts", "4", "--name", "Late payers")
+    assert "15000 EUR, 10000 USD" in changed
+    assert "late asks the customers of billing entity default" in run(
+        "dunning-campaigns", "apply", "late", "--db", file
+    )
+    unknown = run("dunning-campaigns", "apply", "late", "--db", file, "--customer", "nobody", code=1)
+    assert "no customer has the external id nobody" in unknown
+    (listed,) = run_json("dunning-campaigns", "list", "--db", file)
+    assert (listed["name"], listed["max_attempts"]) == ("Late payers", 4)
+    assert "Late payers" in run("dunning-campaigns", "list", "--db", file)
+    assert "deleted late" in run("dunning-campaigns", "delete", "late", "--db", file)
+    assert "no dunning campaigns" in run("dunning-campaigns", "list", "--db", file)
+    assert "no campaign has the code late" in run("dunning-campaigns", "apply", "late", "--db", file, code=1)
+
+
 def test_item_codes_that_name_nothing_are_refused(file: str) -> None:
     given = ["--db", file, "--kind", "anrok", "--code", "main", "--url", "https://tax.example", "--item", "calls"]
     assert "OUR_CODE=THEIR_CODE" in run("tax-connections", "create", *given, code=2)

@@ -24,6 +24,12 @@ OWN = {
     ("POST", "/invoices/{invoice_id}/resend_email"),
     ("POST", "/credit_notes/{credit_note_id}/resend_email"),
     ("POST", "/payment_receipts/{payment_receipt_id}/download"),
+    ("POST", "/dunning_campaigns"),
+    ("GET", "/dunning_campaigns"),
+    ("GET", "/dunning_campaigns/{code}"),
+    ("PUT", "/dunning_campaigns/{code}"),
+    ("PATCH", "/dunning_campaigns/{code}"),
+    ("DELETE", "/dunning_campaigns/{code}"),
     ("POST", "/payment_receipts/{payment_receipt_id}/resend_email"),
 }
 # Messages that the reference's description has no shape of.

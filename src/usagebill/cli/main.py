@@ -11,6 +11,7 @@ from usagebill import __version__
 from usagebill.cli.audit import audit
 from usagebill.cli.clock import clock
 from usagebill.cli.demo import demo
+from usagebill.cli.dunning_campaigns import dunning_campaigns
 from usagebill.cli.events import events
 from usagebill.cli.jobs import jobs, run_due
 from usagebill.cli.keys import keys
@@ -52,6 +53,7 @@ for command in (
     organizations,
     tax_connections,
     payment_connections,
+    dunning_campaigns,
     demo,
 ):
     main.add_command(command)

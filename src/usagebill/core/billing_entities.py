@@ -70,6 +70,7 @@ class BillingEntity:
     logo_url: str | None = None
     tax_ids: tuple[str, ...] = ()
     invoice_custom_section_ids: tuple[str, ...] = ()
+    applied_dunning_campaign_id: str | None = None
     archived_at: datetime | None = None
     deleted_at: datetime | None = None
 

@@ -138,6 +138,8 @@ class Customer:
     vat_check: VatCheck | None = None
     integration_customers: tuple[IntegrationCustomer, ...] = ()
     tax_error: ErrorDetail | None = None
+    applied_dunning_campaign_id: str | None = None
+    exclude_from_dunning_campaign: bool = False
     deleted_at: datetime | None = None
 
 

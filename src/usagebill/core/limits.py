@@ -26,6 +26,9 @@ __all__ = [
     "COUPON_AMOUNT",
     "COUPON_PERIODS",
     "COUPON_RATE",
+    "DUNNING_ATTEMPTS",
+    "DUNNING_DAYS",
+    "DUNNING_THRESHOLD",
     "FIXED_UNITS",
     "FREE_EVENTS",
     "FREE_UNITS",
@@ -188,6 +191,9 @@ TRIAL = _days("Trial", "`trial_period`", _DECIMALS)
 PAYMENT_TERM = _days("Payment term", "`net_payment_term`")
 GRACE_PERIOD = _days("Grace period", "`invoice_grace_period`")
 PAST_PERIODS = _count("Periods of past usage asked for", "`periods_count`", 1, 1_000_000)
+DUNNING_THRESHOLD = _cents("Overdue balance that a dunning campaign asks for", "`thresholds[].amount_cents`", 0)
+DUNNING_DAYS = _count("Days between two attempts of a dunning campaign", "`days_between_attempts`", 1, 36_500)
+DUNNING_ATTEMPTS = _count("Attempts of a dunning campaign", "`max_attempts`", 1, 1_000)
 ALERT_THRESHOLD = Range(
     what="Threshold of an alert",
     fields="`thresholds[].value`",

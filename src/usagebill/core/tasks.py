@@ -18,6 +18,7 @@ __all__ = [
     "BillCustomer",
     "BillFixedChargeUnits",
     "ChangeEuRates",
+    "ChaseCustomer",
     "CheckAlerts",
     "CheckReceivedEvents",
     "CheckUsageThresholds",
@@ -42,6 +43,7 @@ __all__ = [
     "RescheduleCustomer",
     "RescheduleEntity",
     "RetryLimitedTaxes",
+    "ReviewDunning",
     "SendEmail",
     "SettleTopUp",
     "Task",
@@ -326,6 +328,13 @@ class ExpireWallet(_CustomerTask):
     wallet_id: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChaseCustomer(_CustomerTask):
+    """A customer may have to be asked for what is overdue, as a dunning campaign says."""
+
+    kind = "chase_customer"
+
+
 # Plans
 
 
@@ -443,6 +452,21 @@ class AskTaxProvider(Task):
     request_id: str | None
     attempts: int
     purpose: Purpose | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewDunning(Task):
+    """A dunning campaign, or where one applies, has changed: customers with overdue invoices are looked at.
+
+    Those with ids up to `after` have been.
+    """
+
+    kind = "review_dunning"
+    subject_field = "organization_id"
+    identity = ("organization_id", "after")
+
+    organization_id: str
+    after: str = ""
 
 
 # Documents and e-mails

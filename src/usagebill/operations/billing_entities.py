@@ -15,13 +15,15 @@ from usagebill.core.billing_entities import (
 )
 from usagebill.core.contacts import normalized_email
 from usagebill.core.customers import Customer, dating_settings
+from usagebill.core.dunning import DunningProgress
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.tasks import RescheduleEntity
 from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
-from usagebill.operations import draft_invoices, invoice_custom_sections, taxes, vat
+from usagebill.operations import draft_invoices, dunning_progress, invoice_custom_sections, taxes, vat
 from usagebill.queries.billing_entities import forget_default_entity
+from usagebill.queries.dunning import campaign_by_code
 from usagebill.storage.conditions import asc, desc, eq, missing, related
 from usagebill.timezones import is_timezone
 from usagebill.work import Reader, Work
@@ -82,6 +84,7 @@ class BillingEntityInput(EntitySettingsInput):
     logo: Maybe[str] = ABSENT
     tax_codes: Maybe[tuple[str, ...]] = ABSENT
     invoice_custom_section_codes: Maybe[tuple[str, ...]] = ABSENT
+    applied_dunning_campaign_code: Maybe[str] = ABSENT
 
 
 _PLAIN = (
@@ -186,6 +189,8 @@ def apply(work: Work, before: BillingEntity, after: BillingEntity) -> BillingEnt
         draft_invoices.flag(work, eq("billing_entity_id", after.id))
     if before.eu_tax_management and not after.eu_tax_management:
         vat.switch_off(work, after)
+    if before.applied_dunning_campaign_id != after.applied_dunning_campaign_id:
+        _follow_campaign(work, after)
     if before.timezone != after.timezone:
         work.schedule(RescheduleEntity(billing_entity_id=after.id), work.now)
     return after
@@ -229,6 +234,9 @@ def _with_more(reader: Reader, entity: BillingEntity, request: BillingEntityInpu
     if request.invoice_custom_section_codes is not ABSENT and request.invoice_custom_section_codes is not None:
         ids = invoice_custom_sections.ids_of_codes(reader, request.invoice_custom_section_codes)
         entity = replace(entity, invoice_custom_section_ids=ids)
+    if is_given(request.applied_dunning_campaign_code):
+        code = request.applied_dunning_campaign_code
+        entity = replace(entity, applied_dunning_campaign_id=campaign_by_code(reader, code).id if code else None)
     return replace(
         entity,
         einvoicing=value_or(request.einvoicing, entity.einvoicing),
@@ -253,6 +261,16 @@ def _problems(entity: BillingEntity) -> dict[str, list[str]]:
     if not is_timezone(entity.timezone):
         problems["timezone"] = ["invalid_timezone"]
     return problems
+
+
+def _follow_campaign(work: Work, entity: BillingEntity) -> None:
+    """Another campaign asks those customers who have none of their own: their attempts count afresh."""
+    relying = related(
+        Customer, "customer_id", eq("billing_entity_id", entity.id), missing("applied_dunning_campaign_id")
+    )
+    for progress in work.tx.find(DunningProgress, relying):
+        work.tx.delete(progress)
+    dunning_progress.review(work)
 
 
 def _move_drafts(work: Work, before: BillingEntity, after: BillingEntity) -> None:

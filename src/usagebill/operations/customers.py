@@ -27,12 +27,13 @@ from usagebill.core.organizations import Organization
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.tasks import EndCustomer, RescheduleCustomer
 from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
-from usagebill.operations import draft_invoices, invoice_custom_sections, tax_connections, vat
+from usagebill.operations import draft_invoices, dunning_progress, invoice_custom_sections, tax_connections, vat
 from usagebill.operations.backlog import after_backlog, of_customer, settle_backlog
 from usagebill.operations.customer_lists import CustomerFilters, list_all
 from usagebill.operations.tax_connections import IntegrationCustomerInput
 from usagebill.queries.billing_entities import default_entity as default_entity_or_none
 from usagebill.queries.customers import customer_by_external_id, entity_of
+from usagebill.queries.dunning import campaign_by_code
 from usagebill.storage.conditions import eq, missing, present
 from usagebill.timezones import is_timezone
 from usagebill.views.customers import customer_summary
@@ -118,6 +119,8 @@ class CustomerInput:
     metadata: Maybe[tuple[CustomerMetadataInput, ...]] = ABSENT
     tax_codes: Maybe[tuple[str, ...]] = ABSENT
     integration_customers: Maybe[tuple[IntegrationCustomerInput, ...]] = ABSENT
+    applied_dunning_campaign_code: Maybe[str] = ABSENT
+    exclude_from_dunning_campaign: Maybe[bool] = ABSENT
 
 
 _ADDRESS = ("address_line1", "address_line2", "city", "state", "zipcode", "country")
@@ -265,6 +268,11 @@ def _fields(reader: Reader, before: Customer | None, request: CustomerInput) -> 
         fields["finalize_zero_amount_invoice"] = request.finalize_zero_amount_invoice or "inherit"
     if request.account_type and (before is None or _may_change_account_type(reader, before)):
         fields["account_type"] = request.account_type
+    if is_given(request.applied_dunning_campaign_code):
+        code = request.applied_dunning_campaign_code
+        fields["applied_dunning_campaign_id"] = campaign_by_code(reader, code).id if code else None
+    if is_given(request.exclude_from_dunning_campaign):
+        fields["exclude_from_dunning_campaign"] = bool(request.exclude_from_dunning_campaign)
     settings = value_or(request.billing_configuration, BillingConfigurationInput())
     return {**fields, **changes(settings, *_INHERITED)}
 
@@ -359,5 +367,15 @@ def _follow(work: Work, before: Customer, after: Customer, request: CustomerInpu
     if request.billing_configuration:
         old, new = dating_settings(before, old_entity), dating_settings(after, new_entity)
         draft_invoices.shift(work, after.id, old, new)
+    _follow_campaign(work, before, after)
     if timezone(before, old_entity) != timezone(after, new_entity):
         work.schedule(RescheduleCustomer(customer_id=after.id), work.now)
+
+
+def _follow_campaign(work: Work, before: Customer, after: Customer) -> None:
+    """Have a customer asked by the campaign that applies now; attempts of another one do not count."""
+    if before.applied_dunning_campaign_id != after.applied_dunning_campaign_id:
+        dunning_progress.clear(work, after)
+    decides = ("applied_dunning_campaign_id", "exclude_from_dunning_campaign", "billing_entity_id")
+    if any(getattr(before, name) != getattr(after, name) for name in decides):
+        dunning_progress.watch(work, after.id)

@@ -13,6 +13,7 @@ from usagebill.core.tasks import (
     BillCustomer,
     BillFixedChargeUnits,
     ChangeEuRates,
+    ChaseCustomer,
     CheckAlerts,
     CheckReceivedEvents,
     CheckUsageThresholds,
@@ -34,6 +35,7 @@ from usagebill.core.tasks import (
     RescheduleCustomer,
     RescheduleEntity,
     RetryLimitedTaxes,
+    ReviewDunning,
     SettleTopUp,
     Task,
     TaxWaitingInvoices,
@@ -44,6 +46,7 @@ from usagebill.core.tasks import (
 from usagebill.operations import coupons, events, ongoing_balances, progressive_billing, vat, webhooks
 from usagebill.operations.alerts.checks import check as check_alerts
 from usagebill.operations.billing_run import bill_customer
+from usagebill.operations.dunning_run import chase, review_dunning
 from usagebill.operations.invoices import generation_failures
 from usagebill.operations.invoices.awaiting_taxes import tax_waiting
 from usagebill.operations.invoices.charges_in_advance import process_events, process_events_apart
@@ -133,6 +136,8 @@ HANDLERS: dict[str, Handler[Any]] = dict(
         _handled(TopUpAtInterval, top_up_at_interval),
         _handled(ExpireWallet, expire_wallet),
         _handled(CheckAlerts, check_alerts),
+        _handled(ChaseCustomer, chase),
+        _handled(ReviewDunning, review_dunning),
     )
 )
 

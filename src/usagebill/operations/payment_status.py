@@ -11,6 +11,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import Payment
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.tasks import SettleTopUp
+from usagebill.operations.dunning_progress import was_paid
 from usagebill.storage.conditions import eq
 from usagebill.views.invoices import invoice_webhook_view
 from usagebill.work import Reader, Work
@@ -48,6 +49,8 @@ def set_payment_status(work: Work, invoice: Invoice, status: PaymentStatus) -> I
         updated_at=work.now,
     )
     work.tx.replace(changed)
+    if invoice.payment_overdue and status == PaymentStatus.SUCCEEDED:
+        was_paid(work, invoice)
     for fee in work.tx.find(Fee, eq("invoice_id", invoice.id)):
         if fee.payment_status != status:
             work.tx.replace(replace(fee, payment_status=status, updated_at=work.now))

@@ -19,7 +19,7 @@ from usagebill.resources.customers import (
 from usagebill.resources.entitlements import Entitlements, Features
 from usagebill.resources.invoicing import CreditNotes, Fees, Invoices
 from usagebill.resources.logs import ActivityLogs
-from usagebill.resources.payments import PaymentReceipts, PaymentRequests, Payments
+from usagebill.resources.payments import DunningCampaigns, PaymentReceipts, PaymentRequests, Payments
 from usagebill.resources.prepaid import Alerts, Wallets, WalletTransactions
 from usagebill.resources.usage import Events, Usage
 
@@ -39,6 +39,7 @@ class Resources:
     credit_notes: CreditNotes
     customers: Customers
     entitlements: Entitlements
+    dunning_campaigns: DunningCampaigns
     events: Events
     features: Features
     fees: Fees

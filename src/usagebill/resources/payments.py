@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import ClassVar
 
 from usagebill.bindings import Message, Messages, Resource, Views, command, query
+from usagebill.core.dunning import DunningCampaign
 from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.payment_requests import PaymentRequest
 from usagebill.core.payments import Payment
-from usagebill.operations import payment_receipts, payment_requests, payments
+from usagebill.operations import dunning_campaigns, payment_receipts, payment_requests, payments
 from usagebill.operations.documents import files as documents
 from usagebill.operations.emails import resending as emails
+from usagebill.queries.dunning import campaign_by_code
 from usagebill.queries.payment_requests import request_by_id
 from usagebill.queries.payments import receipt_by_id
+from usagebill.views.dunning_campaigns import DunningFinished, dunning_campaign_view
 from usagebill.views.payment_receipts import PaymentReceiptView, payment_receipt_view
 from usagebill.views.payment_requests import PaymentRequestView, payment_request_view
 from usagebill.views.payments import payment_view
@@ -57,3 +60,20 @@ class PaymentRequests(Resource):
     get = query(request_by_id)
     list = query(payment_requests.list_all)
     list_of_customer = query(payment_requests.list_of_customer)
+
+
+class DunningCampaigns(Resource):
+    """How customers are asked, again and again, for what is overdue."""
+
+    views: ClassVar[Views] = {DunningCampaign: dunning_campaign_view}
+    messages: ClassVar[Messages] = {
+        "dunning_campaign.finished": Message(
+            "A customer was asked for what is overdue for the last time.", DunningFinished
+        ),
+    }
+
+    create = command(dunning_campaigns.create)
+    update = command(dunning_campaigns.update)
+    get = query(campaign_by_code)
+    list = query(dunning_campaigns.list_all)
+    delete = command(dunning_campaigns.delete)

@@ -22,6 +22,7 @@ from usagebill.core.coupons import AppliedCoupon, Coupon
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.customers import Customer
 from usagebill.core.documents.files import Document
+from usagebill.core.dunning import DunningCampaign, DunningProgress
 from usagebill.core.entitlements import Feature, PlanEntitlement, SubscriptionEntitlement
 from usagebill.core.fees import Fee
 from usagebill.core.invoice_custom_sections import InvoiceCustomSection
@@ -330,6 +331,13 @@ TABLES: tuple[Table, ...] = (
         indexes=(("customer_id", *_LATEST),),
         references={"customer_id": Customer, "billing_entity_id": BillingEntity},
         listing=Listing(facets=("payment_status", "currency", "billing_entity_id")),
+    ),
+    Table(kind=DunningCampaign, name="dunning_campaigns", unique=(("code",),), listing=_PLAIN),
+    Table(
+        kind=DunningProgress,
+        name="dunning_progress",
+        always_unique=(("customer_id",),),
+        references={"customer_id": Customer},
     ),
     Table(
         kind=RequestedInvoice,

@@ -7,6 +7,7 @@ from typing import TypedDict
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.queries.billing_entities import default_entity
+from usagebill.queries.dunning import campaign_code
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.views.invoice_custom_sections import CustomSectionView, sections_view
 from usagebill.views.taxes import TaxView, taxes_view
@@ -53,6 +54,7 @@ class BillingEntityView(TypedDict):
 class BillingEntityDetails(BillingEntityView):
     taxes: list[TaxView]
     selected_invoice_custom_sections: list[CustomSectionView]
+    applied_dunning_campaign_code: str | None
 
 
 def billing_entity_view(reader: Reader, entity: BillingEntity) -> BillingEntityView:
@@ -100,6 +102,7 @@ def billing_entity_details(reader: Reader, entity: BillingEntity) -> BillingEnti
         **billing_entity_view(reader, entity),
         "taxes": taxes_view(reader, entity.tax_ids),
         "selected_invoice_custom_sections": sections_view(reader, entity.invoice_custom_section_ids),
+        "applied_dunning_campaign_code": campaign_code(reader, entity.applied_dunning_campaign_id),
     }
 
 

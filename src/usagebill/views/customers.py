@@ -11,6 +11,7 @@ from usagebill.core.error_details import TAX_ERROR, ErrorDetail
 from usagebill.core.invoice_custom_sections import customer_section_ids
 from usagebill.core.vat import NotRegistered, Registered, Unavailable
 from usagebill.queries.customers import entity_of
+from usagebill.queries.dunning import campaign_code
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.views.invoice_custom_sections import CustomSectionView, sections_view
 from usagebill.views.taxes import TaxView, taxes_view
@@ -101,6 +102,8 @@ class CustomerSummary(AddressView):
 
 class CustomerItem(CustomerSummary):
     taxes: list[TaxView]
+    applied_dunning_campaign_code: str | None
+    exclude_from_dunning_campaign: bool
 
 
 class ErrorDetailView(TypedDict):
@@ -213,8 +216,13 @@ def _integration_customer(customer: Customer, link: IntegrationCustomer) -> Inte
 
 
 def customer_item(reader: Reader, customer: Customer) -> CustomerItem:
-    """The customer as lists of customers show it: with its own taxes."""
-    return {**customer_summary(reader, customer), "taxes": taxes_view(reader, customer.tax_ids)}
+    """The customer as lists of customers show it: with its own taxes, and whether it is dunned."""
+    return {
+        **customer_summary(reader, customer),
+        "taxes": taxes_view(reader, customer.tax_ids),
+        "applied_dunning_campaign_code": campaign_code(reader, customer.applied_dunning_campaign_id),
+        "exclude_from_dunning_campaign": customer.exclude_from_dunning_campaign,
+    }
 
 
 def customer_view(reader: Reader, customer: Customer) -> CustomerView:

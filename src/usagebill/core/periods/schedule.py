@@ -18,6 +18,7 @@ __all__ = [
     "activation_at",
     "change_follow_up_at",
     "draft_finalization_at",
+    "dunning_run_at",
     "ending_at_instant",
     "gate_expiry_at",
     "is_billing_day",
@@ -38,6 +39,7 @@ _BILLING = timedelta(minutes=10)
 _FINALIZATION = timedelta(minutes=20)
 _OVERDUE = timedelta(minutes=25)
 _TRIAL_END = timedelta(minutes=35)
+_DUNNING = timedelta(minutes=45)
 _ALERT = timedelta(minutes=50)
 
 
@@ -144,6 +146,11 @@ def change_follow_up_at(changed_at: datetime) -> datetime:
 def overdue_at(payment_due_date: date) -> datetime:
     """When an unpaid invoice becomes overdue: minute 25 of the UTC date after its due date."""
     return _utc_midnight(payment_due_date + _DAY) + _OVERDUE
+
+
+def dunning_run_at(instant: datetime) -> datetime:
+    """When it is looked at whether a customer is to be asked for what is overdue: minute 45 at or after `instant`."""
+    return _hourly(instant, _DUNNING)
 
 
 def gate_expiry_at(expires_at: datetime) -> datetime:

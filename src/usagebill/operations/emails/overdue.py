@@ -7,17 +7,19 @@ from dataclasses import dataclass
 from usagebill.core.documents.locales import money_text
 from usagebill.core.documents.parties import customer_contact
 from usagebill.core.documents.words import words_of
+from usagebill.core.dunning import DunningCampaign
 from usagebill.core.emails import Email, OverdueInvoice, addresses, one_line, overdue_texts
 from usagebill.core.payment_requests import PaymentRequest
 from usagebill.core.statuses import PaymentStatus
-from usagebill.core.tasks import SendEmail
+from usagebill.core.tasks import ChaseCustomer, SendEmail
 from usagebill.operations.emails.orders import entity_of_subject, sender_of
 from usagebill.queries.customers import customer_of
+from usagebill.queries.dunning import progress_of
 from usagebill.queries.payment_requests import parts_of_request, requested_invoices
 from usagebill.storage.conditions import eq, more
 from usagebill.views.customers import customer_summary
 from usagebill.views.documents import document_url
-from usagebill.work import Reader, Work
+from usagebill.work import Work
 
 __all__ = ["Unsent", "overdue_email"]
 
@@ -83,14 +85,14 @@ def overdue_email(work: Work, task: SendEmail) -> Email | Unsent:
     )
 
 
-def _is_superseded(reader: Reader, request: PaymentRequest) -> bool:
-    """Whether its campaign has asked again since.
+def _is_superseded(work: Work, request: PaymentRequest) -> bool:
+    """Whether its campaign has asked again since, or is about to.
 
     After downtime all attempts that were missed are made at once: the customer is written to about the last alone.
     """
     if request.dunning_campaign_id is None:
         return False
-    later = reader.tx.first(
+    later = work.tx.first(
         PaymentRequest,
         eq("customer_id", request.customer_id),
         eq("dunning_campaign_id", request.dunning_campaign_id),
@@ -98,4 +100,11 @@ def _is_superseded(reader: Reader, request: PaymentRequest) -> bool:
         eq("billing_entity_id", request.billing_entity_id),
         more("created_at", request.created_at),
     )
-    return later is not None
+    if later is not None:
+        return True
+    campaign = work.tx.get(DunningCampaign, request.dunning_campaign_id)
+    progress = progress_of(work, request.customer_id)
+    job = work.tx.jobs.waiting(ChaseCustomer.kind, request.customer_id)
+    if campaign is None or progress is None or job is None or job.due_at > work.now or job.error is not None:
+        return False
+    return progress.attempts.get(request.currency, 0) < campaign.max_attempts

@@ -18,6 +18,7 @@ from usagebill.core.tasks import MarkOverdue
 from usagebill.operations.credit_notes.drafts import issue_drafts
 from usagebill.operations.documents.orders import order_on_issue
 from usagebill.operations.draft_invoices import watch_draft
+from usagebill.operations.dunning_progress import watch
 from usagebill.operations.emails.orders import email_on_issue
 from usagebill.operations.invoices.numbering import numbered
 from usagebill.operations.issuers import version_of
@@ -168,6 +169,7 @@ def mark_overdue(work: Work, task: MarkOverdue) -> None:
         return
     overdue = replace(invoice, payment_overdue=True, updated_at=work.now)
     work.tx.replace(overdue)
+    watch(work, invoice.customer_id)
     work.emit(
         "invoice.payment_overdue", lambda: invoice_webhook_view(work, "invoice.payment_overdue", overdue), invoice.id
     )

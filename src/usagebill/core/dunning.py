@@ -1,0 +1,181 @@
+"""Dunning: customers are asked again and again for what is overdue, as a campaign says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from usagebill.core.contacts import is_email
+from usagebill.core.currencies import CURRENCIES
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.limits import DUNNING_ATTEMPTS, DUNNING_DAYS, DUNNING_THRESHOLD
+from usagebill.core.periods.schedule import dunning_run_at
+
+__all__ = [
+    "DunningCampaign",
+    "DunningProgress",
+    "DunningThreshold",
+    "attempted",
+    "campaign_errors",
+    "currencies_to_attempt",
+    "is_finished",
+    "next_run_at",
+    "overdue_balances",
+    "reaches_a_threshold",
+    "reset",
+    "threshold_of",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DunningThreshold:
+    """What must be overdue in a currency, in cents, for a customer to be asked for it."""
+
+    amount_cents: int
+    currency: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DunningCampaign:
+    """How customers are asked for what is overdue: at most `max_attempts` times in each currency, with so many days
+    between two attempts. `bcc_emails` get a copy of each e-mail.
+    """
+
+    id: str
+    organization_id: str
+    code: str
+    name: str
+    created_at: datetime
+    updated_at: datetime
+    description: str | None = None
+    bcc_emails: tuple[str, ...] = ()
+    days_between_attempts: int = 1
+    max_attempts: int = 1
+    thresholds: tuple[DunningThreshold, ...] = ()
+    deleted_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DunningProgress:
+    """How often a customer has been asked, by currency, since it last paid. One clock serves all currencies."""
+
+    id: str
+    organization_id: str
+    customer_id: str
+    created_at: datetime
+    updated_at: datetime
+    attempts: Mapping[str, int] = field(default_factory=dict)
+    last_attempt_at: datetime | None = None
+
+
+def campaign_errors(campaign: DunningCampaign) -> dict[str, object]:
+    """What is wrong with a campaign by itself, as field -> codes, or place -> field -> codes; empty if nothing is."""
+    errors: dict[str, object] = {}
+    for name in ("name", "code"):
+        if not getattr(campaign, name).strip():
+            errors[name] = ["value_is_mandatory"]
+    wrong = [
+        f"invalid_email_format[{place},{email}]"
+        for place, email in enumerate(campaign.bcc_emails)
+        if "," in email or not is_email(email)
+    ]
+    if wrong:
+        errors["bcc_emails"] = wrong
+    if not DUNNING_DAYS.holds(campaign.days_between_attempts):
+        errors["days_between_attempts"] = ["value_is_out_of_range"]
+    if not DUNNING_ATTEMPTS.holds(campaign.max_attempts):
+        errors["max_attempts"] = ["value_is_out_of_range"]
+    if not campaign.thresholds:
+        errors["thresholds"] = ["can't be blank"]
+    elif problems := _threshold_errors(campaign.thresholds):
+        errors["thresholds"] = problems
+    return errors
+
+
+def _threshold_errors(thresholds: Sequence[DunningThreshold]) -> dict[str, dict[str, list[str]]]:
+    problems: dict[str, dict[str, list[str]]] = {}
+    seen: set[str] = set()
+    for place, threshold in enumerate(thresholds):
+        wrong: dict[str, list[str]] = {}
+        if not DUNNING_THRESHOLD.holds(threshold.amount_cents):
+            wrong["amount_cents"] = ["value_is_out_of_range"]
+        if threshold.currency not in CURRENCIES:
+            wrong["currency"] = ["value_is_invalid"]
+        elif threshold.currency in seen:
+            wrong["currency"] = ["value_already_exist"]
+        seen.add(threshold.currency)
+        if wrong:
+            problems[str(place)] = wrong
+    return problems
+
+
+# What is overdue
+
+
+def overdue_balances(invoices: Iterable[Invoice]) -> dict[str, int]:
+    """What overdue invoices come to in each currency, in cents: their totals, whatever was paid of them."""
+    balances: dict[str, int] = {}
+    for invoice in invoices:
+        balances[invoice.currency] = balances.get(invoice.currency, 0) + invoice.total_amount_cents
+    return balances
+
+
+def threshold_of(campaign: DunningCampaign, currency: str) -> int | None:
+    """What must be overdue in the currency, in cents; None if the campaign does not ask for it."""
+    return next(
+        (threshold.amount_cents for threshold in campaign.thresholds if threshold.currency == currency),
+        None,
+    )
+
+
+def reaches_a_threshold(campaign: DunningCampaign, balances: Mapping[str, int]) -> bool:
+    """Whether so much is overdue in some currency that the campaign asks for it."""
+    return any(
+        threshold.amount_cents <= balances[threshold.currency]
+        for threshold in campaign.thresholds
+        if threshold.currency in balances
+    )
+
+
+def currencies_to_attempt(
+    campaign: DunningCampaign, attempts: Mapping[str, int], balances: Mapping[str, int]
+) -> list[str]:
+    """The currencies in which the customer is to be asked: enough is overdue, and an attempt is left."""
+    wanted = []
+    for currency in sorted(balances):
+        threshold = threshold_of(campaign, currency)
+        left = attempts.get(currency, 0) < campaign.max_attempts
+        if threshold is not None and threshold <= balances[currency] and left:
+            wanted.append(currency)
+    return wanted
+
+
+# Attempts
+
+
+def next_run_at(campaign: DunningCampaign, progress: DunningProgress | None, now: datetime) -> datetime:
+    """When the customer may be asked next: a run of the hour, more than the days between after the last attempt."""
+    if progress is None or progress.last_attempt_at is None:
+        return dunning_run_at(now)
+    days = timedelta(days=campaign.days_between_attempts)
+    return dunning_run_at(max(now, progress.last_attempt_at + days + timedelta(microseconds=1)))
+
+
+def attempted(progress: DunningProgress, currencies: Iterable[str], now: datetime) -> DunningProgress:
+    """The progress once the customer is asked in these currencies."""
+    counts = {**progress.attempts, **{currency: progress.attempts.get(currency, 0) + 1 for currency in currencies}}
+    return replace(progress, attempts=counts, last_attempt_at=now, updated_at=now)
+
+
+def reset(progress: DunningProgress, currency: str, now: datetime) -> DunningProgress:
+    """The progress once what was asked for in a currency is paid; with the last one the clock starts afresh too."""
+    counts = {**progress.attempts, currency: 0}
+    last = progress.last_attempt_at if any(counts.values()) else None
+    return replace(progress, attempts=counts, last_attempt_at=last, updated_at=now)
+
+
+def is_finished(campaign: DunningCampaign, attempts: Mapping[str, int], balances: Mapping[str, int]) -> bool:
+    """Whether no attempt is left in any currency that was asked for and is still overdue."""
+    counts = [count for currency, count in attempts.items() if currency in balances]
+    return bool(counts) and min(counts) >= campaign.max_attempts

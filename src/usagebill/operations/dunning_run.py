@@ -1,0 +1,111 @@
+"""Runs of dunning: a customer is asked for what is overdue, as its campaign says."""
+
+from __future__ import annotations
+
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.customers import Customer
+from usagebill.core.dunning import (
+    DunningCampaign,
+    DunningProgress,
+    attempted,
+    currencies_to_attempt,
+    is_finished,
+    next_run_at,
+    overdue_balances,
+    threshold_of,
+)
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.tasks import ChaseCustomer, ReviewDunning
+from usagebill.operations import payment_requests
+from usagebill.operations.dunning_progress import watch
+from usagebill.queries.customers import find_customer
+from usagebill.queries.dunning import applicable_campaign, overdue_invoices, progress_of
+from usagebill.storage.conditions import asc, eq, more
+from usagebill.views.dunning_campaigns import dunning_finished_view
+from usagebill.work import Work
+
+__all__ = ["chase", "review_dunning"]
+
+_REVIEWED_AT_ONCE = 200
+
+
+def chase(work: Work, task: ChaseCustomer) -> None:
+    """Job: ask the customer for what is overdue, in each currency in which enough is and an attempt is left.
+
+    An attempt counts as soon as it is begun. Once none is left, `dunning_campaign.finished` tells; what becomes overdue
+    later is noticed then (`watch`).
+    """
+    customer = find_customer(work, task.customer_id)
+    campaign = None if customer is None else applicable_campaign(work, customer)
+    if customer is None or campaign is None:
+        return
+    known = progress_of(work, customer.id)
+    if next_run_at(campaign, known, work.now) > work.now:
+        watch(work, customer.id)
+        return
+    invoices = overdue_invoices(work, customer.id)
+    balances = overdue_balances(invoices)
+    progress = known or DunningProgress(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        customer_id=customer.id,
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    currencies = currencies_to_attempt(campaign, progress.attempts, balances)
+    if not currencies:
+        return
+    progress = attempted(progress, currencies, work.now)
+    if known is None:
+        work.tx.insert(progress)
+    else:
+        work.tx.replace(progress)
+    for currency in currencies:
+        _attempt(work, customer, campaign, currency, invoices)
+    if is_finished(campaign, progress.attempts, balances):
+        work.emit(
+            "dunning_campaign.finished",
+            lambda: dunning_finished_view(work, customer, campaign, balances),
+            campaign.id,
+        )
+    if currencies_to_attempt(campaign, progress.attempts, balances):
+        watch(work, customer.id)
+
+
+def _attempt(work: Work, customer: Customer, campaign: DunningCampaign, currency: str, invoices: list[Invoice]) -> None:
+    """A request to each billing entity's invoices that can be paid now, if they still come to the threshold."""
+    payable = [invoice for invoice in invoices if invoice.currency == currency]
+    threshold = threshold_of(campaign, currency)
+    if threshold is None or overdue_balances(payable).get(currency, 0) < threshold:
+        return
+    by_entity: dict[str, list[Invoice]] = {}
+    for invoice in payable:
+        by_entity.setdefault(invoice.billing_entity_id, []).append(invoice)
+    # Billing entities in the order in which they were made, so that requests are.
+    for entity in work.tx.find(BillingEntity, order=[asc("created_at"), asc("id")], deleted=True):
+        if entity.id in by_entity:
+            payment_requests.make(
+                work,
+                customer,
+                by_entity[entity.id],
+                email=customer.email,
+                bcc=campaign.bcc_emails,
+                dunning_campaign_id=campaign.id,
+            )
+
+
+def review_dunning(work: Work, task: ReviewDunning) -> None:
+    """Job: have it looked at whether customers with overdue invoices are to be asked, some of them at a time."""
+    overdue = work.tx.find(
+        Invoice,
+        eq("payment_overdue", True),
+        more("customer_id", task.after),
+        order=[asc("customer_id")],
+        limit=_REVIEWED_AT_ONCE,
+    )
+    customers = list(dict.fromkeys(invoice.customer_id for invoice in overdue))
+    for customer_id in customers:
+        watch(work, customer_id)
+    if len(overdue) == _REVIEWED_AT_ONCE:
+        rest = ReviewDunning(organization_id=task.organization_id, after=customers[-1])
+        work.schedule(rest, work.now)
