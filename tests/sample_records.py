@@ -8,8 +8,15 @@ from typing import Any
 
 from tests.scenarios import Scenario, charge_on, price_ranges
 from usagebill.core.billing_entities import EMAIL_SETTINGS
+from usagebill.core.organizations import Organization
+from usagebill.core.provider_requests import MethodDetails
 from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint
+from usagebill.operations import payment_connections
+from usagebill.operations.payment_connections import PaymentConnectionInput
+from usagebill.operations.payment_methods import keep_method
+from usagebill.queries.customers import customer_by_external_id
+from usagebill.work import Work
 
 __all__ = ["NEVER", "VERBS", "event", "in_order", "invoiced", "path_of", "plan", "request_of", "valid_bodies", "world"]
 
@@ -60,6 +67,7 @@ def world(box: Scenario) -> dict[str, str]:
     void = box.post("/wallet_transactions", wallet_transaction=moved)["wallet_transactions"][0]
     activity = box.get("/activity_logs?per_page=1")["activity_logs"][0]
     return {
+        "payment_method_id": _payment_method(box),
         "metric": metric_id,
         "activity_id": activity["activity_id"],
         "add_ons": "seat",
@@ -87,6 +95,20 @@ def world(box: Scenario) -> dict[str, str]:
         "wallet_transaction_id": granted["svc_id"],
         "void_id": void["svc_id"],
     }
+
+
+def _payment_method(box: Scenario) -> str:
+    """A card of acme's; its provider is linked to nobody, so that nothing is charged."""
+    known = box.get("/organizations")["organization"]["svc_id"]
+
+    def make(work: Work) -> str:
+        wanted = PaymentConnectionInput(kind="stripe", code="cards", secret_key="sk", webhook_secret="wh")
+        cards = payment_connections.create(work, wanted)
+        acme = customer_by_external_id(work, "acme")
+        return keep_method(work, acme, cards, MethodDetails(provider_method_id="pm_1", type="card")).id
+
+    organization = box.billing.store.read(None, lambda tx: tx.get(Organization, known))
+    return box.billing.writing(make, organization)
 
 
 def plan(code: str, metric_id: str) -> dict[str, Any]:

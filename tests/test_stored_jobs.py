@@ -15,6 +15,8 @@ from usagebill.clock import ManualClock
 from usagebill.core.documents.files import DocumentKind, DocumentSubject
 from usagebill.core.emails import Email, EmailSubject
 from usagebill.core.jobs import Job
+from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment
+from usagebill.core.provider_requests import PayableType, ProviderErrand
 from usagebill.core.tasks import (
     ActivateSubscription,
     AnnounceTermination,
@@ -150,6 +152,20 @@ STORED: list[tuple[Task, str, str, str, str]] = [
         "ask_tax_provider:void:inv",
         '{"subject":"void","request_id":null,"attempts":0,"purpose":"negate"}',
         "ask_tax_provider",
+    ),
+    (
+        CollectPayment(payable_type=PayableType.INVOICE, payable_id="inv", method_kind="provider", method_id="pm"),
+        "inv",
+        "collect_payment:inv",
+        '{"payable_type":"Invoice","method_kind":"provider","method_id":"pm"}',
+        "collect_payment",
+    ),
+    (
+        AskPaymentProvider(errand=ProviderErrand.CREATE_CUSTOMER, subject_id="cus", request_key="key", attempts=2),
+        "cus",
+        "ask_payment_provider:create_customer:cus",
+        '{"errand":"create_customer","request_key":"key","attempts":2}',
+        "ask_payment_provider",
     ),
     (
         GenerateDocuments(

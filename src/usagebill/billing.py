@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -17,13 +17,14 @@ from typing import Any, TypeVar
 
 import structlog
 
+from usagebill.answers import answering
 from usagebill.clock import Clock, ClockWatch, SystemClock
 from usagebill.core.activity_logs import LIBRARY, SYSTEM, Actor, Change
-from usagebill.core.errors import BillingError
+from usagebill.core.errors import BillingError, ThirdPartyError
 from usagebill.core.jobs import ATTEMPTS, Job, retry_delay
 from usagebill.core.organizations import Organization
-from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes
 from usagebill.delivery import Deliveries, HttpCourier
+from usagebill.job_host import PaymentProviders
 from usagebill.json_text import JsonObject, with_prefix
 from usagebill.logs import plain_traceback
 from usagebill.mail import Mailer, SmtpMailer, Undelivered
@@ -32,20 +33,20 @@ from usagebill.operations.audit import AuditReport, audit
 from usagebill.operations.change_logs import log_changes
 from usagebill.operations.jobs import is_worked_out_ahead, note_failure, perform
 from usagebill.outside import OUTSIDE
+from usagebill.payment_providers.kinds import HttpPaymentProviders
+from usagebill.provider_calls import receive_notice
 from usagebill.resources import VIEWS, Resources
 from usagebill.settings import MailServer, Settings
 from usagebill.storage.ports import Page, Snapshot, Store, Transaction
 from usagebill.storage.sqlite import SqliteStore
-from usagebill.tax_provider import HttpTaxProvider, TaxProvider, taxes_of
+from usagebill.tax_provider import HttpTaxProvider, TaxProvider
 from usagebill.vat_registry import HttpVatRegistry, VatRegistry
-from usagebill.work import Ahead, Drawings, DrawingWanted, Reader, Rehearsal, TaxAnswers, TaxesWanted, Work
+from usagebill.work import Ahead, Answers, Reader, Rehearsal, Work
 
 __all__ = ["Billing"]
 
 T = TypeVar("T")
 
-# How many tax requests one unit of work may make.
-_MOST_QUESTIONS = 20
 # How many jobs share one commit.
 _BATCH = 50
 # How many of them are computed before the lock is taken; among how many due jobs they are picked while other workers
@@ -96,7 +97,8 @@ class Billing(Resources):
     file is used, and a new file gets one of the name `Default organization`. `on_message` is given the body of every
     webhook message, once the change that caused it is durable; without `deliver` nothing is sent over a network.
     `vat_registry` is asked about VAT numbers, and `mailer` given e-mails, instead of those that the settings name;
-    `tax_provider` is asked for the taxes of customers that are linked to one, instead of what their connection names.
+    `tax_provider` is asked for the taxes of customers that are linked to one, instead of what their connection names,
+    and `payment_providers` for payments, instead of those that their connections name.
 
     With `read_only` the file is never written: a copy, or one that this process may only read.
 
@@ -115,6 +117,7 @@ class Billing(Resources):
         vat_registry: VatRegistry | None = None,
         mailer: Mailer | None = None,
         tax_provider: TaxProvider | None = None,
+        payment_providers: PaymentProviders | None = None,
         read_only: bool = False,
     ) -> None:
         self.clock: Clock = clock or SystemClock()
@@ -135,7 +138,17 @@ class Billing(Resources):
         if tax_provider is None and deliver:
             self._http_tax_provider = HttpTaxProvider(self.settings.tax_provider_timeout)
         self.tax_provider: TaxProvider | None = tax_provider or self._http_tax_provider
-        timeouts = self.settings.webhook_timeout, self.settings.vat_registry_timeout, self.settings.tax_provider_timeout
+        self._http_payment_providers: HttpPaymentProviders | None = None
+        if payment_providers is None and deliver:
+            self._http_payment_providers = HttpPaymentProviders(self.settings.payment_provider_timeout)
+        self.payment_providers: PaymentProviders | None = payment_providers or self._http_payment_providers
+        timeouts = (
+            self.settings.webhook_timeout,
+            self.settings.vat_registry_timeout,
+            self.settings.tax_provider_timeout,
+            # Some charges take several requests, one after the other.
+            2 * self.settings.payment_provider_timeout,
+        )
         self.lease = max(_LEASE, timedelta(seconds=3 * max(timeouts)) + _BEYOND)
         self.serving_seconds = 0.0
         # For how many more batches this worker skips the first jobs, because others take them.
@@ -177,6 +190,8 @@ class Billing(Resources):
             self._http_registry.close()
         if self._http_tax_provider is not None:
             self._http_tax_provider.close()
+        if self._http_payment_providers is not None:
+            self._http_payment_providers.close()
         self.store.close()
 
     @property
@@ -191,8 +206,7 @@ class Billing(Resources):
         tx: Transaction,
         organization: Organization,
         now: datetime,
-        tax_answers: TaxAnswers | None = None,
-        drawings: Drawings | None = None,
+        answers: Answers | None = None,
         ahead: Ahead | None = None,
         actor: Actor = SYSTEM,
     ) -> Work:
@@ -206,29 +220,15 @@ class Billing(Resources):
             log=self._log_changes,
             listening=self._on_message is not None,
             mailing=self.mailer is not None,
-            tax_answers=tax_answers,
-            drawings=drawings,
+            answers=answers,
             ahead=ahead,
         )
 
     def _log_changes(self, work: Work, changes: Sequence[Change]) -> None:
         log_changes(work, changes, self.clock.now())
 
-    def _answering(self, act: Callable[[TaxAnswers, Drawings], T]) -> T:
-        """The result of `act`, run again until every tax answer and file that it needs is there."""
-        answers: dict[Hashable, ProviderTaxes | ProviderFailure] = {}
-        drawings: dict[Hashable, bytes] = {}
-        while True:
-            try:
-                return act(answers, drawings)
-            except (TaxesWanted, DrawingWanted) as problem:
-                wanted = problem
-            # Outside of the transaction, which has been rolled back by now.
-            if isinstance(wanted, DrawingWanted):
-                drawings[wanted.key] = wanted.draw()
-                continue
-            patient = len(answers) < _MOST_QUESTIONS
-            answers[wanted.key] = taxes_of(self.tax_provider, wanted.connection, wanted.question, patient=patient)
+    def _answering(self, act: Callable[[Answers], T]) -> T:
+        return answering(act, self.tax_provider, self.payment_providers)
 
     def _tell(self, messages: list[JsonObject]) -> None:
         if self._on_message is not None:
@@ -247,10 +247,10 @@ class Billing(Resources):
         """Run a query on one consistent snapshot."""
         chosen = organization or self.organization
 
-        def ask(answers: TaxAnswers, drawings: Drawings) -> T:
+        def ask(answers: Answers) -> T:
             def look(tx: Snapshot) -> T:
                 now = self.clock.now()
-                return question(Reader(tx, chosen, now, self.settings, tax_answers=answers, drawings=drawings))
+                return question(Reader(tx, chosen, now, self.settings, answers=answers))
 
             return self.store.read(chosen.id, look)
 
@@ -267,19 +267,24 @@ class Billing(Resources):
         self.clock_watch.check()
         chosen = organization or self.organization
 
-        def attempt(answers: TaxAnswers, drawings: Drawings) -> tuple[T, Work]:
+        def attempt(answers: Answers) -> tuple[T, Work]:
             def act(tx: Transaction) -> tuple[T, Work]:
                 now = self.clock.now()
                 self.clock_watch.note(tx, now)
-                work = self._work(tx, chosen, now, answers, drawings, actor=actor or _ACTOR.get())
+                work = self._work(tx, chosen, now, answers, actor=actor or _ACTOR.get())
                 result = change(work)
                 work.log_changes()
                 return result, work
 
             return self.store.write(chosen.id, act)
 
-        with self._serving():
-            result, work = self._answering(attempt)
+        try:
+            with self._serving():
+                result, work = self._answering(attempt)
+        except ThirdPartyError as problem:
+            if problem.note is not None:
+                self.writing(problem.note, chosen)
+            raise
         self._tell(work.messages)
         self._wake(work.immediate_kinds)
         return result
@@ -298,6 +303,15 @@ class Billing(Resources):
             return VIEWS[type(record)](reader, record)
 
         return with_prefix(self.reading(shown), "svc_", self.settings.id_prefix)
+
+    def receive_notice(
+        self, kind: str, organization_id: str, code: str | None, headers: Mapping[str, str], body: bytes
+    ) -> bool:
+        """Take in a message from a payment provider, stored before this returns; False if it is not the provider's.
+
+        `headers` are by their names in lower case; `code` names the connection, where several are of the kind.
+        """
+        return receive_notice(self, kind, organization_id, code, headers, body)
 
     def audit(self, *, at_most: int = 1000, recount: bool = True) -> AuditReport:
         """Recompute every issued invoice from its own records, and check numbers, periods, coupons and credit notes.

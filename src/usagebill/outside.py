@@ -8,10 +8,18 @@ from typing import Any, Generic, TypeVar
 
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
-from usagebill.core.tasks import AskTaxProvider, CheckVatNumber, GenerateDocuments, SendEmail, Task
+from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment
+from usagebill.core.tasks import (
+    AskTaxProvider,
+    CheckVatNumber,
+    GenerateDocuments,
+    SendEmail,
+    Task,
+)
 from usagebill.drawing import generate_documents
 from usagebill.job_host import JobHost
 from usagebill.mail import send_email
+from usagebill.provider_calls import ask_payment_provider, collect_payment
 from usagebill.storage.jobs import task_of
 from usagebill.tax_provider import ask_tax_provider
 from usagebill.vat_registry import check_vat_number
@@ -46,5 +54,7 @@ OUTSIDE: dict[str, OutsideHandler[Any]] = dict(
         _outside(GenerateDocuments, generate_documents),
         _outside(SendEmail, send_email),
         _outside(AskTaxProvider, ask_tax_provider),
+        _outside(CollectPayment, collect_payment),
+        _outside(AskPaymentProvider, ask_payment_provider),
     )
 )

@@ -7,22 +7,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Self
-from urllib.parse import quote
+from typing import Any, Self, TypeVar
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from usagebill.billing import Billing
 from usagebill.clock import ManualClock
 from usagebill.core.emails import Email
+from usagebill.core.payment_providers import PaymentConnection
+from usagebill.core.provider_requests import FailureKind, ProviderFailed, ProviderFailure
+from usagebill.core.provider_requests import Request as ProviderRequest
 from usagebill.http.api import Answer, Api, Request
 from usagebill.http.app import endpoints
+from usagebill.http.notices import notice_answer
 from usagebill.http.prefix import check_prefix
 from usagebill.json_text import JsonObject
 from usagebill.operations import api_keys
+from usagebill.payment_providers.kinds import HttpPaymentProviders
 from usagebill.settings import Settings
 from usagebill.tax_provider import TaxProvider
 from usagebill.vat_registry import VatRegistry
+from usagebill.views.payment_providers import notice_path
 
 __all__ = ["Sandbox"]
+
+A = TypeVar("A")
 
 
 def _instant(text: str | datetime) -> datetime:
@@ -39,6 +47,16 @@ class _Outbox:
     def send(self, email: Email) -> dict[str, str]:
         self._emails.append(email)
         return {}
+
+
+class _NamedPlacesOnly(HttpPaymentProviders):
+    """Payment providers, spoken to only where a connection says that they are."""
+
+    def ask(self, connection: PaymentConnection, request: ProviderRequest[A]) -> A:
+        if connection.url is None:
+            message = "a sandbox speaks to providers only where `url` says that one is"
+            raise ProviderFailed(ProviderFailure(kind=FailureKind.REFUSED, code="no_url", message=message))
+        return super().ask(connection, request)
 
 
 class Sandbox:
@@ -67,6 +85,7 @@ class Sandbox:
         self.webhooks: list[JsonObject] = []
         self.emails: list[Email] = []
         self.clock = ManualClock(_instant(now))
+        self._payment_providers = _NamedPlacesOnly((settings or Settings()).payment_provider_timeout)
         self.billing = Billing(
             ":memory:",
             clock=self.clock,
@@ -76,6 +95,7 @@ class Sandbox:
             vat_registry=vat_registry,
             mailer=_Outbox(self.emails),
             tax_provider=tax_provider,
+            payment_providers=self._payment_providers,
         )
         _, self.api_key = self.billing.writing(lambda work: api_keys.create(work))
         self._api = Api(self.billing, endpoints())
@@ -93,6 +113,7 @@ class Sandbox:
     def close(self) -> None:
         """Let go of everything; nothing of it remains."""
         self.billing.close()
+        self._payment_providers.close()
 
     def _follow(self) -> None:
         # What follows at once from a library call is done before that call returns.
@@ -141,6 +162,27 @@ class Sandbox:
                 body=b"" if json is None else json_text.dumps(json).encode(),
             )
         )
+
+    def connect_payment_provider(self, kind: str, *, code: str, url: str, **settings: Any) -> str:
+        """Connect to an account with a payment provider whose API is at `url`; the path its messages go to.
+
+        `settings` are credentials and others, by the names of `usagebill.operations.payment_connections`.
+        """
+        with self._undisturbed():
+            made = self.billing.payment_connections.create(kind=kind, code=code, url=url, **settings)
+            self.billing.run_due(immediate=True, strict=True)
+        return notice_path(made)
+
+    def receive(self, path: str, body: bytes, headers: dict[str, str] | None = None) -> int:
+        """A message from outside, without an API key, and what follows from it at once; the status of the answer."""
+        parts = urlsplit(path)
+        _, _, kind, organization_id = parts.path.split("/")
+        code = dict(parse_qsl(parts.query)).get("code")
+        lower = {name.lower(): value for name, value in (headers or {}).items()}
+        with self._undisturbed():
+            accepted = self.billing.receive_notice(kind, organization_id, code, lower, body)
+            self.billing.run_due(immediate=True, strict=True)
+        return notice_answer(kind, accepted=accepted).status_code
 
     def jump_to(self, now: str | datetime) -> None:
         """Move the clock and run nothing."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, Self, TypeVar
 
 from usagebill.core.activity_logs import LIBRARY, SYSTEM, Actor, Change
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
+from usagebill.core.payment_providers import PaymentConnection
+from usagebill.core.provider_requests import ProviderFailure as PaymentFailure
+from usagebill.core.provider_requests import Request
 from usagebill.core.tasks import DeliverWebhook, Task
 from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes, TaxConnection, TaxQuestion
 from usagebill.core.webhooks import OBJECT_TYPES, WebhookEndpoint, WebhookMessage, delivery_lane, listens_to
@@ -26,8 +29,12 @@ from usagebill.storage.rehearsal import rehearsed
 
 __all__ = [
     "Ahead",
+    "Answers",
     "DrawingWanted",
     "Drawings",
+    "ProviderAnswer",
+    "ProviderAnswers",
+    "ProviderWanted",
     "Reader",
     "Rehearsal",
     "TaxAnswers",
@@ -67,6 +74,38 @@ class DrawingWanted(Exception):
 
 Drawings = Mapping[Hashable, bytes]
 
+A = TypeVar("A")
+
+
+class ProviderWanted(Exception):
+    """The work needs a payment provider's answer, which is requested while no transaction is open."""
+
+    def __init__(self, key: Hashable, connection: PaymentConnection, request: Request[Any]) -> None:
+        super().__init__(f"{connection.kind} is to be asked")
+        self.key = key
+        self.connection = connection
+        self.request = request
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderAnswer:
+    """What a payment provider was asked, and what it answered, or why it did not."""
+
+    request: Request[Any]
+    answer: object | PaymentFailure
+
+
+ProviderAnswers = Mapping[Hashable, ProviderAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What others have said, and the files that were rendered, while no transaction was open."""
+
+    taxes: TaxAnswers = field(default_factory=dict)
+    drawings: Drawings = field(default_factory=dict)
+    payments: ProviderAnswers = field(default_factory=dict)
+
 
 @dataclass(frozen=True, slots=True)
 class WorkedOut(Generic[T]):
@@ -97,15 +136,13 @@ class Reader:
         now: datetime,
         settings: Settings,
         *,
-        tax_answers: TaxAnswers | None = None,
-        drawings: Drawings | None = None,
+        answers: Answers | None = None,
     ) -> None:
         self._tx = tx
         self.organization = organization
         self.now = now
         self.settings = settings
-        self._tax_answers: TaxAnswers = {} if tax_answers is None else tax_answers
-        self._drawings: Drawings = {} if drawings is None else drawings
+        self._answers = answers or Answers()
         self._questions: list[Hashable] = []
         self._memory: dict[object, Any] = {}
 
@@ -156,18 +193,28 @@ class Reader:
         """
         wanted = TaxesWanted(connection, question, self._questions)
         self._questions.append(wanted.key)
-        if wanted.key not in self._tax_answers:
+        if wanted.key not in self._answers.taxes:
             raise wanted
-        return self._tax_answers[wanted.key]
+        return self._answers.taxes[wanted.key]
+
+    def asked(self, key: Hashable, connection: PaymentConnection, request: Request[Any]) -> ProviderAnswer:
+        """The answer of a payment provider to the request of this key, with the request that was really sent: this one
+        may have other ids, made when the work was run again.
+
+        Raises `ProviderWanted` if it has not been sent yet: the work is rolled back, and run again with the answer.
+        """
+        if key not in self._answers.payments:
+            raise ProviderWanted(key, connection, request)
+        return self._answers.payments[key]
 
     def drawn(self, key: Hashable, prepare: Callable[[], Callable[[], bytes]]) -> bytes:
         """The file of this key; `prepare` reads what it is of, and gives what makes it from that alone.
 
         Raises `DrawingWanted` if it has not been rendered yet: the work is rolled back, and run again with the file.
         """
-        if key not in self._drawings:
+        if key not in self._answers.drawings:
             raise DrawingWanted(key, prepare())
-        return self._drawings[key]
+        return self._answers.drawings[key]
 
     def page(
         self,
@@ -212,11 +259,10 @@ class Work(Reader):
         log: Callable[[Work, Sequence[Change]], None] | None = None,
         listening: bool = False,
         mailing: bool = False,
-        tax_answers: TaxAnswers | None = None,
-        drawings: Drawings | None = None,
+        answers: Answers | None = None,
         ahead: Ahead | None = None,
     ) -> None:
-        super().__init__(tx, organization, now, settings, tax_answers=tax_answers, drawings=drawings)
+        super().__init__(tx, organization, now, settings, answers=answers)
         self._transaction = tx
         self._perform = perform
         self.actor = actor
@@ -281,7 +327,7 @@ class Work(Reader):
                 self.now,
                 self.settings,
                 perform=self._perform,
-                tax_answers=self._tax_answers,
+                answers=self._answers,
             )
             results.append(act(alone))
             raise _Undo

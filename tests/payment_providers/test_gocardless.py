@@ -394,7 +394,8 @@ def test_a_mandate_ends_whoever_ends_it(
     action: str, origin: str, http: HttpPaymentProviders, gocardless: GoCardlessServer, main: PaymentConnection
 ) -> None:
     ended = understood(http, main, gocardless.mandate_ended("MD1", action, origin))
-    assert ended == MethodRemoved(provider_method_id="MD1")
+    stays_listed = action == "cancelled" and origin != "api"
+    assert ended == MethodRemoved(provider_method_id="MD1", stays_listed=stays_listed)
 
 
 def test_a_mandate_that_is_replaced(

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-__all__ = ["GENERATION_ERROR", "TAX_ERROR", "TAX_VOIDING_ERROR", "ErrorDetail", "without"]
+__all__ = ["GENERATION_ERROR", "PAYMENT_ERROR", "TAX_ERROR", "TAX_VOIDING_ERROR", "ErrorDetail", "without"]
 
 # Taxes could not be determined, or reported.
 TAX_ERROR = "tax_error"
 # An invoice could not be made.
 GENERATION_ERROR = "invoice_generation_error"
+# An invoice could not be collected.
+PAYMENT_ERROR = "payment_error"
 # An invoice could not be cancelled with the tax provider.
 TAX_VOIDING_ERROR = "tax_voiding_error"
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 __all__ = [
     "BadRequest",
@@ -12,6 +13,7 @@ __all__ = [
     "Invalid",
     "NotAllowed",
     "NotFound",
+    "ThirdPartyError",
     "TooManyProviderRequests",
     "TooManyRequests",
     "Unauthorized",
@@ -84,6 +86,23 @@ class TooManyProviderRequests(BillingError):
     def __init__(self, provider: str) -> None:
         super().__init__("too_many_provider_requests")
         self.provider = provider
+
+
+class ThirdPartyError(BillingError):
+    """Somebody else refused what the caller wants (422): whom it was, and what they said.
+
+    `note` is what is to be done about it in a change of its own, since the caller's is rolled back.
+    """
+
+    status = 422
+
+    def __init__(self, third_party: str, message: str, note: Callable[[Any], object] | None = None) -> None:
+        super().__init__("third_party_error")
+        self.details: type_of_details = {"third_party": third_party, "thirdparty_error": message}
+        self.note = note
+
+    def __str__(self) -> str:
+        return f"third_party_error: {self.details}"
 
 
 class ClockRefused(BillingError):

@@ -1,8 +1,8 @@
-"""Payment methods: what an invoice is to be collected with. Nobody is connected to a provider: none has an id."""
+"""Payment methods: what an invoice is to be collected with, by a provider or by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 __all__ = ["PaymentMethodChoice", "chosen_method", "is_payment_method"]
@@ -16,13 +16,22 @@ class PaymentMethodChoice:
     id: str | None = None
 
 
-def is_payment_method(sent: object) -> bool:
-    """Whether what a caller sent names a payment method of a customer; nothing at all does."""
+def is_payment_method(sent: object, is_method: Callable[[str], bool]) -> bool:
+    """Whether what a caller sent names a payment method of a customer, or none; `is_method` knows the ids of methods.
+
+    By hand, there is none; an id needs the type `provider`.
+    """
     if not sent:
         return True
-    if not isinstance(sent, Mapping) or sent.get("payment_method_id"):
+    if not isinstance(sent, Mapping):
         return False
-    return sent.get("payment_method_type") in (None, "provider", "manual")
+    kind, id = sent.get("payment_method_type"), sent.get("payment_method_id")
+    named = isinstance(id, str) and bool(id) and is_method(id)
+    if kind == "manual":
+        return not named
+    if id is None or id == "":
+        return kind in (None, "provider")
+    return kind == "provider" and named
 
 
 def chosen_method(sent: object) -> PaymentMethodChoice | None:

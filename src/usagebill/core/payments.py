@@ -40,8 +40,8 @@ class Payment:
     through a provider, when it was begun.
 
     One with a `connection_id` is collected by that provider: `status` is the provider's own word, `payment_status` what
-    it means. `sent` is what the provider was sent first. As long as it is not known what became of that, the same is
-    sent again, however much has changed meanwhile. `method` is what was paid with, as it was then.
+    it means. `sent` is what the provider was sent. As long as it is `unanswered` (it is not known what became of that),
+    the same is sent again, however much has changed meanwhile. `method` is what was paid with, as it was then.
     """
 
     id: str
@@ -67,6 +67,7 @@ class Payment:
     error_code: str | None = None
     attempts: int = 0
     sent: Charge | None = None
+    unanswered: bool = False
     sent_at: datetime | None = None
     # False while nobody sees the invoice that it pays.
     is_shown: bool = True
@@ -85,11 +86,6 @@ class Payment:
     def payable_id(self) -> str:
         """The id of the invoice or payment request that it pays."""
         return self.payment_request_id or self.invoice_id or ""
-
-    @property
-    def is_outcome_open(self) -> bool:
-        """Whether the provider was asked for it, and it is not known what came of that."""
-        return self.sent is not None and self.payment_status == ChargeStatus.PENDING and self.status == "pending"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

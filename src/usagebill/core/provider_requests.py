@@ -50,6 +50,7 @@ __all__ = [
     "PaymentMoved",
     "ProviderCharge",
     "ProviderCharges",
+    "ProviderErrand",
     "ProviderFailed",
     "ProviderFailure",
     "Refund",
@@ -378,6 +379,22 @@ class ListCharges(Request[ProviderCharges]):
     until: datetime
 
 
+class ProviderErrand(StrEnum):
+    """What a payment provider is asked besides charges, and of which record the task's `subject_id` is."""
+
+    CONNECT = "connect"  # a connection is new
+    DISCONNECT = "disconnect"  # a connection has ended
+    CREATE_CUSTOMER = "create_customer"  # a customer is to exist at the provider
+    UPDATE_CUSTOMER = "update_customer"  # a customer has another name or address
+    SETUP_URL = "setup_url"  # a customer is to leave a payment method
+    FETCH_METHODS = "fetch_methods"  # a customer was linked who may have methods already
+    CANCEL = "cancel"  # a payment is not wanted any more
+    UPDATE_CHARGE = "update_charge"  # the invoice of a payment has a number now
+    REFUND = "refund"  # an attempt at a refund is to be made
+    EXPIRE_PAGE = "expire_page"  # a page is not to be paid on any more
+    NOTICE = "notice"  # a notice has come in
+
+
 # Failures
 
 
@@ -497,9 +514,10 @@ class DefaultMethodCleared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodRemoved:
-    """A payment method cannot be used any more."""
+    """A payment method cannot be used any more. `stays_listed`: the customer still has it, to see what became of it."""
 
     provider_method_id: str
+    stays_listed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from usagebill.core.errors import (
     Forbidden,
     Invalid,
     NotFound,
+    ThirdPartyError,
     TooManyProviderRequests,
     TooManyRequests,
     Unauthorized,
@@ -214,7 +215,7 @@ def error_body(problem: BillingError) -> JsonObject:
         error = "Too Many Provider Requests"
         return {"status": 429, "error": error, "code": problem.code, "error_details": details}
     body: JsonObject = {"status": problem.status, "error": _TITLES[problem.status], "code": problem.code}
-    if isinstance(problem, Invalid):
+    if isinstance(problem, (Invalid, ThirdPartyError)):
         body["error_details"] = problem.details
     return body
 

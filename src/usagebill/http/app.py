@@ -29,6 +29,7 @@ from usagebill.core.errors import BadRequest, NotFound
 from usagebill.core.secrets import Secret
 from usagebill.http.api import Answer, Api, Request, request_id
 from usagebill.http.endpoints import Endpoint
+from usagebill.http.notices import notice_route
 from usagebill.http.openapi import document
 from usagebill.http.prefix import check_prefix
 from usagebill.json_text import encode_json
@@ -49,6 +50,7 @@ _LONG_BODIES = 2
 _READERS = 40
 _WRITERS = 64
 _HEALTH_CHECKS = 2
+_NOTICES = 8
 # Where the scope has what the Authorization header says.
 _KEY_SENT = "usagebill.authorization"
 _log = structlog.get_logger("usagebill.requests")
@@ -118,6 +120,7 @@ def create_app(
             Route("/health", health),
             Route("/ready", ready),
             Route("/documents/{token}", document_file),
+            notice_route(billing, CapacityLimiter(_NOTICES)),
         ],
         middleware=[Middleware(_Conversation, log_requests=log_requests)],
     )

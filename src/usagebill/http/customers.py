@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from usagebill.http.endpoints import Endpoint
-from usagebill.operations import customers
+from usagebill.operations import customers, payment_pages
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.views.customers import customer_item, customer_view
+from usagebill.views.payment_providers import CheckoutUrlView, checkout_url_view
+from usagebill.work import Work
 
 __all__ = ["ENDPOINTS"]
+
+
+def _setup_page(_: Work, page: payment_pages.SetupPage) -> CheckoutUrlView:
+    return checkout_url_view(page.customer, page.connection, page.url)
+
 
 ENDPOINTS = [
     Endpoint(
@@ -54,10 +61,10 @@ ENDPOINTS = [
     Endpoint(
         "POST",
         "/customers/{external_id}/checkout_url",
-        customers.checkout_url,
+        payment_pages.checkout_url,
         permission="customer",
         returns="customer",
-        view=customer_view,
+        view=_setup_page,
         summary="Get where a customer leaves a payment method",
     ),
 ]

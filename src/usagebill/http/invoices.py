@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Annotated, TypedDict
 
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.payments import PaymentPage
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations.documents import files as documents
 from usagebill.operations.emails import resending as emails
 from usagebill.operations.invoices import drafts, lifecycle, listing, one_off, payment_links
 from usagebill.operations.preview import PreviewInput, preview
+from usagebill.queries.customers import customer_of
 from usagebill.queries.invoices import visible_invoice
 from usagebill.rating.explain import explain
 from usagebill.views.explanations import explanation_view
@@ -45,8 +47,15 @@ def _previewed(_: Work, shown: InvoiceView) -> Annotated[InvoiceView, _NOT_PREVI
     return shown
 
 
-def _payment_details(_: Work, shown: PaymentDetailsView) -> PaymentDetailsView:
-    return shown
+def _payment_details(work: Work, page: PaymentPage) -> PaymentDetailsView:
+    customer = customer_of(work, page)
+    return {
+        "svc_customer_id": customer.id,
+        "external_customer_id": customer.external_id,
+        "payment_provider": customer.payment_provider or "",
+        "svc_invoice_id": page.invoice_id or "",
+        "payment_url": page.url,
+    }
 
 
 ENDPOINTS = [

@@ -27,9 +27,17 @@ from usagebill.core.organizations import Organization
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.tasks import EndCustomer, RescheduleCustomer
 from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
-from usagebill.operations import draft_invoices, dunning_progress, invoice_custom_sections, tax_connections, vat
+from usagebill.operations import (
+    draft_invoices,
+    dunning_progress,
+    invoice_custom_sections,
+    provider_customers,
+    tax_connections,
+    vat,
+)
 from usagebill.operations.backlog import after_backlog, of_customer, settle_backlog
 from usagebill.operations.customer_lists import CustomerFilters, list_all
+from usagebill.operations.provider_customers import ProviderLinkInput
 from usagebill.operations.tax_connections import IntegrationCustomerInput
 from usagebill.queries.billing_entities import default_entity as default_entity_or_none
 from usagebill.queries.customers import customer_by_external_id, entity_of
@@ -46,7 +54,6 @@ __all__ = [
     "CustomerInput",
     "CustomerMetadataInput",
     "IntegrationCustomerInput",
-    "checkout_url",
     "default_entity",
     "delete",
     "list_all",
@@ -141,6 +148,13 @@ _PLAIN = (
     "net_payment_term",
     *_ADDRESS,
 )
+_LINK = (
+    "payment_provider",
+    "payment_provider_code",
+    "provider_customer_id",
+    "sync_with_provider",
+    "provider_payment_methods",
+)
 _INHERITED = (
     "invoice_grace_period",
     "subscription_invoice_issuing_date_anchor",
@@ -193,7 +207,7 @@ def upsert(work: Work, request: CustomerInput) -> Customer:
         _addresses(before) != _addresses(customer) or tax_connections.decided_by_another(before, customer)
     ):
         customer = replace(customer, tax_error=None)
-    _check_provider(request)
+    customer = provider_customers.linked(work, before, customer, _provider(request))
     if before is None:
         number = work.tx.next_number("customers")
         # The current organization: the work may have been opened with an earlier state of it.
@@ -202,10 +216,12 @@ def upsert(work: Work, request: CustomerInput) -> Customer:
         customer = replace(customer, sequential_id=number, slug=slug)
         work.tx.insert(customer)
         work.emit("customer.created", lambda: customer_summary(work, customer), customer.id)
+        provider_customers.follow_link(work, None, customer)
         return customer
     work.tx.replace(customer)
     _follow(work, before, customer, request)
     work.emit("customer.updated", lambda: customer_summary(work, customer), customer.id)
+    provider_customers.follow_link(work, before, customer)
     return customer
 
 
@@ -216,12 +232,6 @@ def delete(work: Work, external_id: str) -> Customer:
     work.tx.replace(deleted)
     work.schedule(EndCustomer(customer_id=deleted.id), work.now)
     return deleted
-
-
-def checkout_url(reader: Reader, external_id: str) -> Customer:
-    """Where the customer leaves a payment method with its provider; refused, since nobody is connected to one."""
-    customer_by_external_id(reader, external_id)
-    raise Invalid(base="no_linked_payment_provider")
 
 
 def _entity(reader: Reader, request: CustomerInput) -> BillingEntity:
@@ -346,11 +356,9 @@ def _sent_text(sent: object, default: str) -> str:
     return without_nul(sent) or "" if isinstance(sent, str) else ""
 
 
-def _check_provider(request: CustomerInput) -> None:
-    # No connection to a payment provider exists here, so that none can be linked. One that is only named is ignored.
+def _provider(request: CustomerInput) -> ProviderLinkInput:
     settings = value_or(request.billing_configuration, BillingConfigurationInput())
-    if settings.payment_provider and (settings.provider_customer_id or settings.sync_with_provider):
-        raise Invalid(base="payment_provider_not_found")
+    return ProviderLinkInput(**{name: getattr(settings, name) for name in _LINK})
 
 
 def _addresses(customer: Customer) -> tuple[object, ...]:

@@ -9,7 +9,9 @@ import attrs
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.payment_providers import KINDS, PaymentConnection, connection_errors
+from usagebill.core.payment_tasks import AskPaymentProvider
 from usagebill.core.payments import PaymentMethod
+from usagebill.core.provider_requests import ProviderErrand
 from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader, Work
@@ -64,6 +66,7 @@ def create(work: Work, request: PaymentConnectionInput) -> PaymentConnection:
     if work.tx.first(PaymentConnection, eq("code", code)) is not None:
         raise Invalid(code="value_already_exist")
     work.tx.insert(connection)
+    _connect(work, connection)
     return connection
 
 
@@ -89,6 +92,12 @@ def _check(connection: PaymentConnection) -> None:
         raise Invalid(problems)
 
 
+def _connect(work: Work, connection: PaymentConnection) -> None:
+    """Have fetched what the provider gives, where notices could not be checked without it."""
+    if connection.traits.fetches and not connection.accepts_notices:
+        work.schedule(AskPaymentProvider(errand=ProviderErrand.CONNECT, subject_id=connection.id), work.now)
+
+
 def list_all(reader: Reader) -> list[PaymentConnection]:
     """All connections, oldest first."""
     return reader.tx.find(PaymentConnection, order=[asc("created_at"), asc("id")])
@@ -111,6 +120,7 @@ def update(work: Work, code: str, request: PaymentConnectionInput) -> PaymentCon
     connection = replace(_changed(before, request), connect_error=None, updated_at=work.now)
     _check(connection)
     work.tx.replace(connection)
+    _connect(work, connection)
     return connection
 
 
@@ -123,6 +133,8 @@ def delete(work: Work, code: str) -> PaymentConnection:
         work.tx.replace(replace(method, is_default=False, deleted_at=work.now, updated_at=work.now))
     for customer in work.tx.find(Customer, eq("payment_connection_id", connection.id), deleted=True):
         work.tx.replace(replace(unlinked(customer), updated_at=work.now))
+    if connection.webhook_id is not None:
+        work.schedule(AskPaymentProvider(errand=ProviderErrand.DISCONNECT, subject_id=connection.id), work.now)
     return deleted
 
 

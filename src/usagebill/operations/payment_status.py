@@ -7,16 +7,20 @@ from datetime import datetime
 
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceStatus, InvoiceType
+from usagebill.core.invoices.payment_states import PaymentEvent, Telling, move
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.payments import Payment
+from usagebill.core.payment_tasks import AskPaymentProvider
+from usagebill.core.payments import Payment, PaymentPage
+from usagebill.core.provider_requests import ProviderErrand
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.tasks import SettleTopUp
 from usagebill.operations.dunning_progress import was_paid
-from usagebill.storage.conditions import eq
+from usagebill.queries.payments import paid_cents
+from usagebill.storage.conditions import eq, missing
 from usagebill.views.invoices import invoice_webhook_view
 from usagebill.work import Reader, Work
 
-__all__ = ["payment_of", "set_payment_status"]
+__all__ = ["end_pages", "move_payment", "payment_of", "set_payment_status"]
 
 _UPDATED = "invoice.payment_status_updated"
 
@@ -37,10 +41,27 @@ def payment_of(reader: Reader, invoice: Invoice, amount_cents: int, reference: s
     )
 
 
-def set_payment_status(work: Work, invoice: Invoice, status: PaymentStatus) -> Invoice:
-    """Store that the invoice is pending, succeeded or failed, and send its messages where that is news.
+def move_payment(work: Work, invoice: Invoice, event: PaymentEvent) -> Invoice:
+    """Store what an event makes of the invoice, as the table of `payment_states` says."""
+    made = move(invoice.payment_status, event)
+    before = invoice
+    if made.ready is not None:
+        invoice = replace(invoice, ready_for_payment_processing=made.ready)
+    if made.counts:
+        invoice = replace(invoice, total_paid_amount_cents=paid_cents(work, invoice.id))
+    if made.status is not None:
+        return set_payment_status(work, invoice, made.status, tells=made.tells is not Telling.NEVER)
+    if invoice != before:
+        invoice = replace(invoice, updated_at=work.now)
+        work.tx.replace(invoice)
+    return invoice
 
-    Once it has succeeded it is no longer overdue. The credits of a top-up follow its invoice.
+
+def set_payment_status(work: Work, invoice: Invoice, status: PaymentStatus, *, tells: bool = True) -> Invoice:
+    """Store that the invoice is pending, succeeded or failed, and tell those who listen where that is news.
+
+    Once it has succeeded it is no longer overdue, and no page is left to pay it on. The credits of a top-up follow its
+    invoice.
     """
     changed = replace(
         invoice,
@@ -54,10 +75,20 @@ def set_payment_status(work: Work, invoice: Invoice, status: PaymentStatus) -> I
     for fee in work.tx.find(Fee, eq("invoice_id", invoice.id)):
         if fee.payment_status != status:
             work.tx.replace(replace(fee, payment_status=status, updated_at=work.now))
-    if invoice.payment_status != status and invoice.status in VISIBLE:
+    if status == PaymentStatus.SUCCEEDED and invoice.payment_status != status:
+        end_pages(work, "invoice_id", invoice.id)
+    if tells and invoice.payment_status != status and invoice.status in VISIBLE:
         work.emit(_UPDATED, lambda: invoice_webhook_view(work, _UPDATED, changed), changed.id)
     if invoice.invoice_type == InvoiceType.CREDIT and status != PaymentStatus.PENDING:
-        # The credits follow right after.
+        # What becomes of the credits follows right after.
         task = SettleTopUp(customer_id=invoice.customer_id, invoice_id=invoice.id, payment_status=status.value)
         work.schedule(task, work.now)
     return changed
+
+
+def end_pages(work: Work, column: str, payable_id: str) -> None:
+    """End the pages on which an invoice or payment request could be paid, at the provider too where it can be told."""
+    for page in work.tx.find(PaymentPage, eq(column, payable_id), missing("ended_at")):
+        work.tx.replace(replace(page, ended_at=work.now))
+        if page.provider_page_id is not None and page.expires_at > work.now:
+            work.schedule(AskPaymentProvider(errand=ProviderErrand.EXPIRE_PAGE, subject_id=page.id), work.now)

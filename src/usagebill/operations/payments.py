@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -11,12 +10,13 @@ from dateutil import parser
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Forbidden, Invalid, NotFound
 from usagebill.core.invoices.life_cycle import PAYABLE, InvoiceType
+from usagebill.core.invoices.payment_states import PaymentEvent
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import Payment, payment_errors
 from usagebill.core.statuses import PaymentStatus
 from usagebill.inputs import ABSENT, Input, Maybe, Paging
 from usagebill.operations import payment_receipts
-from usagebill.operations.payment_status import payment_of, set_payment_status
+from usagebill.operations.payment_status import move_payment, payment_of
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.payment_requests import requests_of_invoice
 from usagebill.queries.payments import paid_cents
@@ -68,10 +68,8 @@ def create(work: Work, request: PaymentInput) -> Payment:
         raise Invalid(problems)
     payment = payment_of(work, invoice, amount, reference, paid_at)
     work.tx.insert(payment)
-    invoice = replace(invoice, total_paid_amount_cents=paid_cents(work, invoice.id), updated_at=work.now)
-    work.tx.replace(invoice)
-    if invoice.due_cents == 0:
-        set_payment_status(work, invoice, PaymentStatus.SUCCEEDED)
+    completes = paid_cents(work, invoice.id) + invoice.total_offset_amount_cents == invoice.total_amount_cents
+    move_payment(work, invoice, PaymentEvent.PAID_BY_HAND if completes else PaymentEvent.PAID_IN_PART)
     payment_receipts.issue(work, payment)
     return payment
 

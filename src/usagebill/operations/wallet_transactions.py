@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import NoReturn
 
 from usagebill.core.errors import Invalid
 from usagebill.core.invoice_custom_sections import Selection
 from usagebill.core.numbers import ZERO
-from usagebill.core.payment_methods import chosen_method, is_payment_method
+from usagebill.core.payment_methods import chosen_method
+from usagebill.core.payments import PaymentPage
 from usagebill.core.wallet_checks import (
     LONGEST_ORDER_NUMBER,
     LONGEST_TRANSACTION_NAME,
@@ -39,15 +39,19 @@ from usagebill.core.wallets import (
 )
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, is_given, value_or
 from usagebill.operations.backlog import settle_backlog
+from usagebill.operations.invoices.payment_links import page_of_invoice
 from usagebill.operations.wallet_ledger import keep, take_out
 from usagebill.operations.wallets.inputs import CustomSectionChoice, order_number_of, selection_of
 from usagebill.operations.wallets.top_ups import TopUp, new_transaction, top_up
+from usagebill.queries.invoices import find_invoice
+from usagebill.queries.payment_providers import names_method
 from usagebill.queries.wallets import wallet_by_id, wallet_transaction_by_id
 from usagebill.storage.conditions import Condition, asc, desc, eq, has_item
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
 
 __all__ = [
+    "TopUpPage",
     "WalletTransactionFilters",
     "WalletTransactionInput",
     "consumptions",
@@ -57,6 +61,14 @@ __all__ = [
     "list_of_wallet",
     "payment_url",
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopUpPage:
+    """Where bought credits are paid."""
+
+    transaction: WalletTransaction
+    page: PaymentPage
 
 
 @Input
@@ -131,7 +143,7 @@ def _problems(reader: Reader, wallet: Wallet | None, request: WalletTransactionI
         code = _target_code(reader, wallet, request.voided_transaction_id)
         if code is not None:
             problems["voided_transaction_id"] = [code]
-    return problems | _problems_of_words(request)
+    return problems | _problems_of_words(reader, request, wallet)
 
 
 def _target_code(reader: Reader, wallet: Wallet, transaction_id: str) -> str | None:
@@ -141,7 +153,7 @@ def _target_code(reader: Reader, wallet: Wallet, transaction_id: str) -> str | N
     return None if (target.remaining_amount_cents or 0) > 0 else "no_remaining_amount"
 
 
-def _problems_of_words(request: WalletTransactionInput) -> dict[str, object]:
+def _problems_of_words(reader: Reader, request: WalletTransactionInput, wallet: Wallet | None) -> dict[str, object]:
     """What is wrong with what the transactions are to say."""
     problems: dict[str, object] = {}
     if request.metadata is not None and is_given(request.metadata) and request.metadata != {}:
@@ -153,7 +165,7 @@ def _problems_of_words(request: WalletTransactionInput) -> dict[str, object]:
         problems["name"] = ["invalid_value"]
     elif len(name) > LONGEST_TRANSACTION_NAME:
         problems["name"] = ["too_long"]
-    if not is_payment_method(value_or(request.payment_method, None)):
+    if not names_method(reader, value_or(request.payment_method, None), "" if wallet is None else wallet.customer_id):
         problems["payment_method"] = ["invalid_payment_method"]
     if not is_priority(priority_of(value_or(request.priority, LOWEST_PRIORITY)) or 0):
         problems["priority"] = ["value_is_invalid"]
@@ -249,16 +261,17 @@ def _ledger(
     return work.page(WalletConsumption, eq(column, transaction.id), paging=paging, order=order)
 
 
-def payment_url(work: Work, wallet_transaction_id: str) -> NoReturn:
-    """Where the customer pays for bought credits; refused, since nobody is connected to a payment provider.
+def payment_url(work: Work, wallet_transaction_id: str) -> TopUpPage:
+    """The page on which the customer pays for bought credits at its provider.
 
-    Raises `NotFound` and `Invalid`.
+    Raises `NotFound`, `Invalid` where there is no such page, and `ThirdPartyError` where the provider refuses.
     """
     transaction = wallet_transaction_by_id(work, wallet_transaction_id)
     if transaction.transaction_status != TransactionKind.PURCHASED:
         raise Invalid(base="wallet_transaction_not_purchased")
     if transaction.status == WalletTransactionStatus.SETTLED:
         raise Invalid(base="wallet_transaction_already_settled")
-    if transaction.invoice_id is None:
+    invoice = None if transaction.invoice_id is None else find_invoice(work, transaction.invoice_id)
+    if invoice is None:
         raise Invalid(base="wallet_transaction_has_no_attached_invoice")
-    raise Invalid(base="no_linked_payment_provider")
+    return TopUpPage(transaction=transaction, page=page_of_invoice(work, invoice))

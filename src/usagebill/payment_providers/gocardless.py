@@ -240,7 +240,10 @@ class GoCardlessProvider(PaymentProvider):
             added = self._mandate_added(connection, required_text(event, "links", "new_mandate"))
             return (added, MethodRemoved(provider_method_id=required_text(event, "links", "mandate")))
         if about == "mandates" and action in _MANDATE_ENDS:
-            return (MethodRemoved(provider_method_id=required_text(event, "links", "mandate")),)
+            # Where the bank or the customer ended it, the merchant still sees it, and that it cannot be used.
+            elsewhere = action == "cancelled" and text(event, "details", "origin") != "api"
+            mandate = required_text(event, "links", "mandate")
+            return (MethodRemoved(provider_method_id=mandate, stays_listed=elsewhere),)
         return (Unhandled(reason=f"{notice.type} changes nothing", known=about in _KNOWN.split()),)
 
     def _mandate_added(self, connection: PaymentConnection, id: str) -> Outcome:

@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
-from usagebill.core.customers import Customer
+from usagebill.core.collection import display_name, first_email
+from usagebill.core.customers import Address, Customer
+from usagebill.core.errors import Invalid
+from usagebill.core.invoices.life_cycle import InvoiceType
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.payment_methods import PaymentMethodChoice, is_payment_method
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payments import LIVE, Payment, PaymentMethod
-from usagebill.core.statuses import ChargeStatus
-from usagebill.storage.conditions import desc, eq, present, within
+from usagebill.core.provider_requests import Payer
+from usagebill.core.recurring_rules import RecurringTransactionRule, RuleStatus
+from usagebill.core.subscriptions import Subscription
+from usagebill.core.wallet_transactions import TransactionSource
+from usagebill.queries.customers import entity_of
+from usagebill.queries.invoices import periods_of
+from usagebill.queries.wallets import transaction_of_invoice, wallet_of
+from usagebill.storage.conditions import asc, desc, eq, present, within
 from usagebill.work import Reader
 
-__all__ = ["default_method", "live_payment", "methods_of", "paid_cents", "payment_connection_of"]
+__all__ = [
+    "choice_for",
+    "default_method",
+    "find_connection",
+    "live_payment",
+    "method_chosen",
+    "methods_of",
+    "named_connection",
+    "names_method",
+    "payer_of",
+    "payment_connection_of",
+]
+
+
+def find_connection(reader: Reader, connection_id: str | None) -> PaymentConnection | None:
+    """The connection with this id, though it may have ended."""
+    return None if connection_id is None else reader.tx.get(PaymentConnection, connection_id, deleted=True)
 
 
 def payment_connection_of(reader: Reader, customer: Customer) -> PaymentConnection | None:
@@ -19,11 +46,18 @@ def payment_connection_of(reader: Reader, customer: Customer) -> PaymentConnecti
     return reader.tx.get(PaymentConnection, customer.payment_connection_id)
 
 
-def paid_cents(reader: Reader, invoice_id: str) -> int:
-    """What has been paid of an invoice directly, by hand and through providers."""
-    return reader.tx.total(
-        Payment, "amount_cents", eq("invoice_id", invoice_id), eq("payment_status", ChargeStatus.SUCCEEDED)
-    )
+def named_connection(reader: Reader, kind: str, code: str | None) -> PaymentConnection:
+    """The connection of this kind, and of this code if one is given.
+
+    Raises `Invalid` for none, and where several are of the kind and no code says which.
+    """
+    of_code = [eq("code", code)] if code else []
+    connections = reader.tx.find(PaymentConnection, eq("kind", kind), *of_code, limit=2)
+    if not connections:
+        raise Invalid(base="payment_provider_not_found")
+    if len(connections) > 1:
+        raise Invalid(base="payment_provider_code_missing")
+    return connections[0]
 
 
 def live_payment(reader: Reader, column: str, payable_id: str) -> Payment | None:
@@ -39,3 +73,98 @@ def methods_of(reader: Reader, customer_id: str) -> list[PaymentMethod]:
 def default_method(reader: Reader, customer_id: str) -> PaymentMethod | None:
     """The method that the customer is charged with unless another is named; None if it has none that can be."""
     return reader.tx.first(PaymentMethod, eq("customer_id", customer_id), eq("is_default", True), eq("is_usable", True))
+
+
+def payer_of(reader: Reader, customer: Customer, connection: PaymentConnection, currency: str | None = None) -> Payer:
+    """The customer, as its provider is told of it."""
+    entity = entity_of(reader, customer)
+    return Payer(
+        customer_id=customer.id,
+        external_id=customer.external_id,
+        organization_id=customer.organization_id,
+        connection_id=connection.id,
+        connection_code=connection.code,
+        provider_customer_id=customer.provider_customer_id,
+        currency=currency or customer.currency or entity.default_currency,
+        address=Address(
+            address_line1=customer.address_line1,
+            address_line2=customer.address_line2,
+            city=customer.city,
+            state=customer.state,
+            zipcode=customer.zipcode,
+            country=customer.country,
+        ),
+        name=display_name(customer),
+        firstname=customer.firstname,
+        lastname=customer.lastname,
+        email=first_email(customer.email),
+        phone=customer.phone,
+        customer_type=customer.customer_type,
+        legal_name=customer.legal_name,
+        legal_number=customer.legal_number,
+        tax_identification_number=customer.tax_identification_number,
+        method_types=customer.provider_payment_methods or ("card",),
+        entity_country=entity.country,
+    )
+
+
+# With what
+
+_BY_HAND = PaymentMethodChoice(kind="manual")
+_OF_SUBSCRIPTIONS = (InvoiceType.SUBSCRIPTION, InvoiceType.ADVANCE_CHARGES, InvoiceType.PROGRESSIVE_BILLING)
+
+
+def choice_for(reader: Reader, invoice: Invoice) -> PaymentMethodChoice | None:
+    """How the invoice is to be collected: as it says itself, else its first subscription, or its wallet.
+
+    None: with the customer's default method. An invoice of subscriptions that has none is not collected.
+    """
+    if invoice.payment_method is not None:
+        return invoice.payment_method
+    if invoice.invoice_type in _OF_SUBSCRIPTIONS:
+        periods = periods_of(reader, invoice)
+        subscription = None if not periods else reader.tx.get(Subscription, periods[0].subscription_id)
+        if subscription is None:
+            return _BY_HAND
+        return PaymentMethodChoice(kind=subscription.payment_method_type, id=subscription.payment_method_id)
+    if invoice.invoice_type == InvoiceType.CREDIT:
+        return _choice_of_top_up(reader, invoice)
+    return None
+
+
+def _choice_of_top_up(reader: Reader, invoice: Invoice) -> PaymentMethodChoice | None:
+    purchase = transaction_of_invoice(reader, invoice.id)
+    if purchase is None:
+        return None
+    choices = [purchase.payment_method]
+    if purchase.source in (TransactionSource.INTERVAL, TransactionSource.THRESHOLD):
+        rule = reader.tx.first(
+            RecurringTransactionRule,
+            eq("wallet_id", purchase.wallet_id),
+            eq("status", RuleStatus.ACTIVE),
+            order=[asc("created_at"), asc("id")],
+        )
+        choices.append(None if rule is None else rule.payment_method)
+    choices.append(wallet_of(reader, purchase).payment_method)
+    named = (choice for choice in choices if choice is not None and (choice.kind == "manual" or choice.id is not None))
+    return next(named, None)
+
+
+def method_chosen(reader: Reader, customer_id: str, choice: PaymentMethodChoice | None) -> PaymentMethod | None:
+    """The method to charge; None if nothing is to be charged: by hand, or with a method that is gone."""
+    if choice is not None and choice.kind == "manual":
+        return None
+    if choice is None or choice.id is None:
+        return default_method(reader, customer_id)
+    method = reader.tx.get(PaymentMethod, choice.id)
+    return method if method is not None and method.customer_id == customer_id and method.is_usable else None
+
+
+def names_method(reader: Reader, sent: object, customer_id: str | None = None) -> bool:
+    """Whether a request's `payment_method` is one of the customer's (of anybody's, where none is named), or none."""
+
+    def is_method(id: str) -> bool:
+        method = reader.tx.get(PaymentMethod, id)
+        return method is not None and customer_id in (None, method.customer_id)
+
+    return is_payment_method(sent, is_method)

@@ -19,7 +19,7 @@ from usagebill.resources.customers import (
 from usagebill.resources.entitlements import Entitlements, Features
 from usagebill.resources.invoicing import CreditNotes, Fees, Invoices
 from usagebill.resources.logs import ActivityLogs
-from usagebill.resources.payments import DunningCampaigns, PaymentReceipts, PaymentRequests, Payments
+from usagebill.resources.payments import DunningCampaigns, PaymentMethods, PaymentReceipts, PaymentRequests, Payments
 from usagebill.resources.prepaid import Alerts, Wallets, WalletTransactions
 from usagebill.resources.usage import Events, Usage
 
@@ -47,6 +47,7 @@ class Resources:
     invoices: Invoices
     organizations: Organizations
     payment_connections: PaymentConnections
+    payment_methods: PaymentMethods
     payment_receipts: PaymentReceipts
     payment_requests: PaymentRequests
     payments: Payments

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from usagebill.bindings import Resource, Views, command, query
+from usagebill.bindings import Message, Messages, Resource, Views, command, query
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.tax_providers import TaxConnection
 from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
 from usagebill.operations import payment_connections, tax_connections, webhook_endpoints, webhooks
-from usagebill.views.payment_providers import payment_connection_view
+from usagebill.views.payment_providers import PaymentProviderErrorView, payment_connection_view
 from usagebill.views.tax_providers import tax_connection_view
 from usagebill.views.webhooks import webhook_endpoint_view, webhook_message_view
 
@@ -18,6 +18,9 @@ class PaymentConnections(Resource):
     """Payment providers that collect the invoices of the customers linked to them."""
 
     views: ClassVar[Views] = {PaymentConnection: payment_connection_view}
+    messages: ClassVar[Messages] = {
+        "payment_provider.error": Message("A payment provider could not be connected to.", PaymentProviderErrorView),
+    }
 
     create = command(payment_connections.create)
     update = command(payment_connections.update)

@@ -17,6 +17,7 @@ from usagebill.operations import (
     customers,
     invoice_custom_sections,
     organizations,
+    payment_pages,
     progressive_billing,
     subscription_charges,
     subscriptions,
@@ -27,6 +28,7 @@ from usagebill.views.coupons import applied_coupon_view
 from usagebill.views.customers import CheckedCustomer, CustomerSummary, customer_view
 from usagebill.views.invoice_custom_sections import section_view
 from usagebill.views.organizations import organization_view
+from usagebill.views.payment_providers import CheckoutUrlView, CustomerErrorView
 from usagebill.views.subscriptions import (
     EntitledSubscription,
     SubscriptionMessage,
@@ -65,6 +67,11 @@ class Customers(Resource):
     messages: ClassVar[Messages] = {
         "customer.created": Message("A customer was created.", CustomerSummary),
         "customer.tax_provider_error": Message("A tax provider did not give an invoice's taxes.", CustomerTaxErrorView),
+        "customer.payment_provider_created": Message("A payment provider knows a customer now.", CustomerSummary),
+        "customer.payment_provider_error": Message("A payment provider did not accept a customer.", CustomerErrorView),
+        "customer.checkout_url_generated": Message(
+            "There is a page on which a customer leaves a payment method.", CheckoutUrlView
+        ),
         "customer.updated": Message("A customer was sent again or edited, changed or not.", CustomerSummary),
         "customer.vies_check": Message("The VAT number of a customer was checked, or could not be.", CheckedCustomer),
     }
@@ -73,7 +80,7 @@ class Customers(Resource):
     get = query(customer_by_external_id)
     list = query(customers.list_all)
     delete = command(customers.delete)
-    checkout_url = command(customers.checkout_url)
+    checkout_url = command(payment_pages.checkout_url)
 
 
 class InvoiceCustomSections(Resource):

@@ -25,6 +25,7 @@ from usagebill.rating.fee_events import events_of_fee
 from usagebill.views.credit_notes import CreditNoteOfCustomer, IssuedCreditNote, credit_note_view
 from usagebill.views.fees import UntaxedFeeView, fee_view
 from usagebill.views.invoices import INVOICE_MESSAGES, PaymentDisputeLost, PaymentFailure, invoice_view
+from usagebill.views.payment_providers import RefundFailureView
 from usagebill.views.tax_providers import FeeTaxErrorView
 
 
@@ -33,6 +34,7 @@ class CreditNotes(Resource):
 
     views: ClassVar[Views] = {CreditNote: credit_note_view}
     messages: ClassVar[Messages] = {
+        "credit_note.provider_refund_failure": Message("A payment provider did not refund.", RefundFailureView),
         "credit_note.created": Message("A credit note was issued.", IssuedCreditNote),
         "credit_note.generated": Message("The document of a credit note was made.", CreditNoteOfCustomer),
     }

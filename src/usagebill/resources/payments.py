@@ -8,28 +8,43 @@ from usagebill.bindings import Message, Messages, Resource, Views, command, quer
 from usagebill.core.dunning import DunningCampaign
 from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.payment_requests import PaymentRequest
-from usagebill.core.payments import Payment
-from usagebill.operations import dunning_campaigns, payment_receipts, payment_requests, payments
+from usagebill.core.payments import Payment, PaymentMethod
+from usagebill.operations import dunning_campaigns, payment_methods, payment_receipts, payment_requests, payments
 from usagebill.operations.documents import files as documents
 from usagebill.operations.emails import resending as emails
 from usagebill.queries.dunning import campaign_by_code
 from usagebill.queries.payment_requests import request_by_id
 from usagebill.queries.payments import receipt_by_id
 from usagebill.views.dunning_campaigns import DunningFinished, dunning_campaign_view
+from usagebill.views.payment_providers import payment_method_view
 from usagebill.views.payment_receipts import PaymentReceiptView, payment_receipt_view
 from usagebill.views.payment_requests import PaymentRequestView, payment_request_view
-from usagebill.views.payments import payment_view
+from usagebill.views.payments import PaymentView, payment_view
 
 
 class Payments(Resource):
     """What was paid of invoices."""
 
     views: ClassVar[Views] = {Payment: payment_view}
+    messages: ClassVar[Messages] = {
+        "payment.requires_action": Message("A customer has to confirm a payment.", PaymentView),
+        "payment.succeeded": Message("A payment provider says that a payment has succeeded.", PaymentView),
+    }
 
     create = command(payments.create)
     get = query(payments.get)
     list = query(payments.list_all)
     list_of_customer = query(payments.list_of_customer)
+
+
+class PaymentMethods(Resource):
+    """What customers can be charged with, as their payment providers say."""
+
+    views: ClassVar[Views] = {PaymentMethod: payment_method_view}
+
+    list_of_customer = query(payment_methods.list_of_customer)
+    set_as_default = command(payment_methods.set_as_default)
+    delete = command(payment_methods.delete)
 
 
 class PaymentReceipts(Resource):

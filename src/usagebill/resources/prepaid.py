@@ -11,6 +11,7 @@ from usagebill.core.wallets import Wallet
 from usagebill.operations import wallet_transactions, wallets
 from usagebill.operations.alerts import definitions as alerts
 from usagebill.views.alerts import TriggeredAlertView, alert_view
+from usagebill.views.payment_providers import TopUpFailureView
 from usagebill.views.wallet_transactions import WalletTransactionMessage, consumption_view, wallet_transaction_details
 from usagebill.views.wallets import WalletMessage, wallet_view
 
@@ -44,6 +45,7 @@ class WalletTransactions(Resource):
 
     views: ClassVar[Views] = {WalletTransaction: wallet_transaction_details, WalletConsumption: consumption_view}
     messages: ClassVar[Messages] = {
+        "wallet_transaction.payment_failure": Message("Bought credits could not be collected.", TopUpFailureView),
         "wallet_transaction.created": Message(
             "Credits were bought, granted, voided or used.", WalletTransactionMessage
         ),

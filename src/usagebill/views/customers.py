@@ -30,7 +30,15 @@ __all__ = [
 ]
 
 
-class BillingConfigurationView(TypedDict):
+class ProviderAccountView(TypedDict):
+    """There while a payment provider is linked; the methods at Stripe alone."""
+
+    provider_customer_id: NotRequired[str | None]
+    sync_with_provider: NotRequired[bool | None]
+    provider_payment_methods: NotRequired[list[str]]
+
+
+class BillingConfigurationView(ProviderAccountView):
     invoice_grace_period: int | None
     payment_provider: str | None
     payment_provider_code: str | None
@@ -176,6 +184,7 @@ def customer_summary(reader: Reader, customer: Customer, entity: BillingEntity |
             "invoice_grace_period": customer.invoice_grace_period,
             "payment_provider": customer.payment_provider,
             "payment_provider_code": customer.payment_provider_code,
+            **_account(customer),
             "document_locale": customer.document_locale,
             "subscription_invoice_issuing_date_anchor": customer.subscription_invoice_issuing_date_anchor,
             "subscription_invoice_issuing_date_adjustment": customer.subscription_invoice_issuing_date_adjustment,
@@ -200,6 +209,19 @@ def customer_summary(reader: Reader, customer: Customer, entity: BillingEntity |
         ],
         "integration_customers": [_integration_customer(customer, link) for link in customer.integration_customers],
     }
+
+
+def _account(customer: Customer) -> ProviderAccountView:
+    """What is known of the customer at its payment provider, where it has one."""
+    if customer.payment_connection_id is None:
+        return {}
+    account: ProviderAccountView = {
+        "provider_customer_id": customer.provider_customer_id,
+        "sync_with_provider": customer.sync_with_provider,
+    }
+    if customer.payment_provider == "stripe":
+        account["provider_payment_methods"] = list(customer.provider_payment_methods)
+    return account
 
 
 def _integration_customer(customer: Customer, link: IntegrationCustomer) -> IntegrationCustomerView:

@@ -12,6 +12,7 @@ from typing import NotRequired, TypedDict, TypeVar, cast
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import BilledPlan, BillingPeriod, Credit, Invoice
 from usagebill.core.plans import Plan
+from usagebill.core.provider_requests import ProviderFailure
 from usagebill.core.statuses import TaxStatus
 from usagebill.json_text import JsonObject
 from usagebill.queries.billing_entities import find_entity
@@ -216,6 +217,12 @@ class IssuedInvoice(BilledInvoice):
 
 class PaymentDisputeLost(TypedDict):
     invoice: InvoiceOfCustomer
+    provider_error: NotRequired[str]
+
+
+class ProviderErrorView(TypedDict):
+    message: str
+    error_code: str | None
 
 
 class PaymentFailure(TypedDict):
@@ -225,7 +232,7 @@ class PaymentFailure(TypedDict):
     provider_customer_id: str | None
     payment_provider: str | None
     payment_provider_code: str | None
-    provider_error: None
+    provider_error: ProviderErrorView | None
     error_details: Mapping[str, object]
 
 
@@ -475,14 +482,20 @@ def invoice_webhook_view(reader: Reader, webhook_type: str, invoice: Invoice) ->
     return _shown_as(reader, invoice, INVOICE_MESSAGES[webhook_type])
 
 
-def payment_dispute_lost_view(reader: Reader, invoice: Invoice) -> PaymentDisputeLost:
-    """A lost dispute, as its message carries it."""
-    return {"invoice": _shown_as(reader, invoice, InvoiceOfCustomer)}
+def payment_dispute_lost_view(reader: Reader, invoice: Invoice, reason: str | None = None) -> PaymentDisputeLost:
+    """A lost dispute, as its message carries it, with the provider's reason if it gave one."""
+    shown: PaymentDisputeLost = {"invoice": _shown_as(reader, invoice, InvoiceOfCustomer)}
+    return shown if reason is None else {**shown, "provider_error": reason}
 
 
-def payment_failure_view(reader: Reader, invoice: Invoice, details: JsonObject) -> PaymentFailure:
+def payment_failure_view(
+    reader: Reader, invoice: Invoice, details: JsonObject, failure: ProviderFailure | None = None
+) -> PaymentFailure:
     """An invoice whose payment failed, and why, as its message carries it."""
     customer = customer_of(reader, invoice)
+    told: ProviderErrorView | None = None
+    if failure is not None:
+        told = {"message": failure.message, "error_code": failure.code}
     return {
         "svc_invoice_id": invoice.id,
         "svc_customer_id": customer.id,
@@ -490,6 +503,6 @@ def payment_failure_view(reader: Reader, invoice: Invoice, details: JsonObject) 
         "provider_customer_id": customer.provider_customer_id,
         "payment_provider": customer.payment_provider,
         "payment_provider_code": customer.payment_provider_code,
-        "provider_error": None,
+        "provider_error": told,
         "error_details": details,
     }

@@ -5,16 +5,30 @@ from __future__ import annotations
 from typing import TypedDict
 from urllib.parse import quote
 
+from usagebill.core.customers import Customer
 from usagebill.core.payment_providers import PaymentConnection
+from usagebill.core.payments import PaymentMethod
+from usagebill.core.provider_requests import ProviderFailure
+from usagebill.queries.payment_providers import find_connection
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Reader
 
 __all__ = [
+    "CheckoutUrlView",
+    "CustomerErrorView",
+    "CustomerMethodView",
     "PaymentConnectionView",
     "PaymentProviderErrorView",
+    "RefundFailureView",
+    "TopUpFailureView",
+    "checkout_url_view",
+    "customer_error_view",
     "notice_path",
     "payment_connection_view",
+    "payment_method_view",
     "payment_provider_error",
+    "refund_failure_view",
+    "top_up_failure_view",
 ]
 
 
@@ -89,4 +103,119 @@ def payment_provider_error(
         "source": connection.kind,
         "action": action,
         "provider_error": {"source": connection.kind, "action": action, "message": message, "code": code},
+    }
+
+
+class ProviderErrorView(TypedDict):
+    message: str
+    error_code: str | None
+
+
+class CustomerErrorView(TypedDict):
+    svc_customer_id: Id
+    external_customer_id: str
+    payment_provider: str
+    payment_provider_code: str
+    provider_error: ProviderErrorView
+
+
+class CheckoutUrlView(TypedDict):
+    svc_customer_id: Id
+    external_customer_id: str
+    payment_provider: str
+    payment_provider_code: str
+    checkout_url: str
+
+
+class TopUpFailureView(TypedDict):
+    svc_wallet_transaction_id: Id
+    svc_customer_id: Id
+    external_customer_id: str
+    provider_customer_id: str | None
+    payment_provider: str | None
+    payment_provider_code: str | None
+    provider_error: ProviderErrorView
+
+
+class RefundFailureView(TypedDict):
+    svc_credit_note_id: Id
+    svc_customer_id: Id
+    external_customer_id: str
+    provider_customer_id: str | None
+    payment_provider: str | None
+    payment_provider_code: str | None
+    provider_error: ProviderErrorView
+
+
+def customer_error_view(
+    customer: Customer, connection: PaymentConnection, message: str, code: str | None
+) -> CustomerErrorView:
+    """A customer that its provider did not accept, and why."""
+    return {
+        "svc_customer_id": customer.id,
+        "external_customer_id": customer.external_id,
+        "payment_provider": connection.kind,
+        "payment_provider_code": connection.code,
+        "provider_error": {"message": message, "error_code": code},
+    }
+
+
+def checkout_url_view(customer: Customer, connection: PaymentConnection, url: str) -> CheckoutUrlView:
+    """Where a customer leaves a payment method with its provider."""
+    return {
+        "svc_customer_id": customer.id,
+        "external_customer_id": customer.external_id,
+        "payment_provider": connection.kind,
+        "payment_provider_code": connection.code,
+        "checkout_url": url,
+    }
+
+
+def top_up_failure_view(customer: Customer, transaction_id: str, failure: ProviderFailure) -> TopUpFailureView:
+    """A purchase of credits that could not be collected, and why."""
+    return {
+        "svc_wallet_transaction_id": transaction_id,
+        "svc_customer_id": customer.id,
+        "external_customer_id": customer.external_id,
+        "provider_customer_id": customer.provider_customer_id,
+        "payment_provider": customer.payment_provider,
+        "payment_provider_code": customer.payment_provider_code,
+        "provider_error": {"message": failure.message, "error_code": failure.code},
+    }
+
+
+def refund_failure_view(customer: Customer, credit_note_id: str, message: str, code: str | None) -> RefundFailureView:
+    """A refund that the provider did not make, and why."""
+    return {
+        "svc_credit_note_id": credit_note_id,
+        "svc_customer_id": customer.id,
+        "external_customer_id": customer.external_id,
+        "provider_customer_id": customer.provider_customer_id,
+        "payment_provider": customer.payment_provider,
+        "payment_provider_code": customer.payment_provider_code,
+        "provider_error": {"message": message, "error_code": code},
+    }
+
+
+class CustomerMethodView(TypedDict):
+    svc_id: Id
+    is_default: bool
+    payment_provider_code: str | None
+    payment_provider_name: str | None
+    payment_provider_type: str | None
+    provider_method_id: str
+    created_at: Instant
+
+
+def payment_method_view(reader: Reader, method: PaymentMethod) -> CustomerMethodView:
+    """A payment method of a customer, and the provider that charges it."""
+    connection = find_connection(reader, method.connection_id)
+    return {
+        "svc_id": method.id,
+        "is_default": method.is_default,
+        "payment_provider_code": None if connection is None else connection.code,
+        "payment_provider_name": None if connection is None else connection.name,
+        "payment_provider_type": None if connection is None else connection.kind,
+        "provider_method_id": method.provider_method_id,
+        "created_at": instant_text(method.created_at),
     }

@@ -11,6 +11,7 @@ from enum import StrEnum
 from usagebill.core.error_details import ErrorDetail
 from usagebill.core.fees import AppliedTax
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType, InvoicingReason
+from usagebill.core.payment_methods import PaymentMethodChoice
 from usagebill.core.statuses import PaymentStatus, TaxStatus
 
 __all__ = [
@@ -141,6 +142,10 @@ class Invoice:
     self_billed: bool = False
     skip_charges: bool = False
     skip_automatic_payment: bool = False
+    ready_for_payment_processing: bool = True
+    payment_attempts: int = 0
+    # How it is to be collected, if not with the customer's default method.
+    payment_method: PaymentMethodChoice | None = None
     payment_overdue: bool = False
     payment_dispute_lost_at: datetime | None = None
     finalized_at: datetime | None = None

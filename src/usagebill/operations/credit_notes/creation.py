@@ -39,6 +39,7 @@ from usagebill.operations.documents.orders import order_on_issue
 from usagebill.operations.emails.orders import email_on_issue
 from usagebill.operations.issuers import version_of
 from usagebill.operations.payment_status import set_payment_status
+from usagebill.operations.refunds import order_refund
 from usagebill.operations.tax_connections import ask_about
 from usagebill.operations.wallet_ledger import refund
 from usagebill.queries.contracts import parties_of
@@ -295,6 +296,7 @@ def tell(work: Work, note: CreditNote) -> None:
     work.emit("credit_note.created", lambda: issued_credit_note(work, note), note.id)
     order_on_issue(work, note)
     email_on_issue(work, note)
+    order_refund(work, note)
     invoice = work.tx.get(Invoice, note.invoice_id)
     if invoice is not None and invoice.tax_connection_id is not None:
         ask_about(work, TaxSubject.CREDIT_NOTE, note.id)

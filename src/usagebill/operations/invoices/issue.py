@@ -12,8 +12,11 @@ from usagebill.core.dates import Occasion
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus, InvoiceType, transition
 from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.payment_tasks import AskPaymentProvider
+from usagebill.core.payments import Payment
 from usagebill.core.periods.schedule import overdue_at
-from usagebill.core.statuses import PaymentStatus, TaxStatus
+from usagebill.core.provider_requests import ProviderErrand
+from usagebill.core.statuses import ChargeStatus, PaymentStatus, TaxStatus
 from usagebill.core.tasks import MarkOverdue
 from usagebill.operations.credit_notes.drafts import issue_drafts
 from usagebill.operations.documents.orders import order_on_issue
@@ -22,7 +25,9 @@ from usagebill.operations.dunning_progress import watch
 from usagebill.operations.emails.orders import email_on_issue
 from usagebill.operations.invoices.numbering import numbered
 from usagebill.operations.issuers import version_of
+from usagebill.operations.payment_orders import collect_on_issue
 from usagebill.queries.contracts import contract_of, parties_of
+from usagebill.queries.customers import customer_of
 from usagebill.queries.invoices import occasion_among
 from usagebill.queries.plans import find_plan
 from usagebill.queries.subscriptions import find_subscription
@@ -59,6 +64,7 @@ def await_payment(work: Work, invoice: Invoice) -> Invoice:
     """Store the computed invoice hidden until it is paid."""
     invoice = replace(invoice, status=transition(invoice.status, InvoiceEvent.AWAIT_PAYMENT), updated_at=work.now)
     work.tx.replace(invoice)
+    collect_on_issue(work, invoice, customer_of(work, invoice))
     return invoice
 
 
@@ -86,6 +92,7 @@ def issue(
     parties = parties or parties_of(work, invoice)
     customer = parties.customer
     event = issuing_event(invoice, may_be_empty=may_be_empty, sends_empty=parties.sends_empty)
+    was_hidden = invoice.status == InvoiceStatus.OPEN
     status = transition(invoice.status, event)
     if event is not InvoiceEvent.FINALIZE:
         kept = replace(invoice, status=status, updated_at=work.now)
@@ -111,6 +118,9 @@ def issue(
     immediate = _is_immediate(invoice, periods)
     if invoice.payment_status != PaymentStatus.SUCCEEDED:
         _watch_payment(work, invoice)
+        collect_on_issue(work, invoice, customer)
+    if was_hidden:
+        _show_payments(work, invoice)
     for fee in work.tx.find(Fee, eq("invoice_id", invoice.id)) if immediate else ():
         if fee.pay_in_advance and fee.fee_type in (FeeType.CHARGE, FeeType.FIXED_CHARGE):
             work.emit("fee.created", partial(untaxed_fee_view, work, fee), fee.id)
@@ -122,6 +132,14 @@ def issue(
 
 def _is_immediate(invoice: Invoice, periods: Iterable[BillingPeriod]) -> bool:
     return invoice.invoice_type == InvoiceType.SUBSCRIPTION and occasion_among(invoice, periods) is Occasion.IMMEDIATE
+
+
+def _show_payments(work: Work, invoice: Invoice) -> None:
+    """What was paid of an invoice that nobody saw is seen with it; its provider is told the number."""
+    for payment in work.tx.find(Payment, eq("invoice_id", invoice.id)):
+        work.tx.replace(replace(payment, is_shown=True))
+        if payment.provider_payment_id is not None and payment.payment_status == ChargeStatus.SUCCEEDED:
+            work.schedule(AskPaymentProvider(errand=ProviderErrand.UPDATE_CHARGE, subject_id=payment.id), work.now)
 
 
 def copy_subscriptions(work: Work, invoice: Invoice, contracts: Iterable[Contract] = ()) -> list[BillingPeriod]:

@@ -17,13 +17,14 @@ from usagebill.core.tax_providers import TaxSubject
 from usagebill.inputs import ABSENT, Input, Maybe, is_given, value_or
 from usagebill.operations import applied_coupons
 from usagebill.operations.credit_notes.automatic import check_void_amounts, on_void
+from usagebill.operations.disputes import lose
 from usagebill.operations.invoices import generation_failures
 from usagebill.operations.invoices.awaiting_taxes import wait_again
 from usagebill.operations.payment_status import set_payment_status
 from usagebill.operations.tax_connections import ask_about
 from usagebill.operations.wallet_ledger import return_prepaid, want_refresh
 from usagebill.queries.invoices import visible_invoice
-from usagebill.views.invoices import invoice_webhook_view, payment_dispute_lost_view
+from usagebill.views.invoices import invoice_webhook_view
 from usagebill.work import Reader, Work
 
 __all__ = ["InvoiceUpdate", "InvoiceVoid", "MetadataItemInput", "lose_dispute", "retry", "update", "void"]
@@ -121,12 +122,7 @@ def lose_dispute(work: Work, invoice_id: str) -> Invoice:
     invoice = visible_invoice(work, invoice_id)
     if invoice.status not in ISSUED:
         raise NotAllowed("not_disputable")
-    if invoice.payment_dispute_lost_at is not None:
-        return invoice
-    lost = replace(invoice, payment_dispute_lost_at=work.now, payment_overdue=False, updated_at=work.now)
-    work.tx.replace(lost)
-    work.emit("invoice.payment_dispute_lost", lambda: payment_dispute_lost_view(work, lost), lost.id)
-    return lost
+    return lose(work, invoice, work.now)
 
 
 def retry(work: Work, invoice_id: str) -> Invoice:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -20,11 +21,13 @@ from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.invoices.opening import new_fee, new_invoice
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ONE, multiply, round_cents, round_to
+from usagebill.core.payment_methods import chosen_method
 from usagebill.core.taxes import Tax, taxed_fee
 from usagebill.inputs import ABSENT, Input, Maybe, is_given, parse_instant, value_or
 from usagebill.operations import invoice_custom_sections
 from usagebill.operations.invoices.record import record
 from usagebill.queries.customers import customer_by_external_id, entity_of
+from usagebill.queries.payment_providers import names_method
 from usagebill.queries.tax_connections import connection_of
 from usagebill.rating.invoice import settled_bill
 from usagebill.storage.conditions import eq, missing, within
@@ -61,6 +64,7 @@ class OneOffInput:
     currency: Maybe[str] = ABSENT
     fees: Maybe[tuple[OneOffFeeInput, ...]] = ABSENT
     skip_psp: Maybe[bool] = ABSENT
+    payment_method: Maybe[Mapping[str, object]] = ABSENT
     billing_entity_code: Maybe[str] = ABSENT
     purchase_order_number: Maybe[str] = ABSENT
     invoice_custom_section: Maybe[SectionChoice] = ABSENT
@@ -92,6 +96,8 @@ def create(work: Work, request: OneOffInput) -> Invoice:
         problems["currency"] = ["value_is_invalid"]
     if order_number is not None and len(order_number) > _LONGEST_ORDER_NUMBER:
         problems["purchase_order_number"] = ["value_is_too_long"]
+    if not names_method(work, value_or(request.payment_method, None), customer.id):
+        problems["payment_method"] = ["invalid_payment_method"]
     if problems:
         raise Invalid(problems)
     if customer.currency is None:
@@ -111,7 +117,11 @@ def create(work: Work, request: OneOffInput) -> Invoice:
         now=work.now,
         purchase_order_number=order_number,
     )
-    invoice = replace(opening, skip_automatic_payment=bool(value_or(request.skip_psp, False)))
+    invoice = replace(
+        opening,
+        skip_automatic_payment=bool(value_or(request.skip_psp, False)),
+        payment_method=chosen_method(value_or(request.payment_method, None)),
+    )
     provided = connection_of(work, customer) is not None
     fees = [_fee(work, invoice, line, provided=provided) for line in lines]
     if limits.ONE_OFF_TOTAL.is_beyond(sum(abs(fee.amount_cents) for fee in fees)):

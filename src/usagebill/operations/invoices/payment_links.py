@@ -1,44 +1,74 @@
-"""Asking the customer's payment provider for what is due of an invoice; nobody is connected to one."""
+"""Having an invoice paid through its customer's provider: charged again, or on a page."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NoReturn
 
+from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotAllowed
 from usagebill.core.invoices.life_cycle import NOT_COLLECTABLE
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.payment_methods import chosen_method
+from usagebill.core.payments import PaymentPage
+from usagebill.core.provider_requests import PayableType
 from usagebill.core.statuses import PaymentStatus
-from usagebill.inputs import ABSENT, Input, Maybe
+from usagebill.inputs import ABSENT, Input, Maybe, value_or
+from usagebill.operations.payables import find_payable
+from usagebill.operations.payment_orders import order_payment
+from usagebill.operations.payment_pages import page_of
+from usagebill.queries.customers import customer_of
 from usagebill.queries.invoices import visible_invoice
 from usagebill.views.invoices import payment_failure_view
-from usagebill.work import Reader, Work
+from usagebill.work import Work
 
-__all__ = ["PaymentRetry", "payment_url", "retry_payment"]
+__all__ = ["PaymentRetry", "page_of_invoice", "payment_url", "retry_payment"]
 
 
 @Input
 class PaymentRetry:
-    """`payment_method` is the one to pay with instead of the customer's own; only a payment provider has any."""
+    """`payment_method` is the one to pay with instead of the customer's own."""
 
     payment_method: Maybe[Mapping[str, object]] = ABSENT
 
 
 def retry_payment(work: Work, invoice_id: str, request: PaymentRetry) -> None:
-    """Have another try at collecting an invoice that is not paid. It fails for want of a provider, as a message tells.
+    """Have another try at collecting an invoice that is not paid. Where nobody collects, a message says so.
 
-    The invoice stays as it is. Raises `NotFound`, and `NotAllowed` for a draft, voided or paid one.
+    Raises `NotFound`, and `NotAllowed` for a draft, voided or paid one, and while its provider is at it.
     """
     invoice = visible_invoice(work, invoice_id)
     if invoice.status in NOT_COLLECTABLE or invoice.payment_status == PaymentStatus.SUCCEEDED:
         raise NotAllowed("invalid_status")
-    work.emit(
-        "invoice.payment_failure",
-        lambda: payment_failure_view(work, invoice, {"code": "customer_must_have_payment_provider"}),
-        invoice.id,
-    )
+    if not invoice.ready_for_payment_processing:
+        raise NotAllowed("payment_processor_is_currently_handling_payment")
+    if customer_of(work, invoice).payment_connection_id is None:
+        work.emit(
+            "invoice.payment_failure",
+            lambda: payment_failure_view(work, invoice, {"code": "customer_must_have_payment_provider"}),
+            invoice.id,
+        )
+        return
+    order_payment(work, PayableType.INVOICE, invoice.id, chosen_method(value_or(request.payment_method, None)))
 
 
-def payment_url(reader: Reader, invoice_id: str) -> NoReturn:
-    """Where the customer pays an invoice at its provider; refused, since nobody is connected to one."""
-    visible_invoice(reader, invoice_id)
-    raise Invalid(base="no_linked_payment_provider")
+def payment_url(work: Work, invoice_id: str) -> PaymentPage:
+    """The page on which the customer pays an invoice at its provider.
+
+    Raises `NotFound`, `Invalid` where there is no such page, and `ThirdPartyError` where the provider refuses.
+    """
+    return page_of_invoice(work, visible_invoice(work, invoice_id))
+
+
+def page_of_invoice(work: Work, invoice: Invoice) -> PaymentPage:
+    """The page on which an invoice is paid, though nobody sees it yet. Raises as `payment_url`."""
+    customer: Customer = customer_of(work, invoice)
+    if customer.payment_provider is None:
+        raise Invalid(base="no_linked_payment_provider")
+    if customer.payment_provider == "gocardless":
+        raise Invalid(base="invalid_payment_provider")
+    if invoice.status in NOT_COLLECTABLE or invoice.payment_status == PaymentStatus.SUCCEEDED:
+        raise Invalid(base="invalid_invoice_status_or_payment_status")
+    collectable = find_payable(work, PayableType.INVOICE, invoice.id)
+    if collectable is None or collectable.due_cents == 0:
+        raise Invalid(base="invalid_invoice_status_or_payment_status")
+    return page_of(work, customer, collectable)

@@ -44,7 +44,9 @@ def create(work: Work, request: SubscriptionInput) -> Subscription:
     """
     entity = _entity(work, request)
     plan = _plan(work, request)
-    problems = request_errors(work, request, value_or(request.subscription_at, work.now))
+    owner = work.tx.first(Customer, eq("external_id", _text(request.external_customer_id) or ""))
+    owner_id = None if owner is None else owner.id
+    problems = request_errors(work, request, value_or(request.subscription_at, work.now), owner_id)
     if problems:
         raise Invalid(problems)
     external_customer_id = _text(request.external_customer_id)

@@ -40,7 +40,7 @@ def update(work: Work, external_id: str, request: SubscriptionUpdate, options: S
     entity = _entity(work, request)
     movable = to_change.status == SubscriptionStatus.PENDING and to_change.previous_subscription_id is None
     starts = request.subscription_at if movable and request.subscription_at else to_change.subscription_at
-    problems = request_errors(work, request, starts)
+    problems = request_errors(work, request, starts, to_change.customer_id)
     if (
         request.activation_rules is not None
         and is_given(request.activation_rules)

@@ -8,12 +8,13 @@ from typing import Any
 
 from usagebill.core.errors import Invalid
 from usagebill.core.invoice_custom_sections import Selection, changed_selection
-from usagebill.core.payment_methods import chosen_method, is_payment_method
+from usagebill.core.payment_methods import chosen_method
 from usagebill.core.subscriptions import Subscription
 from usagebill.inputs import is_given, value_or
 from usagebill.operations.invoice_custom_sections import ids_of_codes
 from usagebill.operations.plans.creation import sent_thresholds
 from usagebill.operations.subscriptions.inputs import SubscriptionInput, SubscriptionUpdate, instant_of
+from usagebill.queries.payment_providers import names_method
 from usagebill.work import Reader
 
 __all__ = ["choices_of", "purchase_order_number_of", "request_errors"]
@@ -24,16 +25,22 @@ _EARLIEST_YEAR, _LATEST_YEAR = 1900, 9998
 
 
 def request_errors(
-    reader: Reader, request: SubscriptionInput | SubscriptionUpdate, subscription_at: object
+    reader: Reader,
+    request: SubscriptionInput | SubscriptionUpdate,
+    subscription_at: object,
+    customer_id: str | None,
 ) -> dict[str, object]:
-    """What is wrong with the dates and the payment method of a request, by field."""
+    """What is wrong with the dates and the payment method of a request, by field.
+
+    `customer_id` is whose method it must be; null for a customer that does not exist yet, who has none.
+    """
     problems: dict[str, object] = {}
     starts = instant_of(subscription_at)
     if starts is None or not _EARLIEST_YEAR <= starts.year <= _LATEST_YEAR:
         problems["subscription_at"] = ["invalid_date"]
     if request.ending_at and not _is_later(reader, instant_of(request.ending_at), starts):
         problems["ending_at"] = ["invalid_date"]
-    if not is_payment_method(request.payment_method):
+    if not names_method(reader, request.payment_method, customer_id or ""):
         problems["payment_method"] = ["invalid_payment_method"]
     if request.activation_rules is not None and is_given(request.activation_rules):
         problems |= _rule_errors(request.activation_rules, request.payment_method)

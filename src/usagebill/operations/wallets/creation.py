@@ -12,7 +12,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoice_custom_sections import Selection
 from usagebill.core.numbers import ZERO
-from usagebill.core.payment_methods import chosen_method, is_payment_method
+from usagebill.core.payment_methods import chosen_method
 from usagebill.core.recurring_rules import RecurringTransactionRule
 from usagebill.core.wallet_checks import (
     LONGEST_TRANSACTION_NAME,
@@ -49,6 +49,7 @@ from usagebill.operations.wallets.rules import check_limits, keep_rules, sent_ru
 from usagebill.operations.wallets.termination import watch_expiration
 from usagebill.operations.wallets.top_ups import TopUp, queue_top_up
 from usagebill.queries.customers import customer_by_external_id
+from usagebill.queries.payment_providers import names_method
 from usagebill.storage.conditions import eq, missing, within
 from usagebill.work import Reader, Work
 
@@ -136,7 +137,7 @@ def _request_problems(
     applies_to = request.applies_to
     if metric_ids is None or (applies_to and not are_fee_types(value_or(applies_to.fee_types, ()))):
         problems["applies_to"] = ["invalid_limitations"]
-    if not is_payment_method(value_or(request.payment_method, None)):
+    if not names_method(reader, value_or(request.payment_method, None), "" if customer is None else customer.id):
         problems["payment_method"] = ["invalid_payment_method"]
     name = value_or(request.transaction_name, None)
     if name is not None and (not isinstance(name, str) or len(name) > LONGEST_TRANSACTION_NAME):

@@ -13,7 +13,7 @@ from usagebill.core.days import local_date
 from usagebill.core.errors import Invalid
 from usagebill.core.invoice_custom_sections import Selection
 from usagebill.core.numbers import ZERO
-from usagebill.core.payment_methods import chosen_method, is_payment_method
+from usagebill.core.payment_methods import chosen_method
 from usagebill.core.recurring_rules import (
     BACK_OFF,
     RecurringTransactionRule,
@@ -50,6 +50,7 @@ from usagebill.inputs import Maybe, is_given, value_or
 from usagebill.operations.wallets.inputs import RuleInput, instant_of, order_number_of, selection_of
 from usagebill.operations.wallets.top_ups import TopUp, queue_top_up, top_up_if_possible, withdraw_top_up
 from usagebill.queries.customers import customer_of, zone_of
+from usagebill.queries.payment_providers import names_method
 from usagebill.queries.wallets import pending_transactions, running_rule, wallet_by_id
 from usagebill.storage.conditions import at_least, desc, eq, present
 from usagebill.work import Reader, Work
@@ -200,7 +201,7 @@ def _transaction_fields(reader: Reader, sent: RuleInput, rule: RecurringTransact
     if is_given(sent.purchase_order_number):
         number = order_number_of(sent.purchase_order_number)
         fields["purchase_order_number"] = _short_text(number, LONGEST_ORDER_NUMBER)
-    if not is_payment_method(sent.payment_method):
+    if not names_method(reader, sent.payment_method):
         raise _Unsound
     if is_given(sent.payment_method):
         fields["payment_method"] = chosen_method(sent.payment_method)

@@ -7,7 +7,7 @@ from typing import Any
 
 from usagebill.core.errors import Invalid
 from usagebill.core.invoice_custom_sections import Selection
-from usagebill.core.payment_methods import chosen_method, is_payment_method
+from usagebill.core.payment_methods import chosen_method
 from usagebill.core.wallet_checks import are_fee_types, priority_of, wallet_problems
 from usagebill.core.wallets import Wallet, WalletStatus
 from usagebill.inputs import changes, is_given, value_or
@@ -19,6 +19,7 @@ from usagebill.operations.wallets.metadata import checked_metadata
 from usagebill.operations.wallets.rules import check_limits, keep_rules, sent_rules
 from usagebill.operations.wallets.termination import watch_expiration
 from usagebill.queries.customers import customer_by_external_id
+from usagebill.queries.payment_providers import names_method
 from usagebill.queries.wallets import running_rule, wallet_by_code, wallet_by_id
 from usagebill.work import Work
 
@@ -45,7 +46,7 @@ def update(work: Work, wallet_id: str, request: WalletUpdate) -> Wallet:
         gated = replace(wallet, invoice_requires_successful_payment=flag) if isinstance(flag, bool) else wallet
         rules = sent_rules(work, gated, value_or(request.recurring_transaction_rules, ()))
     fields |= _limitations(work, request)
-    if not is_payment_method(value_or(request.payment_method, None)):
+    if not names_method(work, value_or(request.payment_method, None), wallet.customer_id):
         raise Invalid(payment_method="invalid_payment_method")
     fields |= _choices(work, request, wallet)
     changed = replace(wallet, **fields, updated_at=work.now)

@@ -1,0 +1,41 @@
+"""What others have to say before work can go on: fetched while no transaction is open; then the work is run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TypeVar
+
+from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes
+from usagebill.job_host import PaymentProviders
+from usagebill.provider_calls import answer_of
+from usagebill.tax_provider import TaxProvider, taxes_of
+from usagebill.work import Answers, DrawingWanted, ProviderAnswer, ProviderWanted, TaxesWanted
+
+__all__ = ["answering"]
+
+T = TypeVar("T")
+# How many tax requests one unit of work may make.
+_MOST_QUESTIONS = 20
+
+
+def answering(
+    act: Callable[[Answers], T], tax_provider: TaxProvider | None, payment_providers: PaymentProviders | None
+) -> T:
+    """The result of `act`, run again until every answer and file that it needs is there."""
+    taxes: dict[Hashable, ProviderTaxes | ProviderFailure] = {}
+    drawings: dict[Hashable, bytes] = {}
+    payments: dict[Hashable, ProviderAnswer] = {}
+    while True:
+        try:
+            return act(Answers(taxes, drawings, payments))
+        except (TaxesWanted, DrawingWanted, ProviderWanted) as problem:
+            wanted = problem
+        # Outside of the transaction, which has been rolled back by now.
+        if isinstance(wanted, DrawingWanted):
+            drawings[wanted.key] = wanted.draw()
+        elif isinstance(wanted, ProviderWanted):
+            answer = answer_of(payment_providers, wanted.connection, wanted.request)
+            payments[wanted.key] = ProviderAnswer(wanted.request, answer)
+        else:
+            patient = len(taxes) < _MOST_QUESTIONS
+            taxes[wanted.key] = taxes_of(tax_provider, wanted.connection, wanted.question, patient=patient)

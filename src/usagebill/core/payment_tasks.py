@@ -1,0 +1,47 @@
+"""Tasks that talk to payment providers: charges, and all else that they are asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from usagebill.core.provider_requests import PayableType, ProviderErrand
+from usagebill.core.tasks import Task
+
+__all__ = ["AskPaymentProvider", "CollectPayment"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskPaymentProvider(Task):
+    """A payment provider is asked for something other than a charge.
+
+    `attempts` have had no answer so far; `request_key` is the idempotency key, the same for each of them.
+    """
+
+    kind = "ask_payment_provider"
+    subject_field = "subject_id"
+    identity = ("errand", "subject_id")
+    leased = True
+
+    errand: ProviderErrand
+    subject_id: str
+    request_key: str | None = None
+    attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectPayment(Task):
+    """What is due of an invoice or payment request is charged. Of each, one such job waits or is being done.
+
+    `method_kind` and `method_id` are what the caller wants it paid with.
+    """
+
+    kind = "collect_payment"
+    subject_field = "payable_id"
+    identity = ("payable_id",)
+    leased = True
+
+    payable_type: PayableType
+    payable_id: str
+    method_kind: str | None = None
+    method_id: str | None = None
+    attempts: int = 0

@@ -1,0 +1,262 @@
+"""Charges: what a provider is sent for an invoice or payment request, and what follows from its answer.
+
+A charge is put together in one transaction, sent while none is open, and its answer acted upon in another. What was
+sent is stored before it is sent: whatever dies in between, the same request with the same idempotency key goes out
+again until it is known what came of it, and nothing else is charged for the same before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import structlog
+
+from usagebill.core.collection import (
+    AUTHENTICATION_REQUIRED,
+    MOST_QUICK_ATTEMPTS,
+    Collectable,
+    charge_key,
+    consequence,
+    retry_delay,
+)
+from usagebill.core.customers import Customer
+from usagebill.core.invoices.payment_states import PaymentEvent, charge_event
+from usagebill.core.jobs import Job
+from usagebill.core.payment_methods import PaymentMethodChoice
+from usagebill.core.payment_providers import PaymentConnection
+from usagebill.core.payment_tasks import CollectPayment
+from usagebill.core.payments import LIVE, Payment, PaymentMethod
+from usagebill.core.provider_metadata import charge_metadata
+from usagebill.core.provider_requests import Charge, Charged, FailureKind, ProviderFailure
+from usagebill.core.statuses import ChargeStatus, PaymentStatus
+from usagebill.operations.payables import PAYABLES, find_payable, move, tell_failure
+from usagebill.operations.payment_methods import forget_method
+from usagebill.queries.customers import find_customer
+from usagebill.queries.payment_providers import (
+    find_connection,
+    live_payment,
+    method_chosen,
+    payer_of,
+    payment_connection_of,
+)
+from usagebill.storage.conditions import eq
+from usagebill.views.payments import payment_view
+from usagebill.work import Reader, Work
+
+__all__ = ["Sent", "conclude", "prepare"]
+
+_BANK_TRANSFER = ("customer_balance",)
+_log = structlog.get_logger("usagebill.payments")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """A charge on its way."""
+
+    connection: PaymentConnection
+    payment_id: str
+    charge: Charge
+
+
+def prepare(work: Work, job: Job, task: CollectPayment) -> Sent | None:
+    """What the provider is to be sent; None where nothing is to be charged (any more), and the job is done."""
+    sent = _prepared(work, task)
+    if sent is None:
+        work.tx.jobs.complete(job)
+    return sent
+
+
+def _prepared(work: Work, task: CollectPayment) -> Sent | None:
+    collectable = find_payable(work, task.payable_type, task.payable_id)
+    if collectable is None:
+        return None
+    live = live_payment(work, collectable.column, collectable.id)
+    if live is not None and live.unanswered and live.sent is not None:
+        # Whatever has changed: what came of this one has to be known first.
+        connection = find_connection(work, live.connection_id)
+        return None if connection is None else Sent(connection=connection, payment_id=live.id, charge=live.sent)
+    if collectable.payment_status == PaymentStatus.SUCCEEDED or not collectable.is_collectable:
+        return None
+    customer = find_customer(work, collectable.customer_id)
+    connection = None if customer is None else payment_connection_of(work, customer)
+    if customer is None or connection is None or not connection.traits.charges or not customer.provider_customer_id:
+        return None
+    choice = collectable.choice
+    if task.method_kind is not None:
+        choice = PaymentMethodChoice(kind=task.method_kind, id=task.method_id)
+    method = method_chosen(work, customer.id, choice)
+    if method is None and not _needs_no_method(customer, collectable, choice):
+        return None
+    if collectable.due_cents == 0:
+        move(work, collectable, PaymentEvent.NOTHING_DUE)
+        return None
+    if live is not None and live.payment_status == ChargeStatus.PROCESSING:
+        return None
+    if live is not None:
+        # Nothing was taken for it, and its key has served.
+        work.tx.replace(replace(live, payment_status=ChargeStatus.FAILED, updated_at=work.now))
+    return _begun(work, collectable, customer, connection, method)
+
+
+def _needs_no_method(customer: Customer, collectable: Collectable, choice: PaymentMethodChoice | None) -> bool:
+    """A customer that pays by bank transfer, or by a payment request, which the provider finds a method for."""
+    if choice is not None and (choice.kind == "manual" or choice.id is not None):
+        return False
+    return customer.provider_payment_methods == _BANK_TRANSFER or collectable.column == "payment_request_id"
+
+
+def _begun(
+    work: Work,
+    collectable: Collectable,
+    customer: Customer,
+    connection: PaymentConnection,
+    method: PaymentMethod | None,
+) -> Sent:
+    payment_id = work.new_id()
+    payer = payer_of(work, customer, connection, collectable.currency)
+    charge = Charge(
+        payment_id=payment_id,
+        key=charge_key(payment_id),
+        amount_cents=collectable.due_cents,
+        currency=collectable.currency,
+        payer=payer,
+        payable=collectable.payable,
+        metadata=charge_metadata(connection.kind, collectable.payable, payer, payment_id),
+        provider_method_id=None if method is None else method.provider_method_id,
+        on_session=_was_unconfirmed(work, collectable),
+    )
+    payment = Payment(
+        id=payment_id,
+        organization_id=work.organization.id,
+        customer_id=customer.id,
+        amount_cents=charge.amount_cents,
+        amount_currency=charge.currency,
+        created_at=work.now,
+        updated_at=work.now,
+        status="pending",
+        payment_status=ChargeStatus.PENDING,
+        connection_id=connection.id,
+        payment_provider_type=connection.kind,
+        payment_provider_code=connection.code,
+        provider_customer_id=customer.provider_customer_id,
+        payment_method_id=None if method is None else method.id,
+        method=None if method is None else method.details,
+        sent=charge,
+        sent_at=work.now,
+        unanswered=True,
+        is_shown=collectable.is_shown,
+        invoice_id=collectable.invoice_id,
+        payment_request_id=collectable.payment_request_id,
+    )
+    PAYABLES[collectable.type].attempt(work, collectable.id)
+    work.tx.insert(payment)
+    return Sent(connection=connection, payment_id=payment_id, charge=charge)
+
+
+def _was_unconfirmed(reader: Reader, collectable: Collectable) -> bool:
+    """Whether an earlier charge of the same was refused because the customer had to confirm it."""
+    unconfirmed = eq("error_code", AUTHENTICATION_REQUIRED)
+    return reader.tx.first(Payment, eq(collectable.column, collectable.id), unconfirmed) is not None
+
+
+# Answers
+
+
+def conclude(work: Work, job: Job, task: CollectPayment, sent: Sent, answer: Charged | ProviderFailure) -> None:
+    """Act on an answer. If there is none, the same is sent again later."""
+    work.tx.jobs.complete(job)
+    payment = work.tx.get(Payment, sent.payment_id)
+    collectable = find_payable(work, task.payable_type, task.payable_id)
+    if payment is None or collectable is None:
+        raise LookupError(f"payment {sent.payment_id} has lost what it pays")
+    for provider_method_id in answer.gone_method_ids:
+        forget_method(work, sent.connection.id, provider_method_id)
+    if isinstance(answer, Charged):
+        _answered(work, payment, collectable, answer)
+    elif answer.kind in (FailureKind.UNREACHABLE, FailureKind.THROTTLED):
+        _unanswered(work, task, payment, collectable, answer)
+    else:
+        _refused(work, task, sent, payment, collectable, answer)
+
+
+def _answered(work: Work, payment: Payment, collectable: Collectable, answer: Charged) -> None:
+    payment = replace(
+        payment,
+        provider_payment_id=answer.provider_payment_id,
+        method=answer.method or payment.method,
+        attempts=payment.attempts + 1,
+        unanswered=False,
+        updated_at=work.now,
+    )
+    if payment.payment_status not in LIVE:
+        # A notice was faster than the answer.
+        work.tx.replace(payment)
+        return
+    payment = replace(
+        payment,
+        status=answer.status,
+        payment_status=answer.payment_status,
+        next_action=answer.next_action,
+        error_code=answer.error_code,
+    )
+    work.tx.replace(payment)
+    PAYABLES[collectable.type].note(work, collectable.id, None)
+    move(work, collectable, charge_event(answer.payment_status), payment)
+    if answer.next_action:
+        work.emit("payment.requires_action", lambda: payment_view(work, payment), payment.id)
+    if answer.payment_status == ChargeStatus.FAILED:
+        message = answer.error_message or answer.status
+        tell_failure(
+            work,
+            collectable,
+            ProviderFailure(kind=FailureKind.DECLINED, code=answer.error_code or answer.status, message=message),
+        )
+
+
+def _unanswered(
+    work: Work, task: CollectPayment, payment: Payment, collectable: Collectable, failure: ProviderFailure
+) -> None:
+    attempts = task.attempts + 1
+    work.tx.replace(replace(payment, attempts=payment.attempts + 1, updated_at=work.now))
+    work.schedule(replace(task, attempts=attempts), work.now + retry_delay(attempts))
+    if attempts == MOST_QUICK_ATTEMPTS:
+        PAYABLES[collectable.type].note(work, collectable.id, failure)
+        _log.warning(
+            "provider_unreachable",
+            payment=payment.id,
+            connection=payment.payment_provider_code,
+            reason=failure.message,
+            attempts=attempts,
+        )
+
+
+def _refused(
+    work: Work,
+    task: CollectPayment,
+    sent: Sent,
+    payment: Payment,
+    collectable: Collectable,
+    failure: ProviderFailure,
+) -> None:
+    if payment.payment_status not in LIVE:
+        return
+    asks_customer = (sent.connection.supports_3ds or collectable.is_gated) and not sent.charge.on_session
+    follows = consequence(failure.kind, asks_customer=asks_customer)
+    is_unconfirmed = failure.kind is FailureKind.ACTION_REQUIRED
+    payment = replace(
+        payment,
+        status="failed",
+        payment_status=follows.payment_status,
+        provider_payment_id=failure.provider_payment_id or payment.provider_payment_id,
+        error_code=AUTHENTICATION_REQUIRED if is_unconfirmed else failure.code,
+        attempts=payment.attempts + 1,
+        unanswered=failure.kind is FailureKind.CONFLICT,
+        updated_at=work.now,
+    )
+    work.tx.replace(payment)
+    PAYABLES[collectable.type].note(work, collectable.id, failure if follows.notes else None)
+    if follows.tells:
+        tell_failure(work, collectable, failure)
+    move(work, collectable, follows.event, payment)
+    if follows.event is PaymentEvent.CHARGE_AGAIN:
+        work.schedule(replace(task, attempts=0), work.now + retry_delay(1))

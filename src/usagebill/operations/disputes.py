@@ -1,0 +1,25 @@
+"""Disputes over the payment of an invoice, lost to the customer's bank."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from usagebill.core.invoices.life_cycle import ISSUED
+from usagebill.core.invoices.records import Invoice
+from usagebill.views.invoices import payment_dispute_lost_view
+from usagebill.work import Work
+
+__all__ = ["lose"]
+
+_LOST = "invoice.payment_dispute_lost"
+
+
+def lose(work: Work, invoice: Invoice, lost_at: datetime, reason: str | None = None) -> Invoice:
+    """Note that a dispute over an issued invoice was lost; the first time counts, and is told alone."""
+    if invoice.status not in ISSUED or invoice.payment_dispute_lost_at is not None:
+        return invoice
+    lost = replace(invoice, payment_dispute_lost_at=lost_at, payment_overdue=False, updated_at=work.now)
+    work.tx.replace(lost)
+    work.emit(_LOST, lambda: payment_dispute_lost_view(work, lost, reason), lost.id)
+    return lost

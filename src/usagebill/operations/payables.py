@@ -1,0 +1,160 @@
+"""What is collected: invoices and payment requests, found, moved on by what happens to their payments, and told of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Protocol
+
+from usagebill.core.collection import Collectable
+from usagebill.core.error_details import PAYMENT_ERROR, ErrorDetail, without
+from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceStatus, InvoiceType
+from usagebill.core.invoices.payment_states import PaymentEvent
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.payments import Payment
+from usagebill.core.provider_requests import Payable, PayableLine, PayableType, ProviderFailure
+from usagebill.core.subscriptions import Subscription
+from usagebill.operations import payment_receipts
+from usagebill.operations.payment_status import move_payment
+from usagebill.queries.billing_entities import find_entity
+from usagebill.queries.customers import customer_of
+from usagebill.queries.invoices import find_invoice, periods_of
+from usagebill.queries.payment_providers import choice_for
+from usagebill.queries.wallets import transaction_of_invoice
+from usagebill.views.invoices import payment_failure_view
+from usagebill.views.payment_providers import top_up_failure_view
+from usagebill.work import Reader, Work
+
+__all__ = ["PAYABLES", "InvoicePayables", "Payables", "find_payable", "move", "tell_failure"]
+
+_UNSEEN_BY_PROVIDERS = (InvoiceStatus.GENERATING, InvoiceStatus.CLOSED, InvoiceStatus.DELETED, InvoiceStatus.DRAFT)
+
+
+class Payables(Protocol):
+    """One kind of what is paid."""
+
+    def find(self, reader: Reader, id: str) -> Collectable | None:
+        """It, as it is now; None if there is nothing to be paid of this id."""
+
+    def attempt(self, work: Work, id: str) -> None:
+        """A charge is about to be made."""
+
+    def move(self, work: Work, id: str, event: PaymentEvent, payment: Payment | None) -> None:
+        """Store what follows from an event; `payment` is the one it happened to, stored already."""
+
+    def tell_failure(self, work: Work, id: str, failure: ProviderFailure) -> None:
+        """Tell those who listen that it could not be collected."""
+
+    def note(self, work: Work, id: str, failure: ProviderFailure | None) -> None:
+        """Show with it what stands in the way of collecting it; None: nothing any more."""
+
+
+class InvoicePayables:
+    """Invoices."""
+
+    def find(self, reader: Reader, id: str) -> Collectable | None:
+        """See `Payables`."""
+        invoice = find_invoice(reader, id)
+        if invoice is None or invoice.status in _UNSEEN_BY_PROVIDERS:
+            return None
+        is_open = invoice.status == InvoiceStatus.OPEN
+        return Collectable(
+            type=PayableType.INVOICE,
+            id=invoice.id,
+            customer_id=invoice.customer_id,
+            due_cents=max(0, invoice.due_cents),
+            currency=invoice.currency,
+            payment_status=invoice.payment_status,
+            is_ready=invoice.ready_for_payment_processing,
+            is_collectable=not invoice.self_billed and invoice.status != InvoiceStatus.VOIDED,
+            is_gated=is_open and invoice.invoice_type != InvoiceType.CREDIT,
+            is_shown=invoice.status in VISIBLE,
+            payable=_payable(reader, invoice),
+            choice=choice_for(reader, invoice),
+        )
+
+    def attempt(self, work: Work, id: str) -> None:
+        """See `Payables`."""
+        invoice = _invoice(work, id)
+        work.tx.replace(replace(invoice, payment_attempts=invoice.payment_attempts + 1, updated_at=work.now))
+
+    def move(self, work: Work, id: str, event: PaymentEvent, payment: Payment | None) -> None:
+        """See `Payables`. A payment that succeeded gets its receipt."""
+        move_payment(work, _invoice(work, id), event)
+        if payment is not None:
+            payment_receipts.issue(work, payment)
+
+    def tell_failure(self, work: Work, id: str, failure: ProviderFailure) -> None:
+        """See `Payables`. Of an invoice that nobody sees, only its purchase of credits is told."""
+        invoice = _invoice(work, id)
+        if invoice.invoice_type == InvoiceType.CREDIT:
+            purchase = transaction_of_invoice(work, invoice.id)
+            if purchase is not None:
+                work.emit(
+                    "wallet_transaction.payment_failure",
+                    partial(top_up_failure_view, customer_of(work, invoice), purchase.id, failure),
+                    purchase.id,
+                )
+        if invoice.status in VISIBLE:
+            details = dict(failure.details)
+            view = partial(payment_failure_view, work, invoice, details, failure)
+            work.emit("invoice.payment_failure", view, invoice.id)
+
+    def note(self, work: Work, id: str, failure: ProviderFailure | None) -> None:
+        """See `Payables`."""
+        invoice = _invoice(work, id)
+        kept = without(invoice.error_details, PAYMENT_ERROR)
+        if failure is not None:
+            details = {PAYMENT_ERROR: failure.code or failure.kind.value, f"{PAYMENT_ERROR}_message": failure.message}
+            detail = ErrorDetail(id=work.new_id(), error_code=PAYMENT_ERROR, details=details, created_at=work.now)
+            kept = (*kept, detail)
+        if kept != invoice.error_details:
+            work.tx.replace(replace(invoice, error_details=kept, updated_at=work.now))
+
+
+def _invoice(reader: Reader, id: str) -> Invoice:
+    invoice = find_invoice(reader, id)
+    if invoice is None:
+        raise LookupError(f"no invoice {id}")
+    return invoice
+
+
+def _payable(reader: Reader, invoice: Invoice) -> Payable:
+    entity = find_entity(reader, invoice.billing_entity_id)
+    periods = periods_of(reader, invoice)
+    subscription = None if not periods else reader.tx.get(Subscription, periods[0].subscription_id)
+    # Until it is paid, a hidden invoice has no number.
+    number = None if invoice.status == InvoiceStatus.OPEN else invoice.number
+    return Payable(
+        type=PayableType.INVOICE,
+        id=invoice.id,
+        reference=f"{'' if entity is None else entity.name} - Invoice {number or invoice.id}",
+        billing_entity_id=invoice.billing_entity_id,
+        lines=(PayableLine(name=number or invoice.id, amount_cents=max(0, invoice.due_cents)),),
+        created_at=invoice.created_at,
+        number=number,
+        invoice_type=invoice.invoice_type,
+        issuing_date=invoice.issuing_date,
+        plan_id=None if subscription is None else subscription.plan_id,
+        external_subscription_id=None if subscription is None else subscription.external_id,
+    )
+
+
+PAYABLES: Mapping[PayableType, Payables] = {PayableType.INVOICE: InvoicePayables()}
+
+
+def find_payable(reader: Reader, payable_type: PayableType, id: str) -> Collectable | None:
+    """What is to be paid; None if there is nothing of this id that can be."""
+    kind = PAYABLES.get(payable_type)
+    return None if kind is None else kind.find(reader, id)
+
+
+def move(work: Work, collectable: Collectable, event: PaymentEvent, payment: Payment | None = None) -> None:
+    """Store what follows from what happened to the payment of an invoice or payment request."""
+    PAYABLES[collectable.type].move(work, collectable.id, event, payment)
+
+
+def tell_failure(work: Work, collectable: Collectable, failure: ProviderFailure) -> None:
+    """Tell those who listen that it could not be collected."""
+    PAYABLES[collectable.type].tell_failure(work, collectable.id, failure)

@@ -1,0 +1,64 @@
+"""Orders to collect: when what is due is charged."""
+
+from __future__ import annotations
+
+from usagebill.core.collection import FIRST_ATTEMPT_DELAY
+from usagebill.core.customers import Customer
+from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.payment_methods import PaymentMethodChoice
+from usagebill.core.payment_tasks import CollectPayment
+from usagebill.core.payments import PaymentPage
+from usagebill.core.provider_requests import PayableType
+from usagebill.core.statuses import PaymentStatus
+from usagebill.core.wallet_transactions import TransactionSource
+from usagebill.queries.wallets import transaction_of_invoice
+from usagebill.work import Reader, Work
+
+__all__ = ["collect_on_issue", "order_payment"]
+
+_AUTOMATIC = (TransactionSource.INTERVAL, TransactionSource.THRESHOLD)
+
+
+def collect_on_issue(work: Work, invoice: Invoice, customer: Customer) -> None:
+    """Have an invoice collected that can be paid from now on, if its customer has a provider that does so."""
+    if customer.payment_connection_id is None or invoice.skip_automatic_payment or invoice.self_billed:
+        return
+    if invoice.payment_status == PaymentStatus.SUCCEEDED:
+        return
+    at = work.now
+    if invoice.payment_attempts == 0 and not _is_urgent(work, invoice) and _has_pages(work):
+        at += FIRST_ATTEMPT_DELAY
+    work.schedule(CollectPayment(payable_type=PayableType.INVOICE, payable_id=invoice.id), at)
+
+
+def order_payment(
+    work: Work, payable_type: PayableType, payable_id: str, choice: PaymentMethodChoice | None = None
+) -> None:
+    """Have an invoice or payment request charged now, with the chosen method if one is chosen.
+
+    One that is being charged is not charged a second time.
+    """
+    task = CollectPayment(
+        payable_type=payable_type,
+        payable_id=payable_id,
+        method_kind=None if choice is None else choice.kind,
+        method_id=None if choice is None else choice.id,
+    )
+    waiting = work.tx.jobs.get(task.key)
+    if waiting is not None and waiting.run_at == waiting.due_at and waiting.attempts == 0:
+        # It was to wait some more, and nobody is at it.
+        work.cancel(task)
+    work.schedule(task, work.now)
+
+
+def _is_urgent(reader: Reader, invoice: Invoice) -> bool:
+    """Somebody waits for it: a subscription that is to become active, or credits that a rule has bought."""
+    if invoice.invoice_type == InvoiceType.CREDIT:
+        purchase = transaction_of_invoice(reader, invoice.id)
+        return purchase is not None and purchase.source in _AUTOMATIC
+    return invoice.status == InvoiceStatus.OPEN
+
+
+def _has_pages(reader: Reader) -> bool:
+    return reader.cached("has payment pages", lambda: reader.tx.first(PaymentPage) is not None)

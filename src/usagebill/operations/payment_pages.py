@@ -1,0 +1,128 @@
+"""Pages at payment providers: where a customer leaves a payment method, or pays what is due."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+
+from usagebill.core.collection import Collectable
+from usagebill.core.customers import Customer
+from usagebill.core.errors import Invalid, NotAllowed, ThirdPartyError
+from usagebill.core.payment_providers import PaymentConnection
+from usagebill.core.payments import PaymentPage
+from usagebill.core.provider_metadata import page_metadata
+from usagebill.core.provider_requests import CheckoutUrl, PageUrl, ProviderFailure, SetupUrl
+from usagebill.operations.payables import tell_failure
+from usagebill.operations.provider_customers import needs_set_up
+from usagebill.queries.customers import customer_by_external_id
+from usagebill.queries.payment_providers import payer_of, payment_connection_of
+from usagebill.storage.conditions import desc, eq, missing, more
+from usagebill.work import Reader, Work
+
+__all__ = ["SetupPage", "checkout_url", "page_of"]
+
+_VALID = timedelta(hours=24)
+# Stripe wants an end at most 24 hours ahead of its own clock.
+_MARGIN = timedelta(minutes=1)
+# Where a method is not kept: Indian cards need the customer there each time.
+_ALWAYS_THERE = "IN"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetupPage:
+    """A page on which a customer leaves a payment method."""
+
+    customer: Customer
+    connection: PaymentConnection
+    url: str
+
+
+def checkout_url(work: Work, external_id: str) -> SetupPage:
+    """A page on which the customer leaves a payment method with its provider.
+
+    Raises `NotFound`, `Invalid` where there is nothing to leave or nobody to leave it with, `NotAllowed` where the
+    provider has no such pages, and `ThirdPartyError` where it refuses.
+    """
+    customer = customer_by_external_id(work, external_id)
+    connection = payment_connection_of(work, customer)
+    if connection is None:
+        raise Invalid(base="no_linked_payment_provider")
+    if not connection.traits.sets_up:
+        raise NotAllowed("feature_not_supported")
+    if not needs_set_up(customer):
+        raise Invalid(provider_payment_methods="no_payment_methods_to_setup_available")
+    if connection.traits.creates_customers and not customer.provider_customer_id:
+        raise Invalid(base="missing_payment_provider_customer")
+    payer = payer_of(work, customer, connection)
+    request = SetupUrl(payer=payer, key=f"setup-{work.new_id()}", at=work.now)
+    answer = work.asked(("setup", customer.id), connection, request).answer
+    if isinstance(answer, ProviderFailure):
+        raise ThirdPartyError(connection.kind, answer.message)
+    assert isinstance(answer, PageUrl)
+    return SetupPage(customer=customer, connection=connection, url=answer.url)
+
+
+def page_of(work: Work, customer: Customer, collectable: Collectable) -> PaymentPage:
+    """The page on which what is due can be paid: the one that is there, else a new one.
+
+    Raises `Invalid` where the provider has none, and `ThirdPartyError` where it refuses, which listeners are told.
+    """
+    connection = payment_connection_of(work, customer)
+    if connection is None:
+        raise Invalid(base="missing_payment_provider")
+    if connection.traits.charges and not customer.provider_customer_id:
+        raise Invalid(base="missing_payment_provider_customer")
+    known = _known_page(work, collectable, connection)
+    if known is not None:
+        return known
+    page_id = work.new_id()
+    payer = payer_of(work, customer, connection, collectable.currency)
+    wanted = CheckoutUrl(
+        page_id=page_id,
+        key=page_id,
+        amount_cents=collectable.due_cents,
+        currency=collectable.currency,
+        payer=payer,
+        payable=collectable.payable,
+        metadata=page_metadata(collectable.payable, payer),
+        at=work.now,
+        expires_at=work.now + _VALID - _MARGIN,
+        keeps_method=customer.country != _ALWAYS_THERE and "crypto" not in customer.provider_payment_methods,
+    )
+    asked = work.asked(("page", collectable.id), connection, wanted)
+    answer, sent = asked.answer, asked.request
+    if isinstance(answer, ProviderFailure):
+        note = partial(tell_failure, collectable=collectable, failure=answer)
+        raise ThirdPartyError(connection.kind, answer.message, note)
+    assert isinstance(answer, PageUrl)
+    assert isinstance(sent, CheckoutUrl)
+    if not answer.url:
+        raise Invalid(base="payment_provider_error")
+    page = PaymentPage(
+        id=sent.page_id,
+        organization_id=work.organization.id,
+        customer_id=customer.id,
+        connection_id=connection.id,
+        amount_cents=sent.amount_cents,
+        currency=sent.currency,
+        url=answer.url,
+        provider_page_id=answer.provider_page_id,
+        created_at=work.now,
+        expires_at=sent.at + _VALID,
+        invoice_id=collectable.invoice_id,
+        payment_request_id=collectable.payment_request_id,
+    )
+    work.tx.insert(page)
+    return page
+
+
+def _known_page(reader: Reader, collectable: Collectable, connection: PaymentConnection) -> PaymentPage | None:
+    return reader.tx.first(
+        PaymentPage,
+        eq(collectable.column, collectable.id),
+        eq("connection_id", connection.id),
+        missing("ended_at"),
+        more("expires_at", reader.now),
+        order=[desc("created_at"), desc("id")],
+    )

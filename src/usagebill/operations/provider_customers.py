@@ -1,0 +1,175 @@
+"""Customers at payment providers: linked when a customer is upserted, made there, and told about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from usagebill.core.customers import Customer
+from usagebill.core.errors import Invalid
+from usagebill.core.payment_providers import KINDS, PaymentConnection
+from usagebill.core.payment_tasks import AskPaymentProvider
+from usagebill.core.payments import PaymentMethod
+from usagebill.core.provider_requests import ProviderErrand
+from usagebill.inputs import ABSENT, Input, Maybe, is_given, value_or
+from usagebill.operations.payment_connections import unlinked
+from usagebill.queries.payment_providers import methods_of, named_connection, payment_connection_of
+from usagebill.storage.conditions import eq
+from usagebill.views.customers import customer_summary
+from usagebill.views.payment_providers import customer_error_view
+from usagebill.work import Reader, Work
+
+__all__ = ["ProviderLinkInput", "ask_setup", "follow_link", "linked", "tell_created", "tell_error"]
+
+# The kinds of method at Stripe, and those that need nothing to be set up by the customer.
+STRIPE_METHODS = (
+    "card",
+    "sepa_debit",
+    "us_bank_account",
+    "bacs_debit",
+    "link",
+    "boleto",
+    "crypto",
+    "customer_balance",
+)
+_NO_SET_UP = ("crypto", "customer_balance")
+
+
+@Input
+class ProviderLinkInput:
+    """The payment provider of a customer, as `billing_configuration` has it."""
+
+    payment_provider: Maybe[str] = ABSENT
+    payment_provider_code: Maybe[str] = ABSENT
+    provider_customer_id: Maybe[str] = ABSENT
+    sync_with_provider: Maybe[bool] = ABSENT
+    provider_payment_methods: Maybe[tuple[str, ...]] = ABSENT
+
+
+def needs_set_up(customer: Customer) -> bool:
+    """Whether the customer has to leave a method on a page before it can be charged."""
+    return customer.payment_provider != "stripe" or any(
+        method not in _NO_SET_UP for method in customer.provider_payment_methods or ("card",)
+    )
+
+
+def linked(reader: Reader, before: Customer | None, customer: Customer, sent: ProviderLinkInput) -> Customer:
+    """The customer with the payment provider that a request names. Raises `Invalid`.
+
+    A provider is linked only where its id of the customer is sent, or it is to be made there; else, on a new customer,
+    it is ignored. Null takes the link away.
+    """
+    if not is_given(sent.payment_provider):
+        return _changed(customer, sent) if customer.payment_connection_id is not None else customer
+    kind = value_or(sent.payment_provider, None)
+    synced, theirs = bool(value_or(sent.sync_with_provider, False)), value_or(sent.provider_customer_id, None)
+    if not kind:
+        return unlinked(customer)
+    same = before is not None and before.payment_provider == kind
+    if same and (not sent.payment_provider_code or sent.payment_provider_code == customer.payment_provider_code):
+        return _changed(customer, sent)
+    if not synced and not theirs:
+        # Nothing says who the customer is there.
+        return customer if before is None or kind in KINDS else unlinked(customer)
+    connection = named_connection(reader, kind, value_or(sent.payment_provider_code, None))
+    fresh = replace(
+        unlinked(customer),
+        payment_provider=connection.kind,
+        payment_provider_code=connection.code,
+        payment_connection_id=connection.id,
+        provider_payment_methods=("card",) if connection.kind == "stripe" else (),
+    )
+    return _changed(fresh, sent)
+
+
+def _changed(customer: Customer, sent: ProviderLinkInput) -> Customer:
+    if is_given(sent.provider_customer_id) and sent.provider_customer_id:
+        customer = replace(customer, provider_customer_id=sent.provider_customer_id)
+    if is_given(sent.sync_with_provider):
+        customer = replace(customer, sync_with_provider=value_or(sent.sync_with_provider, None))
+    methods = value_or(sent.provider_payment_methods, None)
+    if methods and customer.payment_provider == "stripe":
+        _check_methods(methods)
+        customer = replace(customer, provider_payment_methods=tuple(dict.fromkeys(methods)))
+    return customer
+
+
+def _check_methods(methods: tuple[str, ...]) -> None:
+    known = all(method in STRIPE_METHODS for method in methods)
+    alone = "customer_balance" not in methods or len(set(methods)) == 1
+    if not known or not alone or ("link" in methods and "card" not in methods):
+        raise Invalid(provider_payment_methods="value_is_invalid")
+
+
+_TOLD = (
+    "name",
+    "firstname",
+    "lastname",
+    "email",
+    "phone",
+    "country",
+    "state",
+    "city",
+    "zipcode",
+    "address_line1",
+    "address_line2",
+)
+
+
+def follow_link(work: Work, before: Customer | None, customer: Customer) -> None:
+    """What a change of a customer does at its payment provider; the customer is stored already."""
+    was = None if before is None else before.payment_connection_id
+    if before is not None and was is not None and was != customer.payment_connection_id:
+        for method in work.tx.find(PaymentMethod, eq("customer_id", customer.id), eq("connection_id", was)):
+            work.tx.replace(replace(method, is_default=False, deleted_at=work.now, updated_at=work.now))
+    connection = payment_connection_of(work, customer)
+    if connection is None:
+        return
+    if was != connection.id:
+        _begin(work, customer, connection)
+        return
+    assert before is not None
+    if before.provider_customer_id != customer.provider_customer_id:
+        # It has another account there, with methods of its own.
+        if customer.provider_customer_id and before.provider_customer_id and not customer.sync_with_provider:
+            ask_setup(work, customer, connection)
+        else:
+            _begin(work, customer, connection)
+    elif customer.provider_customer_id and any(getattr(before, name) != getattr(customer, name) for name in _TOLD):
+        _ask(work, ProviderErrand.UPDATE_CUSTOMER, customer)
+    elif not customer.provider_customer_id and customer.sync_with_provider and not before.sync_with_provider:
+        _begin(work, customer, connection)
+
+
+def _begin(work: Work, customer: Customer, connection: PaymentConnection) -> None:
+    if customer.provider_customer_id:
+        if not methods_of(work, customer.id):
+            _ask(work, ProviderErrand.FETCH_METHODS, customer)
+    elif customer.sync_with_provider:
+        if connection.traits.creates_customers:
+            _ask(work, ProviderErrand.CREATE_CUSTOMER, customer)
+        else:
+            ask_setup(work, customer, connection)
+
+
+def ask_setup(work: Work, customer: Customer, connection: PaymentConnection) -> None:
+    """Have a page made on which the customer leaves a payment method, where it needs one."""
+    if connection.traits.sets_up and needs_set_up(customer):
+        _ask(work, ProviderErrand.SETUP_URL, customer)
+
+
+def _ask(work: Work, errand: ProviderErrand, customer: Customer) -> None:
+    # The key is of this change: the same however often it is tried, another after the next.
+    key = f"{errand.value}-{customer.id}-{int(work.now.timestamp())}"
+    work.schedule(AskPaymentProvider(errand=errand, subject_id=customer.id, request_key=key), work.now)
+
+
+def tell_created(work: Work, customer: Customer) -> None:
+    """Say that the customer exists at its provider."""
+    work.emit("customer.payment_provider_created", partial(customer_summary, work, customer), customer.id)
+
+
+def tell_error(work: Work, customer: Customer, connection: PaymentConnection, message: str, code: str | None) -> None:
+    """Say that the customer could not be made, changed or set up at its provider."""
+    view = partial(customer_error_view, customer, connection, message, code)
+    work.emit("customer.payment_provider_error", view, customer.id)

@@ -1,0 +1,287 @@
+"""Errands: what payment providers are asked besides charges, and what follows from their answers.
+
+As with charges, a request is put together in one transaction, sent while none is open, and its answer acted upon in
+another. One that is not answered is sent again with the same key, a few times soon and then once an hour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import structlog
+
+from usagebill.core.collection import MOST_QUICK_ATTEMPTS, retry_delay
+from usagebill.core.customers import Customer
+from usagebill.core.invoices.payment_states import charge_event
+from usagebill.core.jobs import Job
+from usagebill.core.payment_providers import PaymentConnection
+from usagebill.core.payment_tasks import AskPaymentProvider
+from usagebill.core.payments import LIVE, Payment, PaymentPage
+from usagebill.core.provider_metadata import charge_metadata
+from usagebill.core.provider_requests import (
+    Cancel,
+    Charged,
+    Connect,
+    Connected,
+    CreateCustomer,
+    CustomerCreated,
+    Disconnect,
+    ExpirePage,
+    FailureKind,
+    ListMethods,
+    Methods,
+    PageUrl,
+    ProviderErrand,
+    ProviderFailure,
+    Request,
+    SetupUrl,
+    UpdateCharge,
+    UpdateCustomer,
+)
+from usagebill.operations import refunds
+from usagebill.operations.payables import find_payable, move
+from usagebill.operations.payment_methods import keep_method
+from usagebill.operations.provider_customers import ask_setup, tell_created, tell_error
+from usagebill.queries.customers import find_customer
+from usagebill.queries.payment_providers import find_connection, methods_of, payer_of, payment_connection_of
+from usagebill.views.payment_providers import checkout_url_view, notice_path, payment_provider_error
+from usagebill.work import Reader, Work
+
+__all__ = ["ERRANDS", "Errand", "conclude", "prepare"]
+
+_log = structlog.get_logger("usagebill.payments")
+_REGISTER = "payment_provider.register_webhook"
+
+Prepared = tuple[PaymentConnection, Request[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """What is asked for a task, and what is done with the answer, or with a failure that is final."""
+
+    prepare: Callable[[Work, AskPaymentProvider], Prepared | None]
+    conclude: Callable[[Work, AskPaymentProvider, PaymentConnection, Any], None]
+    fail: Callable[[Work, AskPaymentProvider, PaymentConnection, ProviderFailure], None]
+
+
+def prepare(work: Work, job: Job, task: AskPaymentProvider) -> Prepared | None:
+    """What the provider is to be asked; None where there is nothing to ask, and the job is done."""
+    prepared = ERRANDS[task.errand].prepare(work, task)
+    if prepared is None:
+        work.tx.jobs.complete(job)
+    return prepared
+
+
+def conclude(
+    work: Work, job: Job, task: AskPaymentProvider, connection: PaymentConnection, answer: object | ProviderFailure
+) -> None:
+    """Act on an answer; ask again later where there is none."""
+    work.tx.jobs.complete(job)
+    errand = ERRANDS[task.errand]
+    if not isinstance(answer, ProviderFailure):
+        errand.conclude(work, task, connection, answer)
+    elif answer.kind in (FailureKind.UNREACHABLE, FailureKind.THROTTLED):
+        attempts = task.attempts + 1
+        if attempts == MOST_QUICK_ATTEMPTS:
+            _say(task, connection, answer)
+        work.schedule(replace(task, attempts=attempts), work.now + retry_delay(attempts))
+    else:
+        _say(task, connection, answer)
+        errand.fail(work, task, connection, answer)
+
+
+def _say(task: AskPaymentProvider, connection: PaymentConnection, failure: ProviderFailure) -> None:
+    _log.warning(
+        "provider_failed",
+        errand=task.errand.value,
+        subject=task.subject_id,
+        connection=connection.code,
+        reason=failure.message,
+        code=failure.code,
+        attempts=task.attempts + 1,
+    )
+
+
+def _ignore(work: Work, task: AskPaymentProvider, connection: PaymentConnection, answer: object) -> None:
+    """Nothing follows; the log says where it failed."""
+
+
+# Connections
+
+
+def _prepare_connect(work: Work, task: AskPaymentProvider) -> Prepared | None:
+    connection = work.tx.get(PaymentConnection, task.subject_id)
+    if connection is None or connection.accepts_notices:
+        return None
+    return connection, Connect(notice_url=work.settings.public_url.rstrip("/") + notice_path(connection))
+
+
+def _connected(work: Work, task: AskPaymentProvider, connection: PaymentConnection, answer: Connected) -> None:
+    now = work.tx.get(PaymentConnection, connection.id, deleted=True) or connection
+    work.tx.replace(
+        replace(
+            now,
+            credentials={**answer.credentials, **now.credentials},
+            webhook_id=answer.webhook_id or now.webhook_id,
+            connect_error=None,
+            updated_at=work.now,
+        )
+    )
+
+
+def _not_connected(
+    work: Work, task: AskPaymentProvider, connection: PaymentConnection, failure: ProviderFailure
+) -> None:
+    now = work.tx.get(PaymentConnection, connection.id, deleted=True) or connection
+    work.tx.replace(replace(now, connect_error=failure.message, updated_at=work.now))
+    view = partial(payment_provider_error, connection, _REGISTER, failure.message, failure.code)
+    work.emit("payment_provider.error", view, connection.id)
+
+
+def _prepare_disconnect(work: Work, task: AskPaymentProvider) -> Prepared | None:
+    connection = find_connection(work, task.subject_id)
+    return None if connection is None else (connection, Disconnect())
+
+
+# Customers
+
+
+def _linked(reader: Reader, task: AskPaymentProvider) -> tuple[Customer, PaymentConnection] | None:
+    customer = reader.tx.get(Customer, task.subject_id)
+    connection = None if customer is None else payment_connection_of(reader, customer)
+    return None if customer is None or connection is None else (customer, connection)
+
+
+def _prepare_create(work: Work, task: AskPaymentProvider) -> Prepared | None:
+    linked = _linked(work, task)
+    if linked is None or linked[0].provider_customer_id:
+        return None
+    customer, connection = linked
+    payer = payer_of(work, customer, connection)
+    return connection, CreateCustomer(payer=payer, key=task.request_key or customer.id)
+
+
+def _created(work: Work, task: AskPaymentProvider, connection: PaymentConnection, answer: CustomerCreated) -> None:
+    linked = _linked(work, task)
+    if linked is None or linked[1].id != connection.id:
+        return
+    customer = replace(linked[0], provider_customer_id=answer.provider_customer_id, updated_at=work.now)
+    work.tx.replace(customer)
+    tell_created(work, customer)
+    ask_setup(work, customer, connection)
+
+
+def _not_linked(work: Work, task: AskPaymentProvider, connection: PaymentConnection, failure: ProviderFailure) -> None:
+    customer = find_customer(work, task.subject_id)
+    if customer is not None:
+        tell_error(work, customer, connection, failure.message, failure.code)
+
+
+def _prepare_update(work: Work, task: AskPaymentProvider) -> Prepared | None:
+    linked = _linked(work, task)
+    if linked is None or not linked[0].provider_customer_id:
+        return None
+    return linked[1], UpdateCustomer(payer=payer_of(work, *linked))
+
+
+def _prepare_setup(work: Work, task: AskPaymentProvider) -> Prepared | None:
+    linked = _linked(work, task)
+    if linked is None:
+        return None
+    customer, connection = linked
+    payer = payer_of(work, customer, connection)
+    return connection, SetupUrl(payer=payer, key=task.request_key or customer.id, at=work.now)
+
+
+def _set_up(work: Work, task: AskPaymentProvider, connection: PaymentConnection, answer: PageUrl) -> None:
+    customer = find_customer(work, task.subject_id)
+    if customer is not None:
+        view = partial(checkout_url_view, customer, connection, answer.url)
+        work.emit("customer.checkout_url_generated", view, customer.id)
+
+
+def _prepare_methods(work: Work, task: AskPaymentProvider) -> Prepared | None:
+    linked = _linked(work, task)
+    if linked is None or not linked[0].provider_customer_id or methods_of(work, linked[0].id):
+        return None
+    return linked[1], ListMethods(payer=payer_of(work, *linked))
+
+
+def _methods(work: Work, task: AskPaymentProvider, connection: PaymentConnection, answer: Methods) -> None:
+    linked = _linked(work, task)
+    if linked is not None and linked[1].id == connection.id and answer.methods and not methods_of(work, linked[0].id):
+        keep_method(work, linked[0], connection, answer.methods[0])
+
+
+# Payments
+
+
+def _prepare_cancel(work: Work, task: AskPaymentProvider) -> Prepared | None:
+    payment = work.tx.get(Payment, task.subject_id)
+    connection = None if payment is None else find_connection(work, payment.connection_id)
+    if payment is None or connection is None or payment.payment_status not in LIVE:
+        return None
+    if payment.provider_payment_id is None or not connection.traits.cancels:
+        return None
+    request = Cancel(provider_payment_id=payment.provider_payment_id, key=f"cancel-{payment.id}")
+    return connection, request
+
+
+def _cancelled(work: Work, task: AskPaymentProvider, connection: PaymentConnection, answer: Charged | None) -> None:
+    payment = work.tx.get(Payment, task.subject_id)
+    if payment is None or answer is None or payment.payment_status not in LIVE:
+        return
+    payment = replace(
+        payment, status=answer.status, payment_status=answer.payment_status, unanswered=False, updated_at=work.now
+    )
+    work.tx.replace(payment)
+    collectable = find_payable(work, payment.payable_type, payment.payable_id)
+    if collectable is not None:
+        move(work, collectable, charge_event(answer.payment_status), payment)
+
+
+def _prepare_update_charge(work: Work, task: AskPaymentProvider) -> Prepared | None:
+    payment = work.tx.get(Payment, task.subject_id)
+    connection = None if payment is None else find_connection(work, payment.connection_id)
+    collectable = None if payment is None else find_payable(work, payment.payable_type, payment.payable_id)
+    customer = None if payment is None else find_customer(work, payment.customer_id)
+    if payment is None or connection is None or collectable is None or customer is None:
+        return None
+    number = collectable.payable.number
+    if payment.provider_payment_id is None or number is None:
+        return None
+    payer = payer_of(work, customer, connection, payment.amount_currency)
+    metadata = charge_metadata(connection.kind, collectable.payable, payer, payment.id)
+    return connection, UpdateCharge(
+        provider_payment_id=payment.provider_payment_id,
+        reference=collectable.payable.reference,
+        metadata=metadata | {"svc_invoice_number": number},
+    )
+
+
+# Pages
+
+
+def _prepare_expire(work: Work, task: AskPaymentProvider) -> Prepared | None:
+    page = work.tx.get(PaymentPage, task.subject_id)
+    connection = None if page is None else find_connection(work, page.connection_id)
+    if page is None or connection is None or page.provider_page_id is None or page.expires_at <= work.now:
+        return None
+    return connection, ExpirePage(provider_page_id=page.provider_page_id)
+
+
+ERRANDS: Mapping[ProviderErrand, Errand] = {
+    ProviderErrand.CONNECT: Errand(_prepare_connect, _connected, _not_connected),
+    ProviderErrand.DISCONNECT: Errand(_prepare_disconnect, _ignore, _ignore),
+    ProviderErrand.CREATE_CUSTOMER: Errand(_prepare_create, _created, _not_linked),
+    ProviderErrand.UPDATE_CUSTOMER: Errand(_prepare_update, _ignore, _not_linked),
+    ProviderErrand.SETUP_URL: Errand(_prepare_setup, _set_up, _not_linked),
+    ProviderErrand.FETCH_METHODS: Errand(_prepare_methods, _methods, _ignore),
+    ProviderErrand.CANCEL: Errand(_prepare_cancel, _cancelled, _ignore),
+    ProviderErrand.UPDATE_CHARGE: Errand(_prepare_update_charge, _ignore, _ignore),
+    ProviderErrand.REFUND: Errand(refunds.prepare, refunds.conclude, refunds.fail),
+    ProviderErrand.EXPIRE_PAGE: Errand(_prepare_expire, _ignore, _ignore),
+}

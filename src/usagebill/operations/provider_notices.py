@@ -1,0 +1,413 @@
+"""Notices: what payment providers report by themselves. Each is stored as it comes, understood, then acted upon once.
+
+They come twice, late and in any order. A payment only ever moves on: once it has succeeded, nothing but a dispute
+takes it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import structlog
+
+from usagebill.core.collection import MOST_QUICK_ATTEMPTS, Collectable, retry_delay
+from usagebill.core.customers import Customer
+from usagebill.core.invoices.life_cycle import InvoiceStatus
+from usagebill.core.invoices.payment_states import notice_event
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.jobs import Job
+from usagebill.core.payment_providers import PaymentConnection
+from usagebill.core.payment_tasks import AskPaymentProvider
+from usagebill.core.payments import LIVE, NoticeStatus, Payment, PaymentMethod, ProviderNotice, RefundAttempt
+from usagebill.core.provider_requests import (
+    AccountReady,
+    AccountRefused,
+    DefaultMethodCleared,
+    DisputeLost,
+    FailureKind,
+    MethodAdded,
+    MethodRemoved,
+    Notice,
+    Outcome,
+    PayableType,
+    PaymentMoved,
+    ProviderErrand,
+    ProviderFailure,
+    RefundMoved,
+    Unhandled,
+)
+from usagebill.core.statuses import ChargeStatus, PaymentStatus
+from usagebill.inputs import Paging
+from usagebill.operations.disputes import lose
+from usagebill.operations.payables import PAYABLES, find_payable, move
+from usagebill.operations.payment_methods import clear_default, forget_method, keep_method, stop_method
+from usagebill.operations.payment_orders import order_payment
+from usagebill.operations.provider_customers import tell_created, tell_error
+from usagebill.operations.refunds import move_refund
+from usagebill.queries.payment_providers import find_connection
+from usagebill.queries.payments import paid_invoices
+from usagebill.storage.conditions import asc, desc, eq, less
+from usagebill.storage.ports import Page
+from usagebill.views.payments import payment_view
+from usagebill.work import Reader, Work
+
+__all__ = ["conclude", "keep", "list_all", "prepare"]
+
+# How long notices are kept, and how often those that outrun our own records are looked at again.
+_KEPT = timedelta(days=90)
+_LOOKS = 5
+_LOOK_AGAIN = timedelta(seconds=3)
+_MOST_DROPPED = 100
+_log = structlog.get_logger("usagebill.payments")
+
+
+def keep(work: Work, connection: PaymentConnection, notices: Sequence[Notice]) -> None:
+    """Store what a provider reports, to be acted upon; what it has reported before is not stored again."""
+    for notice in notices:
+        named = eq("connection_id", connection.id), eq("event_id", notice.id)
+        if work.tx.first(ProviderNotice, *named) is not None:
+            continue
+        kept = ProviderNotice(
+            id=work.new_id(),
+            organization_id=work.organization.id,
+            connection_id=connection.id,
+            event_id=notice.id,
+            type=notice.type,
+            body=notice.body,
+            created_at=work.now,
+            updated_at=work.now,
+        )
+        work.tx.insert(kept)
+        work.schedule(AskPaymentProvider(errand=ProviderErrand.NOTICE, subject_id=kept.id), work.now)
+    old = work.tx.find(
+        ProviderNotice, less("created_at", work.now - _KEPT), order=[asc("created_at")], limit=_MOST_DROPPED
+    )
+    work.tx.delete(*old)
+
+
+def list_all(reader: Reader, paging: Paging) -> Page[ProviderNotice]:
+    """Notices, newest first."""
+    return reader.page(ProviderNotice, paging=paging, order=[desc("created_at"), asc("id")])
+
+
+def prepare(work: Work, job: Job, task: AskPaymentProvider) -> tuple[PaymentConnection, Notice] | None:
+    """The notice that is to be understood; None if that has been done."""
+    kept = work.tx.get(ProviderNotice, task.subject_id)
+    connection = None if kept is None else find_connection(work, kept.connection_id)
+    if kept is None or connection is None or kept.status != NoticeStatus.PENDING:
+        work.tx.jobs.complete(job)
+        return None
+    return connection, Notice(id=kept.event_id, type=kept.type, body=kept.body)
+
+
+def conclude(
+    work: Work,
+    job: Job,
+    task: AskPaymentProvider,
+    connection: PaymentConnection,
+    answer: Sequence[Outcome] | ProviderFailure,
+) -> None:
+    """Act on what a notice means; look at it again later where the provider did not say, or it is too early."""
+    work.tx.jobs.complete(job)
+    kept = work.tx.get(ProviderNotice, task.subject_id)
+    if kept is None:
+        return
+    attempts = task.attempts + 1
+    kept = replace(kept, attempts=attempts, updated_at=work.now)
+    if isinstance(answer, ProviderFailure):
+        is_final = answer.kind not in (FailureKind.UNREACHABLE, FailureKind.THROTTLED)
+        status = NoticeStatus.FAILED if is_final else NoticeStatus.PENDING
+        work.tx.replace(replace(kept, status=status, reason=answer.message))
+        if is_final or attempts == MOST_QUICK_ATTEMPTS:
+            _say(kept, connection, answer.message)
+        if not is_final:
+            work.schedule(replace(task, attempts=attempts), work.now + retry_delay(attempts))
+        return
+    reasons = [reason for outcome in answer if (reason := _apply(work, connection, outcome)) is not None]
+    if _TOO_EARLY in reasons and attempts < _LOOKS:
+        work.tx.replace(kept)
+        work.schedule(replace(task, attempts=attempts), work.now + _LOOK_AGAIN)
+        return
+    unhandled = [reason for reason in reasons if reason not in _EXPECTED]
+    status = NoticeStatus.SUCCEEDED
+    if unhandled:
+        status = NoticeStatus.UNHANDLED
+        _say(kept, connection, unhandled[0])
+    elif reasons and len(reasons) == len(answer):
+        status = NoticeStatus.IGNORED
+    work.tx.replace(replace(kept, status=status, reason="; ".join(dict.fromkeys(reasons)) or None))
+
+
+def _say(kept: ProviderNotice, connection: PaymentConnection, reason: str) -> None:
+    _log.warning("notice_not_handled", notice=kept.id, type=kept.type, connection=connection.code, reason=reason)
+
+
+# Why nothing follows from a notice. Those that are not expected are for somebody to look at.
+_TOO_EARLY = "the payment is not known"
+_REPEATED = "it is known already"
+_NOTHING = "nothing follows from it"
+_EXPECTED = (_REPEATED, _NOTHING)
+
+
+def _apply(work: Work, connection: PaymentConnection, outcome: Outcome) -> str | None:
+    """Act on one thing that a notice means; why nothing follows from it, if that is so."""
+    if isinstance(outcome, Unhandled):
+        return _NOTHING if outcome.known else outcome.reason
+    return _APPLY[type(outcome)](work, connection, outcome)
+
+
+# Payments
+
+
+def _payment_moved(work: Work, connection: PaymentConnection, moved: PaymentMoved) -> str | None:
+    payment = _known_payment(work, connection, moved)
+    if payment is None:
+        return _new_payment(work, connection, moved)
+    if moved.currency is not None and moved.currency != payment.amount_currency:
+        return f"it is in {moved.currency}, the payment in {payment.amount_currency}"
+    collectable = find_payable(work, payment.payable_type, payment.payable_id)
+    if collectable is None:
+        return "what it paid is gone"
+    if payment.payment_status == ChargeStatus.SUCCEEDED:
+        return _after_success(work, payment, moved)
+    if payment.status == moved.status and payment.payment_status == moved.payment_status and not payment.unanswered:
+        return _REPEATED
+    if payment.payment_status == ChargeStatus.FAILED and moved.payment_status in LIVE:
+        return _REPEATED
+    payment = _moved(work, payment, moved)
+    if moved.payment_status == ChargeStatus.FAILED and _is_left_alone(work, collectable, payment):
+        return None
+    _settle(work, collectable, payment)
+    return None
+
+
+def _known_payment(reader: Reader, connection: PaymentConnection, moved: PaymentMoved) -> Payment | None:
+    """Our payment: by the provider's id, else by the one that we sent along with a charge not answered yet."""
+    payment = reader.tx.first(
+        Payment, eq("connection_id", connection.id), eq("provider_payment_id", moved.provider_payment_id)
+    )
+    if payment is not None or moved.creates:
+        return payment
+    if moved.payment_id is not None:
+        sent = reader.tx.get(Payment, moved.payment_id)
+    elif moved.payable_id is not None and moved.payable_type is not None:
+        column = "invoice_id" if moved.payable_type is PayableType.INVOICE else "payment_request_id"
+        sent = reader.tx.first(Payment, eq(column, moved.payable_id), eq("unanswered", True))
+    else:
+        sent = None
+    if sent is None or sent.connection_id != connection.id or sent.provider_payment_id is not None:
+        return None
+    return sent
+
+
+def _moved(work: Work, payment: Payment, moved: PaymentMoved) -> Payment:
+    method_id = payment.payment_method_id
+    if method_id is None and moved.method is not None:
+        named = eq("provider_method_id", moved.method.provider_method_id)
+        method = work.tx.first(PaymentMethod, eq("customer_id", payment.customer_id), named)
+        method_id = None if method is None else method.id
+    payment = replace(
+        payment,
+        provider_payment_id=moved.provider_payment_id,
+        status=moved.status,
+        payment_status=moved.payment_status,
+        error_code=moved.error_code or payment.error_code,
+        method=moved.method or payment.method,
+        payment_method_id=method_id,
+        next_action={} if moved.payment_status not in LIVE else payment.next_action,
+        unanswered=False,
+        updated_at=work.now,
+    )
+    work.tx.replace(payment)
+    return payment
+
+
+def _settle(work: Work, collectable: Collectable, payment: Payment) -> None:
+    """Tell of a payment that a notice made succeed, and let what it pays follow."""
+    was_paid = collectable.payment_status == PaymentStatus.SUCCEEDED
+    if payment.payment_status == ChargeStatus.SUCCEEDED:
+        PAYABLES[collectable.type].note(work, collectable.id, None)
+        if collectable.type is PayableType.INVOICE and not was_paid:
+            work.emit("payment.succeeded", lambda: payment_view(work, payment), payment.id)
+    move(work, collectable, notice_event(payment.payment_status), payment)
+
+
+def _is_left_alone(work: Work, collectable: Collectable, failed: Payment) -> bool:
+    """Whether another charge of the same is on its way, or to follow one that had to be confirmed."""
+    if work.tx.jobs.waiting("collect_payment", collectable.id) is not None:
+        return True
+    others = work.tx.find(Payment, eq(collectable.column, collectable.id))
+    return any(other.id != failed.id and other.payment_status in LIVE and not other.is_manual for other in others)
+
+
+def _after_success(work: Work, payment: Payment, moved: PaymentMoved) -> str | None:
+    """A payment that succeeded stays; one that is said to have failed after all was taken back by the bank."""
+    if moved.payment_status != ChargeStatus.FAILED:
+        if moved.method is not None and payment.method is None:
+            work.tx.replace(replace(payment, method=moved.method, updated_at=work.now))
+        return _REPEATED
+    _lose(work, payment, moved.error_message or moved.status)
+    return None
+
+
+def _new_payment(work: Work, connection: PaymentConnection, moved: PaymentMoved) -> str | None:
+    """Record a payment that we have not seen: one on a page."""
+    if moved.payable_id is None or moved.payable_type is None:
+        return _NOTHING if moved.payment_id is None else _TOO_EARLY
+    collectable = find_payable(work, moved.payable_type, moved.payable_id)
+    if collectable is None:
+        return f"{moved.payable_type} {moved.payable_id} is not known"
+    if not moved.creates:
+        return _TOO_EARLY
+    if moved.payment_status != ChargeStatus.SUCCEEDED:
+        # Nothing was paid; the page is still there.
+        return _NOTHING
+    if moved.currency is not None and moved.currency != collectable.currency:
+        return f"it is in {moved.currency}, what it pays in {collectable.currency}"
+    customer = work.tx.get(Customer, collectable.customer_id, deleted=True)
+    amount = collectable.due_cents if moved.amount_cents is None else moved.amount_cents
+    payment = Payment(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        customer_id=collectable.customer_id,
+        amount_cents=amount,
+        amount_currency=collectable.currency,
+        created_at=work.now,
+        updated_at=work.now,
+        status=moved.status,
+        payment_status=moved.payment_status,
+        connection_id=connection.id,
+        payment_provider_type=connection.kind,
+        payment_provider_code=connection.code,
+        provider_customer_id=None if customer is None else customer.provider_customer_id,
+        provider_payment_id=moved.provider_payment_id,
+        method=moved.method,
+        is_shown=collectable.is_shown,
+        invoice_id=collectable.invoice_id,
+        payment_request_id=collectable.payment_request_id,
+    )
+    PAYABLES[collectable.type].attempt(work, collectable.id)
+    work.tx.insert(payment)
+    _settle(work, collectable, payment)
+    return None
+
+
+# Refunds and disputes
+
+
+def _refund_moved(work: Work, connection: PaymentConnection, moved: RefundMoved) -> str | None:
+    attempt = work.tx.first(
+        RefundAttempt, eq("connection_id", connection.id), eq("provider_refund_id", moved.provider_refund_id)
+    )
+    if attempt is None:
+        return _TOO_EARLY
+    if attempt.refund_status == PaymentStatus.SUCCEEDED or attempt.status == moved.status:
+        return _REPEATED
+    move_refund(work, attempt, moved.status, moved.refund_status)
+    return None
+
+
+def _dispute_lost(work: Work, connection: PaymentConnection, lost: DisputeLost) -> str | None:
+    payment = work.tx.first(
+        Payment, eq("connection_id", connection.id), eq("provider_payment_id", lost.provider_payment_id)
+    )
+    if payment is None:
+        return _TOO_EARLY
+    for invoice in paid_invoices(work, payment):
+        lose(work, invoice, lost.lost_at, lost.reason)
+    return None
+
+
+def _lose(work: Work, payment: Payment, reason: str) -> None:
+    for invoice in paid_invoices(work, payment):
+        lose(work, invoice, work.now, reason)
+
+
+# Customers and their methods
+
+
+def _customer_at(reader: Reader, connection: PaymentConnection, provider_customer_id: str | None) -> Customer | None:
+    if provider_customer_id is None:
+        return None
+    return reader.tx.first(
+        Customer, eq("payment_connection_id", connection.id), eq("provider_customer_id", provider_customer_id)
+    )
+
+
+def _method_added(work: Work, connection: PaymentConnection, added: MethodAdded) -> str | None:
+    customer = _customer_at(work, connection, added.provider_customer_id)
+    if customer is None and added.customer_id is not None:
+        customer = work.tx.get(Customer, added.customer_id)
+    if customer is None or customer.payment_connection_id != connection.id:
+        return _NOTHING
+    keep_method(work, customer, connection, added.method)
+    if connection.kind == "stripe":
+        _collect_pending(work, customer)
+    return None
+
+
+def _collect_pending(work: Work, customer: Customer) -> None:
+    """Charge what waits for a method to be charged with."""
+    for invoice in work.tx.find(
+        Invoice,
+        eq("customer_id", customer.id),
+        eq("status", InvoiceStatus.FINALIZED),
+        eq("payment_status", PaymentStatus.PENDING),
+        eq("ready_for_payment_processing", True),
+    ):
+        if not invoice.skip_automatic_payment:
+            order_payment(work, PayableType.INVOICE, invoice.id)
+
+
+def _default_cleared(work: Work, connection: PaymentConnection, cleared: DefaultMethodCleared) -> str | None:
+    customer = _customer_at(work, connection, cleared.provider_customer_id)
+    if customer is None:
+        return _NOTHING
+    clear_default(work, customer.id)
+    return None
+
+
+def _method_removed(work: Work, connection: PaymentConnection, removed: MethodRemoved) -> str | None:
+    act = stop_method if removed.stays_listed else forget_method
+    return None if act(work, connection.id, removed.provider_method_id) else _NOTHING
+
+
+def _account_ready(work: Work, connection: PaymentConnection, ready: AccountReady) -> str | None:
+    customer = work.tx.first(
+        Customer, eq("external_id", ready.external_customer_id), eq("payment_connection_id", connection.id)
+    )
+    if customer is None:
+        return _NOTHING
+    is_new = customer.provider_customer_id != ready.provider_customer_id
+    customer = replace(customer, provider_customer_id=ready.provider_customer_id, updated_at=work.now)
+    work.tx.replace(customer)
+    if ready.method is not None:
+        keep_method(work, customer, connection, ready.method)
+    if is_new:
+        tell_created(work, customer)
+    return None
+
+
+def _account_refused(work: Work, connection: PaymentConnection, refused: AccountRefused) -> str | None:
+    customer = work.tx.first(
+        Customer, eq("external_id", refused.external_customer_id), eq("payment_connection_id", connection.id)
+    )
+    if customer is None:
+        return _NOTHING
+    tell_error(work, customer, connection, refused.message, refused.error_code)
+    return None
+
+
+_APPLY: Mapping[type, Callable[[Work, PaymentConnection, Any], str | None]] = {
+    PaymentMoved: _payment_moved,
+    RefundMoved: _refund_moved,
+    DisputeLost: _dispute_lost,
+    MethodAdded: _method_added,
+    DefaultMethodCleared: _default_cleared,
+    MethodRemoved: _method_removed,
+    AccountReady: _account_ready,
+    AccountRefused: _account_refused,
+}

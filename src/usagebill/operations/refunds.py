@@ -1,0 +1,147 @@
+"""Refunds: what credit notes refund is paid back through the provider that collected it; their status follows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from usagebill.core.credit_notes import CreditNote
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.payment_providers import PaymentConnection
+from usagebill.core.payment_tasks import AskPaymentProvider
+from usagebill.core.payments import Payment, RefundAttempt
+from usagebill.core.provider_requests import FailureKind, ProviderErrand, ProviderFailure, Refund, Refunded, Request
+from usagebill.core.statuses import ChargeStatus, PaymentStatus
+from usagebill.queries.customers import customer_of
+from usagebill.queries.payment_providers import find_connection
+from usagebill.queries.payments import payments_of_invoice
+from usagebill.storage.conditions import eq, ne
+from usagebill.views.payment_providers import refund_failure_view
+from usagebill.work import Reader, Work
+
+__all__ = ["conclude", "fail", "move_refund", "order_refund", "prepare"]
+
+# The provider says that there is nothing left to pay back.
+_NOT_REFUNDABLE = "charge_not_refundable"
+
+
+def order_refund(work: Work, note: CreditNote) -> None:
+    """Have what an issued note refunds paid back, where a provider collected the newest payment of its invoice.
+
+    Nothing is ordered for an invoice that is not paid, or whose dispute was lost.
+    """
+    if note.refund_amount_cents <= 0 or note.refund_status == PaymentStatus.SUCCEEDED:
+        return
+    invoice = work.tx.get(Invoice, note.invoice_id)
+    if invoice is None or invoice.payment_dispute_lost_at is not None:
+        return
+    payment = _refunded_payment(work, invoice)
+    if payment is None:
+        return
+    connection = find_connection(work, payment.connection_id)
+    if connection is None or not connection.traits.refunds:
+        return
+    attempt = RefundAttempt(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        customer_id=note.customer_id,
+        credit_note_id=note.id,
+        invoice_id=invoice.id,
+        payment_id=payment.id,
+        connection_id=connection.id,
+        amount_cents=note.refund_amount_cents,
+        currency=note.currency,
+        refunded_before_cents=work.tx.total(
+            RefundAttempt,
+            "amount_cents",
+            eq("payment_id", payment.id),
+            ne("refund_status", PaymentStatus.FAILED),
+        ),
+        created_at=work.now,
+        updated_at=work.now,
+    )
+    work.tx.insert(attempt)
+    work.schedule(AskPaymentProvider(errand=ProviderErrand.REFUND, subject_id=attempt.id), work.now)
+
+
+def _refunded_payment(reader: Reader, invoice: Invoice) -> Payment | None:
+    """The newest payment that succeeded, if a provider knows it: money given by hand is given back by hand."""
+    paid = [
+        payment
+        for payment in payments_of_invoice(reader, invoice.id)
+        if payment.payment_status == ChargeStatus.SUCCEEDED
+    ]
+    newest = max(paid, key=lambda payment: (payment.created_at, payment.id), default=None)
+    return None if newest is None or newest.is_manual or newest.provider_payment_id is None else newest
+
+
+def prepare(work: Work, task: AskPaymentProvider) -> tuple[PaymentConnection, Request[Any]] | None:
+    """What the provider is asked for an attempt at a refund; None if it has an outcome."""
+    attempt = work.tx.get(RefundAttempt, task.subject_id)
+    if attempt is None or attempt.provider_refund_id is not None or attempt.refund_status != PaymentStatus.PENDING:
+        return None
+    payment = work.tx.get(Payment, attempt.payment_id)
+    note = work.tx.get(CreditNote, attempt.credit_note_id)
+    connection = find_connection(work, attempt.connection_id)
+    if payment is None or note is None or connection is None or payment.provider_payment_id is None:
+        return None
+    return connection, Refund(
+        provider_payment_id=payment.provider_payment_id,
+        key=note.id,
+        credit_note_id=note.id,
+        invoice_id=attempt.invoice_id,
+        customer_id=attempt.customer_id,
+        amount_cents=attempt.amount_cents,
+        currency=attempt.currency,
+        reason=note.reason.value,
+        refunded_before_cents=attempt.refunded_before_cents,
+    )
+
+
+def conclude(work: Work, task: AskPaymentProvider, connection: PaymentConnection, answer: Refunded) -> None:
+    """The provider has made the refund, or will say."""
+    attempt = work.tx.get(RefundAttempt, task.subject_id)
+    if attempt is None:
+        return
+    known = replace(attempt, provider_refund_id=answer.provider_refund_id or attempt.provider_refund_id)
+    work.tx.replace(known)
+    move_refund(work, known, answer.status, answer.refund_status)
+
+
+def fail(work: Work, task: AskPaymentProvider, connection: PaymentConnection, failure: ProviderFailure) -> None:
+    """The provider has refused the refund."""
+    attempt = work.tx.get(RefundAttempt, task.subject_id)
+    if attempt is None or failure.kind is FailureKind.NOT_SUPPORTED:
+        return
+    # A charge that was paid back already, by hand there, is paid back: the note is left for a person to mark.
+    quiet = failure.code == _NOT_REFUNDABLE
+    work.tx.replace(replace(attempt, error_code=failure.code))
+    attempt = replace(attempt, error_code=failure.code)
+    move_refund(work, attempt, "failed", PaymentStatus.FAILED, failure.message, failure.code, quiet=quiet)
+
+
+def move_refund(
+    work: Work,
+    attempt: RefundAttempt,
+    word: str,
+    status: PaymentStatus,
+    message: str = "Payment refund failed",
+    code: str | None = None,
+    *,
+    quiet: bool = False,
+) -> None:
+    """Store that a refund is pending, succeeded or failed, with its credit note; one that succeeded stays so."""
+    if attempt.refund_status == PaymentStatus.SUCCEEDED:
+        return
+    changed = attempt.refund_status != status
+    attempt = replace(attempt, status=word, refund_status=status, updated_at=work.now)
+    work.tx.replace(attempt)
+    note = work.tx.get(CreditNote, attempt.credit_note_id)
+    if note is None or note.refund_status == PaymentStatus.SUCCEEDED:
+        return
+    refunded_at = work.now if status == PaymentStatus.SUCCEEDED else note.refunded_at
+    work.tx.replace(replace(note, refund_status=status, refunded_at=refunded_at, updated_at=work.now))
+    if status == PaymentStatus.FAILED and changed and not quiet:
+        view = partial(refund_failure_view, customer_of(work, note), note.id, message, code)
+        work.emit("credit_note.provider_refund_failure", view, note.id)

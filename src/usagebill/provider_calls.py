@@ -1,0 +1,119 @@
+"""Payment providers, asked: the jobs that charge, run errands and read notices, while no transaction is open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import structlog
+
+from usagebill.core.jobs import Job
+from usagebill.core.organizations import Organization
+from usagebill.core.payment_providers import PaymentConnection
+from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment
+from usagebill.core.provider_requests import (
+    FailureKind,
+    Notice,
+    NoticeRejected,
+    Outcome,
+    ProviderErrand,
+    ProviderFailed,
+    ProviderFailure,
+    Request,
+    Unhandled,
+)
+from usagebill.job_host import JobHost, PaymentProviders
+from usagebill.operations import charges, provider_errands, provider_notices
+from usagebill.storage.conditions import eq
+from usagebill.storage.ports import Transaction
+
+__all__ = ["answer_of", "ask_payment_provider", "collect_payment", "receive_notice"]
+
+A = TypeVar("A")
+_log = structlog.get_logger("usagebill.payments")
+
+
+def answer_of(
+    providers: PaymentProviders | None, connection: PaymentConnection, request: Request[A]
+) -> A | ProviderFailure:
+    """The provider's answer, or why there is none. Raises nothing."""
+    if providers is None:
+        message = "there is no payment provider to ask"
+        return ProviderFailure(kind=FailureKind.UNREACHABLE, code="no_payment_provider", message=message)
+    try:
+        return providers.ask(connection, request)
+    except ProviderFailed as problem:
+        return problem.failure
+    except Exception as problem:
+        # Whoever stands in for a provider may fail in any way: what was asked may have happened.
+        message = f"no answer: {type(problem).__name__}"
+        return ProviderFailure(kind=FailureKind.UNREACHABLE, code="network_error", message=message)
+
+
+def collect_payment(host: JobHost, organization: Organization, job: Job, task: CollectPayment) -> None:
+    """Charge what is due of an invoice or payment request, once."""
+    sent = host.writing(lambda work: charges.prepare(work, job, task), organization)
+    if sent is None:
+        return
+    answer = answer_of(host.payment_providers, sent.connection, sent.charge)
+    host.writing(lambda work: charges.conclude(work, job, task, sent, answer), organization)
+
+
+def ask_payment_provider(host: JobHost, organization: Organization, job: Job, task: AskPaymentProvider) -> None:
+    """Run an errand, once."""
+    if task.errand is ProviderErrand.NOTICE:
+        _understand(host, organization, job, task)
+        return
+    prepared = host.writing(lambda work: provider_errands.prepare(work, job, task), organization)
+    if prepared is None:
+        return
+    connection, request = prepared
+    answer = answer_of(host.payment_providers, connection, request)
+    host.writing(lambda work: provider_errands.conclude(work, job, task, connection, answer), organization)
+
+
+def _understand(host: JobHost, organization: Organization, job: Job, task: AskPaymentProvider) -> None:
+    prepared = host.writing(lambda work: provider_notices.prepare(work, job, task), organization)
+    if prepared is None:
+        return
+    connection, notice = prepared
+    answer = _outcomes(host, connection, notice)
+    host.writing(lambda work: provider_notices.conclude(work, job, task, connection, answer), organization)
+
+
+def _outcomes(host: JobHost, connection: PaymentConnection, notice: Notice) -> tuple[Outcome, ...] | ProviderFailure:
+    if host.payment_providers is None:
+        return ProviderFailure(kind=FailureKind.UNREACHABLE, code=None, message="there is no payment provider to ask")
+    try:
+        return host.payment_providers.outcomes(connection, notice, host.clock.now())
+    except ProviderFailed as problem:
+        return problem.failure
+    except Exception as problem:
+        # It lacks something that such notices have: nobody can make anything of it but a person.
+        return (Unhandled(reason=f"it cannot be read: {type(problem).__name__}", known=False),)
+
+
+def receive_notice(
+    host: JobHost, kind: str, organization_id: str, code: str | None, headers: Mapping[str, str], body: bytes
+) -> bool:
+    """Store the events of a message from outside, if it is the provider's, to be acted upon at once; whether it is."""
+
+    def look(tx: Transaction) -> tuple[Organization, PaymentConnection] | None:
+        organization = tx.get(Organization, organization_id)
+        if organization is None:
+            return None
+        of_code = [eq("code", code)] if code else []
+        found = tx.scoped(organization_id).find(PaymentConnection, eq("kind", kind), *of_code, limit=2)
+        return (organization, found[0]) if len(found) == 1 else None
+
+    known = host.ask(look)
+    if known is None or host.payment_providers is None:
+        return False
+    organization, connection = known
+    try:
+        notices = host.payment_providers.notices(connection, headers, body, host.clock.now())
+    except NoticeRejected as problem:
+        _log.warning("notice_rejected", connection=connection.code, kind=kind, reason=str(problem))
+        return False
+    host.writing(lambda work: provider_notices.keep(work, connection, notices), organization)
+    return True
