@@ -58,6 +58,12 @@ _FEATURE = "/subscriptions/{external_id}/entitlements/{feature_code}"
 
 # Where a source that wins over the document gives another shape: path in the document -> what stands there instead.
 AMENDMENTS: Mapping[tuple[str | int, ...], object] = {
+    # What was sent and answered is JSON, which the document calls a text "of the format object".
+    _property("ApiLogObject", "request_body"): {"type": "object"},
+    _property("ApiLogObject", "request_response"): {"type": ["object", "null"]},
+    # The client's own word for a request, in whatever form.
+    _property("ApiLogObject", "request_id"): {"type": "string"},
+    _property("ApiLogObject", "http_method"): {"enum": ["post", "put", "patch", "delete"]},
     # The interface: "A single-record response is an object with one key named after the resource."
     _answer("post", "/billing_entities"): _wrapped("billing_entity", "BillingEntityObject"),
     _answer("put", "/billing_entities/{code}"): _wrapped("billing_entity", "BillingEntityObjectExtended"),

@@ -70,6 +70,9 @@ def world(box: Scenario) -> dict[str, str]:
         "payment_method_id": _payment_method(box),
         "metric": metric_id,
         "activity_id": activity["activity_id"],
+        "api_keys": box.post("/api_keys", api_key={"name": "spare"})["api_key"]["svc_id"],
+        "request_id": box.get("/api_logs?per_page=1")["api_logs"][0]["request_id"],
+        "log_id": box.get("/security_logs?to_date=2100-01-01")["security_logs"][0]["log_id"],
         "add_ons": "seat",
         "billable_metrics": "gb",
         "billing_entities": "default",
@@ -166,6 +169,8 @@ def valid_bodies(world: Mapping[str, str]) -> dict[str, dict[str, Any]]:
                 "thresholds": [{"value": 100, "code": "warn"}, {"value": 50, "recurring": True}],
             }
         },
+        "ApiKeyInput": {"name": "renamed", "permissions": {"customer": ["read"], "event": ["read", "write"]}},
+        "RotationInput": {"name": "successor", "expires_at": "2100-01-01T00:00:00Z"},
         "AlertUpdate": {"code": "watch", "name": "Usage", "thresholds": [{"value": 200}]},
         "AppliedCouponInput": {"external_customer_id": "acme", "coupon_code": "ten"},
         "CreditNoteInput": {
@@ -263,6 +268,7 @@ def invoiced(box: Scenario, known: dict[str, str]) -> None:
 
 # What is asked for where the general rules of `tests.sample_records` do not do.
 PATHS = {
+    "GET /security_logs": "/security_logs?to_date=2100-01-01",
     "/subscriptions/{external_id}/alerts/{code}": "/subscriptions/sub/alerts/watch",
     "/customers/{external_customer_id}/current_usage": "/customers/acme/current_usage?external_subscription_id=sub",
     "/customers/{external_customer_id}/projected_usage": "/customers/acme/projected_usage?external_subscription_id=sub",

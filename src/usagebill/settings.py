@@ -11,6 +11,8 @@ from usagebill.core.contacts import is_email
 
 __all__ = ["MailServer", "Settings"]
 
+# A hundred years.
+_MOST_LOG_DAYS = 36_525
 _MAIL_PORTS = {"smtp": 25, "smtps": 465}
 
 
@@ -89,6 +91,7 @@ class Settings:
     nothing is written until somebody confirms it (`Billing.clock_watch`).
     `listed_log_days`: how far lists of activities and requests reach back; None sets no bound. `activity_log_days`,
     `api_log_days` and `security_log_days` are how long entries of each log are kept, None for ever, 0 not at all.
+    `log_ingestion`: requests that send events are logged too, which slows them down.
     `termination_alert_days` are how many days before its planned end a subscription is announced to end.
     """
 
@@ -113,10 +116,14 @@ class Settings:
     activity_log_days: int | None = 365
     api_log_days: int | None = 90
     security_log_days: int | None = 90
+    log_ingestion: bool = False
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9]*_", self.id_prefix):
             raise ValueError(f"the prefix of ids is lower-case letters and digits, then _, not {self.id_prefix!r}")
+        for days in (self.listed_log_days, self.activity_log_days, self.api_log_days, self.security_log_days):
+            if days is not None and not 0 <= days <= _MOST_LOG_DAYS:
+                raise ValueError(f"logs are kept and listed for 0 to {_MOST_LOG_DAYS} days or for ever, not {days}")
         if self.smtp_url:
             MailServer.at(self.smtp_url)
         if self.email_from and ("," in self.email_from or not is_email(self.email_from)):

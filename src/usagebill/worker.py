@@ -13,6 +13,7 @@ from usagebill.billing import Billing
 from usagebill.core.errors import ClockRefused
 from usagebill.core.tasks import DeliverWebhook
 from usagebill.logs import plain_traceback
+from usagebill.operations import log_cleaning, organizations
 from usagebill.outside import OUTSIDE
 
 __all__ = ["Worker"]
@@ -69,8 +70,19 @@ class Worker:
     def start(self) -> None:
         """Begin; returns at once."""
         self._deaf = [listen() for listen in self._listen]
+        self._schedule_cleaning()
         for thread in self._threads:
             thread.start()
+
+    def _schedule_cleaning(self) -> None:
+        """Have logs cleaned as this installation says, which may be another way than when the file was served last."""
+        try:
+            for organization in self._billing.store.read(None, organizations.find_all):
+                self._billing.writing(log_cleaning.schedule, organization)
+        except ClockRefused:
+            return
+        except Exception as problem:
+            self._log_failure(problem)
 
     def stop(self) -> None:
         """Finish the jobs at hand, begin no other, and return once that is so."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC
@@ -328,6 +329,8 @@ _leaves: st.SearchStrategy[Condition] = st.one_of(
     st.builds(c.Columns, st.just("net_payment_term"), _operators, st.just("invoice_grace_period")),
     _TEXTS.map(lambda text: c.contains(("name", "external_id"), text)),
     _TEXTS.map(lambda text: c.same_text("name", text)),
+    st.tuples(_TEXTS, _TEXTS).map(lambda texts: c.like("name", "*".join(texts))),
+    _TEXTS.map(lambda text: c.like("name", text[1:] + "*")),
     _TEXTS.map(lambda text: c.has_item("invoice_custom_section_ids", text)),
     st.builds(lambda key, value: c.has_item("metadata", key=key, value=value), _TEXTS, _TEXTS),
     _TEXTS.map(lambda text: c.has_item("metadata", key=text)),
@@ -395,6 +398,9 @@ def holds(condition: Condition, record: Customer) -> bool:
             return (value(column) is not None) == present
         case c.Search(columns, text):
             return any(text.casefold() in found for found in texts(columns))
+        case c.Like(column, pattern):
+            parts = ".*".join(map(re.escape, pattern.split("*")))
+            return value(column) is not None and re.fullmatch(parts, value(column), re.DOTALL) is not None
         case c.SameText(column, text):
             return text.casefold() in texts([column])
         case c.Item(column, members):

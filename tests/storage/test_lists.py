@@ -47,6 +47,15 @@ from usagebill.storage.tables import TABLES, table_of
 
 # What each filter of a list is asked for: something that is there, something that is not, and what cuts a range in two.
 ASKED: dict[str, tuple[str, ...]] = {
+    "api_key_ids": ("api_key_ids[]=none&to_date=2100-01-01",),
+    "api_version": ("api_version=v1", "api_version=v2"),
+    "clients": ("clients[]=&clients[]=curl",),
+    "http_methods": ("http_methods[]=post", "http_methods[]=put&http_methods[]=delete"),
+    "http_statuses": ("http_statuses[]=succeeded", "http_statuses[]=failed", "http_statuses[]=200&http_statuses[]=404"),
+    "log_events": ("log_events[]=api_key.created&to_date=2100-01-01",),
+    "log_types": ("log_types[]=webhook_endpoint&log_types[]=billing_entity&to_date=2100-01-01",),
+    "request_paths": ("request_paths[]=/api/v1/customers", "request_paths[]=*/plans", "request_paths=/api/v1/w*"),
+    "user_ids": ("user_ids[]=anna&to_date=2100-01-01",),
     "activity_sources": ("activity_sources[]=api", "activity_sources[]=system"),
     "activity_types": ("activity_types[]=plan.created&activity_types[]=coupon.created", "activity_types[]=none"),
     "from_date": ("from_date=2024-03-05", "from_date=2024-03-05T10:00:01Z"),
@@ -116,7 +125,15 @@ ASKED: dict[str, tuple[str, ...]] = {
     "zipcodes": ("zipcodes[]=10115",),
 }
 # What belongs to one thing and is few, or is asked of its periods one by one.
-SMALL = ("/charges", "/filters", "/fixed_charges", "/past_usage", "/fees/{fee_id}/events", "/webhook_endpoints")
+SMALL = (
+    "/api_keys",
+    "/charges",
+    "/filters",
+    "/fixed_charges",
+    "/past_usage",
+    "/fees/{fee_id}/events",
+    "/webhook_endpoints",
+)
 # What has no counts and no list index yet: pages of these cost as much as there is.
 UNLISTED = ("/wallets", "/wallet_transactions", "/consumptions", "/fundings", "/alerts")
 LISTS = [endpoint for endpoint in endpoints() if endpoint.paged and not endpoint.path.endswith((*SMALL, *UNLISTED))]

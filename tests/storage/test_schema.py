@@ -237,6 +237,7 @@ TABLES_OF_VERSIONS = {
     18: "00b2aabce6b19c09",
     19: "7e426918251a809d",
     20: "b7b1a4bf0d588b42",
+    21: "afa9327b521bd88f",
 }
 
 

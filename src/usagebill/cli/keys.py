@@ -20,7 +20,9 @@ from usagebill.cli.options import (
     print_table,
 )
 from usagebill.core.api_keys import MODES, RESOURCES, ApiKey, all_permissions
+from usagebill.inputs import ABSENT
 from usagebill.operations import api_keys
+from usagebill.views.api_keys import masked_value
 from usagebill.views.formats import instant_text
 
 __all__ = ["keys"]
@@ -55,7 +57,7 @@ def _shown(key: ApiKey) -> dict[str, object]:
     return {
         "id": key.id,
         "name": key.name,
-        "value": "••••••••" + key.value_ending,
+        "value": masked_value(key),
         "permissions": {resource: list(modes) for resource, modes in key.permissions.items()},
         "created_at": instant_text(key.created_at),
         "expires_at": instant_text(key.expires_at),
@@ -80,14 +82,20 @@ def _print_new(key: ApiKey, value: str, json_output: bool) -> None:
     help="What the key may do, such as event:write, invoice:read or customer:read,write; may be repeated."
     " Whatever is not named is denied. Without it the key may do everything.",
 )
+@click.option("--expires-at", type=instant, metavar="TIME", help="When the key ends; never unless given.")
 @_of_organization
 def create(
-    name: str | None, permissions: tuple[str, ...], path: str, organization: str | None, json_output: bool
+    name: str | None,
+    permissions: tuple[str, ...],
+    expires_at: datetime | None,
+    path: str,
+    organization: str | None,
+    json_output: bool,
 ) -> None:
     """Create a key and show its value, this once."""
     wanted = _permissions(permissions)
     with opened(path, organization) as billing:
-        key, value = billing.writing(lambda work: api_keys.create(work, name, wanted))
+        key, value = billing.writing(lambda work: api_keys.create(work, name, wanted, expires_at))
     _print_new(key, value, json_output)
 
 
@@ -117,7 +125,7 @@ def _named(id: str) -> AbstractContextManager[None]:
 
 @keys.command()
 @click.argument("id")
-@click.option("--name", help="The new key's name.")
+@click.option("--name", help="The new key's name; that of the old one unless given.")
 @click.option(
     "--expires-at",
     type=instant,
@@ -128,10 +136,46 @@ def _named(id: str) -> AbstractContextManager[None]:
 def rotate(
     id: str, name: str | None, expires_at: datetime | None, path: str, organization: str | None, json_output: bool
 ) -> None:
-    """Replace a key by a new one, which may do everything."""
+    """Replace a key by a new one, which may do the same."""
     with opened(path, organization) as billing, _named(id):
         key, value = billing.writing(lambda work: api_keys.rotate(work, id, name, expires_at))
     _print_new(key, value, json_output)
+
+
+@keys.command()
+@click.argument("id")
+@click.option("--name", help="Another name.")
+@click.option(
+    "--permission",
+    "permissions",
+    multiple=True,
+    metavar="RESOURCE[:MODES]",
+    help="All that the key may do from now on, as in `create`; may be repeated.",
+)
+@_of_organization
+def update(
+    id: str,
+    name: str | None,
+    permissions: tuple[str, ...],
+    path: str,
+    organization: str | None,
+    json_output: bool,
+) -> None:
+    """Rename a key, or replace what it may do."""
+    wanted = _permissions(permissions)
+    with opened(path, organization) as billing, _named(id):
+        key = billing.writing(
+            lambda work: api_keys.update(
+                work,
+                id,
+                name=ABSENT if name is None else name,
+                permissions=ABSENT if wanted is None else wanted,
+            )
+        )
+    if json_output:
+        print_json(_shown(key))
+    else:
+        click.echo(f"changed {key.id}")
 
 
 @keys.command()

@@ -35,6 +35,20 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., object])
 
+
+class _Days(click.ParamType[int | None]):
+    """A number of days, or `all` for no bound."""
+
+    name = "days"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        if isinstance(value, int):
+            return value
+        if str(value) == "all":
+            return None
+        return int(click.IntRange(0).convert(value, param, ctx))
+
+
 # Field of Settings -> the type of its option, and what it says of itself.
 _SETTINGS: dict[str, tuple[Any, str]] = {
     "id_prefix": (str, "What the names of service-owned ids begin with."),
@@ -55,6 +69,11 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
         click.IntRange(1),
         "How many days the clock may be ahead of the database before it is to be confirmed (`usagebill clock`).",
     ),
+    "listed_log_days": (_Days(), "How many days lists of activities and requests reach back, or `all`."),
+    "activity_log_days": (_Days(), "How many days activities are kept, or `all`; 0 logs none."),
+    "api_log_days": (_Days(), "How many days logged requests are kept, or `all`; 0 logs none."),
+    "security_log_days": (_Days(), "How many days events of security are kept, or `all`; 0 logs none."),
+    "log_ingestion": (bool, "Whether requests that send events are logged too, which slows them down."),
     "documents": (
         click.Choice(["on_demand", "at_once"]),
         "When PDF and XML of invoices are made: when first asked for, or at once.",

@@ -52,11 +52,14 @@ class ActivitySource(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
-    """Who makes a change. `api_key` and `request_id` are those of the request that it comes with, if it does."""
+    """Who makes a change. `api_key`, `request_id` and `client` (the user agent) are those of the request that it comes
+    with, if it does.
+    """
 
     source: ActivitySource
     api_key: ApiKey | None = None
     request_id: str | None = None
+    client: str | None = None
 
 
 LIBRARY = Actor(source=ActivitySource.API)

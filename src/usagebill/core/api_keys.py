@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-__all__ = ["MODES", "RESOURCES", "ApiKey", "all_permissions", "is_allowed", "is_valid", "permission_errors"]
+__all__ = ["MODES", "RESOURCES", "ApiKey", "all_permissions", "is_allowed", "is_valid", "permission_errors", "surplus"]
 
 RESOURCES: tuple[str, ...] = (
     "activity_log",
     "add_on",
     "alert",
     "analytic",
+    "api_key",
     "api_log",
     "applied_coupon",
     "billable_metric",
@@ -65,6 +66,8 @@ class ApiKey:
     updated_at: datetime
     expires_at: datetime | None = None
     last_used_at: datetime | None = None
+    # The key that this one was made to replace.
+    rotated_from_id: str | None = None
 
 
 def all_permissions() -> dict[str, tuple[str, ...]]:
@@ -80,6 +83,16 @@ def is_valid(key: ApiKey, now: datetime) -> bool:
 def is_allowed(key: ApiKey, resource: str, mode: str) -> bool:
     """Whether the key may `read` or `write` the resource; a resource that its map leaves out is denied."""
     return mode in key.permissions.get(resource, ())
+
+
+def surplus(permissions: Mapping[str, tuple[str, ...]], held: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """What `permissions` allow and those that are `held` do not, as `resource:mode`."""
+    return sorted(
+        f"{resource}:{mode}"
+        for resource, modes in permissions.items()
+        for mode in modes
+        if mode not in held.get(resource, ())
+    )
 
 
 def permission_errors(permissions: Mapping[str, tuple[str, ...]]) -> list[str]:

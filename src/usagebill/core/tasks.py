@@ -23,6 +23,7 @@ __all__ = [
     "CheckReceivedEvents",
     "CheckUsageThresholds",
     "CheckVatNumber",
+    "CleanLogs",
     "CleanWebhookMessages",
     "DeliverWebhook",
     "EndCustomer",
@@ -558,6 +559,16 @@ class CleanWebhookMessages(Task):
     """Old webhook messages are removed."""
 
     kind = "clean_webhook_messages"
+    subject_field = "organization_id"
+
+    organization_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanLogs(Task):
+    """Entries of logs that are no longer to be kept are removed."""
+
+    kind = "clean_logs"
     subject_field = "organization_id"
 
     organization_id: str

@@ -6,7 +6,9 @@ import hashlib
 import hmac
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
+from time import perf_counter
 from typing import Any
 from urllib.parse import unquote_to_bytes
 from uuid import uuid4
@@ -15,8 +17,10 @@ import attrs
 import structlog
 
 from usagebill.billing import Billing
+from usagebill.clock import Clock
 from usagebill.core.activity_logs import ActivitySource, Actor
 from usagebill.core.api_keys import ApiKey, is_allowed, is_valid
+from usagebill.core.api_logs import ApiLog
 from usagebill.core.errors import (
     BadRequest,
     BillingError,
@@ -30,14 +34,16 @@ from usagebill.core.errors import (
     Unauthorized,
 )
 from usagebill.core.organizations import Organization
+from usagebill.core.security_logs import refused_use
 from usagebill.http.endpoints import Endpoint
 from usagebill.http.rate_limit import RateLimit
+from usagebill.http.request_log import is_logged, logged
 from usagebill.inputs import Paging, read
 from usagebill.json_text import Json, JsonObject, encode_json, parse_json, with_prefix
 from usagebill.logs import plain_traceback
-from usagebill.operations import api_keys
+from usagebill.operations import api_keys, security_logs
 from usagebill.storage.ports import Page, Transaction
-from usagebill.work import Reader
+from usagebill.work import Reader, Work
 
 __all__ = ["Answer", "Api", "Request", "request_id"]
 
@@ -52,6 +58,9 @@ _TITLES = {
 # So many callers are known at a time; the others are looked up.
 _MOST_CALLERS = 1000
 _KEY_USE_NOTED_EVERY = timedelta(hours=1)
+_MISUSE_TOLD_EVERY = timedelta(hours=1)
+# What cannot be read is not logged, nor what breaks.
+_LOGGED_REFUSALS = frozenset({403, 404, 405, 422, 429})
 _log = structlog.get_logger("usagebill.http")
 
 
@@ -64,6 +73,7 @@ class Request:
 
     method: str
     path: str
+    scheme: str = "http"
     query: str = attrs.field(default="", repr=False)
     headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     body: bytes = attrs.field(default=b"", repr=False)
@@ -73,7 +83,7 @@ class Request:
 class Answer:
     """`organization_id` is whose key the request came with; None if it had no valid one.
 
-    `unnoted` is that key where its use is still to be noted (`Api.note_use`).
+    `unnoted` is that key where its use is still to be noted, `unlogged` what is still to be logged (`Api.note_use`).
     """
 
     status: int
@@ -81,6 +91,18 @@ class Answer:
     headers: Mapping[str, str] = attrs.field(factory=dict)
     organization_id: str | None = None
     unnoted: ApiKey | None = None
+    unlogged: ApiLog | _Misuse | None = attrs.field(default=None, repr=False)
+
+
+@attrs.frozen
+class _Misuse:
+    """A key was sent that does not open what was asked for, and why."""
+
+    key: ApiKey
+    reason: str
+    method: str
+    path: str
+    client: str
 
 
 @attrs.frozen
@@ -120,8 +142,17 @@ class _Exchange:
 
     request: Request
     id: str
+    began: float = attrs.field(factory=perf_counter)
     caller: _Caller | None = None
     headers: dict[str, str] = attrs.field(factory=dict)
+    misuse: _Misuse | None = None
+    # Makes the entry of the log, from the status and the answer; None if there is to be none.
+    log: Callable[[int, Json], ApiLog] | None = None
+
+    @property
+    def client(self) -> str:
+        """What the client says of itself."""
+        return self.request.headers.get("user-agent", "")
 
 
 def _decoded(text: str) -> str:
@@ -230,11 +261,35 @@ def _only_looks(endpoint: Endpoint) -> bool:
     return endpoint.method == "GET" and not endpoint.writes
 
 
-def _check_permission(caller: _Caller, endpoint: Endpoint, method: str) -> None:
+def _check_permission(exchange: _Exchange, caller: _Caller, endpoint: Endpoint) -> None:
     """Raises `Forbidden` if the key may not use the endpoint."""
-    mode = "read" if method == "GET" else "write"
+    mode = "read" if exchange.request.method == "GET" else "write"
     if caller.organization.granular_permissions and not is_allowed(caller.key, endpoint.permission, mode):
-        raise Forbidden(f"{mode}_action_not_allowed_for_{endpoint.permission}")
+        refusal = f"{mode}_action_not_allowed_for_{endpoint.permission}"
+        exchange.misuse = _misuse(exchange, caller.key, refusal)
+        raise Forbidden(refusal)
+    exchange.misuse = None
+
+
+def _misuse(exchange: _Exchange, key: ApiKey, reason: str) -> _Misuse:
+    request = exchange.request
+    return _Misuse(key, reason, request.method, request.path, exchange.client)
+
+
+def _logging(act: Callable[[Work], Json], log: Callable[[int, Json], ApiLog] | None, work: Work) -> Json:
+    """What `act` answers, logged in its transaction."""
+    answer = act(work)
+    if log is not None:
+        work.tx.insert(log(200, answer))
+    return answer
+
+
+def _log_refusal(work: Work, unlogged: ApiLog | _Misuse, clock: Clock) -> None:
+    if isinstance(unlogged, ApiLog):
+        work.tx.insert(unlogged)
+        return
+    event = refused_use(unlogged.key, unlogged.reason, unlogged.method, unlogged.path)
+    security_logs.note(work, event, unlogged.key.id, unlogged.client or None, clock.now())
 
 
 class _Routes:
@@ -273,6 +328,8 @@ class Api:
         self._prefix = billing.settings.id_prefix
         per_minute = billing.settings.requests_per_minute
         self._being_noted: set[str] = set()
+        # When it was last logged that a key was refused for a reason.
+        self._misuses: dict[tuple[str, str], datetime] = {}
         # By the hash of the key.
         self._callers: dict[str, _Caller] = {}
         self._rate_limit = None if per_minute is None else RateLimit(per_minute)
@@ -297,29 +354,49 @@ class Api:
 
         def look(exchange: _Exchange) -> Answer:
             endpoint, _ = self._route(request)
-            exchange.caller = self._authenticated(_value_hash(request))
-            _check_permission(exchange.caller, endpoint, request.method)
+            exchange.caller = self._authenticated(exchange, _value_hash(request))
+            _check_permission(exchange, exchange.caller, endpoint)
             return Answer(status=200)
 
         answer = self._told(self._exchange(request), look)
         return None if answer.status == 200 else answer
 
     def note_use(self, answer: Answer) -> None:
-        """Note in the file that the key of this answer was used, where that is still to be done."""
-        key = answer.unnoted
-        if key is None:
-            return
+        """Note in the file that the key of this answer was used, and log what of it is still to be logged."""
+        key, unlogged = answer.unnoted, answer.unlogged
+        if unlogged is not None:
+            owner = unlogged.key.organization_id if isinstance(unlogged, _Misuse) else unlogged.organization_id
+            self._note("refusal_not_logged", owner, partial(_log_refusal, unlogged=unlogged, clock=self.billing.clock))
+        if key is not None:
+            # If it fails, the next request of the key tries again.
+            self._note("use_of_key_not_noted", key.organization_id, lambda work: api_keys.note_use(work, key))
+            self._being_noted.discard(key.id)
+
+    def _note(self, failure: str, organization_id: str, act: Callable[[Work], None]) -> None:
         try:
-            organization = self.billing.store.read(None, lambda tx: tx.get(Organization, key.organization_id))
+            organization = self.billing.store.read(None, lambda tx: tx.get(Organization, organization_id))
             if organization is not None:
-                self.billing.writing(lambda work: api_keys.note_use(work, key), organization)
+                self.billing.writing(act, organization)
         except ClockRefused:
             return
         except Exception as problem:
-            # The next request of the key tries again.
-            _log.warning("use_of_key_not_noted", key=key.id, exception=plain_traceback(problem))
-        finally:
-            self._being_noted.discard(key.id)
+            _log.warning(failure, exception=plain_traceback(problem))
+
+    def _to_log(self, exchange: _Exchange, answer: Answer) -> ApiLog | _Misuse | None:
+        """What is to be logged of a refusal: what was done is logged where it was."""
+        misuse = exchange.misuse
+        if misuse is not None and answer.status in (401, 403):
+            if self.billing.settings.security_log_days == 0:
+                return None
+            now, name = self.billing.clock.now(), (misuse.key.id, misuse.reason)
+            told = self._misuses.get(name)
+            if told is not None and now - told < _MISUSE_TOLD_EVERY:
+                return None
+            self._misuses[name] = now
+            return misuse
+        if exchange.log is None or answer.status not in _LOGGED_REFUSALS:
+            return None
+        return exchange.log(answer.status, parse_json(answer.body))
 
     def _exchange(self, request: Request) -> _Exchange:
         return _Exchange(request, request_id(request.headers.get("x-request-id", "")))
@@ -343,6 +420,7 @@ class Api:
             answer,
             headers={**answer.headers, **exchange.headers, "x-request-id": exchange.id},
             organization_id=None if exchange.caller is None else exchange.caller.organization.id,
+            unlogged=self._to_log(exchange, answer),
         )
 
     def _to_note(self, key: ApiKey) -> ApiKey | None:
@@ -371,7 +449,7 @@ class Api:
         endpoint, path = self._route(request)
         value_hash = _value_hash(request)
         known = None if _only_looks(endpoint) else self._known_caller(value_hash)
-        caller = known or self._authenticated(value_hash)
+        caller = known or self._authenticated(exchange, value_hash)
         exchange.caller = caller
         if self._rate_limit is not None:
             standing = self._rate_limit.count(caller.key.id, self.billing.clock.now())
@@ -384,7 +462,7 @@ class Api:
         except (BillingError, _NotConfirmed):
             if confirmation is None or confirmation.is_made:
                 raise
-            caller = exchange.caller = self._authenticated(value_hash)
+            caller = exchange.caller = self._authenticated(exchange, value_hash)
             if caller == known:
                 raise
         return self._acted(exchange, endpoint, path, caller, None)
@@ -401,7 +479,7 @@ class Api:
         `confirmation` to be made.
         """
         request, organization = exchange.request, caller.organization
-        _check_permission(caller, endpoint, request.method)
+        _check_permission(exchange, caller, endpoint)
         parameters = with_prefix(query_parameters(request.query), self._prefix, "svc_")
         body: Json = {}
         if request.body.strip():
@@ -409,6 +487,8 @@ class Api:
                 body = with_prefix(parse_json(request.body), self._prefix, "svc_")
             except ValueError as problem:
                 raise BadRequest("Bad Request") from problem
+
+        exchange.log = self._entry(exchange, endpoint, caller.key, body, {**parameters, **path})
 
         def act(work: Reader) -> Json:
             if confirmation is not None:
@@ -431,11 +511,39 @@ class Api:
         if _only_looks(endpoint):
             shown = self.billing.reading(act, organization)
         else:
-            actor = Actor(source=ActivitySource.API, api_key=caller.key, request_id=exchange.id)
-            shown = self.billing.writing(act, organization, actor=actor)
+            actor = Actor(
+                source=ActivitySource.API, api_key=caller.key, request_id=exchange.id, client=exchange.client or None
+            )
+            shown = self.billing.writing(partial(_logging, act, exchange.log), organization, actor=actor)
         if isinstance(shown, bytes):
             return Answer(status=200, body=shown, headers={"content-type": endpoint.content_type})
         return self._spoken(200, shown, endpoint.content_type)
+
+    def _entry(
+        self, exchange: _Exchange, endpoint: Endpoint, key: ApiKey, body: Json, parameters: JsonObject
+    ) -> Callable[[int, Json], ApiLog] | None:
+        request, settings = exchange.request, self.billing.settings
+        if not is_logged(endpoint, request.method, settings):
+            return None
+        host = request.headers.get("host")
+
+        def entry(status: int, answer: Json) -> ApiLog:
+            return logged(
+                endpoint,
+                key,
+                id=exchange.id,
+                method=request.method,
+                path=request.path,
+                origin=settings.public_url if host is None else f"{request.scheme}://{host}",
+                client=exchange.client,
+                sent={**body, **parameters} if isinstance(body, dict) else parameters,
+                status=status,
+                answer=with_prefix(answer, self._prefix, "svc_") if status != 200 else answer,
+                began=exchange.began,
+                now=self.billing.clock.now(),
+            )
+
+        return entry
 
     def _root(self, endpoint: Endpoint, body: Json) -> Mapping[str, object]:
         if endpoint.root is None:
@@ -457,7 +565,7 @@ class Api:
         body = shown if endpoint.returns is None else {endpoint.returns: shown}
         return {**body, "meta": meta_of(result)} if endpoint.paged else body
 
-    def _authenticated(self, value_hash: str | None) -> _Caller:
+    def _authenticated(self, exchange: _Exchange, value_hash: str | None) -> _Caller:
         if value_hash is None:
             raise Unauthorized
 
@@ -471,7 +579,10 @@ class Api:
         if identity is None:
             raise Unauthorized
         organization, key = identity
-        if not hmac.compare_digest(key.value_hash, value_hash) or not is_valid(key, now):
+        if not hmac.compare_digest(key.value_hash, value_hash):
+            raise Unauthorized
+        if not is_valid(key, now):
+            exchange.misuse = _misuse(exchange, key, "expired")
             raise Unauthorized
         caller = _Caller(organization, key)
         self._callers[value_hash] = caller

@@ -151,6 +151,7 @@ class _ApiApp:
             # A HEAD is a GET whose answer has no body.
             method="GET" if scope["method"] == "HEAD" else scope["method"],
             path=_path(scope),
+            scheme=scope.get("scheme", "http"),
             query=scope["query_string"].decode("latin-1"),
             headers={
                 **{name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]},
@@ -170,7 +171,7 @@ class _ApiApp:
                 headers={**answer.headers, **_length(scope, answer)},
             )
             await told(scope, receive, send)
-            if answer.unnoted is not None:
+            if answer.unnoted is not None or answer.unlogged is not None:
                 await to_thread.run_sync(self._api.note_use, answer, limiter=self._writers)
 
     async def _long(self, asked: Request, body: _Body) -> Answer:

@@ -43,5 +43,7 @@ class Endpoint:
     one_verb: bool = False
     # Whether the operation of a GET writes too.
     writes: bool = False
+    # Names of fields, of what is sent and answered, that the log of requests leaves out.
+    secrets: tuple[str, ...] = ()
     content_type: str = "application/json; charset=utf-8"
     summary: str = ""

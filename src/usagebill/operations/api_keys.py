@@ -1,22 +1,41 @@
-"""API keys: created, listed, changed, rotated and revoked by whoever runs the installation; only hashes are kept."""
+"""API keys: created, listed, changed, rotated and revoked; only hashes are kept.
+
+A key that manages others gives no more than it has itself: nobody gets a permission by way of another key.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import uuid4
 
-from usagebill.core.api_keys import ApiKey, all_permissions, is_valid, permission_errors
-from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.api_keys import ApiKey, all_permissions, is_valid, permission_errors, surplus
+from usagebill.core.errors import Forbidden, Invalid, NotFound
 from usagebill.core.secrets import Secret
-from usagebill.inputs import ABSENT, Absent
-from usagebill.storage.conditions import asc, eq
-from usagebill.storage.ports import Transaction
+from usagebill.inputs import ABSENT, Absent, Input, Maybe, Paging, parse_instant, value_or
+from usagebill.storage.conditions import any_of, asc, eq, missing, more
+from usagebill.storage.ports import Page, Transaction
 from usagebill.work import Reader, Work
 
-__all__ = ["by_hash", "create", "list_live", "note_use", "revoke", "rotate", "update"]
+__all__ = [
+    "ApiKeyInput",
+    "IssuedKey",
+    "RotationInput",
+    "by_hash",
+    "change",
+    "create",
+    "get",
+    "issue",
+    "list_all",
+    "list_live",
+    "note_use",
+    "replace_key",
+    "revoke",
+    "rotate",
+    "update",
+]
 
 
 def by_hash(tx: Transaction, value_hash: str) -> ApiKey | None:
@@ -24,14 +43,60 @@ def by_hash(tx: Transaction, value_hash: str) -> ApiKey | None:
     return tx.first(ApiKey, eq("value_hash", value_hash))
 
 
+@Input
+class ApiKeyInput:
+    """`permissions`: resource -> `read`, `write` or both; a resource that is left out is denied. `expires_at` is the
+    first instant at which the key opens nothing.
+    """
+
+    name: Maybe[str] = ABSENT
+    permissions: Maybe[Mapping[str, tuple[str, ...]]] = ABSENT
+    expires_at: Maybe[str] = ABSENT
+
+
+@Input
+class RotationInput:
+    """The successor's name, if it is to have another, and when the old key ends: at once unless given."""
+
+    name: Maybe[str] = ABSENT
+    expires_at: Maybe[str] = ABSENT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssuedKey:
+    """A new key with its value, which cannot be had again."""
+
+    key: ApiKey
+    secret: Secret
+
+    @property
+    def value(self) -> str:
+        """What requests are sent with."""
+        return self.secret.value
+
+
 def create(
-    work: Work, name: str | None = None, permissions: Mapping[str, tuple[str, ...]] | None = None
+    work: Work,
+    name: str | None = None,
+    permissions: Mapping[str, tuple[str, ...]] | None = None,
+    expires_at: datetime | None = None,
 ) -> tuple[ApiKey, str]:
     """A new key and its value, which cannot be had again. Without `permissions` it may do everything."""
     if permissions is not None:
         codes = permission_errors(permissions)
         if codes:
             raise Invalid(permissions=codes)
+    issued = _made(work, name, all_permissions() if permissions is None else dict(permissions), expires_at)
+    return issued.key, issued.value
+
+
+def _made(
+    work: Work,
+    name: str | None,
+    permissions: Mapping[str, tuple[str, ...]],
+    expires_at: datetime | None = None,
+    rotated_from_id: str | None = None,
+) -> IssuedKey:
     secret = Secret(str(uuid4()))
     key = ApiKey(
         id=work.new_id(),
@@ -39,12 +104,106 @@ def create(
         name=name,
         value_hash=hashlib.sha256(secret.value.encode()).hexdigest(),
         value_ending=secret.value[-3:],
-        permissions=all_permissions() if permissions is None else dict(permissions),
+        permissions=permissions,
         created_at=work.now,
         updated_at=work.now,
+        expires_at=expires_at,
+        rotated_from_id=rotated_from_id,
     )
     work.tx.insert(key)
-    return key, secret.value
+    return IssuedKey(key=key, secret=secret)
+
+
+def _held(work: Work) -> Mapping[str, tuple[str, ...]] | None:
+    """What the key may do that asks; None if nothing limits who asks."""
+    key = work.actor.api_key
+    return None if key is None or not work.organization.granular_permissions else key.permissions
+
+
+def _check_grant(
+    work: Work, wanted: Mapping[str, tuple[str, ...]], before: Mapping[str, tuple[str, ...]] | None = None
+) -> None:
+    """Raises `Forbidden` if a key would be given what neither it had `before` nor the key that asks has."""
+    held = _held(work)
+    if held is None:
+        return
+    beyond = set(surplus(wanted, held)) - ({*_listed(before)} if before is not None else set())
+    if beyond:
+        raise Forbidden("permissions_beyond_own")
+
+
+def _listed(permissions: Mapping[str, tuple[str, ...]]) -> list[str]:
+    return surplus(permissions, {})
+
+
+def _end(text: Maybe[str], now: datetime) -> datetime | None:
+    """When a key is to end; raises `Invalid` for what is no time, or has passed."""
+    if not text:
+        return None
+    instant = parse_instant(text)
+    if instant is None or instant <= now:
+        raise Invalid(expires_at="invalid_date")
+    return instant
+
+
+def issue(work: Work, request: ApiKeyInput) -> IssuedKey:
+    """Create a key; its value is shown this once. Without `permissions` it may do all that the key that asks may do.
+
+    Raises `Invalid`, and `Forbidden` for more than that.
+    """
+    wanted = value_or(request.permissions, None)
+    if wanted is None:
+        wanted = _held(work) or all_permissions()
+    codes = permission_errors(wanted)
+    if codes:
+        raise Invalid(permissions=codes)
+    _check_grant(work, wanted)
+    return _made(work, value_or(request.name, None), dict(wanted), _end(request.expires_at, work.now))
+
+
+def list_all(reader: Reader, paging: Paging) -> Page[ApiKey]:
+    """The keys that are valid now, oldest first."""
+    valid = any_of(missing("expires_at"), more("expires_at", reader.now))
+    return reader.page(ApiKey, valid, paging=paging, order=(asc("created_at"),))
+
+
+def get(reader: Reader, api_key_id: str) -> ApiKey:
+    """A key that is valid now; its value is not kept. Raises `NotFound`."""
+    return _live(reader, api_key_id)
+
+
+def change(work: Work, api_key_id: str, request: ApiKeyInput) -> ApiKey:
+    """Rename a key, replace its permissions as a whole, or have it end; `expires_at` null has it never end.
+
+    Raises `NotFound`, `Invalid`, and `Forbidden` for permissions that neither it nor the key that asks has.
+    """
+    key = _live(work, api_key_id)
+    permissions = value_or(request.permissions, None)
+    if permissions is not None:
+        _check_grant(work, permissions, key.permissions)
+    expires_at: datetime | Absent | None = ABSENT
+    if not isinstance(request.expires_at, Absent):
+        expires_at = _end(request.expires_at, work.now)
+        if expires_at is not None:
+            _check_another_remains(work, key)
+    return update(
+        work,
+        api_key_id,
+        name=request.name,
+        permissions=ABSENT if permissions is None else permissions,
+        expires_at=expires_at,
+    )
+
+
+def replace_key(work: Work, api_key_id: str, request: RotationInput) -> IssuedKey:
+    """Replace a key by a new one with its permissions and its name; the old one ends now, or at `expires_at`.
+
+    Raises `NotFound`, `Invalid`, and `Forbidden` if it may do more than the key that asks.
+    """
+    _check_grant(work, _live(work, api_key_id).permissions)
+    name = value_or(request.name, None)
+    key, value = rotate(work, api_key_id, name, _end(request.expires_at, work.now))
+    return IssuedKey(key=key, secret=Secret(value))
 
 
 def list_live(reader: Reader) -> list[ApiKey]:
@@ -65,8 +224,9 @@ def update(
     *,
     name: str | Absent | None = ABSENT,
     permissions: Mapping[str, tuple[str, ...]] | Absent = ABSENT,
+    expires_at: datetime | Absent | None = ABSENT,
 ) -> ApiKey:
-    """Rename a key, or replace its whole map of permissions: a resource that the map leaves out is denied."""
+    """Rename a key, replace its whole map of permissions, or change when it ends."""
     key = _live(work, id)
     if not isinstance(name, Absent):
         key = replace(key, name=name)
@@ -75,26 +235,36 @@ def update(
         if codes:
             raise Invalid(permissions=codes)
         key = replace(key, permissions=dict(permissions))
+    if not isinstance(expires_at, Absent):
+        key = replace(key, expires_at=expires_at)
     key = replace(key, updated_at=work.now)
     work.tx.replace(key)
     return key
 
 
 def rotate(work: Work, id: str, name: str | None = None, expires_at: datetime | None = None) -> tuple[ApiKey, str]:
-    """Replace a key by a new one with full permissions; the old one ends now, or at `expires_at`."""
+    """Replace a key by a new one with the same permissions and, unless another is given, the same name.
+
+    The old one ends now, or at `expires_at`; the new one has no end.
+    """
     old = _live(work, id)
     work.tx.replace(replace(old, expires_at=expires_at or work.now, updated_at=work.now))
-    return create(work, name)
+    issued = _made(work, old.name if name is None else name, old.permissions, rotated_from_id=old.id)
+    return issued.key, issued.value
 
 
-def revoke(work: Work, id: str) -> ApiKey:
-    """End a key at once. Refused if no other key without an expiry would remain."""
-    key = _live(work, id)
-    if not any(other.id != key.id and other.expires_at is None for other in list_live(work)):
-        raise Invalid(base="last_non_expiring_api_key")
+def revoke(work: Work, api_key_id: str) -> ApiKey:
+    """End a key at once. Raises `Invalid` where no other key without an expiry would remain."""
+    key = _live(work, api_key_id)
+    _check_another_remains(work, key)
     ended = replace(key, expires_at=work.now, updated_at=work.now)
     work.tx.replace(ended)
     return ended
+
+
+def _check_another_remains(work: Work, key: ApiKey) -> None:
+    if not any(other.id != key.id and other.expires_at is None for other in list_live(work)):
+        raise Invalid(base="last_non_expiring_api_key")
 
 
 def note_use(work: Work, key: ApiKey) -> None:

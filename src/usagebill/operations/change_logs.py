@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from usagebill.core.activity_logs import Change
-from usagebill.operations import activity_logs
+from usagebill.operations import activity_logs, security_logs
 from usagebill.work import Work
 
 __all__ = ["log_changes"]
@@ -16,3 +16,5 @@ def log_changes(work: Work, changes: Sequence[Change], written_at: datetime) -> 
     """Log the changes of a unit of work that ends, each in the log that it belongs to."""
     if work.settings.activity_log_days != 0:
         activity_logs.record(work, changes, written_at)
+    if work.settings.security_log_days != 0:
+        security_logs.record(work, changes, written_at)

@@ -17,6 +17,7 @@ from usagebill.core.tasks import (
     CheckAlerts,
     CheckReceivedEvents,
     CheckUsageThresholds,
+    CleanLogs,
     CleanWebhookMessages,
     EndCustomer,
     EndPlan,
@@ -43,7 +44,7 @@ from usagebill.core.tasks import (
     TopUpWallet,
     UpgradeNow,
 )
-from usagebill.operations import coupons, events, ongoing_balances, progressive_billing, vat, webhooks
+from usagebill.operations import coupons, events, log_cleaning, ongoing_balances, progressive_billing, vat, webhooks
 from usagebill.operations.alerts.checks import check as check_alerts
 from usagebill.operations.billing_run import bill_customer
 from usagebill.operations.dunning_run import chase, review_dunning
@@ -117,6 +118,7 @@ HANDLERS: dict[str, Handler[Any]] = dict(
         _handled(RefreshInvoice, refresh_wanted),
         _handled(AnnounceTermination, announce_due),
         _handled(ChangeEuRates, vat.change_rates),
+        _handled(CleanLogs, log_cleaning.clean),
         _handled(CleanWebhookMessages, webhooks.clean),
         _handled(EndCustomer, offboarding.end_customer),
         _handled(RescheduleCustomer, time_zones.reschedule),

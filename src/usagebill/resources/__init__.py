@@ -18,7 +18,8 @@ from usagebill.resources.customers import (
 )
 from usagebill.resources.entitlements import Entitlements, Features
 from usagebill.resources.invoicing import CreditNotes, Fees, Invoices
-from usagebill.resources.logs import ActivityLogs
+from usagebill.resources.keys import ApiKeys
+from usagebill.resources.logs import ActivityLogs, ApiLogs, SecurityLogs
 from usagebill.resources.payments import DunningCampaigns, PaymentMethods, PaymentReceipts, PaymentRequests, Payments
 from usagebill.resources.prepaid import Alerts, Wallets, WalletTransactions
 from usagebill.resources.usage import Events, Usage
@@ -32,6 +33,8 @@ class Resources:
     activity_logs: ActivityLogs
     add_ons: AddOns
     alerts: Alerts
+    api_keys: ApiKeys
+    api_logs: ApiLogs
     applied_coupons: AppliedCoupons
     billable_metrics: BillableMetrics
     billing_entities: BillingEntities
@@ -53,6 +56,7 @@ class Resources:
     payments: Payments
     plans: Plans
     pricing_units: PricingUnits
+    security_logs: SecurityLogs
     subscriptions: Subscriptions
     tax_connections: TaxConnections
     taxes: Taxes

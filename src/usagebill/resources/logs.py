@@ -6,8 +6,12 @@ from typing import ClassVar
 
 from usagebill.bindings import Resource, Views, query
 from usagebill.core.activity_logs import ActivityLog
-from usagebill.operations import activity_logs
+from usagebill.core.api_logs import ApiLog
+from usagebill.core.security_logs import SecurityLog
+from usagebill.operations import activity_logs, api_logs, security_logs
 from usagebill.views.activity_logs import activity_log_view
+from usagebill.views.api_logs import api_log_view
+from usagebill.views.security_logs import security_log_view
 
 
 class ActivityLogs(Resource):
@@ -17,3 +21,21 @@ class ActivityLogs(Resource):
 
     get = query(activity_logs.get)
     list = query(activity_logs.list_all)
+
+
+class ApiLogs(Resource):
+    """Requests that were to change something, and their answers."""
+
+    views: ClassVar[Views] = {ApiLog: api_log_view}
+
+    get = query(api_logs.get)
+    list = query(api_logs.list_all)
+
+
+class SecurityLogs(Resource):
+    """What happened to keys, endpoints, connections and billing entities."""
+
+    views: ClassVar[Views] = {SecurityLog: security_log_view}
+
+    get = query(security_logs.get)
+    list = query(security_logs.list_all)

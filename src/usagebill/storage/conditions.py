@@ -13,6 +13,7 @@ __all__ = [
     "Condition",
     "Has",
     "Item",
+    "Like",
     "Negate",
     "NotEmpty",
     "Null",
@@ -33,6 +34,7 @@ __all__ = [
     "has_item",
     "less",
     "less_than_column",
+    "like",
     "missing",
     "more",
     "ne",
@@ -85,6 +87,14 @@ class Search:
 
     columns: tuple[str, ...]
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """The column's text is `pattern`, in which `*` stands for any text; upper and lower case differ."""
+
+    column: str
+    pattern: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +160,20 @@ class Has:
 
 
 Condition = (
-    Columns | Compare | Within | Null | Search | SameText | Item | NotEmpty | AnyOf | AllOf | Negate | Related | Has
+    Columns
+    | Compare
+    | Within
+    | Null
+    | Search
+    | Like
+    | SameText
+    | Item
+    | NotEmpty
+    | AnyOf
+    | AllOf
+    | Negate
+    | Related
+    | Has
 )
 
 
@@ -215,6 +238,11 @@ def present(column: str) -> Condition:
 def contains(columns: Iterable[str], text: str) -> Condition:
     """One of the columns contains `text`, whatever its case."""
     return Search(tuple(columns), text)
+
+
+def like(column: str, pattern: str) -> Condition:
+    """`column` is `pattern`, in which `*` stands for any text."""
+    return Like(column, pattern) if "*" in pattern else eq(column, pattern)
 
 
 def same_text(column: str, text: str) -> Condition:

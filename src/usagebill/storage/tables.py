@@ -15,6 +15,7 @@ from usagebill.core.add_ons import AddOn
 from usagebill.core.adjusted_fees import AdjustedFee
 from usagebill.core.alerts import Alert
 from usagebill.core.api_keys import ApiKey
+from usagebill.core.api_logs import ApiLog
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.billing_entities import BillingEntity, BillingEntityVersion
 from usagebill.core.charge_ledger import CarriedLevel, LedgerEntry
@@ -38,6 +39,7 @@ from usagebill.core.pricing_units import PricingUnit
 from usagebill.core.progressive_billing import LifetimeUsage
 from usagebill.core.recurring_rules import RecurringTransactionRule
 from usagebill.core.running_usage import RunningFront, RunningUsage, RunningValue
+from usagebill.core.security_logs import SecurityLog
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.tax_providers import TaxConnection
 from usagebill.core.taxes import Tax
@@ -442,6 +444,22 @@ TABLES: tuple[Table, ...] = (
             ranges=("logged_at",),
         ),
     ),
+    Table(
+        kind=ApiLog,
+        name="api_logs",
+        indexes=(("request_id", *_NEWEST), ("request_path", *_NEWEST), ("client", *_NEWEST)),
+        listing=Listing(
+            order=(desc("logged_at"),),
+            facets=("http_method", "http_status", "api_version"),
+            ranges=("logged_at",),
+        ),
+    ),
+    Table(
+        kind=SecurityLog,
+        name="security_logs",
+        indexes=(("api_key_id", *_NEWEST),),
+        listing=Listing(order=(desc("logged_at"),), facets=("log_type", "log_event"), ranges=("logged_at",)),
+    ),
 )
 
 # What is written to these goes into the log of activities, or of security (`operations.change_logs`).
@@ -449,6 +467,7 @@ LOGGED: frozenset[type] = frozenset(
     {
         AddOn,
         Alert,
+        ApiKey,
         AppliedCoupon,
         BillableMetric,
         BillingEntity,
@@ -461,6 +480,7 @@ LOGGED: frozenset[type] = frozenset(
         Invoice,
         InvoiceCustomSection,
         Payment,
+        PaymentConnection,
         PaymentReceipt,
         PaymentRequest,
         Plan,
@@ -469,8 +489,10 @@ LOGGED: frozenset[type] = frozenset(
         Subscription,
         SubscriptionEntitlement,
         Tax,
+        TaxConnection,
         Wallet,
         WalletTransaction,
+        WebhookEndpoint,
     }
 )
 

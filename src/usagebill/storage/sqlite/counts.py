@@ -21,6 +21,7 @@ from usagebill.storage.conditions import (
     Condition,
     Has,
     Item,
+    Like,
     Negate,
     NotEmpty,
     Null,
@@ -536,6 +537,8 @@ def _columns(asked: Joined | Condition) -> list[str]:
         case Search(columns, _):
             return list(columns)
         case Compare(column) | Within(column) | Null(column) | SameText(column) | Item(column) | NotEmpty(column):
+            return [column]
+        case Like(column):
             return [column]
         case Has():
             raise TypeError("what refers to a record is no facet of it")

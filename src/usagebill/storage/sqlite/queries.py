@@ -6,6 +6,7 @@ records match, or of one record after another while a list is walked in its orde
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import cache
@@ -21,6 +22,7 @@ from usagebill.storage.conditions import (
     Condition,
     Has,
     Item,
+    Like,
     Negate,
     NotEmpty,
     Null,
@@ -199,6 +201,9 @@ def condition_sql(kind: type, condition: Condition, table: str, values: list[Any
                 values.append(text.casefold())
                 parts.append(f"instr(casefold({table}.{quoted(column)}), ?) > 0")
             return "(" + " OR ".join(parts) + ")"
+        case Like(column, pattern):
+            values.append(re.sub(r"[?\[]", r"[\g<0>]", pattern))
+            return f"{table}.{quoted(column)} GLOB ?"
         case SameText(column, text):
             indexed = same_text_sql(kind, column, text, table, values, gathered)
             if indexed is not None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STEPS", "VERSION", "NewerFile", "OlderFile", "bring_forward", "check_version"]
 
-VERSION = 20
+VERSION = 21
 
 
 def _lanes(connection: sqlite3.Connection) -> None:

@@ -1,0 +1,74 @@
+"""API logs: requests and their answers, without the secrets in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+__all__ = ["LARGEST", "LEFT_OUT", "SECRETS", "ApiLog", "is_failure", "without_secrets"]
+
+# Characters of JSON that are kept of a request, and of an answer.
+LARGEST = 64 * 1024
+LEFT_OUT = "[left out]"
+# The names of fields whose values are never kept, whatever they are part of.
+SECRETS = frozenset(
+    {
+        "access_token",
+        "api_key",
+        "authorization",
+        "client_secret",
+        "hmac_key",
+        "password",
+        "private_key",
+        "secret",
+        "secret_key",
+        "signature_key",
+        "token",
+        "webhook_secret",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiLog:
+    """A request and its answer. `request_body` has all parameters, those of the path and the query included.
+
+    Both are JSON texts; the answer is null if it had no body. `request_id` is the client's own word for the request, if
+    it sent one, so that several may have the same. The duration is in microseconds, up to the commit of a change.
+    """
+
+    id: str
+    organization_id: str
+    request_id: str
+    api_key_id: str
+    client: str
+    http_method: str
+    http_status: int
+    request_origin: str
+    request_path: str
+    request_body: str
+    request_response: str | None
+    duration: int
+    logged_at: datetime
+    api_version: str = "v1"
+
+
+def is_failure(http_status: int) -> bool:
+    """Whether an answer is a refusal."""
+    return http_status > 399
+
+
+def without_secrets(value: Any, names: Set[str] = SECRETS) -> Any:
+    """The same JSON with `LEFT_OUT` for every text and number under one of these names."""
+    if isinstance(value, Mapping):
+        return {
+            key: LEFT_OUT
+            if str(key).lower() in names and item is not None and not isinstance(item, (Mapping, list, tuple))
+            else without_secrets(item, names)
+            for key, item in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [without_secrets(item, names) for item in value]
+    return value

@@ -1,0 +1,180 @@
+"""Security logs: what happens to keys, endpoints, connections and billing entities, and keys that are used wrongly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+
+from usagebill.core.activity_logs import Change, changed_fields
+from usagebill.core.api_keys import ApiKey
+from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.payment_providers import PaymentConnection
+from usagebill.core.tax_providers import TaxConnection
+from usagebill.core.webhooks import WebhookEndpoint
+
+__all__ = ["LOG_TYPES", "SECURED", "SecurityEvent", "SecurityLog", "refused_use", "security_events"]
+
+LOG_TYPES = ("api_key", "billing_entity", "integration", "webhook_endpoint")
+SECURED: frozenset[type] = frozenset({ApiKey, BillingEntity, PaymentConnection, TaxConnection, WebhookEndpoint})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecurityLog:
+    """One event. `resources` and `device_info` are JSON texts; `api_key_id` is the key that was used, if one was."""
+
+    id: str
+    organization_id: str
+    log_type: str
+    log_event: str
+    resources: str
+    device_info: str
+    logged_at: datetime
+    written_at: datetime
+    api_key_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityEvent:
+    """What happened (`api_key.rotated`), and to what."""
+
+    name: str
+    resources: Mapping[str, Any]
+
+    @property
+    def log_type(self) -> str:
+        """What kind of thing it happened to."""
+        return self.name.split(".")[0]
+
+
+def security_events(changes: Iterable[Change]) -> list[SecurityEvent]:
+    """The events that the changes of a unit of work come to."""
+    secured = [change for change in changes if type(change.record) in SECURED]
+    keys = [change for change in secured if isinstance(change.record, ApiKey)]
+    events = _key_events(keys)
+    for change in secured:
+        event = None
+        match change.record:
+            case WebhookEndpoint():
+                event = _endpoint_event(change)
+            case BillingEntity():
+                event = _entity_event(change)
+            case TaxConnection() | PaymentConnection():
+                event = _connection_event(change)
+        if event is not None:
+            events.append(event)
+    return events
+
+
+def refused_use(key: ApiKey, reason: str, http_method: str, request_path: str) -> SecurityEvent:
+    """A key was sent with a request that it does not open: it has ended (`expired`), or lacks a permission."""
+    resources = {
+        "name": key.name,
+        "value_ending": key.value_ending,
+        "reason": reason,
+        "http_method": http_method.lower(),
+        "request_path": request_path,
+    }
+    return SecurityEvent("api_key.refused", resources)
+
+
+def _moved(old: object, new: object) -> dict[str, Any]:
+    return {"deleted": old, "added": new}
+
+
+def _permissions(key: ApiKey) -> list[str]:
+    return sorted(f"{resource}:{mode}" for resource, modes in key.permissions.items() for mode in modes)
+
+
+def _key_events(changes: Iterable[Change]) -> list[SecurityEvent]:
+    events = []
+    rotated: dict[str, Change] = {}
+    for change in changes:
+        if change.old is None and change.new.rotated_from_id is not None:
+            rotated[change.new.rotated_from_id] = change
+    for change in changes:
+        old, new = change.old, change.new
+        if new is None:
+            continue
+        plain = {"name": new.name, "value_ending": new.value_ending}
+        if old is None:
+            if new.rotated_from_id is None:
+                events.append(SecurityEvent("api_key.created", {**plain, "permissions": _permissions(new)}))
+            continue
+        if old.id in rotated:
+            successor = rotated[old.id].new
+            ends = {} if new.expires_at is None else {"expires_at": new.expires_at.isoformat()}
+            resources = {"name": successor.name, "value_ending": _moved(old.value_ending, successor.value_ending)}
+            events.append(SecurityEvent("api_key.rotated", {**resources, **ends}))
+            continue
+        changed = changed_fields(old, new) - {"last_used_at"}
+        if new.expires_at is not None and "expires_at" in changed and new.expires_at <= new.updated_at:
+            events.append(SecurityEvent("api_key.deleted", plain))
+        elif changed:
+            before, after = set(_permissions(old)), set(_permissions(new))
+            resources = dict(plain)
+            if "name" in changed:
+                resources["name"] = _moved(old.name, new.name)
+            if before != after:
+                resources["permissions"] = _moved(sorted(before - after), sorted(after - before))
+            if "expires_at" in changed:
+                resources["expires_at"] = _moved(*(key.expires_at and key.expires_at.isoformat() for key in (old, new)))
+            events.append(SecurityEvent("api_key.updated", resources))
+    return events
+
+
+def _endpoint_event(change: Change) -> SecurityEvent | None:
+    endpoint: WebhookEndpoint = change.record
+    plain = {"webhook_url": endpoint.webhook_url, "signature_algo": endpoint.signature_algo}
+    if change.old is None or change.new is None:
+        return SecurityEvent(f"webhook_endpoint.{'created' if change.old is None else 'deleted'}", plain)
+    changed = changed_fields(change.old, change.new)
+    if not changed:
+        return None
+    resources: dict[str, Any] = {"webhook_url": endpoint.webhook_url}
+    for name in ("webhook_url", "signature_algo"):
+        if name in changed:
+            resources[name] = _moved(getattr(change.old, name), getattr(change.new, name))
+    return SecurityEvent("webhook_endpoint.updated", resources)
+
+
+# What is kept of a record that is not told: secrets, and what changes by itself.
+_UNTOLD = frozenset({"api_key", "credentials", "updated_at", "webhook_id", "connect_error"})
+
+
+def _changes(change: Change) -> dict[str, Any]:
+    """Each field that changed, as a text; of a secret only that it did."""
+    told: dict[str, Any] = {}
+    for item in fields(change.new):
+        old, new = getattr(change.old, item.name), getattr(change.new, item.name)
+        if item.name == "updated_at" or old == new:
+            continue
+        if item.name in _UNTOLD:
+            told[item.name] = "changed"
+        else:
+            told[item.name] = _moved(*(None if value is None else str(value) for value in (old, new)))
+    return told
+
+
+def _entity_event(change: Change) -> SecurityEvent | None:
+    entity: BillingEntity = change.record
+    plain = {"billing_entity_name": entity.name, "billing_entity_code": entity.code}
+    if change.old is None:
+        return SecurityEvent("billing_entity.created", plain)
+    told = {} if change.new is None else _changes(change)
+    return SecurityEvent("billing_entity.updated", {**plain, **told}) if told else None
+
+
+def _connection_event(change: Change) -> SecurityEvent | None:
+    connection: TaxConnection | PaymentConnection = change.record
+    plain = {"integration_name": connection.name, "integration_type": connection.kind}
+    if change.old is None:
+        return SecurityEvent("integration.created", plain)
+    if change.new is None or (change.old.deleted_at is None and change.new.deleted_at is not None):
+        return SecurityEvent("integration.deleted", plain)
+    told = _changes(change)
+    # What we fetch or note of a connection ourselves is not told.
+    if told.keys() <= {"webhook_id", "connect_error"}:
+        return None
+    return SecurityEvent("integration.updated", {**plain, **told})

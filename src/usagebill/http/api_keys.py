@@ -1,0 +1,85 @@
+"""API keys over HTTP."""
+
+from __future__ import annotations
+
+from usagebill.http.endpoints import Endpoint
+from usagebill.operations import api_keys
+from usagebill.operations.api_keys import IssuedKey
+from usagebill.views.api_keys import ApiKeyView, api_key_view
+from usagebill.work import Reader
+
+__all__ = ["ENDPOINTS"]
+
+
+def _issued(reader: Reader, issued: IssuedKey) -> ApiKeyView:
+    return {**api_key_view(reader, issued.key), "value": issued.value}
+
+
+ENDPOINTS = [
+    Endpoint(
+        "POST",
+        "/api_keys",
+        api_keys.issue,
+        permission="api_key",
+        body=api_keys.ApiKeyInput,
+        root="api_key",
+        returns="api_key",
+        view=_issued,
+        secrets=("value",),
+        summary="Create an API key, whose value is shown this once",
+    ),
+    Endpoint(
+        "GET",
+        "/api_keys",
+        api_keys.list_all,
+        permission="api_key",
+        paged=True,
+        returns="api_keys",
+        view=api_key_view,
+        summary="List the API keys that are valid",
+    ),
+    Endpoint(
+        "GET",
+        "/api_keys/{api_key_id}",
+        api_keys.get,
+        permission="api_key",
+        returns="api_key",
+        view=api_key_view,
+        summary="Get an API key",
+    ),
+    Endpoint(
+        "PUT",
+        "/api_keys/{api_key_id}",
+        api_keys.change,
+        permission="api_key",
+        body=api_keys.ApiKeyInput,
+        root="api_key",
+        find=api_keys.get,
+        returns="api_key",
+        view=api_key_view,
+        secrets=("value",),
+        summary="Change an API key",
+    ),
+    Endpoint(
+        "POST",
+        "/api_keys/{api_key_id}/rotate",
+        api_keys.replace_key,
+        permission="api_key",
+        body=api_keys.RotationInput,
+        find=api_keys.get,
+        returns="api_key",
+        view=_issued,
+        secrets=("value",),
+        summary="Replace an API key by a new one, whose value is shown this once",
+    ),
+    Endpoint(
+        "DELETE",
+        "/api_keys/{api_key_id}",
+        api_keys.revoke,
+        permission="api_key",
+        returns="api_key",
+        view=api_key_view,
+        secrets=("value",),
+        summary="End an API key",
+    ),
+]

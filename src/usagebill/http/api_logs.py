@@ -1,0 +1,32 @@
+"""The log of requests over HTTP."""
+
+from __future__ import annotations
+
+from usagebill.http.endpoints import Endpoint
+from usagebill.operations import api_logs
+from usagebill.views.api_logs import api_log_view
+
+__all__ = ["ENDPOINTS"]
+
+ENDPOINTS = [
+    Endpoint(
+        "GET",
+        "/api_logs",
+        api_logs.list_all,
+        permission="api_log",
+        query=api_logs.ApiLogFilters,
+        paged=True,
+        returns="api_logs",
+        view=api_log_view,
+        summary="List requests that were to change something",
+    ),
+    Endpoint(
+        "GET",
+        "/api_logs/{request_id}",
+        api_logs.get,
+        permission="api_log",
+        returns="api_log",
+        view=api_log_view,
+        summary="Get one request and its answer",
+    ),
+]

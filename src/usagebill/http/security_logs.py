@@ -1,0 +1,32 @@
+"""The log of security over HTTP."""
+
+from __future__ import annotations
+
+from usagebill.http.endpoints import Endpoint
+from usagebill.operations import security_logs
+from usagebill.views.security_logs import security_log_view
+
+__all__ = ["ENDPOINTS"]
+
+ENDPOINTS = [
+    Endpoint(
+        "GET",
+        "/security_logs",
+        security_logs.list_all,
+        permission="security_log",
+        query=security_logs.SecurityFilters,
+        paged=True,
+        returns="security_logs",
+        view=security_log_view,
+        summary="List what happened to keys, endpoints and connections",
+    ),
+    Endpoint(
+        "GET",
+        "/security_logs/{log_id}",
+        security_logs.get,
+        permission="security_log",
+        returns="security_log",
+        view=security_log_view,
+        summary="Get one event of security",
+    ),
+]

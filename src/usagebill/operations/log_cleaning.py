@@ -1,0 +1,67 @@
+"""Logs are kept as long as the installation says: a job removes what is older, and waits for what will be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from usagebill.core.activity_logs import ActivityLog
+from usagebill.core.api_logs import ApiLog
+from usagebill.core.security_logs import SecurityLog
+from usagebill.core.tasks import CleanLogs
+from usagebill.storage.conditions import asc, less
+from usagebill.work import Reader, Work
+
+__all__ = ["clean", "schedule"]
+
+_TOGETHER = 1000
+# Deleted in one transaction, so that nobody waits long for it.
+_AT_MOST = 5000
+
+
+def _kept(reader: Reader) -> Iterator[tuple[type, timedelta]]:
+    """Each log that ends, and how long its entries are kept."""
+    settings = reader.settings
+    for kind, days in (
+        (ActivityLog, settings.activity_log_days),
+        (ApiLog, settings.api_log_days),
+        (SecurityLog, settings.security_log_days),
+    ):
+        if days is not None:
+            yield kind, timedelta(days=days)
+
+
+def _next_end(reader: Reader, *, of_new: bool) -> datetime | None:
+    """When the first entry of any log is no longer to be kept; that `of_new` ones too, where a log has none yet."""
+    ends = []
+    for kind, kept in _kept(reader):
+        oldest = reader.tx.first(kind, order=[asc("logged_at")])
+        if oldest is not None or of_new:
+            ends.append((reader.now if oldest is None else oldest.logged_at) + kept)
+    return min(ends, default=None)
+
+
+def schedule(work: Work, *, of_new: bool = True) -> None:
+    """Have old entries removed as soon as there are any, by what the installation says now.
+
+    Workers ask for it when they start, and it asks for itself again as long as there are entries.
+    """
+    task = CleanLogs(organization_id=work.organization.id)
+    work.cancel(task)
+    end = _next_end(work, of_new=of_new)
+    if end is not None:
+        # A moment later: what is exactly as old as that is still shown.
+        work.schedule(task, max(work.now, end) + timedelta(seconds=1))
+
+
+def clean(work: Work, task: CleanLogs) -> None:
+    """Remove the entries that are too old, some thousands at a time."""
+    left = _AT_MOST
+    for kind, kept in _kept(work):
+        while left:
+            old: list[object] = work.tx.find(kind, less("logged_at", work.now - kept), limit=min(left, _TOGETHER))
+            if not old:
+                break
+            work.tx.delete(*old)
+            left -= len(old)
+    schedule(work, of_new=False)

@@ -1,0 +1,84 @@
+"""The log of security: written from the changes of a unit of work, in its transaction; listed and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from usagebill.core.activity_logs import Change
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.security_logs import SecurityEvent, SecurityLog, security_events
+from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.json_text import encode_json
+from usagebill.queries.filters import log_span
+from usagebill.storage.conditions import desc, within
+from usagebill.storage.ports import Page
+from usagebill.work import Reader, Work
+
+__all__ = ["SecurityFilters", "get", "list_all", "note", "record"]
+
+
+def record(work: Work, changes: Sequence[Change], written_at: datetime) -> None:
+    """Log what has become of keys, endpoints, connections and billing entities in this unit of work."""
+    key = work.actor.api_key
+    for event in security_events(changes):
+        note(work, event, None if key is None else key.id, work.actor.client, written_at)
+
+
+def note(work: Work, event: SecurityEvent, api_key_id: str | None, client: str | None, written_at: datetime) -> None:
+    """Log an event."""
+    work.tx.insert(
+        SecurityLog(
+            id=work.new_id(),
+            organization_id=work.organization.id,
+            log_type=event.log_type,
+            log_event=event.name,
+            resources=encode_json(event.resources).decode(),
+            device_info=encode_json({} if client is None else {"user_agent": client}).decode(),
+            api_key_id=api_key_id,
+            logged_at=work.now,
+            written_at=written_at,
+        )
+    )
+
+
+@Input
+class SecurityFilters:
+    """All that are given must hold; of several values of one any. The bounds of `logged_at` are inclusive.
+
+    `api_key_ids` are those of the keys that were used.
+    """
+
+    from_date: Maybe[str] = ABSENT
+    to_date: Maybe[str] = ABSENT
+    user_ids: Maybe[tuple[str, ...]] = ABSENT
+    api_key_ids: Maybe[tuple[str, ...]] = ABSENT
+    log_types: Maybe[tuple[str, ...]] = ABSENT
+    log_events: Maybe[tuple[str, ...]] = ABSENT
+
+
+def list_all(reader: Reader, options: SecurityFilters, paging: Paging) -> Page[SecurityLog]:
+    """Events up to `to_date`, newest first. Raises `Invalid` without it, and for what is no date."""
+    if not options.to_date:
+        raise Invalid(to_date="value_is_mandatory")
+    conditions = log_span(reader, options.from_date, options.to_date, reader.settings.security_log_days)
+    for column, values in (
+        ("log_type", options.log_types),
+        ("log_event", options.log_events),
+        ("api_key_id", options.api_key_ids),
+    ):
+        if values:
+            conditions.append(within(column, values))
+    if options.user_ids:
+        # Nobody signs in here: whoever does something has a key.
+        conditions.append(within("id", ()))
+    return reader.page(SecurityLog, *conditions, paging=paging, order=(desc("logged_at"),))
+
+
+def get(reader: Reader, log_id: str) -> SecurityLog:
+    """An event, as long as it is kept. Raises `NotFound`."""
+    entry = reader.tx.get(SecurityLog, log_id)
+    days = reader.settings.security_log_days
+    if entry is None or (days is not None and entry.logged_at < reader.now - timedelta(days=days)):
+        raise NotFound("security_log")
+    return entry

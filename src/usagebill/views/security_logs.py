@@ -1,0 +1,40 @@
+"""How events of security are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypedDict
+
+from usagebill.core.security_logs import SecurityLog
+from usagebill.json_text import parse_json
+from usagebill.views.formats import Id, Instant, instant_text
+from usagebill.work import Reader
+
+__all__ = ["security_log_view"]
+
+
+class SecurityLogView(TypedDict):
+    log_id: Id
+    log_type: str
+    log_event: str
+    user_email: None
+    api_key_id: Id | None
+    resources: Mapping[str, object]
+    device_info: Mapping[str, object]
+    logged_at: Instant
+    created_at: Instant
+
+
+def security_log_view(_: Reader, entry: SecurityLog) -> SecurityLogView:
+    """An event, and what it happened to."""
+    return {
+        "log_id": entry.id,
+        "log_type": entry.log_type,
+        "log_event": entry.log_event,
+        "user_email": None,
+        "api_key_id": entry.api_key_id,
+        "resources": parse_json(entry.resources.encode()),
+        "device_info": parse_json(entry.device_info.encode()),
+        "logged_at": instant_text(entry.logged_at),
+        "created_at": instant_text(entry.written_at),
+    }
