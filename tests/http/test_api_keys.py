@@ -25,6 +25,7 @@ OWNERS = {
     "billing_entities": "billing_entity",
     "coupons": "coupon",
     "credit_notes": "credit_note",
+    "dunning_campaigns": "payment_request",
     "events": "event",
     "features": "feature",
     "fees": "fee",
