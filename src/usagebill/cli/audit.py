@@ -33,7 +33,8 @@ def audit(organization: str | None, at_most: int, recount: bool, path: str, json
 
     It checks the cents of invoices, fees and taxes, gaps and repeats in invoice numbers, periods billed twice or
     never, what coupons and credit notes gave, that every credit of a wallet leads from a grant to an invoice or is
-    still there, and what each fee comes to when its events and days are recounted.
+    still there, that every payment has its receipt and every payment request its cents, and what each
+    fee comes to when its events and days are recounted.
     Reports how many fees were recounted, and how many were not and why. Changes nothing. Exits with 1
     if it finds anything.
     """

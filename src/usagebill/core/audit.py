@@ -68,6 +68,8 @@ CHECKS = (
     "wallet_transaction",
     "wallet_funding",
     "prepaid",
+    "receipt",
+    "payment_request",
 )
 _HUNDRED = Decimal(100)
 _DECIMALS = 15

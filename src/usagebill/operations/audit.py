@@ -48,6 +48,7 @@ from usagebill.core.wallet_audit import WalletLedger, audited_prepaid, audited_s
 from usagebill.core.wallet_transactions import WalletConsumption, WalletTransaction
 from usagebill.core.wallets import Wallet
 from usagebill.operations.invoices.numbering import customer_series, entity_series
+from usagebill.operations.receipt_audit import audited_payments
 from usagebill.operations.subscriptions.schedule import ending_of, has_overdue_end
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.payments import paid_cents
@@ -165,6 +166,7 @@ def _audit_customer(reader: Reader, customer: Customer, notes: _Notes) -> None:
         code = applied.coupon_id if coupon is None else coupon.code
         notes.add(audited_coupon(applied, code, uses.get(applied.id, ())))
     _audit_wallets(reader, customer, notes)
+    notes.add(audited_payments(reader, customer))
     for subscription in reader.tx.each(Subscription, eq("customer_id", customer.id), order=[asc("id")]):
         notes.subscriptions += 1
         notes.add(_audited_subscription(reader, subscription))

@@ -1,0 +1,92 @@
+"""The audit of receipts and payment requests: every payment has its receipt, every request asks for what it lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from usagebill.core.audit import Finding, Numbered, audited_numbers
+from usagebill.core.customers import Customer
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.payment_receipts import PaymentReceipt, is_receipted, receipt_number
+from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
+from usagebill.core.payments import Payment
+from usagebill.core.statuses import ChargeStatus, PaymentStatus
+
+__all__ = ["ReceiptBook", "audited_receipts", "audited_request"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptBook:
+    """A customer's payments and receipts, these in the order of their numbers. `last` is the number given last.
+
+    `must_have` are the payments that are due a receipt: those recorded since receipts are issued.
+    """
+
+    customer: Customer
+    payments: Sequence[Payment]
+    receipts: Sequence[PaymentReceipt]
+    last: int
+    must_have: Sequence[Payment]
+
+
+def _finding(check: str, subject: str, id: str, what: str, expected: object, actual: object) -> Finding:
+    return Finding(check=check, subject=subject, subject_id=id, detail=what, expected=str(expected), found=str(actual))
+
+
+def audited_receipts(book: ReceiptBook) -> Iterator[Finding]:
+    """Receipts are numbered without a gap, each is of a payment of its customer that succeeded, and none is missing."""
+    payments = {payment.id: payment for payment in book.payments}
+    series = f"receipts of customer {book.customer.external_id}"
+    yield from audited_numbers(
+        Numbered(id=receipt.id, number=receipt.number, series=series, position=receipt.sequential_id)
+        for receipt in book.receipts
+    )
+    given = book.receipts[-1].sequential_id if book.receipts else 0
+    if given != book.last:
+        subject = f"customer {book.customer.external_id}"
+        yield _finding("receipt", subject, book.customer.id, "last receipt", book.last, given)
+    for receipt in book.receipts:
+        subject = f"receipt {receipt.number}"
+        number = receipt_number(book.customer.slug, receipt.sequential_id)
+        if receipt.number != number:
+            yield _finding("receipt", subject, receipt.id, "number", number, receipt.number)
+        payment = payments.get(receipt.payment_id)
+        if payment is None:
+            yield _finding("receipt", subject, receipt.id, "payment", "one of its customer's", receipt.payment_id)
+        elif payment.payment_status != ChargeStatus.SUCCEEDED:
+            found = payment.payment_status
+            yield _finding("receipt", subject, receipt.id, "payment_status", ChargeStatus.SUCCEEDED, found)
+    receipted = {receipt.payment_id for receipt in book.receipts}
+    for payment in book.must_have:
+        if is_receipted(payment, book.customer) and payment.id not in receipted:
+            yield _finding("receipt", f"payment {payment.id}", payment.id, "receipts", 1, 0)
+
+
+def audited_request(
+    request: PaymentRequest, parts: Sequence[RequestedInvoice], invoices: Sequence[Invoice], payments: Sequence[Payment]
+) -> Iterator[Finding]:
+    """A request comes to what it asks for its invoices, all of one customer and currency, and what was paid of it is
+    noted on these, to the cent; it has succeeded if a payment of it has.
+    """
+    subject = f"payment request {request.id}"
+    asked = sum(part.amount_cents for part in parts)
+    if request.amount_cents != asked:
+        yield _finding("payment_request", subject, request.id, "amount_cents", asked, request.amount_cents)
+    of_whom = (request.customer_id, request.currency, request.billing_entity_id)
+    for invoice in invoices:
+        found = (invoice.customer_id, invoice.currency, invoice.billing_entity_id)
+        if found != of_whom:
+            what = f"customer, currency and billing entity of invoice {invoice.number}"
+            yield _finding("payment_request", subject, request.id, what, of_whom, found)
+    if len(invoices) != len(parts):
+        yield _finding("payment_request", subject, request.id, "invoices", len(parts), len(invoices))
+    paid = [payment.amount_cents for payment in payments if payment.payment_status == ChargeStatus.SUCCEEDED]
+    noted = sum(part.paid_cents for part in parts)
+    if noted != sum(paid):
+        yield _finding("payment_request", subject, request.id, "paid of its invoices", sum(paid), noted)
+    if paid and request.payment_status != PaymentStatus.SUCCEEDED:
+        status = request.payment_status
+        yield _finding("payment_request", subject, request.id, "payment_status", PaymentStatus.SUCCEEDED, status)
+    if request.payment_status == PaymentStatus.SUCCEEDED and not paid and asked > 0:
+        yield _finding("payment_request", subject, request.id, "payments", "one that succeeded", "none")
