@@ -119,6 +119,13 @@ STORED: list[tuple[Task, str, str, str, str]] = [
         "",
     ),
     (
+        RefreshWallets(wallet_id="wal", customer_id="cus", as_of=datetime(2024, 2, 1, tzinfo=UTC)),
+        "wal",
+        "refresh_wallets:cus:2024-02-01T00:00:00+00:00",
+        '{"customer_id":"cus","as_of":"2024-02-01T00:00:00+00:00"}',
+        "",
+    ),
+    (
         CheckVatNumber(customer_id="cus", check_id="check"),
         "cus",
         "check_vat_number:cus",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.scenarios import Scenario, charge_on
+from tests.scenarios import Scenario, charge_on, plan_fields
+
+from usagebill import Billing
+from usagebill.clock import ManualClock
 
 pytestmark = [
     pytest.mark.now("2025-01-15T10:00:00Z"),
@@ -159,6 +162,34 @@ def test_a_rule_may_ignore_the_limits_of_its_wallet(box: Scenario) -> None:
     later(box, days=20)
     wallet = box.get(f"/wallets/{wallet_id}")["wallet"]
     assert (wallet["balance_cents"], wallet["consumed_credits"]) == (1400, "6.0")
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_falls_while_nothing_ran_are_made_up_for_as_of_their_moments(late: bool) -> None:
+    """Ten a month are billed: from the second invoice on there is too little, and the rule grants ten each time."""
+    clock = ManualClock(datetime(2025, 1, 15, tzinfo=UTC))
+    with Billing(":memory:", clock=clock, deliver=False) as billing:
+        metric = billing.billable_metrics.create(name="GB", code="gb", aggregation_type="count_agg")
+        billing.plans.create(**plan_fields(charge_on(metric.id, amount="1"), amount_cents=1000))
+        billing.customers.upsert(external_id="acme", currency="EUR")
+        billing.subscriptions.create(external_customer_id="acme", plan_code="basic", external_id="sub")
+        wallet = billing.wallets.create(
+            external_customer_id="acme", rate_amount="1", granted_credits="13", recurring_transaction_rules=[GRANTS_TEN]
+        )
+        billing.run_due()
+        end = datetime(2025, 5, 15, tzinfo=UTC)
+        while not late and (due := billing.next_due()) is not None and due <= end:
+            clock.set(due)
+            billing.run_due()
+        clock.set(end)
+        # Events are taken in while nothing runs.
+        billing.events.create(transaction_id="t", code="gb", external_subscription_id="sub")
+        billing.run_due()
+        moves = billing.wallet_transactions.list_of_wallet(wallet.id).items
+        granted = [move.created_at for move in reversed(moves) if move.source == "threshold"]
+        assert [f"{instant:%m-%d %H:%M:%S}" for instant in granted] == [
+            *("03-01 00:10:02", "04-01 00:10:02", "05-01 00:10:02")
+        ]
 
 
 def test_each_depletion_is_told_once(box: Scenario) -> None:

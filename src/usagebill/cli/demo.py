@@ -15,7 +15,7 @@ from rich.table import Table
 
 from usagebill.cli.options import refusals
 from usagebill.demo.flights import NoFlights, airlines, read_flights
-from usagebill.demo.year import YEAR, Year
+from usagebill.demo.year import PREPAID, YEAR, ZONE, Year
 
 __all__ = ["demo"]
 
@@ -37,7 +37,7 @@ def demo(path: Path, replace: bool) -> None:
     """Bill the 336,776 flights that left New York in 2013.
 
     Every airline is a customer with a monthly subscription, every flight one event at its own time. The price list has
-    a charge of every charge model, over every way of counting.
+    a charge of every charge model, over every way of counting. One airline buys credits, and pays with them.
     """
     if path.exists() and not replace:
         raise click.ClickException(f"{path} is there already: name another with --db, or --replace it")
@@ -73,6 +73,7 @@ def _run(path: Path, console: Console) -> None:
         year.end()
         _print_revenue(year, console)
         _print_invoice(year, console)
+        _print_credits(year, console)
     finally:
         year.close()
     spent = time.perf_counter() - start
@@ -141,5 +142,23 @@ def _print_invoice(year: Year, console: Console) -> None:
     for tax in shown["applied_taxes"]:
         table.add_row(f"{tax['tax_name']}, {tax['tax_rate']} %", "", "", _money(tax["amount_cents"]))
     table.add_row("total", "", "", f"{shown['currency']} {_money(shown['total_amount_cents'])}", style="bold")
+    console.print(table)
+    console.print()
+
+
+def _print_credits(year: Year, console: Console) -> None:
+    name = airlines()[PREPAID]
+    table = Table(title=f"Prepaid credits of {name}, worth USD 1 each", header_style="bold", box=None)
+    table.add_column("on")
+    table.add_column("what")
+    for column in ("credits", "left", "still to pay"):
+        table.add_column(column, justify="right")
+    for move, invoice, balance in year.credits():
+        day = (move.settled_at or move.created_at).astimezone(ZONE).date()
+        number = "" if invoice is None else invoice.number
+        what = f"bought with {number}" if move.is_inbound else f"used for {number}"
+        sign = "" if move.is_inbound else "-"
+        due = "" if invoice is None or move.is_inbound else _money(invoice.total_amount_cents)
+        table.add_row(str(day), what, f"{sign}{move.credit_amount:,.2f}", f"{balance:,.2f}", due)
     console.print(table)
     console.print()

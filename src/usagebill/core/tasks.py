@@ -263,7 +263,7 @@ class RefreshWallets(Task):
     """The ongoing balances of a customer's wallets may have changed.
 
     The subject is one of the wallets, not the customer, as a backlog of refreshes is not to delay the customer's
-    requests.
+    requests. One refresh waits; another with its own `as_of` if what was overdue is done as of an earlier instant.
     """
 
     kind = "refresh_wallets"
@@ -273,6 +273,10 @@ class RefreshWallets(Task):
 
     wallet_id: str
     customer_id: str
+    as_of: datetime | None = None
+
+    def job_key(self, job_id: str, due_at: datetime) -> str:
+        return self.key if self.as_of is None else f"{self.key}:{self.as_of.isoformat()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

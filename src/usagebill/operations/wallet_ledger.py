@@ -6,6 +6,7 @@ with its transactions; `usagebill audit` checks it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from usagebill.core.invoices.records import Invoice
@@ -45,12 +46,14 @@ __all__ = [
 def bring_in(work: Work, transaction: WalletTransaction) -> Wallet:
     """The wallet with the credits of a settled inbound transaction, which is stored already."""
     wallet = wallet_of(work, transaction)
+    want_refresh(work, wallet.customer_id)
     return _moved(work, increased(wallet, transaction.amount_cents, transaction.credit_amount, work.now))
 
 
 def give_back(work: Work, transaction: WalletTransaction) -> Wallet:
     """The wallet with credits that an invoice had consumed and a settled inbound transaction gives back."""
     wallet = wallet_of(work, transaction)
+    want_refresh(work, wallet.customer_id)
     return _moved(work, given_back(wallet, transaction.amount_cents, transaction.credit_amount, work.now))
 
 
@@ -60,6 +63,12 @@ def take_out(work: Work, transaction: WalletTransaction, *, source: WalletTransa
     They are drawn from its inbound transactions in the order of consumption, or from `source` alone. Raises
     `ValueError` where less is left of them: callers check before.
     """
+    wallet = _drawn(work, transaction, source)
+    want_refresh(work, wallet.customer_id)
+    return wallet
+
+
+def _drawn(work: Work, transaction: WalletTransaction, source: WalletTransaction | None) -> Wallet:
     if transaction.transaction_type != TransactionType.OUTBOUND:
         raise ValueError(f"transaction {transaction.id} brings credits in")
     wallet = wallet_of(work, transaction)
@@ -81,9 +90,9 @@ def take_out(work: Work, transaction: WalletTransaction, *, source: WalletTransa
 
 
 def pay(work: Work, transaction: WalletTransaction) -> Wallet:
-    """The wallet once a new outbound transaction has paid for an invoice."""
+    """The wallet once a new outbound transaction has paid for an invoice; who stores that wants a refresh for all."""
     keep(work, transaction)
-    return take_out(work, transaction)
+    return _drawn(work, transaction, None)
 
 
 def return_prepaid(work: Work, voided: Invoice) -> None:
@@ -129,15 +138,21 @@ def _moved(work: Work, wallet: Wallet) -> Wallet:
     work.tx.replace(wallet)
     tell_wallet(work, "wallet.updated", wallet)
     watch_wallet(work, wallet)
-    want_refresh(work, wallet.customer_id)
     return wallet
 
 
 def want_refresh(work: Work, customer_id: str) -> None:
     """Schedule a refresh of the customer's active wallets at once, because what they depend on has changed."""
     wallet = work.tx.first(Wallet, eq("customer_id", customer_id), eq("status", WalletStatus.ACTIVE))
-    if wallet is not None:
-        work.schedule(RefreshWallets(wallet_id=wallet.id, customer_id=customer_id), work.now)
+    if wallet is None:
+        return
+    task = RefreshWallets(wallet_id=wallet.id, customer_id=customer_id)
+    if work.schedule(task, work.now):
+        return
+    waiting = work.tx.jobs.get(task.key)
+    if waiting is not None and waiting.due_at > work.now:
+        # After downtime: a top-up rule looks at the balance of this instant, not only at the latest one.
+        work.schedule(replace(task, as_of=work.now), work.now)
 
 
 def keep(work: Work, transaction: WalletTransaction) -> WalletTransaction:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
@@ -27,6 +29,7 @@ __all__ = [
     "metrics_of",
     "pending_transactions",
     "running_rule",
+    "running_rules",
     "transaction_of_invoice",
     "transactions_paying",
     "usable_wallets",
@@ -144,8 +147,12 @@ def transactions_paying(reader: Reader, invoice_id: str) -> list[WalletTransacti
 
 def running_rule(reader: Reader, wallet: Wallet) -> RecurringTransactionRule | None:
     """The wallet's recurring rule, unless it is terminated or expired; a wallet has at most one."""
+    return next(iter(running_rules(reader, [wallet])), None)
+
+
+def running_rules(reader: Reader, wallets: Sequence[Wallet]) -> list[RecurringTransactionRule]:
+    """The recurring rules of the wallets that are neither terminated nor expired."""
+    of_wallets = within("wallet_id", [wallet.id for wallet in wallets])
     active = eq("status", RuleStatus.ACTIVE)
-    rules = reader.tx.find(
-        RecurringTransactionRule, eq("wallet_id", wallet.id), active, order=[asc("created_at"), asc("id")]
-    )
-    return next((rule for rule in rules if is_running(rule, reader.now)), None)
+    rules = reader.tx.find(RecurringTransactionRule, of_wallets, active, order=[asc("created_at"), asc("id")])
+    return [rule for rule in rules if is_running(rule, reader.now)]

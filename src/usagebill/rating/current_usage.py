@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from usagebill.core.aggregation import Window
 from usagebill.core.charge_parts import ChargeResult
+from usagebill.core.contracts import Contract
 from usagebill.core.currencies import exponent
 from usagebill.core.customers import Customer, timezone
 from usagebill.core.days import days_between
@@ -37,6 +38,7 @@ __all__ = [
     "ProjectedUsageOptions",
     "UsageOptions",
     "amount_so_far",
+    "contract_window",
     "current",
     "projected",
     "running_window",
@@ -190,7 +192,11 @@ def running_window(reader: Reader, subscription: Subscription, *, full: bool = F
 
     Raises `NotAllowed` (`no_active_subscription`) if there is none.
     """
-    contract = contract_of(reader, subscription)
+    return contract_window(reader, contract_of(reader, subscription), full=full)
+
+
+def contract_window(reader: Reader, contract: Contract, *, full: bool = False) -> Window:
+    """The same of a subscription whose contract is at hand."""
     cycle = cycle_at(contract, reader.now)
     charges = running_boundaries(reader, contract, cycle, reader.now).charges
     if charges is None:

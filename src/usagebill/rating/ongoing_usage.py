@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from usagebill.core.aggregation import Window
 from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.grouping import target_wallet_code
@@ -26,14 +27,16 @@ from usagebill.queries.customers import customer_of
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.tax_connections import connection_of
 from usagebill.queries.taxes import taxes_for
-from usagebill.queries.wallets import active_wallets, running_rule
-from usagebill.rating.current_usage import running_window, usage_so_far
+from usagebill.queries.wallets import active_wallets, running_rules
+from usagebill.rating.current_usage import contract_window, usage_within
 from usagebill.storage.conditions import eq, ne, within
 from usagebill.work import Reader
 
 __all__ = ["refreshed", "refreshed_wallets", "unbilled_nets"]
 
 _INSTANT = timedelta(microseconds=1)
+# Windows that end with a millisecond lie side by side.
+_GAP = timedelta(milliseconds=1)
 _Amounts = Iterator[tuple[UnbilledKey, Decimal]]
 
 
@@ -48,8 +51,8 @@ def refreshed(reader: Reader, wallet: Wallet) -> Wallet:
 
 def refreshed_wallets(reader: Reader, wallets: list[Wallet], nets: dict[UnbilledKey, Decimal]) -> list[Wallet]:
     """All active wallets of a customer with the ongoing values that `nets` come to."""
-    rules = {wallet.id: running_rule(reader, wallet) for wallet in wallets}
-    topped_up = {id for id, rule in rules.items() if rule is not None and rule.trigger == RuleTrigger.THRESHOLD}
+    rules = running_rules(reader, wallets)
+    topped_up = {rule.wallet_id for rule in rules if rule.trigger == RuleTrigger.THRESHOLD}
     use = expected_use(nets, wallets, topped_up)
     return [with_ongoing_usage(wallet, use[wallet.id], reader.now) for wallet in wallets]
 
@@ -66,8 +69,8 @@ def unbilled_nets(reader: Reader, customer: Customer) -> dict[UnbilledKey, Decim
 def _amounts(reader: Reader, customer: Customer) -> _Amounts:
     active = eq("status", SubscriptionStatus.ACTIVE)
     for subscription in reader.tx.find(Subscription, eq("customer_id", customer.id), active):
-        for instant in _unbilled_periods(reader, subscription):
-            yield from _usage(reader.at(instant), customer, subscription)
+        for instant, window in _unbilled_periods(reader, subscription):
+            yield from _usage(reader.at(instant), customer, subscription, window)
     coming = reader.tx.find(
         Invoice,
         eq("customer_id", customer.id),
@@ -79,24 +82,28 @@ def _amounts(reader: Reader, customer: Customer) -> _Amounts:
         yield _key(fee), _gross(fee)
 
 
-def _unbilled_periods(reader: Reader, subscription: Subscription) -> Iterator[datetime]:
-    """An instant of each charges period that is not billed yet: now, and the last one of those that have closed.
+def _unbilled_periods(reader: Reader, subscription: Subscription) -> Iterator[tuple[datetime, Window]]:
+    """Each charges period not billed yet, and an instant of it: now, and the last one of those that have closed.
 
     A closed period waits for its run: minutes, or for as long as that fails.
     """
-    yield reader.now
-    billed = last_billed_charges(reader, contract_of(reader, subscription))
-    window = running_window(reader, subscription)
+    contract = contract_of(reader, subscription)
+    window = contract_window(reader, contract)
+    yield reader.now, window
+    billed = last_billed_charges(reader, contract)
     while (end := window.start - _INSTANT) >= max(subscription.created_at, subscription.started_at or end):
-        window = running_window(reader.at(end), subscription)
+        if billed is not None and billed.end >= end - _GAP:
+            return
+        window = contract_window(reader.at(end), contract)
         if billed is not None and billed.end >= window.start:
             return
-        yield end
+        yield end, window
 
 
-def _usage(reader: Reader, customer: Customer, subscription: Subscription) -> _Amounts:
-    window, usages = usage_so_far(reader, subscription, paid_in_advance=False)
+def _usage(reader: Reader, customer: Customer, subscription: Subscription, window: Window) -> _Amounts:
     definition = plan_definition(reader, subscription.plan_id)
+    arrears = [charge for charge in definition.charges if not charge.pay_in_advance]
+    usages = usage_within(reader, subscription, arrears, window)
     currency = definition.plan.amount_currency
     provided = connection_of(reader, customer) is not None
     for usage in usages:
