@@ -26,6 +26,7 @@ import yaml
 from jsonschema import Draft202012Validator, FormatChecker, ValidationError, validators
 
 from usagebill.core.alerts import SUBSCRIPTION_TYPES, AlertType
+from usagebill.core.payment_providers import KINDS
 from usagebill.http.app import endpoints
 from usagebill.http.openapi import document
 
@@ -143,6 +144,19 @@ AMENDMENTS: Mapping[tuple[str | int, ...], object] = {
         _property("PaymentObject", name): {"type": ["string", "null"]}
         for name in ("payment_provider_code", "payment_provider_type", "provider_customer_id")
     },
+    # It has six kinds of provider, wherever one is named.
+    **{
+        (*_property(schema, "payment_provider"), "enum"): sorted(KINDS)
+        for schema in (
+            "CreditNotePaymentProviderRefundError",
+            "CustomerBillingConfiguration",
+            "CustomerPaymentProviderErrorObject",
+            "PaymentRequestPaymentFailureObject",
+            "WalletTransactionPaymentFailureObject",
+        )
+    },
+    # A payment through a provider has no reference.
+    _property("PaymentObject", "reference"): {"type": ["string", "null"]},
     # Its sections 14 and 23: a request whose customer has no address has none, and nobody is written to.
     _property("PaymentRequestObject", "email"): {"type": ["string", "null"]},
     # A customer who must have a provider has none either.

@@ -23,10 +23,10 @@ from usagebill.http.prefix import check_prefix
 from usagebill.json_text import JsonObject
 from usagebill.operations import api_keys
 from usagebill.payment_providers.kinds import HttpPaymentProviders
+from usagebill.queries.payment_providers import notice_path
 from usagebill.settings import Settings
 from usagebill.tax_provider import TaxProvider
 from usagebill.vat_registry import VatRegistry
-from usagebill.views.payment_providers import notice_path
 
 __all__ = ["Sandbox"]
 

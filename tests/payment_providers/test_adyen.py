@@ -175,6 +175,15 @@ def test_whatever_becomes_of_the_answer_a_card_is_charged_once(
     assert adyen.authorised() == {"EUR": 1050}
 
 
+def test_a_charge_whose_key_may_be_forgotten_is_not_sent_again(
+    http: HttpPaymentProviders, adyen: AdyenServer, main: PaymentConnection
+) -> None:
+    failure = failure_of(http, main, card(since=NOW - timedelta(days=8), at=NOW))
+    assert (failure.kind, failure.code) == (FailureKind.FORGOTTEN, "outcome_unknown")
+    assert adyen.calls == []
+    http.ask(main, card(since=NOW - timedelta(hours=22), at=NOW))
+
+
 def test_time_outs_and_throttling(adyen: AdyenServer, main: PaymentConnection) -> None:
     adyen.befall(Fault.SILENT, Fault.BUSY)
     with providers(timeout=0.3) as hasty:

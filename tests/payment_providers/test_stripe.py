@@ -391,7 +391,7 @@ def test_a_key_that_was_used_for_something_else_is_a_conflict(
 def test_a_charge_whose_key_stripe_has_forgotten_is_looked_up(
     http: HttpPaymentProviders, stripe: StripeServer, main: PaymentConnection
 ) -> None:
-    asked = charge("stripe", since=NOW - timedelta(days=2))
+    asked = charge("stripe", since=NOW - timedelta(hours=24), at=NOW)
     for place in range(150):
         old = {"status": "canceled", "customer": "cus_acme", "metadata": {}, "created": int(NOW.timestamp())}
         stripe.intents[f"pi_old_{place}"] = {**old, "currency": "eur", "amount": 1}
@@ -488,6 +488,19 @@ def test_a_refund(
     }
     assert http.ask(main, refund("pi_1", reason=reason)) == refunded
     assert stripe.intents["pi_1"]["refunded"] == 400
+
+
+def test_a_refund_whose_key_stripe_has_forgotten_is_looked_up(
+    http: HttpPaymentProviders, stripe: StripeServer, main: PaymentConnection
+) -> None:
+    http.ask(main, charge("stripe"))
+    first = http.ask(main, refund("pi_1"))
+    stripe.forget_keys()
+    late = refund("pi_1", since=NOW - timedelta(hours=24), at=NOW)
+    assert http.ask(main, late) == first
+    other = replace(late, credit_note_id="note-2", key="note-2")
+    assert http.ask(main, other).provider_refund_id != first.provider_refund_id
+    assert stripe.intents["pi_1"]["refunded"] == 800
 
 
 @pytest.mark.parametrize(

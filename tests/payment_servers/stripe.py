@@ -169,6 +169,10 @@ class StripeServer(PaymentServer):
                     raise Refused(400, self.error(400, "resource_missing", "Only open sessions can be expired"))
                 self.sessions[id]["status"] = "expired"
                 return 200, {"id": id, "object": "checkout.session", "status": "expired"}
+            case ("GET", "refunds"):
+                made = [{"id": id, "object": "refund", **item} for id, item in self.refunds.items()]
+                of_intent = [item for item in made if item["payment_intent"] == call.fields["payment_intent"]]
+                return 200, self._list(call.path, of_intent)
             case ("POST", "refunds"):
                 return self._refund(call.fields)
         raise KeyError(call.line)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import Generic, TypeVar
 
@@ -295,7 +295,7 @@ class Charge(Request[Charged]):
     `provider_method_id` is the method to use; if it is null, or gone, the customer's default at the provider, or the
     first that it has. `metadata` goes with the charge. `on_session`: the customer is there to confirm it, so that
     the provider may answer with something to do instead of refusing. `since` is when the same request may first have
-    been sent, null if it never was: providers forget keys, some after a day, and then look in their list instead.
+    been sent, if it may have been, and `at` is now: providers forget keys.
     """
 
     payment_id: str
@@ -308,6 +308,12 @@ class Charge(Request[Charged]):
     provider_method_id: str | None = None
     on_session: bool = False
     since: datetime | None = None
+    at: datetime | None = None
+
+    @property
+    def age(self) -> timedelta:
+        """How long ago the same request may first have been sent."""
+        return timedelta() if self.since is None or self.at is None else self.at - self.since
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,7 +337,8 @@ class Cancel(Request[Charged | None]):
 class Refund(Request[Refunded]):
     """Pay back part of a charge, at most once for each key.
 
-    `reason` is that of the credit note; `refunded_before_cents` the sum of earlier refunds of the charge.
+    `reason` is that of the credit note; `refunded_before_cents` the sum of earlier refunds of the charge. `since` and
+    `at` as in `Charge`.
     """
 
     provider_payment_id: str
@@ -343,6 +350,13 @@ class Refund(Request[Refunded]):
     currency: str
     reason: str
     refunded_before_cents: int = 0
+    since: datetime | None = None
+    at: datetime | None = None
+
+    @property
+    def age(self) -> timedelta:
+        """How long ago the same request may first have been sent."""
+        return timedelta() if self.since is None or self.at is None else self.at - self.since
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -401,8 +415,8 @@ class ProviderErrand(StrEnum):
 class FailureKind(StrEnum):
     """Why there is no answer; it decides what becomes of the payment, and whether to retry.
 
-    After the first six, the provider has taken nothing and never will for this key. `UNREACHABLE` and `THROTTLED` leave
-    that open: the same request is sent again with the same key, and no other takes its place.
+    Unless it says otherwise, the provider has taken nothing and never will for this key. `UNREACHABLE` and `THROTTLED`
+    leave that open: the same request is sent again with the same key, and no other takes its place.
     """
 
     DECLINED = "declined"  # the bank says no, now and for this method
@@ -410,6 +424,7 @@ class FailureKind(StrEnum):
     TOO_SMALL = "too_small"  # below the provider's minimum
     CONFLICT = "conflict"  # the key was used for another request: what became of that one is not known
     REFUSED = "refused"  # the request is wrong: a method or customer that is gone, a currency that is not taken
+    FORGOTTEN = "forgotten"  # sent so long ago that its key may be forgotten: what became of it, only a person can see
     UNAUTHORIZED = "unauthorized"  # the credentials are not accepted, or do not permit this (401, 403)
     UNREACHABLE = "unreachable"  # no connection, no answer in time, 5xx, an answer that cannot be read
     THROTTLED = "throttled"  # 429

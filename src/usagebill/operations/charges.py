@@ -74,7 +74,8 @@ def _prepared(work: Work, task: CollectPayment) -> Sent | None:
     if live is not None and live.unanswered and live.sent is not None:
         # Whatever has changed: what came of this one has to be known first.
         connection = find_connection(work, live.connection_id)
-        return None if connection is None else Sent(connection=connection, payment_id=live.id, charge=live.sent)
+        charge = replace(live.sent, since=live.sent_at, at=work.now)
+        return None if connection is None else Sent(connection=connection, payment_id=live.id, charge=charge)
     if collectable.payment_status == PaymentStatus.SUCCEEDED or not collectable.is_collectable:
         return None
     customer = find_customer(work, collectable.customer_id)

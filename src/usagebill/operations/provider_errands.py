@@ -46,8 +46,14 @@ from usagebill.operations.payables import find_payable, move
 from usagebill.operations.payment_methods import keep_method
 from usagebill.operations.provider_customers import ask_setup, tell_created, tell_error
 from usagebill.queries.customers import find_customer
-from usagebill.queries.payment_providers import find_connection, methods_of, payer_of, payment_connection_of
-from usagebill.views.payment_providers import checkout_url_view, notice_path, payment_provider_error
+from usagebill.queries.payment_providers import (
+    find_connection,
+    methods_of,
+    notice_url,
+    payer_of,
+    payment_connection_of,
+)
+from usagebill.views.payment_providers import checkout_url_view, payment_provider_error
 from usagebill.work import Reader, Work
 
 __all__ = ["ERRANDS", "Errand", "conclude", "prepare"]
@@ -116,7 +122,7 @@ def _prepare_connect(work: Work, task: AskPaymentProvider) -> Prepared | None:
     connection = work.tx.get(PaymentConnection, task.subject_id)
     if connection is None or connection.accepts_notices:
         return None
-    return connection, Connect(notice_url=work.settings.public_url.rstrip("/") + notice_path(connection))
+    return connection, Connect(notice_url=notice_url(work, connection))
 
 
 def _connected(work: Work, task: AskPaymentProvider, connection: PaymentConnection, answer: Connected) -> None:

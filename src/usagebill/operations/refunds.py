@@ -96,6 +96,8 @@ def prepare(work: Work, task: AskPaymentProvider) -> tuple[PaymentConnection, Re
         currency=attempt.currency,
         reason=note.reason.value,
         refunded_before_cents=attempt.refunded_before_cents,
+        since=attempt.created_at,
+        at=work.now,
     )
 
 

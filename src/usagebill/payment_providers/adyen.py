@@ -51,7 +51,7 @@ from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.json_text import Json, JsonObject, encode_json, parse_json
 from usagebill.payment_providers.fields import digest, items, number, required_int, required_text, text, value, year
 from usagebill.payment_providers.http import Said, failed
-from usagebill.payment_providers.port import PaymentProvider
+from usagebill.payment_providers.port import PaymentProvider, check_age
 
 __all__ = ["AdyenProvider"]
 
@@ -63,6 +63,8 @@ _SETUP_DAYS = timedelta(days=69)
 _LONGEST_LINK = timedelta(days=70) - timedelta(minutes=1)
 # "Request already processed or in progress": the first one with this key is still at work.
 _IN_PROGRESS = "704"
+# Adyen keeps a key for at least a week.
+_KEYS_LAST = timedelta(days=6)
 _NO_EFFECT = ("OFFER_CLOSED", "REPORT_AVAILABLE", "RECURRING_CONTRACT")
 _SHOPPER = ("shopperReference", "recurring.shopperReference", "tokenization.shopperReference")
 _METHOD = ("recurring.recurringDetailReference", "tokenization.storedPaymentMethodId")
@@ -93,6 +95,7 @@ class AdyenProvider(PaymentProvider):
         """Charge a card on file. What comes back is the last word, unless it is still under way."""
         payer = request.payer
         amount = minor_units("adyen", request.amount_cents, request.currency)
+        check_age(request, _KEYS_LAST)
         card = request.provider_method_id
         if card is None:
             stored = self.list_methods(connection, ListMethods(payer=payer)).methods
@@ -139,6 +142,7 @@ class AdyenProvider(PaymentProvider):
 
     def refund(self, connection: PaymentConnection, request: Refund) -> Refunded:
         """Request a refund; a notification says whether it has worked."""
+        check_age(request, _KEYS_LAST)
         fields = {
             "amount": {
                 "value": minor_units("adyen", request.amount_cents, request.currency),

@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import uuid
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from usagebill.core.payment_providers import PaymentConnection, charge_status, from_major_units, major_units
 from usagebill.core.provider_metadata import ONE_TIME, named_payable
@@ -37,13 +37,15 @@ from usagebill.core.statuses import ChargeStatus
 from usagebill.json_text import Json, JsonObject, encode_json, parse_json
 from usagebill.payment_providers.fields import digest, number, required_text, text, value, year
 from usagebill.payment_providers.http import failed
-from usagebill.payment_providers.port import PaymentProvider
+from usagebill.payment_providers.port import PaymentProvider, check_age
 
 __all__ = ["MoneyHashProvider"]
 
 _HOST = "https://web.moneyhash.io"
 _TEST_HOST = "https://staging-web.moneyhash.io"
 _INTENTS = "/api/v1.1/payments/intent/"
+# MoneyHash keeps a key for a day.
+_KEYS_LAST = timedelta(hours=23)
 # What an intent to leave a card on is over; whether it is taken depends on the flow at MoneyHash.
 _SETUP_MAJOR_UNITS = 5
 # What each type of notice says of a charge: the status, and what it means.
@@ -101,6 +103,7 @@ class MoneyHashProvider(PaymentProvider):
 
     def charge(self, connection: PaymentConnection, request: Charge) -> Charged:
         """Charge a card token."""
+        check_age(request, _KEYS_LAST)
         if request.provider_method_id is None:
             raise failed(FailureKind.REFUSED, "no_payment_method", "the customer has no card at MoneyHash")
         fields = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from usagebill.core.payment_providers import PaymentConnection, UnsupportedAmount
@@ -39,7 +39,7 @@ from usagebill.core.provider_requests import (
 )
 from usagebill.payment_providers.http import ProviderHttp
 
-__all__ = ["PaymentProvider", "asked"]
+__all__ = ["PaymentProvider", "asked", "check_age"]
 
 A = TypeVar("A")
 
@@ -133,6 +133,13 @@ class PaymentProvider:
         Raises `ProviderFailed`: `UNREACHABLE` and `THROTTLED` to be asked again later.
         """
         return (Unhandled(reason=f"{notice.type} is not known", known=False),)
+
+
+def check_age(request: Charge | Refund, keys_last: timedelta) -> None:
+    """Raise `FORGOTTEN` for what may have been sent so long ago that it could be done a second time."""
+    if request.age > keys_last:
+        message = "it may have been done days ago: look at the provider before you try again"
+        raise ProviderFailed(ProviderFailure(kind=FailureKind.FORGOTTEN, code="outcome_unknown", message=message))
 
 
 def _unsupported(connection: PaymentConnection, what: str) -> ProviderFailed:

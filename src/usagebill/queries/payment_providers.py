@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from usagebill.core.collection import display_name, first_email
 from usagebill.core.customers import Address, Customer
 from usagebill.core.errors import Invalid
@@ -29,6 +31,8 @@ __all__ = [
     "methods_of",
     "named_connection",
     "names_method",
+    "notice_path",
+    "notice_url",
     "payer_of",
     "payment_connection_of",
 ]
@@ -75,6 +79,16 @@ def default_method(reader: Reader, customer_id: str) -> PaymentMethod | None:
     return reader.tx.first(PaymentMethod, eq("customer_id", customer_id), eq("is_default", True), eq("is_usable", True))
 
 
+def notice_path(connection: PaymentConnection) -> str:
+    """Where the provider sends its notices, below the address of the service."""
+    return f"/webhooks/{connection.kind}/{connection.organization_id}?code={quote(connection.code, safe='')}"
+
+
+def notice_url(reader: Reader, connection: PaymentConnection) -> str:
+    """Where the provider sends its notices."""
+    return reader.settings.public_url.rstrip("/") + notice_path(connection)
+
+
 def payer_of(reader: Reader, customer: Customer, connection: PaymentConnection, currency: str | None = None) -> Payer:
     """The customer, as its provider is told of it."""
     entity = entity_of(reader, customer)
@@ -105,6 +119,7 @@ def payer_of(reader: Reader, customer: Customer, connection: PaymentConnection, 
         tax_identification_number=customer.tax_identification_number,
         method_types=customer.provider_payment_methods or ("card",),
         entity_country=entity.country,
+        notice_url=notice_url(reader, connection),
     )
 
 

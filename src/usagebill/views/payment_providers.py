@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from typing import TypedDict
-from urllib.parse import quote
 
 from usagebill.core.customers import Customer
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payments import PaymentMethod
 from usagebill.core.provider_requests import ProviderFailure
-from usagebill.queries.payment_providers import find_connection
+from usagebill.queries.payment_providers import find_connection, notice_path
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Reader
 
@@ -23,7 +22,6 @@ __all__ = [
     "TopUpFailureView",
     "checkout_url_view",
     "customer_error_view",
-    "notice_path",
     "payment_connection_view",
     "payment_method_view",
     "payment_provider_error",
@@ -48,11 +46,6 @@ class PaymentConnectionView(TypedDict):
     notice_path: str
     connect_error: str | None
     created_at: Instant
-
-
-def notice_path(connection: PaymentConnection) -> str:
-    """Where the provider sends its notices, below the address of the service."""
-    return f"/webhooks/{connection.kind}/{connection.organization_id}?code={quote(connection.code, safe='')}"
 
 
 def payment_connection_view(_: Reader, connection: PaymentConnection) -> PaymentConnectionView:

@@ -58,7 +58,9 @@ _REASONS = {
     "order_cancellation": "requested_by_customer",
     "fraudulent_charge": "fraudulent",
 }
-# How far Stripe's clock may be off ours.
+# Stripe may forget a key a day after it was used.
+_KEYS_LAST = timedelta(hours=23)
+# How far its clock may be off ours.
 _CLOCK_SKEW = timedelta(minutes=5)
 
 
@@ -155,10 +157,8 @@ class StripeProvider(PaymentProvider):
         amount = minor_units("stripe", request.amount_cents, request.currency)
         is_transfer = payer.method_types == (shapes.BANK_TRANSFER,)
         transfer = shapes.transfer(payer, request.currency) if is_transfer else {}
-        if request.since is not None:
-            known = self._charged_before(connection, request)
-            if known is not None:
-                return shapes.charged(known, None, ())
+        if request.age > _KEYS_LAST and (known := self._charged_before(connection, request)) is not None:
+            return shapes.charged(known, None, ())
         method, gone = (None, ()) if is_transfer else self._usable_method(connection, request)
         fields: JsonObject = {
             "amount": amount,
@@ -206,8 +206,7 @@ class StripeProvider(PaymentProvider):
     def _charged_before(self, connection: PaymentConnection, request: Charge) -> Json:
         """The intent that an earlier attempt at this charge has made; None if Stripe lists none.
 
-        Stripe forgets keys after a day, and refuses one that comes with other fields: the customer's method may have
-        changed since.
+        A key may be forgotten, or refused as it comes with other fields: the customer's method may have changed since.
         """
         fields: JsonObject = {"customer": request.payer.provider_customer_id}
         if request.since is not None:
@@ -249,7 +248,13 @@ class StripeProvider(PaymentProvider):
                 "svc_invoice_id": request.invoice_id,
             },
         }
-        made = self._client.post(connection, "/refunds", fields, request.key)
+        made: Json = None
+        if request.age > _KEYS_LAST:
+            earlier = self._client.all(connection, "/refunds", {"payment_intent": request.provider_payment_id})
+            named = ("metadata", "svc_credit_note_id")
+            made = next((item for item in earlier if text(item, *named) == request.credit_note_id), None)
+        if made is None:
+            made = self._client.post(connection, "/refunds", fields, request.key)
         id, word = required_text(made, "id"), required_text(made, "status")
         return Refunded(provider_refund_id=id, status=word, refund_status=shapes.refund_status(word))
 
