@@ -27,6 +27,7 @@ from usagebill import __version__, http
 from usagebill.billing import Billing
 from usagebill.core.errors import BadRequest, NotFound
 from usagebill.core.secrets import Secret
+from usagebill.http import portal
 from usagebill.http.api import Answer, Api, Request, request_id
 from usagebill.http.endpoints import Endpoint
 from usagebill.http.notices import notice_route
@@ -121,6 +122,7 @@ def create_app(
             Route("/ready", ready),
             Route("/documents/{token}", document_file),
             notice_route(billing, CapacityLimiter(_NOTICES)),
+            *portal.routes(billing, readers, CapacityLimiter(_WRITERS)),
         ],
         middleware=[Middleware(_Conversation, log_requests=log_requests)],
     )

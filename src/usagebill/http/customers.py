@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import customers, payment_pages
+from usagebill.operations.portal import portal_url
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.views.customers import customer_item, customer_view
 from usagebill.views.payment_providers import CheckoutUrlView, checkout_url_view
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 __all__ = ["ENDPOINTS"]
 
 
 def _setup_page(_: Work, page: payment_pages.SetupPage) -> CheckoutUrlView:
     return checkout_url_view(page.customer, page.connection, page.url)
+
+
+class PortalUrlView(TypedDict):
+    portal_url: str
+
+
+def portal_url_view(_: Reader, url: str) -> PortalUrlView:
+    """The link, under the name of the customer that it is for."""
+    return {"portal_url": url}
 
 
 ENDPOINTS = [
@@ -48,6 +60,15 @@ ENDPOINTS = [
         returns="customer",
         view=customer_view,
         summary="Get a customer",
+    ),
+    Endpoint(
+        "GET",
+        "/customers/{external_customer_id}/portal_url",
+        portal_url,
+        permission="customer",
+        returns="customer",
+        view=portal_url_view,
+        summary="Get a link to the customer's portal, which opens it for 12 hours",
     ),
     Endpoint(
         "DELETE",

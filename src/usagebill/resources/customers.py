@@ -18,6 +18,7 @@ from usagebill.operations import (
     invoice_custom_sections,
     organizations,
     payment_pages,
+    portal,
     progressive_billing,
     subscription_charges,
     subscriptions,
@@ -80,6 +81,7 @@ class Customers(Resource):
     get = query(customer_by_external_id)
     list = query(customers.list_all)
     delete = command(customers.delete)
+    portal_url = query(portal.portal_url)
     checkout_url = command(payment_pages.checkout_url)
 
 

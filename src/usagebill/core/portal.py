@@ -1,0 +1,37 @@
+"""The customer portal: signed links that open the pages of one customer, for some hours."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from datetime import UTC, datetime, timedelta
+
+__all__ = ["LASTS", "is_good_token", "portal_token", "subject_of_token"]
+
+# How long a link opens the pages (sheet 70, section 25).
+LASTS = timedelta(hours=12)
+
+
+def portal_token(key: str, customer_id: str, now: datetime) -> str:
+    """The token of a link made at `now`: the customer, when it expires, and a signature by the organization's key."""
+    return _signed(key, customer_id, int((now + LASTS).timestamp()))
+
+
+def subject_of_token(token: str) -> str:
+    """The id of the customer that a token names, whether or not it is good."""
+    return token.partition(".")[0]
+
+
+def is_good_token(key: str, token: str, now: datetime) -> bool:
+    """Whether the token was signed with the key and has not expired at `now` (exclusive)."""
+    customer_id, _, rest = token.partition(".")
+    seconds, _, _ = rest.partition(".")
+    if not (seconds.isascii() and seconds.isdecimal() and len(seconds) <= len("99999999999")):
+        return False
+    signed = _signed(key, customer_id, int(seconds))
+    return hmac.compare_digest(signed.encode(), token.encode()) and now.astimezone(UTC).timestamp() < int(seconds)
+
+
+def _signed(key: str, customer_id: str, expires: int) -> str:
+    text = f"portal:{customer_id}:{expires}"
+    return f"{customer_id}.{expires}.{hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()}"
