@@ -129,6 +129,11 @@ class FilterIndex:
             return (matching[0],)
         return tuple(position for position in sorted(matching) if not any(self._gives(position, to) for to in matching))
 
+    def deciding_key(self) -> str | None:
+        """The one key without an accepted value of which an event matches no filter; None if there is no such key."""
+        keys = {key for key, _ in self._by_value} | self._by_any.keys()
+        return keys.pop() if len(keys) == 1 and not self._always else None
+
     def accepted_values(self, key: str) -> list[str]:
         """What the filters together accept for a key: all other values are the same to them."""
         accepted = (its[key].values for its in self._accepted if key in its)

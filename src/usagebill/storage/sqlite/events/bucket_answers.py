@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
@@ -80,15 +80,24 @@ class _Spread:
         self._filters = filters
         self._keys = filters.keys
         self._groups = len(question.group_keys)
+        texts = [asked.query.text(key) for key in self._keys]
+        decides = filters.deciding_key() if len(self._keys) > 1 else None
+        # If one key decides, the others are looked up where they matter; else each once, before it is looked at.
+        self._texts = [] if decides else texts
+        names = texts if decides else [f"v{place}" for place in range(len(texts))]
         # What no filter accepts is told apart by none: few combinations are left of however many values.
-        texts = [
-            f"CASE WHEN {asked.query.among(key, filters.accepted_values(key))} THEN {asked.query.text(key)} END"
-            for key in self._keys
+        accepted = [
+            f"CASE WHEN {name} IN {asked.query.listed(filters.accepted_values(key))} THEN {name} END"
+            for key, name in zip(self._keys, names, strict=True)
         ]
-        # Sorted by one text, several take less time.
-        packed = [f"json_array({', '.join(texts)})"] if len(texts) > 1 else texts
+        # Several are sorted as one text, which takes less time.
+        packed = [f"json_array({', '.join(accepted)})"] if len(accepted) > 1 else accepted
+        if decides:
+            matters = asked.query.among(decides, filters.accepted_values(decides))
+            packed = [f"CASE WHEN {matters} THEN {packed[0]} END"]
         # Without any key all events belong to what no filter takes.
-        self._columns = [*asked.keys, *packed] or ["NULL"]
+        self._columns = packed or ["NULL"]
+        self._count = self._groups + len(self._columns)
         self._places: dict[tuple[str | None, ...], tuple[_Place, ...]] = {}
 
     def places(self, key: tuple[str | None, ...]) -> tuple[_Place, ...]:
@@ -97,7 +106,7 @@ class _Spread:
         if known is None:
             group, texts = key[: self._groups], key[self._groups :]
             if len(self._keys) > 1:
-                texts = tuple(msgspec.json.decode(texts[0] or "[]"))
+                texts = (None,) * len(self._keys) if texts[0] is None else tuple(msgspec.json.decode(texts[0]))
             elif not self._keys:
                 texts = ()
             known = tuple((position, group) for position in self._filters.of_values(texts))
@@ -112,35 +121,51 @@ class _Spread:
 
         `columns` and `counting` call the number in `field` `short` and `long` (`Asked.numbers`).
         """
-        count = len(self._columns)
         short, long = self.asked.numbers(field)
-        names = ", ".join(f"k{place}" for place in range(count))
-        keys = ", ".join(f"{column} AS k{place}" for place, column in enumerate(self._columns))
+        names = ", ".join(f"k{place}" for place in range(self._count))
         counted, in_order = "", ""
         if self._groups:
             counted, in_order = f" WHERE {counting}", " ORDER BY MIN(timestamp), MIN(sequence)"
-        # The limit keeps the events apart from their groups: each value is looked up once, before they are sorted.
-        events = (
-            f"SELECT {keys}, {short} AS short, {long} AS long, precise_total_amount_cents, timestamp, sequence"
-            f" FROM events{self.asked.where} LIMIT -1"
+        others = {"short": short, "long": long}
+        others |= {name: name for name in ("precise_total_amount_cents", "timestamp", "sequence")}
+        sql = (
+            f"SELECT {names}, {', '.join(columns)} FROM ({self._rows(others)}){counted}"
+            f" GROUP BY {places_sql(self._count)}{in_order}"
         )
-        sql = f"SELECT {names}, {', '.join(columns)} FROM ({events}){counted} GROUP BY {places_sql(count)}{in_order}"
         for row in self.asked.each(sql):
-            yield self.places(row[:count]), row[count:]
+            yield self.places(row[: self._count]), row[self._count :]
 
     def events(self, *columns: str, condition: str = "1") -> Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]:
         """`columns` of each event that meets the condition, in order of time."""
-        count = len(self._columns)
-        sql = f"SELECT {', '.join((*self._columns, *columns))} FROM events{self.asked.where} AND {condition}"
-        for row in self.asked.each(f"{sql} ORDER BY timestamp, created_at, id"):
-            yield self.places(row[:count]), row[count:]
+        names = [*(f"k{place}" for place in range(self._count)), *(f"c{place}" for place in range(len(columns)))]
+        others = {f"c{place}": column for place, column in enumerate(columns)}
+        order = "timestamp, created_at, id"
+        others |= {name: name for name in order.split(", ")}
+        sql = f"SELECT {', '.join(names)} FROM ({self._rows(others, condition)}) ORDER BY {order}"
+        for row in self.asked.each(sql):
+            yield self.places(row[: self._count]), row[self._count :]
 
     def distinct(self, *columns: str) -> Iterator[tuple[tuple[_Place, ...], tuple[Any, ...]]]:
         """`columns` of the events, what is the same only once, in no order."""
-        count = len(self._columns)
-        sql = f"SELECT DISTINCT {', '.join((*self._columns, *columns))} FROM events{self.asked.where}"
-        for row in self.asked.each(sql):
-            yield self.places(row[:count]), row[count:]
+        others = {f"c{place}": column for place, column in enumerate(columns)}
+        for row in self.asked.each(f"SELECT DISTINCT * FROM ({self._rows(others)})"):
+            yield self.places(row[: self._count]), row[self._count :]
+
+    def _rows(self, others: Mapping[str, str], condition: str = "1") -> str:
+        """A row an event: `k0` and so on, where it belongs, and `others`, SQL by name.
+
+        The limits keep these queries apart from what is made of them: each value is looked up once an event.
+        """
+        groups = [f"{key} AS k{place}" for place, key in enumerate(self.asked.keys)]
+        columns = [f"{column} AS k{self._groups + place}" for place, column in enumerate(self._columns)]
+        named = [f"{column} AS {name}" for name, column in others.items()]
+        where = f"{self.asked.where} AND {condition}"
+        if not self._texts:
+            return f"SELECT {', '.join((*groups, *columns, *named))} FROM events{where} LIMIT -1"
+        texts = [f"{text} AS v{place}" for place, text in enumerate(self._texts)]
+        events = f"SELECT {', '.join((*groups, *texts, *named))} FROM events{where} LIMIT -1"
+        keys = [f"k{place}" for place in range(self._groups)]
+        return f"SELECT {', '.join((*keys, *columns, *others))} FROM ({events}) LIMIT -1"
 
     @property
     def amount(self) -> str:
