@@ -10,7 +10,10 @@ from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotAllowed
 from usagebill.core.fees import Fee, FeeType, with_payment_status
 from usagebill.core.statuses import PaymentStatus
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, parse_instant
+from usagebill.operations.backlog import settle_backlog
+from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.queries.fees import fee_by_id
 from usagebill.storage.conditions import Condition, asc, at_least, at_most, eq, related
 from usagebill.storage.ports import Page
@@ -99,16 +102,31 @@ def _free(reader: Reader, fee_id: str) -> Fee:
 def update(work: Work, fee_id: str, request: FeeInput) -> Fee:
     """Mark a fee without invoice as pending, succeeded, failed or refunded, as of now.
 
-    Raises `NotAllowed` if an invoice holds the fee, and `Invalid` for any other status.
+    What is paid after its subscription has ended is invoiced at once (`invoices.advance_charges`): no run comes that
+    would. Raises `NotAllowed` if an invoice holds the fee, and `Invalid` for any other status.
     """
     fee = _free(work, fee_id)
     if request.payment_status is ABSENT:
         return fee
     if request.payment_status not in tuple(PaymentStatus):
         raise Invalid(payment_status="value_is_invalid")
+    # Whether the subscription goes on may be overdue to be settled, and so may the invoice of this fee.
+    settle_backlog(work, fee.customer_id, needed=False)
+    fee = _free(work, fee_id)
     changed = replace(with_payment_status(fee, PaymentStatus(request.payment_status), work.now), updated_at=work.now)
     work.tx.replace(changed)
-    return changed
+    if changed.payment_status == PaymentStatus.SUCCEEDED:
+        _invoice_after_end(work, changed)
+    return fee_by_id(work, fee_id)
+
+
+def _invoice_after_end(work: Work, fee: Fee) -> None:
+    owner = None if fee.subscription_id is None else work.tx.get(Subscription, fee.subscription_id)
+    if owner is None:
+        return
+    of_same_id = (eq("customer_id", owner.customer_id), eq("external_id", owner.external_id))
+    if work.tx.first(Subscription, *of_same_id, eq("status", SubscriptionStatus.ACTIVE)) is None:
+        regroup(work, [owner], work.now, renewing=False)
 
 
 def delete(work: Work, fee_id: str) -> Fee:
