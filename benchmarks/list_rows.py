@@ -15,6 +15,7 @@ from usagebill.clock import ManualClock
 from usagebill.operations import api_keys
 from usagebill.storage.sqlite import schema
 from usagebill.storage.sqlite.engine import functions
+from usagebill.storage.tables import TABLES
 
 __all__ = ["NOW", "fill", "open_filled"]
 
@@ -243,7 +244,10 @@ def fill(path: Path, rows: int, events: int) -> None:
                 {**bound, "start": start, "last": min(start + _BATCH, rows) - 1, "rows": rows},
             )
     _fill_events(connection, organization, events)
-    connection.execute("PRAGMA user_version = 1")
+    # What is missing is made and filled, as in a file of the version before.
+    for listed in TABLES:
+        connection.execute(f'DROP TABLE IF EXISTS "{listed.name}_counts"')
+    connection.execute(f"PRAGMA user_version = {schema.VERSION - 1}")
     schema.bring_forward(connection)
     connection.close()
     path.with_suffix(".key").write_text(key)

@@ -17,6 +17,7 @@ from tests.scenarios import Scenario
 from tests.storage.contract import NOW, Tenant, new_tenant, second
 from tests.storage.events_contract import event
 
+from usagebill.core.coupons import AppliedCoupon, Coupon, CouponStatus
 from usagebill.core.customers import Customer, MetadataItem
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
@@ -26,12 +27,14 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint
 from usagebill.storage.conditions import (
+    Condition,
     at_least,
     at_most,
     contains,
     desc,
     eq,
     has_item,
+    missing,
     negate,
     related,
     same_text,
@@ -40,9 +43,10 @@ from usagebill.storage.conditions import (
 from usagebill.storage.event_queries import EventFilter
 from usagebill.storage.ports import Transaction
 from usagebill.storage.sqlite import SqliteStore, lists
-from usagebill.storage.sqlite.counts import count_definitions, fill_counts
+from usagebill.storage.sqlite.counts import count_definitions
 from usagebill.storage.sqlite.events import lists as event_lists
 from usagebill.storage.sqlite.queries import where_sql
+from usagebill.storage.sqlite.schema import fill_part
 from usagebill.storage.tables import TABLES, table_of
 
 # What each filter of a list is asked for: something that is there, something that is not, and what cuts a range in two.
@@ -275,10 +279,18 @@ def recounted(box_connection: Any) -> None:
         (made,) = [sql for kind, made_name, sql in count_definitions(table) if made_name == name]
         box_connection.execute("SAVEPOINT recount")
         box_connection.execute(f'DELETE FROM "{name}"')
-        fill_counts(box_connection, table)
+        fill_part(box_connection, table, "counts")
         assert sorted(map(repr, kept)) == sorted(
             map(repr, box_connection.execute(f'SELECT * FROM "{name}"').fetchall())
         ), (table.name, made)
+        for column in table.listing.items:
+            names = (f"{table.name}_{column}", f"{table.name}_{column}_counts")
+            before = [sorted(map(repr, box_connection.execute(f'SELECT * FROM "{name}"'))) for name in names]
+            box_connection.execute(f'DELETE FROM "{names[0]}"')
+            assert not box_connection.execute(f'SELECT * FROM "{names[1]}"').fetchall()
+            fill_part(box_connection, table, "items")
+            after = [sorted(map(repr, box_connection.execute(f'SELECT * FROM "{name}"'))) for name in names]
+            assert before == after
         box_connection.execute("ROLLBACK TO recount")
         box_connection.execute("RELEASE recount")
 
@@ -359,10 +371,18 @@ class TestHistories:
         found = own.read(lambda tx: tx.find(Customer, searched, order=[desc("created_at")], limit=99))
         assert {person.id for person in found} == expected
         assert own.read(lambda tx: tx.count(Customer, searched)) == len(expected)
-        gold = {person.id for person in live if any(item.value == "gold" for item in person.metadata)}
+        gold = [person for person in live if any(item.value == "gold" for item in person.metadata)]
         bare = {person.id for person in live if not person.metadata}
         assert own.read(lambda tx: tx.count(Customer, has_item("metadata", key="tier", value="gold"))) == len(gold)
         assert own.read(lambda tx: tx.count(Customer, negate(has_item("metadata", key="tier")))) == len(bare)
+        newest = [desc("created_at")]
+        golden = has_item("metadata", key="tier", value="gold")
+        listed = own.read(lambda tx: tx.find(Customer, golden, order=newest, limit=2, offset=1))
+        in_order = sorted(gold, key=lambda person: (-person.created_at.timestamp(), person.id))
+        assert [person.id for person in listed] == [person.id for person in in_order[1:3]]
+        german = own.read(lambda tx: tx.find(Customer, golden, eq("country", "DE"), order=newest, limit=9))
+        assert [person.id for person in german] == [person.id for person in in_order if person.country == "DE"]
+        assert own.read(lambda tx: tx.count(Customer, golden, eq("country", "DE"))) == len(german)
         assert own.read(lambda tx: tx.count(Customer, within("country", ("DE", "FR")))) == sum(
             person.country is not None for person in live
         )
@@ -387,6 +407,51 @@ class TestHistories:
         own.write(lambda tx: tx.replace(replace(plan, amount_currency="USD")))
         own.write(lambda tx: tx.replace(replace(customer, billing_entity_id=other.id)))
         assert (of_currency("EUR"), of_currency("USD"), issued_by(entity.id), issued_by(other.id)) == (0, 3, 0, 3)
+        recounted(store._writer)
+
+    def test_uses_of_a_coupon_are_counted(self, store: SqliteStore) -> None:
+        own = new_tenant(store)
+        entity = own.entity()
+        customer, gone = own.customer(entity), own.customer(entity)
+        fields: Any = {"organization_id": own.id, "created_at": NOW, "updated_at": NOW, "frequency": "forever"}
+        coupons = [
+            Coupon(
+                id=f"{own.id}-coupon-{code}",
+                name="Spring",
+                code=code,
+                coupon_type="percentage",
+                expiration="no_expiration",
+                **fields,
+            )
+            for code in ("a", "b")
+        ]
+        uses = [
+            AppliedCoupon(
+                id=f"{own.id}-use-{place}",
+                coupon_id=coupon.id,
+                customer_id=whose.id,
+                status=CouponStatus.ACTIVE,
+                **fields,
+            )
+            for place, (coupon, whose) in enumerate(
+                [(coupons[0], customer)] * 3 + [(coupons[1], customer), (coupons[0], gone)]
+            )
+        ]
+        own.insert(entity, customer, gone, *coupons, *uses)
+        own.write(lambda tx: tx.replace(replace(gone, deleted_at=NOW)))
+        own.write(lambda tx: tx.replace(replace(uses[0], status=CouponStatus.TERMINATED)))
+        of_first = related(Coupon, "coupon_id", within("code", (coupons[0].code,)))
+        live = related(Customer, "customer_id", missing("deleted_at"))
+        newest = [desc("created_at")]
+
+        def asked(*conditions: Condition) -> tuple[int, set[str]]:
+            listed = own.read(lambda tx: tx.find(AppliedCoupon, *conditions, order=newest, limit=9))
+            return own.read(lambda tx: tx.count(AppliedCoupon, *conditions)), {use.id for use in listed}
+
+        assert asked(of_first, live) == (3, {use.id for use in uses[:3]})
+        assert asked(of_first, live, eq("status", "active")) == (2, {use.id for use in uses[1:3]})
+        of_both = within("coupon_id", tuple(coupon.id for coupon in coupons))
+        assert asked(of_both, live, at_least("created_at", NOW)) == (4, {use.id for use in uses[:4]})
         recounted(store._writer)
 
     def test_whole_texts_in_any_case(self, store: SqliteStore) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.storage.contract import NOW, Tenant, new_tenant
@@ -54,8 +56,11 @@ def without_lists(file: Path) -> list[str]:
     return [f'DROP {kind} "{name}"' for kind, name in made]
 
 
-def make_older(file: Path) -> tuple[Tenant, Customer, Tax]:
-    """A file with some rows as it was one version ago: without a few columns, an index and a table."""
+def make_older(file: Path, *, more: int = 0) -> tuple[Tenant, Customer, Tax]:
+    """A file with some rows as it was one version ago: without a few columns, an index and a table.
+
+    It has so many customers `more`, all called Bob.
+    """
     store = SqliteStore(file)
     own = new_tenant(store)
     entity = own.entity()
@@ -63,7 +68,7 @@ def make_older(file: Path) -> tuple[Tenant, Customer, Tax]:
         entity, name="Ada", skip_invoice_custom_sections=True, shipping_address=Address(city="Rome")
     )
     tax = own.tax("vat")
-    own.insert(entity, customer, tax)
+    own.insert(entity, customer, tax, *(own.customer(entity, name="Bob") for _ in range(more)))
     own.write(lambda tx: tx.events.append([event(own.id, 1, {"value": "0.1"})]))
     own.write(lambda tx: tx.next_number("invoices"))
     own.write(lambda tx: tx.jobs.add(own.job("k")))
@@ -116,6 +121,36 @@ def test_a_file_that_was_brought_forward_has_the_schema_of_a_new_one(
     SqliteStore(tmp_path / "new.db").close()
     names = [name for name, _ in shape(file)[1]]
     assert names == [name for name, _ in shape(tmp_path / "new.db")[1]]
+
+
+def test_lists_of_an_older_file_are_filled_where_that_was_interrupted(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, _, _ = make_older(file, more=5)
+    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
+    monkeypatch.setattr(schema, "_FILLED_AT_ONCE", 1)
+    fill_slice, slices = schema._fill_slice, itertools.count(1)
+
+    def fail_at(broken: int) -> None:
+        def fill(*args: Any) -> None:
+            fill_slice(*args)
+            if next(slices) == broken:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(schema, "_fill_slice", fill)
+
+    for broken in (1, 4):
+        fail_at(broken)
+        with pytest.raises(KeyboardInterrupt):
+            SqliteStore(file)
+        with pytest.raises(schema.UnfinishedFile, match="goes on"):
+            SqliteStore(file, read_only=True)
+    store = SqliteStore(file)
+    own = Tenant(store, own.id)
+    assert own.read(lambda tx: tx.count(Customer)) == 6
+    assert own.read(lambda tx: tx.count(Customer, contains(("name", "external_id"), "bob"))) == 5
+    store.close()
+    SqliteStore(file, read_only=True).close()
 
 
 def test_each_numbered_step_runs_once_and_in_order(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,6 +273,7 @@ TABLES_OF_VERSIONS = {
     19: "7e426918251a809d",
     20: "b7b1a4bf0d588b42",
     21: "afa9327b521bd88f",
+    22: "ac909103de339417",
 }
 
 

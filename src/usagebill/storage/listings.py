@@ -31,14 +31,16 @@ Facet = str | Joined | Condition
 class Listing:
     """`order` is the list's own, which ends with the id, smallest first.
 
-    `facets` have few values together. `ranges` are columns of dates, instants or cents. `shown` holds for every record
-    that a list shows, whatever else is asked; live records only, where any can be deleted. `lead` names a facet of
-    which most lists ask for one value.
+    `facets` have few values together. `ranges` are columns of dates, instants or cents. `keys` are columns that name
+    other records, of which a list shows those of one; an index leads from each through the order of the list. `shown`
+    holds for every record that a list shows, whatever else is asked; live records only, where any can be deleted.
+    `lead` names a facet of which most lists ask for one value.
     """
 
     order: tuple[Order, ...] = (desc("created_at"),)
     facets: tuple[Facet, ...] = ()
     ranges: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
     shown: Condition | None = None
     lead: str | None = None
     searched: tuple[str, ...] = ()

@@ -248,7 +248,9 @@ TABLES: tuple[Table, ...] = (
         references={"customer_id": Customer, "coupon_id": Coupon},
         # By day, so that a deep page skips what would each be looked up.
         listing=Listing(
-            facets=("status", related(Customer, "customer_id", missing("deleted_at"))), ranges=("created_at",)
+            facets=("status", related(Customer, "customer_id", missing("deleted_at"))),
+            ranges=("created_at",),
+            keys=("coupon_id",),
         ),
     ),
     Table(

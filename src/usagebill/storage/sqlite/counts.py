@@ -1,12 +1,13 @@
 """Counts: how many records a list holds, kept by facet and range, so that no list counts its records one by one.
 
 `<table>_counts` has a number for each combination of facets that occurs (`storage.listings`), and one more for each
-slot of each range: a day, or amounts of the same first three digits. They are written with the records (`kept`). What
-a bound cuts in two is counted in the table itself.
+slot of each range: a day, or amounts of the same first three digits; and for each record that a key names. They are
+written with the records (`kept`). What a bound cuts in two is counted in the table itself.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -51,12 +52,12 @@ __all__ = [
     "counted",
     "counted_columns",
     "facet_names",
-    "fill_counts",
     "has_facets",
     "index_definitions",
     "joined_facets",
     "move_counts_sql",
     "referred_columns",
+    "shown_columns",
     "shown_sql",
     "slot_bounds",
     "whole_range",
@@ -161,6 +162,9 @@ def _range_kind(table: Table, column: str) -> str:
 
 def _slot(table: Table, column: str, row: str) -> str:
     name = f"{row}.{quoted(column)}"
+    assert table.listing is not None
+    if column in table.listing.keys:
+        return name
     match _range_kind(table, column):
         case "date":
             return name
@@ -293,6 +297,7 @@ def counted(kind: type, conditions: Sequence[Condition]) -> tuple[Counted, list[
     known: list[Condition] = []
     rest: list[Condition] = []
     bounds: dict[str, list[Compare]] = {}
+    span: Span | None = None
     is_own = True
     for condition in _flat(conditions, listing.facets):
         sought: list[Any] = []
@@ -308,16 +313,26 @@ def counted(kind: type, conditions: Sequence[Condition]) -> tuple[Counted, list[
             isinstance(condition, Compare) and condition.column in listing.ranges and condition.operator in (">=", "<=")
         ):
             bounds.setdefault(condition.column, []).append(condition)
+        elif span is None and isinstance(condition, (Compare, Within)) and condition.column in listing.keys:
+            span = _key_span(condition)
+            rest += [condition] if span is None else []
         else:
             rest.append(condition)
-    span = None
-    if len(bounds) > 1:
+    if len(bounds) > 1 or (bounds and span is not None):
         rest += [bound for several in bounds.values() for bound in several]
-    for column, several in bounds.items() if len(bounds) == 1 else ():
+    for column, several in bounds.items() if len(bounds) == 1 and span is None else ():
         span = _span(table, column, several)
         if span is None:
             rest += several
     return Counted(" AND ".join(tests) or "1", tuple(values), tuple(known), span, is_own), rest
+
+
+def _key_span(condition: Compare | Within) -> Span | None:
+    if isinstance(condition, Compare) and condition.operator != "=":
+        return None
+    values = condition.values if isinstance(condition, Within) else (condition.value,)
+    listed = json.dumps([sql_value(value) for value in values])
+    return Span(condition.column, (("slot IN (SELECT item.value FROM json_each(?) item)", listed),), ())
 
 
 def _span(table: Table, column: str, bounds: Sequence[Compare]) -> Span | None:
@@ -468,7 +483,8 @@ def count_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
 def _ranges(table: Table) -> tuple[str, ...]:
     """What records are counted by: each range, and by none if no range counts them all."""
     assert table.listing is not None
-    return table.listing.ranges if whole_range(table) else ("", *table.listing.ranges)
+    kept = (*table.listing.ranges, *table.listing.keys)
+    return kept if whole_range(table) else ("", *kept)
 
 
 def whole_range(table: Table) -> str:
@@ -511,17 +527,23 @@ def add_counts_sql(table: Table) -> Iterator[str]:
 def counted_columns(table: Table) -> list[str]:
     """The columns whose change may change what is counted."""
     assert table.listing is not None
-    return list(dict.fromkeys((*_watched(table), *table.listing.ranges)))
+    return list(dict.fromkeys((*_watched(table), *table.listing.ranges, *table.listing.keys)))
 
 
 def _watched(table: Table) -> list[str]:
     """The columns that facets look at, and those that decide whether lists show a record."""
     assert table.listing is not None
-    listing = table.listing
-    columns = ["deleted_at"] if can_be_deleted(table.kind) else []
-    for facet in (*listing.facets, *((listing.shown,) if listing.shown else ())):
+    columns = shown_columns(table)
+    for facet in table.listing.facets:
         columns += [facet] if isinstance(facet, str) else _columns(facet)
     return list(dict.fromkeys(columns))
+
+
+def shown_columns(table: Table) -> list[str]:
+    """The columns that decide whether lists show a record."""
+    assert table.listing is not None
+    columns = ["deleted_at"] if can_be_deleted(table.kind) else []
+    return columns if table.listing.shown is None else [*columns, *_columns(table.listing.shown)]
 
 
 def _columns(asked: Joined | Condition) -> list[str]:
@@ -557,9 +579,3 @@ def referred_columns(table: Table) -> dict[tuple[type, str], set[str]]:
                 inner_columns = {name for inner in conditions for name in _columns(inner)}
                 columns.setdefault((kind, column), set()).update(inner_columns)
     return columns
-
-
-def fill_counts(connection: Any, table: Table) -> None:
-    """Count all records that the table holds, where its counts are empty."""
-    for statement in move_counts_sql(table, "1", ""):
-        connection.execute(statement)

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from usagebill.storage.sqlite.counts import add_counts_sql, counted_columns, move_counts_sql, referred_columns
-from usagebill.storage.sqlite.texts import add_texts_sql, remove_items_sql, remove_texts_sql, text_columns
+from usagebill.storage.sqlite.items import add_items_sql, item_columns, remove_items_sql
+from usagebill.storage.sqlite.text_index import add_texts_sql, remove_texts_sql, text_columns
 from usagebill.storage.tables import TABLES, Table, table_of
 
 __all__ = ["Kept"]
@@ -38,10 +39,10 @@ def _statements(kind: type) -> _Statements | None:
     if table.listing is None:
         return None
     return _Statements(
-        columns=frozenset((*counted_columns(table), *text_columns(table))),
+        columns=frozenset((*counted_columns(table), *text_columns(table), *item_columns(table))),
         remove=(*move_counts_sql(table, "t.id = ?", "-"), *remove_items_sql(table)),
         forget=tuple(remove_texts_sql(table)),
-        add=(*add_counts_sql(table), *add_texts_sql(table)),
+        add=(*add_counts_sql(table), *add_texts_sql(table), *add_items_sql(table)),
     )
 
 

@@ -35,9 +35,10 @@ from usagebill.storage.sqlite.counts import (
     slot_bounds,
     whole_range,
 )
+from usagebill.storage.sqlite.items import Asked, asked_item
 from usagebill.storage.sqlite.queries import is_narrowed, is_selective, kinds_in, looks_up, order_sql, quoted, where_sql
 from usagebill.storage.sqlite.rows import bounded
-from usagebill.storage.sqlite.texts import broad_search
+from usagebill.storage.sqlite.texts import broad_search, count_found
 from usagebill.storage.tables import table_of
 
 __all__ = ["Lists"]
@@ -81,14 +82,17 @@ class Lists:
 
     def count(self, kind: type, conditions: Sequence[Condition]) -> int:
         """How many live records match."""
-        known = counted(kind, conditions)
-        if known is not None or looks_up(conditions):
-            self._flush((kind, *(other for condition in conditions for other in kinds_in(condition))))
+        conditions, known = self._known(kind, conditions)
         if known is None:
             return self._counted_one_by_one(kind, self._resolved(conditions))
         counts, rest = known
         if not rest:
             return self._size(kind, counts).matching
+        if len(rest) == 1 and counts.span is None:
+            size = self._size(kind, counts)
+            having = self._having(kind, rest[0]) if size.matching == size.all else None
+            if having is not None:
+                return size.all - having if isinstance(rest[0], Negate) else having
         if len(rest) == 1 and isinstance(rest[0], Negate) and counts.span is None:
             without = self._counted_one_by_one(kind, [*counts.conditions, rest[0].condition])
             return self._size(kind, counts).matching - without
@@ -101,19 +105,23 @@ class Lists:
         table = table_of(kind)
         if table.listing is None or tuple(order) not in (table.listing.order, (*table.listing.order, Order("id"))):
             return None
-        known = counted(kind, conditions)
-        if known is not None or looks_up(conditions):
-            self._flush((kind, *(other for condition in conditions for other in kinds_in(condition))))
+        conditions, known = self._known(kind, conditions)
         if known is None:
             return self._gathered(kind, self._resolved(conditions), order, limit, offset)
         counts, rest = known
         if rest:
+            item = asked_item(kind, rest[0]) if len(rest) == 1 and counts.span is None else None
+            if item is not None and item.value is not None:
+                return self._of_item(kind, item, counts, limit, offset)
             if self._is_broad(kind, rest) and not is_narrowed(kind, conditions):
                 return self._walked(kind, conditions, order, limit, offset)
             return self._gathered(kind, self._resolved(conditions), order, limit, offset)
         size = self._size(kind, counts)
         if size.matching <= offset:
             return []
+        if counts.span is not None and counts.span.column in table.listing.keys:
+            # Its index is in the order of the list.
+            return self._gathered(kind, conditions, order, limit, offset)
         if size.matching == size.all:
             # All that the list shows: nothing is left to look at.
             conditions = ()
@@ -127,6 +135,21 @@ class Lists:
         if _guides(size, entries):
             return self._guided(kind, conditions, counts, order, limit, offset)
         return self._walked(kind, conditions, order, limit, offset)
+
+    def _known(
+        self, kind: type, conditions: Sequence[Condition]
+    ) -> tuple[Sequence[Condition], tuple[Counted, list[Condition]] | None]:
+        """What the counts know of the conditions, which are resolved if that makes them known."""
+        known = counted(kind, conditions)
+        if known is not None or looks_up(conditions):
+            self._flush((kind, *(other for condition in conditions for other in kinds_in(condition))))
+        listing = table_of(kind).listing
+        if known is None or listing is None:
+            return conditions, known
+        if any(isinstance(condition, Related) and condition.column in listing.keys for condition in known[1]):
+            conditions = self._resolved(conditions)
+            known = counted(kind, conditions)
+        return conditions, known
 
     # Counting
 
@@ -169,6 +192,17 @@ class Lists:
         counted = self._connection.execute(f"SELECT COUNT(*) FROM {quoted(table_of(kind).name)} t{where}", values)
         return int(counted.fetchone()[0])
 
+    def _having(self, kind: type, condition: Condition) -> int | None:
+        """How many records of the list have the item or the text that the condition asks for, or asks not to be there;
+        None if no index says so.
+        """
+        item = asked_item(kind, condition.condition if isinstance(condition, Negate) else condition)
+        if item is not None:
+            return item.count(self._connection, self._organization_id)
+        if isinstance(condition, Search):
+            return count_found(self._connection, kind, condition.columns, condition.text, self._organization_id)
+        return None
+
     # Pages
 
     def _shown(self, kind: type, conditions: Sequence[Condition]) -> str:
@@ -196,6 +230,14 @@ class Lists:
         # The planner does not know how few lie within a range: it is told to go through its index.
         index = f' INDEXED BY "{table.name}_ranged_{ranged}"' if ranged and ranged != order[0].column else ""
         return self._page(f"{quoted(table.name)} t{index}{where}", values, kind, order, limit, offset)
+
+    def _of_item(self, kind: type, item: Asked, counts: Counted, limit: int, offset: int) -> list[str]:
+        size = self._size(kind, counts)
+        if size.matching == size.all:
+            return item.ids(self._connection, self._organization_id, limit, offset)
+        where, values = where_sql(kind, counts.conditions, self._organization_id, False, gathered=False)
+        where = where.replace(" WHERE ", " AND ", 1)
+        return item.ids(self._connection, self._organization_id, limit, offset, where, values)
 
     def _of_facets(self, kind: type, counts: Counted, order: Sequence[Order], limit: int, offset: int) -> list[str]:
         table = table_of(kind)

@@ -2,32 +2,36 @@
 
 The tables follow from the records (`storage.tables`). `VERSION` goes up whenever they change. Opening an older file
 adds the tables, columns and indexes that it lacks, then runs the numbered steps that it has not run, all in one
-transaction; a newer file is refused.
+transaction; what lists need is filled in afterwards, slice by slice. A newer file is refused.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 import msgspec
+import structlog
 
-from usagebill.storage.sqlite.counts import count_definitions, fill_counts, index_definitions
+from usagebill.storage.sqlite.counts import count_definitions, index_definitions, move_counts_sql
 from usagebill.storage.sqlite.events.lists import count_all_events
+from usagebill.storage.sqlite.items import add_items_sql, item_definitions
 from usagebill.storage.sqlite.queries import can_be_deleted
 from usagebill.storage.sqlite.rows import codec_of
-from usagebill.storage.sqlite.texts import fill_texts, text_definitions
+from usagebill.storage.sqlite.text_index import add_texts_sql, text_definitions
 from usagebill.storage.tables import TABLES, Table, table_of
 
 if TYPE_CHECKING:
     import sqlite_utils
 
-__all__ = ["STEPS", "VERSION", "NewerFile", "OlderFile", "bring_forward", "check_version"]
+__all__ = ["STEPS", "VERSION", "NewerFile", "OlderFile", "bring_forward", "check_version", "fill_lists", "fill_part"]
 
-VERSION = 21
+_log = structlog.get_logger("usagebill.storage")
+
+VERSION = 22
 
 
 def _lanes(connection: sqlite3.Connection) -> None:
@@ -92,6 +96,16 @@ class OlderFile(Exception):
         self.found = version
 
 
+class UnfinishedFile(OlderFile):
+    """The file is being brought forward, or that was interrupted, and it may only be read."""
+
+    def __init__(self) -> None:
+        super().__init__(VERSION)
+        self.args = (
+            "this database has not been brought forward to the end, and is only read: any command that writes goes on",
+        )
+
+
 def check_version(connection: sqlite3.Connection) -> None:
     """Raises `NewerFile` or `OlderFile` for a schema that is not this version's."""
     version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -99,6 +113,8 @@ def check_version(connection: sqlite3.Connection) -> None:
         raise NewerFile(version)
     if version < VERSION:
         raise OlderFile(version)
+    if connection.execute("SELECT 1 FROM unfilled_lists LIMIT 1").fetchone():
+        raise UnfinishedFile
 
 
 _FIXED = """
@@ -119,6 +135,8 @@ CREATE TABLE IF NOT EXISTS events (
 CREATE TABLE IF NOT EXISTS event_counts (
     organization_id TEXT NOT NULL, external_subscription_id TEXT NOT NULL, slot INTEGER NOT NULL, code TEXT NOT NULL,
     n INTEGER NOT NULL, PRIMARY KEY (organization_id, external_subscription_id, slot, code)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS unfilled_lists (
+    name TEXT NOT NULL, part TEXT NOT NULL, sequence INTEGER NOT NULL, PRIMARY KEY (name, part)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS event_counts_made (id INTEGER PRIMARY KEY, sequence INTEGER NOT NULL);
 """
 _FIXED_INDEXES = """
@@ -214,16 +232,31 @@ def _indexes(table: Table, has_created_at: bool) -> Iterator[tuple[str, str]]:
         yield name, f'CREATE INDEX "{name}" ON "{table.name}" ({listed})'
 
 
+@dataclass(frozen=True, slots=True)
+class _ListPart:
+    """Part of what lists of a table need: how it is made, and the statements that fill it with some of the records."""
+
+    definitions: Callable[[Table], Iterator[tuple[str, str, str]]]
+    fill: Callable[[Table, str], Iterator[str]]
+
+
+_LIST_PARTS: dict[str, _ListPart] = {
+    "counts": _ListPart(count_definitions, lambda table, tests: move_counts_sql(table, tests, "")),
+    "texts": _ListPart(text_definitions, add_texts_sql),
+    "items": _ListPart(item_definitions, add_items_sql),
+}
+# So many records are filled in at a time, each time durably.
+_FILLED_AT_ONCE = 20_000
+
+
 def _make_lists(connection: sqlite3.Connection, table: Table, *, anew: bool) -> None:
-    """Make what lists of the table need, and fill it, where the file does not have exactly that; `again` in any case,
-    for where rows were changed by hand.
+    """Make what lists of the table need, empty, where the file does not have exactly that, and note that it is to be
+    filled; `anew` in any case, for where rows were changed by hand.
     """
     if table.listing is None:
         return
-    for definitions, fill in (
-        (list(count_definitions(table)), fill_counts),
-        (list(text_definitions(table)), fill_texts),
-    ):
+    for name, part in _LIST_PARTS.items():
+        definitions = list(part.definitions(table))
         made = dict(
             connection.execute(
                 f"SELECT name, sql FROM sqlite_schema WHERE name IN ({','.join('?' * len(definitions))})",
@@ -232,11 +265,50 @@ def _make_lists(connection: sqlite3.Connection, table: Table, *, anew: bool) -> 
         )
         if not anew and all(made.get(name) == statement for _, name, statement in definitions):
             continue
-        for kind, name, _ in definitions[::-1]:
-            connection.execute(f'DROP {kind.upper()} IF EXISTS "{name}"')
+        for kind, definition, _ in definitions[::-1]:
+            connection.execute(f'DROP {kind.upper()} IF EXISTS "{definition}"')
         for _, _, statement in definitions:
             connection.execute(statement)
-        fill(connection, table)
+        if definitions and connection.execute(f'SELECT 1 FROM "{table.name}" LIMIT 1').fetchone():
+            connection.execute("INSERT OR REPLACE INTO unfilled_lists VALUES (?, ?, 0)", (table.name, name))
+
+
+def fill_part(connection: sqlite3.Connection, table: Table, part: str, tests: str = "1") -> None:
+    """Fill part of what lists need ("counts", "texts" or "items") with the records, as `t`, for which `tests` hold."""
+    for statement in _LIST_PARTS[part].fill(table, tests):
+        connection.execute(statement)
+
+
+def fill_lists(connection: sqlite3.Connection) -> None:
+    """Fill what lists need with the records that older versions wrote.
+
+    It goes on where it was interrupted, in this process or another: each slice is a transaction of its own.
+    """
+    tables = {table.name: table for table in TABLES}
+    while connection.execute("SELECT 1 FROM unfilled_lists LIMIT 1").fetchone():
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            row = connection.execute("SELECT name, part, sequence FROM unfilled_lists ORDER BY 1, 2 LIMIT 1").fetchone()
+            if row is not None:
+                _fill_slice(connection, tables[row[0]], row[1], row[2])
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+def _fill_slice(connection: sqlite3.Connection, table: Table, part: str, done: int) -> None:
+    last = connection.execute(
+        f'SELECT MAX(rowid) FROM (SELECT rowid FROM "{table.name}" WHERE rowid > ? ORDER BY rowid LIMIT ?)',
+        (done, _FILLED_AT_ONCE),
+    ).fetchone()[0]
+    if last is None:
+        connection.execute("DELETE FROM unfilled_lists WHERE name = ? AND part = ?", (table.name, part))
+        return
+    fill_part(connection, table, part, f"t.rowid > {int(done)} AND t.rowid <= {int(last)}")
+    connection.execute("UPDATE unfilled_lists SET sequence = ? WHERE name = ? AND part = ?", (last, table.name, part))
+    _log.info("lists_filled", table=table.name, part=part, up_to=last)
 
 
 # How many rows the planner is to believe that a table has, and how many share one value of a column that names a thing.
@@ -281,12 +353,19 @@ def _run(connection: sqlite3.Connection, statements: str) -> None:
 
 
 def bring_forward(connection: sqlite3.Connection) -> None:
-    """Make the schema of a new file, or of an older one, this version's; raises `NewerFile` for a newer one."""
+    """Make the schema of a new file, or of an older one, this version's; raises `NewerFile` for a newer one.
+
+    What lists need of many records is filled in afterwards, in slices: whoever opens the file next goes on with that.
+    """
     current = connection.execute("PRAGMA user_version").fetchone()[0]
     if current > VERSION:
         raise NewerFile(current)
-    if current == VERSION:
-        return
+    if current < VERSION:
+        _bring_tables_forward(connection)
+    fill_lists(connection)
+
+
+def _bring_tables_forward(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have brought the file forward while this one waited for the lock.

@@ -1,0 +1,176 @@
+"""Items: what the metadata of records holds, in the order of their lists, and how many records hold it.
+
+For a kind that is looked up by its metadata, `<table>_metadata` has a row for each item of each record that lists show,
+sorted by key, value and the order of the list: a page is read from where it begins. `<table>_metadata_counts` has the
+number of records of each key and value, and of each key. Both are written with the records (`kept`).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from usagebill.storage.conditions import Condition, Item
+from usagebill.storage.sqlite.counts import shown_columns, shown_sql
+from usagebill.storage.sqlite.queries import quoted
+from usagebill.storage.sqlite.rows import bounded
+from usagebill.storage.tables import Table, table_of
+
+__all__ = ["Asked", "add_items_sql", "asked_item", "item_columns", "item_definitions", "remove_items_sql"]
+
+# What stands for all values of a key: no text equals it.
+_ANY = "x''"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The records whose metadata has a key, and the value if one is asked for."""
+
+    table: Table
+    column: str
+    key: str
+    value: str | None
+
+    def count(self, connection: sqlite3.Connection, organization_id: str) -> int:
+        """How many there are in lists."""
+        test, values = (_ANY, ()) if self.value is None else ("?", (self.value,))
+        row = connection.execute(
+            f'SELECT n FROM "{self.table.name}_{self.column}_counts"'
+            f" WHERE organization_id = ? AND key = ? AND value = {test}",
+            (organization_id, self.key, *values),
+        ).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def ids(
+        self,
+        connection: sqlite3.Connection,
+        organization_id: str,
+        limit: int,
+        offset: int,
+        where: str = "",
+        values: Sequence[Any] = (),
+    ) -> list[str]:
+        """The ids of one page of those with the value, in the order of the list.
+
+        `where` are further tests of the records, as `t`, with their `values`.
+        """
+        name = f"{self.table.name}_{self.column}"
+        source = f'"{name}" x'
+        if where:
+            source += f" CROSS JOIN {quoted(self.table.name)} t ON t.id = x.id"
+        order = ", ".join([*(f"x.{term}" for term in _order(self.table)), "x.id"])
+        rows = connection.execute(
+            f"SELECT x.id FROM {source} WHERE x.organization_id = ? AND x.key = ? AND x.value = ?{where}"
+            f" ORDER BY {order} LIMIT ? OFFSET ?",
+            (organization_id, self.key, self.value, *values, bounded(limit), bounded(offset)),
+        )
+        return [row[0] for row in rows]
+
+
+def asked_item(kind: type, condition: Condition) -> Asked | None:
+    """The item that the condition asks for, if an index has it."""
+    table = table_of(kind)
+    if not isinstance(condition, Item) or table.listing is None or condition.column not in table.listing.items:
+        return None
+    if isinstance(condition.members, str):
+        return None
+    members = dict(condition.members)
+    key, value = members.get("key"), members.get("value")
+    if members.keys() - {"key", "value"} or not isinstance(key, str):
+        return None
+    if "value" in members and not isinstance(value, str):
+        return None
+    return Asked(table, condition.column, key, value if isinstance(value, str) else None)
+
+
+def item_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
+    """Type, name and statement of everything that the items of a table need, in the order to make them."""
+    for column in () if table.listing is None else table.listing.items:
+        name = f"{table.name}_{column}"
+        declared = "".join(f", {item} TEXT NOT NULL" for item in _columns(table))
+        order = "".join(f", {term}" for term in _order(table))
+        yield (
+            "table",
+            name,
+            (
+                f'CREATE TABLE "{name}" (organization_id TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL'
+                f"{declared}, id TEXT NOT NULL, PRIMARY KEY (organization_id, key, value{order}, id)) WITHOUT ROWID"
+            ),
+        )
+        counts = f"{name}_counts"
+        yield (
+            "table",
+            counts,
+            (
+                f'CREATE TABLE "{counts}" (organization_id TEXT NOT NULL, key TEXT NOT NULL, value NOT NULL,'
+                " n INTEGER NOT NULL, PRIMARY KEY (organization_id, key, value)) WITHOUT ROWID"
+            ),
+        )
+        add = (
+            f'INSERT INTO "{counts}" VALUES (new.organization_id, new.key, new.value, 1),'
+            f" (new.organization_id, new.key, {_ANY}, 1) ON CONFLICT DO UPDATE SET n = n + 1;"
+        )
+        of_old = f"organization_id = old.organization_id AND key = old.key AND value IN (old.value, {_ANY})"
+        remove = f'UPDATE "{counts}" SET n = n - 1 WHERE {of_old}; DELETE FROM "{counts}" WHERE {of_old} AND n = 0;'
+        for event, actions in (("insert", add), ("delete", remove)):
+            trigger = f"{name}_{event}"
+            yield (
+                "trigger",
+                trigger,
+                f'CREATE TRIGGER "{trigger}" AFTER {event.upper()} ON "{name}" BEGIN {actions} END',
+            )
+
+
+def item_columns(table: Table) -> list[str]:
+    """The columns whose change may change items."""
+    if table.listing is None or not table.listing.items:
+        return []
+    return [*table.listing.items, *(item.column for item in table.listing.order), *shown_columns(table)]
+
+
+def remove_items_sql(table: Table) -> Iterator[str]:
+    """Statements that take away the items of the record with one id, as it stands."""
+    for column in () if table.listing is None else table.listing.items:
+        names = ", ".join(("organization_id", "key", "value", *_columns(table), "id"))
+        yield (
+            f'DELETE FROM "{table.name}_{column}" WHERE ({names}) IN'
+            f' (SELECT {_values(table)} FROM "{table.name}" t, {_each(column)} WHERE t.id = ?)'
+        )
+
+
+def add_items_sql(table: Table, tests: str = "t.id IN (SELECT value FROM json_each(?))") -> Iterator[str]:
+    """Statements that add the items of the records for which `tests` hold: of those whose ids a JSON list has."""
+    for column in () if table.listing is None else table.listing.items:
+        # A key that a record had twice would count twice.
+        yield (
+            f'INSERT INTO "{table.name}_{column}" SELECT {_values(table)} FROM "{table.name}" t, {_each(column)}'
+            f" WHERE {tests} AND {shown_sql(table, 't')} AND NOT EXISTS (SELECT 1 FROM {_each(column, 'earlier')}"
+            " WHERE earlier.key < item.key"
+            " AND json_extract(earlier.value, '$.key') = json_extract(item.value, '$.key'))"
+            " ON CONFLICT DO NOTHING"
+        )
+
+
+def _columns(table: Table) -> list[str]:
+    assert table.listing is not None
+    return [quoted(item.column) for item in table.listing.order if item.column != "id"]
+
+
+def _order(table: Table) -> list[str]:
+    assert table.listing is not None
+    order = [item for item in table.listing.order if item.column != "id"]
+    # Absent values are kept as the smallest text, which is last only from the largest down.
+    assert all(item.descending for item in order)
+    return [f"{quoted(item.column)} DESC" for item in order]
+
+
+def _values(table: Table) -> str:
+    order = "".join(f", coalesce(t.{column}, '')" for column in _columns(table))
+    key, value = "json_extract(item.value, '$.key')", "json_extract(item.value, '$.value')"
+    return f"t.organization_id, {key}, {value}{order}, t.id"
+
+
+def _each(column: str, name: str = "item") -> str:
+    return f"""json_each(coalesce(t."{column}", '[]')) {name}"""
