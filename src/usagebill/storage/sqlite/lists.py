@@ -79,6 +79,7 @@ class Lists:
         self._connection = connection
         self._organization_id = organization_id
         self._flush = flush
+        self._counted_texts: dict[tuple[object, type, Search], int | None] = {}
 
     def count(self, kind: type, conditions: Sequence[Condition]) -> int:
         """How many live records match."""
@@ -113,6 +114,10 @@ class Lists:
             item = asked_item(kind, rest[0]) if len(rest) == 1 and counts.span is None else None
             if item is not None and item.value is not None:
                 return self._of_item(kind, item, counts, limit, offset)
+            if len(rest) == 1 and isinstance(rest[0], Search) and counts.span is None:
+                page = self._of_search(kind, rest[0], conditions, counts, order, limit, offset)
+                if page is not None:
+                    return page
             if self._is_broad(kind, rest) and not is_narrowed(kind, conditions):
                 return self._walked(kind, conditions, order, limit, offset)
             return self._gathered(kind, self._resolved(conditions), order, limit, offset)
@@ -200,8 +205,18 @@ class Lists:
         if item is not None:
             return item.count(self._connection, self._organization_id)
         if isinstance(condition, Search):
-            return count_found(self._connection, kind, condition.columns, condition.text, self._organization_id)
+            return self._found(kind, condition)
         return None
+
+    def _found(self, kind: type, search: Search) -> int | None:
+        """How many records of the list contain the text; None if no index says so."""
+        # A snapshot never changes, so that a page and its count ask once.
+        key = getattr(self._connection, "total_changes", None), kind, search
+        if key[0] is None or key not in self._counted_texts:
+            self._counted_texts[key] = count_found(
+                self._connection, kind, search.columns, search.text, self._organization_id
+            )
+        return self._counted_texts[key]
 
     # Pages
 
@@ -238,6 +253,27 @@ class Lists:
         where, values = where_sql(kind, counts.conditions, self._organization_id, False, gathered=False)
         where = where.replace(" WHERE ", " AND ", 1)
         return item.ids(self._connection, self._organization_id, limit, offset, where, values)
+
+    def _of_search(
+        self,
+        kind: type,
+        search: Search,
+        conditions: Sequence[Condition],
+        counts: Counted,
+        order: Sequence[Order],
+        limit: int,
+        offset: int,
+    ) -> list[str] | None:
+        """The page of what is narrowed by a text alone; None if it is narrowed by more, or no index says how far."""
+        size = self._size(kind, counts)
+        found = self._found(kind, search) if size.matching == size.all else None
+        if found is None:
+            return None
+        if found <= offset:
+            return []
+        if _gathers(found, min((offset + limit) * size.all // found, size.all)):
+            return self._gathered(kind, conditions, order, limit, offset)
+        return self._walked(kind, conditions, order, limit, offset)
 
     def _of_facets(self, kind: type, counts: Counted, order: Sequence[Order], limit: int, offset: int) -> list[str]:
         table = table_of(kind)
