@@ -68,6 +68,27 @@ def test_bought_credits_are_invoiced_and_come_once_they_are_paid(box: Scenario) 
     ]
 
 
+def test_one_transaction_is_answered_bare_and_under_its_name(box: Scenario) -> None:
+    wallet_id = funded(box)
+    (grant,) = moved(box, wallet_id, granted_credits="3")
+    answer = box.get(f"/wallet_transactions/{grant['svc_id']}")
+    named = answer.pop("wallet_transaction")
+    assert answer == named
+    assert named["applied_invoice_custom_sections"] == []
+
+
+def test_nulls_are_as_if_they_were_not_sent(box: Scenario) -> None:
+    wallet_id = funded(box)
+    fields = ("paid_credits", "voided_credits", "voided_transaction_id", "name", "priority", "metadata")
+    (grant,) = moved(box, wallet_id, granted_credits="3", **dict.fromkeys(fields))
+    assert (grant["credit_amount"], grant["priority"], grant["name"], grant["metadata"]) == ("3.0", 50, None, [])
+    alert = {"alert_type": "wallet_balance_amount", "code": "low", "name": None, "billable_metric_code": None}
+    thresholds = [{"value": 100, "code": None, "recurring": None}]
+    body = {"alert": None, "alerts": [{**alert, "thresholds": thresholds}]}
+    (made,) = box.ask("POST", "/customers/acme/wallets/default/alerts", body)["alerts"]
+    assert made["thresholds"] == [{"code": None, "value": "100.0", "recurring": False}]
+
+
 def test_taxes_coupons_and_credits_have_no_part_in_a_top_up(box: Scenario) -> None:
     box.tax(20)
     box.coupon(100)

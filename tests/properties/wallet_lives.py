@@ -30,7 +30,8 @@ from usagebill.storage.conditions import asc, eq, more, ne
 __all__ = ["WalletLife", "play", "wallet_lives"]
 
 START = datetime(2024, 1, 20, 9, tzinfo=UTC)
-RATES = ("1", "1", "0.5", "1.375", "0.001", "10", "0.33333")
+# None is so small that a rule has to grant hundreds of times, two seconds apart, to pass its threshold.
+RATES = ("1", "1", "0.5", "1.375", "0.07", "10", "0.33333")
 CREDITS = ("5", "20", "0.4", "12.34567", "100", "3.3", "4.399999", "1000")
 METRICS = ("gb", "calls", "sms")
 RULES: tuple[dict[str, Any] | None, ...] = (

@@ -15,7 +15,7 @@ from usagebill.views.wallet_transactions import (
     WalletTransactionView,
     consumption_view,
     funding_view,
-    wallet_transaction_details,
+    wallet_transaction_answer,
     wallet_transaction_view,
 )
 from usagebill.work import Reader
@@ -64,8 +64,7 @@ ENDPOINTS: list[Endpoint] = [
         "GET",
         _BY_ID,
         wallet_transactions.get,
-        returns="wallet_transaction",
-        view=wallet_transaction_details,
+        view=wallet_transaction_answer,
         summary="Get a wallet transaction",
     ),
     _transaction(

@@ -94,10 +94,11 @@ def _unbilled_periods(reader: Reader, subscription: Subscription) -> Iterator[tu
     while (end := window.start - _INSTANT) >= max(subscription.created_at, subscription.started_at or end):
         if billed is not None and billed.end >= end - _GAP:
             return
-        window = contract_window(reader.at(end), contract)
-        if billed is not None and billed.end >= window.start:
+        closed = contract_window(reader.at(end), contract)
+        if closed.start >= window.start or (billed is not None and billed.end >= closed.start):
             return
-        yield end, window
+        yield end, closed
+        window = closed
 
 
 def _usage(reader: Reader, customer: Customer, subscription: Subscription, window: Window) -> _Amounts:

@@ -23,9 +23,11 @@ from usagebill.views.wallets import (
 from usagebill.work import Reader
 
 __all__ = [
+    "WalletTransactionAnswer",
     "WalletTransactionMessage",
     "consumption_view",
     "funding_view",
+    "wallet_transaction_answer",
     "wallet_transaction_details",
     "wallet_transaction_message",
     "wallet_transaction_view",
@@ -63,6 +65,12 @@ class WalletTransactionView(TypedDict):
 
 class WalletTransactionDetails(WalletTransactionView):
     applied_invoice_custom_sections: list[AppliedSectionView]
+
+
+class WalletTransactionAnswer(WalletTransactionDetails):
+    """The transaction as its fields, and once more under its name: clients read it in either form."""
+
+    wallet_transaction: WalletTransactionDetails
 
 
 class WalletTransactionMessage(WalletTransactionView):
@@ -120,6 +128,12 @@ def wallet_transaction_details(reader: Reader, transaction: WalletTransaction) -
     """A transaction with the custom sections chosen for its invoice."""
     sections = applied_sections_view(reader, transaction.invoice_custom_section_ids)
     return {**wallet_transaction_view(reader, transaction), "applied_invoice_custom_sections": sections}
+
+
+def wallet_transaction_answer(reader: Reader, transaction: WalletTransaction) -> WalletTransactionAnswer:
+    """The transaction as the answer about it alone shows it."""
+    shown = wallet_transaction_details(reader, transaction)
+    return {**shown, "wallet_transaction": shown}
 
 
 def wallet_transaction_message(reader: Reader, transaction: WalletTransaction) -> WalletTransactionMessage:
