@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from tests.builders import add_wallet, customer_with
 from tests.provider import Provider, refused
 from tests.scenarios import Scenario, charge_on, fees_of
@@ -346,3 +347,17 @@ def test_an_invoice_that_waits_for_its_taxes_is_expected_like_a_draft() -> None:
         box.post(f"/invoices/{invoice['svc_id']}/retry")
         box.run_due()
         assert balances(box) == [(400, 0, 400)]
+
+
+def test_a_wallet_that_has_ended_gets_nothing_back_and_the_log_says_so(box: Scenario) -> None:
+    subscribed(box)
+    wallet = add_wallet(box, 700)
+    box.event("gb", value=10)
+    box.travel_to("2024-04-01T01:00:00Z")
+    (invoice,) = box.invoices()
+    box.delete(f"/wallets/{wallet.id}")
+    with capture_logs() as logs:
+        box.post(f"/invoices/{invoice['svc_id']}/void")
+    (line,) = (line for line in logs if line["event"] == "credits_not_given_back")
+    assert (line["invoice"], line["wallet_id"], line["amount_cents"]) == (invoice["number"], wallet.id, 700)
+    assert box.get(f"/wallets/{wallet.id}")["wallet"]["balance_cents"] == 0

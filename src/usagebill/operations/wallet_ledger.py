@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+import structlog
+
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.tasks import RefreshWallets
 from usagebill.core.wallet_transactions import (
@@ -28,6 +30,8 @@ from usagebill.storage.conditions import eq
 from usagebill.views.wallet_transactions import wallet_transaction_message
 from usagebill.views.wallets import wallet_message
 from usagebill.work import Work
+
+_log = structlog.get_logger("usagebill.wallets")
 
 __all__ = [
     "bring_in",
@@ -98,10 +102,18 @@ def pay(work: Work, transaction: WalletTransaction) -> Wallet:
 def return_prepaid(work: Work, voided: Invoice) -> None:
     """Give back what wallets had paid for a voided invoice, as the same number of granted credits.
 
-    A terminated wallet gets nothing back, as its credits can no longer be used.
+    A terminated wallet gets nothing back, as its credits can no longer be used; the log says how much that was.
     """
     for outbound in transactions_paying(work, voided.id):
         if wallet_of(work, outbound).status != WalletStatus.ACTIVE:
+            _log.warning(
+                "credits_not_given_back",
+                invoice=voided.number,
+                wallet_id=outbound.wallet_id,
+                amount_cents=outbound.amount_cents,
+                credits=str(outbound.credit_amount),
+                reason="wallet_is_terminated",
+            )
             continue
         transaction = keep(work, returned(outbound, voided_invoice_id=voided.id, id=work.new_id(), now=work.now))
         give_back(work, transaction)
