@@ -53,6 +53,8 @@ def request_refusal(invoices: Sequence[Invoice]) -> str | None:
         return "invoices_have_different_currencies"
     if len({invoice.billing_entity_id for invoice in invoices}) > 1:
         return "invoices_have_different_billing_entities"
+    if any(not invoice.ready_for_payment_processing for invoice in invoices):
+        return "invoices_not_ready_for_payment_processing"
     return None
 
 

@@ -85,7 +85,7 @@ def audited_request(
     noted = sum(part.paid_cents for part in parts)
     if noted != sum(paid):
         yield _finding("payment_request", subject, request.id, "paid of its invoices", sum(paid), noted)
-    if paid and request.payment_status != PaymentStatus.SUCCEEDED:
+    if sum(paid) >= asked > 0 and request.payment_status != PaymentStatus.SUCCEEDED:
         status = request.payment_status
         yield _finding("payment_request", subject, request.id, "payment_status", PaymentStatus.SUCCEEDED, status)
     if request.payment_status == PaymentStatus.SUCCEEDED and not paid and asked > 0:

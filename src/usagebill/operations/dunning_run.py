@@ -74,7 +74,7 @@ def chase(work: Work, task: ChaseCustomer) -> None:
 
 def _attempt(work: Work, customer: Customer, campaign: DunningCampaign, currency: str, invoices: list[Invoice]) -> None:
     """A request to each billing entity's invoices that can be paid now, if they still come to the threshold."""
-    payable = [invoice for invoice in invoices if invoice.currency == currency]
+    payable = [invoice for invoice in invoices if invoice.currency == currency and invoice.ready_for_payment_processing]
     threshold = threshold_of(campaign, currency)
     if threshold is None or overdue_balances(payable).get(currency, 0) < threshold:
         return

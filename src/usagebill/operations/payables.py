@@ -17,6 +17,7 @@ from usagebill.core.provider_requests import Payable, PayableLine, PayableType, 
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations import payment_receipts
 from usagebill.operations.payment_status import move_payment
+from usagebill.operations.request_payables import RequestPayables
 from usagebill.queries.billing_entities import find_entity
 from usagebill.queries.customers import customer_of
 from usagebill.queries.invoices import find_invoice, periods_of
@@ -141,7 +142,10 @@ def _payable(reader: Reader, invoice: Invoice) -> Payable:
     )
 
 
-PAYABLES: Mapping[PayableType, Payables] = {PayableType.INVOICE: InvoicePayables()}
+PAYABLES: Mapping[PayableType, Payables] = {
+    PayableType.INVOICE: InvoicePayables(),
+    PayableType.PAYMENT_REQUEST: RequestPayables(),
+}
 
 
 def find_payable(reader: Reader, payable_type: PayableType, id: str) -> Collectable | None:

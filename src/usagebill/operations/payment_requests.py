@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from usagebill.core.contacts import is_email, normalized_email
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.payment_methods import PaymentMethodChoice, chosen_method
 from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice, request_refusal
+from usagebill.core.provider_requests import PayableType
 from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES
-from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, value_or
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.emails.orders import email_request
+from usagebill.operations.payment_orders import order_payment
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.filters import choices, named_entities
+from usagebill.queries.payment_providers import names_method, payment_connection_of
 from usagebill.queries.payment_requests import request_by_id
 from usagebill.storage.conditions import Condition, asc, eq, ne, related, within
 from usagebill.storage.ports import Page
@@ -35,11 +39,12 @@ __all__ = [
 
 @Input
 class PaymentRequestInput:
-    """`email` is the customer's own unless another is sent."""
+    """`email` is the customer's own unless another is sent, and `payment_method` its default one."""
 
     external_customer_id: Maybe[str] = ABSENT
     email: Maybe[str] = ABSENT
     svc_invoice_ids: Maybe[tuple[str, ...]] = ABSENT
+    payment_method: Maybe[Mapping[str, object]] = ABSENT
 
 
 @Input
@@ -74,7 +79,7 @@ def create(work: Work, request: PaymentRequestInput) -> PaymentRequest:
     email = normalized_email(request.email) if request.email else customer.email
     if request.email and not is_email(request.email):
         raise Invalid(email="invalid_email_format")
-    return make(work, customer, invoices, email=email)
+    return make(work, customer, invoices, email=email, choice=_choice(work, customer, request))
 
 
 def make(
@@ -85,8 +90,12 @@ def make(
     email: str | None,
     bcc: Sequence[str] = (),
     dunning_campaign_id: str | None = None,
+    choice: PaymentMethodChoice | None = None,
 ) -> PaymentRequest:
-    """A request for what is due of these invoices, which can be requested together, and the e-mail about it."""
+    """A request for what is due of these invoices, which can be requested together.
+
+    It is charged if the customer has a provider that does so; otherwise the customer is written to.
+    """
     request = PaymentRequest(
         id=work.new_id(),
         organization_id=work.organization.id,
@@ -113,8 +122,25 @@ def make(
     ]
     work.tx.insert(request, *parts)
     work.emit("payment_request.created", lambda: payment_request_view(work, request), request.id)
-    email_request(work, request, bcc=bcc)
+    if _is_charged(work, customer):
+        order_payment(work, PayableType.PAYMENT_REQUEST, request.id, choice)
+    else:
+        email_request(work, request, bcc=bcc)
     return request
+
+
+def _choice(reader: Reader, customer: Customer, request: PaymentRequestInput) -> PaymentMethodChoice | None:
+    """How it is to be paid, if the request says so. Raises `Invalid` for a method that the customer does not have."""
+    sent = value_or(request.payment_method, None)
+    if not names_method(reader, sent, customer.id):
+        raise Invalid(payment_method="invalid_payment_method")
+    return chosen_method(sent) if sent else None
+
+
+def _is_charged(reader: Reader, customer: Customer) -> bool:
+    """Whether the customer's provider is asked for the money, rather than the customer."""
+    connection = payment_connection_of(reader, customer)
+    return connection is not None and connection.traits.charges and bool(customer.provider_customer_id)
 
 
 def list_all(reader: Reader, options: PaymentRequestFilters, paging: Paging) -> Page[PaymentRequest]:

@@ -173,7 +173,8 @@ def _payment_moved(work: Work, connection: PaymentConnection, moved: PaymentMove
         return "what it paid is gone"
     if payment.payment_status == ChargeStatus.SUCCEEDED:
         return _after_success(work, payment, moved)
-    if payment.status == moved.status and payment.payment_status == moved.payment_status and not payment.unanswered:
+    is_same = payment.status == moved.status and payment.payment_status == moved.payment_status
+    if is_same and not payment.unanswered and not _is_news_to_invoices(work, payment):
         return _REPEATED
     if payment.payment_status == ChargeStatus.FAILED and moved.payment_status in LIVE:
         return _REPEATED
@@ -182,6 +183,13 @@ def _payment_moved(work: Work, connection: PaymentConnection, moved: PaymentMove
         return None
     _settle(work, collectable, payment)
     return None
+
+
+def _is_news_to_invoices(reader: Reader, payment: Payment) -> bool:
+    """Whether a charge of a payment request was refused, and its invoices still wait for the provider to say so."""
+    if payment.payable_type is not PayableType.PAYMENT_REQUEST or payment.payment_status != ChargeStatus.FAILED:
+        return False
+    return any(invoice.payment_status == PaymentStatus.PENDING for invoice in paid_invoices(reader, payment))
 
 
 def _known_payment(reader: Reader, connection: PaymentConnection, moved: PaymentMoved) -> Payment | None:

@@ -18,7 +18,7 @@ from usagebill.queries.payments import receipt_by_id
 from usagebill.views.dunning_campaigns import DunningFinished, dunning_campaign_view
 from usagebill.views.payment_providers import payment_method_view
 from usagebill.views.payment_receipts import PaymentReceiptView, payment_receipt_view
-from usagebill.views.payment_requests import PaymentRequestView, payment_request_view
+from usagebill.views.payment_requests import PaymentRequestFailure, PaymentRequestView, payment_request_view
 from usagebill.views.payments import PaymentView, payment_view
 
 
@@ -69,6 +69,10 @@ class PaymentRequests(Resource):
     views: ClassVar[Views] = {PaymentRequest: payment_request_view}
     messages: ClassVar[Messages] = {
         "payment_request.created": Message("A customer is asked to pay overdue invoices.", PaymentRequestView),
+        "payment_request.payment_status_updated": Message(
+            "A payment request was paid, or its payment failed.", PaymentRequestView
+        ),
+        "payment_request.payment_failure": Message("A payment request could not be collected.", PaymentRequestFailure),
     }
 
     create = command(payment_requests.create)

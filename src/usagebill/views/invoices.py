@@ -42,6 +42,7 @@ __all__ = [
     "ListedInvoiceView",
     "PaymentDisputeLost",
     "PaymentFailure",
+    "ProviderErrorView",
     "billed_plan",
     "credit_view",
     "invoice_summary",

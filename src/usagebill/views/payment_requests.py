@@ -5,14 +5,22 @@ from __future__ import annotations
 from typing import TypedDict
 
 from usagebill.core.payment_requests import PaymentRequest
+from usagebill.core.provider_requests import ProviderFailure
 from usagebill.queries.customers import customer_of
 from usagebill.queries.payment_requests import requested_invoices
 from usagebill.views.customers import CustomerSummary, customer_summary
 from usagebill.views.formats import Id, Instant, instant_text
-from usagebill.views.invoices import InvoiceSummary, invoice_summary
+from usagebill.views.invoices import InvoiceSummary, ProviderErrorView, invoice_summary
 from usagebill.work import Reader
 
-__all__ = ["PaymentRequestDetails", "PaymentRequestView", "payment_request_details", "payment_request_view"]
+__all__ = [
+    "PaymentRequestDetails",
+    "PaymentRequestFailure",
+    "PaymentRequestView",
+    "payment_request_details",
+    "payment_request_view",
+    "request_failure_view",
+]
 
 
 class PaymentRequestView(TypedDict):
@@ -32,6 +40,17 @@ class PaymentRequestDetails(PaymentRequestView):
     payment_request: PaymentRequestView
 
 
+class PaymentRequestFailure(TypedDict):
+    svc_payment_request_id: Id
+    svc_invoice_ids: list[Id]
+    svc_customer_id: Id
+    external_customer_id: str
+    provider_customer_id: str | None
+    payment_provider: str | None
+    payment_provider_code: str | None
+    provider_error: ProviderErrorView
+
+
 def payment_request_view(reader: Reader, request: PaymentRequest) -> PaymentRequestView:
     """The request with its customer and its invoices as they are now."""
     return {
@@ -43,6 +62,21 @@ def payment_request_view(reader: Reader, request: PaymentRequest) -> PaymentRequ
         "created_at": instant_text(request.created_at),
         "customer": customer_summary(reader, customer_of(reader, request)),
         "invoices": [invoice_summary(reader, invoice) for invoice in requested_invoices(reader, request)],
+    }
+
+
+def request_failure_view(reader: Reader, request: PaymentRequest, failure: ProviderFailure) -> PaymentRequestFailure:
+    """A request that could not be collected, and why."""
+    customer = customer_of(reader, request)
+    return {
+        "svc_payment_request_id": request.id,
+        "svc_invoice_ids": [invoice.id for invoice in requested_invoices(reader, request)],
+        "svc_customer_id": customer.id,
+        "external_customer_id": customer.external_id,
+        "provider_customer_id": customer.provider_customer_id,
+        "payment_provider": customer.payment_provider,
+        "payment_provider_code": customer.payment_provider_code,
+        "provider_error": {"message": failure.message, "error_code": failure.code},
     }
 
 

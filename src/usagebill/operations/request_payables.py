@@ -1,0 +1,155 @@
+"""Payment requests as what is collected: charged as one, and what comes of it is what comes of their invoices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from usagebill.core.collection import Collectable
+from usagebill.core.dunning import DunningCampaign
+from usagebill.core.invoices.life_cycle import InvoiceStatus
+from usagebill.core.invoices.payment_states import PaymentEvent, Telling, request_event
+from usagebill.core.invoices.payment_states import move as moved
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.payment_requests import PaymentRequest, distributed
+from usagebill.core.payments import Payment
+from usagebill.core.provider_requests import Payable, PayableLine, PayableType, ProviderFailure
+from usagebill.core.statuses import ChargeStatus, PaymentStatus
+from usagebill.operations import payment_receipts
+from usagebill.operations.dunning_progress import paid_in
+from usagebill.operations.emails.orders import email_request
+from usagebill.operations.payment_status import end_pages, move_payment
+from usagebill.queries.billing_entities import find_entity
+from usagebill.queries.payment_requests import parts_of_request, request_of, requested_invoices
+from usagebill.views.payment_requests import payment_request_view, request_failure_view
+from usagebill.work import Reader, Work
+
+__all__ = ["RequestPayables"]
+
+_UPDATED = "payment_request.payment_status_updated"
+_FAILURES = (PaymentEvent.CHARGE_FAILED, PaymentEvent.NOTICE_FAILED)
+
+
+class RequestPayables:
+    """Payment requests. Of what each method is for, see `payables.Payables`."""
+
+    def find(self, reader: Reader, id: str) -> Collectable | None:
+        """The request with what is due of its invoices now: less than was asked for if one was paid since.
+
+        It cannot be charged while one of its invoices is being charged, or was voided.
+        """
+        request = reader.tx.get(PaymentRequest, id)
+        if request is None:
+            return None
+        invoices = requested_invoices(reader, request)
+        return Collectable(
+            type=PayableType.PAYMENT_REQUEST,
+            id=request.id,
+            customer_id=request.customer_id,
+            due_cents=sum(_dues(invoices)),
+            currency=request.currency,
+            payment_status=request.payment_status,
+            is_ready=all(_is_ready(invoice) for invoice in invoices),
+            is_collectable=all(_is_ready(invoice) for invoice in invoices),
+            is_gated=False,
+            is_shown=True,
+            payable=_payable(reader, request, invoices),
+        )
+
+    def attempt(self, work: Work, id: str) -> None:
+        """Nothing is counted: attempts of a campaign count when it asks."""
+
+    def move(self, work: Work, id: str, event: PaymentEvent, payment: Payment | None) -> None:
+        """The request, its invoices and the customer's dunning follow. What was paid is noted on the invoices, each
+        up to what is due of it; a payment that succeeded gets its receipt.
+        """
+        request = request_of(work, id)
+        succeeded = payment is not None and payment.payment_status == ChargeStatus.SUCCEEDED
+        if payment is not None and succeeded:
+            _note_paid(work, request, payment)
+        _move_invoices(work, request, event)
+        if succeeded and any(_dues(requested_invoices(work, request))):
+            # Less was paid than is due: the rest is still asked for.
+            event = PaymentEvent.NOTICE_PROCESSING
+        _move_request(work, request, event)
+        if payment is not None:
+            payment_receipts.issue(work, payment)
+
+    def tell_failure(self, work: Work, id: str, failure: ProviderFailure) -> None:
+        """Tell of the request, not of its invoices."""
+        request = request_of(work, id)
+        view = partial(request_failure_view, work, request, failure)
+        work.emit("payment_request.payment_failure", view, request.id)
+
+    def note(self, work: Work, id: str, failure: ProviderFailure | None) -> None:
+        """A request shows nothing of that: listeners are told, and the customer is written to."""
+
+
+def _dues(invoices: Sequence[Invoice]) -> list[int]:
+    return [max(0, invoice.due_cents) for invoice in invoices]
+
+
+def _is_ready(invoice: Invoice) -> bool:
+    if invoice.payment_status == PaymentStatus.SUCCEEDED:
+        return True
+    return invoice.ready_for_payment_processing and invoice.status == InvoiceStatus.FINALIZED
+
+
+def _payable(reader: Reader, request: PaymentRequest, invoices: Sequence[Invoice]) -> Payable:
+    entity = find_entity(reader, request.billing_entity_id)
+    reference = f"{'' if entity is None else entity.name} - Overdue invoices"
+    if len(invoices) == 1:
+        reference = f"{reference}: {invoices[0].number}"
+    return Payable(
+        type=PayableType.PAYMENT_REQUEST,
+        id=request.id,
+        reference=reference,
+        billing_entity_id=request.billing_entity_id,
+        lines=tuple(
+            PayableLine(name=invoice.number, amount_cents=due)
+            for invoice, due in zip(invoices, _dues(invoices), strict=True)
+            if due > 0
+        ),
+        created_at=request.created_at,
+    )
+
+
+def _note_paid(work: Work, request: PaymentRequest, payment: Payment) -> None:
+    parts = parts_of_request(work, request)
+    invoices = {invoice.id: invoice for invoice in requested_invoices(work, request)}
+    shares = distributed(payment.amount_cents, _dues([invoices[part.invoice_id] for part in parts]))
+    for part, share in zip(parts, shares, strict=True):
+        if share:
+            work.tx.replace(replace(part, paid_cents=part.paid_cents + share, updated_at=work.now))
+            paid = invoices[part.invoice_id]
+            now_paid = paid.total_paid_amount_cents + share
+            work.tx.replace(replace(paid, total_paid_amount_cents=now_paid, updated_at=work.now))
+
+
+def _move_invoices(work: Work, request: PaymentRequest, event: PaymentEvent) -> None:
+    follows = request_event(event)
+    if follows is None:
+        return
+    for invoice in requested_invoices(work, request):
+        is_left = follows is PaymentEvent.REQUEST_SUCCEEDED and invoice.due_cents > 0
+        # The rest of one that is not paid in full can be charged again.
+        move_payment(work, invoice, PaymentEvent.CHARGE_PENDING if is_left else follows)
+
+
+def _move_request(work: Work, request: PaymentRequest, event: PaymentEvent) -> None:
+    made = moved(request.payment_status, event)
+    changed = request if made.status is None else replace(request, payment_status=made.status, updated_at=work.now)
+    work.tx.replace(changed)
+    if changed.payment_status != request.payment_status and made.tells is not Telling.NEVER:
+        work.emit(_UPDATED, lambda: payment_request_view(work, changed), changed.id)
+    if changed.payment_status == PaymentStatus.SUCCEEDED and request.payment_status != PaymentStatus.SUCCEEDED:
+        end_pages(work, "payment_request_id", request.id)
+        if request.dunning_campaign_id is not None:
+            paid_in(work, request.customer_id, request.currency)
+    if event in _FAILURES and request.payment_status != PaymentStatus.FAILED:
+        # Told once: that a notice repeats what the answer said is no news to the customer.
+        campaign = None
+        if request.dunning_campaign_id is not None:
+            campaign = work.tx.get(DunningCampaign, request.dunning_campaign_id)
+        email_request(work, changed, bcc=() if campaign is None else campaign.bcc_emails)
