@@ -139,10 +139,10 @@ AMENDMENTS: Mapping[tuple[str | int, ...], object] = {
         _property("BillingPeriodObject", name): {"type": ["string", "null"], "format": "date-time"}
         for name in ("charges_from_datetime", "charges_to_datetime")
     },
-    # Sheet 70: a payment recorded by hand has no provider.
+    # Sheet 70: a payment recorded by hand has no provider, and one by a provider no reference.
     **{
         _property("PaymentObject", name): {"type": ["string", "null"]}
-        for name in ("payment_provider_code", "payment_provider_type", "provider_customer_id")
+        for name in ("payment_provider_code", "payment_provider_type", "provider_customer_id", "reference")
     },
     # It has six kinds of provider, wherever one is named.
     **{

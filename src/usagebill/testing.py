@@ -20,6 +20,7 @@ from usagebill.http.api import Answer, Api, Request
 from usagebill.http.app import endpoints
 from usagebill.http.notices import notice_answer
 from usagebill.http.prefix import check_prefix
+from usagebill.job_host import PaymentProviders
 from usagebill.json_text import JsonObject
 from usagebill.operations import api_keys
 from usagebill.payment_providers.kinds import HttpPaymentProviders
@@ -79,6 +80,7 @@ class Sandbox:
         *,
         vat_registry: VatRegistry | None = None,
         tax_provider: TaxProvider | None = None,
+        payment_providers: PaymentProviders | None = None,
     ) -> None:
         if settings is not None:
             check_prefix(settings.id_prefix, endpoints())
@@ -95,7 +97,7 @@ class Sandbox:
             vat_registry=vat_registry,
             mailer=_Outbox(self.emails),
             tax_provider=tax_provider,
-            payment_providers=self._payment_providers,
+            payment_providers=payment_providers or self._payment_providers,
         )
         _, self.api_key = self.billing.writing(lambda work: api_keys.create(work))
         self._api = Api(self.billing, endpoints())

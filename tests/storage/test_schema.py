@@ -274,6 +274,7 @@ TABLES_OF_VERSIONS = {
     20: "b7b1a4bf0d588b42",
     21: "afa9327b521bd88f",
     22: "ac909103de339417",
+    23: "f55cca763313cfa8",
 }
 
 

@@ -12,6 +12,7 @@ import click
 from usagebill.billing import Billing
 from usagebill.cli.options import as_json, database, named, opened, organization_option, print_json, print_table
 from usagebill.core.payment_providers import KINDS, PaymentConnection
+from usagebill.core.payments import NoticeStatus
 
 __all__ = ["payment_connections"]
 
@@ -174,3 +175,21 @@ def delete(code: str, path: str, organization: str | None, json_output: bool) ->
         print_json(shown)
     else:
         click.echo(f"deleted {ended.kind} {ended.code}")
+
+
+@payment_connections.command()
+@click.option("--status", type=click.Choice([status.value for status in NoticeStatus]), help="Only those.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="The newest so many.")
+@database()
+@organization_option
+@as_json
+def notices(status: str | None, limit: int, path: str, organization: str | None, json_output: bool) -> None:
+    """List what providers have reported of themselves, newest first, and what became of it."""
+    with opened(path, organization) as billing:
+        sent = {} if status is None else {"status": status}
+        rows = billing.view(billing.payment_connections.notices(per_page=limit, **sent))
+    if json_output:
+        print_json(rows)
+    else:
+        columns = ("created_at", "payment_provider_code", "type", "status", "reason")
+        print_table(columns, rows, "no notices")

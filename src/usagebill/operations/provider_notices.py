@@ -15,6 +15,7 @@ import structlog
 
 from usagebill.core.collection import MOST_QUICK_ATTEMPTS, Collectable, retry_delay
 from usagebill.core.customers import Customer
+from usagebill.core.errors import Invalid
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.payment_states import notice_event
 from usagebill.core.invoices.records import Invoice
@@ -40,7 +41,7 @@ from usagebill.core.provider_requests import (
     Unhandled,
 )
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
-from usagebill.inputs import Paging
+from usagebill.inputs import ABSENT, Input, Maybe, Paging
 from usagebill.operations.disputes import lose
 from usagebill.operations.payables import PAYABLES, find_payable, move
 from usagebill.operations.payment_methods import clear_default, forget_method, keep_method, stop_method
@@ -49,12 +50,12 @@ from usagebill.operations.provider_customers import tell_created, tell_error
 from usagebill.operations.refunds import move_refund
 from usagebill.queries.payment_providers import find_connection
 from usagebill.queries.payments import paid_invoices
-from usagebill.storage.conditions import asc, desc, eq, less
+from usagebill.storage.conditions import asc, eq, less
 from usagebill.storage.ports import Page
 from usagebill.views.payments import payment_view
 from usagebill.work import Reader, Work
 
-__all__ = ["conclude", "keep", "list_all", "prepare"]
+__all__ = ["NoticeFilters", "conclude", "keep", "list_all", "prepare"]
 
 # How long notices are kept, and how often those that outrun our own records are looked at again.
 _KEPT = timedelta(days=90)
@@ -88,9 +89,20 @@ def keep(work: Work, connection: PaymentConnection, notices: Sequence[Notice]) -
     work.tx.delete(*old)
 
 
-def list_all(reader: Reader, paging: Paging) -> Page[ProviderNotice]:
-    """Notices, newest first."""
-    return reader.page(ProviderNotice, paging=paging, order=[desc("created_at"), asc("id")])
+@Input
+class NoticeFilters:
+    """`status`: pending, succeeded, ignored, unhandled or failed."""
+
+    status: Maybe[str] = ABSENT
+
+
+def list_all(reader: Reader, options: NoticeFilters, paging: Paging) -> Page[ProviderNotice]:
+    """What providers have reported in the last 90 days, newest first. Raises `Invalid` for an unknown status."""
+    if not options.status:
+        return reader.page(ProviderNotice, paging=paging)
+    if options.status not in tuple(NoticeStatus):
+        raise Invalid(status="value_is_invalid")
+    return reader.page(ProviderNotice, eq("status", options.status), paging=paging)
 
 
 def prepare(work: Work, job: Job, task: AskPaymentProvider) -> tuple[PaymentConnection, Notice] | None:

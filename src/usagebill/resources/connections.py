@@ -6,10 +6,11 @@ from typing import ClassVar
 
 from usagebill.bindings import Message, Messages, Resource, Views, command, query
 from usagebill.core.payment_providers import PaymentConnection
+from usagebill.core.payments import ProviderNotice
 from usagebill.core.tax_providers import TaxConnection
 from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
-from usagebill.operations import payment_connections, tax_connections, webhook_endpoints, webhooks
-from usagebill.views.payment_providers import PaymentProviderErrorView, payment_connection_view
+from usagebill.operations import payment_connections, provider_notices, tax_connections, webhook_endpoints, webhooks
+from usagebill.views.payment_providers import PaymentProviderErrorView, payment_connection_view, provider_notice_view
 from usagebill.views.tax_providers import tax_connection_view
 from usagebill.views.webhooks import webhook_endpoint_view, webhook_message_view
 
@@ -17,7 +18,10 @@ from usagebill.views.webhooks import webhook_endpoint_view, webhook_message_view
 class PaymentConnections(Resource):
     """Payment providers that collect the invoices of the customers linked to them."""
 
-    views: ClassVar[Views] = {PaymentConnection: payment_connection_view}
+    views: ClassVar[Views] = {
+        PaymentConnection: payment_connection_view,
+        ProviderNotice: provider_notice_view,
+    }
     messages: ClassVar[Messages] = {
         "payment_provider.error": Message("A payment provider could not be connected to.", PaymentProviderErrorView),
     }
@@ -27,6 +31,7 @@ class PaymentConnections(Resource):
     get = query(payment_connections.get)
     list = query(payment_connections.list_all)
     delete = command(payment_connections.delete)
+    notices = query(provider_notices.list_all)
 
 
 class TaxConnections(Resource):

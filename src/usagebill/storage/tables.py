@@ -320,7 +320,7 @@ TABLES: tuple[Table, ...] = (
         kind=ProviderNotice,
         name="provider_notices",
         always_unique=(("connection_id", "event_id"),),
-        indexes=(("status", *_LATEST), ("created_at",)),
+        listing=Listing(facets=("status",)),
     ),
     Table(
         kind=PaymentReceipt,

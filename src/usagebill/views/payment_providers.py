@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from usagebill.core.customers import Customer
 from usagebill.core.payment_providers import PaymentConnection
-from usagebill.core.payments import PaymentMethod
+from usagebill.core.payments import PaymentMethod, ProviderNotice
 from usagebill.core.provider_requests import ProviderFailure
 from usagebill.queries.payment_providers import find_connection, notice_path
 from usagebill.views.formats import Id, Instant, instant_text
@@ -25,6 +25,7 @@ __all__ = [
     "payment_connection_view",
     "payment_method_view",
     "payment_provider_error",
+    "provider_notice_view",
     "refund_failure_view",
     "top_up_failure_view",
 ]
@@ -211,4 +212,32 @@ def payment_method_view(reader: Reader, method: PaymentMethod) -> CustomerMethod
         "payment_provider_type": None if connection is None else connection.kind,
         "provider_method_id": method.provider_method_id,
         "created_at": instant_text(method.created_at),
+    }
+
+
+class ProviderNoticeView(TypedDict):
+    svc_id: Id
+    payment_provider_code: str | None
+    payment_provider_type: str | None
+    event_id: str
+    type: str
+    status: str
+    reason: str | None
+    body: str
+    created_at: Instant
+
+
+def provider_notice_view(reader: Reader, notice: ProviderNotice) -> ProviderNoticeView:
+    """Something that a provider reported, as it came, and what became of it."""
+    connection = find_connection(reader, notice.connection_id)
+    return {
+        "svc_id": notice.id,
+        "payment_provider_code": None if connection is None else connection.code,
+        "payment_provider_type": None if connection is None else connection.kind,
+        "event_id": notice.event_id,
+        "type": notice.type,
+        "status": notice.status,
+        "reason": notice.reason,
+        "body": notice.body,
+        "created_at": instant_text(notice.created_at),
     }

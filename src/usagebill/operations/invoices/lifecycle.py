@@ -20,7 +20,7 @@ from usagebill.operations.credit_notes.automatic import check_void_amounts, on_v
 from usagebill.operations.disputes import lose
 from usagebill.operations.invoices import generation_failures
 from usagebill.operations.invoices.awaiting_taxes import wait_again
-from usagebill.operations.payment_status import set_payment_status
+from usagebill.operations.payment_status import end_pages, set_payment_status
 from usagebill.operations.tax_connections import ask_about
 from usagebill.operations.wallet_ledger import return_prepaid, want_refresh
 from usagebill.queries.invoices import visible_invoice
@@ -151,8 +151,16 @@ def void(work: Work, invoice_id: str, request: InvoiceVoid) -> Invoice:
     status = transition(invoice.status, InvoiceEvent.VOID)
     if not generate and invoice.payment_status == PaymentStatus.SUCCEEDED:
         raise NotAllowed("not_voidable")
-    voided = replace(invoice, status=status, voided_at=work.now, payment_overdue=False, updated_at=work.now)
+    voided = replace(
+        invoice,
+        status=status,
+        voided_at=work.now,
+        payment_overdue=False,
+        ready_for_payment_processing=False,
+        updated_at=work.now,
+    )
     work.tx.replace(voided)
+    end_pages(work, "invoice_id", voided.id)
     work.cancel(MarkOverdue(customer_id=voided.customer_id, invoice_id=voided.id))
     applied_coupons.give_back(work, voided)
     want_refresh(work, voided.customer_id)

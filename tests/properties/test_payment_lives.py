@@ -1,0 +1,135 @@
+"""Random lives of invoices with an unsteady provider: nobody is charged twice, and both books agree to the cent."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.payment_provider import PRESENT, Killed, UnsteadyProvider, connect
+from tests.scenarios import Scenario
+from usagebill.core.payments import Payment
+from usagebill.core.statuses import ChargeStatus
+
+pytestmark = pytest.mark.slow
+
+_OUTCOMES = st.sampled_from(["succeeded", "processing", "declined", "away", "lost", "killed"])
+_STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("bill"), st.integers(1, 9999)),
+        st.tuples(st.just("pay"), st.integers(1, 9999)),
+        st.tuples(st.just("retry"), st.integers(0, 9)),
+        st.tuples(st.just("refund"), st.integers(1, 9999)),
+        st.tuples(st.just("void"), st.integers(0, 9)),
+        st.tuples(st.just("end"), st.integers(0, 1)),
+        st.tuples(st.just("tell"), st.integers(0, 9)),
+        st.tuples(st.just("wait"), st.integers(1, 400)),
+    ),
+    min_size=2,
+    max_size=14,
+)
+
+
+class _Life:
+    def __init__(self, box: Scenario, provider: UnsteadyProvider, path: str) -> None:
+        self.box = box
+        self.provider = provider
+        self.path = path
+        self.told: list[bytes] = []
+
+    def invoices(self) -> list[dict[str, object]]:
+        return self.box.invoices()
+
+    def act(self, name: str, number: int) -> None:
+        # A process that dies leaves what it was at to the next.
+        with suppress(Killed):
+            getattr(self, name)(number)
+
+    def bill(self, cents: int) -> None:
+        fee = {"add_on_code": "seat", "unit_amount_cents": cents, "units": 1}
+        self.box.post("/invoices", invoice={"external_customer_id": "acme", "currency": "EUR", "fees": [fee]})
+
+    def pay(self, cents: int) -> None:
+        for invoice in self.invoices():
+            if invoice["payment_status"] != "succeeded" and invoice["status"] == "finalized":
+                amount = min(cents, int(str(invoice["total_due_amount_cents"])))
+                sent = {"invoice_id": invoice["svc_id"], "amount_cents": amount, "reference": "cash"}
+                self.box.send("POST", "/payments", {"payment": sent})
+                return
+
+    def retry(self, which: int) -> None:
+        invoices = self.invoices()
+        if invoices:
+            self.box.send("POST", f"/invoices/{invoices[which % len(invoices)]['svc_id']}/retry_payment")
+
+    def refund(self, cents: int) -> None:
+        for invoice in self.invoices():
+            if invoice["payment_status"] == "succeeded":
+                fees = invoice["fees"]
+                assert isinstance(fees, list)
+                item = {"fee_id": fees[0]["svc_id"], "amount_cents": cents}
+                note = {"invoice_id": invoice["svc_id"], "refund_amount_cents": cents, "items": [item]}
+                self.box.send("POST", "/credit_notes", {"credit_note": {**note, "reason": "other"}})
+                return
+
+    def void(self, which: int) -> None:
+        invoices = self.invoices()
+        if invoices:
+            self.box.send("POST", f"/invoices/{invoices[which % len(invoices)]['svc_id']}/void")
+
+    def end(self, well: int) -> None:
+        self.provider.end(self.provider.charges, "succeeded" if well else "failed")
+        self.provider.end(self.provider.refunds, "succeeded" if well else "failed")
+
+    def tell(self, which: int) -> None:
+        """Messages come late, again, or not at all."""
+        self.told += self.provider.messages()
+        if self.told:
+            status = self.box.receive(self.path, self.told[which % len(self.told)], {"signature": PRESENT})
+            assert status == 200
+
+    def wait(self, minutes: int) -> None:
+        self.box.travel_to(self.box.now.fromtimestamp(self.box.now.timestamp() + 60 * minutes, self.box.now.tzinfo))
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(script=st.lists(_OUTCOMES, min_size=1, max_size=12), steps=_STEPS, well=st.booleans())
+def test_both_books_agree_whatever_goes_wrong(script: list[str], steps: list[tuple[str, int]], well: bool) -> None:
+    provider = UnsteadyProvider(script=[*script, "succeeded"])
+    with Scenario(now="2024-03-05T09:00:00Z", payment_providers=provider) as box:
+        box.add_on("seat", 100)
+        life = _Life(box, provider, connect(box))
+        for name, number in steps:
+            life.act(name, number)
+        # In the end everybody has said everything.
+        provider.script = ["succeeded"]
+        for _ in range(3):
+            life.act("wait", 200)
+            life.end(int(well))
+            for message in reversed(provider.messages()):
+                assert box.receive(life.path, message, {"signature": PRESENT}) == 200
+        _check(box, provider)
+
+
+def _check(box: Scenario, provider: UnsteadyProvider) -> None:
+    payments = box.billing.reading(lambda reader: reader.tx.find(Payment))
+    for invoice in box.invoices():
+        id = str(invoice["svc_id"])
+        paid = [p for p in payments if p.invoice_id == id and p.payment_status == ChargeStatus.SUCCEEDED]
+        assert invoice["total_paid_amount_cents"] == sum(payment.amount_cents for payment in paid)
+        collected = [payment.amount_cents for payment in paid if not payment.is_manual]
+        assert sorted(collected) == sorted(provider.succeeded_cents(id))
+        assert len(collected) <= 1
+        offset = invoice["total_amount_cents"] - invoice["total_paid_amount_cents"] - invoice["total_due_amount_cents"]
+        if invoice["status"] == "finalized":
+            settled = invoice["total_paid_amount_cents"] + offset >= invoice["total_amount_cents"]
+            assert (invoice["payment_status"] == "succeeded") == settled
+    notes = box.get("/credit_notes")["credit_notes"]
+    theirs = sum(refund.request.amount_cents for refund in provider.refunds.values() if refund.status == "succeeded")
+    ours = [note for note in notes if note["refund_status"] == "succeeded"]
+    assert theirs == sum(note["refund_amount_cents"] for note in ours)
+    # Nothing is left hanging: what is pending waits for somebody, not for an answer.
+    assert not [payment for payment in payments if payment.unanswered]
+    assert box.billing.audit().findings == ()
