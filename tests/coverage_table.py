@@ -1,0 +1,360 @@
+"""What of the interface is built, and which test asks for it: `docs/coverage.md`.
+
+    python -m tests.coverage_table     # write the page anew
+
+The operations are those of the interface's description where it lies beside the checkout, else those that the page
+lists already. Whether one is built says the table of endpoints; which test asks it, say the tests' own calls.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from tests.sample_records import NEVER
+from usagebill.core.webhooks import OBJECT_TYPES
+from usagebill.http.app import endpoints
+from usagebill.http.endpoints import Endpoint
+from usagebill.resources import MESSAGES, RESOURCES
+
+__all__ = [
+    "EVERY_OPERATION",
+    "NOT_SENT",
+    "PAGE",
+    "SCENARIOS",
+    "SHAPES",
+    "UNTESTED",
+    "asked_by",
+    "built",
+    "documented",
+    "own_operations",
+    "page",
+    "rows",
+    "sending",
+]
+
+TESTS = Path(__file__).parent
+PAGE = TESTS.parent / "docs" / "coverage.md"
+SHAPES = TESTS.parents[1] / "shared" / "reference" / "api-shapes.yaml"
+SCENARIOS = TESTS.parents[1] / "shared" / "conformance"
+# Types of message that nothing here is a cause of, and why.
+NOT_SENT = {
+    "customer.accounting_provider_created": "no accounting connections",
+    "customer.accounting_provider_error": "no accounting connections",
+    "customer.crm_provider_created": "no CRM connections",
+    "customer.crm_provider_error": "no CRM connections",
+    "integration.provider_error": "connections are set up without asking anybody",
+    "invoice.resynced": "no CRM connections",
+    "payment_request.payment_failure": "not built yet",
+    "payment_request.payment_status_updated": "not built yet",
+    "subscription.canceled": "not built yet",
+    "subscription.incomplete": "not built yet",
+    "order.created": "no orders",
+    "order.executed": "no orders",
+    "order_form.created": "no order forms",
+    "order_form.signed": "no order forms",
+    "order_form.expired": "no order forms",
+    "order_form.voided": "no order forms",
+    "quote.created": "no quotes",
+    "quote.approved": "no quotes",
+    "quote.voided": "no quotes",
+}
+# Types of message that are sent, and that no test names yet.
+UNTESTED = frozenset({"customer.payment_provider_error", "payment_provider.error", "payment_receipt.generated"})
+# Asks every operation once: the test of those that no other test asks in words of its own.
+EVERY_OPERATION = "tests/http/test_shapes.py::test_every_operation_was_asked"
+# What is said of endpoints that listen to a type says nothing of its being sent.
+_ABOUT_ENDPOINTS = re.compile("test_webhook|test_openapi|test_coverage")
+_VERBS = {"get": "GET", "post": "POST", "put": "PUT", "patch": "PATCH", "delete": "DELETE"}
+# What stands for the parts of an address that a test fills in.
+_FILLED = "\0"
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """What one test asks for: requests (verb and path), methods of the library, and types of message it names."""
+
+    test: str
+    requests: frozenset[tuple[str, str]]
+    methods: frozenset[tuple[str, str]]
+    messages: frozenset[str]
+
+
+def _address(node: ast.expr) -> str | None:
+    """The path of a request, with what is filled in as `_FILLED`; None for what is no path."""
+    match node:
+        case ast.Constant(value=str(text)):
+            pass
+        case ast.JoinedStr(values=parts):
+            text = "".join(part.value if isinstance(part, ast.Constant) else _FILLED for part in parts)  # type: ignore[misc]
+        case _:
+            return None
+    path = text.split("?")[0].removeprefix("/api/v1")
+    return path if path.startswith("/") else None
+
+
+def _requests(call: ast.Call) -> Iterator[tuple[str, str]]:
+    match call.func:
+        case ast.Attribute(attr=name) if name in _VERBS and call.args:
+            path = _address(call.args[0])
+            if path is not None:
+                yield _VERBS[name], path
+    for verb, address in zip(call.args, call.args[1:], strict=False):
+        if isinstance(verb, ast.Constant) and verb.value in _VERBS.values():
+            path = _address(address)
+            if path is not None:
+                yield str(verb.value), path
+
+
+def _calls_of(test: str, function: ast.AST) -> Calls:
+    requests: set[tuple[str, str]] = set()
+    methods: set[tuple[str, str]] = set()
+    messages: set[str] = set()
+    for node in ast.walk(function):
+        match node:
+            case ast.Call():
+                requests.update(_requests(node))
+                match node.func:
+                    case ast.Attribute(attr=method, value=ast.Attribute(attr=resource)) if resource in RESOURCES:
+                        methods.add((resource, method))
+            case ast.Constant(value=str(text)) if text in OBJECT_TYPES:
+                messages.add(text)
+    return Calls(test, frozenset(requests), frozenset(methods), frozenset(messages))
+
+
+def _with_helpers(test: Calls, function: ast.AST, helpers: Mapping[str, Calls]) -> Calls:
+    """What a test asks for itself and through the functions of its own file that it calls."""
+    named = {
+        node.func.id for node in ast.walk(function) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    used = [helpers[name] for name in named if name in helpers]
+    return Calls(
+        test.test,
+        test.requests.union(*(helper.requests for helper in used)),
+        test.methods.union(*(helper.methods for helper in used)),
+        test.messages.union(*(helper.messages for helper in used)),
+    )
+
+
+@cache
+def calls() -> tuple[Calls, ...]:
+    """What each test asks for, in the order of files and of tests in them."""
+    gathered = []
+    for file in sorted(TESTS.rglob("test_*.py")):
+        tree = ast.parse(file.read_text("utf-8"))
+        helpers = {
+            node.name: _calls_of(node.name, node)
+            for node in tree.body
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("test_")
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                test = _calls_of(f"{file.relative_to(TESTS.parent)}::{node.name}", node)
+                gathered.append(_with_helpers(test, node, helpers))
+    return tuple(gathered)
+
+
+def matching(path: str, template: str) -> bool:
+    """Whether a path is one of a template, whatever fills the parts in braces."""
+    segments, parts = path.strip("/").split("/"), template.strip("/").split("/")
+    return len(segments) == len(parts) and all(
+        part.startswith("{") or part == segment for segment, part in zip(segments, parts, strict=True)
+    )
+
+
+def _same_shape(one: str, other: str) -> bool:
+    return re.sub(r"{\w+}", "{}", one) == re.sub(r"{\w+}", "{}", other)
+
+
+def built(verb: str, path: str) -> Endpoint | None:
+    """The endpoint that answers an operation of the interface, if it is built."""
+    for endpoint in endpoints():
+        verbs = ("PUT", "PATCH") if endpoint.method == "PUT" and not endpoint.one_verb else (endpoint.method,)
+        if verb in verbs and _same_shape(endpoint.path, path):
+            return endpoint
+    return None
+
+
+def _library(endpoint: Endpoint) -> set[tuple[str, str]]:
+    """The methods of the library that are the endpoint's operation."""
+    return {
+        (name, method)
+        for name, resource in RESOURCES.items()
+        for method in dir(resource)
+        if getattr(getattr(resource, method), "function", None) is endpoint.call
+    }
+
+
+def asks(test: Calls, verb: str, path: str) -> bool:
+    """Whether a test asks for an operation."""
+    other = [template for template in _literal(path) if template != path]
+    return any(
+        method == verb and matching(asked, path) and not any(matching(asked, template) for template in other)
+        for method, asked in test.requests
+    )
+
+
+@cache
+def _literal(path: str) -> tuple[str, ...]:
+    """Templates as long as this one with fewer parts in braces, which win over it."""
+    braces = path.count("{")
+    return tuple(
+        endpoint.path
+        for endpoint in endpoints()
+        if endpoint.path.count("/") == path.count("/") and endpoint.path.count("{") < braces
+    )
+
+
+@cache
+def _scenarios() -> Mapping[str, str]:
+    """The files of conformance scenarios that must pass, and what is in each; none where they are not at hand."""
+    listed = (TESTS.parent / ".ci" / "conformance").read_text("utf-8").splitlines()
+    folders = [SCENARIOS / line.split(" except ")[0].strip() for line in listed if line and not line.startswith("#")]
+    files = [file for folder in folders for file in (sorted(folder.rglob("*.yaml")) if folder.is_dir() else [folder])]
+    return {str(file.relative_to(SCENARIOS)): file.read_text("utf-8") for file in files if file.exists()}
+
+
+def _scenarios_asking(verb: str, path: str) -> list[str]:
+    called = re.compile(rf"call: {verb} ([^\s?]+)")
+    return [
+        name
+        for name, text in _scenarios().items()
+        if any(matching(re.sub(r"\${\w+}", _FILLED, asked), path) for asked in called.findall(text))
+    ]
+
+
+def asked_by(verb: str, path: str) -> list[str]:
+    """The tests that ask for an operation that is built; at least the one that asks every operation."""
+    endpoint = built(verb, path)
+    if endpoint is None:
+        return []
+    own = _library(endpoint)
+    tests = [test.test for test in calls() if asks(test, verb, path) or own & test.methods]
+    everywhere = [] if (verb, endpoint.path) in NEVER else [EVERY_OPERATION]
+    return tests or _scenarios_asking(verb, path) + everywhere
+
+
+def sending(name: str) -> list[str]:
+    """The tests that name a type of message which is sent."""
+    if name not in MESSAGES:
+        return []
+    tests = [test.test for test in calls() if name in test.messages and not _ABOUT_ENDPOINTS.search(test.test)]
+    told = re.compile(rf"webhook_type={re.escape(name)}\b")
+    return tests or [scenario for scenario, text in _scenarios().items() if told.search(text)]
+
+
+def _best(tests: list[str], about: str, before: str | None) -> str:
+    """The test that the page named before, if it is one of them; else that of a file with a fitting name."""
+    if before in tests:
+        return before
+    words = re.findall(r"[a-z]+", about)
+
+    def fit(test: str) -> tuple[bool, int, str]:
+        return test == EVERY_OPERATION, -sum(word.rstrip("s") in test.split("::")[0] for word in words), test
+
+    return min(tests, key=fit, default="none")
+
+
+def _before(section: str, width: int) -> dict[tuple[str, ...], str]:
+    """What the page named until now, by the first cells of each row."""
+    return {tuple(row[:width]): row[-1] for row in rows(section)} if PAGE.exists() else {}
+
+
+def documented() -> list[tuple[str, str]]:
+    """The operations of the interface, by path: from its description, else from the page as it is."""
+    if not SHAPES.exists():
+        return [(verb, path) for verb, path, *_ in rows("Operations")]
+    described = yaml.load(SHAPES.read_text("utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))["paths"]
+    return sorted(
+        ((verb.upper(), path) for path, known in described.items() for verb in known if verb in _VERBS),
+        key=lambda operation: (operation[1], operation[0]),
+    )
+
+
+def operations() -> list[tuple[str, str, str, str]]:
+    """Each operation of the interface, whether it is built, and the test that asks it."""
+    before = _before("Operations", 2)
+    return [
+        (verb, path, "yes" if built(verb, path) else "no", _best(asked_by(verb, path), path, before.get((verb, path))))
+        for verb, path in documented()
+    ]
+
+
+def own_operations() -> list[tuple[str, str, str, str]]:
+    """What we answer beyond the interface."""
+    known, before = documented(), _before("Our own operations", 2)
+    return [
+        (
+            endpoint.method,
+            endpoint.path,
+            "yes",
+            _best(
+                asked_by(endpoint.method, endpoint.path), endpoint.path, before.get((endpoint.method, endpoint.path))
+            ),
+        )
+        for endpoint in sorted(endpoints(), key=lambda endpoint: (endpoint.path, endpoint.method))
+        if not any(verb == endpoint.method and _same_shape(path, endpoint.path) for verb, path in known)
+    ]
+
+
+def webhook_types() -> list[tuple[str, str, str, str]]:
+    """Each type of message, whether it is sent, its cause, and the test that names it."""
+    table, before = [], _before("Webhooks", 1)
+    for name in sorted(OBJECT_TYPES):
+        message = MESSAGES.get(name)
+        cause = message.about if message is not None else NOT_SENT.get(name, "nothing yet")
+        table.append((name, "yes" if message else "no", cause, _best(sending(name), name, before.get((name,)))))
+    return table
+
+
+def rows(section: str) -> list[list[str]]:
+    """The rows of a table of the page as it is."""
+    text = PAGE.read_text("utf-8").split(f"## {section}\n")[1].split("\n## ")[0]
+    lines = [line for line in text.splitlines() if line.startswith("| `")]
+    return [[cell.strip().strip("`") for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+def _table(titles: Sequence[str], table: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(titles)} |"
+    yield f"|{' --- |' * len(titles)}"
+    for first, *rest in table:
+        cells = [f"`{cell}`" if cell.startswith(("/", "tests/", "scenarios/")) else cell for cell in rest]
+        yield f"| {' | '.join((f'`{first}`', *cells))} |"
+
+
+def page() -> str:
+    """The page."""
+    asked, own, sent = operations(), own_operations(), webhook_types()
+    answered, told = sum(row[2] == "yes" for row in asked), sum(row[1] == "yes" for row in sent)
+    lines = [
+        "# Coverage",
+        "",
+        "Each operation and each webhook of the interface: whether it is built, and a test, or a conformance scenario,",
+        "that asks for it. Written by `python -m tests.coverage_table`; `tests/test_coverage.py` checks it.",
+        "",
+        f"{answered} of {len(asked)} operations and {told} of {len(sent)} webhooks are built.",
+        "",
+        "## Operations",
+        "",
+        *_table(("Verb", "Path", "Built", "Tested by"), asked),
+        "",
+        "## Our own operations",
+        "",
+        *_table(("Verb", "Path", "Built", "Tested by"), own),
+        "",
+        "## Webhooks",
+        "",
+        *_table(("Type", "Sent", "When", "Tested by"), sent),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")
+    print(f"wrote {PAGE}")
