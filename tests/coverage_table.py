@@ -237,7 +237,7 @@ def asked_by(verb: str, path: str) -> list[str]:
     own = _library(endpoint)
     tests = [test.test for test in calls() if asks(test, verb, path) or own & test.methods]
     everywhere = [] if (verb, endpoint.path) in NEVER else [EVERY_OPERATION]
-    return tests or _scenarios_asking(verb, path) + everywhere
+    return [*tests, *_scenarios_asking(verb, path), *everywhere]
 
 
 def sending(name: str) -> list[str]:
@@ -246,7 +246,7 @@ def sending(name: str) -> list[str]:
         return []
     tests = [test.test for test in calls() if name in test.messages and not _ABOUT_ENDPOINTS.search(test.test)]
     told = re.compile(rf"webhook_type={re.escape(name)}\b")
-    return tests or [scenario for scenario, text in _scenarios().items() if told.search(text)]
+    return [*tests, *(scenario for scenario, text in _scenarios().items() if told.search(text))]
 
 
 def _best(tests: list[str], about: str, before: str | None) -> str:
@@ -255,8 +255,13 @@ def _best(tests: list[str], about: str, before: str | None) -> str:
         return before
     words = re.findall(r"[a-z]+", about)
 
-    def fit(test: str) -> tuple[bool, int, str]:
-        return test == EVERY_OPERATION, -sum(word.rstrip("s") in test.split("::")[0] for word in words), test
+    def fit(test: str) -> tuple[bool, bool, int, str]:
+        return (
+            test == EVERY_OPERATION,
+            "::" not in test,
+            -sum(word.rstrip("s") in test.split("::")[0] for word in words),
+            test,
+        )
 
     return min(tests, key=fit, default="none")
 
